@@ -1,0 +1,163 @@
+"""Dual coordinate ascent: a dual point β, the v = u(β)/l2 that belongs to it, and exact coordinate steps on both.
+
+    D(β) = Σ cᵢ ψ(βᵢ) − R*(u),   u = Σ cᵢ βᵢ yᵢ xᵢ
+    step on i:  βᵢ⁺ = dual_step(βᵢ, mᵢ, qᵢ),  qᵢ = cᵢ‖xᵢ‖²/l2,  then v += cᵢ(βᵢ⁺−βᵢ)yᵢ xᵢ / l2
+
+With an l1 part the same step, at the margin of soft(v, l1/l2), still ascends. What is here serves SDCA, certificates for models
+from elsewhere, and every other method that needs such a step; the order of the steps is the caller's.
+
+A free intercept is the multiplier b of Σ cᵢβᵢyᵢ = 0. The proximal-point loop gives the bias a column of its own with the penalty
+(ρ/2)(b − centre)², ρ = l2/scale², and moves the centre to b after each epoch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualgap.jit import compiled, kernel, prefetch
+from dualgap.problem import Problem
+from dualgap.rows import WithBias, accumulate, nbytes
+
+__all__ = ["Ascent", "NoTally", "Tally", "ascend", "draw", "fresh_seed", "natural_order", "shuffle"]
+
+CACHED_BYTES = 4_000_000  # data beyond this no longer sit in a core's own cache, and prefetching pays
+AHEAD = 4  # rows between a prefetch and its use
+
+
+class Coordinates(NamedTuple):
+    """Constants of the coordinate steps: label y, weight c, q, and the factor c·y/l2 by which a change of β enters v."""
+
+    y: np.ndarray
+    c: np.ndarray
+    q: np.ndarray
+    step: np.ndarray
+
+
+@compiled
+class NoTally(NamedTuple):
+    """Keeps no account of the iterates."""
+
+    unused: float = 0.0
+
+    def record(self, i, beta, t):
+        pass
+
+
+@compiled
+class Tally(NamedTuple):
+    """Σ over steps of each βᵢ, added up only when βᵢ changes: `since` is the step from which the present value holds."""
+
+    total: np.ndarray
+    since: np.ndarray
+
+    def record(self, i, beta, t):
+        self.total[i] += beta * (t - self.since[i])
+        self.since[i] = t
+
+
+@kernel
+def ascend(rows, loss, penalty, at, beta, v, order, ahead, tally, t):
+    """Coordinate steps in the given order, from step count t on; returns how many of the β changed."""
+    n = order.shape[0]
+    changed = 0
+    for s in range(n):
+        if ahead > 0 and s + ahead < n:
+            j = order[s + ahead]
+            rows.prefetch(j)
+            prefetch(beta, j)
+            prefetch(at.q, j)
+        i = order[s]
+        old = beta[i]
+        new = loss.dual_step(old, at.y[i] * penalty.score(rows, i, v), at.q[i])
+        if new != old:
+            tally.record(i, old, t + s)
+            rows.add(i, (new - old) * at.step[i], v)
+            beta[i] = new
+            changed += 1
+    return changed
+
+
+@kernel
+def shuffle(order, seed):
+    """A fresh random permutation of `order`, in place (Fisher–Yates on a 64-bit xorshift generator)."""
+    x = np.uint64(seed) | np.uint64(1)
+    for k in range(order.shape[0] - 1, 0, -1):
+        x ^= x >> np.uint64(12)
+        x ^= x << np.uint64(25)
+        x ^= x >> np.uint64(27)
+        j = np.int64(((x * np.uint64(2685821657736338717)) >> np.uint64(32)) * np.uint64(k + 1) >> np.uint64(32))
+        order[k], order[j] = order[j], order[k]
+
+
+@kernel
+def draw(order, n, seed):
+    """Fill `order` with independent draws from 0…n−1."""
+    x = np.uint64(seed) | np.uint64(1)
+    for k in range(order.shape[0]):
+        x ^= x >> np.uint64(12)
+        x ^= x << np.uint64(25)
+        x ^= x >> np.uint64(27)
+        order[k] = np.int64(((x * np.uint64(2685821657736338717)) >> np.uint64(32)) * np.uint64(n) >> np.uint64(32))
+
+
+def natural_order(n: int) -> np.ndarray:
+    """0…n−1, in the smallest unsigned type that kernels take."""
+    return np.arange(n, dtype=np.uint32 if n < 2**32 else np.uint64)
+
+
+def fresh_seed(rng: np.random.Generator) -> np.int64:
+    """A seed for `shuffle` and `draw`."""
+    return np.int64(rng.integers(1, 2**62))
+
+
+class Ascent:
+    """β, its v, and the rows (with a bias column where there is an intercept) that steps read."""
+
+    def __init__(self, problem: Problem, beta: np.ndarray | None = None, centre: float = 0.0) -> None:
+        self.problem = problem
+        self.beta = np.zeros(problem.n) if beta is None else np.clip(beta, 0.0, problem.loss.ceiling())
+        self.tally: Any = NoTally()
+        self.ahead = AHEAD if nbytes(problem.rows) > CACHED_BYTES else 0
+        self._set_bias(self._first_scale(), centre)
+
+    def _first_scale(self) -> float:
+        if self.problem.intercept != "free":
+            return self.problem.intercept_scale
+        # A longer bias column shortens the steps of all rows, a shorter one those of b: on simulated, medical and census data a third
+        # of a typical row's length cost the fewest epochs, at or near those of no intercept at all.
+        return 0.3 * float(np.sqrt(max(self.problem.c @ self.problem.sqnorms, 1e-12)))
+
+    def _set_bias(self, scale: float, centre: float) -> None:
+        problem = self.problem
+        self.scale, self.centre = scale, centre
+        self.rows = self.biased_rows(centre)
+        squares = problem.sqnorms + (scale * scale if problem.intercept != "none" else 0.0)
+        self.at = Coordinates(problem.y, problem.c, problem.c * squares / problem.l2, problem.c * problem.y / problem.l2)
+        self.rebuild()
+
+    def biased_rows(self, centre: float) -> Any:
+        """The problem's rows, with the bias column where there is an intercept."""
+        return self.problem.rows if self.problem.intercept == "none" else WithBias(self.problem.rows, self.scale, centre)
+
+    def rebuild(self) -> None:
+        """v from β, afresh."""
+        problem = self.problem
+        self.v = np.zeros(problem.size + (problem.intercept != "none"))
+        if self.beta.any():
+            accumulate(self.rows, self.beta * self.at.step, self.v)
+
+    def epoch(self, order: np.ndarray, t: int = 0) -> int:
+        """Steps in the given order, then the centre of a free intercept is moved; returns how many β changed."""
+        problem = self.problem
+        args = (self.rows, problem.loss, problem.penalty, self.at, self.beta, self.v)
+        changed = ascend(*args, order, self.ahead, self.tally, t)
+        if problem.intercept == "free":
+            self.move_centre()
+        return int(changed)
+
+    def move_centre(self) -> None:
+        """One step of the proximal-point loop on b."""
+        self.centre += self.scale * self.v[-1]
+        self.rows = self.biased_rows(self.centre)

@@ -1,0 +1,311 @@
+"""Certificates: a feasible dual point bounds how far a model is from optimal. Exact or absent.
+
+For every dual feasible β, P(w, b) − P* ≤ P(w, b) − D(β) =: gap. u(β) is always rebuilt from β in float64; a β that breaks its box
+or, with a free intercept, Σ cᵢβᵢyᵢ = 0 is made feasible first: a tolerance is not feasibility.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from dualgap.ascent import Ascent, fresh_seed, natural_order, shuffle
+from dualgap.inputs import as_vector
+from dualgap.jit import kernel
+from dualgap.losses import Hinge, slopes, total_psi, total_value
+from dualgap.problem import Problem
+
+__all__ = ["Certificate", "CertificateError", "DualPoint", "best_intercept", "certify", "dual_point", "read_off"]
+
+ROUNDING = 1e-9  # a gap below −ROUNDING·primal cannot be rounding
+
+
+class CertificateError(ArithmeticError):
+    """A negative gap: a bug, or a kernel matrix that is not positive semidefinite."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A proof of how good a model is: its objective is at most `gap` above the best possible one.
+
+    Attributes
+    ----------
+    primal : P(w, b) of the model
+    dual : a lower bound on every model's P
+    source : where the bound's β came from: "solver", "margins", "given" or "ascent"
+
+    Examples
+    --------
+    >>> from dualgap import Certificate
+    >>> c = Certificate(primal=0.5, dual=0.4995, source="solver")
+    >>> print(c)
+    primal 0.5, dual 0.4995, gap 5.0e-04: at most 0.1 % above the optimum (bound from solver)
+    """
+
+    primal: float
+    dual: float
+    source: str
+
+    @property
+    def gap(self) -> float:
+        """primal − dual, at least the model's distance from the optimum."""
+        return max(self.primal - self.dual, 0.0)
+
+    @property
+    def relative_gap(self) -> float:
+        """gap / primal."""
+        if self.gap == 0.0:
+            return 0.0
+        return self.gap / self.primal if self.primal > 0 else np.inf
+
+    def __str__(self) -> str:
+        # A gap of g means that primal ≤ optimum + g, and the optimum is at least `dual`.
+        above = f"{100 * self.gap / self.dual:.3g} % above the optimum" if self.dual > 0 else f"{self.gap:.2g} above the optimum"
+        return f"primal {self.primal:.8g}, dual {self.dual:.8g}, gap {self.gap:.1e}: at most {above} (bound from {self.source})"
+
+
+def make_certificate(primal: float, dual: float, source: str) -> Certificate:
+    """A certificate; a gap too negative to be rounding raises."""
+    if primal - dual < -ROUNDING * abs(primal):
+        raise CertificateError(
+            f"primal {primal!r} is below the dual bound {dual!r}: the kernel matrix is not positive semidefinite, or this is a bug"
+        )
+    return Certificate(float(primal), float(dual), source)
+
+
+@dataclass(frozen=True)
+class DualPoint:
+    """A feasible β with its bound D(β) and, where l2 > 0, the model w(β) that belongs to it (`stored`: as solvers store it)."""
+
+    beta: np.ndarray
+    value: float
+    coef: np.ndarray | None
+    stored: np.ndarray | None
+
+
+def dual_point(problem: Problem, beta: np.ndarray) -> DualPoint:
+    """The feasible point nearest to hand from β, and its dual value.
+
+    Examples
+    --------
+    >>> import dualgap, numpy as np
+    >>> from dualgap.certificate import dual_point
+    >>> dual_point(dualgap.Problem([[1.0], [-1.0]], [1, 0], l2=1.0), np.array([0.5, 2.0])).value
+    0.46875
+    """
+    beta = np.clip(beta, 0.0, problem.loss.ceiling())
+    if problem.intercept == "free":
+        beta = _balanced(problem, beta)
+    a = problem.c * problem.y * beta
+    if problem.l2 == 0.0:
+        u = problem.combine(a)
+        longest = float(np.abs(u).max())
+        if longest > problem.l1:
+            # Halfway below the next float, so that rounding cannot leave a coordinate outside the box.
+            beta = beta * (problem.l1 / longest * (1.0 - 2.0**-52))
+        return DualPoint(beta, float(total_psi(problem.loss, beta, problem.c)), None, None)
+    v = problem.combine(a / problem.l2)
+    if problem.kernel is None:
+        coef = problem.penalty.primal(v)
+        conjugate = float(np.sum(problem.penalty.conjugate(problem.l2 * v)))
+    else:
+        coef = a / problem.l2
+        conjugate = 0.5 * problem.l2 * float(coef @ v)
+    if problem.intercept == "penalised":
+        conjugate += (problem.intercept_scale * float(a.sum())) ** 2 / (2.0 * problem.l2)
+    value = float(total_psi(problem.loss, beta, problem.c)) - conjugate
+    return DualPoint(beta, value, coef, coef if problem.kernel is None else v)
+
+
+def _balanced(problem: Problem, beta: np.ndarray) -> np.ndarray:
+    """β with Σ cᵢβᵢyᵢ = 0: the heavier class is scaled down, then one of its β takes up what rounding left."""
+    mass = problem.c * beta
+    sums = {sign: float(mass[problem.y == sign].sum()) for sign in (1.0, -1.0)}
+    if min(sums.values()) <= 0.0:
+        return np.zeros_like(beta)
+    heavy = max(sums, key=lambda sign: sums[sign])
+    scaled = np.where(problem.y == heavy, beta * (sums[-heavy] / sums[heavy]), beta)
+    for _ in range(3):
+        rest = float(np.sum(problem.c * scaled * problem.y))
+        if rest == 0.0:
+            break
+        sign = 1.0 if rest > 0 else -1.0
+        i = int(np.argmax(np.where(problem.y == sign, problem.c * scaled, -1.0)))
+        scaled[i] = max(0.0, scaled[i] - abs(rest) / problem.c[i])
+    return scaled
+
+
+# ---------------------------------------------------------------------------------------------------------------- intercepts
+
+
+def best_intercept(problem: Problem, scores: np.ndarray) -> float:
+    """The b that minimises Σ cᵢ φ(yᵢ(scoreᵢ + b)), plus the intercept's penalty where it has one, for a fixed w.
+
+    Examples
+    --------
+    >>> import dualgap, numpy as np
+    >>> from dualgap.certificate import best_intercept
+    >>> problem = dualgap.Problem([[1.0], [2.0], [3.0]], [0, 0, 1], l2=1.0, intercept="free")
+    >>> best_intercept(problem, np.array([1.0, 2.0, 3.0]))
+    -3.0
+    """
+    if problem.intercept == "none":
+        return 0.0
+    if isinstance(problem.loss, Hinge) and problem.intercept == "free":
+        return _hinge_intercept(problem, scores)
+    rho = problem.l2 / problem.intercept_scale**2 if problem.intercept == "penalised" else 0.0
+
+    def ascent(b: float) -> float:  # −dP/db, non-increasing in b
+        return _balance_at(problem.loss, scores, problem.y, problem.c, b) - rho * b
+
+    reach = 1.0
+    centre = -float(problem.c @ scores)
+    low, high = centre - 1.0, centre + 1.0
+    while ascent(low) < 0.0:
+        reach *= 2.0
+        low = centre - reach
+    reach = 1.0
+    while ascent(high) > 0.0:
+        reach *= 2.0
+        high = centre + reach
+    if ascent(low) == 0.0:
+        return low
+    return float(brentq(ascent, low, high, xtol=1e-15, rtol=1e-15, maxiter=200))
+
+
+@kernel
+def _balance_at(loss, scores, y, c, b):
+    s = 0.0
+    for i in range(scores.shape[0]):
+        if c[i] != 0.0:
+            s += c[i] * y[i] * loss.slope(y[i] * (scores[i] + b))
+    return s
+
+
+def _hinge_intercept(problem: Problem, scores: np.ndarray) -> float:
+    # In b the loss is piecewise linear with a kink at yᵢ − scoreᵢ: it falls at the rate Σ_{y=+1} c at first, and every kink that is
+    # passed lowers that rate by cᵢ. The minimum is where the rate reaches zero.
+    kinks = problem.y - scores
+    order = np.argsort(kinks, kind="stable")
+    passed = np.cumsum(problem.c[order])
+    place = int(np.searchsorted(passed, float(problem.c[problem.y > 0].sum()) * (1.0 - 1e-15)))
+    return float(kinks[order[min(place, len(order) - 1)]])
+
+
+def read_off(problem: Problem, coef: np.ndarray, beta: np.ndarray) -> float:
+    """The intercept read off the support vectors after training without one.
+
+    b = −½(min of w·x over y = +1 with β > 0, plus max of w·x over y = −1 with β > 0). It is exact where the classes are separable;
+    `best_intercept` minimises the loss in every case.
+
+    Examples
+    --------
+    >>> import dualgap, numpy as np
+    >>> from dualgap.certificate import read_off
+    >>> problem = dualgap.Problem([[0.0], [2.0]], [0, 1], l2=0.1)
+    >>> read_off(problem, np.array([1.0]), np.array([1.0, 1.0]))
+    -1.0
+    """
+    scores = problem.scores(problem.stored(as_vector(coef, "coef", problem.size)))
+    positive, negative = (scores[(problem.y == sign) & (beta > 0)] for sign in (1.0, -1.0))
+    if len(positive) == 0 or len(negative) == 0:
+        raise ValueError("an intercept can be read off only where both classes have a support vector (some β > 0)")
+    return -0.5 * float(positive.min() + negative.max())
+
+
+# ------------------------------------------------------------------------------------------------------------------- certify
+
+
+def margins_of(problem: Problem, stored: np.ndarray, intercept: float) -> np.ndarray:
+    """yᵢ(xᵢ·w + b) for every training row."""
+    return problem.y * (problem.scores(stored) + intercept)
+
+
+def primal_value(problem: Problem, coef: np.ndarray, intercept: float, stored: np.ndarray, margins: np.ndarray) -> float:
+    """P(w, b), given the margins."""
+    return float(total_value(problem.loss, margins, problem.c)) + problem.regulariser(coef, intercept, stored)
+
+
+def dual_from_margins(problem: Problem, margins: np.ndarray) -> DualPoint:
+    """The dual point β = −φ'(m)."""
+    beta = np.empty(problem.n)
+    slopes(problem.loss, margins, beta)
+    return dual_point(problem, beta)
+
+
+def certify(problem: Problem, coef: Any, intercept: Any = 0.0, dual: Any = None, *, epochs: int = 20, seed: int = 0) -> Certificate:
+    """How far from optimal a model is at most, whatever trained it.
+
+    Parameters
+    ----------
+    problem : Problem
+        The objective that the model is judged by.
+    coef : array of d numbers (for a kernel problem: the n coefficients of the kernel expansion)
+        scikit-learn's `coef_` of shape (1, d) is taken too.
+    intercept : float or array of one
+    dual : array of n numbers, optional
+        Dual variables β ∈ [0, 1] of a solver that has them. Any values give a valid bound; good ones give a close one.
+    epochs : int
+        Without `dual`, the bound starts from the β that the model's margins tell and is raised by up to this many epochs of dual
+        coordinate ascent. More epochs bring the bound closer to the model's true distance from the optimum.
+
+    Examples
+    --------
+    >>> import dualgap
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from sklearn.svm import LinearSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = scale(X)
+    >>> model = LinearSVC(C=1.0, loss="hinge", fit_intercept=False, random_state=0, max_iter=100_000).fit(X, y)
+    >>> problem = dualgap.Problem(X, y, l2=1 / len(y))  # C = 1 / (l2·n)
+    >>> dualgap.certify(problem, model.coef_).relative_gap < 0.02
+    True
+    """
+    coef = as_vector(coef, "coef", problem.size)
+    b = float(as_vector(np.atleast_1d(intercept), "intercept", 1)[0])
+    if problem.intercept == "none" and b != 0.0:
+        raise ValueError(f"intercept={b:g} but the problem has none; build it with intercept='penalised' or 'free'")
+    stored = problem.stored(coef)
+    margins = margins_of(problem, stored, b)
+    primal = primal_value(problem, coef, b, stored, margins)
+    if dual is not None:
+        return make_certificate(primal, dual_point(problem, as_vector(dual, "dual", problem.n)).value, "given")
+    if problem.intercept == "free":
+        b = best_intercept(problem, problem.scores(stored))
+        margins = margins_of(problem, stored, b)
+    bound, source = dual_from_margins(problem, margins).value, "margins"
+    if problem.l2 > 0 and epochs > 0:
+        raised = _raised_bound(problem, _smoothed_start(problem, margins), b, primal, epochs, seed)
+        if raised > bound:
+            bound, source = raised, "ascent"
+    return make_certificate(primal, bound, source)
+
+
+def _smoothed_start(problem: Problem, margins: np.ndarray) -> np.ndarray:
+    """β from the margins; for the hinge, whose slope says nothing at the kink, the best of a few widths of smoothing."""
+    if np.isfinite(problem.loss.curvature()):
+        beta = np.empty(problem.n)
+        slopes(problem.loss, margins, beta)
+        return beta
+    candidates = [dual_point(problem, np.clip((1.0 - margins) / width, 0.0, 1.0)) for width in (1.0, 0.1, 0.01)]
+    return max(candidates, key=lambda point: point.value).beta
+
+
+def _raised_bound(problem: Problem, beta: np.ndarray, b: float, primal: float, epochs: int, seed: int) -> float:
+    ascent = Ascent(problem, beta, centre=b)
+    rng = np.random.default_rng(seed)
+    order = natural_order(problem.n)
+    best, checked = -np.inf, 0
+    for epoch in range(1, epochs + 1):
+        shuffle(order, fresh_seed(rng))
+        ascent.epoch(order)
+        if epoch in (1, 2, 5, 10) or epoch == epochs or epoch % 20 == 0:
+            value = dual_point(problem, ascent.beta).value
+            if checked and primal - value > 0.98 * (primal - best) and epoch >= 10:
+                return max(best, value)  # what is left of the gap is the model's own distance from the optimum
+            best, checked = max(best, value), epoch
+    return best

@@ -1,0 +1,221 @@
+"""From what a user has (arrays, sparse matrices, data frames, labels of any kind) to what kernels read, checked once.
+
+No copy is made of C-ordered float32 or float64 arrays and of CSR matrices with such data; anything else is converted once. Every
+error names the argument, the place (row, column) and what would be right.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dualgap.jit import kernel
+
+__all__ = ["as_features", "as_labels", "as_vector", "as_weights", "encode_labels"]
+
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def as_features(X: Any, name: str = "X", columns: int | None = None) -> Any:
+    """A C-ordered float array or a CSR matrix of float data, finite, two-dimensional and not empty.
+
+    Examples
+    --------
+    >>> from dualgap.inputs import as_features
+    >>> as_features([[1, 2], [3, 4]])
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    matrix = _as_csr(X, name) if sparse.issparse(X) else _as_array(X, name)
+    rows, width = matrix.shape
+    if rows == 0 or width == 0:
+        # The wording "0 sample(s)" and "0 feature(s)" is what scikit-learn's own checks look for.
+        what = "0 sample(s)" if rows == 0 else "0 feature(s)"
+        raise ValueError(f"Found array with {what} (shape={matrix.shape}) for {name} while a minimum of 1 is required.")
+    if columns is not None and width != columns:
+        raise ValueError(f"{name} has {width} features, but the model was trained on {columns}")
+    _check_finite(matrix, name, X)
+    return matrix
+
+
+def _as_csr(X: Any, name: str) -> Any:
+    if X.ndim != 2:
+        raise ValueError(f"{name} has {X.ndim} dimension(s); give a two-dimensional sparse matrix, one row a sample")
+    if X.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} has dtype {X.dtype}")
+    matrix = X if X.format == "csr" else X.tocsr()
+    if matrix.data.dtype not in FLOATS:
+        matrix = matrix.astype(np.float64)
+    if matrix.indices.dtype != matrix.indptr.dtype:
+        # SciPy keeps them equal; arrays set by hand may differ, and kernels are compiled for one type.
+        matrix = type(matrix)((matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)), shape=matrix.shape)
+    if not matrix.data.flags.c_contiguous:
+        matrix = matrix.copy()
+    bad = _first_bad_index(matrix.indptr, matrix.indices, matrix.shape[0], matrix.shape[1], matrix.data.shape[0])
+    if bad >= 0:
+        raise ValueError(f"{name} is a damaged CSR matrix: row {bad} has a column outside 0…{matrix.shape[1] - 1} or a bad indptr")
+    return matrix
+
+
+@kernel
+def _first_bad_index(indptr, indices, rows, width, stored):
+    if indptr.shape[0] != rows + 1 or indptr[0] < 0 or indices.shape[0] < indptr[rows] or stored < indptr[rows]:
+        return 0
+    for i in range(rows):
+        if indptr[i + 1] < indptr[i] or indptr[i + 1] > indptr[rows]:
+            return i
+        worst = 0
+        for k in range(indptr[i], indptr[i + 1]):
+            worst |= (indices[k] < 0) | (indices[k] >= width)
+        if worst:
+            return i
+    return -1
+
+
+def _as_array(X: Any, name: str) -> np.ndarray:
+    frame = hasattr(X, "columns") and hasattr(X, "to_numpy")
+    values = X.to_numpy() if frame else X
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "OSUV" or (frame and array.dtype.kind not in "fiub"):
+            array = array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        where = f" (column {_text_column(X)!r})" if frame else ""
+        raise ValueError(f"{name} holds values that are not numbers{where}: {error}; encode them as numbers first") from None
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}")
+    if array.ndim != 2:
+        hint = (
+            " Reshape your data with X.reshape(-1, 1) for one feature or X.reshape(1, -1) for one sample."
+            if array.ndim == 1
+            else ""
+        )
+        raise ValueError(f"{name} has {array.ndim} dimension(s). Expected 2D array, one row a sample.{hint}")
+    if array.dtype.newbyteorder("=") not in FLOATS or not array.dtype.isnative:
+        array = array.astype(np.float32 if array.dtype.newbyteorder("=") == np.float32 else np.float64)
+    return np.ascontiguousarray(array)
+
+
+def _text_column(frame: Any) -> Any:
+    for column in frame.columns:
+        try:
+            np.asarray(frame[column].to_numpy(), dtype=np.float64)
+        except (TypeError, ValueError):
+            return column
+    return "?"
+
+
+def _check_finite(matrix: Any, name: str, given: Any) -> None:
+    is_sparse = sparse.issparse(matrix)
+    flat = matrix.data if is_sparse else matrix.reshape(-1)
+    place = _first_not_finite(flat)
+    if place < 0:
+        return
+    if is_sparse:
+        row = int(np.searchsorted(matrix.indptr, place, side="right")) - 1
+        column: Any = int(matrix.indices[place])
+    else:
+        row, column = divmod(int(place), matrix.shape[1])
+    if hasattr(given, "columns") and hasattr(given, "to_numpy"):
+        column = given.columns[column]
+    what = "NaN" if math.isnan(flat[place]) else "infinity"
+    raise ValueError(
+        f"{name} contains {what} at row {row}, column {column!r}; fill or drop missing values and clip infinite ones first"
+    )
+
+
+@kernel
+def _first_not_finite(flat):
+    # x·0 is NaN just for NaN and infinity: a sum that SIMD can take, in blocks so that a find is located cheaply.
+    n = flat.shape[0]
+    for start in range(0, n, 4096):
+        stop = min(start + 4096, n)
+        s = 0.0
+        for k in range(start, stop):
+            s += flat[k] * 0.0
+        if not math.isfinite(s):
+            for k in range(start, stop):
+                if not math.isfinite(flat[k]):
+                    return k
+    return -1
+
+
+def as_vector(values: Any, name: str, length: int) -> np.ndarray:
+    """A finite float64 vector of the given length."""
+    vector = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    try:
+        vector = np.ascontiguousarray(vector, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} holds values that are not numbers") from None
+    if vector.ndim == 2 and 1 in vector.shape:
+        vector = vector.reshape(-1)
+    if vector.ndim != 1:
+        raise ValueError(f"{name} has {vector.ndim} dimensions; a vector of {length} numbers is needed")
+    if vector.shape[0] != length:
+        raise ValueError(f"{name} has {vector.shape[0]} values where {length} are needed")
+    place = _first_not_finite(vector)
+    if place >= 0:
+        raise ValueError(f"{name}[{place}] is {vector[place]}; every value must be finite")
+    return vector
+
+
+def as_weights(weights: Any, length: int) -> np.ndarray:
+    """Sample weights: finite, none negative, not all zero."""
+    vector = np.full(length, float(weights)) if np.ndim(weights) == 0 else as_vector(weights, "sample_weight", length)
+    if vector.min() < 0:
+        place = int(np.argmin(vector))
+        raise ValueError(f"sample_weight[{place}] is {vector[place]}; weights must not be negative")
+    if not vector.max() > 0:
+        raise ValueError("sample_weight is zero for every sample; at least one of each class must count")
+    return vector
+
+
+def as_labels(y: Any, length: int | None, name: str = "y") -> np.ndarray:
+    """Labels as a one-dimensional array of numbers or strings."""
+    if y is None:
+        raise ValueError(f"requires {name} to be passed, but the target {name} is None")
+    labels = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels.reshape(-1)
+    if labels.ndim != 1:
+        raise ValueError(f"{name} has shape {labels.shape}; it must be one-dimensional, one label a sample")
+    if length is not None and labels.shape[0] != length:
+        raise ValueError(f"{name} has {labels.shape[0]} labels but X has {length} rows; they must be of one length")
+    if labels.dtype.kind == "O":
+        missing = next((i for i, v in enumerate(labels) if v is None or (isinstance(v, float) and math.isnan(v))), None)
+        if missing is not None:
+            raise ValueError(f"{name}[{missing}] is missing; every sample needs a label")
+        labels = np.array(labels.tolist())
+    if labels.dtype.kind == "f" and labels.shape[0] and not np.isfinite(labels).all():
+        place = int(np.flatnonzero(~np.isfinite(labels))[0])
+        raise ValueError(f"{name}[{place}] is {labels[place]}; labels must not be NaN or infinity")
+    return labels
+
+
+def encode_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The two classes in sorted order, and ±1 for each sample (+1 for the second class).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualgap.inputs import encode_labels
+    >>> encode_labels(np.array(["sick", "well", "sick"]))
+    (array(['sick', 'well'], dtype='<U4'), array([-1.,  1., -1.]))
+    """
+    numeric = labels.dtype.kind in "fiub"
+    if numeric and labels.shape[0]:
+        low, high = labels.min(), labels.max()
+        classes = np.array([low, high]) if low != high else np.array([low])
+        if np.count_nonzero(labels == low) + (np.count_nonzero(labels == high) if low != high else 0) != labels.shape[0]:
+            classes = np.unique(labels)
+    else:
+        classes = np.unique(labels)
+    if classes.shape[0] == 1:
+        raise ValueError(f"y has one class only, {classes[0]!r}; two are needed to train a classifier")
+    if classes.shape[0] != 2:
+        shown = ", ".join(repr(c) for c in classes[:4]) + (", …" if classes.shape[0] > 4 else "")
+        raise ValueError(f"y has {classes.shape[0]} classes ({shown}); a Problem has two: use dualgap.LinearSVC for more")
+    return classes, np.where(labels == classes[1], 1.0, -1.0)

@@ -1,0 +1,116 @@
+"""Kernel functions: linear, RBF, polynomial, sigmoid, precomputed, or a callable. Values only; storage is in rows.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+__all__ = ["KERNELS", "Kernel", "make_kernel"]
+
+KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """k(x, z) by name, or a callable that takes two arrays of rows and returns their kernel matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualgap.kernels import make_kernel
+    >>> make_kernel("rbf", gamma=0.5)(np.array([[0.0, 0.0]]), np.array([[0.0, 2.0]])).round(4)
+    array([[0.1353]])
+    """
+
+    name: str
+    gamma: float = 1.0
+    degree: int = 3
+    coef0: float = 0.0
+    function: Callable[[Any, Any], Any] | None = None
+
+    def __call__(self, A: Any, B: Any) -> np.ndarray:
+        """The matrix of k(a, b) for the rows a of A and b of B."""
+        if self.name == "precomputed":
+            return np.ascontiguousarray(A)
+        if self.function is not None:
+            return self._called(A, B)
+        product: Any = A @ B.T
+        k = np.ascontiguousarray(product.toarray() if _is_sparse(product) else product)
+        if self.name == "linear":
+            return k
+        if self.name == "rbf":
+            k *= -2.0
+            k += _squares(A)[:, None]
+            k += _squares(B)[None, :]
+            np.maximum(k, 0.0, out=k)  # rounding may leave a distance just below zero
+            k *= -self.gamma
+            return np.exp(k, out=k)
+        k *= self.gamma
+        k += self.coef0
+        return np.power(k, self.degree, out=k) if self.name == "poly" else np.tanh(k, out=k)
+
+    def _called(self, A: Any, B: Any) -> np.ndarray:
+        assert self.function is not None
+        k = np.ascontiguousarray(self.function(A, B), dtype=np.float64)
+        if k.shape != (A.shape[0], B.shape[0]):
+            raise ValueError(f"kernel {self.name} returned shape {k.shape}; for these rows it must be {(A.shape[0], B.shape[0])}")
+        return k
+
+    def diagonal(self, A: Any) -> np.ndarray:
+        """k(a, a) for each row a, without the whole matrix."""
+        if self.name == "rbf":
+            return np.ones(A.shape[0])
+        if self.name == "precomputed":
+            return np.ascontiguousarray(np.diagonal(A), dtype=np.float64)
+        if self.function is not None:
+            return np.array([float(self._called(A[i : i + 1], A[i : i + 1])[0, 0]) for i in range(A.shape[0])])
+        squares = _squares(A)
+        if self.name == "linear":
+            return squares
+        inner = self.gamma * squares + self.coef0
+        return inner**self.degree if self.name == "poly" else np.tanh(inner)
+
+
+def _is_sparse(matrix: Any) -> bool:
+    return bool(sparse.issparse(matrix))
+
+
+def _squares(A: Any) -> np.ndarray:
+    if _is_sparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1), dtype=np.float64).reshape(-1)
+    return np.einsum("ij,ij->i", A, A, dtype=np.float64)
+
+
+def make_kernel(kernel: Any, X: Any = None, gamma: float | str = "scale", degree: int = 3, coef0: float = 0.0) -> Kernel:
+    """A Kernel from a name or a callable; gamma 'scale' is 1/(d·var(X)) and 'auto' is 1/d, as in scikit-learn."""
+    if isinstance(kernel, Kernel):
+        return kernel
+    if callable(kernel):
+        return Kernel(getattr(kernel, "__name__", "callable"), function=kernel)
+    if kernel not in KERNELS:
+        raise ValueError(f"kernel={kernel!r} is unknown; choose one of {list(KERNELS)} or pass a callable")
+    return Kernel(kernel, _gamma(gamma, X) if kernel in ("rbf", "poly", "sigmoid") else 1.0, degree, coef0)
+
+
+def _gamma(gamma: float | str, X: Any) -> float:
+    if isinstance(gamma, str):
+        if gamma not in ("scale", "auto"):
+            raise ValueError(f"gamma={gamma!r} is unknown; give a positive number, 'scale' or 'auto'")
+        if X is None:
+            raise ValueError(f"gamma={gamma!r} needs the data; give a positive number instead")
+        return 1.0 / X.shape[1] if gamma == "auto" else _scale_gamma(X)
+    if not gamma > 0:
+        raise ValueError(f"gamma={gamma!r} must be a positive number, 'scale' or 'auto'")
+    return float(gamma)
+
+
+def _scale_gamma(X: Any) -> float:
+    if _is_sparse(X):
+        variance = float(X.multiply(X).mean() - X.mean() ** 2)
+    else:
+        variance = float(X.var(dtype=np.float64))
+    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0

@@ -1,0 +1,249 @@
+"""Problem: the one objective that everything here minimises.
+
+    P(w, b) = Σ cᵢ φ(yᵢ(xᵢ·w + b)) + l1·‖w‖₁ + (l2/2)·‖w‖²            cᵢ = sᵢ / Σ s
+
+with labels yᵢ = ±1 and sample weights sᵢ. The intercept b is absent ("none"), "free" of any penalty, or "penalised" by
+(l2/2)·(b/intercept_scale)², which is how LIBLINEAR treats it. Class weights, C, alpha all end up in c and in the penalty here; no
+kernel has a branch for them. For a kernel machine w lives in the kernel's space and is given by its expansion a, w = Σ aⱼ φ(xⱼ).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from dualgap import rows as storage
+from dualgap.inputs import as_features, as_labels, as_vector, as_weights, encode_labels
+from dualgap.kernels import Kernel, make_kernel
+from dualgap.losses import LOSSES, make_loss, total_value
+from dualgap.penalties import make_penalty
+
+__all__ = ["INTERCEPTS", "Problem", "Samples"]
+
+INTERCEPTS = ("none", "penalised", "free")
+
+
+class Samples(NamedTuple):
+    """What every solver knows of a sample besides its row: label ±1 and weight c."""
+
+    y: np.ndarray
+    c: np.ndarray
+
+
+class Problem:
+    """A regularised binary classification problem over samples X with labels y.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or data frame of shape (n, d)
+        One row a sample. float32 and float64 arrays in C order and CSR matrices are used as they are, without a copy.
+    y : array-like of n labels
+        Any two values, numbers or strings. The larger one is the positive class.
+    loss : {"hinge", "smooth_hinge", "squared_hinge", "logistic"} or a loss object
+    delta : float, optional
+        Width of the smoothed part of loss="smooth_hinge" (1 by default).
+    l2, l1 : float
+        Strength of (l2/2)·‖w‖² and of l1·‖w‖₁; not both zero.
+    sample_weight : array-like of n numbers, optional
+    intercept : {"none", "penalised", "free"}
+    intercept_scale : float
+        With intercept="penalised", the value of the constant column whose coefficient is penalised.
+    kernel : {"linear", "rbf", "poly", "sigmoid", "precomputed"} or callable, optional
+        None trains on X itself. With a kernel the problem is over its feature space; "precomputed" takes X as the kernel matrix.
+    gamma, degree, coef0
+        The kernel's parameters, as in scikit-learn.
+
+    Examples
+    --------
+    >>> import dualgap
+    >>> problem = dualgap.Problem([[0.0, 1.0], [1.0, 0.0]], ["cat", "dog"], l2=0.1)
+    >>> problem
+    Problem(2 × 2 dense, hinge, l2=0.1, intercept='none')
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        loss: Any = "hinge",
+        delta: float | None = None,
+        l2: float = 1e-4,
+        l1: float = 0.0,
+        sample_weight: Any = None,
+        intercept: str = "none",
+        *,
+        intercept_scale: float = 1.0,
+        kernel: Any = None,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+    ) -> None:
+        self.loss = make_loss(loss, delta)
+        self.penalty = make_penalty(l2, l1)
+        self.l2, self.l1 = float(l2), float(l1)
+        self.intercept = _check_intercept(intercept, self.l2)
+        if not 0.0 < intercept_scale < np.inf:
+            raise ValueError(f"intercept_scale={intercept_scale!r} must be a positive number")
+        self.intercept_scale = float(intercept_scale)
+        self.X = as_features(X)
+        self.n, self.d = self.X.shape
+        self.classes, self.y = encode_labels(as_labels(y, self.n))
+        self.sample_weight = None if sample_weight is None else as_weights(sample_weight, self.n)
+        self.c = self._normalised_weights()
+        self.kernel: Kernel | None = None
+        if kernel is not None:
+            self._check_kernel(kernel)
+            self.kernel = make_kernel(kernel, self.X, gamma, degree, coef0)
+        self.rows = self._make_rows()
+
+    # ------------------------------------------------------------------------------------------------------- construction
+
+    def _normalised_weights(self) -> np.ndarray:
+        if self.sample_weight is None:
+            return np.full(self.n, 1.0 / self.n)
+        for label, sign in zip(self.classes, (-1.0, 1.0), strict=True):
+            if not self.sample_weight[self.y == sign].max() > 0:
+                raise ValueError(f"sample_weight is zero for every sample of class {label!r}; that leaves one class only")
+        # Divided by the largest first: a sum of huge weights must not overflow.
+        scaled = self.sample_weight / self.sample_weight.max()
+        return scaled / scaled.sum()
+
+    def _check_kernel(self, kernel: Any) -> None:
+        if self.l1 > 0:
+            raise ValueError(f"l1={self.l1:g} with a kernel: the l1 penalty needs coordinates of w; use l1=0, or kernel=None")
+        if kernel == "precomputed":
+            if sparse.issparse(self.X) or self.n != self.d:
+                raise ValueError(f"kernel='precomputed' takes X as a square array of kernel values; X has shape {self.X.shape}")
+            if not np.allclose(self.X, self.X.T, rtol=1e-6, atol=1e-8 * np.abs(self.X).max()):
+                raise ValueError("kernel='precomputed': the kernel matrix X is not symmetric")
+
+    def _make_rows(self) -> Any:
+        if self.kernel is not None:
+            return storage.gram(self.kernel(self.X, self.X))
+        return storage.csr(self.X) if sparse.issparse(self.X) else storage.dense(self.X)
+
+    # ------------------------------------------------------------------------------------------------------------ vectors
+
+    @property
+    def samples(self) -> Samples:
+        """Labels and weights, as kernels take them."""
+        return Samples(self.y, self.c)
+
+    @property
+    def size(self) -> int:
+        """Length of w as a solver stores it: d, or n scores for a kernel machine. Also the length of `coef`."""
+        return self.d if self.kernel is None else self.n
+
+    @cached_property
+    def sqnorms(self) -> np.ndarray:
+        """‖xᵢ‖² of every row."""
+        out = np.empty(self.n)
+        storage.sqnorms(self.rows, out)
+        return out
+
+    def combine(self, a: np.ndarray) -> np.ndarray:
+        """Σ aᵢ xᵢ as stored, summed in float64 (for a kernel machine: the scores K·a)."""
+        v = np.zeros(self.size)
+        storage.accumulate(self.rows, np.ascontiguousarray(a, dtype=np.float64), v)
+        return v
+
+    def stored(self, coef: np.ndarray) -> np.ndarray:
+        """w as solvers store it, from `coef` as a user sees it: itself, or the scores of a kernel expansion."""
+        return coef if self.kernel is None else self.combine(coef)
+
+    def scores(self, stored: np.ndarray) -> np.ndarray:
+        """xᵢ·w for every training row, without the intercept, from w as stored."""
+        if self.kernel is not None:
+            return stored
+        out = np.empty(self.n)
+        storage.scores(self.rows, stored, out)
+        return out
+
+    # ------------------------------------------------------------------------------------------------------- the objective
+
+    def regulariser(self, coef: np.ndarray, intercept: float, stored: np.ndarray | None = None) -> float:
+        """The penalty of a model: R(w), and the intercept's part where it is penalised."""
+        if self.kernel is None:
+            value = float(np.sum(self.penalty.value(coef)))
+        else:
+            value = 0.5 * self.l2 * float(coef @ (self.stored(coef) if stored is None else stored))
+        if self.intercept == "penalised":
+            value += 0.5 * self.l2 * (intercept / self.intercept_scale) ** 2
+        return value
+
+    def objective(self, coef: Any, intercept: float = 0.0) -> float:
+        """P(w, b).
+
+        Examples
+        --------
+        >>> import dualgap
+        >>> dualgap.Problem([[1.0], [-1.0]], [1, 0], l2=0.5).objective([1.0])
+        0.25
+        """
+        coef = as_vector(coef, "coef", self.size)
+        stored = self.stored(coef)
+        margins = self.y * (self.scores(stored) + intercept)
+        return total_value(self.loss, margins, self.c) + self.regulariser(coef, intercept, stored)
+
+    # ----------------------------------------------------------------------------------------------------------- new data
+
+    def features(self, X: Any, name: str = "X") -> Any:
+        """New samples, checked and converted as the training data were."""
+        return as_features(X, name, columns=self.d)
+
+    def decision(self, X: Any, coef: np.ndarray, intercept: float = 0.0) -> np.ndarray:
+        """Scores of new samples: x·w + b, positive for the second class. With kernel="precomputed", X is K(new, training)."""
+        matrix = self.features(X)
+        if self.kernel is None:
+            return np.asarray(matrix @ coef).reshape(-1) + intercept
+        support = np.flatnonzero(coef)
+        columns = matrix[:, support] if self.kernel.name == "precomputed" else self.kernel(matrix, self.X[support])
+        return columns @ coef[support] + intercept
+
+    def predict(self, X: Any, coef: np.ndarray, intercept: float = 0.0) -> np.ndarray:
+        """Labels of new samples."""
+        return self.classes[(self.decision(X, coef, intercept) > 0).astype(int)]
+
+    def signs(self, y: Any, length: int, name: str = "y") -> np.ndarray:
+        """±1 for labels of new samples; a label that training did not have is an error."""
+        labels = as_labels(y, length, name)
+        known = (labels == self.classes[0]) | (labels == self.classes[1])
+        if not known.all():
+            place = int(np.flatnonzero(~known)[0])
+            raise ValueError(
+                f"{name}[{place}] is {labels[place]!r}, which is not a label of the training data {self.classes.tolist()}"
+            )
+        return np.where(labels == self.classes[1], 1.0, -1.0)
+
+    def head(self, count: int) -> Problem:
+        """The same kind of problem (types, loss, penalty, intercept) over the first rows, both classes among them.
+
+        The driver runs a solver on it to have its kernels compiled before the clock starts.
+        """
+        small = object.__new__(Problem)
+        small.__dict__.update({k: v for k, v in self.__dict__.items() if k != "sqnorms"})
+        small.n = min(count, self.n)
+        small.y = np.where(np.arange(small.n) % 2 == 0, 1.0, -1.0)
+        small.c = np.full(small.n, 1.0 / small.n)
+        small.sample_weight = None
+        small.rows = storage.head(self.rows, small.n)
+        return small
+
+    def __repr__(self) -> str:
+        kind = f"{self.kernel.name} kernel" if self.kernel else ("sparse" if sparse.issparse(self.X) else "dense")
+        loss = next((name for name, cls in LOSSES.items() if type(self.loss) is cls), type(self.loss).__name__)
+        delta = f"(delta={self.loss.delta:g})" if hasattr(self.loss, "delta") else ""
+        l1 = f", l1={self.l1:g}" if self.l1 else ""
+        weights = ", weighted" if self.sample_weight is not None else ""
+        return f"Problem({self.n} × {self.d} {kind}, {loss}{delta}, l2={self.l2:g}{l1}, intercept={self.intercept!r}{weights})"
+
+
+def _check_intercept(intercept: Any, l2: float) -> str:
+    if intercept not in INTERCEPTS:
+        raise ValueError(f"intercept={intercept!r} is unknown; choose one of {list(INTERCEPTS)}")
+    if intercept == "penalised" and l2 == 0:
+        raise ValueError("intercept='penalised' needs l2 > 0, which is its penalty; use intercept='free' or give l2 > 0")
+    return str(intercept)

@@ -1,0 +1,238 @@
+"""How samples are stored and read: Dense, CSR, Gram, and WithBias around any of them.
+
+The only module that knows storage. Row i is read through four methods that kernels call:
+
+    dot(i, v)            xᵢ·w for the vector "w as stored" v
+    soft_dot(i, v, t)    xᵢ·soft(v, t), for penalties with an l1 part
+    add(i, a, v)         w += a·xᵢ
+    sqnorm(i)            ‖xᵢ‖²
+
+For Dense and CSR, v is w itself. For Gram rows (a kernel machine) v holds the n scores ⟨φ(xᵢ), w⟩, so the same solver text trains
+kernel machines. Data arrays are read-only views of the caller's; index arrays are viewed as unsigned, which spares kernels the
+check for negative indices.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualgap.jit import compiled, kernel, prefetch
+
+__all__ = ["CSR", "Dense", "Gram", "WithBias", "accumulate", "csr", "dense", "gram", "head", "nbytes", "scores", "sqnorms"]
+
+LINE = 64  # bytes in a cache line
+
+
+@compiled
+class Dense(NamedTuple):
+    """Rows of a C-ordered array."""
+
+    x: np.ndarray
+
+    def length(self):
+        return self.x.shape[0]
+
+    def dot(self, i, v):
+        x = self.x[i]
+        s = 0.0
+        for k in range(x.shape[0]):
+            s += x[k] * v[k]
+        return s
+
+    def soft_dot(self, i, v, t):
+        x = self.x[i]
+        s = 0.0
+        for k in range(x.shape[0]):
+            s += x[k] * (max(v[k] - t, 0.0) + min(v[k] + t, 0.0))
+        return s
+
+    def add(self, i, a, v):
+        x = self.x[i]
+        for k in range(x.shape[0]):
+            v[k] += a * x[k]
+
+    def sqnorm(self, i):
+        x = self.x[i]
+        s = 0.0
+        for k in range(x.shape[0]):
+            s += np.float64(x[k]) * x[k]
+        return s
+
+    def prefetch(self, i):
+        width = self.x.shape[1]
+        step = LINE // self.x.itemsize
+        # The hardware follows a row once it has begun; only the beginning needs asking for.
+        for k in range(i * width, i * width + min(width, 4 * step), step):
+            prefetch(self.x, k)
+
+
+@compiled
+class CSR(NamedTuple):
+    """Rows of a compressed sparse matrix. Columns may come in any order; a column given twice counts twice."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+
+    def length(self):
+        return self.indptr.shape[0] - 1
+
+    def dot(self, i, v):
+        s = 0.0
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            s += self.data[k] * v[self.indices[k]]
+        return s
+
+    def soft_dot(self, i, v, t):
+        s = 0.0
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            vk = v[self.indices[k]]
+            s += self.data[k] * (max(vk - t, 0.0) + min(vk + t, 0.0))
+        return s
+
+    def add(self, i, a, v):
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            v[self.indices[k]] += a * self.data[k]
+
+    def sqnorm(self, i):
+        s = 0.0
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            s += np.float64(self.data[k]) * self.data[k]
+        return s
+
+    def prefetch(self, i):
+        first, last = self.indptr[i], self.indptr[i + 1]
+        for k in range(first, last, LINE // self.indices.itemsize):
+            prefetch(self.indices, k)
+        for k in range(first, last, LINE // self.data.itemsize):
+            prefetch(self.data, k)
+
+
+@compiled
+class Gram(NamedTuple):
+    """Rows of a kernel matrix K; "w as stored" is the vector of scores K·a of the expansion a."""
+
+    k: np.ndarray
+
+    def length(self):
+        return self.k.shape[0]
+
+    def dot(self, i, v):
+        return v[i]
+
+    def soft_dot(self, i, v, t):
+        return np.nan  # no coordinates to threshold; Problem refuses l1 > 0 on kernels
+
+    def add(self, i, a, v):
+        k = self.k[i]
+        for j in range(k.shape[0]):
+            v[j] += a * k[j]
+
+    def sqnorm(self, i):
+        return np.float64(self.k[i, i])
+
+    def prefetch(self, i):
+        prefetch(self.k, i * self.k.shape[1])
+
+
+@compiled
+class WithBias(NamedTuple):
+    """Rows with one more column, constant `scale`, whose coefficient is the last entry of v; `centre` is added to every score.
+
+    A penalised intercept is b = scale·v[-1] with centre 0. The proximal-point loop for a free intercept moves the centre.
+    """
+
+    rows: Any
+    scale: float
+    centre: float
+
+    def length(self):
+        return self.rows.length()
+
+    def dot(self, i, v):
+        return self.rows.dot(i, v) + (self.scale * v[v.shape[0] - 1] + self.centre)
+
+    def soft_dot(self, i, v, t):
+        return self.rows.soft_dot(i, v, t) + (self.scale * v[v.shape[0] - 1] + self.centre)
+
+    def add(self, i, a, v):
+        self.rows.add(i, a, v)
+        v[v.shape[0] - 1] += a * self.scale
+
+    def sqnorm(self, i):
+        return self.rows.sqnorm(i) + self.scale * self.scale
+
+    def prefetch(self, i):
+        self.rows.prefetch(i)
+
+
+def _readonly(array: np.ndarray) -> np.ndarray:
+    # One type for the compiler whether the caller's array is writable or not (a memory map, say), and no kernel can write to it.
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _unsigned(indices: np.ndarray) -> np.ndarray:
+    return indices.view(np.dtype(f"u{indices.dtype.itemsize}"))
+
+
+def dense(x: np.ndarray) -> Dense:
+    """Rows of a C-ordered float array, without a copy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualgap.rows import dense
+    >>> dense(np.eye(2)).dot(1, np.array([3.0, 4.0]))
+    np.float64(4.0)
+    """
+    return Dense(_readonly(x))
+
+
+def csr(matrix: Any) -> CSR:
+    """Rows of a SciPy CSR matrix or array, without a copy."""
+    return CSR(_readonly(_unsigned(matrix.indptr)), _readonly(_unsigned(matrix.indices)), _readonly(matrix.data))
+
+
+def gram(k: np.ndarray) -> Gram:
+    """Rows of a kernel matrix, without a copy."""
+    return Gram(_readonly(k))
+
+
+@kernel
+def scores(rows, v, out):
+    """out[i] = xᵢ·w"""
+    for i in range(rows.length()):
+        out[i] = rows.dot(i, v)
+
+
+@kernel
+def accumulate(rows, a, v):
+    """v += Σ aᵢ xᵢ"""
+    for i in range(rows.length()):
+        if a[i] != 0.0:
+            rows.add(i, a[i], v)
+
+
+@kernel
+def sqnorms(rows, out):
+    """out[i] = ‖xᵢ‖²"""
+    for i in range(rows.length()):
+        out[i] = rows.sqnorm(i)
+
+
+def head(rows: Any, count: int) -> Any:
+    """The first rows, of the same type (for a kernel matrix: its leading square)."""
+    if isinstance(rows, Dense):
+        return dense(rows.x[:count])
+    if isinstance(rows, CSR):
+        return CSR(_readonly(rows.indptr[: count + 1]), rows.indices, rows.data)
+    return gram(np.ascontiguousarray(rows.k[:count, :count]))
+
+
+def nbytes(rows: Any) -> int:
+    """Memory that the rows' arrays hold."""
+    return sum(part.nbytes if isinstance(part, np.ndarray) else nbytes(part) for part in rows if not isinstance(part, float))

@@ -1,0 +1,375 @@
+"""The driver: compiles outside the clock, runs epochs, stops the clock, evaluates, and decides when to stop.
+
+The one place with a clock and a tolerance. Solvers only do arithmetic; whatever happens (Ctrl-C, a time limit, divergence), the best
+model so far comes back with its certificate.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dualgap.certificate import (
+    Certificate,
+    DualPoint,
+    best_intercept,
+    dual_from_margins,
+    dual_point,
+    make_certificate,
+    margins_of,
+    primal_value,
+)
+from dualgap.inputs import as_vector
+from dualgap.problem import Problem
+from dualgap.result import ConvergenceWarning, Result, Status, Trace
+from dualgap.solvers.base import Warm, get_solver, require
+
+__all__ = ["Progress", "solve"]
+
+STALL_EVALUATIONS = 20  # with less than 1 % off the gap over so many evaluations, and over half of the epochs, a run has stalled
+DIVERGED = 1e9  # times the objective of w = 0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback is shown at each evaluation: the newest row of the trace, and the certificate.
+
+    Examples
+    --------
+    >>> import dualgap
+    >>> from sklearn.datasets import make_classification
+    >>> seen = []
+    >>> problem = dualgap.Problem(*make_classification(100, random_state=0), l2=0.1)
+    >>> result = dualgap.solve(problem, "sdca", callbacks=[lambda progress: seen.append(progress.epoch)])
+    >>> seen[:3]
+    [1, 2, 3]
+    """
+
+    epoch: int
+    record: dict[str, float]
+    certificate: Certificate
+    tol: float
+    max_epochs: int
+
+
+class _Watched:
+    """A held-out set, checked and converted once."""
+
+    def __init__(self, problem: Problem, name: str, X: Any, y: Any) -> None:
+        self.name, self.problem = name, problem
+        self.X = problem.features(X, f"{name} X")
+        self.y = problem.signs(y, self.X.shape[0], f"{name} y")
+
+    def measure(self, coef: np.ndarray, intercept: float) -> dict[str, float]:
+        wrong = (self.problem.decision(self.X, coef, intercept) > 0) != (self.y > 0)
+        per_class = [1.0 - wrong[self.y == sign].mean() for sign in (1.0, -1.0) if (self.y == sign).any()]
+        return {f"{self.name}_error": float(wrong.mean()), f"{self.name}_balanced_accuracy": float(np.mean(per_class))}
+
+
+class _Best:
+    """The best primal model and the best dual bound so far; together they make the certificate."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        zero = np.zeros(problem.size)
+        self.coef, self.intercept = zero, 0.0
+        self.primal = primal_value(problem, zero, 0.0, zero, np.zeros(problem.n))
+        self.at_zero = self.primal
+        self.dual = dual_point(problem, np.zeros(problem.n))
+        self.source = "margins"
+
+    def offer_model(self, coef: np.ndarray, intercept: float, primal: float) -> None:
+        if primal < self.primal:
+            self.coef, self.intercept, self.primal = coef, intercept, primal
+
+    def offer_bound(self, point: DualPoint, source: str) -> None:
+        if point.value > self.dual.value:
+            self.dual, self.source = point, source
+
+    def certificate(self, primal: float | None = None) -> Certificate:
+        return make_certificate(self.primal if primal is None else primal, self.dual.value, self.source)
+
+
+class _Clock:
+    """CPU and wall seconds of the updates alone."""
+
+    def __init__(self) -> None:
+        self.cpu = self.wall = 0.0
+
+    def __enter__(self) -> _Clock:
+        self._cpu, self._wall = time.process_time(), time.perf_counter()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.cpu += time.process_time() - self._cpu
+        self.wall += time.perf_counter() - self._wall
+
+
+def solve(
+    problem: Problem,
+    solver: Any = "sdca",
+    tol: float = 1e-4,
+    max_epochs: int = 200,
+    max_seconds: float | None = None,
+    seed: int | np.random.Generator | None = 0,
+    *,
+    watch: Any = None,
+    evaluate: str | Callable[[int], bool] = "geometric",
+    callbacks: Iterable[Callable[[Progress], Any]] = (),
+    warm_start: Any = None,
+    stall: bool = True,
+) -> Result:
+    """Minimise a problem's objective until its certified relative gap is at most `tol`.
+
+    Parameters
+    ----------
+    problem : Problem
+    solver : str or solver object
+        A name from `dualgap.solvers()`, or an object such as `dualgap.SDCA(order="cyclic")`.
+    tol : float
+        Bound on gap / primal, certified. 0 runs to the end of the budget.
+    max_epochs, max_seconds
+        The budget. Seconds are of the wall clock and include evaluations; they are looked at between epochs.
+    seed : int or numpy Generator
+        The same seed, data and thread count give the same trace.
+    watch : (X, y), or a mapping of names to such pairs, optional
+        Held-out data whose error and balanced accuracy are recorded.
+    evaluate : {"geometric", "epoch"} or callable
+        When to stop the clock and certify: at epochs that grow by a quarter each time, at every epoch, or where a function of the
+        epoch's number says so. The last epoch is always evaluated.
+    callbacks : functions of a Progress
+        Called after each evaluation; one that returns True ends the run with status "interrupted".
+    warm_start : Result, or a tuple (coef, intercept, dual) with None for what is not known, optional
+    stall : bool
+        Whether a gap that has stopped falling ends the run with status "stalled".
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> import dualgap
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> problem = dualgap.Problem(scale(X), y, loss="smooth_hinge", delta=0.5, l2=1e-3, intercept="free")
+    >>> result = dualgap.solve(problem, "sdca", tol=1e-3)
+    >>> result.status, result.certificate.relative_gap <= 1e-3
+    ('converged', True)
+    """
+    solver = get_solver(solver)
+    _check_budget(tol, max_epochs, max_seconds)
+    due = _schedule(evaluate)
+    require(solver, problem)
+    watched = _make_watched(problem, watch)
+    warm = _make_warm(problem, warm_start)
+    rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
+    compile_seconds = _compile(problem, solver)
+
+    run = _Run(problem, solver, watched)
+    callbacks = tuple(callbacks)
+    began = time.perf_counter()
+    status: Status = "max_epochs"
+    epoch = 0
+    state = None
+    try:
+        with run.clock:
+            state = solver.start(problem, rng, warm)
+        for epoch in range(1, max_epochs + 1):
+            with run.clock:
+                solver.epoch(problem, state, rng)
+            out_of_time = max_seconds is not None and time.perf_counter() - began >= max_seconds
+            if not (due(epoch) or out_of_time or epoch == max_epochs):
+                continue
+            certificate = run.evaluate(state, epoch)
+            progress = Progress(epoch, run.trace.last(), certificate, tol, max_epochs)
+            stop = any([callback(progress) is True for callback in callbacks])
+            ended = run.verdict(tol, stall)
+            if ended or stop or out_of_time:
+                status = ended or ("interrupted" if stop else "max_seconds")
+                break
+    except KeyboardInterrupt:
+        status = "interrupted"
+        if state is not None and epoch > 0:
+            run.evaluate(state, epoch)
+    result = run.result(status, epoch, compile_seconds)
+    if status not in ("converged", "interrupted") and tol > 0:
+        warnings.warn(_advice(result, tol), ConvergenceWarning, stacklevel=2)
+    return result
+
+
+class _Run:
+    """Evaluation of one run: trace, best model, best bound."""
+
+    def __init__(self, problem: Problem, solver: Any, watched: list[_Watched]) -> None:
+        self.problem, self.solver, self.watched = problem, solver, watched
+        self.trace, self.clock, self.best = Trace(), _Clock(), _Best(problem)
+
+    def evaluate(self, state: Any, epoch: int) -> Certificate:
+        """Certify the present model and add a row to the trace."""
+        problem, best = self.problem, self.best
+        beta = self.solver.dual(problem, state)
+        own = None if beta is None or not np.isfinite(beta).all() else dual_point(problem, beta)
+        if own is not None:
+            best.offer_bound(own, "solver")
+        coef, intercept = self.solver.model(problem, state)
+        if coef is not None:
+            stored = problem.stored(coef)
+        elif own is not None and own.coef is not None and own.stored is not None:
+            coef, stored = own.coef, own.stored
+        else:  # neither a model nor a finite dual point: the run has diverged
+            coef = stored = np.full(problem.size, np.nan)
+        scores = problem.scores(stored)
+        finite = bool(np.isfinite(scores).all())
+        if intercept is None:
+            intercept = best_intercept(problem, scores) if finite else math.nan
+        margins = problem.y * (scores + intercept)
+        primal = primal_value(problem, coef, intercept, stored, margins) if finite else math.inf
+        if finite and math.isfinite(primal):
+            # The hinge's slope is a coin toss at its kink, where the support vectors are: a solver's own β is better there.
+            if own is None or math.isfinite(problem.loss.curvature()):
+                best.offer_bound(self._margin_bound(stored, margins), "margins")
+            best.offer_model(coef, intercept, primal)
+        certificate = best.certificate(primal)
+        record = {
+            "epoch": float(epoch),
+            "passes": float(state.passes),
+            "cpu_seconds": self.clock.cpu,
+            "wall_seconds": self.clock.wall,
+            "primal": primal,
+            "dual": certificate.dual,
+            "gap": certificate.gap,
+            "relative_gap": certificate.relative_gap if math.isfinite(primal) else math.inf,
+            "train_error": float(np.mean(margins <= 0)),
+            "support_vectors": float(np.count_nonzero((best.dual.beta if own is None else own.beta) > 0)),
+            "nonzeros": float(np.count_nonzero(coef)),
+        }
+        for held_out in self.watched:
+            record.update(held_out.measure(coef, intercept))
+        self.trace.append(record)
+        return certificate
+
+    def _margin_bound(self, stored: np.ndarray, margins: np.ndarray) -> DualPoint:
+        if self.problem.intercept == "free":
+            # At the best b for this w the slopes nearly balance, so that little is lost in making them do so exactly.
+            b = best_intercept(self.problem, self.problem.scores(stored))
+            margins = margins_of(self.problem, stored, b)
+        return dual_from_margins(self.problem, margins)
+
+    def verdict(self, tol: float, stall: bool) -> Status | None:
+        """Whether the run is over by its own doing."""
+        if self.best.certificate().relative_gap <= tol:
+            return "converged"
+        primal = self.trace["primal"]
+        if not math.isfinite(primal[-1]) or (len(primal) >= 5 and (primal[-5:] > DIVERGED * self.best.at_zero).all()):
+            return "diverged"
+        if stall and len(primal) > STALL_EVALUATIONS:
+            best_gaps = np.minimum.accumulate(primal) - self.trace["dual"]
+            epochs = self.trace["epoch"]
+            since = min(len(primal) - STALL_EVALUATIONS, int(np.searchsorted(epochs, 0.5 * epochs[-1]))) - 1
+            if since >= 0 and best_gaps[-1] > 0.99 * best_gaps[since]:
+                return "stalled"
+        return None
+
+    def result(self, status: Status, epochs: int, compile_seconds: float) -> Result:
+        best = self.best
+        return Result(
+            problem=self.problem,
+            solver=self.solver,
+            coef=best.coef,
+            intercept=float(best.intercept),
+            dual=best.dual.beta,
+            certificate=best.certificate(),
+            status=status,
+            trace=self.trace,
+            epochs=epochs,
+            cpu_seconds=self.clock.cpu,
+            wall_seconds=self.clock.wall,
+            compile_seconds=compile_seconds,
+        )
+
+
+_compiled: set[Any] = set()
+
+
+def _compile(problem: Problem, solver: Any) -> float:
+    """Run the solver on a few rows of the same types, so that no compilation falls into timed epochs. Returns the seconds it took."""
+    key = (repr(solver), type(problem.loss), type(problem.penalty), problem.intercept, _types(problem.rows))
+    if key in _compiled:
+        return 0.0
+    began = time.perf_counter()
+    small = problem.head(4)
+    rng = np.random.default_rng(0)
+    state = solver.start(small, rng, None)
+    for _ in range(2):
+        solver.epoch(small, state, rng)
+    with np.errstate(all="ignore"):
+        _Run(small, solver, []).evaluate(state, 1)
+    _compiled.add(key)
+    return time.perf_counter() - began
+
+
+def _types(rows: Any) -> tuple[Any, ...]:
+    return (type(rows), *(part.dtype.str if isinstance(part, np.ndarray) else type(part) for part in rows))
+
+
+def _check_budget(tol: float, max_epochs: int, max_seconds: float | None) -> None:
+    if not 0.0 <= tol < 1.0:
+        raise ValueError(f"tol={tol!r} must lie in [0, 1): it bounds the relative gap")
+    if not isinstance(max_epochs, (int, np.integer)) or max_epochs < 1:
+        raise ValueError(f"max_epochs={max_epochs!r} must be a whole number of at least 1")
+    if max_seconds is not None and not max_seconds > 0:
+        raise ValueError(f"max_seconds={max_seconds!r} must be a positive number of seconds, or None for no limit")
+
+
+def _schedule(evaluate: str | Callable[[int], bool]) -> Callable[[int], bool]:
+    if callable(evaluate):
+        return evaluate
+    if evaluate == "epoch":
+        return lambda epoch: True
+    if evaluate == "geometric":
+        return lambda epoch: epoch <= 5 or math.floor(math.log(epoch, 1.25)) > math.floor(math.log(epoch - 1, 1.25))
+    raise ValueError(f"evaluate={evaluate!r} is unknown; choose 'geometric', 'epoch' or a function of the epoch's number")
+
+
+def _make_watched(problem: Problem, watch: Any) -> list[_Watched]:
+    if watch is None:
+        return []
+    sets = watch if isinstance(watch, Mapping) else {"test": watch}
+    for name, pair in sets.items():
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ValueError(f"watch: {name!r} must be a pair (X, y); got {type(pair).__name__}")
+    return [_Watched(problem, str(name), X, y) for name, (X, y) in sets.items()]
+
+
+def _make_warm(problem: Problem, warm: Any) -> Warm | None:
+    if warm is None:
+        return None
+    coef, intercept, dual = (warm.coef, warm.intercept, warm.dual) if hasattr(warm, "coef") else warm
+    return Warm(
+        None if coef is None else as_vector(coef, "warm_start coef", problem.size),
+        0.0 if intercept is None or problem.intercept == "none" else float(intercept),
+        None if dual is None else as_vector(dual, "warm_start dual", problem.n),
+    )
+
+
+def _advice(result: Result, tol: float) -> str:
+    c = result.certificate
+    tried = {
+        "max_epochs": "raise max_epochs",
+        "max_seconds": "raise max_seconds",
+        "stalled": "the gap has stopped falling: try another solver, or a larger tol",
+        "diverged": "the objective blew up: scale the features, lower the step, or try another solver",
+    }[result.status]
+    return (
+        f"{result.solver.label()} ended with status {result.status!r} after {result.epochs} epochs at a relative gap of "
+        f"{c.relative_gap:.1e} (gap {c.gap:.3g}), above the tolerance {tol:.1e}; the model is at most {100 * c.gap / c.primal:.3g} % of its "
+        f"objective from optimal. What to try: {tried}; standardise the features; or use a larger l2 ({result.problem.l2:g} now)."
+    )

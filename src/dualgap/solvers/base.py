@@ -1,0 +1,132 @@
+"""The contract of a solver, and the registry. No clock, tolerance, print or plot in this package: those are the driver's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from dualgap.problem import Problem
+
+__all__ = ["REGISTRY", "NotSupported", "Solver", "State", "Support", "Warm", "get_solver", "register"]
+
+
+class NotSupported(ValueError):
+    """A solver was asked for what it cannot do; the message says why and which solver can."""
+
+
+@dataclass(frozen=True)
+class Support:
+    """Whether a solver can take a problem; where not, the reason that a user reads. True or false as it stands."""
+
+    ok: bool
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+YES = Support(True)
+
+
+def no(reason: str) -> Support:
+    """A refusal with its reason."""
+    return Support(False, reason)
+
+
+@dataclass
+class State:
+    """What a solver carries from epoch to epoch; each solver adds its arrays.
+
+    `passes` counts rows touched / n. A solver whose epoch costs other than one pass (a snapshot, a line search) adds it up itself.
+    """
+
+    passes: float = 0.0
+
+
+class Warm(NamedTuple):
+    """Where to start from: an earlier model, its dual variables, or both."""
+
+    coef: np.ndarray | None = None
+    intercept: float = 0.0
+    dual: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Solver:
+    """Base of all solvers: parameters are the dataclass's fields, state lives in what `start` returns.
+
+    A subclass sets `name`, and implements `supports`, `start`, `epoch`, and `model` or `dual` or both.
+    """
+
+    name: ClassVar[str] = ""
+    summary: ClassVar[str] = ""
+
+    def supports(self, problem: Problem) -> Support:
+        """Yes, or no with the reason."""
+        return YES
+
+    def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> Any:
+        """The first state: arrays only."""
+        raise NotImplementedError
+
+    def epoch(self, problem: Problem, state: Any, rng: np.random.Generator) -> None:
+        """About one pass over the data. The only method that is timed."""
+        raise NotImplementedError
+
+    def model(self, problem: Problem, state: Any) -> tuple[np.ndarray | None, float | None]:
+        """(coef, intercept), copied. None for coef: the w(β) of `dual`. None for the intercept: the best one for that coef."""
+        return None, None
+
+    def dual(self, problem: Problem, state: Any) -> np.ndarray | None:
+        """Dual variables where the method has them; the certificate makes them feasible."""
+        return None
+
+    def label(self) -> str:
+        """The name, with the parameters that differ from their defaults."""
+        changed = [f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if getattr(self, f.name) != f.default]
+        return f"{self.name}({', '.join(changed)})" if changed else self.name
+
+
+REGISTRY: dict[str, type[Solver]] = {}
+
+
+def register(cls: type[Solver]) -> type[Solver]:
+    """Make a solver known by its name: `solve(problem, name)`, the table of solvers, the tests and the lab all read the registry."""
+    if not cls.name:
+        raise TypeError(f"{cls.__name__} needs a class attribute `name`")
+    other = REGISTRY.get(cls.name)
+    if other is not None and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+        raise ValueError(f"a solver named {cls.name!r} is registered already: {other.__module__}.{other.__qualname__}")
+    REGISTRY[cls.name] = cls
+    return cls
+
+
+def get_solver(solver: Any) -> Any:
+    """A solver object from a registered name, a class or an object."""
+    if isinstance(solver, str):
+        if solver not in REGISTRY:
+            raise ValueError(f"solver={solver!r} is unknown; choose one of {sorted(REGISTRY)} or pass a solver object")
+        return REGISTRY[solver]()
+    if isinstance(solver, type):
+        return solver()
+    missing = [m for m in ("supports", "start", "epoch", "model", "dual") if not callable(getattr(solver, m, None))]
+    if missing:
+        raise TypeError(f"solver={solver!r} is neither a name from {sorted(REGISTRY)} nor a solver object (it lacks {missing})")
+    return solver
+
+
+def require(solver: Any, problem: Problem) -> None:
+    """Raise NotSupported, naming solvers that can, unless the solver takes the problem."""
+    answer = solver.supports(problem)
+    if not answer:
+        able = [name for name, cls in REGISTRY.items() if cls().supports(problem)]
+        hint = f"; these can: {', '.join(able)}" if able else ""
+        raise NotSupported(f"{solver.label()} cannot solve {problem!r}: {answer.reason}{hint}")
+
+
+def one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Check a parameter that takes one of a few names."""
+    if value not in choices:
+        raise ValueError(f"{name}={value!r} is unknown; choose one of {list(choices)}")
