@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from dualgap.ascent import Ascent, fresh_seed, natural_order, shuffle
 from dualgap.inputs import as_vector
@@ -158,31 +157,54 @@ def best_intercept(problem: Problem, scores: np.ndarray) -> float:
         return _hinge_intercept(problem, scores)
     rho = problem.l2 / problem.intercept_scale**2 if problem.intercept == "penalised" else 0.0
 
-    def ascent(b: float) -> float:  # −dP/db, non-increasing in b
-        return _balance_at(problem.loss, scores, problem.y, problem.c, b) - rho * b
-
-    reach = 1.0
     centre = -float(problem.c @ scores)
-    low, high = centre - 1.0, centre + 1.0
-    while ascent(low) < 0.0:
-        reach *= 2.0
-        low = centre - reach
-    reach = 1.0
-    while ascent(high) > 0.0:
-        reach *= 2.0
-        high = centre + reach
-    if ascent(low) == 0.0:
-        return low
-    return float(brentq(ascent, low, high, xtol=1e-15, rtol=1e-15, maxiter=200))
+    return float(_root(problem.loss, scores, problem.samples, rho, centre))
 
 
 @kernel
-def _balance_at(loss, scores, y, c, b):
-    s = 0.0
+def _balance_at(loss, scores, samples, rho, b):
+    s = -rho * b
     for i in range(scores.shape[0]):
-        if c[i] != 0.0:
-            s += c[i] * y[i] * loss.slope(y[i] * (scores[i] + b))
+        y = samples.y[i]
+        s += samples.c[i] * y * loss.slope(y * (scores[i] + b))
     return s
+
+
+@kernel
+def _root(loss, scores, samples, rho, centre):
+    """Where −dP/db, which never rises with b, passes zero: a bracket, then regula falsi (Illinois) guarded by bisection."""
+    reach = 1.0
+    low = centre - reach
+    f_low = _balance_at(loss, scores, samples, rho, low)
+    while f_low < 0.0:
+        reach *= 2.0
+        low = centre - reach
+        f_low = _balance_at(loss, scores, samples, rho, low)
+    reach = 1.0
+    high = centre + reach
+    f_high = _balance_at(loss, scores, samples, rho, high)
+    while f_high > 0.0:
+        reach *= 2.0
+        high = centre + reach
+        f_high = _balance_at(loss, scores, samples, rho, high)
+    g_low, g_high = f_low, f_high  # halved when the same end stays twice, so that neither end gets stuck
+    for k in range(200):
+        if f_low == 0.0:
+            return low
+        if f_high == 0.0:
+            return high
+        middle = 0.5 * (low + high)
+        if high - low <= 4e-16 * max(1.0, abs(middle)):
+            return middle
+        b = middle if k % 3 == 2 else low + (high - low) * g_low / (g_low - g_high)
+        if not low < b < high:
+            b = middle
+        f = _balance_at(loss, scores, samples, rho, b)
+        if f > 0.0:
+            low, f_low, g_low, g_high = b, f, f, 0.5 * g_high
+        else:
+            high, f_high, g_high, g_low = b, f, f, 0.5 * g_low
+    return 0.5 * (low + high)
 
 
 def _hinge_intercept(problem: Problem, scores: np.ndarray) -> float:

@@ -185,7 +185,7 @@ class _Locator(caching._CacheLocator):  # type: ignore[misc]
 
 
 class _CacheImpl(caching.CompileResultCacheImpl):  # type: ignore[misc]
-    _locator_classes = [_Locator]
+    _locator_classes = (_Locator,)
 
 
 class SourceKeyedCache(caching.FunctionCache):  # type: ignore[misc]
