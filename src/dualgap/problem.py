@@ -218,6 +218,25 @@ class Problem:
             )
         return np.where(labels == self.classes[1], 1.0, -1.0)
 
+    def relabelled(self, y: np.ndarray, sample_weight: np.ndarray | None = None) -> Problem:
+        """The same rows, loss and penalty with other labels (±1) and weights, without another look at X.
+
+        One problem for each class against the rest is made so. l2 and l1 stay as they are.
+
+        Examples
+        --------
+        >>> import dualgap, numpy as np
+        >>> problem = dualgap.Problem([[0.0], [1.0], [2.0]], [0, 1, 1], l2=0.1)
+        >>> problem.relabelled(np.array([-1.0, -1.0, 1.0])).y
+        array([-1., -1.,  1.])
+        """
+        other = object.__new__(Problem)
+        other.__dict__.update(self.__dict__)
+        other.classes, other.y = encode_labels(as_labels(y, self.n))
+        other.sample_weight = None if sample_weight is None else as_weights(sample_weight, self.n)
+        other.c = other._normalised_weights()
+        return other
+
     def head(self, count: int) -> Problem:
         """The same kind of problem (types, loss, penalty, intercept) over the first rows, both classes among them.
 

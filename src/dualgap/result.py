@@ -10,7 +10,7 @@ import numpy as np
 from dualgap.certificate import Certificate
 from dualgap.problem import Problem
 
-__all__ = ["ConvergenceWarning", "Result", "Status", "Trace"]
+__all__ = ["ConvergenceWarning", "Result", "Status", "Trace", "advice"]
 
 Status = Literal["converged", "max_epochs", "max_seconds", "interrupted", "diverged", "stalled"]
 
@@ -138,3 +138,19 @@ class Result:
             f"Result({self.solver.label()}: {self.status} after {self.epochs} epochs, {self.cpu_seconds:.3g} s CPU; "
             f"primal {c.primal:.6g}, relative gap {c.relative_gap:.1e})"
         )
+
+
+def advice(result: Result, tol: float) -> str:
+    """What to say of a run that ended above its tolerance: how far from optimal at most, and what to try."""
+    c = result.certificate
+    tried = {
+        "max_epochs": "raise max_epochs",
+        "max_seconds": "raise max_seconds",
+        "stalled": "the gap has stopped falling: try another solver, or a larger tol",
+        "diverged": "the objective blew up: scale the features, lower the step, or try another solver",
+    }[result.status]
+    return (
+        f"{result.solver.label()} ended with status {result.status!r} after {result.epochs} epochs at a relative gap of "
+        f"{c.relative_gap:.1e} (gap {c.gap:.3g}), above the tolerance {tol:.1e}; the model is at most {100 * c.gap / c.primal:.3g} % of its "
+        f"objective from optimal. What to try: {tried}; standardise the features; or use a larger l2 ({result.problem.l2:g} now)."
+    )

@@ -27,7 +27,7 @@ from dualgap.certificate import (
 )
 from dualgap.inputs import as_vector
 from dualgap.problem import Problem
-from dualgap.result import ConvergenceWarning, Result, Status, Trace
+from dualgap.result import ConvergenceWarning, Result, Status, Trace, advice
 from dualgap.solvers.base import Warm, get_solver, require
 
 __all__ = ["Progress", "solve"]
@@ -164,6 +164,39 @@ def solve(
     >>> result.status, result.certificate.relative_gap <= 1e-3
     ('converged', True)
     """
+    result = minimise(
+        problem,
+        solver,
+        tol,
+        max_epochs,
+        max_seconds,
+        seed,
+        watch=watch,
+        evaluate=evaluate,
+        callbacks=callbacks,
+        warm_start=warm_start,
+        stall=stall,
+    )
+    if result.status not in ("converged", "interrupted") and tol > 0:
+        warnings.warn(advice(result, tol), ConvergenceWarning, stacklevel=2)
+    return result
+
+
+def minimise(
+    problem: Problem,
+    solver: Any,
+    tol: float,
+    max_epochs: int,
+    max_seconds: float | None = None,
+    seed: int | np.random.Generator | None = 0,
+    *,
+    watch: Any = None,
+    evaluate: str | Callable[[int], bool] = "geometric",
+    callbacks: Iterable[Callable[[Progress], Any]] = (),
+    warm_start: Any = None,
+    stall: bool = True,
+) -> Result:
+    """`solve` without its warning, for callers that have words of their own for a run that ended early."""
     solver = get_solver(solver)
     _check_budget(tol, max_epochs, max_seconds)
     due = _schedule(evaluate)
@@ -176,6 +209,7 @@ def solve(
     run = _Run(problem, solver, watched)
     callbacks = tuple(callbacks)
     began = time.perf_counter()
+    evaluation = 0.0
     status: Status = "max_epochs"
     epoch = 0
     state = None
@@ -185,10 +219,13 @@ def solve(
         for epoch in range(1, max_epochs + 1):
             with run.clock:
                 solver.epoch(problem, state, rng)
-            out_of_time = max_seconds is not None and time.perf_counter() - began >= max_seconds
+            # What the last evaluation took is kept in hand for the one that ends the run.
+            looked = time.perf_counter()
+            out_of_time = max_seconds is not None and looked - began + evaluation >= max_seconds
             if not (due(epoch) or out_of_time or epoch == max_epochs):
                 continue
             certificate = run.evaluate(state, epoch)
+            evaluation = time.perf_counter() - looked
             progress = Progress(epoch, run.trace.last(), certificate, tol, max_epochs)
             stop = any([callback(progress) is True for callback in callbacks])
             ended = run.verdict(tol, stall)
@@ -199,10 +236,7 @@ def solve(
         status = "interrupted"
         if state is not None and epoch > 0:
             run.evaluate(state, epoch)
-    result = run.result(status, epoch, compile_seconds)
-    if status not in ("converged", "interrupted") and tol > 0:
-        warnings.warn(_advice(result, tol), ConvergenceWarning, stacklevel=2)
-    return result
+    return run.result(status, epoch, compile_seconds)
 
 
 class _Run:
@@ -357,19 +391,4 @@ def _make_warm(problem: Problem, warm: Any) -> Warm | None:
         None if coef is None else as_vector(coef, "warm_start coef", problem.size),
         0.0 if intercept is None or problem.intercept == "none" else float(intercept),
         None if dual is None else as_vector(dual, "warm_start dual", problem.n),
-    )
-
-
-def _advice(result: Result, tol: float) -> str:
-    c = result.certificate
-    tried = {
-        "max_epochs": "raise max_epochs",
-        "max_seconds": "raise max_seconds",
-        "stalled": "the gap has stopped falling: try another solver, or a larger tol",
-        "diverged": "the objective blew up: scale the features, lower the step, or try another solver",
-    }[result.status]
-    return (
-        f"{result.solver.label()} ended with status {result.status!r} after {result.epochs} epochs at a relative gap of "
-        f"{c.relative_gap:.1e} (gap {c.gap:.3g}), above the tolerance {tol:.1e}; the model is at most {100 * c.gap / c.primal:.3g} % of its "
-        f"objective from optimal. What to try: {tried}; standardise the features; or use a larger l2 ({result.problem.l2:g} now)."
     )
