@@ -1,0 +1,157 @@
+"""DataSet: samples and labels with their name and provenance, and the error that everything in `data/` raises.
+
+Nothing here reads, fetches or makes data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+__all__ = ["DataError", "DataSet", "MissingFile"]
+
+
+class DataError(ValueError):
+    """Data that cannot be read, found or trusted; the message says which, where, and what would be right.
+
+    Examples
+    --------
+    >>> from dualgap.data import DataError, load
+    >>> try:
+    ...     load("breast-cancre")
+    ... except DataError as error:
+    ...     print(error)
+    there is no data set 'breast-cancre'; did you mean 'breast-cancer'? dualgap.data.names() lists them all
+    """
+
+
+class MissingFile(DataError):
+    """A file of a known data set is nowhere to be found; the message says what to fetch, from where, and where to put it.
+
+    Examples
+    --------
+    >>> from dualgap.data import DataError, MissingFile
+    >>> issubclass(MissingFile, DataError)
+    True
+    """
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DataSet:
+    """Samples with labels, perhaps a test part, and where they come from.
+
+    Parameters
+    ----------
+    name : str
+        What figures and tables call it.
+    X : array or CSR matrix of shape (n, d)
+    y : array of n labels
+        As the source has them: numbers or strings, two classes or more.
+    X_test, y_test : optional
+        The test part that the source itself sets apart; None where there is none.
+    description, source, licence : str
+    generated : bool
+        True for data drawn from a random generator rather than measured; figures say so.
+    feature_names : tuple of str, optional
+
+    Examples
+    --------
+    >>> from dualgap.data import DataSet
+    >>> data = DataSet("tiny", [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], ["a", "b", "b"])
+    >>> data
+    DataSet('tiny', 3 × 2, 2 classes)
+    >>> data.counts
+    {'a': 1, 'b': 2}
+    """
+
+    name: str
+    X: Any
+    y: Any
+    X_test: Any = None
+    y_test: Any = None
+    description: str = ""
+    source: str = ""
+    licence: str = ""
+    generated: bool = False
+    feature_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for part in ("X", "X_test"):
+            value = getattr(self, part)
+            if value is not None and not sparse.issparse(value):
+                object.__setattr__(self, part, np.asarray(value))
+        for part in ("y", "y_test"):
+            if getattr(self, part) is not None:
+                object.__setattr__(self, part, np.asarray(getattr(self, part)))
+        if self.feature_names is not None:
+            object.__setattr__(self, "feature_names", tuple(str(name) for name in self.feature_names))
+        self._check()
+
+    def _check(self) -> None:
+        if (self.X_test is None) != (self.y_test is None):
+            raise DataError(f"{self.name}: give both X_test and y_test, or neither")
+        for X, y, part in ((self.X, self.y, ""), (self.X_test, self.y_test, "_test")):
+            if X is None:
+                continue
+            if X.ndim != 2:
+                raise DataError(f"{self.name}: X{part} has {X.ndim} dimension(s); it must have two, one row a sample")
+            if y.shape != (X.shape[0],):
+                raise DataError(f"{self.name}: y{part} has shape {y.shape}, but X{part} has {X.shape[0]} rows")
+            if X.shape[1] != self.X.shape[1]:
+                raise DataError(f"{self.name}: X_test has {X.shape[1]} columns, but X has {self.X.shape[1]}")
+        if self.feature_names is not None and len(self.feature_names) != self.X.shape[1]:
+            raise DataError(f"{self.name}: {len(self.feature_names)} feature names for {self.X.shape[1]} columns")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of X."""
+        return int(self.X.shape[0]), int(self.X.shape[1])
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether X is a sparse matrix."""
+        return bool(sparse.issparse(self.X))
+
+    @property
+    def has_test(self) -> bool:
+        """Whether the source sets a test part apart."""
+        return self.X_test is not None
+
+    @property
+    def classes(self) -> np.ndarray:
+        """The distinct labels of y, sorted."""
+        return np.unique(self.y)
+
+    @property
+    def counts(self) -> dict[Any, int]:
+        """How many samples each class has in y."""
+        classes, counts = np.unique(self.y, return_counts=True)
+        return dict(zip(classes.tolist(), counts.tolist(), strict=True))
+
+    @property
+    def label(self) -> str:
+        """The name as a figure shows it: generated data are marked as such."""
+        return f"{self.name} (generated)" if self.generated else self.name
+
+    def with_(self, **changes: Any) -> DataSet:
+        """A copy with some fields replaced.
+
+        Examples
+        --------
+        >>> from dualgap.data import DataSet
+        >>> DataSet("a", [[1.0], [2.0]], [0, 1]).with_(name="b").name
+        'b'
+        """
+        return replace(self, **changes)
+
+    def __repr__(self) -> str:
+        rows, columns = self.shape
+        parts = [f"{rows:,} × {columns:,}" + (" sparse" if self.is_sparse else ""), f"{len(self.classes)} classes"]
+        if self.has_test:
+            parts.append(f"{self.X_test.shape[0]:,} test rows")
+        if self.generated:
+            parts.append("generated")
+        return f"DataSet({self.name!r}, {', '.join(parts)})"
