@@ -218,23 +218,29 @@ class Problem:
             )
         return np.where(labels == self.classes[1], 1.0, -1.0)
 
-    def relabelled(self, y: np.ndarray, sample_weight: np.ndarray | None = None) -> Problem:
-        """The same rows, loss and penalty with other labels (±1) and weights, without another look at X.
+    def variant(self, y: Any = None, sample_weight: Any = None, *, l2: float | None = None, l1: float | None = None) -> Problem:
+        """The same rows, loss and kind of intercept with other labels, weights or penalties, without another look at X.
 
-        One problem for each class against the rest is made so. l2 and l1 stay as they are.
+        One class against the rest, and the points of a path, are made so. What is None stays as it is.
 
         Examples
         --------
-        >>> import dualgap, numpy as np
+        >>> import dualgap
         >>> problem = dualgap.Problem([[0.0], [1.0], [2.0]], [0, 1, 1], l2=0.1)
-        >>> problem.relabelled(np.array([-1.0, -1.0, 1.0])).y
-        array([-1., -1.,  1.])
+        >>> problem.variant([0, 0, 1], l2=0.5)
+        Problem(3 × 1 dense, hinge, l2=0.5, intercept='none')
         """
         other = object.__new__(Problem)
         other.__dict__.update(self.__dict__)
-        other.classes, other.y = encode_labels(as_labels(y, self.n))
-        other.sample_weight = None if sample_weight is None else as_weights(sample_weight, self.n)
-        other.c = other._normalised_weights()
+        if y is not None:
+            other.classes, other.y = encode_labels(as_labels(y, self.n))
+        if y is not None or sample_weight is not None:
+            other.sample_weight = self.sample_weight if sample_weight is None else as_weights(sample_weight, self.n)
+            other.c = other._normalised_weights()
+        if l2 is not None or l1 is not None:
+            other.l2, other.l1 = (float(old if new is None else new) for new, old in ((l2, self.l2), (l1, self.l1)))
+            other.penalty = make_penalty(other.l2, other.l1)
+            _check_intercept(other.intercept, other.l2)
         return other
 
     def head(self, count: int) -> Problem:
