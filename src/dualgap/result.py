@@ -152,5 +152,6 @@ def advice(result: Result, tol: float) -> str:
     return (
         f"{result.solver.label()} ended with status {result.status!r} after {result.epochs} epochs at a relative gap of "
         f"{c.relative_gap:.1e} (gap {c.gap:.3g}), above the tolerance {tol:.1e}; the model is at most "
-        f"{100 * c.gap / c.primal:.3g} % of its objective from optimal. What to try: {tried}; standardise the features; or use a larger l2 ({result.problem.l2:g} now)."
+        f"{100 * c.gap / c.primal:.3g} % of its objective from optimal. "
+        f"What to try: {tried}; standardise the features; or use a larger l2 ({result.problem.l2:g} now)."
     )
