@@ -38,7 +38,7 @@ DIVERGED = 1e9  # times the objective of w = 0
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is shown at each evaluation: the newest row of the trace, and the certificate.
+    """What a callback is shown at each evaluation: the newest row of the trace, the certificate and the model it is of.
 
     Examples
     --------
@@ -56,6 +56,8 @@ class Progress:
     certificate: Certificate
     tol: float
     max_epochs: int
+    coef: np.ndarray  # the model just evaluated; not to be changed
+    intercept: float
 
 
 class _Watched:
@@ -226,7 +228,7 @@ def minimise(
                 continue
             certificate = run.evaluate(state, epoch)
             evaluation = time.perf_counter() - looked
-            progress = Progress(epoch, run.trace.last(), certificate, tol, max_epochs)
+            progress = Progress(epoch, run.trace.last(), certificate, tol, max_epochs, *run.model)
             stop = any([callback(progress) is True for callback in callbacks])
             ended = run.verdict(tol, stall)
             if ended or stop or out_of_time:
@@ -245,6 +247,7 @@ class _Run:
     def __init__(self, problem: Problem, solver: Any, watched: list[_Watched]) -> None:
         self.problem, self.solver, self.watched = problem, solver, watched
         self.trace, self.clock, self.best = Trace(), _Clock(), _Best(problem)
+        self.model = (self.best.coef, 0.0)
 
     def evaluate(self, state: Any, epoch: int) -> Certificate:
         """Certify the present model and add a row to the trace."""
@@ -272,6 +275,7 @@ class _Run:
                 best.offer_bound(self._margin_bound(stored, margins), "margins")
             best.offer_model(coef, intercept, primal)
         certificate = best.certificate(primal)
+        self.model = (coef, float(intercept))
         record = {
             "epoch": float(epoch),
             "passes": float(state.passes),
