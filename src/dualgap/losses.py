@@ -4,6 +4,7 @@
     slope(m)              β = −φ'(m)
     psi(β)                ψ(β) = −φ*(−β), the loss's part of the dual objective
     dual_step(β, m, q)    the β⁺ that maximises ψ(β⁺) − m(β⁺−β) − q(β⁺−β)²/2: the exact coordinate step, q = cᵢ‖xᵢ‖²/l2
+    bend(β⁺, q)           −dβ⁺/dm of that step at its result β⁺: the curvature that Newton's method sees
     ceiling()             upper end of β's domain; the lower end is 0 for all
     curvature()           Lipschitz constant of φ' (infinite for the hinge)
 
@@ -42,6 +43,9 @@ class Hinge(NamedTuple):
             return 1.0 if margin < 1.0 else 0.0
         return min(1.0, max(0.0, beta + (1.0 - margin) / q))
 
+    def bend(self, beta, q):
+        return 1.0 / q if 0.0 < beta < 1.0 else 0.0
+
     def ceiling(self):
         return 1.0
 
@@ -71,6 +75,9 @@ class SmoothHinge(NamedTuple):
     def dual_step(self, beta, margin, q):
         return min(1.0, max(0.0, beta + (1.0 - margin - self.delta * beta) / (q + self.delta)))
 
+    def bend(self, beta, q):
+        return 1.0 / (q + self.delta) if 0.0 < beta < 1.0 else 0.0
+
     def ceiling(self):
         return 1.0
 
@@ -96,6 +103,9 @@ class SquaredHinge(NamedTuple):
 
     def dual_step(self, beta, margin, q):
         return max(0.0, beta + (1.0 - margin - 0.5 * beta) / (q + 0.5))
+
+    def bend(self, beta, q):
+        return 1.0 / (q + 0.5) if beta > 0.0 else 0.0
 
     def ceiling(self):
         return np.inf
@@ -132,12 +142,13 @@ class Logistic(NamedTuple):
     def dual_step(self, beta, margin, q):
         # With β⁺ = 1/(1+e^(−t)) the condition log(β⁺/(1−β⁺)) + m + q(β⁺−β) = 0 reads t + m + q(β⁺(t)−β) = 0. Its slope in t
         # lies in [1, 1+q/4], and no logarithm of β is taken, so β = 0 and β = 1 are ordinary starting points. t = −m is the
-        # root when β is already right.
+        # root when β is already right. For a large q Newton's step may leave the bracket, or jump between its two ends for ever;
+        # a step that does not land strictly inside is replaced by bisection.
         low = -margin - q * (1.0 - beta)
         high = -margin + q * beta
         t = -margin
         new = beta
-        for _ in range(50):
+        for _ in range(100):
             if t > 0.0:
                 new = 1.0 / (1.0 + math.exp(-t))
             else:
@@ -152,9 +163,13 @@ class Logistic(NamedTuple):
             if abs(step) <= 1e-13 * (1.0 + abs(t)):
                 break
             t -= step
-            if t < low or t > high:
+            if not (low < t < high):
                 t = 0.5 * (low + high)
         return new
+
+    def bend(self, beta, q):
+        spread = beta * (1.0 - beta)
+        return spread / (1.0 + q * spread)
 
     def ceiling(self):
         return 1.0
@@ -185,6 +200,8 @@ def make_loss(loss: Any, delta: float | None = None) -> Any:
         missing = [m for m in ("value", "slope", "psi", "dual_step", "ceiling", "curvature") if not hasattr(loss, m)]
         if missing or isinstance(loss, type):
             raise TypeError(f"loss={loss!r} is neither one of {sorted(LOSSES)} nor a loss object (it lacks {missing})")
+        if delta is not None:
+            raise ValueError(f"delta={delta!r} beside the loss object {loss!r}: give delta with loss='smooth_hinge', or in the object")
         return loss
     name = _ALIASES.get(loss, loss)
     if name not in LOSSES:
