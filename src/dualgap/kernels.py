@@ -38,7 +38,8 @@ class Kernel:
             return np.ascontiguousarray(A)
         if self.function is not None:
             return self._called(A, B)
-        product: Any = A @ B.T
+        # float32 products would leave distances with errors of 1e-7, and a matrix that is no longer positive semidefinite.
+        product: Any = A.astype(np.float64, copy=False) @ B.astype(np.float64, copy=False).T
         k = np.ascontiguousarray(product.toarray() if _is_sparse(product) else product)
         if self.name == "linear":
             return k
@@ -58,6 +59,9 @@ class Kernel:
         k = np.ascontiguousarray(self.function(A, B), dtype=np.float64)
         if k.shape != (A.shape[0], B.shape[0]):
             raise ValueError(f"kernel {self.name} returned shape {k.shape}; for these rows it must be {(A.shape[0], B.shape[0])}")
+        if not np.isfinite(k).all():
+            row, column = np.argwhere(~np.isfinite(k))[0]
+            raise ValueError(f"kernel {self.name} returned {k[row, column]} at row {row}, column {column}; every value must be finite")
         return k
 
     def diagonal(self, A: Any) -> np.ndarray:
@@ -91,7 +95,7 @@ def make_kernel(kernel: Any, X: Any = None, gamma: float | str = "scale", degree
         return kernel
     if callable(kernel):
         return Kernel(getattr(kernel, "__name__", "callable"), function=kernel)
-    if kernel not in KERNELS:
+    if not isinstance(kernel, str) or kernel not in KERNELS:
         raise ValueError(f"kernel={kernel!r} is unknown; choose one of {list(KERNELS)} or pass a callable")
     return Kernel(kernel, _gamma(gamma, X) if kernel in ("rbf", "poly", "sigmoid") else 1.0, degree, coef0)
 
@@ -103,7 +107,7 @@ def _gamma(gamma: float | str, X: Any) -> float:
         if X is None:
             raise ValueError(f"gamma={gamma!r} needs the data; give a positive number instead")
         return 1.0 / X.shape[1] if gamma == "auto" else _scale_gamma(X)
-    if not gamma > 0:
+    if not 0.0 < gamma < np.inf:
         raise ValueError(f"gamma={gamma!r} must be a positive number, 'scale' or 'auto'")
     return float(gamma)
 

@@ -114,7 +114,7 @@ class Problem:
     def _check_kernel(self, kernel: Any) -> None:
         if self.l1 > 0:
             raise ValueError(f"l1={self.l1:g} with a kernel: the l1 penalty needs coordinates of w; use l1=0, or kernel=None")
-        if kernel == "precomputed":
+        if isinstance(kernel, str) and kernel == "precomputed":
             if sparse.issparse(self.X) or self.n != self.d:
                 raise ValueError(f"kernel='precomputed' takes X as a square array of kernel values; X has shape {self.X.shape}")
             if not np.allclose(self.X, self.X.T, rtol=1e-6, atol=1e-8 * np.abs(self.X).max()):
@@ -255,6 +255,16 @@ class Problem:
         small.c = np.full(small.n, 1.0 / small.n)
         small.sample_weight = None
         small.rows = storage.head(self.rows, small.n)
+        return small
+
+    def subset(self, indices: np.ndarray, weights: np.ndarray) -> Problem:
+        """The same kind of problem over some of the rows, with weights of their own (normalised here)."""
+        small = object.__new__(Problem)
+        small.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("sqnorms", "X")})
+        small.n = len(indices)
+        small.y = self.y[indices]
+        small.c = weights / weights.sum()
+        small.rows = storage.take(self.rows, indices)
         return small
 
     def __repr__(self) -> str:
