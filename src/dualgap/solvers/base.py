@@ -57,11 +57,13 @@ class Warm(NamedTuple):
 class Solver:
     """Base of all solvers: parameters are the dataclass's fields, state lives in what `start` returns.
 
-    A subclass sets `name`, and implements `supports`, `start`, `epoch`, and `model` or `dual` or both.
+    A subclass sets `name`, and implements `supports`, `start`, `epoch`, and `model` or `dual` or both. `sparse_cost` says what one
+    update costs on sparse rows: "row's non-zeros", "d", or "all rows" for a method that reads them all in every step.
     """
 
     name: ClassVar[str] = ""
     summary: ClassVar[str] = ""
+    sparse_cost: ClassVar[str] = "row's non-zeros"
 
     def supports(self, problem: Problem) -> Support:
         """Yes, or no with the reason."""

@@ -1,0 +1,66 @@
+"""The matrix of inner products XXᵀ, held once, for the dual methods that work on it rather than on rows of X."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dualgap.kernels import make_kernel
+from dualgap.problem import Problem
+from dualgap.rows import gram
+
+__all__ = ["LARGEST", "forming_passes", "inner_products", "matrix_bytes", "nonzeros", "on_gram"]
+
+LARGEST = 20_000  # rows whose matrix is held: 3.2 GB
+
+
+def matrix_bytes(n: int) -> str:
+    """What n² float64 take, for people.
+
+    Examples
+    --------
+    >>> from dualgap.solvers.held import matrix_bytes
+    >>> matrix_bytes(100_000)
+    '80 GB'
+    """
+    return f"{8 * n * n / 1e9:.3g} GB"
+
+
+def nonzeros(problem: Problem) -> int:
+    """Stored numbers in X."""
+    return int(problem.X[: problem.n].nnz) if sparse.issparse(problem.X) else problem.n * problem.d
+
+
+def inner_products(problem: Problem) -> np.ndarray:
+    """XXᵀ in float64, whatever the data's type: a matrix rounded to float32 would stop a method near a gap of 1e-6.
+
+    Examples
+    --------
+    >>> import dualgap
+    >>> from dualgap.solvers.held import inner_products
+    >>> inner_products(dualgap.Problem([[1.0, 2.0], [0.0, 1.0]], [0, 1]))
+    array([[5., 2.],
+           [2., 1.]])
+    """
+    X: Any = problem.X[: problem.n].astype(np.float64, copy=False)  # a problem's head keeps the whole X but has fewer rows
+    product = X @ X.T
+    return np.ascontiguousarray(product.toarray() if sparse.issparse(product) else product)
+
+
+def forming_passes(problem: Problem) -> float:
+    """What forming XXᵀ costs in passes over the rows: each row meets every other once."""
+    return 0.0 if problem.kernel is not None else 0.5 * (problem.n + 1)
+
+
+def on_gram(problem: Problem) -> Problem:
+    """The same problem over the rows of XXᵀ (as a machine with the linear kernel); a kernel problem is that already."""
+    if problem.kernel is not None:
+        return problem
+    held = copy.copy(problem)
+    held.__dict__.pop("sqnorms", None)
+    held.kernel = make_kernel("linear")
+    held.rows = gram(inner_products(problem))
+    return held
