@@ -1,0 +1,53 @@
+"""What the tests share: small data sets, and the way to the real ones."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+# The same examples on every run and machine, and no time limit for the one that compiles.
+settings.register_profile("dualgap", derandomize=True, deadline=None, database=None, print_blob=False)
+settings.load_profile("dualgap")
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def shared_data():
+    """shared_data(name): the path of a real data set, from DUALGAP_DATA or ../shared/data; skips where it is absent."""
+    folder = Path(os.environ.get("DUALGAP_DATA") or ROOT.parent / "shared" / "data")
+
+    def find(name):
+        path = folder / name
+        if not path.exists():
+            pytest.skip(f"no {name} in {folder.name}; set DUALGAP_DATA to the folder that holds it")
+        return path
+
+    return find
+
+
+def make_data(n=60, d=5, seed=0, noise=0.5):
+    """n rows of d features in float64 and labels ±1 that a plane through (0.3 off) the origin separates but for some noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    y = np.where(X @ rng.normal(size=d) + 0.3 + noise * rng.normal(size=n) > 0, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    return X, y
+
+
+@pytest.fixture
+def small():
+    """60 × 5 dense rows, labels ±1."""
+    return make_data()
+
+
+@pytest.fixture
+def sparse_like():
+    """80 × 12 rows, three quarters zeros, two of the rows empty, labels ±1: the dense form of a sparse set."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(80, 12)) * (rng.random((80, 12)) < 0.25)
+    X[[7, 31]] = 0.0
+    y = np.where(X @ rng.normal(size=12) + 0.5 * rng.normal(size=80) > 0, 1.0, -1.0)
+    return X, y
