@@ -57,6 +57,11 @@ def _as_csr(X: Any, name: str) -> Any:
     bad = _first_bad_index(matrix.indptr, matrix.indices, matrix.shape[0], matrix.shape[1], matrix.data.shape[0])
     if bad >= 0:
         raise ValueError(f"{name} is a damaged CSR matrix: row {bad} has a column outside 0…{matrix.shape[1] - 1} or a bad indptr")
+    if _has_duplicates(matrix.indptr, matrix.indices, matrix.shape[1]):
+        # A column given twice counts as the sum; ‖xᵢ‖² taken entry by entry would miss that, and dual steps would be too long.
+        matrix = matrix.copy()
+        matrix.has_canonical_format = False  # what the caller's matrix remembers of itself may be out of date
+        matrix.sum_duplicates()
     return matrix
 
 
@@ -75,13 +80,34 @@ def _first_bad_index(indptr, indices, rows, width, stored):
     return -1
 
 
+@kernel
+def _has_duplicates(indptr, indices, width):
+    seen = np.empty(0, np.int64)  # the last row, plus one, that had each column; made only when a row is not sorted
+    for i in range(indptr.shape[0] - 1):
+        sorted_row = True
+        for k in range(indptr[i] + 1, indptr[i + 1]):
+            sorted_row &= indices[k - 1] < indices[k]
+        if not sorted_row:
+            if seen.shape[0] == 0:
+                seen = np.zeros(width, np.int64)
+            for k in range(indptr[i], indptr[i + 1]):
+                if seen[indices[k]] == i + 1:
+                    return True
+                seen[indices[k]] = i + 1
+    return False
+
+
 def _as_array(X: Any, name: str) -> np.ndarray:
     frame = hasattr(X, "columns") and hasattr(X, "to_numpy")
     values = X.to_numpy() if frame else X
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name} is a masked array with missing values; fill or drop them first")
     try:
         array = np.asarray(values)
-        if array.dtype.kind in "OSUV" or (frame and array.dtype.kind not in "fiub"):
-            array = array.astype(np.float64)
+        if array.dtype.kind in "mM":
+            raise ValueError(f"dates or durations of dtype {array.dtype}")
+        if array.dtype.kind in "OSUV":
+            array = _object_to_float(array)
     except (TypeError, ValueError) as error:
         where = f" (column {_text_column(X)!r})" if frame else ""
         raise ValueError(f"{name} holds values that are not numbers{where}: {error}; encode them as numbers first") from None
@@ -96,13 +122,25 @@ def _as_array(X: Any, name: str) -> np.ndarray:
         raise ValueError(f"{name} has {array.ndim} dimension(s). Expected 2D array, one row a sample.{hint}")
     if array.dtype.newbyteorder("=") not in FLOATS or not array.dtype.isnative:
         array = array.astype(np.float32 if array.dtype.newbyteorder("=") == np.float32 else np.float64)
-    return np.ascontiguousarray(array)
+    return np.require(array, requirements=["C", "ALIGNED"])
+
+
+def _object_to_float(array: np.ndarray) -> np.ndarray:
+    try:
+        return array.astype(np.float64)
+    except TypeError:  # None and pandas' NA do not convert; as NaN they are reported with their place
+        filled = array.copy()
+        filled[np.asarray(np.frompyfunc(_is_missing, 1, 1)(array), dtype=bool)] = np.nan
+        return filled.astype(np.float64)
 
 
 def _text_column(frame: Any) -> Any:
     for column in frame.columns:
+        values = np.asarray(frame[column].to_numpy())
+        if values.dtype.kind in "mM":
+            return column
         try:
-            np.asarray(frame[column].to_numpy(), dtype=np.float64)
+            _object_to_float(values)
         except (TypeError, ValueError):
             return column
     return "?"
@@ -110,7 +148,7 @@ def _text_column(frame: Any) -> Any:
 
 def _check_finite(matrix: Any, name: str, given: Any) -> None:
     is_sparse = sparse.issparse(matrix)
-    flat = matrix.data if is_sparse else matrix.reshape(-1)
+    flat = matrix.data[: matrix.indptr[-1]] if is_sparse else matrix.reshape(-1)
     place = _first_not_finite(flat)
     if place < 0:
         return
@@ -146,6 +184,8 @@ def _first_not_finite(flat):
 def as_vector(values: Any, name: str, length: int) -> np.ndarray:
     """A finite float64 vector of the given length."""
     vector = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    if vector.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} has dtype {vector.dtype}")
     try:
         vector = np.ascontiguousarray(vector, dtype=np.float64)
     except (TypeError, ValueError):
@@ -164,7 +204,7 @@ def as_vector(values: Any, name: str, length: int) -> np.ndarray:
 
 def as_weights(weights: Any, length: int) -> np.ndarray:
     """Sample weights: finite, none negative, not all zero."""
-    vector = np.full(length, float(weights)) if np.ndim(weights) == 0 else as_vector(weights, "sample_weight", length)
+    vector = as_vector(np.full(length, weights) if np.ndim(weights) == 0 else weights, "sample_weight", length)
     if vector.min() < 0:
         place = int(np.argmin(vector))
         raise ValueError(f"sample_weight[{place}] is {vector[place]}; weights must not be negative")
@@ -185,14 +225,24 @@ def as_labels(y: Any, length: int | None, name: str = "y") -> np.ndarray:
     if length is not None and labels.shape[0] != length:
         raise ValueError(f"{name} has {labels.shape[0]} labels but X has {length} rows; they must be of one length")
     if labels.dtype.kind == "O":
-        missing = next((i for i, v in enumerate(labels) if v is None or (isinstance(v, float) and math.isnan(v))), None)
+        missing = next((i for i, v in enumerate(labels) if _is_missing(v)), None)
         if missing is not None:
             raise ValueError(f"{name}[{missing}] is missing; every sample needs a label")
+        strings = [isinstance(v, (str, bytes)) for v in labels]
+        if any(strings) and not all(strings):
+            raise ValueError(
+                f"{name} mixes strings and other values ({labels[strings.index(False)]!r}); labels must be of one kind"
+            )
         labels = np.array(labels.tolist())
     if labels.dtype.kind == "f" and labels.shape[0] and not np.isfinite(labels).all():
         place = int(np.flatnonzero(~np.isfinite(labels))[0])
         raise ValueError(f"{name}[{place}] is {labels[place]}; labels must not be NaN or infinity")
     return labels
+
+
+def _is_missing(value: Any) -> bool:
+    # pandas' own markers are told by name: this module must not import pandas.
+    return value is None or (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in ("NAType", "NaTType")
 
 
 def encode_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -212,7 +262,10 @@ def encode_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if np.count_nonzero(labels == low) + (np.count_nonzero(labels == high) if low != high else 0) != labels.shape[0]:
             classes = np.unique(labels)
     else:
-        classes = np.unique(labels)
+        try:
+            classes = np.unique(labels)
+        except TypeError as error:
+            raise ValueError(f"y holds labels that cannot be sorted ({error}); use numbers or strings") from None
     if classes.shape[0] == 1:
         raise ValueError(f"y has one class only, {classes[0]!r}; two are needed to train a classifier")
     if classes.shape[0] != 2:
