@@ -1,11 +1,14 @@
 """How samples are stored and read: Dense, CSR, Gram, and WithBias around any of them.
 
-The only module that knows storage. Row i is read through four methods that kernels call:
+The only module that knows storage. Row i is read through methods that kernels call:
 
     dot(i, v)            xᵢ·w for the vector "w as stored" v
     soft_dot(i, v, t)    xᵢ·soft(v, t), for penalties with an l1 part
     add(i, a, v)         w += a·xᵢ
     sqnorm(i)            ‖xᵢ‖²
+    outer(i, a, H)       lower triangle of H += a·xᵢxᵢᵀ (not for kernel matrices)
+
+CSR rows also tell which coordinates they touch: column(k) for k from begin(i) up to end(i).
 
 For Dense and CSR, v is w itself. For Gram rows (a kernel machine) v holds the n scores ⟨φ(xᵢ), w⟩, so the same solver text trains
 kernel machines. Data arrays are read-only views of the caller's; index arrays are viewed as unsigned, which spares kernels the
@@ -20,7 +23,7 @@ import numpy as np
 
 from dualgap.jit import compiled, kernel, prefetch
 
-__all__ = ["CSR", "Dense", "Gram", "WithBias", "accumulate", "csr", "dense", "gram", "head", "nbytes", "scores", "sqnorms"]
+__all__ = ["CSR", "Dense", "Gram", "WithBias", "accumulate", "csr", "dense", "gram", "head", "nbytes", "scores", "sqnorms", "take"]
 
 LINE = 64  # bytes in a cache line
 
@@ -59,6 +62,13 @@ class Dense(NamedTuple):
         for k in range(x.shape[0]):
             s += np.float64(x[k]) * x[k]
         return s
+
+    def outer(self, i, a, H):
+        x = self.x[i]
+        for k in range(x.shape[0]):
+            ax = a * x[k]
+            for m in range(k + 1):
+                H[k, m] += ax * x[m]
 
     def prefetch(self, i):
         width = self.x.shape[1]
@@ -101,6 +111,23 @@ class CSR(NamedTuple):
         for k in range(self.indptr[i], self.indptr[i + 1]):
             s += np.float64(self.data[k]) * self.data[k]
         return s
+
+    def outer(self, i, a, H):
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            row, ax = self.indices[k], a * self.data[k]
+            for m in range(self.indptr[i], self.indptr[i + 1]):
+                column = self.indices[m]
+                if column <= row:
+                    H[row, column] += ax * self.data[m]
+
+    def begin(self, i):
+        return self.indptr[i]
+
+    def end(self, i):
+        return self.indptr[i + 1]
+
+    def column(self, k):
+        return self.indices[k]
 
     def prefetch(self, i):
         first, last = self.indptr[i], self.indptr[i + 1]
@@ -163,6 +190,12 @@ class WithBias(NamedTuple):
 
     def sqnorm(self, i):
         return self.rows.sqnorm(i) + self.scale * self.scale
+
+    def outer(self, i, a, H):
+        last = H.shape[0] - 1
+        self.rows.outer(i, a, H)
+        self.rows.add(i, a * self.scale, H[last])
+        H[last, last] += a * self.scale * self.scale
 
     def prefetch(self, i):
         self.rows.prefetch(i)
@@ -231,6 +264,30 @@ def head(rows: Any, count: int) -> Any:
     if isinstance(rows, CSR):
         return CSR(_readonly(rows.indptr[: count + 1]), rows.indices, rows.data)
     return gram(np.ascontiguousarray(rows.k[:count, :count]))
+
+
+def take(rows: Any, indices: np.ndarray) -> Any:
+    """A copy of some rows, of the same type (for a kernel matrix: the square of those rows and columns)."""
+    if isinstance(rows, Dense):
+        return dense(rows.x[indices])
+    if isinstance(rows, Gram):
+        return gram(rows.k[np.ix_(indices, indices)])
+    lengths = rows.indptr[indices + 1] - rows.indptr[indices]
+    indptr = np.zeros(len(indices) + 1, dtype=rows.indptr.dtype)
+    np.cumsum(lengths, out=indptr[1:])
+    chosen, data = np.empty(int(indptr[-1]), dtype=rows.indices.dtype), np.empty(int(indptr[-1]), dtype=rows.data.dtype)
+    _copy_rows(rows.indptr, rows.indices, rows.data, indices, chosen, data)
+    return CSR(_readonly(indptr), _readonly(chosen), _readonly(data))
+
+
+@kernel
+def _copy_rows(indptr, indices, data, wanted, indices_out, data_out):
+    place = 0
+    for i in wanted:
+        for k in range(indptr[i], indptr[i + 1]):
+            indices_out[place] = indices[k]
+            data_out[place] = data[k]
+            place += 1
 
 
 def nbytes(rows: Any) -> int:
