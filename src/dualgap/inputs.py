@@ -204,7 +204,8 @@ def as_vector(values: Any, name: str, length: int) -> np.ndarray:
 
 def as_weights(weights: Any, length: int) -> np.ndarray:
     """Sample weights: finite, none negative, not all zero."""
-    vector = as_vector(np.full(length, weights) if np.ndim(weights) == 0 else weights, "sample_weight", length)
+    single = isinstance(weights, (int, float, np.number))
+    vector = as_vector(np.full(length, weights) if single else weights, "sample_weight", length)
     if vector.min() < 0:
         place = int(np.argmin(vector))
         raise ValueError(f"sample_weight[{place}] is {vector[place]}; weights must not be negative")

@@ -201,7 +201,7 @@ def minimise(
     """`solve` without its warning, for callers that have words of their own for a run that ended early."""
     solver = get_solver(solver)
     _check_budget(tol, max_epochs, max_seconds)
-    due = _schedule(evaluate)
+    due = schedule(evaluate)
     require(solver, problem)
     watched = _make_watched(problem, watch)
     warm = _make_warm(problem, warm_start)
@@ -367,7 +367,8 @@ def _check_budget(tol: float, max_epochs: int, max_seconds: float | None) -> Non
         raise ValueError(f"max_seconds={max_seconds!r} must be a positive number of seconds, or None for no limit")
 
 
-def _schedule(evaluate: str | Callable[[int], bool]) -> Callable[[int], bool]:
+def schedule(evaluate: str | Callable[[int], bool]) -> Callable[[int], bool]:
+    """At which epochs to evaluate, as a function of the epoch's number."""
     if callable(evaluate):
         return evaluate
     if evaluate == "epoch":

@@ -1,0 +1,142 @@
+"""What the estimators share: checks of parameters, class weights, the scale of C, the warning of a fit that ended early."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
+from sklearn.utils import check_random_state
+
+from dualgap import result
+
+__all__ = [
+    "ConvergenceWarning",
+    "class_weights",
+    "fit_seed",
+    "number",
+    "penalties",
+    "warn_unless_converged",
+    "whole",
+    "worst_status",
+]
+
+
+class ConvergenceWarning(result.ConvergenceWarning, SklearnConvergenceWarning):
+    """A fit ended before its certified gap was as small as asked; both dualgap's and scikit-learn's ConvergenceWarning.
+
+    Examples
+    --------
+    >>> import sklearn.exceptions
+    >>> from dualgap.estimators import ConvergenceWarning
+    >>> issubclass(ConvergenceWarning, sklearn.exceptions.ConvergenceWarning)
+    True
+    """
+
+
+# ---------------------------------------------------------------------------------------------------------------- parameters
+
+NUMBERS = (int, float, np.integer, np.floating)
+
+
+def number(name: str, value: Any, low: float = 0.0, high: float = np.inf, *, open_low: bool = True) -> float:
+    """A finite number in the given range, or an error that names the parameter."""
+    real = float(value) if isinstance(value, NUMBERS) and not isinstance(value, bool) else np.nan
+    if not ((low < real if open_low else low <= real) and real <= high and np.isfinite(real)):
+        bounds = f"{'above' if open_low else 'at least'} {low:g}" + (f" and at most {high:g}" if high < np.inf else "")
+        raise ValueError(f"{name}={value!r} must be a finite number {bounds}")
+    return real
+
+
+def whole(name: str, value: Any, low: int = 1) -> int:
+    """A whole number of at least `low`, or an error that names the parameter."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < low:
+        raise ValueError(f"{name}={value!r} must be a whole number of at least {low}")
+    return int(value)
+
+
+def one_of(name: str, value: Any, choices: Sequence[Any]) -> Any:
+    """One of a few values, or an error that names them."""
+    if not isinstance(value, str | None) or value not in choices:
+        raise ValueError(f"{name}={value!r} is unknown; choose one of {list(choices)}")
+    return value
+
+
+def fit_seed(random_state: Any) -> int:
+    """The seed of a fit: the number given, or one drawn from the generator given (scikit-learn's convention)."""
+    if isinstance(random_state, (int, np.integer)) and random_state >= 0:
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def penalties(C: float, l1_ratio: float, total: float) -> tuple[float, float]:
+    """(l2, l1) of the mean-of-losses objective for scikit-learn's C, where `total` is the sum of the sample weights.
+
+    Examples
+    --------
+    >>> from dualgap.estimators.common import penalties
+    >>> penalties(C=2.0, l1_ratio=0.0, total=100)
+    (0.005, 0.0)
+    """
+    scale = 1.0 / (C * total)
+    return (1.0 - l1_ratio) * scale, l1_ratio * scale
+
+
+def class_weights(class_weight: Any, classes: np.ndarray, codes: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray | None:
+    """One weight a class: None, "balanced" (total weight / (number of classes · the class's weight)), or a mapping of labels."""
+    if class_weight is None:
+        return None
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise ValueError(f"class_weight={class_weight!r} is unknown; give 'balanced', a dict of weights by label, or None")
+        counts = np.bincount(codes, weights=sample_weight, minlength=len(classes))
+        if not (counts > 0).all():
+            raise ValueError("class_weight='balanced' needs every class to have some sample of positive weight")
+        return counts.sum() / (len(classes) * counts)
+    if not hasattr(class_weight, "items"):
+        raise ValueError(f"class_weight={class_weight!r} must be 'balanced', a dict of weights by label, or None")
+    weights = np.ones(len(classes))
+    for label, value in class_weight.items():
+        place = np.flatnonzero(classes == label)
+        if len(place) == 0:
+            raise ValueError(f"class_weight has the label {label!r}, which is not one of the classes {classes.tolist()}")
+        weights[place[0]] = number(f"class_weight[{label!r}]", value, open_low=False)
+    return weights
+
+
+# ------------------------------------------------------------------------------------------------------------------- outcome
+
+_BADNESS = ("converged", "max_epochs", "max_seconds", "stalled", "interrupted", "diverged")
+_TRY = {
+    "max_epochs": "raise max_iter",
+    "max_seconds": "raise max_time",
+    "stalled": "the gap has stopped falling: raise tol or choose another solver",
+    "interrupted": "let it run to its end",
+    "diverged": "the objective blew up: scale the features, or choose another solver",
+}
+
+
+def worst_status(statuses: Sequence[str]) -> str:
+    """The status of a fit of several problems: converged only where all are."""
+    return max(statuses, key=_BADNESS.index)
+
+
+def warn_unless_converged(name: str, results: Sequence[Any], tol: float, stacklevel: int = 3) -> str:
+    """The status of the fit; one that is not "converged" warns with gap, tolerance, distance from optimal and what to try."""
+    status = worst_status([r.status for r in results])
+    if status == "converged" or (tol == 0.0 and status in ("max_epochs", "max_seconds", "stalled")):
+        return status  # with tol=0 the budget, or the last bit of precision, is the end that was asked for
+    late = [r for r in results if r.status != "converged"]
+    worst = max((r.certificate for r in late), key=lambda c: c.relative_gap)
+    which = f" on {len(late)} of {len(results)} problems" if len(results) > 1 else ""
+    above = f"at most {100 * worst.gap / worst.dual:.3g} % above" if worst.dual > 0 else f"at most {worst.gap:.3g} above"
+    warnings.warn(
+        f"{name} did not converge{which}: status {status!r} after {max(r.epochs for r in late)} epochs, relative gap "
+        f"{worst.relative_gap:.1e} (gap {worst.gap:.3g}) over tol={tol:.1e}; the objective is {above} the optimum. "
+        f"What to try: {_TRY[status]}; standardise the features; use a smaller C.",
+        ConvergenceWarning,
+        stacklevel=stacklevel,
+    )
+    return status

@@ -1,0 +1,373 @@
+"""LinearSVC: a linear classifier with a certificate. Training is the driver's and the solvers'; here are parameters and attributes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dualgap.estimators.common import (
+    class_weights,
+    fit_seed,
+    number,
+    one_of,
+    penalties,
+    warn_unless_converged,
+    whole,
+)
+from dualgap.estimators.multiclass import Budget, Task, solve_tasks
+from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
+from dualgap.inputs import as_weights
+from dualgap.problem import Problem
+from dualgap.result import Result
+
+__all__ = ["LinearSVC"]
+
+
+def _has_log_loss(estimator: Any) -> bool:
+    if estimator.loss in ("log_loss", "logistic"):
+        return True
+    raise AttributeError(
+        f"predict_proba needs loss='log_loss', not loss={estimator.loss!r}; for probabilities from another loss wrap the "
+        "model in sklearn.calibration.CalibratedClassifierCV"
+    )
+
+
+class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, BaseEstimator):
+    """Linear support vector classifier whose fit ends on a certified duality gap.
+
+    Minimises, for labels y = ±1 and the weights s of the samples,
+
+        C · Σ sᵢ φ(yᵢ(xᵢ·w + b)) + l1_ratio·‖w‖₁ + (1 − l1_ratio)/2·‖w‖²
+
+    divided by C·Σs, which changes no model. With more than two classes, one such problem for each class against the rest, or
+    Crammer and Singer's single problem.
+
+    Parameters
+    ----------
+    penalty : {None, "l1", "l2"}
+        scikit-learn's way to say l1_ratio=1 or l1_ratio=0. None leaves it to `l1_ratio`.
+    loss : {"squared_hinge", "hinge", "smooth_hinge", "log_loss"} or a loss object
+        φ. The default is scikit-learn's. Only "log_loss" gives probabilities.
+    dual : ignored
+        Accepted for code written for scikit-learn: in which space to work is the solver's business.
+    tol : float
+        Bound on the relative duality gap, gap / objective, of every problem solved. 0 runs to the end of the budget.
+    C : float
+        Inverse strength of the penalty, as in scikit-learn.
+    multi_class : {"ovr", "crammer_singer"}
+        "crammer_singer" has a loss of its own: `loss` is then ignored, as in scikit-learn, and l1_ratio must be 0.
+    fit_intercept : bool
+    intercept : {"free", "penalised"}
+        Whether the intercept is left out of the penalty, or is the coefficient of a constant column `intercept_scaling`, as in
+        LIBLINEAR and so in scikit-learn.
+    intercept_scaling : float
+        The constant of that column; without effect where intercept="free".
+    class_weight : dict, "balanced" or None
+        Weight of each class on top of the samples' own. One against the rest weights the one class and leaves the rest at 1, as
+        LIBLINEAR does.
+    l1_ratio : float in [0, 1]
+        Share of the l1 penalty.
+    delta : float, optional
+        Width of the smoothed part of loss="smooth_hinge" (1 by default).
+    max_iter : int
+        Epochs (passes over the data) for each problem.
+    max_time : float, optional
+        Seconds for the whole fit.
+    solver : str or solver object
+        "auto", the name of a solver (`dualgap.solvers()` lists them), or an object such as `dualgap.SDCA(order="cyclic")`.
+    n_jobs : int, optional
+        Threads over the classes; -1 for all processors. None is 1.
+    random_state : int, RandomState or None
+    warm_start : bool
+        Whether `fit` starts from the model and the dual variables of the last fit.
+    verbose : int
+        Above 0, each evaluation is logged at level INFO by the logger "dualgap" (to standard output where logging is not set up).
+    callbacks : list of functions, optional
+        Each is called with a `dualgap.Progress` at every evaluation; one that returns True ends the fit.
+
+    Attributes
+    ----------
+    coef_ : array of shape (1, d) or (number of classes, d)
+    intercept_ : array of shape (1,) or (number of classes,)
+    classes_ : the labels
+    n_features_in_, feature_names_in_ : the columns seen in training
+    n_iter_ : int, the most epochs that any problem took
+    objective_, dual_gap_ : float, or one a class
+        The objective (the mean of scikit-learn's: that one divided by C·Σs), and how far above the least possible one it is at most.
+    certificate_ : Certificate, or a list of them, one a class
+    history_ : Trace, or a list of them: objective, gap, seconds at each evaluation
+    status_ : "converged" (where every certified gap is within `tol`), "max_epochs", "max_seconds", "interrupted", "stalled", "diverged"
+    support_ : rows with a dual variable above 0
+    n_support_ : how many of them each class has
+    dual_coef_ : array of shape (1, number of support vectors), or a sparse one with a row for each class
+        yᵢ·C·sᵢ·βᵢ: for l1_ratio=0, coef_ is dual_coef_ @ X[support_].
+
+    Notes
+    -----
+    Ctrl-C ends a fit early: the best model so far is kept with its certificate, and a warning tells the gap.
+
+    Examples
+    --------
+    >>> from dualgap import LinearSVC
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = LinearSVC(loss="hinge", random_state=0).fit(scale(X), y)
+    >>> model.status_, model.certificate_.relative_gap <= 1e-4
+    ('converged', True)
+    """
+
+    def __init__(
+        self,
+        penalty: str | None = None,
+        loss: Any = "squared_hinge",
+        *,
+        dual: Any = "auto",
+        tol: float = 1e-4,
+        C: float = 1.0,
+        multi_class: str = "ovr",
+        fit_intercept: bool = True,
+        intercept: str = "free",
+        intercept_scaling: float = 1.0,
+        class_weight: Any = None,
+        l1_ratio: float = 0.0,
+        delta: float | None = None,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        solver: Any = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        callbacks: Any = None,
+    ) -> None:
+        self.penalty = penalty
+        self.loss = loss
+        self.dual = dual
+        self.tol = tol
+        self.C = C
+        self.multi_class = multi_class
+        self.fit_intercept = fit_intercept
+        self.intercept = intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.l1_ratio = l1_ratio
+        self.delta = delta
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.solver = solver
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    # -------------------------------------------------------------------------------------------------------------- fitting
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVC:
+        """Train on samples X with labels y.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+        y : n labels, of any number of classes of at least two
+        sample_weight : n numbers, optional
+        """
+        C, ratio = number("C", self.C), self._ratio()
+        budget = self._budget()
+        one_of("multi_class", self.multi_class, ("ovr", "crammer_singer"))
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", ensure_all_finite=False
+        )  # Problem looks for NaN and infinity, and says where they are
+        check_classification_targets(y)
+        data = _Labelled(X, y, sample_weight, self.class_weight)
+        singles = [1] if len(data.classes) == 2 else list(range(len(data.classes)))
+        monitor = Monitor(
+            self,
+            {"X": X, "y": y, "metadata": {} if sample_weight is None else {"sample_weight": data.weights}},
+            ["fit"] if len(singles) == 1 else [f"class {data.classes[k]!r}" for k in singles],
+        )
+        make = self._maker(data, C, ratio)
+        tasks = [
+            Task(partial(make, k), self._warm(data, j, k, C), monitor.callbacks(j, partial(_rebuilt, data)))
+            for j, k in enumerate(singles)
+        ]
+        with log_to_screen(self.verbose):
+            results = solve_tasks(tasks, budget, monitor.task)
+        self._keep(data, results, C)
+        monitor.end()
+        self.status_ = warn_unless_converged(type(self).__name__, results, budget.tol, stacklevel=4)
+        return self
+
+    def _ratio(self) -> float:
+        one_of("penalty", self.penalty, (None, "l1", "l2"))
+        ratio = number("l1_ratio", self.l1_ratio, 0.0, 1.0, open_low=False)
+        if self.penalty is None:
+            return ratio
+        asked = 1.0 if self.penalty == "l1" else 0.0
+        if ratio not in (0.0, asked):
+            raise ValueError(
+                f"penalty={self.penalty!r} and l1_ratio={self.l1_ratio!r} contradict each other; leave penalty at None"
+            )
+        return asked
+
+    def _budget(self) -> Budget:
+        return Budget(
+            solver=self.solver,
+            tol=number("tol", self.tol, 0.0, 1.0, open_low=False),
+            max_epochs=whole("max_iter", self.max_iter),
+            max_seconds=None if self.max_time is None else number("max_time", self.max_time),
+            seed=fit_seed(self.random_state),
+            n_jobs=self.n_jobs,
+        )
+
+    def _intercept_kind(self, ratio: float) -> str:
+        one_of("intercept", self.intercept, ("free", "penalised"))
+        if not self.fit_intercept:
+            return "none"
+        if self.intercept == "penalised" and ratio == 1.0:
+            raise ValueError("intercept='penalised' needs an l2 penalty, which it shares; use intercept='free' or l1_ratio < 1")
+        return self.intercept
+
+    def _maker(self, data: _Labelled, C: float, ratio: float) -> Any:
+        """A function from a class's number to the problem of that class against the rest."""
+        first = data.one_against_rest(1)
+        l2, l1 = penalties(C, ratio, first.total)
+        base = Problem(
+            data.X,
+            first.signs,
+            self.loss,
+            self.delta,
+            l2,
+            l1,
+            first.weights,
+            self._intercept_kind(ratio),
+            intercept_scale=number("intercept_scaling", self.intercept_scaling),
+        )
+
+        def make(k: int) -> Problem:
+            if k == 1:
+                return base
+            side = data.one_against_rest(k)
+            l2, l1 = penalties(C, ratio, side.total)
+            return base.variant(side.signs, side.weights, l2=l2, l1=l1)
+
+        return make
+
+    def _warm(self, data: _Labelled, j: int, k: int, C: float) -> Any:
+        """The last model for problem j, with its dual variables where the rows are as many as they were."""
+        if not self.warm_start or not hasattr(self, "coef_"):
+            return None
+        if self.coef_.shape[1] != data.X.shape[1] or not np.array_equal(self.classes_, data.classes):
+            return None
+        coef = _row(self.coef_, j)
+        dual = None
+        if getattr(self, "_n_rows", None) == data.X.shape[0]:
+            side = data.one_against_rest(k)
+            scale = C * (np.ones(len(side.signs)) if side.weights is None else side.weights)[self.support_]
+            dual = np.zeros(data.X.shape[0])
+            signed = _row(self.dual_coef_, j) * side.signs[self.support_]
+            dual[self.support_] = np.divide(signed, scale, out=np.zeros(len(scale)), where=scale > 0)
+        return coef, float(self.intercept_[j]), dual
+
+    def _keep(self, data: _Labelled, results: list[Result], C: float) -> None:
+        """Fitted attributes from the results of the fit's problems."""
+        single = len(results) == 1
+        self.classes_ = data.classes
+        self.coef_ = np.stack([r.coef for r in results])
+        self.intercept_ = np.array([r.intercept for r in results])
+        self.n_iter_ = max(r.epochs for r in results)
+        self.certificate_ = results[0].certificate if single else [r.certificate for r in results]
+        self.history_ = results[0].trace if single else [r.trace for r in results]
+        self.objective_ = results[0].certificate.primal if single else np.array([r.certificate.primal for r in results])
+        self.dual_gap_ = results[0].certificate.gap if single else np.array([r.certificate.gap for r in results])
+        # c / l2 is C·s up to the share of l2, whatever the weights were.
+        signed = [r.problem.y * r.dual * r.problem.c * (C * _total(r.problem)) for r in results]
+        self.support_ = np.flatnonzero(np.any([a != 0 for a in signed], axis=0)) if not single else np.flatnonzero(signed[0])
+        kept = [a[self.support_] for a in signed]
+        self.dual_coef_ = kept[0][None, :] if single else sparse.csr_array(np.stack(kept))
+        self.n_support_ = np.bincount(data.codes[self.support_], minlength=len(data.classes))
+        self._n_rows = data.X.shape[0]
+
+    # ------------------------------------------------------------------------------------------------------- probabilities
+
+    @available_if(_has_log_loss)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes; with more than two, those of each class against the rest, scaled to sum to one."""
+        check_is_fitted(self)
+        return self._predict_proba_lr(X)
+
+    @available_if(_has_log_loss)
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of the probabilities."""
+        return np.log(self.predict_proba(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _row(matrix: Any, j: int) -> np.ndarray:
+    row = matrix[[j]]
+    return np.asarray(row.toarray() if sparse.issparse(matrix) else row, dtype=np.float64).ravel()
+
+
+def _total(problem: Problem) -> float:
+    return float(problem.n if problem.sample_weight is None else problem.sample_weight.sum())
+
+
+def _rebuilt(data: _Labelled, progress: Any) -> dict[str, Any]:
+    return {
+        "coef_": progress.coef[None, :].copy(),
+        "intercept_": np.array([progress.intercept]),
+        "classes_": data.classes,
+        "n_iter_": progress.epoch,
+    }
+
+
+class _Side:
+    """Labels ±1, weights and their sum for one class against the rest."""
+
+    def __init__(self, signs: np.ndarray, weights: np.ndarray | None) -> None:
+        self.signs, self.weights = signs, weights
+        self.total = float(len(signs) if weights is None else weights.sum())
+
+
+class _Labelled:
+    """Training data with coded labels and weights, checked."""
+
+    def __init__(self, X: Any, y: np.ndarray, sample_weight: Any, class_weight: Any) -> None:
+        self.X = X
+        self.classes, self.codes = np.unique(y, return_inverse=True)
+        if len(self.classes) < 2:
+            raise ValueError(f"y has one class only, {self.classes[0]!r}; a classifier needs at least two classes")
+        self.weights = None
+        if sample_weight is not None:
+            self.weights = as_weights(sample_weight, X.shape[0])
+            empty = np.flatnonzero(np.bincount(self.codes, weights=self.weights, minlength=len(self.classes)) == 0)
+            if len(empty):
+                raise ValueError(
+                    f"sample_weight is zero for every sample of class {self.classes[empty[0]]!r}; leave those samples out of X and y"
+                )
+        self.by_class = class_weights(class_weight, self.classes, self.codes, self.weights)
+
+    def one_against_rest(self, k: int) -> _Side:
+        """Class k against the rest; with two classes both keep their class weights."""
+        signs = np.where(self.codes == k, 1.0, -1.0)
+        if self.by_class is None:
+            return _Side(signs, self.weights)
+        by_class = self.by_class
+        if len(self.classes) > 2:
+            by_class = np.where(np.arange(len(self.classes)) == k, self.by_class, 1.0)
+        weights = by_class[self.codes]
+        return _Side(signs, weights if self.weights is None else weights * self.weights)

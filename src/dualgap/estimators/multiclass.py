@@ -1,0 +1,103 @@
+"""Several problems over the same rows, one for each class against the rest, solved in threads.
+
+X is checked and read into place once; every problem shares it. The kernels run without Python's global lock, so that threads
+pay as processes would, without copies.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from joblib import effective_n_jobs
+
+from dualgap.estimators.choice import choose_solver
+from dualgap.problem import Problem
+from dualgap.result import Result
+from dualgap.solve import minimise, schedule
+
+__all__ = ["Budget", "Task", "solve_tasks"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How a fit is to be run: solver, tolerance, limits of the whole fit, seed of every problem, threads."""
+
+    solver: Any
+    tol: float
+    max_epochs: int
+    max_seconds: float | None
+    seed: int
+    n_jobs: int | None
+
+
+@dataclass(frozen=True)
+class Task:
+    """One problem of a fit, made when its turn comes, with where to start and who listens."""
+
+    make: Callable[[], Problem]
+    warm: Any = None
+    callbacks: Iterable[Callable[[Any], Any]] = ()
+
+
+class _Clock:
+    """Shares the seconds of a fit among the problems that are still to be solved."""
+
+    def __init__(self, seconds: float | None, tasks: int, threads: int) -> None:
+        self.deadline = None if seconds is None else time.perf_counter() + seconds
+        self.left, self.threads, self.lock = tasks, threads, threading.Lock()
+
+    def share(self) -> float | None:
+        if self.deadline is None:
+            return None
+        with self.lock:
+            left, self.left = self.left, self.left - 1
+        remaining = self.deadline - time.perf_counter()
+        return max(remaining * min(self.threads, left) / left, 1e-9)
+
+
+def solve_tasks(tasks: Sequence[Task], budget: Budget, around: Callable[[int], Any]) -> list[Result]:
+    """Solve every task; `around(k)` is a context manager entered around task k.
+
+    Ctrl-C stops the problems at work at their next epoch with the best model found; those not begun get one epoch, so that the
+    fit still returns a model with a certificate for each.
+    """
+    stop = threading.Event()
+    due = schedule("geometric")
+    threads = min(effective_n_jobs(budget.n_jobs), len(tasks))
+    clock = _Clock(budget.max_seconds, len(tasks), threads)
+
+    def solve_one(k: int) -> Result:
+        with around(k):
+            problem = tasks[k].make()
+            result = minimise(
+                problem,
+                choose_solver(problem, budget.solver),
+                budget.tol,
+                budget.max_epochs,
+                clock.share(),
+                budget.seed,  # the same for all, so that a permutation of the classes permutes the models
+                evaluate=lambda epoch: due(epoch) or stop.is_set(),
+                callbacks=[*tasks[k].callbacks, lambda progress: stop.is_set()],
+                warm_start=tasks[k].warm,
+            )
+        if result.status == "interrupted":
+            stop.set()
+        return result
+
+    if threads == 1:
+        return [solve_one(k) for k in range(len(tasks))]
+    with ThreadPoolExecutor(threads, thread_name_prefix="dualgap") as pool:
+        futures = [pool.submit(solve_one, k) for k in range(len(tasks))]
+        try:
+            return [future.result() for future in futures]
+        except KeyboardInterrupt:
+            stop.set()
+            return [future.result() for future in futures]
+        except BaseException:
+            stop.set()  # an error in one problem ends the others soon
+            raise

@@ -1,0 +1,109 @@
+"""Who hears of a fit's progress: Python's logging, the user's callbacks, and scikit-learn's callback API where it exists.
+
+All of them are turned into callbacks of the driver, one set for each problem (class, pair of classes) of a fit.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # scikit-learn before 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stands in where scikit-learn has no callbacks."""
+
+    def with_callbacks(method: Any) -> Any:  # type: ignore[no-redef]
+        """Stands in where scikit-learn has no callbacks."""
+        return method
+
+
+__all__ = ["CallbackSupportMixin", "Monitor", "log_to_screen", "with_callbacks"]
+
+LOGGER = logging.getLogger("dualgap")
+
+
+@contextmanager
+def log_to_screen(verbose: Any) -> Iterator[None]:
+    """With verbose > 0, messages of the logger "dualgap" are shown; where nobody has set logging up, on standard output."""
+    if not verbose:
+        yield
+        return
+    level, handler = LOGGER.level, None
+    if not LOGGER.hasHandlers():
+        handler = logging.StreamHandler(sys.stdout)
+        handler.setFormatter(logging.Formatter("[dualgap] %(message)s"))
+        LOGGER.addHandler(handler)
+    LOGGER.setLevel(logging.INFO if LOGGER.level == logging.NOTSET else min(LOGGER.level, logging.INFO))
+    try:
+        yield
+    finally:
+        LOGGER.setLevel(level)
+        if handler is not None:
+            LOGGER.removeHandler(handler)
+
+
+class Monitor:
+    """The listeners of one fit.
+
+    Parameters
+    ----------
+    estimator : the estimator that is being fitted
+    data : mapping with X, y and metadata, as scikit-learn's hooks take them
+    tasks : labels of the problems that the fit solves; for a single one the evaluations are the subtasks
+    """
+
+    def __init__(self, estimator: Any, data: dict[str, Any], tasks: list[str]) -> None:
+        self.estimator, self.data, self.tasks = estimator, data, tasks
+        self.context: Any = None
+        if getattr(estimator, "_skl_callbacks", None) or hasattr(estimator, "_parent_callback_ctx"):
+            single = len(tasks) == 1
+            self.context = estimator._init_callback_context(max_subtasks=None if single else len(tasks), sequential_subtasks=single)
+            self.context.call_on_fit_task_begin(estimator=estimator, **data)
+
+    def callbacks(self, task: int, rebuild: Callable[[Any], dict[str, Any]]) -> list[Callable[[Any], Any]]:
+        """Driver callbacks of one problem. `rebuild` makes fitted attributes from a Progress, for hooks that ask for a model."""
+        found = list(self.estimator.callbacks or ())
+        if self.estimator.verbose or LOGGER.isEnabledFor(logging.DEBUG):
+            found.append(self._logged(self.tasks[task]))
+        if self.context is not None and len(self.tasks) == 1:
+            found.append(self._evaluation_hooks(rebuild))
+        return found
+
+    def _logged(self, label: str) -> Callable[[Any], None]:
+        level = logging.INFO if self.estimator.verbose else logging.DEBUG
+
+        def log(progress: Any) -> None:
+            LOGGER.log(level, "%s: epoch %d, %s", label, progress.epoch, progress.certificate)
+
+        return log
+
+    def _evaluation_hooks(self, rebuild: Callable[[Any], dict[str, Any]]) -> Callable[[Any], bool]:
+        def evaluated(progress: Any) -> bool:
+            subtask = self.context.subcontext(task_name="evaluation")
+            subtask.call_on_fit_task_begin(estimator=self.estimator, **self.data)
+            end = {**self.data, "reconstruction_attributes": lambda: rebuild(progress)}
+            return bool(subtask.call_on_fit_task_end(estimator=self.estimator, **end))
+
+        return evaluated
+
+    @contextmanager
+    def task(self, task: int) -> Iterator[None]:
+        """Around the solving of one problem out of several."""
+        if self.context is None or len(self.tasks) == 1:
+            yield
+            return
+        subtask = self.context.subcontext(task_name=self.tasks[task], task_id=task)
+        subtask.call_on_fit_task_begin(estimator=self.estimator, **self.data)
+        yield
+        subtask.call_on_fit_task_end(estimator=self.estimator, **self.data)
+
+    def end(self) -> None:
+        """The fit is over and the estimator has its attributes."""
+        if self.context is not None:
+            self.context.call_on_fit_task_end(estimator=self.estimator, **self.data, reconstruction_attributes={})
