@@ -23,7 +23,7 @@ LAYERS = [
     {"jit"},
     {"rows"},
     {"inputs"},
-    {"losses", "penalties", "kernels"},
+    {"losses", "penalties", "kernels", "scaling"},
     {"problem"},
     {"ascent"},
     {"certificate"},

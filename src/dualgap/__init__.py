@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from dualgap import scaling, solvers
 from dualgap.certificate import Certificate, CertificateError, certify
 from dualgap.losses import Hinge, Logistic, SmoothHinge, SquaredHinge
 from dualgap.problem import Problem
 from dualgap.result import ConvergenceWarning, Result, Trace
 from dualgap.solve import Progress, solve
-from dualgap.solvers import SDCA, NotSupported, Pegasos, Solver
+from dualgap.solvers import APG, ASDCA, SAGA, SDCA, SGD, SVRG, DualCoordinate, DualGradient, NotSupported, Pegasos, Solver, Subgradient
+
+if TYPE_CHECKING:
+    from dualgap.estimators import LinearSVC
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "APG",
+    "ASDCA",
+    "SAGA",
     "SDCA",
+    "SGD",
+    "SVRG",
     "Certificate",
     "CertificateError",
     "ConvergenceWarning",
+    "DualCoordinate",
+    "DualGradient",
     "Hinge",
+    "LinearSVC",
     "Logistic",
     "NotSupported",
     "Pegasos",
@@ -26,7 +41,24 @@ __all__ = [
     "SmoothHinge",
     "Solver",
     "SquaredHinge",
+    "Subgradient",
     "Trace",
     "certify",
+    "scaling",
     "solve",
+    "solvers",
 ]
+
+# scikit-learn takes longer to import than all the rest, so that the estimators come when they are first asked for.
+_ESTIMATORS = {"LinearSVC"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ESTIMATORS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module("dualgap.estimators"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,9 +1,61 @@
-"""The solvers, one file an algorithm. Importing this package registers them all."""
+"""The solvers, one file an algorithm. Importing this package registers them all; calling it lists what there is.
+
+Examples
+--------
+>>> import dualgap
+>>> dualgap.solvers()["asdca"].losses
+('smooth_hinge', 'squared_hinge', 'logistic')
+>>> dualgap.solvers.get_solver("sdca")
+SDCA(order='permutation', output='last', first_epoch='sdca')
+"""
 
 from __future__ import annotations
 
-from dualgap.solvers.base import REGISTRY, NotSupported, Solver, State, Support, Warm, get_solver, register
-from dualgap.solvers.pegasos import Pegasos
-from dualgap.solvers.sdca import SDCA
+import sys
+from types import ModuleType
 
-__all__ = ["REGISTRY", "SDCA", "NotSupported", "Pegasos", "Solver", "State", "Support", "Warm", "get_solver", "register"]
+from dualgap.solvers.apg import APG
+from dualgap.solvers.asdca import ASDCA
+from dualgap.solvers.base import REGISTRY, NotSupported, Solver, State, Support, Warm, get_solver, register
+from dualgap.solvers.dual_coordinate import DualCoordinate
+from dualgap.solvers.dual_gradient import DualGradient
+from dualgap.solvers.pegasos import Pegasos
+from dualgap.solvers.saga import SAGA
+from dualgap.solvers.sdca import SDCA
+from dualgap.solvers.sgd import SGD
+from dualgap.solvers.subgradient import Subgradient
+from dualgap.solvers.svrg import SVRG
+from dualgap.solvers.table import SolverRecord, SolverTable, solver_table
+
+__all__ = [
+    "APG",
+    "ASDCA",
+    "REGISTRY",
+    "SAGA",
+    "SDCA",
+    "SGD",
+    "SVRG",
+    "DualCoordinate",
+    "DualGradient",
+    "NotSupported",
+    "Pegasos",
+    "Solver",
+    "SolverRecord",
+    "SolverTable",
+    "State",
+    "Subgradient",
+    "Support",
+    "Warm",
+    "get_solver",
+    "register",
+]
+
+
+class _Callable(ModuleType):
+    """A package that is also a function: `dualgap.solvers()` is the table, `dualgap.solvers.sdca` still a module."""
+
+    def __call__(self) -> SolverTable:
+        return solver_table()
+
+
+sys.modules[__name__].__class__ = _Callable
