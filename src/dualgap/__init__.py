@@ -11,7 +11,20 @@ from dualgap.losses import Hinge, Logistic, SmoothHinge, SquaredHinge
 from dualgap.problem import Problem
 from dualgap.result import ConvergenceWarning, Result, Trace
 from dualgap.solve import Progress, solve
-from dualgap.solvers import APG, ASDCA, SAGA, SDCA, SGD, SVRG, DualCoordinate, DualGradient, NotSupported, Pegasos, Solver, Subgradient
+from dualgap.solvers import (
+    APG,
+    ASDCA,
+    SAGA,
+    SDCA,
+    SGD,
+    SVRG,
+    DualCoordinate,
+    DualGradient,
+    NotSupported,
+    Pegasos,
+    Solver,
+    Subgradient,
+)
 
 if TYPE_CHECKING:
     from dualgap.estimators import LinearSVC
