@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["DataError", "DataSet", "MissingFile"]
+__all__ = ["DataError", "DataSet", "MissingFile", "whole_numbers"]
 
 
 class DataError(ValueError):
@@ -155,3 +155,10 @@ class DataSet:
         if self.generated:
             parts.append("generated")
         return f"DataSet({self.name!r}, {', '.join(parts)})"
+
+
+def whole_numbers(y: np.ndarray) -> np.ndarray:
+    """Labels as int64 where all of them are whole, so that a class is called 1 and not 1.0."""
+    if y.dtype.kind == "f" and y.size and np.isfinite(y).all() and (y == np.round(y)).all() and np.abs(y).max() < 2**53:
+        return y.astype(np.int64)
+    return y

@@ -14,13 +14,19 @@ __all__ = ["text_like"]
 
 
 def text_like(
-    n: int = 20_000, d: int = 50_000, nonzeros: int = 80, seed: int = 0, exponent: float = 1.0, flip: float = 0.05, dtype: str = "float64"
+    n: int = 20_000,
+    d: int = 50_000,
+    nonzeros: int = 80,
+    seed: int = 0,
+    exponent: float = 1.0,
+    flip: float = 0.05,
+    dtype: str = "float64",
 ) -> DataSet:
     """A sparse matrix that looks like documents: Zipf column frequencies, tf-idf values, rows normalised to length one.
 
-    A row has about `nonzeros` distinct terms (from half to one and a half times as many). A third of the thousand most common words lean
-    towards one class; the label is the sign of what a document's words say together, and the share `flip` of the labels is then turned round.
-    Columns are in random order, as in a real vocabulary: frequency does not tell the place.
+    A row has about `nonzeros` distinct terms (from half to one and a half times as many). A third of the thousand most common words
+    lean towards one class; the label is the sign of what a document's words say together, and the share `flip` of the labels is then
+    turned round. Columns are in random order, as in a real vocabulary: frequency does not tell the place.
 
     Examples
     --------

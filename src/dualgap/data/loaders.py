@@ -1,0 +1,126 @@
+"""From the files of a known data set to samples and labels, one function a set. Which files, and where from, is in `catalogue.py`."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualgap.data.dataset import DataError, DataSet
+from dualgap.data.libsvm import read_libsvm
+from dualgap.data.readers import read_mat, whole_numbers
+from dualgap.data.tables import read_csv
+
+__all__: list[str] = []  # used by the catalogue alone
+
+
+def breast_cancer(paths: list[Path]) -> DataSet:
+    from sklearn.datasets import load_breast_cancer
+
+    bunch = load_breast_cancer()
+    return DataSet("breast-cancer", bunch.data, bunch.target.astype(np.int64), feature_names=tuple(bunch.feature_names))
+
+
+def digits(paths: list[Path]) -> DataSet:
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    return DataSet("digits", bunch.data, bunch.target.astype(np.int64), feature_names=tuple(bunch.feature_names))
+
+
+def creditcard(paths: list[Path], drop_duplicates: bool = False) -> DataSet:
+    """`drop_duplicates` keeps the first of rows that agree in every column, the class too: 1,081 rows fewer."""
+    data = read_csv(paths[0], target="Class")
+    if not drop_duplicates:
+        return data
+    # np.unique returns the first place of each distinct row; sorting the places keeps the order of time.
+    _, first = np.unique(np.column_stack([data.X, data.y]), axis=0, return_index=True)
+    first.sort()
+    return data.with_(X=np.ascontiguousarray(data.X[first]), y=data.y[first])
+
+
+def spambase(paths: list[Path]) -> DataSet:
+    data = read_mat(paths[0])
+    names = tuple(SPAM_FEATURES) if data.shape[1] == len(SPAM_FEATURES) else None
+    return data.with_(feature_names=names)
+
+
+SPAM_WORDS = (
+    "make address all 3d our over remove internet order mail receive will people report addresses free business email you credit your "
+    "font 000 money hp hpl george 650 lab labs telnet 857 data 415 85 technology 1999 parts pm direct cs meeting original project re "
+    "edu table conference"
+).split()
+SPAM_FEATURES = (
+    *(f"word_freq_{word}" for word in SPAM_WORDS),
+    *(f"char_freq_{char}" for char in ";([!$#"),
+    *(f"capital_run_length_{what}" for what in ("average", "longest", "total")),
+)
+
+
+def libsvm(paths: list[Path], n_features: int, dtype: str = "float64") -> DataSet:
+    """One LIBSVM file, or a training and a test file."""
+    train, *tests = (read_libsvm(path, n_features=n_features, dtype=np.dtype(dtype)) for path in paths)
+    parts = [train[0], whole_numbers(train[1])]
+    for X, y in tests:
+        parts += [X, whole_numbers(y)]
+    return DataSet(paths[0].name, *parts)
+
+
+def news20_binary(paths: list[Path], n_features: int, dtype: str = "float64") -> DataSet:
+    """Classes 1…10 against 11…20, rows scaled to length one."""
+    data = libsvm(paths, n_features, dtype)
+    return data.with_(X=normalised(data.X), y=np.where(data.y <= 10, -1, 1))
+
+
+def normalised(X: Any) -> Any:
+    """The rows of a CSR matrix scaled to length one; empty rows stay empty."""
+    X = X.copy()
+    lengths = np.sqrt(np.add.reduceat(np.append(X.data.astype(np.float64) ** 2, 0.0), X.indptr[:-1]))
+    lengths[np.diff(X.indptr) == 0] = 1.0
+    lengths[lengths == 0] = 1.0
+    X.data /= np.repeat(lengths, np.diff(X.indptr)).astype(X.data.dtype)
+    return X
+
+
+def pros_cons(paths: list[Path], test: float = 0.25, min_df: int = 2, seed: int = 0) -> DataSet:
+    """tf-idf of words and pairs of words; the vocabulary and the idf come from the training part alone."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    from dualgap.data.preprocess import split_indices
+
+    sentences: list[str] = []
+    labels: list[np.ndarray] = []
+    for member, label in (("IntegratedPros.txt", 1), ("IntegratedCons.txt", -1)):
+        lines = _member_lines(paths[0], member)
+        sentences += lines
+        labels.append(np.full(len(lines), label))
+    y = np.concatenate(labels)
+    train_rows, test_rows = split_indices(y, test=test, seed=seed)
+    vectorizer = TfidfVectorizer(ngram_range=(1, 2), min_df=min_df, sublinear_tf=True)
+    X = vectorizer.fit_transform([sentences[i] for i in train_rows])
+    X_test = vectorizer.transform([sentences[i] for i in test_rows])
+    names = tuple(vectorizer.get_feature_names_out())
+    return DataSet("pros-cons", X.tocsr(), y[train_rows], X_test.tocsr(), y[test_rows], feature_names=names)
+
+
+def _member_lines(path: Path, member: str) -> list[str]:
+    """The sentences in a file of the zip, a line each, out of the tags that the source wraps them in."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            found = [name for name in archive.namelist() if name.rsplit("/", 1)[-1] == member]
+            if len(found) != 1:
+                raise DataError(f"{path} does not hold the file {member}")
+            text = archive.read(found[0]).decode("utf-8", "replace")
+    except zipfile.BadZipFile as error:
+        raise DataError(f"{path} is a damaged zip file: {error}") from None
+    lines = (line.strip() for line in text.splitlines())
+    return [line.split(">", 1)[-1].rsplit("</", 1)[0].strip() if line.startswith("<") else line for line in lines if line]
+
+
+def blood_cells(paths: list[Path], pca: int | None = None, jobs: int = 2) -> DataSet:
+    from dualgap.data import images
+
+    data = images.load_crops(paths[0], jobs=jobs)
+    return data if pca is None else images.reduce(data, pca)[0]

@@ -1,0 +1,258 @@
+"""`read`: a DataSet from a file of the user's own, by its ending: LIBSVM text, CSV (also zipped), Parquet, NPZ, MAT.
+
+Named data sets are the registry's business. Every error says which file, where in it, and what would be right.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dualgap.data.dataset import DataError, DataSet, whole_numbers
+from dualgap.data.libsvm import read_libsvm
+from dualgap.data.tables import read_csv, read_parquet
+
+__all__ = ["read", "read_mat", "read_npz", "write_npz"]
+
+LIBSVM_ENDINGS = (".libsvm", ".svm", ".svmlight", ".dat", ".txt", ".t", ".scale", ".binary", ".numer")
+COMPRESSED = (".gz", ".bz2", ".xz")
+
+
+def read(path: str | os.PathLike[str], target: str | int | None = None, **options: Any) -> DataSet:
+    """Read a data set from a file; the ending of its name tells the format.
+
+    Parameters
+    ----------
+    path : path
+        `.csv`, `.tsv` (also compressed, or alone in a `.zip`), `.parquet`, `.npz`, `.mat`; LIBSVM text as `.libsvm`, `.svm`, `.dat`,
+        `.txt` or with no known ending at all (compressed by gz, bz2, xz or not).
+    target : str or int, optional
+        The column of the labels in a table, by name or by number (negative from the end). Without it, a column called target,
+        label, class or y is taken. NPZ and MAT hold the labels in a variable of their own; there, `target` may name it.
+    **options
+        For LIBSVM text `n_features`, `zero_based` and `dtype`, see `read_libsvm`.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from dualgap.data import read
+    >>> path = os.path.join(tempfile.mkdtemp(), "pets.csv")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("weight,height,animal\\n4.1,25,cat\\n30.5,60,dog\\n3.8,24,cat\\n")
+    >>> data = read(path, target="animal")
+    >>> data, data.feature_names, data.y.tolist()
+    (DataSet('pets', 3 × 2, 2 classes), ('weight', 'height'), ['cat', 'dog', 'cat'])
+    """
+    path = Path(path)
+    if not path.exists():
+        raise DataError(f"{path} does not exist")
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; give a file")
+    if path.stat().st_size == 0:
+        raise DataError(f"{path} is empty")
+    ending = path.suffix.lower()
+    inner = Path(path.stem).suffix.lower() if ending in (*COMPRESSED, ".zip") else ending
+    if inner in (".csv", ".tsv") or ending == ".zip":
+        data = read_csv(path, target, **options)
+    elif ending in (".parquet", ".pq"):
+        data = read_parquet(path, target, **options)
+    elif ending == ".npz":
+        data = read_npz(path, target, **options)
+    elif ending == ".mat":
+        data = read_mat(path, target, **options)
+    elif ending in _FOREIGN:
+        raise DataError(f"{path}: cannot read {ending} files{_FOREIGN[ending]}; give CSV, Parquet, NPZ, MAT or LIBSVM text")
+    else:
+        if target is not None:
+            raise DataError(f"{path} is read as LIBSVM text, where the label comes first on a line; leave target out")
+        X, y = read_libsvm(path, **options)
+        data = DataSet(_stem(path), X, whole_numbers(y))
+    return data.with_(source=str(path), description=data.description or f"read from {path.name}")
+
+
+_FOREIGN = {
+    ".xlsx": "; save the sheet as CSV",
+    ".xls": "; save the sheet as CSV",
+    ".json": "",
+    ".npy": "; save X and y together with numpy.savez",
+    ".h5": "",
+    ".hdf5": "",
+    ".pkl": ", which could run code",
+    ".pickle": ", which could run code",
+    ".joblib": ", which could run code",
+    ".arff": "",
+    ".png": "",
+    ".jpeg": "",
+    ".jpg": "",
+}
+
+
+def _stem(path: Path) -> str:
+    """The name of a file without its endings."""
+    name = path.name
+    for ending in (*COMPRESSED, ".zip"):
+        name = name.removesuffix(ending)
+    head, dot, tail = name.rpartition(".")
+    return (
+        head
+        if dot and head and f".{tail.lower()}" in (".csv", ".tsv", ".parquet", ".pq", ".npz", ".mat", *LIBSVM_ENDINGS)
+        else name
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------------------- NPZ
+
+SPARSE_KEYS = ("data", "indices", "indptr", "shape")
+
+
+def read_npz(path: str | os.PathLike[str], target: str | int | None = None) -> DataSet:
+    """Read X and y (and X_test, y_test) from a NumPy archive; a sparse X is stored as scipy.sparse.save_npz stores it.
+
+    Examples
+    --------
+    >>> import os, tempfile, numpy as np
+    >>> from dualgap.data import read_npz
+    >>> path = os.path.join(tempfile.mkdtemp(), "tiny.npz")
+    >>> np.savez(path, X=[[1.0, 2.0], [3.0, 4.0]], y=[0, 1])
+    >>> read_npz(path)
+    DataSet('tiny', 2 × 2, 2 classes)
+    """
+    path = Path(path)
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise DataError(f"{path} is a single array, not an archive; save X and y together with numpy.savez")
+            arrays = {name: archive[name] for name in archive.files}
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+        raise DataError(f"{path} is not a whole NPZ file ({error}); it may be cut short") from None
+    except ValueError as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path} holds objects rather than numbers, or is no NPZ file ({error})") from None
+    for prefix in ("", "X_", "X_test_"):  # our own files prefix the parts of a sparse X; SciPy's do not
+        if all(prefix + key in arrays for key in SPARSE_KEYS):
+            arrays[(prefix or "X_").rstrip("_")] = _sparse_from(arrays, prefix, path)
+    return _from_variables(path, arrays, target)
+
+
+def _sparse_from(arrays: dict[str, Any], prefix: str, path: Path) -> Any:
+    data, indices, indptr, shape = (arrays.pop(prefix + key) for key in SPARSE_KEYS)
+    kind = arrays.pop(prefix + "format", np.array("csr")).item()
+    kind = kind.decode() if isinstance(kind, bytes) else str(kind)
+    makers = {"csr": sparse.csr_matrix, "csc": sparse.csc_matrix}
+    if kind not in makers:
+        raise DataError(f"{path}: sparse format {kind!r} is not supported; save the matrix as CSR")
+    try:
+        return makers[kind]((data, indices, indptr), shape=tuple(int(s) for s in shape)).tocsr()
+    except (ValueError, IndexError) as error:
+        raise DataError(f"{path}: the sparse matrix is damaged ({error})") from None
+
+
+def write_npz(data: DataSet, path: str | os.PathLike[str]) -> None:
+    """Write the samples and labels of a data set so that `read_npz` reads them back; a file is complete or absent.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from dualgap.data import load, read_npz, write_npz
+    >>> path = os.path.join(tempfile.mkdtemp(), "cloud.npz")
+    >>> write_npz(load("separable", n=10), path)
+    >>> read_npz(path)
+    DataSet('cloud', 10 × 2, 2 classes)
+    """
+    arrays: dict[str, Any] = {}
+    for name in ("X", "y", "X_test", "y_test"):
+        value = getattr(data, name)
+        if sparse.issparse(value):
+            value = value.tocsr()
+            arrays.update({f"{name}_{key}": getattr(value, key) for key in SPARSE_KEYS}, **{f"{name}_format": np.array("csr")})
+        elif value is not None:
+            arrays[name] = value
+    path = Path(path)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "wb") as stream:
+            np.savez(stream, **arrays)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+# ------------------------------------------------------------------------------------------------------------------------- MAT
+
+
+def read_mat(path: str | os.PathLike[str], target: str | int | None = None) -> DataSet:
+    """Read X and y (or Xtrain, ytrain, Xtest, ytest) from a MATLAB file of version 7 or older.
+
+    Examples
+    --------
+    >>> import os, tempfile, scipy.io
+    >>> from dualgap.data import read_mat
+    >>> path = os.path.join(tempfile.mkdtemp(), "tiny.mat")
+    >>> scipy.io.savemat(path, {"X": [[1.0, 2.0], [3.0, 4.0]], "y": [[-1], [1]]})
+    >>> read_mat(path)
+    DataSet('tiny', 2 × 2, 2 classes)
+    """
+    from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
+
+    path = Path(path)
+    try:
+        variables = {name: value for name, value in loadmat(path).items() if not name.startswith("__")}
+    except NotImplementedError:
+        raise DataError(f"{path} is a MATLAB 7.3 file; save it with save('-v7', …)") from None
+    except (MatReadError, ValueError, TypeError, OSError, zlib.error, EOFError, KeyError) as error:
+        raise DataError(f"{path} is not a whole MAT file ({error}); it may be cut short") from None
+    return _from_variables(path, variables, target)
+
+
+X_NAMES = ("x", "xtrain", "x_train", "features")
+Y_NAMES = ("y", "ytrain", "y_train", "labels", "label", "target", "targets")
+
+
+def _from_variables(path: Path, variables: dict[str, Any], target: str | int | None) -> DataSet:
+    """X and y (and a test part) among named arrays, whatever the case of their names."""
+    by_name = {name.lower(): value for name, value in variables.items()}
+
+    def pick(names: tuple[str, ...], what: str, hint: str) -> Any:
+        for name in names:
+            if name in by_name:
+                return by_name[name]
+        have = ", ".join(sorted(variables)) or "nothing"
+        raise DataError(f"{path} has no variable for {what} (looked for {', '.join(names)}); it holds {have}. {hint}")
+
+    X = pick(X_NAMES, "the samples", "Call it X.")
+    wanted = (str(target).lower(),) if isinstance(target, str) else Y_NAMES
+    y = pick(wanted, "the labels", "Call it y, or give target=")
+    X_test = next((by_name[name] for name in ("xtest", "x_test") if name in by_name), None)
+    y_test = next((by_name[name] for name in ("ytest", "y_test") if name in by_name), None)
+    parts = [_matrix(path, X, "X"), _labels(path, y, "y")]
+    parts += [_matrix(path, X_test, "X_test"), _labels(path, y_test, "y_test")] if X_test is not None and y_test is not None else []
+    try:
+        return DataSet(_stem(path), *parts)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+def _matrix(path: Path, X: Any, name: str) -> Any:
+    X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+    if X.dtype.kind not in "fiub":
+        raise DataError(f"{path}: {name} has dtype {X.dtype}; it must hold real numbers")
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
+    return X if sparse.issparse(X) else np.ascontiguousarray(X)
+
+
+def _labels(path: Path, y: Any, name: str) -> np.ndarray:
+    y = np.asarray(y.toarray() if sparse.issparse(y) else y)
+    if y.ndim == 2 and 1 in y.shape:
+        y = y.reshape(-1)
+    if y.dtype.kind not in "fiubU":
+        raise DataError(f"{path}: {name} has dtype {y.dtype}; labels must be numbers or text")
+    return whole_numbers(y.astype(np.int64) if y.dtype.kind in "iub" else y)

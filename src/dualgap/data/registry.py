@@ -1,0 +1,123 @@
+"""`load`, `names` and `describe`: data sets by name.
+
+A file is looked for in the user's folder, in the cache, then at its source. What cannot be found is an error that says what to fetch;
+nothing is ever replaced by a stand-in, which has a name of its own.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from typing import Any
+
+from dualgap.data.catalogue import CATALOGUE, Entry
+from dualgap.data.dataset import DataError, DataSet
+from dualgap.data.sources import find, locate
+
+__all__ = ["describe", "entry", "load", "names"]
+
+
+def names() -> list[str]:
+    """The names that `load` knows, real data first.
+
+    Examples
+    --------
+    >>> import dualgap.data
+    >>> dualgap.data.names()[:3]
+    ['breast-cancer', 'digits', 'creditcard']
+    """
+    return list(CATALOGUE)
+
+
+def entry(name: str) -> Entry:
+    """What is known of a data set without loading it.
+
+    Examples
+    --------
+    >>> from dualgap.data import entry
+    >>> entry("a9a").shape, entry("a9a").licence
+    ((32561, 123), 'CC BY 4.0')
+    """
+    if name not in CATALOGUE:
+        near = difflib.get_close_matches(str(name), CATALOGUE, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise DataError(f"there is no data set {name!r}; {hint}dualgap.data.names() lists them all")
+    return CATALOGUE[name]
+
+
+def load(name: str, folder: str | os.PathLike[str] | None = None, download: bool = True, **options: Any) -> DataSet:
+    """Load a data set by name.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()`.
+    folder : path, optional
+        Where to look for its files first; by default the folder that the environment variable DUALGAP_DATA names.
+    download : bool
+        Whether a file that is neither there nor in the cache may be fetched from its public source.
+    **options
+        What the data set takes: `seed` and sizes for a generator, `pca` for blood-cells, `drop_duplicates` for creditcard, …
+
+    Examples
+    --------
+    >>> from dualgap.data import load
+    >>> load("breast-cancer")
+    DataSet('breast-cancer', 569 × 30, 2 classes)
+    >>> load("parabolic", n=300, seed=7)
+    DataSet('parabolic', 300 × 2, 2 classes, generated)
+    """
+    known = entry(name)
+    paths = [find(name, file, folder, download) for file in known.files]
+    try:
+        data = known.make(paths, **options)
+    except TypeError as error:
+        unknown = _unknown_options(error)
+        if unknown is None:
+            raise
+        raise DataError(f"data set {name!r} has no option {unknown!r}") from None
+    if known.generated:
+        return data.with_(name=name)
+    return data.with_(name=name, description=known.description, source=known.source, licence=known.licence)
+
+
+def _unknown_options(error: TypeError) -> str | None:
+    """The name in Python's own complaint about a keyword argument; None for any other TypeError."""
+    text = str(error)
+    return text.split("'")[1] if "unexpected keyword argument" in text else None
+
+
+def describe(folder: str | os.PathLike[str] | None = None) -> list[dict[str, Any]]:
+    """A table of all data sets, one dict a row; `found` says whether it can be loaded at once, and from where.
+
+    Examples
+    --------
+    >>> from dualgap.data import describe
+    >>> row = describe()[0]
+    >>> row["name"], row["rows"], row["columns"], row["found"]
+    ('breast-cancer', 569, 30, 'yes')
+    """
+    return [
+        {
+            "name": known.name,
+            "rows": known.shape[0],
+            "columns": known.shape[1],
+            "test_rows": known.test_rows,
+            "classes": known.classes,
+            "generated": known.generated,
+            "found": _found(known, folder),
+            "description": known.description,
+            "licence": known.licence,
+            "source": known.source,
+            "notes": known.notes,
+            "checksums": {file.name: file.checksum for file in known.files},
+        }
+        for known in CATALOGUE.values()
+    ]
+
+
+def _found(known: Entry, folder: str | os.PathLike[str] | None) -> str:
+    missing = [file for file in known.files if locate(file, folder) is None]
+    if not missing:
+        return "yes"
+    return "download" if all(file.url for file in missing) else "by hand"

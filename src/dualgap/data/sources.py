@@ -1,0 +1,229 @@
+"""Where the file of a named data set is found: the user's folder, the cache, its public source; and whether it is the right file.
+
+What a file means is in `loaders.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from dualgap.data.dataset import DataError, MissingFile
+from dualgap.jit import cache_folder
+
+__all__ = ["File", "data_cache", "find", "locate", "user_folder", "verify"]
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that a data set is made from.
+
+    `names` are the names it goes by, the first being ours; `checksum` is "sha256:…" of the file, "csv-md5:…" of the one CSV inside
+    it (zipped or not), or "members-sha256:…" of what a zip holds, so that a file packed anew still counts. `url` is None where the
+    source wants a login; then `page` is where a person fetches it.
+    """
+
+    names: tuple[str, ...]
+    checksum: str
+    page: str
+    url: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.names[0]
+
+
+def user_folder(folder: str | os.PathLike[str] | None = None) -> Path | None:
+    """The folder that the user names: the argument, else the environment variable DUALGAP_DATA, else none.
+
+    Examples
+    --------
+    >>> from dualgap.data.sources import user_folder
+    >>> user_folder("my-data").name
+    'my-data'
+    """
+    named = folder if folder is not None else os.environ.get("DUALGAP_DATA") or None
+    if named is None:
+        return None
+    path = Path(named).expanduser()
+    if path.exists() and not path.is_dir():
+        raise DataError(f"{'the folder' if folder is not None else 'DUALGAP_DATA'} is {str(named)!r}, which is not a folder")
+    return path
+
+
+def data_cache() -> Path | None:
+    """The folder for downloaded and prepared data, beside that of the compiled kernels; None where nothing can be written.
+
+    Examples
+    --------
+    >>> from dualgap.data.sources import data_cache
+    >>> data_cache().name
+    'data'
+    """
+    kernels = cache_folder()
+    if kernels is None:
+        return None
+    folder = kernels.parent / "data"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return folder
+
+
+def locate(file: File, folder: str | os.PathLike[str] | None = None) -> Path | None:
+    """Where the file lies on this machine, in the user's folder or in the cache; None if it lies in neither."""
+    for place in (user_folder(folder), data_cache()):
+        for name in file.names if place is not None else ():
+            path = Path(place, name)  # type: ignore[arg-type]
+            if path.is_file():
+                return path
+    return None
+
+
+def find(dataset: str, file: File, folder: str | os.PathLike[str] | None = None, download: bool = True) -> Path:
+    """The path of a file of `dataset`, verified: from the user's folder, else the cache, else fetched from its source.
+
+    Raises MissingFile with one message that says what to fetch, from where, and where to put it.
+    """
+    path = locate(file, folder)
+    if path is not None:
+        verify(path, file)
+        return path
+    if file.url is None:
+        raise _missing(dataset, file, folder, "it cannot be downloaded without an account there")
+    if not download:
+        raise _missing(dataset, file, folder, "downloading was not allowed")
+    return _download(dataset, file, folder)
+
+
+def _missing(dataset: str, file: File, folder: str | os.PathLike[str] | None, reason: str) -> MissingFile:
+    chosen, cache = user_folder(folder), data_cache()
+    places = [str(place) for place in (chosen, cache) if place is not None]
+    put = f"put it in {' or '.join(places)}" if places else "name its folder in the environment variable DUALGAP_DATA"
+    if chosen is None and places:
+        put += ", or in a folder of yours that the environment variable DUALGAP_DATA names"
+    other = f" (as {' or '.join(file.names)})" if len(file.names) > 1 else ""
+    fetch = file.url or file.page
+    return MissingFile(f"data set {dataset!r} needs the file {file.name}: fetch it from {fetch} and {put}{other}; {reason}")
+
+
+def _download(dataset: str, file: File, folder: str | os.PathLike[str] | None) -> Path:
+    cache = data_cache()
+    if cache is None:
+        raise _missing(dataset, file, folder, "there is no cache folder to download it to")
+    try:
+        import pooch
+    except ImportError:
+        raise _missing(dataset, file, folder, "downloading needs pooch: pip install 'dualgap[lab]'") from None
+    pooch.get_logger().setLevel("WARNING")
+    # Verified under a name of its own before it takes the place of the real one: a broken file is never found again.
+    partial = f"{file.name}.{os.getpid()}.partial"
+    (cache / partial).unlink(missing_ok=True)
+    try:
+        fetched = Path(pooch.retrieve(file.url, known_hash=None, fname=partial, path=cache, downloader=_downloader(pooch)))
+    except Exception as error:  # whatever the network, a proxy or the server raises
+        reason = f"downloading failed: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}".rstrip(": ")
+        raise _missing(dataset, file, folder, reason[:300]) from error
+    try:
+        verify(fetched, file)
+    except DataError:
+        fetched.unlink(missing_ok=True)
+        raise
+    target = cache / file.name
+    os.replace(fetched, target)
+    return target
+
+
+def _downloader(pooch: object) -> object:
+    return pooch.HTTPDownloader(timeout=30)  # type: ignore[attr-defined]
+
+
+# ------------------------------------------------------------------------------------------------------------------ checksums
+
+
+def verify(path: Path, file: File) -> None:
+    """Raise DataError unless `path` holds what `file.checksum` says."""
+    kind, _, expected = file.checksum.partition(":")
+    stat = path.stat()
+    actual = _digest(str(path), kind, stat.st_size, stat.st_mtime_ns)
+    if actual != expected:
+        raise DataError(
+            f"{path} is not the file that is expected: its {kind} is {actual}, it should be {expected}. The download may be broken or "
+            f"the source may have changed; fetch it again from {file.url or file.page}, or read it as it is with dualgap.data.read"
+        )
+
+
+@functools.lru_cache(maxsize=256)
+def _digest(path: str, kind: str, size: int, mtime: int) -> str:
+    """The digest of a file; size and time of change are there so that a changed file is looked at again."""
+    try:
+        if kind == "sha256":
+            with open(path, "rb") as stream:
+                return hashlib.file_digest(stream, "sha256").hexdigest()
+        if kind == "csv-md5":
+            return _csv_md5(path)
+        if kind == "members-sha256":
+            return members_digest(path)
+    except (zipfile.BadZipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{path} is a damaged zip file ({error}); fetch it again") from None
+    raise ValueError(f"checksum kind {kind!r} is unknown; use sha256, csv-md5 or members-sha256")
+
+
+def _csv_md5(path: str) -> str:
+    if not zipfile.is_zipfile(path):
+        with open(path, "rb") as stream:
+            return _md5(stream)
+    with zipfile.ZipFile(path) as archive:
+        tables = [info for info in archive.infolist() if info.filename.lower().endswith(".csv")]
+        if len(tables) != 1:
+            return f"of no single CSV ({len(tables)} in the zip)"
+        with archive.open(tables[0]) as stream:
+            return _md5(stream)
+
+
+def _md5(stream: IO[bytes]) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    while chunk := stream.read(1 << 20):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def members_digest(path: str | os.PathLike[str]) -> str:
+    """A digest of the jpegs that a zip holds under TRAIN and TEST: their places, sizes and CRCs, read from its directory alone.
+
+    Only the last three parts of a path count (TRAIN/LYMPHOCYTE/name), so the folders that an archive is packed in do not matter.
+    """
+    with zipfile.ZipFile(path) as archive:
+        infos = archive.infolist()
+    lines = [f"{'/'.join(parts)} {info.file_size} {info.CRC:08x}" for info in infos if (parts := picture_parts(info.filename))]
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+
+
+def picture_parts(member: str) -> tuple[str, str, str] | None:
+    """(TRAIN or TEST, cell type, file name) of a picture in the blood-cell archive; None for any other member.
+
+    Examples
+    --------
+    >>> from dualgap.data.sources import picture_parts
+    >>> picture_parts("dataset2/images/TEST/LYMPHOCYTE/_0_1050.jpeg")
+    ('TEST', 'LYMPHOCYTE', '_0_1050.jpeg')
+    """
+    parts = member.split("/")[-3:]
+    if (
+        len(parts) == 3
+        and parts[0] in ("TRAIN", "TEST")
+        and parts[1] in CELL_TYPES
+        and parts[2].lower().endswith((".jpeg", ".jpg"))
+    ):
+        return parts[0], parts[1], parts[2]
+    return None
+
+
+CELL_TYPES = ("LYMPHOCYTE", "NEUTROPHIL")

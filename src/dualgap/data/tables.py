@@ -1,0 +1,274 @@
+"""CSV and Parquet: a table with one column of labels; every other column must hold numbers.
+
+CSV is parsed by polars, else by pandas, else by NumPy, whichever is installed.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualgap.data.dataset import DataError, DataSet, whole_numbers
+from dualgap.data.libsvm import open_text
+
+__all__ = ["read_csv", "read_parquet"]
+
+TARGET_NAMES = ("target", "label", "class", "y")
+Columns = dict[str, np.ndarray]  # in the order of the table
+
+
+def read_csv(path: str | os.PathLike[str], target: str | int | None = None, engine: str | None = None) -> DataSet:
+    """Read a CSV file, with or without a header; plain, compressed, or the only CSV in a zip.
+
+    Commas, semicolons and tabs are told apart by the first line. `engine` forces "polars", "pandas" or "numpy"; by default the first
+    that is installed.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from dualgap.data import read_csv
+    >>> path = os.path.join(tempfile.mkdtemp(), "a.csv")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("u;v;label\\n1;2;0\\n3;4;1\\n")
+    >>> read_csv(path).X
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    path = Path(path)
+    text, stem = _csv_bytes(path)
+    header, separator = _first_line(path, text)
+    read_with = _engine(engine)
+    try:
+        columns = read_with(text, separator, header)
+    except DataError:
+        raise
+    except Exception as error:  # each engine has its own errors for a malformed table
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"{path} is not a well-formed CSV table: {reason}") from None
+    return _from_columns(path, stem, columns, target, named=header is not None)
+
+
+def read_parquet(path: str | os.PathLike[str], target: str | int | None = None) -> DataSet:
+    """Read a Parquet file.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import polars
+    >>> from dualgap.data import read_parquet
+    >>> path = os.path.join(tempfile.mkdtemp(), "a.parquet")
+    >>> polars.DataFrame({"u": [1.0, 3.0], "label": ["no", "yes"]}).write_parquet(path)
+    >>> read_parquet(path)
+    DataSet('a', 2 × 1, 2 classes)
+    """
+    path = Path(path)
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise DataError(f"{path}: reading Parquet needs pyarrow: pip install 'dualgap[lab]'") from None
+    try:
+        table = parquet.read_table(path)
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path} is not a whole Parquet file ({' '.join(str(error).split())[:200]})") from None
+    columns = {}
+    for name in table.column_names:
+        column = table.column(name)
+        if column.null_count:
+            raise _missing_values(path, name, column.null_count, int(np.argmax(column.is_null().to_numpy())))
+        if pyarrow.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if pyarrow.types.is_decimal(column.type):
+            column = column.cast(pyarrow.float64())
+        columns[name] = column.to_numpy()
+    return _from_columns(path, path.stem, columns, target, named=True)
+
+
+# ------------------------------------------------------------------------------------------------------------------- file to text
+
+
+def _csv_bytes(path: Path) -> tuple[bytes, str]:
+    """The text of the table and the name to give to it."""
+    if zipfile.is_zipfile(path):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                tables = [info for info in archive.infolist() if info.filename.lower().endswith((".csv", ".tsv"))]
+                if len(tables) != 1:
+                    raise DataError(f"{path} holds {len(tables)} CSV files; exactly one is needed, so unpack it and name the one")
+                return archive.read(tables[0]), Path(tables[0].filename).stem
+        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+            raise DataError(f"{path} is a damaged zip file: {error}") from None
+        except RuntimeError as error:
+            raise DataError(f"{path} cannot be unpacked: {error}") from None  # encrypted
+    if path.suffix.lower() == ".zip":
+        raise DataError(f"{path} is not a zip file, or is cut short")
+    with open_text(path) as stream:
+        name = path.name
+        for ending in (".gz", ".bz2", ".xz"):
+            name = name.removesuffix(ending)
+        return stream.read(), Path(name).stem
+
+
+def _first_line(path: Path, text: bytes) -> tuple[list[str] | None, str]:
+    """(the names in the header, or None if the first line holds numbers alone; the separator)."""
+    body = text.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
+    if not body.strip():
+        raise DataError(f"{path} is empty")
+    if b"\x00" in body[:4096]:
+        raise DataError(f"{path} is not text: it holds zero bytes")
+    try:
+        line = body.split(b"\n", 1)[0].decode("utf-8").rstrip("\r")
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not UTF-8 text; save it as UTF-8") from None
+    separator = max(",;\t", key=line.count)
+    names = next(csv.reader([line], delimiter=separator))
+    return (None if all(_is_number(name) for name in names) else [name.strip() for name in names]), separator
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+# ------------------------------------------------------------------------------------------------------------------------ engines
+
+
+def _engine(name: str | None) -> Any:
+    engines = {"polars": _by_polars, "pandas": _by_pandas, "numpy": _by_numpy}
+    if name is not None and name not in engines:
+        raise ValueError(f"engine is {name!r}; it must be one of {', '.join(engines)}")
+    if name is not None:
+        return engines[name]
+    for candidate in ("polars", "pandas"):
+        try:
+            __import__(candidate)
+        except ImportError:
+            continue
+        return engines[candidate]
+    return _by_numpy
+
+
+def _by_polars(text: bytes, separator: str, header: list[str] | None) -> Columns:
+    import polars
+
+    # The whole column decides its type: with a sample of rows, a number with a fraction late in an integer column would fail.
+    frame = polars.read_csv(text, separator=separator, has_header=header is not None, infer_schema_length=None)
+    columns = {}
+    for name in frame.columns:
+        column = frame[name]
+        if column.null_count() and column.dtype.is_numeric():
+            column = column.cast(polars.Float64)
+        columns[name] = column.to_numpy()
+    return columns
+
+
+def _by_pandas(text: bytes, separator: str, header: list[str] | None) -> Columns:
+    import pandas
+
+    frame = pandas.read_csv(io.BytesIO(text), sep=separator, header=None if header is None else "infer", low_memory=False)
+    return {str(name): frame[name].to_numpy() for name in frame.columns}
+
+
+def _by_numpy(text: bytes, separator: str, header: list[str] | None) -> Columns:
+    rows = list(csv.reader(io.StringIO(text.decode("utf-8-sig")), delimiter=separator))
+    rows = [row for row in rows if row]
+    width = len(rows[0])
+    for number, row in enumerate(rows, start=1):
+        if len(row) != width:
+            raise ValueError(f"row {number} has {len(row)} fields, the first has {width}")
+    body = np.array(rows[1:] if header is not None else rows, dtype=str).reshape(-1, width)
+    names = header if header is not None else [str(j) for j in range(width)]
+    columns: Columns = {}
+    for j, name in enumerate(names):
+        words = np.char.strip(body[:, j])
+        try:
+            columns[name] = np.where(words == "", "nan", words).astype(np.float64)
+        except ValueError:
+            columns[name] = words
+    return columns
+
+
+# -------------------------------------------------------------------------------------------------------------- columns to DataSet
+
+
+def _from_columns(path: Path, stem: str, columns: Columns, target: str | int | None, named: bool) -> DataSet:
+    if not columns or not len(next(iter(columns.values()))):
+        raise DataError(f"{path} has a header but no rows")
+    chosen = _choose_target(path, list(columns), target, named)
+    features = {name: column for name, column in columns.items() if name != chosen}
+    if not features:
+        raise DataError(f"{path} has no column besides the labels in {chosen!r}")
+    rows = len(columns[chosen])
+    X = np.empty((rows, len(features)))
+    for j, (name, column) in enumerate(features.items()):
+        X[:, j] = _numbers(path, name, column)
+    return DataSet(stem, X, _target_labels(path, chosen, columns[chosen]), feature_names=tuple(features) if named else None)
+
+
+def _choose_target(path: Path, names: list[str], target: str | int | None, named: bool) -> str:
+    shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+    if isinstance(target, str) and target in names and named:
+        return target
+    if isinstance(target, str) and target.lstrip("-").isdigit():
+        target = int(target)  # from the command line, a number is text
+    if isinstance(target, (int, np.integer)) and not isinstance(target, bool):
+        if not -len(names) <= target < len(names):
+            raise DataError(f"target is {target}, but {path} has {len(names)} columns (0…{len(names) - 1})")
+        return names[target]
+    if isinstance(target, str):
+        why = f"its columns are {shown}" if named else f"it has no header; give a column number, 0…{len(names) - 1}"
+        raise DataError(f"{path} has no column {target!r}; {why}")
+    likely = [name for name in names if name.strip().lower() in TARGET_NAMES] if named else []
+    if target is None and len(likely) == 1:
+        return likely[0]
+    if named:
+        raise DataError(f"which column of {path} holds the labels? Give target=NAME (--target NAME); the columns are {shown}")
+    raise DataError(f"{path} has no header; give target=NUMBER (--target NUMBER), the column of the labels, 0…{len(names) - 1}")
+
+
+def _numbers(path: Path, name: str, column: np.ndarray) -> np.ndarray:
+    if column.dtype.kind in "fiub":
+        values = column.astype(np.float64)
+    else:
+        try:
+            values = np.array(column.tolist(), dtype=np.float64) if column.dtype.kind == "O" else np.full(len(column), np.nan)
+        except (TypeError, ValueError):
+            values = None  # type: ignore[assignment]
+        if values is None or column.dtype.kind != "O":
+            example = next((value for value in column.tolist() if value is not None and not _is_number(str(value))), column[0])
+            raise DataError(
+                f"{path}: column {name!r} holds text or dates, such as {str(example)!r}; encode it as numbers first "
+                "(one 0/1 column a category, say) or leave it out"
+            )
+    missing = np.isnan(values)
+    if missing.any():
+        raise _missing_values(path, name, int(missing.sum()), int(np.argmax(missing)))
+    return values
+
+
+def _missing_values(path: Path, name: str, count: int, first: int) -> DataError:
+    what = f"{count} missing values, the first" if count > 1 else "a missing value"
+    return DataError(f"{path}: column {name!r} has {what} in row {first + 1}; fill or drop it first")
+
+
+def _target_labels(path: Path, name: str, column: np.ndarray) -> np.ndarray:
+    if column.dtype.kind == "O":
+        missing = [i for i, value in enumerate(column.tolist()) if value is None or value != value]
+        if missing:
+            raise _missing_values(path, name, len(missing), missing[0])
+        column = np.array(column.tolist())
+    if column.dtype.kind == "f" and np.isnan(column).any():
+        raise _missing_values(path, name, int(np.isnan(column).sum()), int(np.argmax(np.isnan(column))))
+    if column.dtype.kind == "b":
+        return column.astype(np.int64)
+    return whole_numbers(column)
