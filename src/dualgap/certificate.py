@@ -121,20 +121,40 @@ def dual_point(problem: Problem, beta: np.ndarray) -> DualPoint:
 
 def _balanced(problem: Problem, beta: np.ndarray) -> np.ndarray:
     """β with Σ cᵢβᵢyᵢ = 0: the heavier class is scaled down, then one of its β takes up what rounding left."""
-    mass = problem.c * beta
-    sums = {sign: float(mass[problem.y == sign].sum()) for sign in (1.0, -1.0)}
-    if min(sums.values()) <= 0.0:
-        return np.zeros_like(beta)
-    heavy = max(sums, key=lambda sign: sums[sign])
-    scaled = np.where(problem.y == heavy, beta * (sums[-heavy] / sums[heavy]), beta)
+    balanced = beta.copy()
+    _balance(problem.samples, balanced)
+    return balanced
+
+
+@kernel
+def _balance(samples, beta):
+    n = beta.shape[0]
+    positive = negative = 0.0
+    for i in range(n):
+        if samples.y[i] > 0.0:
+            positive += samples.c[i] * beta[i]
+        else:
+            negative += samples.c[i] * beta[i]
+    if min(positive, negative) <= 0.0:
+        beta[:] = 0.0
+        return
+    heavy = 1.0 if positive > negative else -1.0
+    factor = min(positive, negative) / max(positive, negative)
+    for i in range(n):
+        if samples.y[i] == heavy:
+            beta[i] *= factor
     for _ in range(3):
-        rest = float(np.sum(problem.c * scaled * problem.y))
+        rest = 0.0
+        largest = -1.0
+        for i in range(n):
+            rest += samples.c[i] * beta[i] * samples.y[i]
         if rest == 0.0:
-            break
-        sign = 1.0 if rest > 0 else -1.0
-        i = int(np.argmax(np.where(problem.y == sign, problem.c * scaled, -1.0)))
-        scaled[i] = max(0.0, scaled[i] - abs(rest) / problem.c[i])
-    return scaled
+            return
+        place = 0
+        for i in range(n):
+            if samples.y[i] * rest > 0.0 and samples.c[i] * beta[i] > largest:
+                place, largest = i, samples.c[i] * beta[i]
+        beta[place] = max(0.0, beta[place] - abs(rest) / samples.c[place])
 
 
 # ---------------------------------------------------------------------------------------------------------------- intercepts
@@ -289,6 +309,8 @@ def certify(problem: Problem, coef: Any, intercept: Any = 0.0, dual: Any = None,
     """
     coef = as_vector(coef, "coef", problem.size)
     b = float(as_vector(np.atleast_1d(intercept), "intercept", 1)[0])
+    if epochs < 0:
+        raise ValueError(f"epochs={epochs!r} must not be negative")
     if problem.intercept == "none" and b != 0.0:
         raise ValueError(f"intercept={b:g} but the problem has none; build it with intercept='penalised' or 'free'")
     stored = problem.stored(coef)
@@ -299,7 +321,8 @@ def certify(problem: Problem, coef: Any, intercept: Any = 0.0, dual: Any = None,
     if problem.intercept == "free":
         b = best_intercept(problem, problem.scores(stored))
         margins = margins_of(problem, stored, b)
-    bound, source = dual_from_margins(problem, margins).value, "margins"
+    # For a model far from optimal its margins may tell less than β = 0 does, which bounds every P by 0.
+    bound, source = max(dual_from_margins(problem, margins).value, _zero_point(problem).value), "margins"
     if problem.l2 > 0 and epochs > 0:
         raised = _raised_bound(problem, _smoothed_start(problem, margins), b, primal, epochs, seed)
         if raised > bound:
@@ -310,11 +333,14 @@ def certify(problem: Problem, coef: Any, intercept: Any = 0.0, dual: Any = None,
 def _smoothed_start(problem: Problem, margins: np.ndarray) -> np.ndarray:
     """β from the margins; for the hinge, whose slope says nothing at the kink, the best of a few widths of smoothing."""
     if np.isfinite(problem.loss.curvature()):
-        beta = np.empty(problem.n)
-        slopes(problem.loss, margins, beta)
-        return beta
-    candidates = [dual_point(problem, np.clip((1.0 - margins) / width, 0.0, 1.0)) for width in (1.0, 0.1, 0.01)]
-    return max(candidates, key=lambda point: point.value).beta
+        candidates = [dual_from_margins(problem, margins)]
+    else:
+        candidates = [dual_point(problem, np.clip((1.0 - margins) / width, 0.0, 1.0)) for width in (1.0, 0.1, 0.01)]
+    return max(_zero_point(problem), *candidates, key=lambda point: point.value).beta
+
+
+def _zero_point(problem: Problem) -> DualPoint:
+    return dual_point(problem, np.zeros(problem.n))
 
 
 def _raised_bound(problem: Problem, beta: np.ndarray, b: float, primal: float, epochs: int, seed: int) -> float:

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from dualgap.jit import kernel
 
-__all__ = ["as_features", "as_labels", "as_vector", "as_weights", "encode_labels"]
+__all__ = ["all_finite", "as_features", "as_labels", "as_vector", "as_weights", "encode_labels"]
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -179,6 +179,11 @@ def _first_not_finite(flat):
                 if not math.isfinite(flat[k]):
                     return k
     return -1
+
+
+def all_finite(vector: np.ndarray) -> bool:
+    """Whether no value is NaN or infinite."""
+    return bool(_first_not_finite(vector) < 0)
 
 
 def as_vector(values: Any, name: str, length: int) -> np.ndarray:

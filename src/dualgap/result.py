@@ -41,6 +41,11 @@ class Trace:
 
     def append(self, record: dict[str, float]) -> None:
         """Add a row; a column that was not there before is NaN in the rows before it."""
+        if self._columns.keys() == record.keys():
+            for name, value in record.items():
+                self._columns[name].append(value)
+            self._length += 1
+            return
         for name, value in record.items():
             self._columns.setdefault(name, [np.nan] * self._length).append(value)
         self._length += 1

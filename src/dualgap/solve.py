@@ -22,10 +22,9 @@ from dualgap.certificate import (
     dual_from_margins,
     dual_point,
     make_certificate,
-    margins_of,
     primal_value,
 )
-from dualgap.inputs import as_vector
+from dualgap.inputs import all_finite, as_vector
 from dualgap.problem import Problem
 from dualgap.result import ConvergenceWarning, Result, Status, Trace, advice
 from dualgap.solvers.base import Warm, get_solver, require
@@ -201,7 +200,8 @@ def minimise(
     """`solve` without its warning, for callers that have words of their own for a run that ended early."""
     solver = get_solver(solver)
     _check_budget(tol, max_epochs, max_seconds)
-    due = schedule(evaluate)
+    due = schedule(evaluate, tol)
+    known = getattr(solver, "hint", lambda problem, state: None)
     require(solver, problem)
     watched = _make_watched(problem, watch)
     warm = _make_warm(problem, warm_start)
@@ -221,14 +221,15 @@ def minimise(
         for epoch in range(1, max_epochs + 1):
             with run.clock:
                 solver.epoch(problem, state, rng)
+                hint = known(problem, state)
             # What the last evaluation took is kept in hand for the one that ends the run.
             looked = time.perf_counter()
             out_of_time = max_seconds is not None and looked - began + evaluation >= max_seconds
-            if not (due(epoch) or out_of_time or epoch == max_epochs):
+            if not (due(epoch, hint) or out_of_time or epoch == max_epochs):
                 continue
             certificate = run.evaluate(state, epoch)
             evaluation = time.perf_counter() - looked
-            progress = Progress(epoch, run.trace.last(), certificate, tol, max_epochs, *run.model)
+            progress = Progress(epoch, run.record, certificate, tol, max_epochs, *run.model)
             stop = any([callback(progress) is True for callback in callbacks])
             ended = run.verdict(tol, stall)
             if ended or stop or out_of_time:
@@ -247,13 +248,13 @@ class _Run:
     def __init__(self, problem: Problem, solver: Any, watched: list[_Watched]) -> None:
         self.problem, self.solver, self.watched = problem, solver, watched
         self.trace, self.clock, self.best = Trace(), _Clock(), _Best(problem)
-        self.model = (self.best.coef, 0.0)
+        self.model, self.record = (self.best.coef, 0.0), {}
 
     def evaluate(self, state: Any, epoch: int) -> Certificate:
         """Certify the present model and add a row to the trace."""
         problem, best = self.problem, self.best
         beta = self.solver.dual(problem, state)
-        own = None if beta is None or not np.isfinite(beta).all() else dual_point(problem, beta)
+        own = None if beta is None or not all_finite(beta) else dual_point(problem, beta)
         if own is not None:
             best.offer_bound(own, "solver")
         coef, intercept = self.solver.model(problem, state)
@@ -264,7 +265,8 @@ class _Run:
         else:  # neither a model nor a finite dual point: the run has diverged
             coef = stored = np.full(problem.size, np.nan)
         scores = problem.scores(stored)
-        finite = bool(np.isfinite(scores).all())
+        finite = all_finite(scores)
+        best_b = intercept is None
         if intercept is None:
             intercept = best_intercept(problem, scores) if finite else math.nan
         margins = problem.y * (scores + intercept)
@@ -272,11 +274,11 @@ class _Run:
         if finite and math.isfinite(primal):
             # The hinge's slope is a coin toss at its kink, where the support vectors are: a solver's own β is better there.
             if own is None or math.isfinite(problem.loss.curvature()):
-                best.offer_bound(self._margin_bound(stored, margins), "margins")
+                best.offer_bound(self._margin_bound(scores, margins, best_b), "margins")
             best.offer_model(coef, intercept, primal)
         certificate = best.certificate(primal)
         self.model = (coef, float(intercept))
-        record = {
+        self.record = record = {
             "epoch": float(epoch),
             "passes": float(state.passes),
             "cpu_seconds": self.clock.cpu,
@@ -285,7 +287,7 @@ class _Run:
             "dual": certificate.dual,
             "gap": certificate.gap,
             "relative_gap": certificate.relative_gap if math.isfinite(primal) else math.inf,
-            "train_error": float(np.mean(margins <= 0)),
+            "train_error": np.count_nonzero(margins <= 0) / problem.n,
             "support_vectors": float(np.count_nonzero((best.dual.beta if own is None else own.beta) > 0)),
             "nonzeros": float(np.count_nonzero(coef)),
         }
@@ -294,17 +296,18 @@ class _Run:
         self.trace.append(record)
         return certificate
 
-    def _margin_bound(self, stored: np.ndarray, margins: np.ndarray) -> DualPoint:
-        if self.problem.intercept == "free":
+    def _margin_bound(self, scores: np.ndarray, margins: np.ndarray, best_b: bool) -> DualPoint:
+        if self.problem.intercept == "free" and not best_b:
             # At the best b for this w the slopes nearly balance, so that little is lost in making them do so exactly.
-            b = best_intercept(self.problem, self.problem.scores(stored))
-            margins = margins_of(self.problem, stored, b)
+            margins = self.problem.y * (scores + best_intercept(self.problem, scores))
         return dual_from_margins(self.problem, margins)
 
     def verdict(self, tol: float, stall: bool) -> Status | None:
         """Whether the run is over by its own doing."""
         if self.best.certificate().relative_gap <= tol:
             return "converged"
+        if math.isfinite(self.record["primal"]) and len(self.trace) < 5:
+            return None
         primal = self.trace["primal"]
         if not math.isfinite(primal[-1]) or (len(primal) >= 5 and (primal[-5:] > DIVERGED * self.best.at_zero).all()):
             return "diverged"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
 
 from dualgap import result
 
@@ -82,6 +83,13 @@ def penalties(C: float, l1_ratio: float, total: float) -> tuple[float, float]:
     """
     scale = 1.0 / (C * total)
     return (1.0 - l1_ratio) * scale, l1_ratio * scale
+
+
+def check_labels(y: np.ndarray) -> None:
+    """Refuse targets of a regression. Most labels are told by their type; scikit-learn's slower check takes the rest."""
+    if y.dtype.kind in "iubSU" or (y.dtype.kind == "f" and np.array_equal(y, np.trunc(y))):
+        return
+    check_classification_targets(y)
 
 
 def class_weights(class_weight: Any, classes: np.ndarray, codes: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray | None:

@@ -10,10 +10,10 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dualgap.estimators.common import (
+    check_labels,
     class_weights,
     fit_seed,
     number,
@@ -188,7 +188,7 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", ensure_all_finite=False
         )  # Problem looks for NaN and infinity, and says where they are
-        check_classification_targets(y)
+        check_labels(y)
         data = _Labelled(X, y, sample_weight, self.class_weight)
         singles = [1] if len(data.classes) == 2 else list(range(len(data.classes)))
         monitor = Monitor(

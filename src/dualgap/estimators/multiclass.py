@@ -68,7 +68,8 @@ def solve_tasks(tasks: Sequence[Task], budget: Budget, around: Callable[[int], A
     """
     stop = threading.Event()
     due = schedule("geometric")
-    threads = min(effective_n_jobs(budget.n_jobs), len(tasks))
+    alone = len(tasks) == 1
+    threads = 1 if alone else min(effective_n_jobs(budget.n_jobs), len(tasks))
     clock = _Clock(budget.max_seconds, len(tasks), threads)
 
     def solve_one(k: int) -> Result:
@@ -81,8 +82,8 @@ def solve_tasks(tasks: Sequence[Task], budget: Budget, around: Callable[[int], A
                 budget.max_epochs,
                 clock.share(),
                 budget.seed,  # the same for all, so that a permutation of the classes permutes the models
-                evaluate=lambda epoch: due(epoch) or stop.is_set(),
-                callbacks=[*tasks[k].callbacks, lambda progress: stop.is_set()],
+                evaluate=due if alone else lambda epoch: due(epoch) or stop.is_set(),
+                callbacks=tasks[k].callbacks if alone else [*tasks[k].callbacks, lambda progress: stop.is_set()],
                 warm_start=tasks[k].warm,
             )
         if result.status == "interrupted":
