@@ -69,7 +69,8 @@ def interior_point(f, G, h, x, tol=1e-12):
         slack = h - G @ x
         gap = float(slack @ z)
         residual = gradient + G.T @ z
-        if gap <= tol * max(1e-3, abs(value)) and np.abs(residual).max() < 1e-11:
+        enough = tol * max(1e-3, abs(value))
+        if (gap <= enough and np.abs(residual).max() < 1e-11) or (m and gap <= 1e-2 * enough):
             break
         mu = gap / (10 * m) if m else 0.0
         matrix = hessian + (G.T * (z / slack)) @ G + 1e-15 * np.eye(len(x))
