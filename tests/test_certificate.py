@@ -156,8 +156,8 @@ def test_storages_give_one_certificate():
     w, beta = np.arange(3.0), np.linspace(0, 1, len(y))
     dense = Problem(X, y, l2=0.05, intercept="free")
     expected = [certify(dense, w, 0.3, dual=beta), certify(dense, w, 0.3)]
-    for given in (sparse.csr_matrix(X), sparse.coo_array(X)):
-        problem = Problem(given, y, l2=0.05, intercept="free")
+    for form in (sparse.csr_matrix(X), sparse.coo_array(X)):
+        problem = Problem(form, y, l2=0.05, intercept="free")
         for found, wanted in zip([certify(problem, w, 0.3, dual=beta), certify(problem, w, 0.3)], expected, strict=True):
             assert found.primal == pytest.approx(wanted.primal, rel=1e-13)
             assert found.dual == pytest.approx(wanted.dual, rel=1e-9)
@@ -258,7 +258,7 @@ def test_certify_reports_an_optimal_model_as_such():
 
 def test_a_kernel_that_is_none_raises():
     """Not positive semidefinite: the primal has no minimum, and "bounds" cross it."""
-    X, y = make_data(20, 2)
+    _, y = make_data(20, 2)
     rng = np.random.default_rng(0)
     K = rng.normal(size=(20, 20))
     K = K + K.T
@@ -272,7 +272,7 @@ def test_rounding_is_no_negative_gap():
     certificate = make_certificate(1.0, 1.0 + 1e-12, "given")
     assert certificate.gap == 0.0
     assert certificate.relative_gap == 0.0
-    with pytest.raises(CertificateError, match="primal 1.0 is below the dual bound"):
+    with pytest.raises(CertificateError, match=r"primal 1\.0 is below the dual bound"):
         make_certificate(1.0, 1.0 + 1e-8, "given")
 
 

@@ -41,8 +41,8 @@ def test_objective_is_the_formula(loss, intercept, l1, l2):
 def test_storages_have_one_objective():
     w = np.arange(4.0)
     value = build(l2=0.1).objective(w, 0.0)
-    for given in (sparse.csr_matrix(X), sparse.csc_array(X), np.asfortranarray(X), pd.DataFrame(X), pl.DataFrame(X)):
-        assert build(X=given, l2=0.1).objective(w) == pytest.approx(value, rel=1e-14)
+    for form in (sparse.csr_matrix(X), sparse.csc_array(X), np.asfortranarray(X), pd.DataFrame(X), pl.DataFrame(X)):
+        assert build(X=form, l2=0.1).objective(w) == pytest.approx(value, rel=1e-14)
     # In the kernel's space w is an expansion over the rows: w = Xᵀa.
     a = np.linspace(-1, 1, 30)
     kernel = build(l2=0.1, kernel="linear")
@@ -91,8 +91,8 @@ def test_read_only_and_mapped_data_train_without_a_copy(tmp_path):
     matrix = sparse.csr_matrix(x)
     for part in (matrix.data, matrix.indices, matrix.indptr):
         part.flags.writeable = False
-    for given, memory in ((mapped, mapped), (frozen, frozen), (matrix, matrix.data)):
-        problem = Problem(given, y, l2=0.1)
+    for form, memory in ((mapped, mapped), (frozen, frozen), (matrix, matrix.data)):
+        problem = Problem(form, y, l2=0.1)
         assert np.shares_memory(problem.rows[-1], memory)
         np.testing.assert_allclose(dualgap.solve(problem, "sdca").coef, expected, rtol=1e-9)
 
@@ -174,8 +174,8 @@ def test_objective_checks_its_model():
 
 def test_decision_on_new_data():
     new, w = np.random.default_rng(5).normal(size=(7, 4)), np.arange(4.0)
-    for given in (new, sparse.csr_matrix(new), sparse.csc_array(new), pd.DataFrame(new)):
-        np.testing.assert_allclose(build().decision(given, w, 0.5), new @ w + 0.5, rtol=1e-13)
+    for form in (new, sparse.csr_matrix(new), sparse.csc_array(new), pd.DataFrame(new)):
+        np.testing.assert_allclose(build().decision(form, w, 0.5), new @ w + 0.5, rtol=1e-13)
     with pytest.raises(ValueError, match="X has 3 features, but the model was trained on 4"):
         build().decision(new[:, :3], w)
 
