@@ -37,7 +37,10 @@ class Point(NamedTuple):
 
 @dataclass
 class APGState(State):
-    """The last two points, FISTA's t, the step's 1/L, and the problem that is descended on (a smoothed one for the hinge)."""
+    """The last two points, FISTA's t and momentum (t−1)/t⁺, the L of its steps 1/L, and what is descended on.
+
+    `problem` is the problem itself, or for the hinge the one with its smoothed stand-in; `beta` are the slopes at the last z.
+    """
 
     rows: Any = None
     problem: Any = None
@@ -45,6 +48,7 @@ class APGState(State):
     before: Any = None
     value: float = math.inf
     t: float = 1.0
+    momentum: float = 0.0
     lipschitz: float = 1.0
     beta: Any = None
 
@@ -110,8 +114,7 @@ class APG(Solver):
         return state
 
     def epoch(self, problem: Problem, state: APGState, rng: np.random.Generator) -> None:
-        t_next = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * state.t**2))
-        z = _extrapolate(state.now, state.before, (state.t - 1.0) / t_next)
+        z = _extrapolate(state.now, state.before, state.momentum)
         gradient = _gradient(state, z)
         new, loss = _backtrack(state, z, gradient)
         value = loss + _penalty_value(problem, new.x)
@@ -119,14 +122,15 @@ class APG(Solver):
             against = float((z.x - new.x) @ (new.x - state.now.x)) > 0.0
         else:
             against = value > state.value
-        if against and state.t > 1.0:
+        if against and state.momentum > 0.0:
             # Without momentum the theory starts afresh, so here L may come down again, too.
-            state.t, state.lipschitz = 1.0, 0.5 * state.lipschitz
+            state.t, state.momentum, state.lipschitz = 1.0, 0.0, 0.5 * state.lipschitz
             if self.restart == "function":
                 new, value = state.now, state.value
             state.before = state.now = new
         else:
-            state.t = t_next
+            t_next = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * state.t**2))
+            state.momentum, state.t = (state.t - 1.0) / t_next, t_next
             state.before, state.now = state.now, new
         state.value = value
         if state.problem is not problem:
@@ -138,7 +142,7 @@ class APG(Solver):
         due = width * float(problem.c @ (state.beta * (1.0 - state.beta)))
         if width > NARROWEST and _stationarity(state, gradient) < 0.5 * due:
             state.problem = _with_width(problem, self.shrink * width)
-            state.t, state.before, state.value = 1.0, state.now, math.inf
+            state.t, state.momentum, state.before, state.value = 1.0, 0.0, state.now, math.inf
 
     def model(self, problem: Problem, state: APGState) -> tuple[np.ndarray, float | None]:
         coef = state.now.x[: problem.d].copy()

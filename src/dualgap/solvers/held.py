@@ -31,7 +31,8 @@ def matrix_bytes(n: int) -> str:
 
 def nonzeros(problem: Problem) -> int:
     """Stored numbers in X."""
-    return int(problem.X[: problem.n].nnz) if sparse.issparse(problem.X) else problem.n * problem.d
+    X: Any = problem.X
+    return int(X[: problem.n].nnz) if sparse.issparse(X) else problem.n * problem.d
 
 
 def inner_products(problem: Problem) -> np.ndarray:
@@ -46,7 +47,7 @@ def inner_products(problem: Problem) -> np.ndarray:
            [2., 1.]])
     """
     X: Any = problem.X[: problem.n].astype(np.float64, copy=False)  # a problem's head keeps the whole X but has fewer rows
-    product = X @ X.T
+    product: Any = X @ X.T
     return np.ascontiguousarray(product.toarray() if sparse.issparse(product) else product)
 
 
