@@ -4,6 +4,7 @@
     slope(m)              β = −φ'(m)
     psi(β)                ψ(β) = −φ*(−β), the loss's part of the dual objective
     dual_step(β, m, q)    the β⁺ that maximises ψ(β⁺) − m(β⁺−β) − q(β⁺−β)²/2: the exact coordinate step, q = cᵢ‖xᵢ‖²/l2
+    pull(β, m)            dψ/dβ − m: where the dual objective pulls β, up to the weight c
     bend(β⁺, q)           −dβ⁺/dm of that step at its result β⁺: the curvature that Newton's method sees
     ceiling()             upper end of β's domain; the lower end is 0 for all
     curvature()           Lipschitz constant of φ' (infinite for the hinge)
@@ -43,6 +44,9 @@ class Hinge(NamedTuple):
             return 1.0 if margin < 1.0 else 0.0
         return min(1.0, max(0.0, beta + (1.0 - margin) / q))
 
+    def pull(self, beta, margin):
+        return 1.0 - margin
+
     def bend(self, beta, q):
         return 1.0 / q if 0.0 < beta < 1.0 else 0.0
 
@@ -75,6 +79,9 @@ class SmoothHinge(NamedTuple):
     def dual_step(self, beta, margin, q):
         return min(1.0, max(0.0, beta + (1.0 - margin - self.delta * beta) / (q + self.delta)))
 
+    def pull(self, beta, margin):
+        return 1.0 - margin - self.delta * beta
+
     def bend(self, beta, q):
         return 1.0 / (q + self.delta) if 0.0 < beta < 1.0 else 0.0
 
@@ -103,6 +110,9 @@ class SquaredHinge(NamedTuple):
 
     def dual_step(self, beta, margin, q):
         return max(0.0, beta + (1.0 - margin - 0.5 * beta) / (q + 0.5))
+
+    def pull(self, beta, margin):
+        return 1.0 - margin - 0.5 * beta
 
     def bend(self, beta, q):
         return 1.0 / (q + 0.5) if beta > 0.0 else 0.0
@@ -166,6 +176,10 @@ class Logistic(NamedTuple):
             if not (low < t < high):
                 t = 0.5 * (low + high)
         return new
+
+    def pull(self, beta, margin):
+        # The pull grows without bound towards 0 and 1, where β therefore never rests.
+        return math.log1p(-beta) - math.log(beta) - margin if 0.0 < beta < 1.0 else (math.inf if beta <= 0.0 else -math.inf)
 
     def bend(self, beta, q):
         spread = beta * (1.0 - beta)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.jit import compiled, kernel, prefetch
+from dualgap.jit import compiled, kernel, prefetch, sequential
 
 __all__ = ["CSR", "Dense", "Gram", "WithBias", "accumulate", "csr", "dense", "gram", "head", "nbytes", "scores", "sqnorms", "take"]
 
@@ -78,6 +78,14 @@ class Dense(NamedTuple):
             prefetch(self.x, k)
 
 
+@sequential
+def _sparse_dot(first, last, indices, data, v):
+    s = 0.0
+    for k in range(first, last):
+        s += data[k] * v[indices[k]]
+    return s
+
+
 @compiled
 class CSR(NamedTuple):
     """Rows of a compressed sparse matrix. Columns may come in any order; a column given twice counts twice."""
@@ -90,10 +98,7 @@ class CSR(NamedTuple):
         return self.indptr.shape[0] - 1
 
     def dot(self, i, v):
-        s = 0.0
-        for k in range(self.indptr[i], self.indptr[i + 1]):
-            s += self.data[k] * v[self.indices[k]]
-        return s
+        return _sparse_dot(self.indptr[i], self.indptr[i + 1], self.indices, self.data, v)
 
     def soft_dot(self, i, v, t):
         s = 0.0

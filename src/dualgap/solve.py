@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,11 +28,12 @@ from dualgap.certificate import (
 from dualgap.inputs import all_finite, as_vector
 from dualgap.problem import Problem
 from dualgap.result import ConvergenceWarning, Result, Status, Trace, advice
-from dualgap.solvers.base import Warm, get_solver, require
+from dualgap.solvers.base import Solver, Warm, get_solver, require
 
 __all__ = ["Progress", "solve"]
 
 STALL_EVALUATIONS = 20  # with less than 1 % off the gap over so many evaluations, and over half of the epochs, a run has stalled
+HINTED_EPOCHS = {4**k for k in range(2, 12)}  # evaluations of a solver that knows its gap, before that is small enough
 DIVERGED = 1e9  # times the objective of w = 0
 
 
@@ -142,8 +144,9 @@ def solve(
     watch : (X, y), or a mapping of names to such pairs, optional
         Held-out data whose error and balanced accuracy are recorded.
     evaluate : {"geometric", "epoch"} or callable
-        When to stop the clock and certify: at epochs that grow by a quarter each time, at every epoch, or where a function of the
-        epoch's number says so. The last epoch is always evaluated.
+        When to stop the clock and certify: at epochs that grow by a quarter each time (more sparingly for solvers that follow their
+        gap themselves: when they have reached tol), at every epoch, or where a function of the epoch's number says so. The last
+        epoch is always evaluated.
     callbacks : functions of a Progress
         Called after each evaluation; one that returns True ends the run with status "interrupted".
     warm_start : Result, or a tuple (coef, intercept, dual) with None for what is not known, optional
@@ -200,7 +203,7 @@ def minimise(
     """`solve` without its warning, for callers that have words of their own for a run that ended early."""
     solver = get_solver(solver)
     _check_budget(tol, max_epochs, max_seconds)
-    due = schedule(evaluate, tol)
+    due = _Due(evaluate, tol)
     known = getattr(solver, "hint", lambda problem, state: None)
     require(solver, problem)
     watched = _make_watched(problem, watch)
@@ -346,11 +349,8 @@ def _compile(problem: Problem, solver: Any) -> float:
     if key in _compiled:
         return 0.0
     began = time.perf_counter()
-    small = problem.head(4)
-    rng = np.random.default_rng(0)
-    state = solver.start(small, rng, None)
-    for _ in range(2):
-        solver.epoch(small, state, rng)
+    rehearse = getattr(solver, "rehearse", None) or partial(Solver.rehearse, solver)
+    small, state = rehearse(problem, np.random.default_rng(0))
     with np.errstate(all="ignore"):
         _Run(small, solver, []).evaluate(state, 1)
     _compiled.add(key)
@@ -368,6 +368,23 @@ def _check_budget(tol: float, max_epochs: int, max_seconds: float | None) -> Non
         raise ValueError(f"max_epochs={max_epochs!r} must be a whole number of at least 1")
     if max_seconds is not None and not max_seconds > 0:
         raise ValueError(f"max_seconds={max_seconds!r} must be a positive number of seconds, or None for no limit")
+
+
+class _Due:
+    """Whether to evaluate after an epoch: by the epoch's number or, where a solver has a hint of its gap, when that says it is time."""
+
+    def __init__(self, evaluate: str | Callable[[int], bool], tol: float) -> None:
+        self.by_epoch = schedule(evaluate)
+        self.by_hint = evaluate == "geometric"
+        self.target = tol
+
+    def __call__(self, epoch: int, hint: float | None) -> bool:
+        if hint is None or not self.by_hint:
+            return self.by_epoch(epoch)
+        if hint <= self.target:
+            self.target = 0.7 * hint  # should the certificate not agree, the hint has to improve before it is believed again
+            return True
+        return epoch in HINTED_EPOCHS
 
 
 def schedule(evaluate: str | Callable[[int], bool]) -> Callable[[int], bool]:

@@ -16,9 +16,12 @@ from types import ModuleType
 
 from dualgap.solvers.apg import APG
 from dualgap.solvers.asdca import ASDCA
+from dualgap.solvers.auto import Auto
 from dualgap.solvers.base import REGISTRY, NotSupported, Solver, State, Support, Warm, get_solver, register
+from dualgap.solvers.dca import DCA
 from dualgap.solvers.dual_coordinate import DualCoordinate
 from dualgap.solvers.dual_gradient import DualGradient
+from dualgap.solvers.newton import Newton
 from dualgap.solvers.pegasos import Pegasos
 from dualgap.solvers.saga import SAGA
 from dualgap.solvers.sdca import SDCA
@@ -30,13 +33,16 @@ from dualgap.solvers.table import SolverRecord, SolverTable, solver_table
 __all__ = [
     "APG",
     "ASDCA",
+    "DCA",
     "REGISTRY",
     "SAGA",
     "SDCA",
     "SGD",
     "SVRG",
+    "Auto",
     "DualCoordinate",
     "DualGradient",
+    "Newton",
     "NotSupported",
     "Pegasos",
     "Solver",

@@ -85,6 +85,18 @@ class Solver:
         """Dual variables where the method has them; the certificate makes them feasible."""
         return None
 
+    def hint(self, problem: Problem, state: Any) -> float | None:
+        """The relative gap as far as the method knows it for free; the driver then certifies when it is worth it. None: no idea."""
+        return None
+
+    def rehearse(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, Any]:
+        """A short run on a few rows of the same types, by which the driver has all kernels compiled before its clock starts."""
+        small = problem.head(4)
+        state = self.start(small, rng, None)
+        for _ in range(2):
+            self.epoch(small, state, rng)
+        return small, state
+
     def label(self) -> str:
         """The name, with the parameters that differ from their defaults."""
         changed = [f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if getattr(self, f.name) != f.default]

@@ -118,7 +118,6 @@ class Newton(Solver):
                 state.x[-1] = warm.intercept / problem.intercept_scale
             if warm.dual is not None:
                 centre = np.clip(warm.dual, 0.0, problem.loss.ceiling())
-                delta = 0.1 * self.delta
         else:
             delta = self._start_from_sample(problem, state, rng)
         if state.x.any():
@@ -127,6 +126,10 @@ class Newton(Solver):
         state.prox = Prox(centre, 0.0 if math.isfinite(problem.loss.curvature()) else delta)
         self._respond(problem, state)
         return state
+
+    def rehearse(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, NewtonState]:
+        problem.subset(np.arange(1), np.ones(1))  # the copy of rows that a sample takes
+        return super().rehearse(problem, rng)
 
     def _start_from_sample(self, problem: Problem, state: NewtonState, rng: np.random.Generator) -> float:
         """x from a sample of the rows, half of each class where it can be; returns the δ to go on with."""
@@ -211,6 +214,10 @@ class Newton(Solver):
 
     def dual(self, problem: Problem, state: NewtonState) -> np.ndarray:
         return state.beta.copy()
+
+    def intercept(self, problem: Problem, state: NewtonState) -> float:
+        """The intercept as the method carries it, which `model` leaves to the exact minimisation."""
+        return 0.0 if problem.intercept == "none" else float(problem.intercept_scale * state.x[-1])
 
     def hint(self, problem: Problem, state: NewtonState) -> float:
         return state.gap

@@ -1,0 +1,174 @@
+"""Auto: the method that suits a problem, and a change of method when another has become the better bet.
+
+The rule, from n, d, the non-zeros, the loss and the penalty alone (costs are estimates in nanoseconds, see `costs`):
+
+    l1 alone                        APG
+    elastic net, kernels            dual coordinate ascent (DCA)
+    dense, d ≫ n                    DCA on the Gram matrix, whose rows are shorter
+    dense, few features             Newton
+    sparse, or dense and wide       DCA first; Newton takes over from its β once DCA has spent a quarter of what a Newton run would
+                                    cost, if d × d systems can be afforded at all
+
+So a problem that coordinate steps solve in a few passes never pays for a factorisation, and one that they crawl on does not wait long.
+A Newton run that has stopped making progress hands its β back to DCA.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dualgap import rows as storage
+from dualgap.penalties import L1, L2
+from dualgap.problem import Problem
+from dualgap.solvers.apg import APG
+from dualgap.solvers.base import Solver, State, Support, Warm, register
+from dualgap.solvers.dca import DCA
+from dualgap.solvers.newton import Newton
+
+__all__ = ["Auto"]
+
+NEWTON_STEPS = 25  # a typical run
+PATIENCE = 0.25  # part of a Newton run's cost that DCA may spend before Newton takes over
+STALL_STEPS = 40  # Newton steps without halving the gap after which DCA takes over
+TAKE_OVER_DELTA = 0.5  # Newton's first proximal weight when it starts from a β of DCA
+
+
+@dataclass
+class AutoState(State):
+    method: Any = None
+    inner: Any = None
+    problem: Any = None  # the one that the method works on: the problem itself, or its Gram form
+    switch_at: float = math.inf  # passes of DCA after which Newton takes over
+    best: float = math.inf
+    best_at: int = 0
+    steps: int = 0
+
+
+@register
+@dataclass(frozen=True)
+class Auto(Solver):
+    """Chooses among DCA, Newton and APG by the problem's shape, and changes method when another has become the better bet.
+
+    Examples
+    --------
+    >>> import dualgap
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> dualgap.solve(dualgap.Problem(scale(X), y, l2=1e-3), "auto", tol=1e-8).status
+    'converged'
+    """
+
+    name: ClassVar[str] = "auto"
+    summary: ClassVar[str] = "picks DCA, Newton or APG by the problem, and switches"
+
+    def supports(self, problem: Problem) -> Support:
+        return first_method(problem).supports(problem)
+
+    def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> AutoState:
+        method = first_method(problem)
+        state = AutoState(method=method, problem=problem)
+        if isinstance(method, DCA):
+            if wants_gram(problem):
+                state.problem = problem.in_gram_form()
+            elif Newton().supports(problem):
+                dca, newton = costs(problem)
+                state.switch_at = PATIENCE * newton / dca
+        state.inner = method.start(state.problem, rng, warm)
+        return state
+
+    def epoch(self, problem: Problem, state: AutoState, rng: np.random.Generator) -> None:
+        before = state.inner.passes
+        state.method.epoch(state.problem, state.inner, rng)
+        state.passes += state.inner.passes - before
+        state.steps += 1
+        gap = self.hint(problem, state)
+        if gap is not None and gap < 0.5 * state.best:
+            state.best, state.best_at = gap, state.steps
+        if isinstance(state.method, DCA) and state.passes > state.switch_at:
+            self._hand_over(state, Newton(delta=TAKE_OVER_DELTA), rng)
+        elif isinstance(state.method, Newton) and state.steps - state.best_at > STALL_STEPS:
+            self._hand_over(state, DCA(), rng)
+
+    def rehearse(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, AutoState]:
+        first = first_method(problem)
+        methods = (
+            [Newton(), first] if isinstance(first, DCA) and Newton().supports(problem) and not wants_gram(problem) else [first]
+        )
+        target = problem.head(4)
+        if wants_gram(problem):
+            target = target.in_gram_form()
+        for method in methods:
+            small, inner = method.rehearse(target, rng)
+        return small, AutoState(method=first, inner=inner, problem=small)
+
+    def _hand_over(self, state: AutoState, method: Solver, rng: np.random.Generator) -> None:
+        problem, dual = state.problem, state.method.dual(state.problem, state.inner)
+        coef, intercept = state.method.model(problem, state.inner)
+        if coef is None:
+            coef = problem.penalty.primal(problem.combine(problem.c * problem.y * dual / problem.l2))
+        if intercept is None:
+            intercept = state.method.intercept(problem, state.inner)
+        state.method, state.switch_at = method, math.inf
+        state.inner = method.start(problem, rng, Warm(coef, intercept, dual))
+        state.best_at = state.steps
+
+    def model(self, problem: Problem, state: AutoState) -> tuple[np.ndarray | None, float | None]:
+        return state.method.model(state.problem, state.inner) if state.problem is problem else (None, None)
+
+    def dual(self, problem: Problem, state: AutoState) -> np.ndarray | None:
+        return state.method.dual(state.problem, state.inner)
+
+    def hint(self, problem: Problem, state: AutoState) -> float | None:
+        return state.method.hint(state.problem, state.inner)
+
+
+def first_method(problem: Problem) -> Solver:
+    """The method that `auto` starts with.
+
+    Examples
+    --------
+    >>> import dualgap, numpy as np
+    >>> from dualgap.solvers.auto import first_method
+    >>> X, y = np.random.default_rng(0).standard_normal((100, 5)), np.arange(100) % 2
+    >>> first_method(dualgap.Problem(X, y)), first_method(dualgap.Problem(X, y, l2=0.0, l1=0.1)).name
+    (Newton(delta=2.0), 'apg')
+    """
+    if isinstance(problem.penalty, L1):
+        return APG()
+    if problem.kernel is not None or not isinstance(problem.penalty, L2) or wants_gram(problem):
+        return DCA()
+    newton = Newton()
+    if not newton.supports(problem):
+        return DCA()
+    dca_pass, newton_run = costs(problem)
+    # Sparse rows are short and nearly orthogonal, which coordinate steps like; columns of dense data are correlated, which they do not.
+    if isinstance(problem.rows, storage.Dense) and newton_run <= 200.0 * dca_pass:
+        return newton
+    return DCA()
+
+
+def wants_gram(problem: Problem) -> bool:
+    """Whether rows of XXᵀ (n numbers) are so much shorter than those of X (d numbers) that forming it pays."""
+    return (
+        problem.kernel is None
+        and isinstance(problem.rows, storage.Dense)
+        and isinstance(problem.penalty, L2)
+        and problem.d >= 4 * problem.n
+        and problem.n <= 10_000
+    )
+
+
+def costs(problem: Problem) -> tuple[float, float]:
+    """Estimated nanoseconds of one pass of DCA, and of a typical Newton run."""
+    dense = isinstance(problem.rows, storage.Dense)
+    stored = problem.n * problem.d if dense else len(problem.rows.data)
+    dca_pass = stored * (1.0 if dense else 3.0) + 15.0 * problem.n
+    active = min(problem.n, 10 * problem.d)  # rows between the bounds, after the first steps
+    width = problem.d if dense else stored / problem.n
+    step = stored * (1.0 if dense else 4.0) + 20.0 * problem.n + 0.1 * problem.d**3 + 0.25 * active * width**2
+    return dca_pass, NEWTON_STEPS * step
