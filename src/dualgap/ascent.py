@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dualgap.blocks import add_rows, loaded, parts
 from dualgap.jit import compiled, kernel, prefetch
 from dualgap.problem import Problem
-from dualgap.rows import WithBias, accumulate, nbytes
+from dualgap.rows import WithBias, nbytes
 
 __all__ = ["Ascent", "NoTally", "Tally", "ascend", "draw", "fresh_seed", "natural_order", "shuffle"]
 
@@ -146,7 +147,7 @@ class Ascent:
         problem = self.problem
         self.v = np.zeros(problem.size + (problem.intercept != "none"))
         if self.beta.any():
-            accumulate(self.rows, self.beta * self.at.step, self.v)
+            add_rows(self.rows, self.beta * self.at.step, self.v)
 
     def epoch(self, order: np.ndarray, t: int = 0) -> int:
         """Steps in the given order, then the centre of a free intercept is moved; returns how many β changed."""
@@ -158,8 +159,12 @@ class Ascent:
     def steps(self, order: np.ndarray, t: int = 0) -> int:
         """Part of an epoch: steps in the given order, and nothing else; returns how many β changed."""
         problem = self.problem
-        args = (self.rows, problem.loss, problem.penalty, self.at, self.beta, self.v)
-        return int(ascend(*args, order, self.ahead, self.tally, t))
+        args = (problem.loss, problem.penalty, self.at, self.beta, self.v)
+        changed = 0
+        for part in parts(self.rows, order):
+            changed += int(ascend(loaded(self.rows, part), *args, part, self.ahead, self.tally, t))
+            t += len(part)
+        return changed
 
     def move_centre(self) -> None:
         """One step of the proximal-point loop on b."""

@@ -53,6 +53,7 @@ class SDCA(Solver):
     first_epoch: str = "sdca"
 
     name: ClassVar[str] = "sdca"
+    takes_blocks: ClassVar[bool] = True
     summary: ClassVar[str] = "stochastic dual coordinate ascent"
 
     def __post_init__(self) -> None:
@@ -63,6 +64,10 @@ class SDCA(Solver):
     def supports(self, problem: Problem) -> Support:
         if problem.l2 == 0:
             return no("l1 alone (l2 = 0) leaves w undetermined by the dual variables; dual coordinate steps need l2 > 0")
+        if problem.blocked and self.first_epoch == "sgd":
+            return no(
+                "first_epoch='sgd' makes one pass in one order, which kernel rows in blocks do not allow; use first_epoch='sdca'"
+            )
         return YES
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> SDCAState:
@@ -87,7 +92,7 @@ class SDCA(Solver):
         elif self.output == "random":
             # A step of this epoch, drawn uniformly, at which the iterate is kept as the epoch's candidate.
             cut = int(rng.integers(problem.n))
-            ascent.epoch(state.order[:cut], t)
+            ascent.steps(state.order[:cut], t)
             state.suffix.candidate = ascent.beta.copy()
             ascent.epoch(state.order[cut:], t + cut)
         else:
@@ -142,6 +147,8 @@ class DrawnSuffix:
         draw_so_far, count = self.blocks[-1]
         keep = draw_so_far if rng.random() >= 1.0 / (count + 1) else self.candidate
         self.blocks[-1] = (keep, count + 1)
+        if epochs & (epochs - 1) == 0:
+            self.blocks = self.blocks[-1:]  # T₀ = T/2 exactly: the block before has served
         counts = np.array([count for _, count in self.blocks], dtype=float)
         self.chosen = self.blocks[int(rng.choice(len(self.blocks), p=counts / counts.sum()))][0]
 
