@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from dualgap.ascent import draw, fresh_seed, natural_order, shuffle
+from dualgap.blocks import loaded, parts
 from dualgap.jit import kernel
 from dualgap.losses import Hinge
 from dualgap.problem import Problem
@@ -31,10 +32,11 @@ class Iterate(NamedTuple):
 
 
 T, SCALE, SQNORM, SEEN, WEIGHT = range(5)
+SMALL_SCALE, SMALL_SCALE_OF_SUMS = 1e-100, 1e-4  # below them the scale is carried into the vectors
 
 
 class Plan(NamedTuple):
-    """How an epoch steps: batch size, batches in it, whether to project, and how iterates weigh in their average (0, 1 or t)."""
+    """How an epoch steps: batch size, batches in all of it, whether to project, and how iterates weigh in their average (0, 1 or t)."""
 
     batch: int
     batches: int
@@ -87,6 +89,7 @@ class Pegasos(Solver):
     output: str = "last"
 
     name: ClassVar[str] = "pegasos"
+    takes_blocks: ClassVar[bool] = True
     summary: ClassVar[str] = "stochastic subgradient, step 1/(l2·t)"
 
     def __post_init__(self) -> None:
@@ -118,8 +121,12 @@ class Pegasos(Solver):
         else:
             draw(state.order, problem.n, fresh_seed(rng))
         batch = min(self.batch_size, problem.n)
-        plan = Plan(batch, -(-problem.n // batch), self.project, ("last", "average", "weighted").index(self.output))
-        descend(state.rows, problem.samples, problem.l2, plan, state.iterate, state.order, state.violated)
+        pieces = parts(state.rows, state.order)
+        batches = sum(-(-len(piece) // batch) for piece in pieces)
+        plan = Plan(batch, batches, self.project, ("last", "average", "weighted").index(self.output))
+        for piece in pieces:
+            rows = loaded(state.rows, piece)
+            descend(rows, problem.samples, problem.l2, plan, state.iterate, piece, state.violated)
         state.passes += 1.0
 
     def _expansion(self, problem: Problem, state: PegasosState) -> np.ndarray:
@@ -142,7 +149,7 @@ class Pegasos(Solver):
 @kernel
 def descend(rows, samples, l2, plan, iterate, order, violated):
     n = order.shape[0]
-    for b in range(plan.batches):
+    for b in range((n + plan.batch - 1) // plan.batch):
         # Margins of the whole batch before anything moves.
         count = 0
         scale = iterate.scalars[SCALE]
@@ -174,3 +181,19 @@ def descend(rows, samples, l2, plan, iterate, order, violated):
             weight = 1.0 if plan.average == 1 else t
             iterate.scalars[SEEN] += weight * scale
             iterate.scalars[WEIGHT] += weight
+        if scale < (SMALL_SCALE if plan.average == 0 else SMALL_SCALE_OF_SUMS):
+            fold(iterate)
+
+
+@kernel
+def fold(iterate):
+    """Carry the scale into the vectors. Projections shrink it fast, and it would underflow, or its sum run out of digits."""
+    scale, seen = iterate.scalars[SCALE], iterate.scalars[SEEN]
+    for k in range(iterate.v.shape[0]):
+        iterate.v[k] *= scale
+    for i in range(iterate.a.shape[0]):
+        iterate.z[i] -= seen * iterate.a[i]
+        iterate.a[i] *= scale
+    iterate.scalars[SCALE] = 1.0
+    iterate.scalars[SQNORM] *= scale * scale
+    iterate.scalars[SEEN] = 0.0
