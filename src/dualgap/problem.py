@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from dualgap import rows as storage
+from dualgap.blocks import BlockedGram, add_rows, as_bytes
 from dualgap.inputs import as_features, as_labels, as_vector, as_weights, encode_labels
 from dualgap.kernels import Kernel, make_kernel
 from dualgap.losses import LOSSES, make_loss, total_value
@@ -51,10 +52,15 @@ class Problem:
     intercept : {"none", "penalised", "free"}
     intercept_scale : float
         With intercept="penalised", the value of the constant column whose coefficient is penalised.
+    classes : the negative and the positive label, optional
+        For data that may lack one of them, such as a batch of a stream.
     kernel : {"linear", "rbf", "poly", "sigmoid", "precomputed"} or callable, optional
         None trains on X itself. With a kernel the problem is over its feature space; "precomputed" takes X as the kernel matrix.
     gamma, degree, coef0
         The kernel's parameters, as in scikit-learn.
+    kernel_memory : number of bytes or words such as "500 MB", optional
+        Memory for the kernel matrix. Where its n² numbers take more, blocks of rows are computed as they are needed and kept while
+        they fit. None holds the whole matrix.
 
     Examples
     --------
@@ -76,10 +82,12 @@ class Problem:
         intercept: str = "none",
         *,
         intercept_scale: float = 1.0,
+        classes: Any = None,
         kernel: Any = None,
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
+        kernel_memory: Any = None,
     ) -> None:
         self.loss = make_loss(loss, delta)
         self.penalty = make_penalty(l2, l1)
@@ -90,14 +98,19 @@ class Problem:
         self.intercept_scale = float(intercept_scale)
         self.X = as_features(X)
         self.n, self.d = self.X.shape
-        self.classes, self.y = encode_labels(as_labels(y, self.n))
+        labels = as_labels(y, self.n)
+        if classes is None:
+            self.classes, self.y = encode_labels(labels)
+        else:
+            self.classes = as_labels(classes, 2, "classes")
+            self.y = self.signs(labels, self.n)
         self.sample_weight = None if sample_weight is None else as_weights(sample_weight, self.n)
         self.c = self._normalised_weights()
         self.kernel: Kernel | None = None
         if kernel is not None:
             self._check_kernel(kernel)
             self.kernel = make_kernel(kernel, self.X, gamma, degree, coef0)
-        self.rows = self._make_rows()
+        self.rows = self._make_rows(None if kernel_memory is None else as_bytes(kernel_memory))
 
     # ------------------------------------------------------------------------------------------------------- construction
 
@@ -105,7 +118,8 @@ class Problem:
         if self.sample_weight is None:
             return np.full(self.n, 1.0 / self.n)
         for label, sign in zip(self.classes, (-1.0, 1.0), strict=True):
-            if not self.sample_weight[self.y == sign].max() > 0:
+            weights = self.sample_weight[self.y == sign]
+            if len(weights) and not weights.max() > 0:
                 raise ValueError(f"sample_weight is zero for every sample of class {label!r}; that leaves one class only")
         # Divided by the largest first: a sum of huge weights must not overflow.
         scaled = self.sample_weight / self.sample_weight.max()
@@ -120,8 +134,10 @@ class Problem:
             if not np.allclose(self.X, self.X.T, rtol=1e-6, atol=1e-8 * np.abs(self.X).max()):
                 raise ValueError("kernel='precomputed': the kernel matrix X is not symmetric")
 
-    def _make_rows(self) -> Any:
+    def _make_rows(self, memory: int | None) -> Any:
         if self.kernel is not None:
+            if memory is not None and self.kernel.name != "precomputed" and 8 * self.n**2 > memory:
+                return BlockedGram(self.kernel, self.X, self.kernel.diagonal(self.X), memory)
             return storage.gram(self.kernel(self.X, self.X))
         return storage.csr(self.X) if sparse.issparse(self.X) else storage.dense(self.X)
 
@@ -137,9 +153,16 @@ class Problem:
         """Length of w as a solver stores it: d, or n scores for a kernel machine. Also the length of `coef`."""
         return self.d if self.kernel is None else self.n
 
+    @property
+    def blocked(self) -> bool:
+        """Whether rows come in blocks, as those of a kernel matrix beyond the memory given do."""
+        return isinstance(self.rows, BlockedGram)
+
     @cached_property
     def sqnorms(self) -> np.ndarray:
         """‖xᵢ‖² of every row."""
+        if isinstance(self.rows, BlockedGram):
+            return self.rows.diagonal.copy()
         out = np.empty(self.n)
         storage.sqnorms(self.rows, out)
         return out
@@ -147,7 +170,7 @@ class Problem:
     def combine(self, a: np.ndarray) -> np.ndarray:
         """Σ aᵢ xᵢ as stored, summed in float64 (for a kernel machine: the scores K·a)."""
         v = np.zeros(self.size)
-        storage.accumulate(self.rows, np.ascontiguousarray(a, dtype=np.float64), v)
+        add_rows(self.rows, np.ascontiguousarray(a, dtype=np.float64), v)
         return v
 
     def stored(self, coef: np.ndarray) -> np.ndarray:
@@ -254,7 +277,7 @@ class Problem:
         small.y = np.where(np.arange(small.n) % 2 == 0, 1.0, -1.0)
         small.c = np.full(small.n, 1.0 / small.n)
         small.sample_weight = None
-        small.rows = storage.head(self.rows, small.n)
+        small.rows = self.rows.head(small.n) if isinstance(self.rows, BlockedGram) else storage.head(self.rows, small.n)
         if not sparse.issparse(self.X):
             small.X = self.X[: small.n]
         return small

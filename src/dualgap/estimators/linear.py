@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dualgap.estimators.common import (
     check_labels,
-    class_weights,
     fit_seed,
     number,
     one_of,
@@ -22,13 +21,17 @@ from dualgap.estimators.common import (
     warn_unless_converged,
     whole,
 )
+from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.multiclass import Budget, Task, solve_tasks
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
-from dualgap.inputs import as_weights
+from dualgap.estimators.streaming import partial_fit
 from dualgap.problem import Problem
 from dualgap.result import Result
 
 __all__ = ["LinearSVC"]
+
+# Problem looks for NaN and infinity, and says where they are.
+_ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
 
 
 def _has_log_loss(estimator: Any) -> bool:
@@ -185,11 +188,9 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         C, ratio = number("C", self.C), self._ratio()
         budget = self._budget()
         one_of("multi_class", self.multi_class, ("ovr", "crammer_singer"))
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", ensure_all_finite=False
-        )  # Problem looks for NaN and infinity, and says where they are
+        X, y = validate_data(self, X, y, **_ACCEPTED)
         check_labels(y)
-        data = _Labelled(X, y, sample_weight, self.class_weight)
+        data = Labelled(X, y, sample_weight, self.class_weight)
         singles = [1] if len(data.classes) == 2 else list(range(len(data.classes)))
         monitor = Monitor(
             self,
@@ -238,7 +239,7 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
             raise ValueError("intercept='penalised' needs an l2 penalty, which it shares; use intercept='free' or l1_ratio < 1")
         return self.intercept
 
-    def _maker(self, data: _Labelled, C: float, ratio: float) -> Any:
+    def _maker(self, data: Labelled, C: float, ratio: float) -> Any:
         """A function from a class's number to the problem of that class against the rest."""
         first = data.one_against_rest(1)
         l2, l1 = penalties(C, ratio, first.total)
@@ -263,7 +264,7 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
 
         return make
 
-    def _warm(self, data: _Labelled, j: int, k: int, C: float) -> Any:
+    def _warm(self, data: Labelled, j: int, k: int, C: float) -> Any:
         """The last model for problem j, with its dual variables where the rows are as many as they were."""
         if not self.warm_start or not hasattr(self, "coef_"):
             return None
@@ -271,15 +272,15 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
             return None
         coef = _row(self.coef_, j)
         dual = None
-        if getattr(self, "_n_rows", None) == data.X.shape[0]:
+        if getattr(self, "_n_rows", None) == data.n:
             side = data.one_against_rest(k)
             scale = C * (np.ones(len(side.signs)) if side.weights is None else side.weights)[self.support_]
-            dual = np.zeros(data.X.shape[0])
+            dual = np.zeros(data.n)
             signed = _row(self.dual_coef_, j) * side.signs[self.support_]
             dual[self.support_] = np.divide(signed, scale, out=np.zeros(len(scale)), where=scale > 0)
         return coef, float(self.intercept_[j]), dual
 
-    def _keep(self, data: _Labelled, results: list[Result], C: float) -> None:
+    def _keep(self, data: Labelled, results: list[Result], C: float) -> None:
         """Fitted attributes from the results of the fit's problems."""
         single = len(results) == 1
         self.classes_ = data.classes
@@ -296,7 +297,48 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         kept = [a[self.support_] for a in signed]
         self.dual_coef_ = kept[0][None, :] if single else sparse.csr_array(np.stack(kept))
         self.n_support_ = np.bincount(data.codes[self.support_], minlength=len(data.classes))
-        self._n_rows = data.X.shape[0]
+        self._n_rows = data.n
+        self.__dict__.pop("_streams", None)
+
+    # -------------------------------------------------------------------------------------------------------------- streams
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> LinearSVC:
+        """Move the model by one batch of a stream, which is then forgotten.
+
+        The model minimises ½‖w − w_before‖² + C·Σ over the batch of the loss, to a relative gap of `tol` or for `max_iter` epochs on
+        the batch: it moves as little as it must, and a batch that comes again counts again. That gap is all that is certified. How
+        far the model is from the best one for the whole stream cannot be known while earlier batches are out of sight, so the
+        attributes that say so after `fit` (certificate_, objective_, dual_gap_, …) are absent; `dualgap.certify` judges the model
+        on any data kept.
+
+        Parameters
+        ----------
+        X, y : a batch
+        classes : all labels that the stream may bring; needed at the first call
+        sample_weight : n numbers, optional
+        """
+        C, ratio, budget = number("C", self.C), self._ratio(), self._budget()
+        if ratio == 1.0 or self.multi_class != "ovr" or self.class_weight == "balanced":
+            raise ValueError(
+                f"partial_fit needs l1_ratio < 1, multi_class='ovr' and class weights that are known; got l1_ratio={ratio:g}, "
+                f"multi_class={self.multi_class!r}, class_weight={self.class_weight!r}"
+            )
+        first = not hasattr(self, "classes_")
+        X, y = validate_data(self, X, y, reset=first, **_ACCEPTED)
+        check_labels(y)
+        if first and classes is None:
+            raise ValueError("classes must be given at the first call of partial_fit: the labels that the stream may bring")
+        if classes is not None and not first and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(f"classes={classes!r} differ from those of earlier calls, {self.classes_.tolist()}")
+        if first:
+            self.classes_ = np.unique(classes)
+            models = 1 if len(self.classes_) == 2 else len(self.classes_)
+            self.coef_, self.intercept_ = np.zeros((models, X.shape[1])), np.zeros(models)
+        data = Labelled(X, y, sample_weight, self.class_weight, self.classes_)
+        for name in ("certificate_", "history_", "objective_", "dual_gap_", "support_", "n_support_", "dual_coef_", "_n_rows"):
+            self.__dict__.pop(name, None)
+        partial_fit(self, data, C, ratio, budget)
+        return self
 
     # ------------------------------------------------------------------------------------------------------- probabilities
 
@@ -326,48 +368,10 @@ def _total(problem: Problem) -> float:
     return float(problem.n if problem.sample_weight is None else problem.sample_weight.sum())
 
 
-def _rebuilt(data: _Labelled, progress: Any) -> dict[str, Any]:
+def _rebuilt(data: Labelled, progress: Any) -> dict[str, Any]:
     return {
         "coef_": progress.coef[None, :].copy(),
         "intercept_": np.array([progress.intercept]),
         "classes_": data.classes,
         "n_iter_": progress.epoch,
     }
-
-
-class _Side:
-    """Labels ±1, weights and their sum for one class against the rest."""
-
-    def __init__(self, signs: np.ndarray, weights: np.ndarray | None) -> None:
-        self.signs, self.weights = signs, weights
-        self.total = float(len(signs) if weights is None else weights.sum())
-
-
-class _Labelled:
-    """Training data with coded labels and weights, checked."""
-
-    def __init__(self, X: Any, y: np.ndarray, sample_weight: Any, class_weight: Any) -> None:
-        self.X = X
-        self.classes, self.codes = np.unique(y, return_inverse=True)
-        if len(self.classes) < 2:
-            raise ValueError(f"y has one class only, {self.classes[0]!r}; a classifier needs at least two classes")
-        self.weights = None
-        if sample_weight is not None:
-            self.weights = as_weights(sample_weight, X.shape[0])
-            empty = np.flatnonzero(np.bincount(self.codes, weights=self.weights, minlength=len(self.classes)) == 0)
-            if len(empty):
-                raise ValueError(
-                    f"sample_weight is zero for every sample of class {self.classes[empty[0]]!r}; leave those samples out of X and y"
-                )
-        self.by_class = class_weights(class_weight, self.classes, self.codes, self.weights)
-
-    def one_against_rest(self, k: int) -> _Side:
-        """Class k against the rest; with two classes both keep their class weights."""
-        signs = np.where(self.codes == k, 1.0, -1.0)
-        if self.by_class is None:
-            return _Side(signs, self.weights)
-        by_class = self.by_class
-        if len(self.classes) > 2:
-            by_class = np.where(np.arange(len(self.classes)) == k, self.by_class, 1.0)
-        weights = by_class[self.codes]
-        return _Side(signs, weights if self.weights is None else weights * self.weights)

@@ -18,7 +18,7 @@ from joblib import effective_n_jobs
 from dualgap.estimators.choice import choose_solver
 from dualgap.problem import Problem
 from dualgap.result import Result
-from dualgap.solve import minimise, schedule
+from dualgap.solve import minimise
 
 __all__ = ["Budget", "Task", "solve_tasks"]
 
@@ -63,11 +63,10 @@ class _Clock:
 def solve_tasks(tasks: Sequence[Task], budget: Budget, around: Callable[[int], Any]) -> list[Result]:
     """Solve every task; `around(k)` is a context manager entered around task k.
 
-    Ctrl-C stops the problems at work at their next epoch with the best model found; those not begun get one epoch, so that the
+    Ctrl-C stops the problems at work at their next evaluation with the best model found; those not begun get one epoch, so that the
     fit still returns a model with a certificate for each.
     """
     stop = threading.Event()
-    due = schedule("geometric")
     alone = len(tasks) == 1
     threads = 1 if alone else min(effective_n_jobs(budget.n_jobs), len(tasks))
     clock = _Clock(budget.max_seconds, len(tasks), threads)
@@ -82,7 +81,6 @@ def solve_tasks(tasks: Sequence[Task], budget: Budget, around: Callable[[int], A
                 budget.max_epochs,
                 clock.share(),
                 budget.seed,  # the same for all, so that a permutation of the classes permutes the models
-                evaluate=due if alone else lambda epoch: due(epoch) or stop.is_set(),
                 callbacks=tasks[k].callbacks if alone else [*tasks[k].callbacks, lambda progress: stop.is_set()],
                 warm_start=tasks[k].warm,
             )

@@ -1,0 +1,71 @@
+"""Training data of a classifier: coded labels, sample and class weights, and the sides of one class against the rest."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualgap.estimators.common import class_weights
+from dualgap.inputs import as_weights
+
+__all__ = ["Labelled", "Side"]
+
+
+class Side(NamedTuple):
+    """Labels ±1, weights (None: all 1) and their sum, for one class against the rest."""
+
+    signs: np.ndarray
+    weights: np.ndarray | None
+    total: float
+
+
+class Labelled:
+    """X with the labels coded 0, 1, … in sorted order, and weights, checked.
+
+    Parameters
+    ----------
+    classes : array, optional
+        The labels, where they are known beforehand and y need not have them all.
+    """
+
+    def __init__(self, X: Any, y: np.ndarray, sample_weight: Any, class_weight: Any, classes: np.ndarray | None = None) -> None:
+        self.X, self.n = X, X.shape[0]
+        if classes is None:
+            self.classes, self.codes = np.unique(y, return_inverse=True)
+            if len(self.classes) < 2:
+                raise ValueError(f"y has one class only, {self.classes[0]!r}; a classifier needs at least two classes")
+        else:
+            self.classes, self.codes = classes, _coded(y, classes)
+        self.weights = None if sample_weight is None else as_weights(sample_weight, self.n)
+        if self.weights is not None and classes is None:
+            empty = np.flatnonzero(np.bincount(self.codes, weights=self.weights, minlength=len(self.classes)) == 0)
+            if len(empty):
+                label = self.classes[empty[0]]
+                raise ValueError(f"sample_weight is zero for every sample of class {label!r}; leave those samples out of X and y")
+        self.by_class = class_weights(class_weight, self.classes, self.codes, self.weights)
+
+    def one_against_rest(self, k: int) -> Side:
+        """Class k against the rest, which keeps weight 1; with two classes both have their class weights."""
+        signs = np.where(self.codes == k, 1.0, -1.0)
+        if self.by_class is None:
+            weights = self.weights
+        else:
+            rest = self.by_class if len(self.classes) == 2 else np.ones(len(self.classes))
+            weights = np.where(np.arange(len(self.classes)) == k, self.by_class, rest)[self.codes]
+            if self.weights is not None:
+                weights = weights * self.weights
+        return Side(signs, weights, float(self.n if weights is None else weights.sum()))
+
+    def own_weights(self) -> np.ndarray:
+        """Weight of each sample with that of its own class."""
+        weights = np.ones(self.n) if self.weights is None else self.weights
+        return weights if self.by_class is None else weights * self.by_class[self.codes]
+
+
+def _coded(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    places = np.searchsorted(classes, y)
+    known = classes[np.minimum(places, len(classes) - 1)] == y
+    if not known.all():
+        raise ValueError(f"y has the label {y[~known][0]!r}, which is not one of the classes {classes.tolist()}")
+    return places
