@@ -82,18 +82,29 @@ def _first_bad_index(indptr, indices, rows, width, stored):
 
 @kernel
 def _has_duplicates(indptr, indices, width):
-    seen = np.empty(0, np.int64)  # the last row, plus one, that had each column; made only when a row is not sorted
+    seen = np.empty(0, np.int32)  # a mark for each column, made only when a long row is not sorted
     for i in range(indptr.shape[0] - 1):
-        sorted_row = True
-        for k in range(indptr[i] + 1, indptr[i + 1]):
-            sorted_row &= indices[k - 1] < indices[k]
-        if not sorted_row:
-            if seen.shape[0] == 0:
-                seen = np.zeros(width, np.int64)
-            for k in range(indptr[i], indptr[i + 1]):
-                if seen[indices[k]] == i + 1:
-                    return True
-                seen[indices[k]] = i + 1
+        row = indices[indptr[i] : indptr[i + 1]]
+        ascending = True
+        for k in range(1, row.shape[0]):
+            ascending &= row[k - 1] < row[k]
+        if ascending:
+            continue
+        if row.shape[0] <= 32:  # comparing all pairs of a short row beats a random access for each of its columns
+            twice = False
+            for k in range(1, row.shape[0]):
+                for m in range(k):
+                    twice |= row[m] == row[k]
+            if twice:
+                return True
+            continue
+        if seen.shape[0] == 0:
+            seen = np.zeros(width, np.int32)
+        mark = np.int32(i % 2**30 + 1)
+        for k in range(row.shape[0]):
+            if seen[row[k]] == mark:
+                return True
+            seen[row[k]] = mark
     return False
 
 

@@ -16,15 +16,17 @@ SERIAL = 512  # unknowns up to which one thread of our own beats waking the BLAS
 
 
 def gram_of_rows(rows: Any, weight: np.ndarray, size: int) -> np.ndarray:
-    """Σ weightᵢ xᵢxᵢᵀ over the rows whose weight is not zero, as a full symmetric matrix; with WithBias the constant column is last.
+    """The lower triangle of Σ weightᵢ xᵢxᵢᵀ over the rows whose weight is not zero; with WithBias the constant column is last.
+
+    What stands above the diagonal is not meant to be read.
 
     Examples
     --------
     >>> import numpy as np
     >>> from dualgap.linalg import gram_of_rows
     >>> from dualgap.rows import dense
-    >>> gram_of_rows(dense(np.array([[1.0, 2.0], [3.0, 4.0]])), np.array([1.0, 0.0]), 2)
-    array([[1., 2.],
+    >>> np.tril(gram_of_rows(dense(np.array([[1.0, 2.0], [3.0, 4.0]])), np.array([1.0, 0.0]), 2))
+    array([[1., 0.],
            [2., 4.]])
     """
     active = np.flatnonzero(weight)
@@ -32,8 +34,7 @@ def gram_of_rows(rows: Any, weight: np.ndarray, size: int) -> np.ndarray:
     inner = rows.rows if isinstance(rows, WithBias) else rows
     if isinstance(inner, CSR) or size <= NARROW:
         _add_outer_products(rows, active, weight, H)
-        lower = np.tril(H, -1)
-        return H + lower.T
+        return H
     return _blocked_gram(rows, inner.x, active, weight, H)
 
 
@@ -60,7 +61,7 @@ def _blocked_gram(rows: Any, x: np.ndarray, active: np.ndarray, weight: np.ndarr
 def solve_positive(H: np.ndarray, rhs: np.ndarray) -> np.ndarray:
     """H⁻¹·rhs for a symmetric positive definite H, by Cholesky; a ridge is added where rounding has cost H its definiteness.
 
-    H is overwritten.
+    Only the lower triangle of H is read.
 
     Examples
     --------
@@ -69,23 +70,20 @@ def solve_positive(H: np.ndarray, rhs: np.ndarray) -> np.ndarray:
     >>> solve_positive(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 2.0]))
     array([1. , 0.5])
     """
-    size = len(H)
-    diagonal = H.diagonal().copy()
-    scale = float(diagonal.mean())
+    diagonal = H.diagonal()
     for ridge in (0.0, 1e-14, 1e-12, 1e-10, 1e-8):
+        L = H.copy()
         if ridge:
-            # The factor went into the lower triangle; the upper one still holds H.
-            H[:] = np.triu(H, 1) + np.triu(H, 1).T
-            H[np.diag_indices(size)] = diagonal + ridge * scale
-        if size <= SERIAL:
+            L[np.diag_indices(len(L))] += ridge * diagonal.mean()
+        if len(L) <= SERIAL:
             x = rhs.copy()
-            if _cholesky(H):
-                _substitute(H, x)
+            if _cholesky(L):
+                _substitute(L, x)
                 return x
         else:
             from scipy.linalg import lapack
 
-            factor, x, info = lapack.dposv(H, rhs, lower=1)
+            _, x, info = lapack.dposv(L, rhs, lower=1, overwrite_a=1)
             if info == 0:
                 return np.asarray(x)
     return rhs / np.maximum(diagonal, 1e-300)
@@ -101,16 +99,35 @@ def _dot(a, b):
 
 @kernel
 def _cholesky(H):
-    """H = L·Lᵀ with L in the lower triangle; False where H is not positive definite. Rows of L are read side by side, for SIMD."""
+    """H = L·Lᵀ with L in the lower triangle; False where H is not positive definite.
+
+    Row i of L is found four columns at a time, so that each number of the row is loaded once for four products.
+    """
     for i in range(H.shape[0]):
-        for j in range(i + 1):
-            s = H[i, j] - _dot(H[i, :j], H[j, :j])
-            if i == j:
-                if not s > 0.0:
-                    return False
-                H[i, i] = np.sqrt(s)
-            else:
-                H[i, j] = s / H[j, j]
+        row = H[i]
+        j = 0
+        while j + 4 <= i:
+            r0, r1, r2, r3 = H[j], H[j + 1], H[j + 2], H[j + 3]
+            s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+            for k in range(j):
+                a = row[k]
+                s0 += a * r0[k]
+                s1 += a * r1[k]
+                s2 += a * r2[k]
+                s3 += a * r3[k]
+            row[j] = (row[j] - s0) / r0[j]
+            row[j + 1] = (row[j + 1] - s1 - row[j] * r1[j]) / r1[j + 1]
+            row[j + 2] = (row[j + 2] - s2 - row[j] * r2[j] - row[j + 1] * r2[j + 1]) / r2[j + 2]
+            rest = row[j] * r3[j] + row[j + 1] * r3[j + 1] + row[j + 2] * r3[j + 2]
+            row[j + 3] = (row[j + 3] - s3 - rest) / r3[j + 3]
+            j += 4
+        while j < i:
+            row[j] = (row[j] - _dot(row[:j], H[j, :j])) / H[j, j]
+            j += 1
+        pivot = row[i] - _dot(row[:i], row[:i])
+        if not pivot > 0.0:
+            return False
+        row[i] = np.sqrt(pivot)
     return True
 
 

@@ -5,8 +5,9 @@ The rule, from n, d, the non-zeros, the loss and the penalty alone (costs are es
     l1 alone                        APG
     elastic net, kernels            dual coordinate ascent (DCA)
     dense, d ≫ n                    DCA on the Gram matrix, whose rows are shorter
-    dense, few features             Newton
-    sparse, or dense and wide       DCA first; Newton takes over from its β once DCA has spent a quarter of what a Newton run would
+    few features                    Newton, where its run costs at most 20 passes of DCA (200 for dense data, on which
+                                    coordinate steps are slow)
+    else                            DCA first; Newton takes over from its β once DCA has spent half of what a Newton run would
                                     cost, if d × d systems can be afforded at all
 
 So a problem that coordinate steps solve in a few passes never pays for a factorisation, and one that they crawl on does not wait long.
@@ -32,7 +33,8 @@ from dualgap.solvers.newton import Newton
 __all__ = ["Auto"]
 
 NEWTON_STEPS = 25  # a typical run
-PATIENCE = 0.25  # part of a Newton run's cost that DCA may spend before Newton takes over
+SPARSE_PASSES, DENSE_PASSES = 20.0, 200.0  # passes of DCA that a Newton run may cost for `auto` to start with it
+PATIENCE = 0.5  # part of a Newton run's cost that DCA may spend before Newton takes over
 STALL_STEPS = 40  # Newton steps without halving the gap after which DCA takes over
 TAKE_OVER_DELTA = 0.5  # Newton's first proximal weight when it starts from a β of DCA
 
@@ -147,9 +149,8 @@ def first_method(problem: Problem) -> Solver:
         return DCA()
     dca_pass, newton_run = costs(problem)
     # Sparse rows are short and nearly orthogonal, which coordinate steps like; columns of dense data are correlated, which they do not.
-    if isinstance(problem.rows, storage.Dense) and newton_run <= 200.0 * dca_pass:
-        return newton
-    return DCA()
+    affordable = DENSE_PASSES if isinstance(problem.rows, storage.Dense) else SPARSE_PASSES
+    return newton if newton_run <= affordable * dca_pass else DCA()
 
 
 def wants_gram(problem: Problem) -> bool:
@@ -167,8 +168,8 @@ def costs(problem: Problem) -> tuple[float, float]:
     """Estimated nanoseconds of one pass of DCA, and of a typical Newton run."""
     dense = isinstance(problem.rows, storage.Dense)
     stored = problem.n * problem.d if dense else len(problem.rows.data)
+    width = stored / problem.n
     dca_pass = stored * (1.0 if dense else 3.0) + 15.0 * problem.n
     active = min(problem.n, 10 * problem.d)  # rows between the bounds, after the first steps
-    width = problem.d if dense else stored / problem.n
-    step = stored * (1.0 if dense else 4.0) + 20.0 * problem.n + 0.1 * problem.d**3 + 0.25 * active * width**2
+    step = stored * (1.0 if dense else 1.5) + 10.0 * problem.n + 0.03 * problem.d**3 + 0.5 * active * width**2
     return dca_pass, NEWTON_STEPS * step
