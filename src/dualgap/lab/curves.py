@@ -1,0 +1,68 @@
+"""The curves of a report's explorer: for each problem and solver, mean and band of every column that can be shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dualgap.lab.figures import LOG, NAMES, thinned
+from dualgap.lab.interactive import numbers
+from dualgap.lab.ranking import setting_name
+from dualgap.lab.results import Group, Results
+
+__all__ = ["curve_data"]
+
+ACROSS = ("epoch", "passes", "cpu_seconds")
+UP = ("relative_gap", "suboptimality", "primal", "train_error", "test_error", "support_vectors")
+SHORT = {
+    "epoch": "epochs",
+    "passes": "passes",
+    "cpu_seconds": "CPU time",
+    "relative_gap": "gap",
+    "suboptimality": "above the best bound",
+    "primal": "objective",
+    "train_error": "training error",
+    "test_error": "test error",
+    "support_vectors": "support vectors",
+}
+
+
+def curve_data(results: Results) -> dict[str, Any]:
+    """What the page's script reads."""
+    problems: dict[tuple[str, str, str], list[Group]] = {}
+    for group in results.select():
+        problems.setdefault((group.race, group.data, setting_name(group.settings)), []).append(group)
+    many = len({race for race, _, _ in problems}) > 1
+    shown = []
+    for (race, data, setting), groups in problems.items():
+        title = " · ".join(
+            filter(None, [results.data_name(data), setting, (results.study.race(race).title or race) if many else ""])
+        )
+        shown.append({"title": title, "lines": [_line(results, group) for group in groups]})
+    styles = {id: {"colour": style.colour, "dash": style.dash, "marker": style.marker} for id, style in results.styles.items()}
+    columns = {
+        "x": ACROSS,
+        "y": UP,
+        "names": {c: NAMES[c] for c in (*ACROSS, *UP)},
+        "short": SHORT,
+        "log": [c for c in UP if c in LOG],
+    }
+    return {**columns, "styles": styles, "problems": shown}
+
+
+def _line(results: Results, group: Group) -> dict[str, Any]:
+    up: dict[str, Any] = {}
+    across: dict[str, Any] = {}
+    for column in UP:
+        if not group.has(column):
+            continue
+        curve = group.curve("epoch", column)
+        kept = thinned(len(curve.mean), 160)
+        up[column] = {"mean": numbers(curve.mean[kept])}
+        if not np.array_equal(curve.low, curve.high):
+            up[column] |= {"low": numbers(curve.low[kept]), "high": numbers(curve.high[kept])}
+    for column in ACROSS:
+        curve = group.curve(column, "primal")
+        across[column] = numbers(curve.x[thinned(len(curve.x), 160)])
+    return {"solver": group.solver.id, "label": results.label(group.solver), "x": across, "y": up}

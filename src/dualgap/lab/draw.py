@@ -1,0 +1,189 @@
+"""Figures drawn with matplotlib: PNG to look at, PDF to print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualgap.lab.figures import FigureData, Line, Panel
+from dualgap.lab.palette import BOUNDARY, INK
+
+__all__ = ["draw", "save"]
+
+DASH = {"solid": "-", "dash": (0, (5, 2)), "dot": (0, (1.2, 1.6)), "dashdot": (0, (5, 1.6, 1.2, 1.6))}
+MARKER = {
+    "circle": "o",
+    "square": "s",
+    "diamond": "D",
+    "triangle-up": "^",
+    "cross": "P",
+    "x": "X",
+    "triangle-down": "v",
+    "star": "*",
+    "pentagon": "p",
+}
+STYLE: Any = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.edgecolor": "#8a94a3",
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": "#4a5565",
+    "ytick.color": "#4a5565",
+    "axes.grid": True,
+    "grid.color": "#e4e8ee",
+    "grid.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "figure.facecolor": "white",
+    "pdf.fonttype": 42,
+    "text.parse_math": False,  # a data set may be called "$x$"
+}
+
+
+def draw(figure: FigureData) -> Any:
+    """A matplotlib figure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualgap.lab.draw import draw
+    >>> from dualgap.lab.figures import FigureData, Line, Panel
+    >>> line = Line("sdca", np.array([1.0, 2.0]), np.array([0.1, 0.01]))
+    >>> draw(FigureData("gap", "Gap", "", (Panel("a", "epochs", "gap", lines=(line,)),))).axes[0].get_xlabel()
+    'epochs'
+    """
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(STYLE):
+        columns = max(1, min(figure.columns, len(figure.panels)))
+        rows = -(-len(figure.panels) // columns)
+        pictures = all(panel.picture is not None for panel in figure.panels)
+        width, height = (1.75, 1.95) if pictures else (4.6, 3.3)
+        if columns == 1 and not pictures:
+            width = 6.6
+        canvas = Figure(figsize=(width * columns, height * rows + 0.7), layout="constrained")
+        FigureCanvasAgg(canvas)
+        axes = canvas.subplots(rows, columns, squeeze=False).ravel()
+        for ax, panel in zip(axes, figure.panels, strict=False):
+            (_picture if panel.picture is not None else _plot)(ax, panel)
+        for ax in axes[len(figure.panels) :]:
+            ax.set_axis_off()
+        canvas.suptitle(figure.title, fontsize=11.5, fontweight="bold")
+        if not pictures:
+            _legend(canvas, figure, columns)
+    return canvas
+
+
+def save(figure: FigureData, folder: Path, formats: tuple[str, ...] = ("png", "pdf")) -> list[Path]:
+    """Draw a figure into files; returns them."""
+    import matplotlib
+
+    folder.mkdir(parents=True, exist_ok=True)
+    canvas = draw(figure)
+    paths = [folder / f"{figure.id}.{suffix}" for suffix in formats]
+    with matplotlib.rc_context(STYLE):
+        for path in paths:
+            canvas.savefig(path, dpi=160)
+    return paths
+
+
+def _plot(ax: Any, panel: Panel) -> None:
+    if panel.surface is not None:
+        s = panel.surface
+        ax.contourf(s.x, s.y, s.scores, levels=[-1e300, 0, 1e300], colors=[BOUNDARY["negative"], BOUNDARY["positive"]], alpha=0.10)
+        ax.contour(s.x, s.y, s.scores, levels=[0], colors=INK, linewidths=1.6)
+    for points in panel.points:
+        ax.plot(points.x, points.y, MARKER[points.marker], color=points.colour, ms=points.size, mew=0, label=points.label, ls="")
+    for line in panel.lines:
+        _line(ax, line, panel.y_log)
+    if panel.x_log:
+        ax.set_xscale("log")
+        _log_ticks(ax.xaxis)
+    if panel.y_log:
+        ax.set_yscale("log")
+        _log_ticks(ax.yaxis)
+    if not (panel.x_log or panel.y_log) and panel.lines:
+        _leave_out_outliers(ax, panel)
+    ax.set_title(panel.title)
+    ax.set_xlabel(panel.x_label)
+    ax.set_ylabel(panel.y_label)
+    if panel.note:
+        ax.text(0.99, 0.98, panel.note, transform=ax.transAxes, ha="right", va="top", fontsize=7.5, color="#4a5565")
+
+
+SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def _log_ticks(axis: Any) -> None:
+    """Powers of ten, at most seven of them; between them, numbers where the axis spans less than a decade or so."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    def power(value: float, _: Any = None) -> str:
+        return "10" + str(round(np.log10(value))).translate(SUPERSCRIPT)
+
+    low, high = axis.get_view_interval()
+    if low > 0 and high / low < 15:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    else:
+        axis.set_major_locator(LogLocator(numticks=7))
+        axis.set_major_formatter(FuncFormatter(power))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _line(ax: Any, line: Line, y_log: bool) -> None:
+    y = np.where(line.y > 0, line.y, np.nan) if y_log else line.y
+    marker = MARKER[line.style.marker] if line.markers or len(line.x) == 1 else None
+    ax.plot(line.x, y, color=line.style.colour, ls=DASH[line.style.dash], lw=1.6, marker=marker, ms=4, label=line.label)
+    if line.low is not None and line.high is not None:
+        low = np.where(line.low > 0, line.low, np.nan) if y_log else line.low
+        ax.fill_between(line.x, low, line.high, color=line.style.colour, alpha=0.15, lw=0)
+
+
+def y_range(panel: Panel) -> tuple[float, float] | None:
+    """The range to show on a linear axis when a few early values dwarf all that follows; None to show everything."""
+    late = [line.y[len(line.y) // 3 :] for line in panel.lines]
+    values = np.concatenate(late) if late else np.array([])
+    values = values[np.isfinite(values)]
+    every = np.concatenate([line.y for line in panel.lines]) if panel.lines else values
+    every = every[np.isfinite(every)]
+    if not len(values) or not len(every):
+        return None
+    low, high = float(values.min()), float(np.quantile(values, 0.98))
+    if every.max() <= low + 4.0 * max(high - low, 1e-12):
+        return None
+    room = 0.08 * max(high - low, 1e-12)
+    return min(low, float(every.min())) - room, low + 2.0 * max(high - low, 1e-12)
+
+
+def _leave_out_outliers(ax: Any, panel: Panel) -> None:
+    limits = y_range(panel)
+    if limits is not None:
+        ax.set_ylim(*limits)
+
+
+def _picture(ax: Any, panel: Panel) -> None:
+    assert panel.picture is not None
+    grey = panel.picture.ndim == 2
+    ax.imshow(panel.picture, cmap="gray" if grey else None, interpolation="nearest")
+    ax.set_title(panel.title, fontsize=8, fontweight="normal")
+    ax.set_axis_off()
+
+
+def _legend(canvas: Any, figure: FigureData, columns: int) -> None:
+    """One legend for all panels, below them."""
+    handles: dict[str, Any] = {}
+    for ax in canvas.axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    if len(handles) > 1 or any(panel.points for panel in figure.panels):
+        across = max(1, min(len(handles), 2 * columns if columns > 1 else 3))
+        canvas.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=across, frameon=False, fontsize=8.5)

@@ -1,0 +1,287 @@
+"""Figures as data: panels of lines, points, fields and pictures, made from results. draw.py and interactive.py put them on a page.
+
+The kinds that a study can ask for are in KINDS; each is a function of the results and of the figure's options.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dualgap.lab.fields import StudyError, suggest
+from dualgap.lab.palette import Style, styles_for
+from dualgap.lab.results import Group, Results
+from dualgap.lab.study import Figure
+
+__all__ = ["KINDS", "NAMES", "FigureData", "Line", "Panel", "Points", "Surface", "make_figure", "register_kind"]
+
+NAMES = {
+    "epoch": "epochs",
+    "passes": "passes over the data",
+    "cpu_seconds": "CPU seconds (updates only)",
+    "wall_seconds": "wall seconds (updates only)",
+    "primal": "objective",
+    "dual": "lower bound",
+    "gap": "duality gap",
+    "relative_gap": "relative duality gap",
+    "best_gap": "relative duality gap, best so far",
+    "suboptimality": "objective above the best bound, relative",
+    "train_error": "training error",
+    "test_error": "test error",
+    "accuracy_test": "test accuracy",
+    "accuracy_train": "training accuracy",
+    "test_balanced_accuracy": "balanced test accuracy",
+    "support_vectors": "support vectors (β > 0)",
+    "nonzeros": "non-zero coefficients",
+    "batch_size": "batch size",
+    "delta": "δ",
+    "l2": "l2",
+    "accuracy": "test accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "pr_auc": "PR-AUC",
+    "roc_auc": "ROC-AUC",
+}
+LOG = {"gap", "relative_gap", "best_gap", "suboptimality", "l2", "batch_size"}
+MOST_POINTS = 240
+PLAIN = Style("#0072B2")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve with its band."""
+
+    label: str
+    x: np.ndarray
+    y: np.ndarray
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+    style: Style = PLAIN
+    markers: bool = False
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points of one colour in the plane."""
+
+    label: str
+    x: np.ndarray
+    y: np.ndarray
+    colour: str
+    marker: str = "circle"
+    size: float = 3.0
+
+
+@dataclass(frozen=True)
+class Surface:
+    """Scores over a grid; the boundary is where they are zero."""
+
+    x: np.ndarray
+    y: np.ndarray
+    scores: np.ndarray
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes, or one picture."""
+
+    title: str = ""
+    x_label: str = ""
+    y_label: str = ""
+    x_log: bool = False
+    y_log: bool = False
+    lines: tuple[Line, ...] = ()
+    points: tuple[Points, ...] = ()
+    surface: Surface | None = None
+    picture: np.ndarray | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class FigureData:
+    """All that a figure shows."""
+
+    id: str
+    title: str
+    caption: str
+    panels: tuple[Panel, ...]
+    columns: int = 2
+    notes: tuple[str, ...] = field(default=())
+
+
+Maker = Callable[[Results, dict[str, Any]], tuple[list[Panel], int]]
+KINDS: dict[str, tuple[Maker, frozenset[str]]] = {}
+
+
+def register_kind(name: str, *options: str) -> Callable[[Maker], Maker]:
+    """Make a kind of figure known, with the options it takes."""
+
+    def put(maker: Maker) -> Maker:
+        KINDS[name] = (maker, frozenset(options))
+        return maker
+
+    return put
+
+
+def make_figure(results: Results, figure: Figure) -> FigureData | None:
+    """The data of a figure; None where the results that it needs are not there.
+
+    Examples
+    --------
+    >>> from dualgap.lab.figures import KINDS
+    >>> sorted(KINDS)
+    ['boundary', 'convergence', 'pictures', 'pipeline', 'singular_values', 'sweep']
+    """
+    where = f"{results.study.name}: figure {figure.id!r}"
+    if figure.kind not in KINDS:
+        raise StudyError(f"{where}: there is no kind {figure.kind!r}; {suggest(figure.kind, KINDS)}")
+    maker, known = KINDS[figure.kind]
+    for option in figure.options:
+        if option not in known:
+            raise StudyError(f"{where}: a {figure.kind} figure has no option {option!r}; {suggest(option, known)}")
+    panels, columns = maker(results, figure.options)
+    return FigureData(figure.id, figure.title, figure.caption, tuple(panels), columns) if panels else None
+
+
+def named(column: str) -> str:
+    """What an axis says for a column."""
+    return NAMES.get(column, column.replace("_", " "))
+
+
+def _list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def thinned(count: int, most: int = MOST_POINTS) -> np.ndarray:
+    """Indices of at most so many of `count` points, dense at the start where curves bend."""
+    if count <= most:
+        return np.arange(count)
+    return np.unique(np.round(np.geomspace(1, count, most)).astype(int)) - 1
+
+
+def line_of(group: Group, x: str, y: str, label: str, style: Style) -> Line:
+    """A group's curve as a line."""
+    curve = group.curve(x, y)
+    kept = thinned(len(curve.x))
+    return Line(label, curve.x[kept], curve.mean[kept], curve.low[kept], curve.high[kept], style)
+
+
+# --------------------------------------------------------------------------------------------------------------- convergence
+
+
+@register_kind(
+    "convergence", "race", "data", "solvers", "x", "y", "split", "lines", "settings", "x_log", "y_log", "columns", "families"
+)
+def convergence(results: Results, options: dict[str, Any]) -> tuple[list[Panel], int]:
+    """Curves against epochs, passes or seconds.
+
+    x, y : columns of the traces, or lists of them; split : which of "data", "family" and names of the grid get a panel each;
+    lines : what the lines of a panel stand for, "solver" or a name of the grid; families : those to show, with "all" for one overall.
+    """
+    groups = results.select(options["race"], options.get("data"), options.get("solvers"), options.get("settings"))
+    split, by = _list(options.get("split", ["data"])), options.get("lines", "solver")
+    parts: dict[tuple[Any, ...], list[Group]] = {}
+    for group in groups:
+        for place in _places(group, split, _list(options.get("families", []))):
+            parts.setdefault(place, []).append(group)
+    ordered = sorted(parts, key=lambda place: _order(parts, place, options.get("families")))
+    xs, ys = _list(options.get("x", "epoch")), _list(options["y"])
+    panels = []
+    for place, y, x in itertools.product(ordered, ys, xs):
+        members = [group for group in parts[place] if group.has(y)]
+        styles = _styles(results, members, by)
+        lines = tuple(line_of(g, x, y, _line_label(results, g, by), styles[_line_key(g, by)]) for g in members)
+        if lines:
+            title = " · ".join(_place_name(results, dim, value) for dim, value in zip(split, place, strict=True))
+            logs = options.get("x_log", x in LOG), options.get("y_log", y in LOG)
+            panels.append(Panel(title, named(x), named(y), *logs, lines=lines))
+    return panels, int(options.get("columns", len(xs) if len(xs) > 1 else min(2, len(panels) or 1)))
+
+
+def _places(group: Group, split: list[str], families: list[str]) -> list[tuple[Any, ...]]:
+    """The panels that a group appears in: one, or its family's and the overall one."""
+    values: list[list[Any]] = []
+    for dim in split:
+        if dim == "data":
+            values.append([group.data])
+        elif dim == "family":
+            mine = [group.solver.family] if not families or group.solver.family in families else []
+            values.append(mine + (["all"] if "all" in families else []))
+        else:
+            values.append([group.settings.get(dim, group.problem.get(dim))])
+    return list(itertools.product(*values))
+
+
+def _order(parts: dict[Any, Any], place: tuple[Any, ...], families: Any) -> tuple[int, ...]:
+    """Panels in the study's order, families in the order asked for."""
+    if not families:
+        return (list(parts).index(place),)
+    rank = [families.index(value) if value in families else 0 for value in place]
+    return (*[0 if value in families else list(parts).index(place) for value in place[:0]], *rank)
+
+
+def _place_name(results: Results, dim: str, value: Any) -> str:
+    if dim == "data":
+        return results.data_name(value)
+    if dim == "family":
+        return "all families" if value == "all" else str(value)
+    return f"{named(dim)} = {value:g}" if isinstance(value, int | float) else f"{named(dim)}: {value}"
+
+
+def _line_key(group: Group, by: str) -> str:
+    return group.solver.id if by == "solver" else str(group.settings.get(by, group.problem.get(by)))
+
+
+def _line_label(results: Results, group: Group, by: str) -> str:
+    if by == "solver":
+        return results.label(group.solver)
+    value = group.settings.get(by, group.problem.get(by))
+    return f"{named(by)} = {value:g}" if isinstance(value, int | float) else str(value)
+
+
+def _styles(results: Results, groups: list[Group], by: str) -> dict[str, Style]:
+    return results.styles if by == "solver" else styles_for(_line_key(group, by) for group in groups)
+
+
+# --------------------------------------------------------------------------------------------------------------------- sweep
+
+
+@register_kind("sweep", "race", "data", "solvers", "x", "y", "x_log", "y_log", "columns", "split")
+def sweep(results: Results, options: dict[str, Any]) -> tuple[list[Panel], int]:
+    """How runs ended, over the grid: x is a name of the grid, y one or several columns of the results."""
+    x = options["x"]
+    groups = results.select(options["race"], options.get("data"), options.get("solvers"))
+    panels = []
+    for data, y in itertools.product(dict.fromkeys(group.data for group in groups), _list(options["y"])):
+        lines = []
+        for spec in results.study.solvers:
+            mine = [g for g in groups if g.data == data and g.solver.id == spec.id and _setting(g, x) is not None]
+            mine.sort(key=lambda g: _setting(g, x))
+            if not mine:
+                continue
+            values = [ended(g, y) for g in mine]
+            mean, spread = np.array([v.mean() for v in values]), np.array([v.std() for v in values])
+            lowest, highest = np.array([v.min() for v in values]), np.array([v.max() for v in values])
+            at = np.array([float(_setting(g, x)) for g in mine])
+            low, high = np.maximum(mean - spread, lowest), np.minimum(mean + spread, highest)
+            lines.append(Line(results.label(spec), at, mean, low, high, results.styles[spec.id], markers=True))
+        if lines:
+            logs = options.get("x_log", x in LOG), options.get("y_log", y in LOG)
+            panels.append(Panel(results.data_name(data), named(x), named(y), *logs, lines=tuple(lines)))
+    return panels, int(options.get("columns", min(2, len(panels) or 1)))
+
+
+def _setting(group: Group, name: str) -> Any:
+    return group.settings.get(name, group.problem.get(name))
+
+
+def ended(group: Group, column: str) -> np.ndarray:
+    """How each run ended: a column of the results, or the last value of a column of the traces, or the cost of a gap (gap:1e-3)."""
+    if column.startswith("gap:"):
+        return group.first("best_gap", float(column.removeprefix("gap:")))
+    if group.rows and column in group.rows[0] and group.rows[0][column] is not None:
+        return group.values(column)
+    return group.last(column)

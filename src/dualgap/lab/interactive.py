@@ -1,0 +1,205 @@
+"""Figures as Plotly's JSON: plain dictionaries that the report's page hands to Plotly.newPlot.
+
+Plotly reads a few HTML tags in text; every name is escaped here, so that a data set called "<b>" is shown as it is called.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import json
+from typing import Any
+
+import numpy as np
+
+from dualgap.lab.draw import y_range
+from dualgap.lab.figures import FigureData, Line, Panel
+from dualgap.lab.palette import BOUNDARY, INK
+
+__all__ = ["plotly_figure", "png_address", "script_json"]
+
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+GRID = "#e4e8ee"
+
+
+def script_json(value: Any) -> str:
+    """JSON that is safe inside a <script> element: no character of it can end the element or start a comment.
+
+    Examples
+    --------
+    >>> from dualgap.lab.interactive import script_json
+    >>> script_json("</script><img src=x>")
+    '"\\\\u003c/script\\\\u003e\\\\u003cimg src=x\\\\u003e"'
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def shown(text: str) -> str:
+    """Text as Plotly shows it literally."""
+    return html.escape(text, quote=False)
+
+
+def numbers(values: np.ndarray, positive: bool = False) -> list[float | None]:
+    """Five digits are enough for a screen; what cannot be drawn is null."""
+    out: list[float | None] = []
+    for value in np.asarray(values, dtype=float).ravel():
+        out.append(float(f"{value:.5g}") if np.isfinite(value) and (value > 0 or not positive) else None)
+    return out
+
+
+def plotly_figure(figure: FigureData) -> dict[str, Any]:
+    """A figure with one pair of axes a panel and one legend for all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualgap.lab.figures import FigureData, Line, Panel
+    >>> from dualgap.lab.interactive import plotly_figure
+    >>> line = Line("<b>", np.array([1.0, 2.0]), np.array([0.1, 0.01]))
+    >>> plotly_figure(FigureData("gap", "Gap", "", (Panel("a", "epochs", "gap", lines=(line,)),)))["data"][0]["name"]
+    '&lt;b&gt;'
+    """
+    columns = max(1, min(figure.columns, len(figure.panels)))
+    rows = -(-len(figure.panels) // columns)
+    height = 330 * rows + 90
+    layout: dict[str, Any] = {
+        "font": {"family": FONT, "size": 12, "color": INK},
+        "paper_bgcolor": "white",
+        "plot_bgcolor": "white",
+        "height": height,
+        "margin": {"l": 64, "r": 16, "t": 34, "b": 20},
+        "hovermode": "closest",
+        "legend": {
+            "orientation": "h",
+            "yanchor": "top",
+            "y": -62 / (height - 54),
+            "x": 0.5,
+            "xanchor": "center",
+            "tracegroupgap": 0,
+        },
+        "annotations": [],
+    }
+    data: list[dict[str, Any]] = []
+    named: set[str] = set()
+    for place, panel in enumerate(figure.panels):
+        suffix = "" if place == 0 else str(place + 1)
+        row, column = divmod(place, columns)
+        _axes(layout, panel, suffix, (row, rows), (column, columns))
+        axes = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
+        data += [{**trace, **axes} for trace in _traces(panel, named)]
+    return {"data": data, "layout": layout}
+
+
+def _axes(layout: dict[str, Any], panel: Panel, suffix: str, row: tuple[int, int], column: tuple[int, int]) -> None:
+    gap_x, gap_y = 0.09 / max(1, column[1] - 1) if column[1] > 1 else 0.0, 0.14 if row[1] > 1 else 0.0
+    gap_y = gap_y if row[1] < 3 else 0.36 / row[1]
+    width = (1.0 - gap_x * (column[1] - 1)) / column[1]
+    height = (1.0 - gap_y * (row[1] - 1)) / row[1]
+    left, top = column[0] * (width + gap_x), 1.0 - row[0] * (height + gap_y)
+    common = {
+        "gridcolor": GRID,
+        "linecolor": "#8a94a3",
+        "ticks": "outside",
+        "tickcolor": "#8a94a3",
+        "zeroline": False,
+        "automargin": True,
+    }
+    x = {**common, "title": {"text": shown(panel.x_label), "standoff": 6}, "domain": [left, left + width], "anchor": f"y{suffix}"}
+    y = {
+        **common,
+        "title": {"text": shown(panel.y_label), "standoff": 6},
+        "domain": [max(0.0, top - height), top],
+        "anchor": f"x{suffix}",
+    }
+    for axis, log in ((x, panel.x_log), (y, panel.y_log)):
+        if log:
+            axis |= (
+                {"type": "log", "exponentformat": "power", "dtick": 1} if axis is x else {"type": "log", "exponentformat": "power"}
+            )
+    limits = None if panel.x_log or panel.y_log or not panel.lines else y_range(panel)
+    if limits is not None:
+        y["range"] = list(limits)
+    layout[f"xaxis{suffix}"], layout[f"yaxis{suffix}"] = x, y
+    title = {"text": f"<b>{shown(panel.title)}</b>", "showarrow": False, "xref": "paper", "yref": "paper", "font": {"size": 12.5}}
+    layout["annotations"].append({**title, "x": left + width / 2, "y": top, "xanchor": "center", "yanchor": "bottom", "yshift": 6})
+
+
+def _traces(panel: Panel, named: set[str]) -> list[dict[str, Any]]:
+    traces: list[dict[str, Any]] = []
+    if panel.surface is not None:
+        s = panel.surface
+        scores = [numbers(row) for row in s.scores]
+        scale = [[0, BOUNDARY["negative"]], [0.5, "#ffffff"], [1, BOUNDARY["positive"]]]
+        bound = float(np.quantile(np.abs(s.scores), 0.9)) or 1.0
+        field = {
+            "type": "heatmap",
+            "x": numbers(s.x),
+            "y": numbers(s.y),
+            "z": scores,
+            "zmin": -bound,
+            "zmax": bound,
+            "zsmooth": "best",
+        }
+        traces.append({**field, "colorscale": scale, "opacity": 0.22, "showscale": False, "hoverinfo": "skip"})
+        line = {"color": INK, "width": 2}
+        contours = {"start": 0, "end": 0, "size": 1, "coloring": "none", "showlabels": False}
+        border = {"type": "contour", "x": numbers(s.x), "y": numbers(s.y), "z": scores, "contours": contours, "line": line}
+        traces.append({**border, "showscale": False, "showlegend": False, "hoverinfo": "skip"})
+    for points in panel.points:
+        marker = {"color": points.colour, "symbol": points.marker, "size": 1.6 * points.size}
+        trace = {"type": "scatter", "mode": "markers", "x": numbers(points.x), "y": numbers(points.y), "marker": marker}
+        traces.append({**trace, **_legend(points.label, named), "hoverinfo": "skip"})
+    for line_ in panel.lines:
+        traces += _line(line_, panel, named)
+    return traces
+
+
+def _line(line: Line, panel: Panel, named: set[str]) -> list[dict[str, Any]]:
+    x = numbers(line.x, panel.x_log)
+    traces: list[dict[str, Any]] = []
+    group = {"legendgroup": shown(line.label)}
+    if line.low is not None and line.high is not None and not np.array_equal(line.low, line.high):
+        edge = {"type": "scatter", "mode": "lines", "x": x, "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False, **group}
+        traces.append({**edge, "y": numbers(line.low, panel.y_log)})
+        traces.append(
+            {**edge, "y": numbers(line.high, panel.y_log), "fill": "tonexty", "fillcolor": faded(line.style.colour, 0.15)}
+        )
+    marks = line.markers or len(line.x) == 1
+    trace: dict[str, Any] = {
+        "type": "scatter",
+        "mode": "lines+markers" if marks else "lines",
+        "x": x,
+        "y": numbers(line.y, panel.y_log),
+    }
+    trace["line"] = {"color": line.style.colour, "width": 2, "dash": line.style.dash}
+    trace["marker"] = {"color": line.style.colour, "symbol": line.style.marker, "size": 7}
+    trace["hovertemplate"] = (
+        f"{shown(line.label)}<br>{shown(panel.x_label)} %{{x:.4g}}<br>{shown(panel.y_label)} %{{y:.5g}}<extra></extra>"
+    )
+    return [*traces, {**trace, **_legend(line.label, named)}]
+
+
+def _legend(label: str, named: set[str]) -> dict[str, Any]:
+    """The entry of the legend appears once; a click on it toggles the line in every panel."""
+    first = label not in named
+    named.add(label)
+    return {"name": shown(label), "legendgroup": shown(label), "showlegend": first}
+
+
+def faded(colour: str, opacity: float) -> str:
+    """A colour with an opacity, as CSS writes it."""
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity})"
+
+
+def png_address(figure: FigureData) -> str:
+    """A figure drawn by matplotlib as a data: address, for figures made of pictures."""
+    from dualgap.lab.draw import draw
+
+    buffer = io.BytesIO()
+    draw(figure).savefig(buffer, format="png", dpi=130)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

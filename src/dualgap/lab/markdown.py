@@ -1,0 +1,66 @@
+"""The report as Markdown, for a terminal, a pull request or a diff."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dualgap.lab.tables import escaped, shown_number, summary_table
+
+if TYPE_CHECKING:
+    from dualgap.lab.report import Report
+
+__all__ = ["markdown_report"]
+
+
+def markdown_report(report: Report, made: str) -> str:
+    """The whole report as Markdown text."""
+    study = report.results.study
+    lines = [
+        f"# {escaped(study.title)}",
+        "",
+        escaped(study.about),
+        "",
+        f"Made on {made}. The page with interactive curves: report.html",
+        "",
+    ]
+    for note in study.notes:
+        lines += [escaped(note), ""]
+    if report.missing:
+        lines += ["## Data that were not found", ""]
+        lines += [f"- {escaped(report.results.data_name(id))}: {escaped(why)}" for id, why in report.missing.items()]
+        lines.append("")
+    if report.verdicts:
+        lines += ["## Claims", ""]
+        for verdict in report.verdicts:
+            numbers = "; ".join(f"{escaped(name)}: {shown_number(value)}" for name, value in verdict.numbers.items())
+            lines += [f"- **{verdict.verdict}**: {escaped(verdict.claim.says)}", f"  {escaped(verdict.why)}"]
+            lines += [f"  ({numbers})"] if numbers else []
+        lines.append("")
+    lines += ["## Data", ""]
+    for about in report.results.store.data().values():
+        lines.append(f"- {escaped(about['name'])}: {about['rows']:,} × {about['features']:,}, {about['test_rows']:,} test rows")
+        lines += [f"  - {escaped(note)}" for note in about["notes"]]
+    lines += ["", "## How the runs ended (medians)", ""]
+    for ranking in report.rankings:
+        lines += [f"### {escaped(ranking.title)}", "", summary_table(ranking).to_markdown(), ""]
+    lines += ["## CPU seconds to a certified relative gap", ""]
+    for table in report.ranking_tables:
+        lines += [f"### {escaped(table.title)}", "", table.to_markdown(), ""]
+    if report.tables:
+        lines += ["## Tables", ""]
+        for table in report.tables:
+            lines += [f"### {escaped(table.title)}", "", table.to_markdown(), ""] + (
+                [escaped(table.caption), ""] if table.caption else []
+            )
+    if report.figures:
+        lines += ["## Figures", ""]
+        for figure in report.figures:
+            lines += [
+                f"### {escaped(figure.title)}",
+                "",
+                f"![{escaped(figure.title)}](figures/{figure.id}.png)",
+                "",
+                escaped(figure.caption),
+                "",
+            ]
+    return "\n".join(lines)

@@ -1,0 +1,45 @@
+"""Colours: one a solver throughout a report, told apart by colour-blind readers too; a dash once the colours are used up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+__all__ = ["BOUNDARY", "INK", "Style", "styles_for"]
+
+# Okabe and Ito's colours without black and yellow (text has the one, white paper hides the other), darkened where lines need it,
+# then three of Paul Tol's that stay apart from them for red-green and blue-yellow blindness.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#B8860B", "#332288", "#882255", "#7F7F7F")
+DASHES = ("solid", "dash", "dot", "dashdot")
+MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down", "star", "pentagon")
+
+INK = "#1b2430"
+# the two classes, and the misclassified points of each
+BOUNDARY = {"negative": "#0072B2", "positive": "#D55E00", "negative wrong": "#56B4E9", "positive wrong": "#F0B000"}
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a solver's line is drawn."""
+
+    colour: str
+    dash: str = "solid"
+    marker: str = "circle"
+
+
+def styles_for(names: Iterable[str]) -> dict[str, Style]:
+    """A style for each name, in the order given; the same names always get the same styles.
+
+    Examples
+    --------
+    >>> from dualgap.lab.palette import styles_for
+    >>> styles_for(["sdca", "pegasos"])["pegasos"].colour
+    '#D55E00'
+    >>> len({(s.colour, s.dash) for s in styles_for(map(str, range(30))).values()})
+    30
+    """
+    styles = {}
+    for i, name in enumerate(dict.fromkeys(names)):
+        turn, place = divmod(i, len(COLOURS))
+        styles[name] = Style(COLOURS[place], DASHES[turn % len(DASHES)], MARKERS[place])
+    return styles

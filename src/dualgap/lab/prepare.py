@@ -1,0 +1,188 @@
+"""Preparing a study's data: two classes, a held-out part, standardised, balanced, reduced; and sharing it with the workers.
+
+Everything is fitted on the training rows alone. Each step leaves a note that the report shows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dualgap import data as library
+from dualgap.data import DataError, DataSet
+from dualgap.lab.cells import data_fingerprint
+from dualgap.lab.study import DataSpec
+
+__all__ = ["Prepared", "open_prepared", "prepare", "share"]
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Training and test rows as solvers get them, and what was done to them."""
+
+    name: str
+    X: Any
+    y: np.ndarray
+    X_test: Any
+    y_test: np.ndarray
+    sample_weight: np.ndarray | None = None
+    notes: tuple[str, ...] = ()
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+def prepare(spec: DataSpec) -> Prepared:
+    """Load a data set and prepare it as its entry in the study says.
+
+    Examples
+    --------
+    >>> from dualgap.lab.prepare import prepare
+    >>> from dualgap.lab.study import DataSpec
+    >>> data = prepare(DataSpec(id="bc", name="breast-cancer"))
+    >>> data.X.shape, data.X_test.shape, data.notes[-1]
+    ((379, 30), (190, 30), "standardised: each feature has mean 0 and variance 1 on the training rows")
+    """
+    if spec.path:
+        data = library.read(spec.path, spec.target or None, **spec.options)
+    else:
+        data = library.load(spec.name, **spec.options)
+    name = spec.label or (spec.name if spec.path and spec.name else data.label)
+    notes = [f"loaded with {option} = {value}" for option, value in spec.options.items() if option not in ("seed", "split_seed")]
+    data = _two_classes(data.with_(X=_floats(data.X), X_test=_floats(data.X_test)), spec, notes)
+    if spec.max_rows and data.shape[0] > spec.max_rows:
+        _, kept = library.split_indices(data.y, spec.max_rows / data.shape[0], spec.split_seed)
+        data = data.with_(X=data.X[kept], y=data.y[kept])
+        notes.append(f"cut to {len(kept):,} rows, drawn at random within each class")
+    if data.has_test:
+        notes.append("tested on the part that the source sets apart")
+    else:
+        data = _held_out(data, spec, notes)
+    data = _scaled(data, spec, notes)
+    data, weight = _balanced(data, spec, notes)
+    about = {
+        "rows": data.shape[0],
+        "test_rows": int(data.X_test.shape[0]),
+        "features": data.shape[1],
+        "sparse": data.is_sparse,
+        "positive": float(np.mean(data.y == 1)),
+        "test_positive": float(np.mean(data.y_test == 1)),
+        "source": data.source,
+        "licence": data.licence,
+        "description": data.description,
+        "generated": data.generated,
+    }
+    return Prepared(name, data.X, data.y, data.X_test, data.y_test, weight, tuple(notes), about)
+
+
+def _floats(X: Any) -> Any:
+    if X is None or sparse.issparse(X):
+        return X
+    return np.ascontiguousarray(X, dtype=X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
+
+
+def _two_classes(data: DataSet, spec: DataSpec, notes: list[str]) -> DataSet:
+    """Labels as 0 and 1; 1 is the larger of two labels, or those that the study calls positive."""
+    classes = data.classes
+    shown = ", ".join(str(label) for label in classes[:8]) + (", …" if len(classes) > 8 else "")
+    if spec.positive:
+        unknown = [label for label in spec.positive if label not in [str(known) for known in classes]]
+        if unknown:
+            raise DataError(f"{data.name}: there is no class {unknown[0]!r}; the labels are {shown}")
+        positive = [label for label in classes if str(label) in spec.positive]
+        notes.append(f"positive: {', '.join(map(str, positive))}; negative: every other class")
+    elif len(classes) == 2:
+        positive = [classes[1]]
+        notes.append(f"positive class: {classes[1]}, negative class: {classes[0]}")
+    elif len(classes) < 2:
+        raise DataError(f"{data.name}: every label is {shown or 'missing'}; two classes are needed")
+    else:
+        raise DataError(
+            f"{data.name}: {len(classes)} classes ({shown}); say which of them is the positive one (--positive, or positive = [...])"
+        )
+    y_test = None if data.y_test is None else np.isin(data.y_test, positive).astype(np.int64)
+    return data.with_(y=np.isin(data.y, positive).astype(np.int64), y_test=y_test)
+
+
+def _held_out(data: DataSet, spec: DataSpec, notes: list[str]) -> DataSet:
+    rarest = min(data.counts.values())
+    if rarest < 2:
+        raise DataError(f"{data.name}: one class has {rarest} row; a stratified split needs at least two of each")
+    share = "a third" if abs(spec.test_size - 1 / 3) < 5e-3 else f"{100 * spec.test_size:.3g} %"
+    notes.append(f"{share} of the rows held out for testing, stratified by class")
+    return library.hold_out(data, spec.test_size, spec.split_seed)
+
+
+def _scaled(data: DataSet, spec: DataSpec, notes: list[str]) -> DataSet:
+    if spec.scale_rows:
+        from sklearn.preprocessing import normalize
+
+        notes.append("every row scaled to length 1")
+        return data.with_(X=normalize(data.X), X_test=normalize(data.X_test))
+    if spec.standardise is False:
+        return data
+    if data.is_sparse:
+        if spec.standardise is True:
+            raise DataError(f"{data.name}: to standardise would fill a sparse matrix; use scale_rows, or leave it out")
+        notes.append("not standardised: that would fill a sparse matrix")
+        return data
+    notes.append("standardised: each feature has mean 0 and variance 1 on the training rows")
+    return library.standardise(data)
+
+
+def _balanced(data: DataSet, spec: DataSpec, notes: list[str]) -> tuple[DataSet, np.ndarray | None]:
+    if spec.balance in ("undersample", "both"):
+        data = library.undersample(data, spec.per_positive, spec.split_seed)
+        notes.append(f"training rows undersampled to {data.counts[1]:,} positive and {data.counts[0]:,} negative ones")
+    if spec.balance in ("class_weight", "both"):
+        notes.append("class weights: both classes weigh alike in the training objective")
+        return data, library.class_weights(data.y)
+    return data, None
+
+
+# --------------------------------------------------------------------------------------------------------- sharing with workers
+
+
+def share(spec: DataSpec, folder: Path) -> Path:
+    """Prepare a data set and write it where the workers can map it into memory, once for all of them."""
+    place = folder / data_fingerprint(spec)
+    if place.exists():
+        return place
+    data = prepare(spec)
+    temporary = folder / f".{place.name}.{uuid.uuid4().hex[:8]}"
+    temporary.mkdir(parents=True)
+    try:
+        parts: dict[str, Any] = {"X": data.X, "X_test": data.X_test}
+        for part, X in parts.items():
+            if data.about["sparse"]:
+                sparse.save_npz(temporary / f"{part}.npz", X, compressed=False)
+            else:
+                np.save(temporary / f"{part}.npy", X)
+        labels: dict[str, Any] = {"y": data.y, "y_test": data.y_test}
+        if data.sample_weight is not None:
+            labels["weight"] = data.sample_weight
+        np.savez(temporary / "y.npz", **labels)
+        about = {"name": data.name, "notes": data.notes, "about": data.about}
+        (temporary / "about.json").write_text(json.dumps(about), encoding="utf-8")
+        os.replace(temporary, place)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return place
+
+
+def open_prepared(place: Path) -> Prepared:
+    """The data that `share` wrote; dense arrays are mapped, not read."""
+    parts = {}
+    for part in ("X", "X_test"):
+        dense = place / f"{part}.npy"
+        parts[part] = np.asarray(np.load(dense, mmap_mode="r")) if dense.exists() else sparse.load_npz(place / f"{part}.npz")
+    with np.load(place / "y.npz") as labels:
+        y, y_test, weight = labels["y"], labels["y_test"], labels["weight"] if "weight" in labels.files else None
+    about = json.loads((place / "about.json").read_text(encoding="utf-8"))
+    return Prepared(about["name"], parts["X"], y, parts["X_test"], y_test, weight, tuple(about["notes"]), about["about"])

@@ -1,0 +1,218 @@
+"""The report of a study: one HTML file that needs nothing else, report.md, CSV tables, and the figures as PNG and PDF.
+
+Every name that comes from data or from a study is escaped: by the template for HTML, by `script_json` inside scripts.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib import metadata, resources
+from pathlib import Path
+from typing import Any
+
+from dualgap.lab.claims import SIGNS, Verdict, judge
+from dualgap.lab.curves import curve_data
+from dualgap.lab.draw import save
+from dualgap.lab.figures import FigureData, make_figure
+from dualgap.lab.interactive import plotly_figure, png_address, script_json
+from dualgap.lab.markdown import markdown_report
+from dualgap.lab.ranking import Ranking, rankings
+from dualgap.lab.results import Results
+from dualgap.lab.store import file_name, write_atomically
+from dualgap.lab.tables import TableData, make_table, ranking_table, shown_number
+
+__all__ = ["Report", "make_report", "write_report"]
+
+
+@dataclass
+class Report:
+    """What a report shows, before it is put on a page."""
+
+    results: Results
+    rankings: list[Ranking]
+    figures: list[FigureData]
+    tables: list[TableData]
+    verdicts: list[Verdict]
+    missing: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def ranking_tables(self) -> list[TableData]:
+        """The rankings as tables."""
+        return [ranking_table(ranking, place) for place, ranking in enumerate(self.rankings)]
+
+
+def make_report(results: Results, missing: dict[str, str] | None = None) -> Report:
+    """Figures, tables, rankings and verdicts of a study, computed from its results."""
+    study = results.study
+    figures = [figure for spec in study.figures if (figure := make_figure(results, spec)) is not None]
+    tables = [table for spec in study.tables if (table := make_table(results, spec)) is not None]
+    verdicts = [judge(results, claim) for claim in study.claims]
+    return Report(results, rankings(results), figures, tables, verdicts, dict(missing or {}))
+
+
+def write_report(results: Results, out: str | Path, missing: dict[str, str] | None = None) -> Path:
+    """Write report.html, report.md, tables/*.csv and figures/*.png and *.pdf to a folder; returns the page's path."""
+    out = Path(out)
+    report = make_report(results, missing)
+    for table in [*report.tables, *report.ranking_tables]:
+        write_atomically(out / "tables" / f"{file_name(table.id)}.csv", table.to_csv())
+    runs = results.table()
+    if len(runs):
+        write_atomically(out / "tables" / "runs.csv", runs.write_csv())
+    for figure in report.figures:
+        save(figure, out / "figures")
+    write_atomically(out / "report.md", markdown_report(report, made_on()))
+    page = out / "report.html"
+    write_atomically(page, render(report))
+    return page
+
+
+def made_on() -> str:
+    """Today's date as the report shows it."""
+    return datetime.datetime.now().strftime("%Y-%m-%d %H:%M")
+
+
+@lru_cache(maxsize=1)
+def _template() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader("dualgap.lab", "templates")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template("report.html.j2")
+
+
+def _asset(name: str) -> str:
+    return resources.files("dualgap.lab").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def render(report: Report) -> str:
+    """The page."""
+    from plotly.offline import get_plotlyjs
+
+    results = report.results
+    figures: list[dict[str, Any]] = []
+    specs: list[dict[str, Any] | None] = []
+    for figure in report.figures:
+        pictures = all(panel.picture is not None for panel in figure.panels)
+        figures.append({"title": figure.title, "caption": figure.caption, "address": png_address(figure) if pictures else ""})
+        specs.append(None if pictures else plotly_figure(figure))
+    failures = results.failures
+    sections = [("claims", "Claims", report.verdicts), ("certificate", "The gap", True), ("run", "What was run", True)]
+    sections += [("ranking", "Ranking", report.rankings), ("curves", "Curves", report.rankings), ("figures", "Figures", figures)]
+    sections += [("tables", "Tables", report.tables), ("failures", "Failures", failures), ("environment", "Environment", True)]
+    return _template().render(
+        study=results.study,
+        version=metadata.version("dualgap"),
+        made=made_on(),
+        facts=_facts(report),
+        sections=[(id, title) for id, title, there in sections if there],
+        missing=[(results.data_name(id), why) for id, why in report.missing.items()],
+        claims=[_claim(verdict) for verdict in report.verdicts],
+        tally=tally(report.verdicts),
+        datasets=_datasets(results),
+        raced=_shown(_raced(results), results),
+        rankings=[_shown(table, results) for table in report.ranking_tables],
+        figures=figures,
+        tables=[_shown(table, results) for table in report.tables],
+        failures=_shown(_failures(results), results) if failures else None,
+        machines=[_machine(machine) for machine in results.store.environments().values()],
+        curve_json=script_json(curve_data(results)),
+        figure_json=script_json(specs),
+        plotly_js=get_plotlyjs().replace("</script", "<\\/script"),
+        css=_asset("report.css"),
+        js=_asset("report.js"),
+    )
+
+
+def tally(verdicts: list[Verdict]) -> str:
+    """How many claims hold, in words."""
+    counts = {name: sum(v.verdict == name for v in verdicts) for name in SIGNS}
+    parts = [f"{count} {name}" for name, count in counts.items() if count]
+    return f"Of {len(verdicts)} claims: {', '.join(parts)}." if verdicts else ""
+
+
+def _facts(report: Report) -> list[dict[str, str]]:
+    rows = report.results.rows.values()
+    finished = [group for group in report.results.groups if group.rows]
+    seconds = sum(row.get("cpu_seconds") or 0.0 for row in rows)
+    facts = [("runs", f"{len(rows) - len(report.results.failures):,}"), ("solvers", str(len({g.solver.id for g in finished})))]
+    facts += [("data sets", str(len({g.data for g in finished}))), ("CPU seconds of updates", shown_number(round(seconds, 1)))]
+    return [{"name": name, "value": value} for name, value in facts]
+
+
+def _claim(verdict: Verdict) -> dict[str, Any]:
+    mark = {"holds": "holds", "does not hold": "fails", "cannot be told": "open"}[verdict.verdict]
+    numbers = [(name, shown_number(value)) for name, value in verdict.numbers.items()]
+    claim = verdict.claim
+    said = {"says": claim.says, "note": claim.note, "source": claim.source}
+    return {
+        **said,
+        "verdict": verdict.verdict,
+        "mark": mark,
+        "sign": SIGNS[verdict.verdict],
+        "why": verdict.why,
+        "numbers": numbers,
+    }
+
+
+def _datasets(results: Results) -> list[dict[str, Any]]:
+    known = results.store.data()
+    shown = []
+    for spec in results.study.data:
+        about = known.get(spec.id)
+        if about is None:
+            continue
+        storage = " sparse" if about["sparse"] else ""
+        size = f"{about['rows']:,} × {about['features']:,}{storage}, {100 * about['positive']:.3g} % positive; "
+        size += f"{about['test_rows']:,} test rows, {100 * about['test_positive']:.3g} % positive"
+        shown.append({**about, "size": size})
+    return shown
+
+
+def _raced(results: Results) -> TableData:
+    """Race by race: the problem, the solvers, the budget."""
+    rows = []
+    for race in results.study.races:
+        budget = f"{race.budget.epochs:,} epochs"
+        budget += f", {race.budget.seconds:g} s" if race.budget.seconds else ""
+        budget += f", or relative gap {race.budget.tol:g}" if race.budget.tol else ", never stopped by the gap"
+        problem = ", ".join(f"{name} = {value}" for name, value in race.problem.items())
+        grid = "; ".join(f"{name}: {', '.join(map(str, values))}" for name, values in race.grid.items())
+        solvers = ", ".join(results.label(results.study.solver_spec(id)) for id in race.solvers)
+        rows.append((race.title or race.id, solvers, problem, grid, budget, race.runs or results.study.runs))
+    heads = ("race", "solvers", "problem", "grid", "budget", "runs")
+    kept = [j for j in range(len(heads)) if any(row[j] for row in rows)]
+    return TableData("raced", "Races", "", tuple(heads[j] for j in kept), tuple(tuple(row[j] for j in kept) for row in rows))
+
+
+def _failures(results: Results) -> TableData:
+    rows = [(row["data"], row["solver"], row["problem"], row["run"] + 1, row["status"], row["error"]) for row in results.failures]
+    return TableData("failures", "", "", ("data", "solver", "problem", "run", "status", "error"), tuple(rows))
+
+
+def _shown(table: TableData, results: Results) -> dict[str, Any]:
+    """A table as the template takes it: text, which columns are numbers, which cells are marked, and a solver's colour."""
+    colours = {results.label(spec): results.styles[spec.id].colour for spec in results.study.solvers}
+    of_solver = table.columns.index("solver") if "solver" in table.columns else -1
+    numeric = [j for j in range(len(table.columns)) if any(isinstance(row[j], int | float) for row in table.rows)]
+    rows = [
+        [
+            {"text": shown_number(cell), "best": (i, j) in table.best, "swatch": colours.get(cell, "") if j == of_solver else ""}
+            for j, cell in enumerate(row)
+        ]
+        for i, row in enumerate(table.rows)
+    ]
+    return {"title": table.title, "caption": table.caption, "columns": table.columns, "rows": rows, "numeric": numeric}
+
+
+def _machine(machine: dict[str, Any]) -> list[tuple[str, str]]:
+    packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
+    memory = f", {machine['memory_gib']} GiB" if machine.get("memory_gib") else ""
+    return [
+        ("Machine", f"{machine['processor']}, {machine['cores']} cores{memory}, {machine['machine']}"),
+        ("System", f"{machine['system']}, {machine['python']}"),
+        ("Packages", packages),
+        ("Commit", machine["commit"] or "an installed package"),
+        ("Runs at a time", f"{machine['jobs']}, one thread each"),
+    ]

@@ -1,0 +1,210 @@
+"""A study's results: runs grouped by what they have in common, curves over them, and the best bound on each problem."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from dualgap.lab.cells import Cell, cells_of
+from dualgap.lab.palette import Style, styles_for
+from dualgap.lab.store import FINAL, Store
+from dualgap.lab.study import SolverSpec, Study
+
+__all__ = ["Curve", "Group", "Results"]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Mean over runs of x and of y at each evaluation, and a band: one standard deviation, within what was seen."""
+
+    x: np.ndarray
+    mean: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    runs: int
+
+
+class Group:
+    """The runs that differ in nothing but their number."""
+
+    def __init__(self, cell: Cell, rows: list[dict[str, Any]], bound: float) -> None:
+        self.race, self.data, self.solver, self.settings = cell.race, cell.data.id, cell.solver, cell.settings
+        self.problem, self.params = cell.problem, cell.params
+        self.all_rows = rows
+        self.rows = [row for row in rows if row["status"] in FINAL]
+        self.bound = bound  # the best lower bound that any run found for this problem
+
+    @property
+    def runs(self) -> int:
+        """How many runs came to an end."""
+        return len(self.rows)
+
+    def values(self, column: str) -> np.ndarray:
+        """A column of the results, one number a run."""
+        return np.array([_number(row.get(column)) for row in self.rows])
+
+    def traces(self, column: str) -> list[np.ndarray]:
+        """A column of the traces, one array a run; "suboptimality" is the objective above the best bound that any solver found."""
+        if column == "suboptimality":
+            return [np.maximum(trace - self.bound, 1e-16) / max(abs(self.bound), 1e-300) for trace in self.traces("primal")]
+        if column == "best_gap":
+            # the certificate of the best model so far, relative to its objective
+            best = [np.minimum.accumulate(trace) for trace in self.traces("primal")]
+            return [np.maximum(b - d, 0.0) / b for b, d in zip(best, self.traces("dual"), strict=True)]
+        if column.startswith("accuracy"):
+            name = "trace_train_error" if column == "accuracy_train" else "trace_test_error"
+            return [1.0 - np.array(row[name], dtype=float) for row in self.rows]
+        return [np.array(row[f"trace_{column}"], dtype=float) for row in self.rows]
+
+    def has(self, column: str) -> bool:
+        """Whether the traces have a column."""
+        try:
+            return bool(self.rows) and all(np.isfinite(trace).any() for trace in self.traces(column))
+        except (KeyError, TypeError):
+            return False
+
+    def curve(self, x: str, y: str) -> Curve:
+        """Mean and band over runs. Runs are lined up by epoch; one that ended early keeps its last value."""
+        epochs = [trace.round().astype(int) for trace in self.traces("epoch")]
+        grid = np.unique(np.concatenate(epochs))
+        xs = np.stack([_carried(grid, e, v) for e, v in zip(epochs, self.traces(x), strict=True)])
+        ys = np.stack([_carried(grid, e, v) for e, v in zip(epochs, self.traces(y), strict=True)])
+        with np.errstate(invalid="ignore", over="ignore"):
+            mean, spread = ys.mean(axis=0), ys.std(axis=0)
+        return Curve(
+            xs.mean(axis=0), mean, np.maximum(mean - spread, ys.min(axis=0)), np.minimum(mean + spread, ys.max(axis=0)), self.runs
+        )
+
+    def first(self, column: str, level: float, cost: str = "cpu_seconds") -> np.ndarray:
+        """The cost at which each run first had the column at or below a level; infinity where it never did."""
+        costs = []
+        for values, spent in zip(self.traces(column), self.traces(cost), strict=True):
+            reached = np.flatnonzero(values <= level)
+            costs.append(spent[reached[0]] if len(reached) else np.inf)
+        return np.array(costs)
+
+    def last(self, column: str) -> np.ndarray:
+        """The last value of a trace column, one number a run."""
+        return np.array([trace[-1] for trace in self.traces(column)])
+
+    def __repr__(self) -> str:
+        return f"Group({self.race}: {self.data}, {self.solver.id}, {self.settings}, {self.runs} runs)"
+
+
+def _number(value: Any) -> float:
+    return float("nan") if value is None else float(value)
+
+
+def _carried(grid: np.ndarray, epochs: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Values at the grid's epochs: linear between evaluations, the first before, the last after."""
+    return np.interp(grid, epochs, values)
+
+
+class Results:
+    """All runs of a study that are in its store."""
+
+    def __init__(self, study: Study, store: Store, rows: dict[str, dict[str, Any]]) -> None:
+        self.study, self.store, self.rows = study, store, rows
+
+    @classmethod
+    def load(cls, study: Study, store: Store) -> Results:
+        """Read the store."""
+        keys = [cell.key for cell in cells_of(study)]
+        return cls(study, store, {row["key"]: row for row in store.read(keys).to_dicts()})
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """Every group of the study that has at least one result, in the study's order."""
+        collected: dict[str, tuple[Cell, list[dict[str, Any]]]] = {}
+        for cell in cells_of(self.study):
+            if cell.key in self.rows:
+                name = json.dumps([cell.race, cell.data.id, cell.solver.id, cell.settings], sort_keys=True)
+                collected.setdefault(name, (cell, []))[1].append(self.rows[cell.key])
+        return [Group(cell, rows, self._bounds.get(_problem_of(cell), -np.inf)) for cell, rows in collected.values()]
+
+    @cached_property
+    def _bounds(self) -> dict[str, float]:
+        """The best lower bound found on each problem, whoever found it."""
+        bounds: dict[str, float] = {}
+        for cell in cells_of(self.study):
+            row = self.rows.get(cell.key)
+            if row is not None and row["status"] in FINAL:
+                name = _problem_of(cell)
+                bounds[name] = max(bounds.get(name, -np.inf), row["dual"])
+        return bounds
+
+    def select(
+        self,
+        race: str | None = None,
+        data: str | Iterable[str] | None = None,
+        solvers: Iterable[str] | None = None,
+        settings: dict[str, Any] | None = None,
+        finished: bool = True,
+    ) -> list[Group]:
+        """Groups of a race, of some data sets, of some solvers, at a point of the grid."""
+        names = None if data is None else {data} if isinstance(data, str) else set(data)
+        wanted = None if solvers is None else list(solvers)
+        found = [
+            group
+            for group in self.groups
+            if (race is None or group.race == race)
+            and (names is None or group.data in names)
+            and (wanted is None or group.solver.id in wanted)
+            and (settings is None or all(group.settings.get(k, group.problem.get(k)) == v for k, v in settings.items()))
+            and (group.rows or not finished)
+        ]
+        return found if wanted is None else sorted(found, key=lambda group: wanted.index(group.solver.id))
+
+    @cached_property
+    def styles(self) -> dict[str, Style]:
+        """A style for each solver id of the study."""
+        return styles_for(spec.id for spec in self.study.solvers)
+
+    def label(self, solver: SolverSpec) -> str:
+        """What figures and tables call a solver."""
+        return solver.label or solver.id
+
+    def data_name(self, id: str) -> str:
+        """What figures and tables call a data set."""
+        known = self.store.data().get(id)
+        spec = self.study.data_spec(id)
+        return spec.label or (known["name"] if known else spec.name or spec.id)
+
+    @property
+    def failures(self) -> list[dict[str, Any]]:
+        """Runs that failed or that a solver refused, with the error."""
+        return [row for row in self.rows.values() if row["status"] not in FINAL]
+
+    def table(self) -> pl.DataFrame:
+        """One row a run, without traces and models: what is written to runs.csv."""
+        rows = []
+        for group in self.groups:
+            for row in group.all_rows:
+                plain = {
+                    k: v
+                    for k, v in row.items()
+                    if not isinstance(v, list | dict) and k not in ("params", "problem", "budget", "data", "solver", "traceback")
+                }
+                settings = {name: str(value) for name, value in group.settings.items()}
+                rows.append(
+                    {
+                        "race": group.race,
+                        "data": self.data_name(group.data),
+                        "solver": self.label(group.solver),
+                        **settings,
+                        **plain,
+                    }
+                )
+        return pl.DataFrame(rows, infer_schema_length=None) if rows else pl.DataFrame()
+
+
+def _problem_of(cell: Cell) -> str:
+    from dualgap.lab.cells import data_fingerprint
+
+    return json.dumps([data_fingerprint(cell.data), cell.problem], sort_keys=True)

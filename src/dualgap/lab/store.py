@@ -1,0 +1,137 @@
+"""The store of results: one Parquet part a run, written whole or not at all; joined into one file when a study is done.
+
+A run that was killed leaves no part; one that failed leaves a part that says so and is run again next time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+__all__ = ["Store", "file_name", "write_atomically"]
+
+FINAL = ("converged", "max_epochs", "max_seconds", "diverged", "stalled")
+
+
+def write_atomically(path: Path, data: bytes | str) -> None:
+    """Write a file so that a reader, or a crash, sees the old contents or the new, never a part of either.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from dualgap.lab.store import write_atomically
+    >>> path = Path(tempfile.mkdtemp()) / "note.txt"
+    >>> write_atomically(path, "done")
+    >>> path.read_text()
+    'done'
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+class Store:
+    """Results of a study in a folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dualgap.lab.store import Store
+    >>> store = Store(tempfile.mkdtemp())
+    >>> store.add({"key": "a", "status": "converged", "gap": 1e-6})
+    >>> store.add({"key": "b", "status": "failed", "error": "out of memory"})
+    >>> store.finished(), store.read()["key"].to_list()
+    ({'a'}, ['a', 'b'])
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.parts = self.folder / "parts"
+        self.joined = self.folder / "results.parquet"
+        self.parts.mkdir(parents=True, exist_ok=True)
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Keep the result of a run, in place of an earlier one of the same key."""
+        buffer = io.BytesIO()
+        pl.DataFrame([record]).write_parquet(buffer)
+        write_atomically(self.parts / f"{record['key']}.parquet", buffer.getvalue())
+
+    def read(self, keys: Iterable[str] | None = None) -> pl.DataFrame:
+        """All results, or those of some keys, one row a run; a part is newer than the joined file."""
+        frames = [pl.read_parquet(path) for path in sorted(self.parts.glob("*.parquet"))]
+        newer = {frame["key"][0] for frame in frames}
+        if self.joined.exists():
+            old = pl.read_parquet(self.joined)
+            frames.insert(0, old.filter(~pl.col("key").is_in(list(newer))))
+        if not frames:
+            return pl.DataFrame({"key": [], "status": []}, schema={"key": pl.String, "status": pl.String})
+        table = pl.concat(frames, how="diagonal_relaxed")
+        return table if keys is None else table.filter(pl.col("key").is_in(list(keys)))
+
+    def finished(self) -> set[str]:
+        """Keys of runs that came to an end and need no repetition."""
+        done: set[str] = set()
+        if self.joined.exists():
+            done |= _finished_of(pl.read_parquet(self.joined, columns=["key", "status"]))
+        for path in self.parts.glob("*.parquet"):
+            part = pl.read_parquet(path, columns=["key", "status"])
+            done = (done - set(part["key"])) | _finished_of(part)
+        return done
+
+    def join(self) -> None:
+        """Put all parts into one file; killed at any point, nothing is lost."""
+        table = self.read()
+        if not len(table):
+            return
+        buffer = io.BytesIO()
+        table.sort("key").write_parquet(buffer, compression="zstd")
+        write_atomically(self.joined, buffer.getvalue())
+        for path in self.parts.glob("*.parquet"):
+            path.unlink()
+
+    def add_environment(self, environment: dict[str, Any]) -> str:
+        """Keep the description of a machine; returns the name that results refer to it by."""
+        text = json.dumps(environment, indent=1, sort_keys=True)
+        name = hashlib.sha256(text.encode()).hexdigest()[:12]
+        write_atomically(self.folder / "environments" / f"{name}.json", text)
+        return name
+
+    def add_data(self, id: str, about: dict[str, Any]) -> None:
+        """Keep what was done to a data set."""
+        write_atomically(self.folder / "data" / f"{file_name(id)}.json", json.dumps({"id": id, **about}, indent=1))
+
+    def data(self) -> dict[str, dict[str, Any]]:
+        """What is known of the data sets, by id."""
+        tables = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((self.folder / "data").glob("*.json"))]
+        return {table["id"]: table for table in tables}
+
+    def environments(self) -> dict[str, dict[str, Any]]:
+        """The machines that results were made on, by name."""
+        return {path.stem: json.loads(path.read_text()) for path in sorted((self.folder / "environments").glob("*.json"))}
+
+
+def file_name(id: str) -> str:
+    """An id as a file name: whatever could mean something to a file system is replaced, and a digest keeps two ids apart."""
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", id)[:40]
+    return plain if plain == id else f"{plain}-{hashlib.sha256(id.encode()).hexdigest()[:8]}"
+
+
+def _finished_of(table: pl.DataFrame) -> set[str]:
+    return set(table.filter(pl.col("status").is_in(list(FINAL)))["key"])

@@ -1,0 +1,370 @@
+"""A study: which data, which solvers, which settings, how often, and what to make of the results. Read from TOML.
+
+Only what a study says lives here; cells.py works out its runs, runner.py executes them.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from dualgap.lab.fields import StudyError, Where, check_kind, choice, list_of, number, of, read_table, suggest
+
+__all__ = [
+    "Budget",
+    "Claim",
+    "DataSpec",
+    "Figure",
+    "Race",
+    "SolverSpec",
+    "Study",
+    "StudyError",
+    "Table",
+    "load_study",
+    "parse_study",
+    "study_names",
+]
+
+PROBLEM_KEYS = (
+    "loss",
+    "delta",
+    "l2",
+    "l1",
+    "intercept",
+    "intercept_scale",
+    "kernel",
+    "gamma",
+    "degree",
+    "coef0",
+    # the two scalings of the texts that sum the losses instead of averaging them; both are mapped to l2
+    "sum_lambda",  # Σφ + λ‖w‖²        l2 = 2λ/n
+    "sum_c",  # Σφ + (c/2)‖w‖²    l2 = c/n
+)
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """One data set of a study and how it is prepared.
+
+    Attributes
+    ----------
+    id : what races, figures and claims call it
+    name : a name that `dualgap.data` knows, or with `path` what figures show
+    path, target : a file of the user's, and its label column
+    options : passed to the loader or the generator
+    test_size : the part held out, stratified by class, where the source sets none apart
+    standardise : "auto" means dense data yes, sparse data no
+    balance : "none", "class_weight", "undersample" (`per_positive` rows of the common class for each of the rare one) or "both";
+        of the training rows
+    positive : with more than two classes, the labels that make up the positive class; all others are the negative one
+    """
+
+    id: str
+    name: str = ""
+    label: str = ""
+    path: str = ""
+    target: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+    test_size: float = 1 / 3
+    split_seed: int = 0
+    standardise: Any = "auto"
+    balance: str = "none"
+    per_positive: float = 1.0
+    scale_rows: bool = False
+    max_rows: int = 0
+    positive: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SolverSpec:
+    """A solver with parameters, under the name and in the family that figures show."""
+
+    id: str
+    solver: str
+    label: str = ""
+    family: str = ""
+    params: dict[str, Any] = field(default_factory=dict)
+    problem: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When a run ends: a certified relative gap (0 for never), epochs, seconds of wall time."""
+
+    tol: float = 0.0
+    epochs: int = 50
+    seconds: float | None = None
+    evaluate: str = "epoch"
+
+
+@dataclass(frozen=True)
+class Race:
+    """Some solvers on some data, over a grid of settings; every combination is run `runs` times."""
+
+    id: str
+    data: tuple[str, ...]
+    solvers: tuple[str, ...]
+    title: str = ""
+    problem: dict[str, Any] = field(default_factory=dict)
+    grid: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    budget: Budget = Budget()
+    runs: int = 0
+    keep_models: bool = False
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure: its kind, and the options of that kind."""
+
+    id: str
+    kind: str
+    title: str = ""
+    caption: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: its kind, and the options of that kind."""
+
+    id: str
+    kind: str
+    title: str = ""
+    caption: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the text says, and the check that judges it from the results."""
+
+    id: str
+    says: str
+    check: str
+    source: str = ""
+    note: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Study:
+    """Everything that a study's file says.
+
+    Examples
+    --------
+    >>> from dualgap.lab import load_study
+    >>> study = load_study("primal-dual")
+    >>> study.name, [solver.solver for solver in study.solvers]
+    ('primal-dual', ['subgradient', 'dual_gradient', 'dual_coordinate'])
+    """
+
+    name: str
+    title: str
+    about: str = ""
+    text: str = ""
+    notes: tuple[str, ...] = ()
+    runs: int = 5
+    seed: int = 0
+    data: tuple[DataSpec, ...] = ()
+    solvers: tuple[SolverSpec, ...] = ()
+    races: tuple[Race, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    tables: tuple[Table, ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+    def data_spec(self, id: str) -> DataSpec:
+        """The data set of that id."""
+        return next(spec for spec in self.data if spec.id == id)
+
+    def solver_spec(self, id: str) -> SolverSpec:
+        """The solver of that id."""
+        return next(spec for spec in self.solvers if spec.id == id)
+
+    def race(self, id: str) -> Race:
+        """The race of that id."""
+        return next(race for race in self.races if race.id == id)
+
+    def with_(self, **changes: Any) -> Study:
+        """A copy with some fields replaced."""
+        return replace(self, **changes)
+
+    def limited(self, seconds: float | None) -> Study:
+        """A copy in which no run takes longer than so many seconds."""
+        if seconds is None:
+            return self
+        shorter = (min(seconds, race.budget.seconds or seconds) for race in self.races)
+        races = (replace(race, budget=replace(race.budget, seconds=s)) for race, s in zip(self.races, shorter, strict=True))
+        return self.with_(races=tuple(races))
+
+    def to_json(self) -> str:
+        """The study as JSON text that `parse_study` reads back."""
+
+        def clean(value: Any) -> Any:
+            if isinstance(value, dict):
+                return {key: clean(inner) for key, inner in value.items() if inner is not None}
+            return [clean(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+        return json.dumps(clean(asdict(self)), indent=1, ensure_ascii=False)
+
+
+# ------------------------------------------------------------------------------------------------------------------- reading
+
+
+def _problem(value: Any, where: Where) -> dict[str, Any]:
+    check_kind(value, dict, where)
+    for key in value:
+        if key not in PROBLEM_KEYS:
+            raise where.error(f"unknown key {key!r}; {suggest(key, PROBLEM_KEYS)}")
+    return dict(value)
+
+
+def _grid(value: Any, where: Where) -> dict[str, tuple[Any, ...]]:
+    check_kind(value, dict, where)
+    for key, values in value.items():
+        if not isinstance(values, list) or not values:
+            raise where.key(key).error(f"{values!r} is not a list of at least one value")
+    return {key: tuple(values) for key, values in value.items()}
+
+
+def _table_of(cls: type, readers: dict[str, Callable[[Any, Where], Any]]) -> Callable[[Any, Where], Any]:
+    return lambda value, where: read_table(cls, value, where, readers)
+
+
+def _tables_of(cls: type, readers: dict[str, Callable[[Any, Where], Any]]) -> Callable[[Any, Where], tuple[Any, ...]]:
+    def read(value: Any, where: Where) -> tuple[Any, ...]:
+        check_kind(value, list, where)
+        found: tuple[Any, ...] = tuple(read_table(cls, entry, where.key(i), readers) for i, entry in enumerate(value))
+        seen: set[str] = set()
+        for i, entry in enumerate(found):
+            if entry.id in seen:
+                raise where.key(i).key("id").error(f"{entry.id!r} is taken already; every id of a list must be its own")
+            seen.add(entry.id)
+        return found
+
+    return read
+
+
+AT_LEAST_ONE = number(1, 10**9, "a whole number of at least 1", int)
+BUDGET = {
+    "tol": number(0.0, 1.0, "a relative gap between 0 (never stop on it) and 1"),
+    "epochs": AT_LEAST_ONE,
+    "seconds": number(1e-3, 1e9, "a positive number of seconds"),
+    "evaluate": choice("epoch", "geometric"),
+}
+DATA = {
+    "id": of(str),
+    "name": of(str),
+    "label": of(str),
+    "path": of(str),
+    "target": of(str),
+    "options": of(dict),
+    "test_size": number(0.01, 0.99, "a share between 0.01 and 0.99"),
+    "split_seed": of(int),
+    "standardise": choice("auto", True, False),
+    "balance": choice("none", "class_weight", "undersample", "both"),
+    "per_positive": number(1.0, 1e6, "a number of at least 1: rows of the common class kept for each of the rare one"),
+    "scale_rows": of(bool),
+    "max_rows": number(0, 10**12, "a number of rows, 0 for all", int),
+    "positive": list_of(str),
+}
+SOLVER = {"id": of(str), "solver": of(str), "label": of(str), "family": of(str), "params": of(dict), "problem": _problem}
+RACE = {
+    "id": of(str),
+    "data": list_of(str),
+    "solvers": list_of(str),
+    "title": of(str),
+    "problem": _problem,
+    "grid": _grid,
+    "budget": _table_of(Budget, BUDGET),
+    "runs": number(0, 10**6, "a number of runs, 0 for the study's", int),
+    "keep_models": of(bool),
+}
+SHOWN = {"id": of(str), "kind": of(str), "title": of(str), "caption": of(str), "options": of(dict)}
+CLAIM = {"id": of(str), "says": of(str), "check": of(str), "source": of(str), "note": of(str), "options": of(dict)}
+STUDY = {
+    "name": of(str),
+    "title": of(str),
+    "about": of(str),
+    "text": of(str),
+    "notes": list_of(str),
+    "runs": AT_LEAST_ONE,
+    "seed": number(0, 2**63 - 1, "a whole number of at least 0", int),
+    "data": _tables_of(DataSpec, DATA),
+    "solvers": _tables_of(SolverSpec, SOLVER),
+    "races": _tables_of(Race, RACE),
+    "figures": _tables_of(Figure, SHOWN),
+    "tables": _tables_of(Table, SHOWN),
+    "claims": _tables_of(Claim, CLAIM),
+}
+
+
+def parse_study(table: dict[str, Any], file: str = "study") -> Study:
+    """A study from a table as TOML or JSON gives it; `file` is what errors call it.
+
+    Examples
+    --------
+    >>> from dualgap.lab import parse_study
+    >>> parse_study({"name": "mine", "title": "Mine", "runs": 0})
+    Traceback (most recent call last):
+    ...
+    dualgap.lab.fields.StudyError: study: runs: 0 is not a whole number of at least 1
+    """
+    where = Where(file)
+    study = read_table(Study, table, where, STUDY)
+    for i, data in enumerate(study.data):
+        if bool(data.name) == bool(data.path) and not (data.path and data.name):
+            raise where.key("data").key(i).error("needs a name that dualgap.data knows, or a path to a file")
+    for i, race in enumerate(study.races):
+        here = where.key("races").key(i)
+        for kind, wanted, known in (("data", race.data, study.data), ("solvers", race.solvers, study.solvers)):
+            ids = [entry.id for entry in known]
+            for j, id in enumerate(wanted):
+                if id not in ids:
+                    raise here.key(kind).key(j).error(f"there is no {kind.rstrip('s')} {id!r} in this study; {suggest(id, ids)}")
+            if not wanted:
+                raise here.key(kind).error("an empty list; name at least one")
+    return study
+
+
+def load_study(source: str | Path) -> Study:
+    """A study by its name (see `study_names`) or from a TOML or JSON file of yours.
+
+    Examples
+    --------
+    >>> from dualgap.lab import load_study
+    >>> load_study("huberised").races[0].id
+    'solvers'
+    """
+    if str(source) in study_names():
+        text = resources.files("dualgap.lab").joinpath("studies", f"{source}.toml").read_text(encoding="utf-8")
+        return parse_study(tomllib.loads(text), f"{source}.toml")
+    path = Path(source)
+    if path.suffix not in (".toml", ".json"):
+        raise StudyError(f"there is no study {str(source)!r}; {suggest(str(source), study_names())} A file of yours ends in .toml")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise StudyError(f"{path}: cannot be read: {error.strerror or error}") from error
+    try:
+        table = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
+        raise StudyError(f"{path}: not valid {path.suffix[1:].upper()}: {error}") from error
+    return parse_study(table, str(path))
+
+
+def study_names() -> list[str]:
+    """Names of the studies that come with the package.
+
+    Examples
+    --------
+    >>> from dualgap.lab import study_names
+    >>> study_names()
+    ['blood-cells', 'convergence', 'credit-fraud', 'huberised', 'primal-dual']
+    """
+    folder = resources.files("dualgap.lab").joinpath("studies")
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))

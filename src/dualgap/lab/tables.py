@@ -1,0 +1,225 @@
+"""Tables of a study: plain columns and rows of text and numbers, for the page, for report.md and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dualgap.lab.fields import StudyError, suggest
+from dualgap.lab.figures import ended, named
+from dualgap.lab.ranking import LEVELS, Ranking, setting_name
+from dualgap.lab.results import Group, Results
+from dualgap.lab.study import Table
+
+__all__ = ["TABLES", "TableData", "escaped", "make_table", "ranking_table", "shown_number", "summary_table"]
+
+
+@dataclass(frozen=True)
+class TableData:
+    """Columns and rows; a cell is text, a number, or None for nothing. `best` marks cells worth seeing: (row, column)."""
+
+    id: str
+    title: str
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    best: frozenset[tuple[int, int]] = field(default=frozenset())
+
+    def to_csv(self) -> str:
+        """The table as CSV text; a cell that a spreadsheet would take for a formula is quoted as text."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow([_plain(name) for name in self.columns])
+        writer.writerows([[_plain(cell) for cell in row] for row in self.rows])
+        return out.getvalue()
+
+    def to_markdown(self) -> str:
+        """The table as Markdown."""
+        lines = ["| " + " | ".join(escaped(name) for name in self.columns) + " |", "|" + " --- |" * len(self.columns)]
+        for i, row in enumerate(self.rows):
+            cells = [escaped(shown_number(cell)) for cell in row]
+            lines.append("| " + " | ".join(f"**{c}**" if (i, j) in self.best and c else c for j, c in enumerate(cells)) + " |")
+        return "\n".join(lines)
+
+
+def _plain(cell: Any) -> Any:
+    if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return "'" + cell
+    return "" if cell is None else cell
+
+
+def escaped(text: str) -> str:
+    """Text as Markdown shows it literally."""
+    for character in "\\`*_|<>[]":
+        text = text.replace(character, f"\\{character}")
+    return text.replace("\n", " ")
+
+
+def shown_number(cell: Any) -> str:
+    """A cell as a reader sees it: four digits, a dash where a level was not reached.
+
+    Examples
+    --------
+    >>> from dualgap.lab.tables import shown_number
+    >>> shown_number(0.123456), shown_number(float("inf")), shown_number(1234567), shown_number(3.2e-7)
+    ('0.1235', '–', '1,234,567', '3.2e-07')
+    """
+    if cell is None:
+        return ""
+    if isinstance(cell, bool) or not isinstance(cell, int | float):
+        return str(cell)
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    if not math.isfinite(cell):
+        return "–"
+    if cell == int(cell) and abs(cell) < 1e15:
+        return f"{int(cell):,}"
+    if abs(cell) < 1e-3 or abs(cell) >= 1e6:
+        return f"{cell:.1e}"
+    return f"{cell:,.4g}" if abs(cell) < 1e4 else f"{cell:,.0f}"
+
+
+Maker = Callable[[Results, dict[str, Any]], tuple[tuple[str, ...], list[tuple[Any, ...]]]]
+TABLES: dict[str, tuple[Maker, frozenset[str]]] = {}
+
+
+def register_table(name: str, *options: str) -> Callable[[Maker], Maker]:
+    """Make a kind of table known, with the options it takes."""
+
+    def put(maker: Maker) -> Maker:
+        TABLES[name] = (maker, frozenset(options))
+        return maker
+
+    return put
+
+
+def make_table(results: Results, table: Table) -> TableData | None:
+    """The contents of a table; None where the results that it needs are not there."""
+    where = f"{results.study.name}: table {table.id!r}"
+    if table.kind not in TABLES:
+        raise StudyError(f"{where}: there is no kind {table.kind!r}; {suggest(table.kind, TABLES)}")
+    maker, known = TABLES[table.kind]
+    for option in table.options:
+        if option not in known:
+            raise StudyError(f"{where}: a {table.kind} table has no option {option!r}; {suggest(option, known)}")
+    columns, rows = maker(results, table.options)
+    return TableData(table.id, table.title, table.caption, columns, tuple(rows)) if rows else None
+
+
+@register_table("measures", "race", "data", "solvers", "settings", "columns", "averaged", "baseline", "by")
+def measures(results: Results, options: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """A row a solver, the mean over runs of some columns.
+
+    averaged : solver id -> id of its twin with averaged output; the twin's accuracy gets a column of its own
+    baseline : whether to add the model that always says the commoner class; by : a name of the grid that gets a column
+    """
+    columns, averaged = list(options.get("columns", ["accuracy"])), dict(options.get("averaged", {}))
+    groups = results.select(options["race"], options.get("data"), options.get("solvers"), options.get("settings"))
+    several = len({group.data for group in groups}) > 1
+    by = options.get("by")
+    rows: list[tuple[Any, ...]] = []
+    for group in groups:
+        if group.solver.id in averaged.values():
+            continue
+        row: list[Any] = [results.data_name(group.data)] if several else []
+        row.append(results.label(group.solver))
+        if by:
+            row.append(group.settings.get(by, group.problem.get(by)))
+        row += [mean_of(group, column) for column in columns]
+        if averaged:
+            twin = [g for g in groups if g.solver.id == averaged.get(group.solver.id) and g.data == group.data]
+            row.append(mean_of(twin[0], "accuracy") if twin else None)
+        rows.append(tuple(row))
+    if options.get("baseline") and groups:
+        rows += _baselines(results, groups, columns, several, bool(by), bool(averaged))
+    heads = (["data"] if several else []) + ["solver"] + ([named(by)] if by else []) + [named(c) for c in columns]
+    return tuple(heads + (["averaged accuracy"] if averaged else [])), rows
+
+
+def _baselines(
+    results: Results, groups: list[Group], columns: list[str], several: bool, by: bool, averaged: bool
+) -> list[tuple[Any, ...]]:
+    """Always the commoner class: its accuracy is that class's share, its balanced accuracy a half, its PR-AUC the share of positives."""
+    rows = []
+    for data in dict.fromkeys(group.data for group in groups):
+        majority = next(float(group.values("majority_accuracy")[0]) for group in groups if group.data == data)
+        positive = results.store.data().get(data, {}).get("test_positive")
+        known = {"accuracy": majority, "test_error": 1.0 - majority, "balanced_accuracy": 0.5, "roc_auc": 0.5, "pr_auc": positive}
+        known["recall"] = 0.0 if positive is not None and positive < 0.5 else 1.0
+        row: list[Any] = [results.data_name(data)] if several else []
+        row += ["always the commoner class", *([None] if by else []), *(known.get(column) for column in columns)]
+        rows.append(tuple(row + ([None] if averaged else [])))
+    return rows
+
+
+def mean_of(group: Group, column: str) -> float:
+    """Mean over runs of how they ended."""
+    return float(np.mean(ended(group, column)))
+
+
+@register_table("claimed", "race", "data", "solvers", "settings", "column", "claimed", "seconds", "by")
+def claimed(results: Results, options: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """What the text reports beside what was found: `claimed` and `seconds` map a solver (or a value of `by`) to the text's numbers."""
+    by, column = options.get("by"), options.get("column", "accuracy")
+    seconds = options.get("seconds", {})
+    rows = []
+    for group in results.select(options["race"], options.get("data"), options.get("solvers"), options.get("settings")):
+        name = group.solver.id if not by else f"{group.settings.get(by, group.problem.get(by)):g}"
+        found, took = ended(group, column), float(np.mean(group.values("cpu_seconds")))
+        said = options["claimed"].get(name)
+        row: list[Any] = [results.data_name(group.data), results.label(group.solver)]
+        row += [group.settings.get(by, group.problem.get(by))] if by else []
+        row += [said, float(found.mean()), float(found.std())]
+        if seconds:
+            row += [seconds.get(name), took, seconds[name] / took if name in seconds and took > 0 else None]
+        rows.append(tuple(row))
+    heads = ["data", "solver", *([named(by)] if by else []), f"{named(column)}, text", "here, mean", "here, s.d."]
+    return tuple(heads + (["seconds, text", "CPU seconds here", "times faster"] if seconds else [])), rows
+
+
+# ------------------------------------------------------------------------------------------------------- tables of every report
+
+
+def ranking_table(ranking: Ranking, place: int) -> TableData:
+    """A ranking as a table; the quickest to each level is marked."""
+    heads = (
+        "solver",
+        *(f"s to gap {level:.0e}".replace("e-0", "e-") for level in LEVELS),
+        "epochs",
+        "CPU s",
+        "relative gap",
+        "ended",
+    )
+    rows, best = [], set()
+    for row in ranking.rows:
+        rows.append((row.label, *row.times, row.epochs, row.cpu_seconds, row.relative_gap, row.status.replace("_", " ")))
+    for j in range(len(LEVELS)):
+        times = [row.times[j] for row in ranking.rows]
+        if times and math.isfinite(min(times)):
+            best.add((times.index(min(times)), j + 1))
+    return TableData(f"ranking-{place + 1}", ranking.title, "", heads, tuple(rows), frozenset(best))
+
+
+def summary_table(ranking: Ranking) -> TableData:
+    """How each solver ended on a problem, as the terminal shows it."""
+    heads = ("solver", "epochs", "CPU s", "primal", "dual", "gap", "test error", "ended")
+    rows = [
+        (r.label, r.epochs, r.cpu_seconds, r.primal, r.dual, r.gap, r.test_error, r.status.replace("_", " ")) for r in ranking.rows
+    ]
+    return TableData("summary", ranking.title, "", heads, tuple(rows))
+
+
+@register_table("ranking", "race", "data", "settings")
+def ranking_kind(results: Results, options: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """Median CPU seconds to each level, one row a solver, data set and setting."""
+    rows = []
+    for group in results.select(options["race"], options.get("data"), None, options.get("settings")):
+        times = [float(np.median(group.first("best_gap", level))) for level in LEVELS]
+        rows.append((results.data_name(group.data), setting_name(group.settings), results.label(group.solver), *times))
+    return ("data", "setting", "solver", *(f"s to gap {level:.0e}".replace("e-0", "e-") for level in LEVELS)), rows
