@@ -21,6 +21,7 @@ from dualgap.estimators.common import (
     warn_unless_converged,
     whole,
 )
+from dualgap.estimators.crammer_singer import fit_jointly
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.multiclass import Budget, Task, solve_tasks
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
@@ -185,26 +186,31 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         y : n labels, of any number of classes of at least two
         sample_weight : n numbers, optional
         """
-        C, ratio = number("C", self.C), self._ratio()
-        budget = self._budget()
-        one_of("multi_class", self.multi_class, ("ovr", "crammer_singer"))
+        C, ratio, budget = number("C", self.C), self._ratio(), self._budget()
+        joint = one_of("multi_class", self.multi_class, ("ovr", "crammer_singer")) == "crammer_singer"
         X, y = validate_data(self, X, y, **_ACCEPTED)
         check_labels(y)
         data = Labelled(X, y, sample_weight, self.class_weight)
-        singles = [1] if len(data.classes) == 2 else list(range(len(data.classes)))
+        singles = [1] if joint or len(data.classes) == 2 else list(range(len(data.classes)))
         monitor = Monitor(
             self,
             {"X": X, "y": y, "metadata": {} if sample_weight is None else {"sample_weight": data.weights}},
             ["fit"] if len(singles) == 1 else [f"class {data.classes[k]!r}" for k in singles],
         )
-        make = self._maker(data, C, ratio)
-        tasks = [
-            Task(partial(make, k), self._warm(data, j, k, C), monitor.callbacks(j, partial(_rebuilt, data)))
-            for j, k in enumerate(singles)
-        ]
         with log_to_screen(self.verbose):
-            results = solve_tasks(tasks, budget, monitor.task)
-        self._keep(data, results, C)
+            if joint:
+                base = self._joint_base(data, C, ratio)
+                results: list[Any] = [fit_jointly(self, data, base, budget, monitor.callbacks(0, partial(_rebuilt, data)))]
+            else:
+                make = self._maker(data, C, ratio)
+                tasks = [
+                    Task(partial(make, k), self._warm(data, j, k, C), monitor.callbacks(j, partial(_rebuilt, data)))
+                    for j, k in enumerate(singles)
+                ]
+                results = solve_tasks(tasks, budget, monitor.task)
+                self._keep(data, results, C)
+        self._n_rows = data.n
+        self.__dict__.pop("_streams", None)
         monitor.end()
         self.status_ = warn_unless_converged(type(self).__name__, results, budget.tol, stacklevel=4)
         return self
@@ -264,6 +270,16 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
 
         return make
 
+    def _joint_base(self, data: Labelled, C: float, ratio: float) -> Problem:
+        """The rows, weights and penalty of Crammer and Singer's problem; its labels and loss are not used."""
+        if ratio != 0.0:
+            raise ValueError(f"multi_class='crammer_singer' takes the l2 penalty alone; l1_ratio={ratio:g} must be 0")
+        weights = data.own_weights()
+        l2, _ = penalties(C, 0.0, float(weights.sum()))
+        scale = number("intercept_scaling", self.intercept_scaling)
+        signs = np.where(data.codes == 0, -1.0, 1.0)
+        return Problem(data.X, signs, "hinge", None, l2, 0.0, weights, self._intercept_kind(0.0), intercept_scale=scale)
+
     def _warm(self, data: Labelled, j: int, k: int, C: float) -> Any:
         """The last model for problem j, with its dual variables where the rows are as many as they were."""
         if not self.warm_start or not hasattr(self, "coef_"):
@@ -272,7 +288,7 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
             return None
         coef = _row(self.coef_, j)
         dual = None
-        if getattr(self, "_n_rows", None) == data.n:
+        if getattr(self, "_n_rows", None) == data.n and self.dual_coef_.shape[0] == len(self.coef_):
             side = data.one_against_rest(k)
             scale = C * (np.ones(len(side.signs)) if side.weights is None else side.weights)[self.support_]
             dual = np.zeros(data.n)
@@ -297,8 +313,6 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         kept = [a[self.support_] for a in signed]
         self.dual_coef_ = kept[0][None, :] if single else sparse.csr_array(np.stack(kept))
         self.n_support_ = np.bincount(data.codes[self.support_], minlength=len(data.classes))
-        self._n_rows = data.n
-        self.__dict__.pop("_streams", None)
 
     # -------------------------------------------------------------------------------------------------------------- streams
 
@@ -370,8 +384,8 @@ def _total(problem: Problem) -> float:
 
 def _rebuilt(data: Labelled, progress: Any) -> dict[str, Any]:
     return {
-        "coef_": progress.coef[None, :].copy(),
-        "intercept_": np.array([progress.intercept]),
+        "coef_": np.atleast_2d(progress.coef).copy(),
+        "intercept_": np.atleast_1d(progress.intercept),
         "classes_": data.classes,
         "n_iter_": progress.epoch,
     }

@@ -1,0 +1,294 @@
+"""Crammer and Singer's multi-class machine: one problem for all K classes, with its own dual, steps and certificate.
+
+    P(W, b) = Σ cᵢ maxₖ(1[k ≠ yᵢ] + gᵢₖ − gᵢ,yᵢ) + (l2/2) Σₖ‖wₖ‖²          gᵢₖ = xᵢ·wₖ + bₖ
+    D(p)    = Σ cᵢ (1 − pᵢ,yᵢ) − (l2/2) Σₖ‖wₖ(p)‖²        pᵢ in the simplex,  wₖ(p) = Σ cᵢ (1[k = yᵢ] − pᵢₖ) xᵢ / l2
+              subject to Σ cᵢ (1[k = yᵢ] − pᵢₖ) = 0 for every k where the intercept is free
+
+A step on row i maximises D over pᵢ: the projection of pᵢ + (1[k ≠ yᵢ] + gᵢₖ)/q onto the simplex, q = cᵢ‖xᵢ‖²/l2. A free intercept is
+treated as in ascent.py: a bias column, and centres that move to b after each epoch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from dualgap.ascent import fresh_seed, natural_order, shuffle
+from dualgap.certificate import Certificate, make_certificate
+from dualgap.estimators.labelled import Labelled
+from dualgap.estimators.multiclass import Budget
+from dualgap.jit import kernel
+from dualgap.problem import Problem
+from dualgap.result import Status, Trace
+from dualgap.rows import WithBias
+from dualgap.solve import Progress, schedule
+
+__all__ = ["CrammerSinger", "JointResult", "fit_jointly", "solve_jointly"]
+
+
+class Labels(NamedTuple):
+    """Class code, weight c, q and the factor c/l2 of each row."""
+
+    codes: np.ndarray
+    c: np.ndarray
+    q: np.ndarray
+    step: np.ndarray
+
+
+@kernel
+def sweep(rows, at, W, centre, p, order, z):
+    """One step on every row in the given order; z is a vector of K to work in. Returns how many rows moved."""
+    K = W.shape[0]
+    moved = 0
+    for s in range(order.shape[0]):
+        i = order[s]
+        if at.c[i] == 0.0:
+            continue
+        for k in range(K):
+            z[k] = rows.dot(i, W[k]) + centre[k] + (0.0 if k == at.codes[i] else 1.0)
+        if at.q[i] > 0.0:
+            for k in range(K):
+                z[k] = p[i, k] + z[k] / at.q[i]
+            theta = simplex_threshold(z)
+            for k in range(K):
+                z[k] = max(z[k] - theta, 0.0)
+        else:
+            top = np.argmax(z)
+            z[:] = 0.0
+            z[top] = 1.0
+        changed = False
+        for k in range(K):
+            fall = p[i, k] - z[k]
+            if fall != 0.0:
+                rows.add(i, fall * at.step[i], W[k])
+                p[i, k] = z[k]
+                changed = True
+        moved += changed
+    return moved
+
+
+@kernel
+def simplex_threshold(z):
+    """The θ with Σ max(z − θ, 0) = 1: from the mean over all, those at or below it are left out until none is (Michelot)."""
+    K = z.shape[0]
+    count = 0
+    theta = -np.inf
+    while True:
+        total, kept = 0.0, 0
+        for k in range(K):
+            if z[k] > theta:
+                total += z[k]
+                kept += 1
+        if kept == count:
+            return theta
+        count = kept
+        theta = (total - 1.0) / kept
+
+
+@dataclass(frozen=True)
+class JointPoint:
+    """A feasible p, its bound, and the model W(p)."""
+
+    p: np.ndarray
+    value: float
+    coef: np.ndarray
+
+
+class CrammerSinger:
+    """The problem over K classes. `base` is any problem over the same rows, whose storage, weights, l2 and intercept it uses.
+
+    Examples
+    --------
+    >>> import dualgap, numpy as np
+    >>> from dualgap.estimators.crammer_singer import CrammerSinger
+    >>> joint = CrammerSinger(dualgap.Problem([[0.0], [1.0], [2.0]], [0, 0, 1], l2=1.0), np.array([0, 1, 2]), 3)
+    >>> joint.primal(np.zeros((3, 1)), np.zeros(3))
+    1.0
+    """
+
+    def __init__(self, base: Problem, codes: np.ndarray, K: int) -> None:
+        self.base, self.codes, self.K = base, codes, K
+        self.own = np.zeros((base.n, K))
+        self.own[np.arange(base.n), codes] = 1.0
+
+    def primal(self, coef: np.ndarray, intercept: np.ndarray) -> float:
+        """P(W, b)."""
+        base = self.base
+        scores = np.stack([base.scores(np.ascontiguousarray(w)) + b for w, b in zip(coef, intercept, strict=True)], axis=1)
+        own = scores[np.arange(base.n), self.codes]
+        losses = (scores + 1.0 - self.own).max(axis=1) - own
+        value = float(base.c @ losses) + 0.5 * base.l2 * float(np.sum(coef * coef))
+        if base.intercept == "penalised":
+            value += 0.5 * base.l2 * float(np.sum((intercept / base.intercept_scale) ** 2))
+        return value
+
+    def dual_point(self, p: np.ndarray) -> JointPoint:
+        """The feasible point nearest to hand from p, with its bound."""
+        base = self.base
+        p = np.maximum(p, 0.0)
+        p /= p.sum(axis=1, keepdims=True)
+        if base.intercept == "free":
+            p = self._balanced(p)
+        a = base.c[:, None] * (self.own - p) / base.l2
+        coef = np.stack([base.combine(a[:, k]) for k in range(self.K)])
+        value = float(base.c @ (1.0 - p[np.arange(base.n), self.codes])) - 0.5 * base.l2 * float(np.sum(coef * coef))
+        if base.intercept == "penalised":
+            value -= 0.5 * base.l2 * base.intercept_scale**2 * float(np.sum(a.sum(axis=0) ** 2))
+        return JointPoint(p, value, coef)
+
+    def _balanced(self, p: np.ndarray) -> np.ndarray:
+        """p with every class's mass Σ cᵢpᵢₖ equal to Σ cᵢ1[k = yᵢ]: mixed with one point of the simplex, as little as will do."""
+        c, y = self.base.c, self.codes
+        free = p[np.arange(len(y)), y] < 1.0  # the others are in balance by themselves, and stay as they are
+        if self._share(p, c * free) == 0.0:
+            free[:] = True
+        for _ in range(2):  # the second time takes up what rounding left
+            weights = c * free
+            keep = self._share(p, weights)
+            short = np.maximum(weights @ self.own - keep * (weights @ p), 0.0)
+            if short.sum() > 0.0:
+                p = np.where(free[:, None], keep * p + short / weights.sum(), p)
+                p /= p.sum(axis=1, keepdims=True)
+        return p
+
+    def _share(self, p: np.ndarray, weights: np.ndarray) -> float:
+        """The most of p that can be kept where the rest is to bring the classes' masses into balance."""
+        wanted, mass = weights @ self.own, weights @ p
+        return min(1.0, float(np.min(np.divide(wanted, mass, out=np.ones_like(mass), where=mass > 0))))
+
+
+@dataclass(frozen=True)
+class JointResult:
+    """Like dualgap.Result, with a row of coefficients and an intercept for each class."""
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    dual: np.ndarray
+    certificate: Certificate
+    status: Status
+    trace: Trace
+    epochs: int
+
+
+def solve_jointly(
+    joint: CrammerSinger, budget: Budget, callbacks: Iterable[Callable[[Any], Any]] = (), warm: Any = None
+) -> JointResult:
+    """Minimise P until its certified relative gap is at most budget.tol. `warm` is (p, intercept) of an earlier fit, or None."""
+    base = joint.base
+    run = _Joint(joint, warm)
+    rng, order = np.random.default_rng(budget.seed), natural_order(base.n)
+    due, callbacks = schedule("geometric"), tuple(callbacks)
+    status: Status = "max_epochs"
+    began, epoch = time.perf_counter(), 0
+    run.evaluate(0, 0.0)
+    try:
+        for epoch in range(1, budget.max_epochs + 1):
+            shuffle(order, fresh_seed(rng))
+            run.epoch(order)
+            late = budget.max_seconds is not None and time.perf_counter() - began >= budget.max_seconds
+            if not (due(epoch) or late or epoch == budget.max_epochs):
+                continue
+            certificate = run.evaluate(epoch, time.perf_counter() - began)
+            progress = Progress(epoch, run.trace.last(), certificate, budget.tol, budget.max_epochs, run.coef, run.intercept)  # type: ignore[arg-type]
+            stop = any([callback(progress) is True for callback in callbacks])
+            if run.certificate().relative_gap <= budget.tol:
+                status = "converged"
+                break
+            if stop or late:
+                status = "interrupted" if stop else "max_seconds"
+                break
+    except KeyboardInterrupt:
+        status = "interrupted"
+        run.evaluate(epoch, time.perf_counter() - began)
+    return JointResult(run.coef, run.intercept, run.best.p, run.certificate(), status, run.trace, epoch)
+
+
+class _Joint:
+    """State of a run: p, W with its bias column, the best model and the best bound."""
+
+    def __init__(self, joint: CrammerSinger, warm: Any) -> None:
+        self.joint, base = joint, joint.base
+        self.biased = base.intercept != "none"
+        self.scale = base.intercept_scale
+        if base.intercept == "free":
+            self.scale = 0.3 * float(np.sqrt(max(base.c @ base.sqnorms, 1e-12)))
+        self.rows = WithBias(base.rows, self.scale, 0.0) if self.biased else base.rows
+        squares = base.sqnorms + (self.scale**2 if self.biased else 0.0)
+        self.at = Labels(joint.codes, base.c, base.c * squares / base.l2, base.c / base.l2)
+        self.p = joint.own.copy() if warm is None else warm[0].copy()
+        self.centre = np.zeros(joint.K) if warm is None or base.intercept != "free" else warm[1].copy()
+        self.best = joint.dual_point(self.p)
+        self.W = np.zeros((joint.K, base.d + self.biased))
+        self.W[:, : base.d] = self.best.coef
+        if self.biased:
+            self.p = self.best.p.copy()
+            self.W[:, -1] = self.scale * ((joint.own - self.p) * self.at.step[:, None]).sum(axis=0)
+        self.z = np.empty(joint.K)
+        self.trace = Trace()
+        self.coef, self.intercept, self.primal = np.zeros((joint.K, base.d)), np.zeros(joint.K), np.inf
+
+    def epoch(self, order: np.ndarray) -> None:
+        sweep(self.rows, self.at, self.W, self.centre, self.p, order, self.z)
+        if self.joint.base.intercept == "free":
+            self.centre += self.scale * self.W[:, -1]
+
+    def certificate(self) -> Certificate:
+        return make_certificate(self.primal, self.best.value, "solver")
+
+    def evaluate(self, epoch: int, seconds: float) -> Certificate:
+        """Certify the present model and add a row to the trace."""
+        point = self.joint.dual_point(self.p)
+        if point.value > self.best.value:
+            self.best = point
+        intercept = np.zeros(self.joint.K)
+        if self.biased:
+            intercept = self.centre + self.scale * self.W[:, -1] if self.joint.base.intercept == "penalised" else self.centre.copy()
+        primal = self.joint.primal(point.coef, intercept)
+        if primal < self.primal:
+            self.coef, self.intercept, self.primal = point.coef, intercept, primal
+        certificate = make_certificate(primal, self.best.value, "solver")
+        if epoch:
+            record = {"epoch": float(epoch), "passes": float(epoch), "wall_seconds": seconds, "primal": primal}
+            record.update(dual=certificate.dual, gap=certificate.gap, relative_gap=certificate.relative_gap)
+            self.trace.append(record)
+        return certificate
+
+
+def fit_jointly(
+    model: Any, data: Labelled, base: Problem, budget: Budget, callbacks: Iterable[Callable[[Any], Any]]
+) -> JointResult:
+    """Fit an estimator's attributes by the joint problem; with two classes the model is the difference of the two, as in LIBLINEAR."""
+    K, C = len(data.classes), model.C
+    joint = CrammerSinger(base, data.codes, K)
+    weights = data.own_weights()
+    result = solve_jointly(joint, budget, callbacks, _warm(model, joint, C * weights))
+    model.classes_ = data.classes
+    model.coef_, model.intercept_ = result.coef, result.intercept
+    if K == 2:
+        model.coef_, model.intercept_ = np.diff(result.coef, axis=0), np.diff(result.intercept)
+    model.n_iter_, model.certificate_, model.history_ = result.epochs, result.certificate, result.trace
+    model.objective_, model.dual_gap_ = result.certificate.primal, result.certificate.gap
+    signed = (joint.own - result.dual) * (C * weights)[:, None]
+    model.support_ = np.flatnonzero(signed.any(axis=1))
+    model.dual_coef_ = sparse.csr_array(signed[model.support_].T)
+    model.n_support_ = np.bincount(data.codes[model.support_], minlength=K)
+    return result
+
+
+def _warm(model: Any, joint: CrammerSinger, scale: np.ndarray) -> Any:
+    """p and the intercepts of the last fit, where that was of this kind on as many rows."""
+    fitted = getattr(model, "dual_coef_", None)
+    if not model.warm_start or fitted is None or fitted.shape[0] != joint.K or model._n_rows != joint.base.n or joint.K == 2:
+        return None
+    p = joint.own.copy()
+    rows = model.support_[scale[model.support_] > 0]
+    signed = np.zeros((joint.base.n, joint.K))
+    signed[model.support_] = fitted.toarray().T
+    p[rows] -= signed[rows] / scale[rows, None]
+    p = np.maximum(p, 0.0) + 1e-300
+    return p / p.sum(axis=1, keepdims=True), model.intercept_.astype(np.float64)
