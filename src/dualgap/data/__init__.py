@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dualgap.data.dataset import DataError, DataSet, MissingFile
 from dualgap.data.libsvm import LibsvmBlock, iter_libsvm, read_libsvm
+from dualgap.data.pca import PCA, fit_pca
 from dualgap.data.preprocess import Scaler, class_weights, fit_scaler, hold_out, split_indices, standardise, undersample
 from dualgap.data.readers import read, read_mat, read_npz, write_npz
 from dualgap.data.registry import describe, entry, load, names
@@ -15,6 +16,7 @@ from dualgap.data.tables import read_csv, read_parquet
 from dualgap.data.text import text_like
 
 __all__ = [
+    "PCA",
     "DataError",
     "DataSet",
     "LibsvmBlock",
@@ -23,6 +25,7 @@ __all__ = [
     "class_weights",
     "describe",
     "entry",
+    "fit_pca",
     "fit_scaler",
     "hold_out",
     "iter_libsvm",

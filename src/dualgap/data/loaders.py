@@ -47,13 +47,13 @@ def spambase(paths: list[Path]) -> DataSet:
     return data.with_(feature_names=names)
 
 
-SPAM_WORDS = (
-    "make address all 3d our over remove internet order mail receive will people report addresses free business email you credit your "
-    "font 000 money hp hpl george 650 lab labs telnet 857 data 415 85 technology 1999 parts pm direct cs meeting original project re "
-    "edu table conference"
-).split()
+SPAM_WORDS = """
+make address all 3d our over remove internet order mail receive will people report addresses free business email you credit your font
+000 money hp hpl george 650 lab labs telnet 857 data 415 85 technology 1999 parts pm direct cs meeting original project re edu table
+conference
+"""
 SPAM_FEATURES = (
-    *(f"word_freq_{word}" for word in SPAM_WORDS),
+    *(f"word_freq_{word}" for word in SPAM_WORDS.split()),
     *(f"char_freq_{char}" for char in ";([!$#"),
     *(f"capital_run_length_{what}" for what in ("average", "longest", "total")),
 )
@@ -119,8 +119,9 @@ def _member_lines(path: Path, member: str) -> list[str]:
     return [line.split(">", 1)[-1].rsplit("</", 1)[0].strip() if line.startswith("<") else line for line in lines if line]
 
 
-def blood_cells(paths: list[Path], pca: int | None = None, jobs: int = 2) -> DataSet:
+def blood_cells(paths: list[Path], pca: int | None = None, white: float = 1.0, jobs: int = 2) -> DataSet:
+    """`white` is the value of a white pixel (255 for bytes as they are), `pca` the number of principal components to reduce to."""
     from dualgap.data import images
 
-    data = images.load_crops(paths[0], jobs=jobs)
-    return data if pca is None else images.reduce(data, pca)[0]
+    data = images.load_crops(paths[0], jobs=jobs, white=white)
+    return data if pca is None else images.reduce(data, pca, spectrum=images.SPECTRUM)[0]

@@ -168,9 +168,9 @@ def write_npz(data: DataSet, path: str | os.PathLike[str]) -> None:
     """
     arrays: dict[str, Any] = {}
     for name in ("X", "y", "X_test", "y_test"):
-        value = getattr(data, name)
+        value: Any = getattr(data, name)
         if sparse.issparse(value):
-            value = value.tocsr()
+            value = sparse.csr_matrix(value)
             arrays.update({f"{name}_{key}": getattr(value, key) for key in SPARSE_KEYS}, **{f"{name}_format": np.array("csr")})
         elif value is not None:
             arrays[name] = value
@@ -240,8 +240,8 @@ def _from_variables(path: Path, variables: dict[str, Any], target: str | int | N
         raise DataError(f"{path}: {error}") from None
 
 
-def _matrix(path: Path, X: Any, name: str) -> Any:
-    X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+def _matrix(path: Path, given: Any, name: str) -> Any:
+    X: Any = sparse.csr_matrix(given) if sparse.issparse(given) else np.asarray(given)
     if X.dtype.kind not in "fiub":
         raise DataError(f"{path}: {name} has dtype {X.dtype}; it must hold real numbers")
     if X.dtype not in (np.float32, np.float64):
@@ -249,8 +249,8 @@ def _matrix(path: Path, X: Any, name: str) -> Any:
     return X if sparse.issparse(X) else np.ascontiguousarray(X)
 
 
-def _labels(path: Path, y: Any, name: str) -> np.ndarray:
-    y = np.asarray(y.toarray() if sparse.issparse(y) else y)
+def _labels(path: Path, given: Any, name: str) -> np.ndarray:
+    y = np.asarray(sparse.csr_matrix(given).toarray() if sparse.issparse(given) else given)
     if y.ndim == 2 and 1 in y.shape:
         y = y.reshape(-1)
     if y.dtype.kind not in "fiubU":

@@ -43,8 +43,8 @@ def read_csv(path: str | os.PathLike[str], target: str | int | None = None, engi
     """
     path = Path(path)
     text, stem = _csv_bytes(path)
-    header, separator = _first_line(path, text)
-    read_with = _engine(engine)
+    header, separator = csv_first_line(path, text)
+    read_with = csv_engine(engine)
     try:
         columns = read_with(text, separator, header)
     except DataError:
@@ -52,7 +52,7 @@ def read_csv(path: str | os.PathLike[str], target: str | int | None = None, engi
     except Exception as error:  # each engine has its own errors for a malformed table
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"{path} is not a well-formed CSV table: {reason}") from None
-    return _from_columns(path, stem, columns, target, named=header is not None)
+    return table_from_columns(path, stem, columns, target, named=header is not None)
 
 
 def read_parquet(path: str | os.PathLike[str], target: str | int | None = None) -> DataSet:
@@ -78,7 +78,14 @@ def read_parquet(path: str | os.PathLike[str], target: str | int | None = None) 
         table = parquet.read_table(path)
     except (pyarrow.ArrowInvalid, OSError) as error:
         raise DataError(f"{path} is not a whole Parquet file ({' '.join(str(error).split())[:200]})") from None
-    columns = {}
+    return table_from_columns(path, path.stem, columns_of_table(path, table), target, named=True)
+
+
+def columns_of_table(path: Path, table: Any) -> Columns:
+    """The columns of an Arrow table as arrays; missing values are an error."""
+    import pyarrow
+
+    columns: Columns = {}
     for name in table.column_names:
         column = table.column(name)
         if column.null_count:
@@ -88,7 +95,7 @@ def read_parquet(path: str | os.PathLike[str], target: str | int | None = None) 
         if pyarrow.types.is_decimal(column.type):
             column = column.cast(pyarrow.float64())
         columns[name] = column.to_numpy()
-    return _from_columns(path, path.stem, columns, target, named=True)
+    return columns
 
 
 # ------------------------------------------------------------------------------------------------------------------- file to text
@@ -116,7 +123,7 @@ def _csv_bytes(path: Path) -> tuple[bytes, str]:
         return stream.read(), Path(name).stem
 
 
-def _first_line(path: Path, text: bytes) -> tuple[list[str] | None, str]:
+def csv_first_line(path: Path, text: bytes) -> tuple[list[str] | None, str]:
     """(the names in the header, or None if the first line holds numbers alone; the separator)."""
     body = text.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
     if not body.strip():
@@ -143,7 +150,8 @@ def _is_number(word: str) -> bool:
 # ------------------------------------------------------------------------------------------------------------------------ engines
 
 
-def _engine(name: str | None) -> Any:
+def csv_engine(name: str | None) -> Any:
+    """The function that parses CSV text: the named one, or the first that is installed."""
     engines = {"polars": _by_polars, "pandas": _by_pandas, "numpy": _by_numpy}
     if name is not None and name not in engines:
         raise ValueError(f"engine is {name!r}; it must be one of {', '.join(engines)}")
@@ -201,7 +209,8 @@ def _by_numpy(text: bytes, separator: str, header: list[str] | None) -> Columns:
 # -------------------------------------------------------------------------------------------------------------- columns to DataSet
 
 
-def _from_columns(path: Path, stem: str, columns: Columns, target: str | int | None, named: bool) -> DataSet:
+def table_from_columns(path: Path, stem: str, columns: Columns, target: str | int | None, named: bool) -> DataSet:
+    """A data set from the columns of a table, one of which holds the labels."""
     if not columns or not len(next(iter(columns.values()))):
         raise DataError(f"{path} has a header but no rows")
     chosen = _choose_target(path, list(columns), target, named)
@@ -237,19 +246,16 @@ def _choose_target(path: Path, names: list[str], target: str | int | None, named
 
 
 def _numbers(path: Path, name: str, column: np.ndarray) -> np.ndarray:
-    if column.dtype.kind in "fiub":
-        values = column.astype(np.float64)
-    else:
-        try:
-            values = np.array(column.tolist(), dtype=np.float64) if column.dtype.kind == "O" else np.full(len(column), np.nan)
-        except (TypeError, ValueError):
-            values = None  # type: ignore[assignment]
-        if values is None or column.dtype.kind != "O":
-            example = next((value for value in column.tolist() if value is not None and not _is_number(str(value))), column[0])
-            raise DataError(
-                f"{path}: column {name!r} holds text or dates, such as {str(example)!r}; encode it as numbers first "
-                "(one 0/1 column a category, say) or leave it out"
-            )
+    try:
+        if column.dtype.kind not in "fiubO":
+            raise ValueError("text or dates")
+        values = np.array(column.tolist() if column.dtype.kind == "O" else column, dtype=np.float64)
+    except (TypeError, ValueError):
+        example = next((value for value in column.tolist() if value is not None and not _is_number(str(value))), column[0])
+        raise DataError(
+            f"{path}: column {name!r} holds text or dates, such as {str(example)!r}; encode it as numbers first "
+            "(one 0/1 column a category, say) or leave it out"
+        ) from None
     missing = np.isnan(values)
     if missing.any():
         raise _missing_values(path, name, int(missing.sum()), int(np.argmax(missing)))
