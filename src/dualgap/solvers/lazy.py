@@ -15,7 +15,7 @@ from dualgap.jit import compiled, kernel
 from dualgap.penalties import ElasticNet
 from dualgap.rows import CSR
 
-__all__ = ["Eager", "Lazy", "prox_steps", "prox_sum", "track"]
+__all__ = ["Eager", "Lazy", "prox_steps", "prox_sum", "settle", "track"]
 
 
 @kernel
@@ -114,12 +114,13 @@ def prox_sum(w, drift, steps, step_size, penalty):
 
 @compiled
 class Eager(NamedTuple):
-    """Every coordinate takes every step: for dense rows. `last` holds one number, the steps taken; `total` may be empty."""
+    """Every coordinate takes every step: for dense rows. `last` has one entry for them all; `total` may be empty."""
 
     w: np.ndarray
     drift: np.ndarray
     total: np.ndarray
-    last: np.ndarray
+    last: np.ndarray  # steps taken
+    now: np.ndarray  # one number: steps due
     step_size: float
     penalty: ElasticNet
 
@@ -138,12 +139,13 @@ class Eager(NamedTuple):
 
 @compiled
 class Lazy(NamedTuple):
-    """A coordinate takes the steps that it owes when a row reads it: for sparse rows. `last` is the steps each has taken."""
+    """A coordinate takes the steps that it owes when a row reads it: for sparse rows. `total` may be empty."""
 
     w: np.ndarray
     drift: np.ndarray
     total: np.ndarray
-    last: np.ndarray
+    last: np.ndarray  # steps taken by each coordinate
+    now: np.ndarray  # one number: steps due
     step_size: float
     penalty: ElasticNet
 
@@ -162,10 +164,17 @@ class Lazy(NamedTuple):
         averaged = self.total.shape[0] > 0
         for j in range(self.w.shape[0]):
             owed = t - self.last[j]
-            if averaged:
-                self.total[j] += prox_sum(self.w[j], self.drift[j], owed, self.step_size, self.penalty)
-            self.w[j] = prox_steps(self.w[j], self.drift[j], owed, self.step_size, self.penalty)
-            self.last[j] = t
+            if owed > 0:
+                if averaged:
+                    self.total[j] += prox_sum(self.w[j], self.drift[j], owed, self.step_size, self.penalty)
+                self.w[j] = prox_steps(self.w[j], self.drift[j], owed, self.step_size, self.penalty)
+                self.last[j] = t
+
+
+@kernel
+def settle(rows, point):
+    """Let every coordinate take all the steps that are due."""
+    point.catch_up_all(rows, point.now[0])
 
 
 def track(rows: Any, w: np.ndarray, step_size: float, penalty: ElasticNet, averaged: bool = False) -> Any:
@@ -173,4 +182,4 @@ def track(rows: Any, w: np.ndarray, step_size: float, penalty: ElasticNet, avera
     total = np.zeros(len(w) if averaged else 0)
     lazy = isinstance(rows, CSR)
     last = np.zeros(len(w) if lazy else 1, dtype=np.int64)
-    return (Lazy if lazy else Eager)(w, np.zeros(len(w)), total, last, step_size, penalty)
+    return (Lazy if lazy else Eager)(w, np.zeros(len(w)), total, last, np.zeros(1, dtype=np.int64), step_size, penalty)

@@ -11,7 +11,7 @@ from dualgap.ascent import draw, fresh_seed, natural_order
 from dualgap.jit import compiled, kernel
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, register
-from dualgap.solvers.lazy import track
+from dualgap.solvers.lazy import settle, track
 from dualgap.solvers.primal import (
     Bias,
     check_positive,
@@ -48,11 +48,12 @@ def reduced_steps(rows, samples, loss, point, bias, memory, order, ahead):
     """
     steps = order.shape[0]
     n = rows.length()
-    for t in range(steps):
-        if ahead > 0 and t + ahead < steps:
-            rows.prefetch(order[t + ahead])
-        i = order[t]
-        point.catch_up(rows, i, t)
+    t = point.now[0]
+    for s in range(steps):
+        if ahead > 0 and s + ahead < steps:
+            rows.prefetch(order[s + ahead])
+        i = order[s]
+        point.catch_up(rows, i, t + s)
         y = samples.y[i]
         slope = loss.slope(y * (rows.dot(i, point.w) + bias.state[0]))
         change = n * samples.c[i] * y * (memory.slopes[i] - slope)
@@ -62,7 +63,7 @@ def reduced_steps(rows, samples, loss, point, bias, memory, order, ahead):
         if change != 0.0:
             rows.add(i, -point.step_size * (1.0 - memory.share) * change, point.w)
             memory.learn(rows, i, slope, change, point.drift)
-    point.catch_up_all(rows, steps)
+    point.now[0] = t + steps
 
 
 @dataclass
@@ -78,7 +79,7 @@ class SAGAState(State):
 class SAGA(Solver):
     """Proximal stochastic gradient steps whose variance a table of slopes removes.
 
-        w ← prox(w − η[(−φ'ᵢ now + φ'ᵢ remembered)·… + mean of the remembered gradients])
+        w ← prox(w − η[gradient of a drawn sample at w − the one remembered + the mean of all that are remembered])
 
     One number a sample is remembered, φ'(mᵢ), for its gradient is that times cᵢyᵢxᵢ. Both parts of the penalty sit in the prox. The
     table starts from the slopes at the starting point, which costs one pass and is charged. On sparse rows a step costs the row's
@@ -94,7 +95,7 @@ class SAGA(Solver):
     >>> import dualgap
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(200, random_state=0)
-    >>> problem = dualgap.Problem(X, y, loss="smooth_hinge", l2=1e-2, l1=1e-2, intercept="free")
+    >>> problem = dualgap.Problem(X, y, loss="smooth_hinge", l2=1e-1, l1=1e-2, intercept="free")
     >>> dualgap.solve(problem, dualgap.SAGA(), tol=1e-6).status
     'converged'
     """
@@ -120,12 +121,12 @@ class SAGA(Solver):
 
     def epoch(self, problem: Problem, state: SAGAState, rng: np.random.Generator) -> None:
         draw(state.order, problem.n, fresh_seed(rng))
-        state.point.last[:] = 0
         ahead = look_ahead(problem)
         reduced_steps(problem.rows, problem.samples, problem.loss, state.point, state.bias, state.table, state.order, ahead)
         state.passes += 1.0
 
     def model(self, problem: Problem, state: SAGAState) -> tuple[np.ndarray, float]:
+        settle(problem.rows, state.point)
         return state.point.w.copy(), float(state.bias.state[0])
 
     def dual(self, problem: Problem, state: SAGAState) -> np.ndarray:

@@ -35,7 +35,7 @@ __all__ = ["SGD"]
 # stretch of steps at a time, at whose end every coordinate is brought up to date.
 
 ETA, A, B, C, E, OMEGA = range(6)
-SHORTEST_STRETCH = 4096
+SHORTEST_STRETCH = 1024
 BOUNDED_REACH = 20  # the mean over a batch is smoother than its rows: up to so many times, its first step may be longer
 
 
@@ -50,13 +50,12 @@ class Plan(NamedTuple):
 
 
 @kernel
-def tabulate(plan, penalty, t, steps, table):
-    """Fill the table for at most `steps` steps from step t on; returns for how many. Below the floor on A the sums would cancel."""
+def tabulate(plan, penalty, t, table):
+    """Fill the table for the steps from t on; returns for how many. Below the floor on A the sums would cancel."""
     floor = 1e-100 if plan.average == 0 else 1e-4
     table[0, A] = 1.0
     table[0, B:] = 0.0
-    steps = min(steps, table.shape[0] - 1)
-    for s in range(steps):
+    for s in range(table.shape[0] - 1):
         eta = plan.schedule.step_at(t + s)
         omega = 1.0 if plan.average < 2 else t + s + 1.0
         a, b = table[s, A], table[s, B] + eta * penalty.l1 / table[s, A]
@@ -69,14 +68,12 @@ def tabulate(plan, penalty, t, steps, table):
         table[s + 1, OMEGA] = omega
         if a < floor:
             return s + 1
-    return steps
+    return table.shape[0] - 1
 
 
 @kernel
 def last_above_zero(table, r, s, b):
-    """The largest step in r…s at which B is below b."""
-    if table[s, B] < b:
-        return s
+    """The last step before s, from r on, at which B is below b; at s it is not."""
     while s - r > 1:
         middle = (r + s) // 2
         if table[middle, B] < b:
@@ -124,75 +121,78 @@ class LazyShrink(NamedTuple):
         for k in range(rows.begin(i), rows.end(i)):
             j = rows.column(k)
             if self.last[j] < t:
-                shrink(self.w, self.total, j, self.last[j], t, self.table)
-                self.last[j] = t
+                self.shrink(j, t)
 
     def catch_up_all(self, rows, t):
         for j in range(self.w.shape[0]):
-            shrink(self.w, self.total, j, self.last[j], t, self.table)
-            self.last[j] = t
+            if self.last[j] < t:
+                self.shrink(j, t)
 
-
-@kernel
-def shrink(w, total, j, r, s, table):
-    """The steps r…s−1 that coordinate j owes, on w and, unless it is empty, on the weighted sum of iterates."""
-    x = abs(w[j]) / table[r, A] + table[r, B]
-    sign = 1.0 if w[j] > 0.0 else -1.0
-    if total.shape[0] > 0 and w[j] != 0.0:
-        last = last_above_zero(table, r, s, x)
-        total[j] += sign * (x * (table[last, C] - table[r, C]) - (table[last, E] - table[r, E]))
-    w[j] = sign * max(0.0, x - table[s, B]) * table[s, A]
+    def shrink(self, j, t):
+        w, r, table = self.w[j], self.last[j], self.table
+        x = abs(w) / table[r, A] + table[r, B]
+        sign = 1.0 if w > 0.0 else -1.0
+        if self.total.shape[0] > 0 and w != 0.0:
+            s = t if table[t, B] < x else last_above_zero(table, r, t, x)
+            self.total[j] += sign * (x * (table[s, C] - table[r, C]) - (table[s, E] - table[r, E]))
+        self.w[j] = sign * max(0.0, x - table[t, B]) * table[t, A]
+        self.last[j] = t
 
 
 # ----------------------------------------------------------------------------------------------------------------- the solver
+
+
+class Memory(NamedTuple):
+    """What the steps leave behind: a batch's pulls, each sample's weighted sum of slopes, and counters (see below)."""
+
+    pull: np.ndarray
+    slopes: np.ndarray
+    counters: np.ndarray
+
+
+# Counters: steps taken; of them, in this stretch; length of the stretch; Σ of the iterates' weights; weight of this epoch's slopes; its Σ
+STEPS, PLACE, STRETCH, ITERATES, EPOCH, EPOCHS = range(6)
 
 
 @kernel
 def descend(rows, samples, loss, point, bias, plan, memory, order):
     """An epoch of steps w ← prox(w + η·Σ over the batch of (batches·cᵢ)βᵢyᵢxᵢ), margins taken before anything moves."""
     n = order.shape[0]
-    first = 0
-    while first < plan.batches:
-        t = memory.counters[0]
-        steps = tabulate(plan, point.penalty, t, plan.batches - first, point.table)
-        for s in range(steps):
-            start = (first + s) * plan.batch
-            stop = min(start + plan.batch, n)
-            for k in range(start, stop):
-                if plan.ahead > 0 and k + plan.ahead < n:
-                    rows.prefetch(order[k + plan.ahead])
-                i = order[k]
-                point.catch_up(rows, i, s)
-                y = samples.y[i]
-                beta = loss.slope(y * (rows.dot(i, point.w) + bias.state[0]))
-                memory.slopes[i] += memory.counters[2] * beta
-                memory.pull[k - start] = plan.batches * samples.c[i] * y * beta
-            eta = point.table[s, ETA]
-            pulled = 0.0
-            for k in range(start, stop):
-                pull = memory.pull[k - start]
-                if pull != 0.0:
-                    pulled += pull
-                    rows.add(order[k], eta * pull, point.w)
-            bias.move_bias(-pulled, eta)
-            omega = point.table[s + 1, OMEGA]
-            bias.state[2] += omega * bias.state[0]
-            memory.counters[1] += omega
-        point.catch_up_all(rows, steps)
-        point.last[:] = 0
-        memory.counters[0] += steps
-        first += steps
+    counters, pull = memory.counters, memory.pull
+    for start in range(0, plan.batches * plan.batch, plan.batch):
+        if counters[PLACE] == counters[STRETCH]:
+            settle_shrink(rows, point, counters)
+            point.last[:] = 0
+            counters[PLACE] = 0.0
+            counters[STRETCH] = tabulate(plan, point.penalty, counters[STEPS], point.table)
+        s = np.int64(counters[PLACE])
+        stop = min(start + plan.batch, n)
+        for k in range(start, stop):
+            if plan.ahead > 0 and k + plan.ahead < n:
+                rows.prefetch(order[k + plan.ahead])
+            i = order[k]
+            point.catch_up(rows, i, s)
+            y = samples.y[i]
+            beta = loss.slope(y * (rows.dot(i, point.w) + bias.state[0]))
+            memory.slopes[i] += counters[EPOCH] * beta
+            pull[k - start] = plan.batches * samples.c[i] * y * beta
+        eta, pulled = point.table[s, ETA], 0.0
+        for k in range(start, stop):
+            if pull[k - start] != 0.0:
+                pulled += pull[k - start]
+                rows.add(order[k], eta * pull[k - start], point.w)
+        bias.move_bias(-pulled, eta)
+        omega = point.table[s + 1, OMEGA]
+        bias.state[2] += omega * bias.state[0]
+        counters[ITERATES] += omega
+        counters[PLACE] += 1.0
+        counters[STEPS] += 1.0
 
 
-class Memory(NamedTuple):
-    """What the steps leave behind: a batch's pulls, each sample's weighted sum of slopes, and counters.
-
-    counters: steps taken, Σ of the iterates' weights, the weight of this epoch's slopes, Σ of the latter
-    """
-
-    pull: np.ndarray
-    slopes: np.ndarray
-    counters: np.ndarray
+@kernel
+def settle_shrink(rows, point, counters):
+    """Let every coordinate take all the steps that are due."""
+    point.catch_up_all(rows, np.int64(counters[PLACE]))
 
 
 @dataclass
@@ -268,15 +268,15 @@ class SGD(Solver):
             w,
             np.zeros(problem.d if average else 0),
             np.zeros(problem.d if lazy else 1, dtype=np.int64),
-            # Long enough that bringing d coordinates up to date at its end costs a step no more than one coordinate.
-            np.zeros((min(batches, max(SHORTEST_STRETCH, problem.d)) + 1, 6)),
+            # Long enough that bringing d coordinates up to date at a stretch's end costs a step no more than eight of them.
+            np.zeros((max(SHORTEST_STRETCH, problem.d // 8 if lazy else 0) + 1, 6)),
             separable(problem),
         )
         return SGDState(
             point=point,
             bias=make_bias(problem, warm),
             plan=Plan(schedule, batch, batches, average, look_ahead(problem)),
-            memory=Memory(np.empty(batch), np.zeros(problem.n), np.zeros(4)),
+            memory=Memory(np.empty(batch), np.zeros(problem.n), np.zeros(6)),
             order=natural_order(problem.n),
         )
 
@@ -291,16 +291,17 @@ class SGD(Solver):
         shuffle(state.order, fresh_seed(rng))
         state.epochs += 1
         counters = state.memory.counters
-        counters[2] = state.epochs
-        counters[3] += counters[2]
+        counters[EPOCH] = state.epochs
+        counters[EPOCHS] += state.epochs
         descend(problem.rows, problem.samples, problem.loss, state.point, state.bias, state.plan, state.memory, state.order)
         state.passes += 1.0
 
     def model(self, problem: Problem, state: SGDState) -> tuple[np.ndarray, float]:
-        weight = state.memory.counters[1]
+        settle_shrink(problem.rows, state.point, state.memory.counters)
+        weight = state.memory.counters[ITERATES]
         if self.output == "last" or weight == 0.0:
             return state.point.w.copy(), float(state.bias.state[0])
         return state.point.total / weight, float(state.bias.state[2] / weight)
 
     def dual(self, problem: Problem, state: SGDState) -> np.ndarray:
-        return state.memory.slopes / max(state.memory.counters[3], 1.0)
+        return state.memory.slopes / max(state.memory.counters[EPOCHS], 1.0)

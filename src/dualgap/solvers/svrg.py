@@ -11,7 +11,7 @@ from dualgap.ascent import draw, fresh_seed
 from dualgap.jit import compiled
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, one_of, register
-from dualgap.solvers.lazy import track
+from dualgap.solvers.lazy import settle, track
 from dualgap.solvers.primal import check_positive, first_coef, fixed_step, look_ahead, make_bias, separable, smooth_only
 from dualgap.solvers.saga import reduced_steps, remember
 
@@ -64,7 +64,7 @@ class SVRG(Solver):
     >>> X, y = make_classification(200, random_state=0)
     >>> problem = dualgap.Problem(X, y, loss="logistic", l2=1e-2, l1=1e-2, intercept="free")
     >>> result = dualgap.solve(problem, dualgap.SVRG(inner=3), tol=1e-6)
-    >>> result.status, result.trace["passes"][0]
+    >>> result.status, float(result.trace["passes"][0])
     ('converged', 4.0)
     """
 
@@ -96,10 +96,10 @@ class SVRG(Solver):
         point, bias, order = state.point, state.bias, state.order
         remember(problem, point, bias, state.memory.slopes)
         draw(order, problem.n, fresh_seed(rng))
-        point.last[:] = 0
         point.total[:] = 0.0
         bias.state[2] = 0.0
         reduced_steps(problem.rows, problem.samples, problem.loss, point, bias, state.memory, order, look_ahead(problem))
+        settle(problem.rows, point)
         if self.snapshot == "average":
             point.w[:] = point.total / len(order)
             bias.state[0] = bias.state[2] / len(order)
