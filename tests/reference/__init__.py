@@ -3,6 +3,7 @@
 losses.py      φ, −φ', ψ and the exact coordinate step
 objective.py   P(w, b), D(β), w(β) on dense arrays
 solvers.py     one epoch of SDCA, of modified SGD, of Pegasos, with whole vectors recomputed at every step
+primal.py      SAGA, SVRG and SGD step by step on dense vectors, and the wrong forms of them
 optimum.py     the optimal value of a small problem by an interior-point method
 """
 
