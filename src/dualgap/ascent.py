@@ -121,7 +121,8 @@ class Ascent:
         self.beta = np.zeros(problem.n) if beta is None else np.clip(beta, 0.0, problem.loss.ceiling())
         self.tally: Any = NoTally()
         self.ahead = AHEAD if nbytes(problem.rows) > CACHED_BYTES else 0
-        self._set_bias(self._first_scale(), centre)
+        # A penalised intercept is the bias column's coefficient, all of it; only a free one has a centre to start from.
+        self._set_bias(self._first_scale(), centre if problem.intercept == "free" else 0.0)
 
     def _first_scale(self) -> float:
         if self.problem.intercept != "free":

@@ -233,14 +233,14 @@ def minimise(
             certificate = run.evaluate(state, epoch)
             evaluation = time.perf_counter() - looked
             progress = Progress(epoch, run.record, certificate, tol, max_epochs, *run.model)
-            stop = any([callback(progress) is True for callback in callbacks])
+            stop = any([_says_stop(callback(progress)) for callback in callbacks])
             ended = run.verdict(tol, stall)
             if ended or stop or out_of_time:
                 status = ended or ("interrupted" if stop else "max_seconds")
                 break
     except KeyboardInterrupt:
         status = "interrupted"
-        if state is not None and epoch > 0:
+        if state is not None and epoch > run.record.get("epoch", 0.0):
             run.evaluate(state, epoch)
     return run.result(status, epoch, compile_seconds)
 
@@ -251,8 +251,10 @@ class _Run:
     def __init__(self, problem: Problem, solver: Any, watched: list[_Watched]) -> None:
         self.problem, self.solver, self.watched = problem, solver, watched
         self.trace, self.clock, self.best = Trace(), _Clock(), _Best(problem)
-        self.model, self.record = (self.best.coef, 0.0), {}
+        self.model = (self.best.coef, 0.0)
+        self.record: dict[str, float] = {}
 
+    @np.errstate(over="ignore", invalid="ignore")  # a run that diverges is answered by its status
     def evaluate(self, state: Any, epoch: int) -> Certificate:
         """Certify the present model and add a row to the trace."""
         problem, best = self.problem, self.best
@@ -276,7 +278,8 @@ class _Run:
         primal = primal_value(problem, coef, intercept, stored, margins) if finite else math.inf
         if finite and math.isfinite(primal):
             # The hinge's slope is a coin toss at its kink, where the support vectors are: a solver's own β is better there.
-            if own is None or math.isfinite(problem.loss.curvature()):
+            # On a store the slopes would cost another reading of all rows.
+            if own is None or (math.isfinite(problem.loss.curvature()) and not problem.streaming):
                 best.offer_bound(self._margin_bound(scores, margins, best_b), "margins")
             best.offer_model(coef, intercept, primal)
         certificate = best.certificate(primal)
@@ -398,6 +401,11 @@ def schedule(evaluate: str | Callable[[int], bool]) -> Callable[[int], bool]:
     raise ValueError(f"evaluate={evaluate!r} is unknown; choose 'geometric', 'epoch' or a function of the epoch's number")
 
 
+def _says_stop(answer: Any) -> bool:
+    # True itself, NumPy's too; a callback that returns what it made is not asking to stop.
+    return isinstance(answer, (bool, np.bool_)) and bool(answer)
+
+
 def _make_watched(problem: Problem, watch: Any) -> list[_Watched]:
     if watch is None:
         return []
@@ -411,7 +419,11 @@ def _make_watched(problem: Problem, watch: Any) -> list[_Watched]:
 def _make_warm(problem: Problem, warm: Any) -> Warm | None:
     if warm is None:
         return None
-    coef, intercept, dual = (warm.coef, warm.intercept, warm.dual) if hasattr(warm, "coef") else warm
+    if hasattr(warm, "coef"):
+        warm = (warm.coef, warm.intercept, warm.dual)
+    if not isinstance(warm, (tuple, list)) or len(warm) != 3:
+        raise ValueError(f"warm_start={warm!r} must be a Result or a tuple (coef, intercept, dual), with None for what is not known")
+    coef, intercept, dual = warm
     return Warm(
         None if coef is None else as_vector(coef, "warm_start coef", problem.size),
         0.0 if intercept is None or problem.intercept == "none" else float(intercept),
