@@ -16,6 +16,7 @@ from dualgap.inputs import as_vector
 from dualgap.jit import kernel
 from dualgap.losses import Hinge, slopes, total_psi, total_value
 from dualgap.problem import Problem
+from dualgap.semidefinite import extreme_eigenvalues, is_semidefinite
 
 __all__ = ["Certificate", "CertificateError", "DualPoint", "best_intercept", "certify", "dual_point", "read_off"]
 
@@ -85,6 +86,18 @@ class DualPoint:
     stored: np.ndarray | None
 
 
+def require_semidefinite(problem: Problem) -> None:
+    """Raise where the kernel is none: on a matrix with negative eigenvalues a gap, small or not, proves nothing."""
+    if problem.kernel is None or is_semidefinite(problem):
+        return
+    low, high = extreme_eigenvalues(problem)
+    raise CertificateError(
+        f"kernel {problem.kernel.name!r}: its matrix on these rows is not positive semidefinite (eigenvalues from {low:.3g} to "
+        f"{high:.3g}), so the objective has no minimum and no gap can be certified; use 'rbf', or 'poly' with coef0 ≥ 0, or other "
+        "parameters of this kernel (a matrix rounded to float32: compute it in float64)"
+    )
+
+
 def dual_point(problem: Problem, beta: np.ndarray) -> DualPoint:
     """The feasible point nearest to hand from β, and its dual value.
 
@@ -95,6 +108,7 @@ def dual_point(problem: Problem, beta: np.ndarray) -> DualPoint:
     >>> dual_point(dualgap.Problem([[1.0], [-1.0]], [1, 0], l2=1.0), np.array([0.5, 2.0])).value
     0.46875
     """
+    require_semidefinite(problem)
     beta = np.clip(beta, 0.0, problem.loss.ceiling())
     if problem.intercept == "free":
         beta = _balanced(problem, beta)
@@ -292,7 +306,8 @@ def certify(problem: Problem, coef: Any, intercept: Any = 0.0, dual: Any = None,
         Dual variables β ∈ [0, 1] of a solver that has them. Any values give a valid bound; good ones give a close one.
     epochs : int
         Without `dual`, the bound starts from the β that the model's margins tell and is raised by up to this many epochs of dual
-        coordinate ascent. More epochs bring the bound closer to the model's true distance from the optimum.
+        coordinate ascent. More epochs bring the bound closer to the model's true distance from the optimum. On a store, whose rows
+        are not at hand, the bound is the margins' alone.
 
     Examples
     --------
@@ -323,7 +338,7 @@ def certify(problem: Problem, coef: Any, intercept: Any = 0.0, dual: Any = None,
         margins = margins_of(problem, stored, b)
     # For a model far from optimal its margins may tell less than β = 0 does, which bounds every P by 0.
     bound, source = max(dual_from_margins(problem, margins).value, _zero_point(problem).value), "margins"
-    if problem.l2 > 0 and epochs > 0:
+    if problem.l2 > 0 and epochs > 0 and not problem.streaming:
         raised = _raised_bound(problem, _smoothed_start(problem, margins), b, primal, epochs, seed)
         if raised > bound:
             bound, source = raised, "ascent"

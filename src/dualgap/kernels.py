@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["KERNELS", "Kernel", "make_kernel"]
+__all__ = ["KERNELS", "Kernel", "make_kernel", "squares"]
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
 
@@ -41,15 +41,19 @@ class Kernel:
         # float32 products would leave distances with errors of 1e-7, and a matrix that is no longer positive semidefinite.
         product: Any = A.astype(np.float64, copy=False) @ B.astype(np.float64, copy=False).T
         k = np.ascontiguousarray(product.toarray() if _is_sparse(product) else product)
-        if self.name == "linear":
-            return k
         if self.name == "rbf":
             k *= -2.0
-            k += _squares(A)[:, None]
-            k += _squares(B)[None, :]
+            k += squares(A)[:, None]
+            k += squares(B)[None, :]
             np.maximum(k, 0.0, out=k)  # rounding may leave a distance just below zero
             k *= -self.gamma
             return np.exp(k, out=k)
+        return self.from_products(k)
+
+    def from_products(self, k: np.ndarray) -> np.ndarray:
+        """Kernel values from inner products, in their place: for the kernels that depend on nothing else."""
+        if self.name == "linear":
+            return k
         k *= self.gamma
         k += self.coef0
         return np.power(k, self.degree, out=k) if self.name == "poly" else np.tanh(k, out=k)
@@ -64,6 +68,13 @@ class Kernel:
             raise ValueError(f"kernel {self.name} returned {k[row, column]} at row {row}, column {column}; every value must be finite")
         return k
 
+    @property
+    def semidefinite(self) -> bool:
+        """Whether every matrix of this kernel is positive semidefinite by its formula. False: that depends on the data."""
+        if self.function is not None:
+            return False
+        return self.name in ("linear", "rbf") or (self.name == "poly" and self.coef0 >= 0 and self.degree == int(self.degree))
+
     def diagonal(self, A: Any) -> np.ndarray:
         """k(a, a) for each row a, without the whole matrix."""
         if self.name == "rbf":
@@ -72,10 +83,10 @@ class Kernel:
             return np.ascontiguousarray(np.diagonal(A), dtype=np.float64)
         if self.function is not None:
             return np.array([float(self._called(A[i : i + 1], A[i : i + 1])[0, 0]) for i in range(A.shape[0])])
-        squares = _squares(A)
+        lengths = squares(A)
         if self.name == "linear":
-            return squares
-        inner = self.gamma * squares + self.coef0
+            return lengths
+        inner = self.gamma * lengths + self.coef0
         return inner**self.degree if self.name == "poly" else np.tanh(inner)
 
 
@@ -83,7 +94,8 @@ def _is_sparse(matrix: Any) -> bool:
     return bool(sparse.issparse(matrix))
 
 
-def _squares(A: Any) -> np.ndarray:
+def squares(A: Any) -> np.ndarray:
+    """‖a‖² of each row a, in float64."""
     if _is_sparse(A):
         return np.asarray(A.multiply(A).sum(axis=1), dtype=np.float64).reshape(-1)
     return np.einsum("ij,ij->i", A, A, dtype=np.float64)

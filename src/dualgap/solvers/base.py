@@ -7,13 +7,25 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from dualgap.certificate import require_semidefinite
 from dualgap.problem import Problem
 
 __all__ = ["REGISTRY", "NotSupported", "Solver", "State", "Support", "Warm", "get_solver", "register"]
 
 
 class NotSupported(ValueError):
-    """A solver was asked for what it cannot do; the message says why and which solver can."""
+    """A solver was asked for what it cannot do; the message says why and which solver can.
+
+    Examples
+    --------
+    >>> import dualgap
+    >>> problem = dualgap.Problem([[1.0], [-1.0]], [1, 0], loss="logistic", l2=0.1)
+    >>> try:
+    ...     dualgap.solve(problem, "pegasos")
+    ... except dualgap.NotSupported as refusal:
+    ...     print("sdca" in str(refusal))
+    True
+    """
 
 
 @dataclass(frozen=True)
@@ -59,11 +71,19 @@ class Solver:
 
     A subclass sets `name`, and implements `supports`, `start`, `epoch`, and `model` or `dual` or both. `sparse_cost` says what one
     update costs on sparse rows: "row's non-zeros", "d", or "all rows" for a method that reads them all in every step.
+
+    Examples
+    --------
+    >>> import dualgap
+    >>> isinstance(dualgap.SDCA(), dualgap.Solver), dualgap.SDCA(order="cyclic").label()
+    (True, "sdca(order='cyclic')")
     """
 
     name: ClassVar[str] = ""
     summary: ClassVar[str] = ""
     sparse_cost: ClassVar[str] = "row's non-zeros"
+    takes_blocks: ClassVar[bool] = False  # whether it works on kernel rows that come in blocks
+    takes_streams: ClassVar[bool] = False  # whether it works on rows that are read from disk block by block
 
     def supports(self, problem: Problem) -> Support:
         """Yes, or no with the reason."""
@@ -131,11 +151,21 @@ def get_solver(solver: Any) -> Any:
     return solver
 
 
+def can(solver: Any, problem: Problem) -> Support:
+    """What `supports` says, with what no solver has to say for itself: most cannot work on rows that come in blocks."""
+    if problem.streaming and not getattr(solver, "takes_streams", False):
+        return no("the rows of a store are read block by block, and it needs all of them at hand")
+    if problem.blocked and not getattr(solver, "takes_blocks", False):
+        return no("the kernel matrix exceeds kernel_memory, and it needs all rows at hand; raise kernel_memory")
+    return solver.supports(problem)  # type: ignore[no-any-return]
+
+
 def require(solver: Any, problem: Problem) -> None:
-    """Raise NotSupported, naming solvers that can, unless the solver takes the problem."""
-    answer = solver.supports(problem)
+    """Raise NotSupported, naming solvers that can, unless the solver takes the problem; CertificateError where none could prove it."""
+    require_semidefinite(problem)
+    answer = can(solver, problem)
     if not answer:
-        able = [name for name, cls in REGISTRY.items() if cls().supports(problem)]
+        able = [name for name, cls in REGISTRY.items() if can(cls(), problem)]
         hint = f"; these can: {', '.join(able)}" if able else ""
         raise NotSupported(f"{solver.label()} cannot solve {problem!r}: {answer.reason}{hint}")
 

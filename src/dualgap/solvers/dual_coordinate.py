@@ -53,6 +53,7 @@ class DualCoordinate(Solver):
     order: str = "permutation"
 
     name: ClassVar[str] = "dual_coordinate"
+    takes_blocks: ClassVar[bool] = True
     summary: ClassVar[str] = "box-constrained dual coordinate ascent on a held Gram matrix"
     sparse_cost: ClassVar[str] = "n"
 

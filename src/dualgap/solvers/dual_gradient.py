@@ -91,6 +91,7 @@ class DualGradient(Solver):
     gram: str = "auto"
 
     name: ClassVar[str] = "dual_gradient"
+    takes_blocks: ClassVar[bool] = True
     summary: ClassVar[str] = "projected gradient ascent on the whole dual vector"
     sparse_cost: ClassVar[str] = "all rows"
 

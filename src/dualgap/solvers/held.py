@@ -17,6 +17,10 @@ __all__ = ["LARGEST", "forming_passes", "inner_products", "matrix_bytes", "nonze
 LARGEST = 20_000  # rows whose matrix is held: 3.2 GB
 
 
+def _is_sparse(matrix: Any) -> bool:
+    return bool(sparse.issparse(matrix))
+
+
 def matrix_bytes(n: int) -> str:
     """What n² float64 take, for people.
 
@@ -32,7 +36,7 @@ def matrix_bytes(n: int) -> str:
 def nonzeros(problem: Problem) -> int:
     """Stored numbers in X."""
     X: Any = problem.X
-    return int(X[: problem.n].nnz) if sparse.issparse(X) else problem.n * problem.d
+    return int(X[: problem.n].nnz) if _is_sparse(X) else problem.n * problem.d
 
 
 def inner_products(problem: Problem) -> np.ndarray:
@@ -48,7 +52,7 @@ def inner_products(problem: Problem) -> np.ndarray:
     """
     X: Any = problem.X[: problem.n].astype(np.float64, copy=False)  # a problem's head keeps the whole X but has fewer rows
     product: Any = X @ X.T
-    return np.ascontiguousarray(product.toarray() if sparse.issparse(product) else product)
+    return np.ascontiguousarray(product.toarray() if _is_sparse(product) else product)
 
 
 def forming_passes(problem: Problem) -> float:
