@@ -29,6 +29,7 @@ from dualgap.solvers.apg import APG
 from dualgap.solvers.base import Solver, State, Support, Warm, register
 from dualgap.solvers.dca import DCA
 from dualgap.solvers.newton import Newton
+from dualgap.solvers.sdca import SDCA
 
 __all__ = ["Auto"]
 
@@ -66,6 +67,7 @@ class Auto(Solver):
     """
 
     name: ClassVar[str] = "auto"
+    takes_blocks: ClassVar[bool] = True
     summary: ClassVar[str] = "picks DCA, Newton or APG by the problem, and switches"
 
     def supports(self, problem: Problem) -> Support:
@@ -142,6 +144,8 @@ def first_method(problem: Problem) -> Solver:
     """
     if isinstance(problem.penalty, L1):
         return APG()
+    if problem.blocked:
+        return SDCA()
     if problem.kernel is not None or not isinstance(problem.penalty, L2) or wants_gram(problem):
         return DCA()
     newton = Newton()
