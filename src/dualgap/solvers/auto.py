@@ -67,6 +67,7 @@ class Auto(Solver):
     """
 
     name: ClassVar[str] = "auto"
+    sparse_cost: ClassVar[str] = "as its choice"
     takes_blocks: ClassVar[bool] = True
     summary: ClassVar[str] = "picks DCA, Newton or APG by the problem, and switches"
 

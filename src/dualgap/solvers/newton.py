@@ -81,6 +81,7 @@ class Newton(Solver):
     delta: float = 2.0
 
     name: ClassVar[str] = "newton"
+    sparse_cost: ClassVar[str] = "all rows"
     summary: ClassVar[str] = "semismooth Newton in a proximal-point loop, d × d systems"
 
     def __post_init__(self) -> None:

@@ -72,6 +72,7 @@ class Subgradient(Solver):
     rate: float | None = None
 
     name: ClassVar[str] = "subgradient"
+    sparse_cost: ClassVar[str] = "all rows"
     summary: ClassVar[str] = "proximal subgradient descent on the whole data"
 
     def __post_init__(self) -> None:
