@@ -1,0 +1,1 @@
+"""Speed against the peers. Outside the tests: `python -m benchmarks`, or `benchopt run benchmarks/benchopt_svm`."""

@@ -1,0 +1,91 @@
+"""`python -m benchmarks`: one command, one table, one figure, in benchmarks/outputs/."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cases import CASES
+from benchmarks.linear import ratios, run
+
+OUTPUTS = Path(__file__).parent / "outputs"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks", description="Seconds to a certified precision, dualgap against its peers.")
+    parser.add_argument("--data", default=",".join(CASES), help="names of cases, separated by commas")
+    parser.add_argument("--losses", default="hinge", help="hinge, squared_hinge, logistic")
+    parser.add_argument("--peers", default=None, help="names of peers, separated by commas; all that are installed by default")
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    peers = options.peers.split(",") if options.peers else None
+    records = run(options.data.split(","), options.losses.split(","), peers, options.repeats)
+    table = ratios(records)
+    OUTPUTS.mkdir(exist_ok=True)
+    write_csv(OUTPUTS / "linear.csv", records)
+    write_csv(OUTPUTS / "ratios.csv", table)
+    print_table(table)
+    figure(table, OUTPUTS / "linear.png")
+    print(f"\ntables and figure in {OUTPUTS}")
+
+
+def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def print_table(table: list[dict[str, Any]]) -> None:
+    print(f"\n{'data':22s} {'loss':14s} {'l2':>8s} {'target':>7s} {'dualgap':>9s} {'best peer':>22s} {'seconds':>9s} {'ratio':>7s}")
+    for row in table:
+        print(
+            f"{row['data']:22s} {row['loss']:14s} {row['l2']:8.1e} {row['target']:7.0e} {row['dualgap']:9.4f} "
+            f"{row['best peer']:>22s} {row['its seconds']:9.4f} {row['ratio']:7.2f}"
+        )
+    for target in dict.fromkeys(row["target"] for row in table):
+        found = [row["ratio"] for row in table if row["target"] == target and np.isfinite(row["ratio"])]
+        if found:
+            print(f"geometric mean of the ratios at {target:g}: {np.exp(np.mean(np.log(found))):.2f}")
+
+
+def figure(table: list[dict[str, Any]], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    targets = [t for t in (1e-3, 1e-6) if any(row["target"] == t for row in table)]
+    labels = list(dict.fromkeys(f"{row['data']}, {row['loss'].replace('_', ' ')}, l2 = {row['l2']:.0e}" for row in table))
+    fig, axes = plt.subplots(1, len(targets), figsize=(6.2 * len(targets), 1.2 + 0.34 * len(labels)), sharey=True, squeeze=False)
+    for axis, target in zip(axes[0], targets, strict=True):
+        rows = [row for row in table if row["target"] == target]
+        places = np.arange(len(rows))
+        axis.barh(places - 0.19, [row["dualgap"] for row in rows], 0.36, color="#0072B2", label="dualgap (certified)")
+        axis.barh(places + 0.19, [row["its seconds"] for row in rows], 0.36, color="#E69F00", label="best peer")
+        for place, row in zip(places, rows, strict=True):
+            text = f"{row['ratio']:.1f}×" if np.isfinite(row["ratio"]) else "no peer"
+            longest = np.nanmax([row["dualgap"], row["its seconds"]])
+            axis.text(longest * 1.12, place, text, va="center", fontsize=8)
+        axis.set_xscale("log")
+        axis.set_xlim(right=axis.get_xlim()[1] * 3)
+        axis.set_xlabel("seconds")
+        axis.set_title(f"to a relative suboptimality of {target:g}", fontsize=10)
+        axis.set_yticks(places, labels, fontsize=8)
+        axis.grid(axis="x", alpha=0.3)
+        axis.set_axisbelow(True)
+    axes[0][0].invert_yaxis()
+    axes[0][0].legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), fontsize=8, frameon=False, ncol=2)
+    for spine in ("top", "right"):
+        for axis in axes[0]:
+            axis.spines[spine].set_visible(False)
+    fig.tight_layout()
+    fig.savefig(path, dpi=150)
+
+
+if __name__ == "__main__":
+    main()

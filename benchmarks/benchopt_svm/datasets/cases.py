@@ -1,0 +1,14 @@
+"""The cases of the benchmark as a benchopt data set."""
+
+from benchopt import BaseDataset
+
+from benchmarks.cases import CASES, load_case
+
+
+class Dataset(BaseDataset):
+    name = "cases"
+    parameters = {"case": list(CASES)}
+
+    def get_data(self):
+        found = load_case(self.case)
+        return {"X": found.X, "y": found.y}
