@@ -1,7 +1,7 @@
 """What an update costs on sparse rows as the number of features grows: it should follow the row's non-zeros, not d.
 
-Rows have a fixed number of non-zeros, most of them in columns that many rows share, as words of a text do; nanoseconds of CPU an update, best of
-a few epochs. What growth remains is memory's: a vector of a million coordinates no longer sits in the cache.
+Rows have a fixed number of non-zeros, most of them in columns that many rows share, as words of a text do. Printed are nanoseconds of CPU
+an update, best of a few epochs. What growth remains is memory's: a vector of a million coordinates no longer sits in the cache.
 
     python benchmarks/sparse_update_cost.py
 """
