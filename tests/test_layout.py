@@ -20,10 +20,11 @@ MAX_LINES = 400
 # From the bottom up. A unit (a module or a folder directly under src/dualgap) may import the units of the layers below
 # its own, and itself; units that share a layer do not know each other. "__init__" is `import dualgap`, the public face.
 LAYERS = [
-    {"jit"},
+    {"jit", "workers"},
     {"rows"},
     {"inputs"},
     {"losses", "penalties", "kernels", "blocks", "scaling"},
+    {"expansion"},
     {"problem"},
     {"ascent", "semidefinite"},
     {"certificate"},

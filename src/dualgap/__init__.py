@@ -27,10 +27,11 @@ from dualgap.solvers import (
     Pegasos,
     Solver,
     Subgradient,
+    WorkingSet,
 )
 
 if TYPE_CHECKING:
-    from dualgap.estimators import LinearSVC
+    from dualgap.estimators import SVC, LinearSVC
 
 __version__ = "0.1.0"
 
@@ -41,6 +42,7 @@ __all__ = [
     "SAGA",
     "SDCA",
     "SGD",
+    "SVC",
     "SVRG",
     "Auto",
     "Certificate",
@@ -62,6 +64,7 @@ __all__ = [
     "SquaredHinge",
     "Subgradient",
     "Trace",
+    "WorkingSet",
     "certify",
     "scaling",
     "solve",
@@ -69,7 +72,7 @@ __all__ = [
 ]
 
 # scikit-learn takes longer to import than all the rest, so that the estimators come when they are first asked for.
-_ESTIMATORS = {"LinearSVC"}
+_ESTIMATORS = {"SVC", "LinearSVC"}
 
 
 def __getattr__(name: str) -> Any:

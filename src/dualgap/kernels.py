@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["KERNELS", "Kernel", "make_kernel", "squares"]
+__all__ = ["KERNELS", "Kernel", "is_sparse", "make_kernel", "squares"]
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
 
@@ -40,7 +40,7 @@ class Kernel:
             return self._called(A, B)
         # float32 products would leave distances with errors of 1e-7, and a matrix that is no longer positive semidefinite.
         product: Any = A.astype(np.float64, copy=False) @ B.astype(np.float64, copy=False).T
-        k = np.ascontiguousarray(product.toarray() if _is_sparse(product) else product)
+        k = np.ascontiguousarray(product.toarray() if is_sparse(product) else product)
         if self.name == "rbf":
             k *= -2.0
             k += squares(A)[:, None]
@@ -65,7 +65,9 @@ class Kernel:
             raise ValueError(f"kernel {self.name} returned shape {k.shape}; for these rows it must be {(A.shape[0], B.shape[0])}")
         if not np.isfinite(k).all():
             row, column = np.argwhere(~np.isfinite(k))[0]
-            raise ValueError(f"kernel {self.name} returned {k[row, column]} at row {row}, column {column}; every value must be finite")
+            raise ValueError(
+                f"kernel {self.name} returned {k[row, column]} at row {row}, column {column}; every value must be finite"
+            )
         return k
 
     @property
@@ -90,13 +92,14 @@ class Kernel:
         return inner**self.degree if self.name == "poly" else np.tanh(inner)
 
 
-def _is_sparse(matrix: Any) -> bool:
+def is_sparse(matrix: Any) -> bool:
+    """Whether a matrix is one of SciPy's sparse ones."""
     return bool(sparse.issparse(matrix))
 
 
 def squares(A: Any) -> np.ndarray:
     """‖a‖² of each row a, in float64."""
-    if _is_sparse(A):
+    if is_sparse(A):
         return np.asarray(A.multiply(A).sum(axis=1), dtype=np.float64).reshape(-1)
     return np.einsum("ij,ij->i", A, A, dtype=np.float64)
 
@@ -125,7 +128,7 @@ def _gamma(gamma: float | str, X: Any) -> float:
 
 
 def _scale_gamma(X: Any) -> float:
-    if _is_sparse(X):
+    if is_sparse(X):
         variance = float(X.multiply(X).mean() - X.mean() ** 2)
     else:
         variance = float(X.var(dtype=np.float64))

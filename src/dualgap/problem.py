@@ -10,13 +10,14 @@ kernel has a branch for them. For a kernel machine w lives in the kernel's space
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from dualgap import rows as storage
 from dualgap.blocks import BlockedGram, add_rows, as_bytes
+from dualgap.expansion import expansion
 from dualgap.inputs import as_features, as_labels, as_vector, as_weights, encode_labels
 from dualgap.kernels import Kernel, make_kernel
 from dualgap.losses import LOSSES, make_loss, total_value
@@ -70,6 +71,8 @@ class Problem:
     Problem(2 × 2 dense, hinge, l2=0.1, intercept='none')
     """
 
+    streaming: ClassVar[bool] = False  # whether the rows are read block by block and are never all at hand
+
     def __init__(
         self,
         X: Any,
@@ -92,7 +95,7 @@ class Problem:
         self.loss = make_loss(loss, delta)
         self.penalty = make_penalty(l2, l1)
         self.l2, self.l1 = float(l2), float(l1)
-        self.intercept = _check_intercept(intercept, self.l2)
+        self.intercept = check_intercept(intercept, self.l2)
         if not 0.0 < intercept_scale < np.inf:
             raise ValueError(f"intercept_scale={intercept_scale!r} must be a positive number")
         self.intercept_scale = float(intercept_scale)
@@ -110,7 +113,11 @@ class Problem:
         if kernel is not None:
             self._check_kernel(kernel)
             self.kernel = make_kernel(kernel, self.X, gamma, degree, coef0)
-        self.rows = self._make_rows(None if kernel_memory is None else as_bytes(kernel_memory))
+        # What is computed once for the rows and kernel, and shared by every variant of this problem.
+        self._shared: dict[str, Any] = {}
+        memory = None if kernel_memory is None else as_bytes(kernel_memory)
+        if self.kernel is not None and memory is not None and self.kernel.name != "precomputed" and 8 * self.n**2 > memory:
+            self._shared["rows"] = BlockedGram(self.kernel, self.X, self.kernel.diagonal(self.X), memory)
 
     # ------------------------------------------------------------------------------------------------------- construction
 
@@ -134,12 +141,19 @@ class Problem:
             if not np.allclose(self.X, self.X.T, rtol=1e-6, atol=1e-8 * np.abs(self.X).max()):
                 raise ValueError("kernel='precomputed': the kernel matrix X is not symmetric")
 
-    def _make_rows(self, memory: int | None) -> Any:
-        if self.kernel is not None:
-            if memory is not None and self.kernel.name != "precomputed" and 8 * self.n**2 > memory:
-                return BlockedGram(self.kernel, self.X, self.kernel.diagonal(self.X), memory)
-            return storage.gram(self.kernel(self.X, self.X))
-        return storage.csr(self.X) if sparse.issparse(self.X) else storage.dense(self.X)
+    @cached_property
+    def rows(self) -> Any:
+        """The samples as kernels read them. A kernel matrix is formed when it is first asked for: not every solver needs it."""
+        if self.kernel is None:
+            return storage.csr(self.X) if sparse.issparse(self.X) else storage.dense(self.X)
+        if "rows" not in self._shared:
+            self._shared["rows"] = storage.gram(self.kernel(self.X, self.X))
+        return self._shared["rows"]
+
+    @property
+    def formed(self) -> bool:
+        """Whether `rows` are there; those of a kernel matrix are formed when first asked for."""
+        return self.kernel is None or "rows" in self.__dict__ or "rows" in self._shared
 
     # ------------------------------------------------------------------------------------------------------------ vectors
 
@@ -156,11 +170,13 @@ class Problem:
     @property
     def blocked(self) -> bool:
         """Whether rows come in blocks, as those of a kernel matrix beyond the memory given do."""
-        return isinstance(self.rows, BlockedGram)
+        return self.formed and isinstance(self.rows, BlockedGram)
 
     @cached_property
     def sqnorms(self) -> np.ndarray:
         """‖xᵢ‖² of every row."""
+        if self.kernel is not None and not self.formed:
+            return self.kernel.diagonal(self.X)
         if isinstance(self.rows, BlockedGram):
             return self.rows.diagonal.copy()
         out = np.empty(self.n)
@@ -169,9 +185,22 @@ class Problem:
 
     def combine(self, a: np.ndarray) -> np.ndarray:
         """Σ aᵢ xᵢ as stored, summed in float64 (for a kernel machine: the scores K·a)."""
+        a = np.ascontiguousarray(a, dtype=np.float64)
+        if self.kernel is not None and not self.formed:
+            return self._expanded(a)
         v = np.zeros(self.size)
-        add_rows(self.rows, np.ascontiguousarray(a, dtype=np.float64), v)
+        add_rows(self.rows, a, v)
         return v
+
+    def _expanded(self, a: np.ndarray) -> np.ndarray:
+        # The last sum is kept: a solver that wants exact scores and the certificate of the same point ask for it one after the other.
+        # Weights that differ by rounding alone, as those of a β made feasible do, give the same scores up to the sum's own rounding.
+        assert self.kernel is not None
+        before, v = self._shared.get("expanded", (None, None))
+        if before is None or float(np.abs(a - before).sum()) > 1e-13 * float(np.abs(a).sum()):
+            v = expansion(self.kernel, self.X, self.X, a)
+            self._shared["expanded"] = (a.copy(), v)
+        return v.copy()
 
     def stored(self, coef: np.ndarray) -> np.ndarray:
         """w as solvers store it, from `coef` as a user sees it: itself, or the scores of a kernel expansion."""
@@ -222,9 +251,7 @@ class Problem:
         matrix = self.features(X)
         if self.kernel is None:
             return np.asarray(matrix @ coef).reshape(-1) + intercept
-        support = np.flatnonzero(coef)
-        columns = matrix[:, support] if self.kernel.name == "precomputed" else self.kernel(matrix, self.X[support])
-        return columns @ coef[support] + intercept
+        return expansion(self.kernel, matrix, self.X, coef) + intercept
 
     def predict(self, X: Any, coef: np.ndarray, intercept: float = 0.0) -> np.ndarray:
         """Labels of new samples."""
@@ -253,7 +280,7 @@ class Problem:
         >>> problem.variant([0, 0, 1], l2=0.5)
         Problem(3 × 1 dense, hinge, l2=0.5, intercept='none')
         """
-        other = object.__new__(Problem)
+        other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         if y is not None:
             other.classes, other.y = encode_labels(as_labels(y, self.n))
@@ -263,7 +290,7 @@ class Problem:
         if l2 is not None or l1 is not None:
             other.l2, other.l1 = (float(old if new is None else new) for new, old in ((l2, self.l2), (l1, self.l1)))
             other.penalty = make_penalty(other.l2, other.l1)
-            _check_intercept(other.intercept, other.l2)
+            check_intercept(other.intercept, other.l2)
         return other
 
     def head(self, count: int) -> Problem:
@@ -272,13 +299,17 @@ class Problem:
         The driver runs a solver on it to have its kernels compiled before the clock starts.
         """
         small = object.__new__(Problem)
-        small.__dict__.update({k: v for k, v in self.__dict__.items() if k != "sqnorms"})
+        small.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("sqnorms", "rows")})
         small.n = min(count, self.n)
         small.y = np.where(np.arange(small.n) % 2 == 0, 1.0, -1.0)
         small.c = np.full(small.n, 1.0 / small.n)
         small.sample_weight = None
-        small.rows = self.rows.head(small.n) if isinstance(self.rows, BlockedGram) else storage.head(self.rows, small.n)
-        if not sparse.issparse(self.X):
+        small._shared = {}
+        if self.formed:
+            small.rows = self.rows.head(small.n) if isinstance(self.rows, BlockedGram) else storage.head(self.rows, small.n)
+        if self.kernel is not None and self.kernel.name == "precomputed":
+            small.X = np.ascontiguousarray(self.X[: small.n, : small.n])
+        elif self.kernel is not None or not sparse.issparse(self.X):
             small.X = self.X[: small.n]
         return small
 
@@ -313,7 +344,7 @@ class Problem:
         return f"Problem({self.n} × {self.d} {kind}, {loss}{delta}, l2={self.l2:g}{l1}, intercept={self.intercept!r}{weights})"
 
 
-def _check_intercept(intercept: Any, l2: float) -> str:
+def check_intercept(intercept: Any, l2: float) -> str:
     if intercept not in INTERCEPTS:
         raise ValueError(f"intercept={intercept!r} is unknown; choose one of {list(INTERCEPTS)}")
     if intercept == "penalised" and l2 == 0:

@@ -348,7 +348,7 @@ _compiled: set[Any] = set()
 
 def _compile(problem: Problem, solver: Any) -> float:
     """Run the solver on a few rows of the same types, so that no compilation falls into timed epochs. Returns the seconds it took."""
-    key = (repr(solver), type(problem.loss), type(problem.penalty), problem.intercept, _types(problem.rows))
+    key = (repr(solver), type(problem.loss), type(problem.penalty), problem.intercept, *_types(problem))
     if key in _compiled:
         return 0.0
     began = time.perf_counter()
@@ -360,7 +360,10 @@ def _compile(problem: Problem, solver: Any) -> float:
     return time.perf_counter() - began
 
 
-def _types(rows: Any) -> tuple[Any, ...]:
+def _types(problem: Problem) -> tuple[Any, ...]:
+    if problem.kernel is not None and not problem.formed:
+        return (problem.kernel.name, type(problem.X), problem.X.dtype.str)
+    rows = problem.rows
     return (type(rows), *(part.dtype.str if isinstance(part, np.ndarray) else type(part) for part in rows))
 
 

@@ -18,6 +18,7 @@ from dualgap.solvers.apg import APG
 from dualgap.solvers.asdca import ASDCA
 from dualgap.solvers.auto import Auto
 from dualgap.solvers.base import REGISTRY, NotSupported, Solver, State, Support, Warm, get_solver, register
+from dualgap.solvers.blocks import Blocks
 from dualgap.solvers.dca import DCA
 from dualgap.solvers.dual_coordinate import DualCoordinate
 from dualgap.solvers.dual_gradient import DualGradient
@@ -29,6 +30,7 @@ from dualgap.solvers.sgd import SGD
 from dualgap.solvers.subgradient import Subgradient
 from dualgap.solvers.svrg import SVRG
 from dualgap.solvers.table import SolverRecord, SolverTable, solver_table
+from dualgap.solvers.working_set import WorkingSet
 
 __all__ = [
     "APG",
@@ -40,6 +42,7 @@ __all__ = [
     "SGD",
     "SVRG",
     "Auto",
+    "Blocks",
     "DualCoordinate",
     "DualGradient",
     "Newton",
@@ -52,6 +55,7 @@ __all__ = [
     "Subgradient",
     "Support",
     "Warm",
+    "WorkingSet",
     "get_solver",
     "register",
 ]

@@ -1,0 +1,101 @@
+"""Rows of a kernel matrix in a bounded memory: computed when first asked for, the least recently used given up when it is full."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dualgap.expansion import Panels
+from dualgap.jit import kernel
+
+__all__ = ["RowCache"]
+
+
+class RowCache:
+    """Kernel rows over the open samples.
+
+    Parameters
+    ----------
+    panels : Panels
+        What computes rows.
+    memory : int
+        Bytes for the rows that are kept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualgap.expansion import Panels
+    >>> from dualgap.kernels import make_kernel
+    >>> from dualgap.solvers.row_cache import RowCache
+    >>> cache = RowCache(Panels(make_kernel("linear"), np.array([[1.0], [2.0], [3.0]]), np.float64), memory=2 * 3 * 8)
+    >>> slots = cache.fetch(np.array([2, 1]))
+    >>> cache.store[slots].tolist(), cache.computed
+    ([[3.0, 6.0, 9.0], [2.0, 4.0, 6.0]], 2)
+    """
+
+    def __init__(self, panels: Panels, memory: int) -> None:
+        self.panels = panels
+        self.computed = 0  # rows that had to be computed
+        self._flat: Any = np.empty(min(memory // panels.dtype.itemsize, panels.count**2), dtype=panels.dtype)
+        self._clock = 0
+        self._shape(panels.count)
+        self.slot_of = np.full(panels.count, -1, dtype=np.int64)
+        self.row_in = np.full(self.capacity, -1, dtype=np.int64)
+        self.used = np.zeros(self.capacity, dtype=np.int64)
+
+    def _shape(self, count: int) -> None:
+        self.capacity = len(self._flat) // count
+        self.store = self._flat[: self.capacity * count].reshape(self.capacity, count)
+
+    def fetch(self, wanted: np.ndarray) -> np.ndarray:
+        """Where in `store` the rows wanted are; at most `capacity` of them, no row twice."""
+        self._clock += 1
+        slots = self.slot_of[wanted]
+        missing = np.flatnonzero(slots < 0)
+        self.used[slots[slots >= 0]] = self._clock
+        if len(missing):
+            free = self._oldest(len(missing))
+            given_up = self.row_in[free]
+            self.slot_of[given_up[given_up >= 0]] = -1
+            self.row_in[free] = wanted[missing]
+            self.slot_of[wanted[missing]] = slots[missing] = free
+            self.used[free] = self._clock
+            self.panels.rows(wanted[missing], self.store, free)
+            self.computed += len(missing)
+        return slots
+
+    def _oldest(self, count: int) -> np.ndarray:
+        if count == self.capacity:
+            return np.arange(count)
+        return np.sort(np.argpartition(self.used, count - 1)[:count])
+
+    def restrict(self, kept: np.ndarray) -> None:
+        """Go on with some of the samples only (sorted places among the present ones): their rows are kept, shorter, in the same memory."""
+        before = self.store.shape[1]
+        alive = np.zeros(before, dtype=np.bool_)
+        alive[kept] = True
+        occupied = np.flatnonzero(self.row_in >= 0)
+        occupied = occupied[alive[self.row_in[occupied]]]
+        _shorten(self._flat, occupied, before, kept)
+        place = np.cumsum(alive) - 1
+        rows, used = place[self.row_in[occupied]], self.used[occupied]
+        self.panels = self.panels.take(kept)
+        self._shape(len(kept))
+        self.slot_of = np.full(len(kept), -1, dtype=np.int64)
+        self.row_in = np.full(self.capacity, -1, dtype=np.int64)
+        self.used = np.zeros(self.capacity, dtype=np.int64)
+        self.slot_of[rows] = np.arange(len(rows))
+        self.row_in[: len(rows)] = rows
+        self.used[: len(rows)] = used
+
+
+@kernel
+def _shorten(flat, occupied, before, kept):
+    """Move the kept columns of the occupied slots to the front; slots ascend, so nothing is overwritten before it is read."""
+    place = 0
+    for slot in occupied:
+        base = slot * before
+        for j in kept:
+            flat[place] = flat[base + j]
+            place += 1
