@@ -7,6 +7,7 @@ hand-written code. Compiled kernels are kept on disk, keyed on the sources that 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import inspect
@@ -219,7 +220,14 @@ class SourceKeyedCache(caching.FunctionCache):  # type: ignore[misc]
             return None  # typed at a prompt, or nowhere to write: compile in memory only
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        return super().load_overload(sig, target_context) if _importable(sig) else None
+        if not _importable(sig):
+            return None
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # unpickling a damaged file (a full disk, a crash) may raise anything: forget it and compile again
+            with contextlib.suppress(OSError):
+                self.flush()
+            return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         if _importable(sig):
