@@ -50,8 +50,8 @@ GERMAN = _libsvm_file("binary", "german.numer", "69ffe0c4ba0bd91f936986d7c070dfc
 RCV1_SMALL = File(
     ("rcv1_small_train.dat",),
     "sha256:e49c95459a812ad6f76bfe1abc8ef274b050911420c78cb96010e4c783e54af1",
-    "a colleague who has it: this sample of 2,000 documents has no public address (the whole, rcv1_train.binary.bz2, is at "
-    f"{LIBSVM}/binary.html; dualgap.data.read reads it)",
+    "wherever you had this sample from",
+    by_hand=f"it has no public address of its own; all of RCV1 is rcv1_train.binary.bz2 at {LIBSVM}/binary.html, for dualgap.data.read",
 )
 CREDITCARD = File(
     ("creditcard.csv.zip", "creditcard.csv", "creditcardfraud.zip"),
@@ -64,10 +64,10 @@ BLOOD_CELLS = File(
     "https://www.kaggle.com/datasets/paultimothymooney/blood-cells",
 )
 SPAM = File(
-    ("spamData.mat",),
-    "sha256:976a5204d775414c540420e2ead7fb10b45aefc8c74853583f28ae7a05aec99d",
-    "a colleague who has it: this split of spambase into 4,000 + 601 rows has no public address (the table itself is at "
-    "https://archive.ics.uci.edu/dataset/94/spambase; dualgap.data.read reads its spambase.data renamed to .csv, target=-1)",
+    ("spamData.mat", "spambase.data"),
+    "spam-sha256:4447f892e93d2cd120d5c474bdc31a1d4402f905c610e080281e013a5877baf4",
+    "https://archive.ics.uci.edu/dataset/94/spambase",
+    "https://archive.ics.uci.edu/ml/machine-learning-databases/spambase/spambase.data",
 )
 PROS_CONS = File(
     ("pros_cons.zip",),
@@ -135,13 +135,14 @@ _ENTRIES = (
     ),
     Entry(
         "spambase",
-        "e-mails by word and character frequencies, spam (1) or not (0)",
-        "https://archive.ics.uci.edu/dataset/94/spambase",
+        "e-mails by word and character frequencies, spam (1) or not (-1)",
+        SPAM.page,
         CC_BY,
         (4000, 57),
         loaders.spambase,
         (SPAM,),
         test_rows=601,
+        notes="the split of spamData.mat, or of UCI's spambase.data by seed",
     ),
     Entry(
         "a9a",
@@ -204,7 +205,7 @@ _ENTRIES = (
     ),
     Entry(
         "german",
-        "loan applicants, good (-1 in the file's sense) or bad credit",
+        "loan applicants, bad credit (1) or good (-1)",
         f"{LIBSVM}/binary.html#german.numer",
         CC_BY,
         (1000, 24),
@@ -216,7 +217,7 @@ _ENTRIES = (
         "sentences from product reviews, pro (1) or con (-1), as tf-idf of words and pairs of words",
         PROS_CONS.page,
         CC_BY,
-        (34_406, 31_000),
+        (34_406, 26_454),
         loaders.pros_cons,
         (PROS_CONS,),
         test_rows=11_469,

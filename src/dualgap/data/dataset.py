@@ -81,7 +81,7 @@ class DataSet:
     def __post_init__(self) -> None:
         for part in ("X", "X_test"):
             value = getattr(self, part)
-            if value is not None and not sparse.issparse(value):
+            if value is not None and not is_sparse(value):
                 object.__setattr__(self, part, np.asarray(value))
         for part in ("y", "y_test"):
             if getattr(self, part) is not None:
@@ -113,7 +113,7 @@ class DataSet:
     @property
     def is_sparse(self) -> bool:
         """Whether X is a sparse matrix."""
-        return bool(sparse.issparse(self.X))
+        return is_sparse(self.X)
 
     @property
     def has_test(self) -> bool:
@@ -162,3 +162,8 @@ def whole_numbers(y: np.ndarray) -> np.ndarray:
     if y.dtype.kind == "f" and y.size and np.isfinite(y).all() and (y == np.round(y)).all() and np.abs(y).max() < 2**53:
         return y.astype(np.int64)
     return y
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is a SciPy sparse matrix or array; a plain answer, where scipy.sparse.issparse makes a type checker forget X's methods."""
+    return bool(sparse.issparse(X))

@@ -119,7 +119,8 @@ def _scan(text, p):
             seen += 1
             if digits < MAX_DIGITS:
                 w = w * np.uint64(10) + np.uint64(c - 48)
-                digits += w > np.uint64(0)  # leading zeros are free
+                if w > np.uint64(0):  # leading zeros are free
+                    digits += 1
                 q -= fraction
             else:
                 q += not fraction

@@ -274,6 +274,9 @@ def _crop_archive(path: Path, jobs: int) -> dict[str, np.ndarray]:
 def reduce(data: DataSet, n_components: int = 40, spectrum: int | None = None) -> tuple[DataSet, PCA]:
     """The data set in the principal components of its training part (centred), and the PCA itself for figures.
 
+    `spectrum` is how many singular values to find besides; a thousand of them take several times as long as 40 components. Large PCAs
+    are kept in the cache.
+
     Examples
     --------
     >>> from dualgap.data import load
@@ -287,7 +290,6 @@ def reduce(data: DataSet, n_components: int = 40, spectrum: int | None = None) -
     return data.with_(X=pca.apply(data.X), X_test=X_test, feature_names=None), pca
 
 
-SPECTRUM = 1000  # singular values that the figure of their decrease shows
 KEEP_FROM = 1 << 26  # bytes of data from which on a PCA takes long enough to be kept
 
 

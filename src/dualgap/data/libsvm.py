@@ -50,8 +50,8 @@ class LibsvmBlock(NamedTuple):
         """The block as a CSR matrix with `n_features` columns."""
         small = max(n_features, len(self.data)) < 2**31
         kind = np.int32 if small else np.int64
-        arrays = (self.data, self.indices.astype(kind, copy=False), self.indptr.astype(kind, copy=False))
-        X = sparse.csr_matrix(arrays, shape=(len(self.y), n_features), copy=False)
+        arrays: Any = (self.data, self.indices.astype(kind, copy=False), self.indptr.astype(kind, copy=False))
+        X: Any = sparse.csr_matrix(arrays, shape=(len(self.y), n_features), copy=False)
         X.has_sorted_indices = X.has_canonical_format = True  # the parser has seen to it
         return X
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.data.dataset import DataError, DataSet
+from dualgap.data.dataset import DataError, DataSet, whole_numbers
 from dualgap.data.libsvm import read_libsvm
-from dualgap.data.readers import read_mat, whole_numbers
+from dualgap.data.preprocess import split_indices
+from dualgap.data.sources import spam_rows
 from dualgap.data.tables import read_csv
 
 __all__: list[str] = []  # used by the catalogue alone
@@ -42,9 +43,14 @@ def creditcard(paths: list[Path], drop_duplicates: bool = False) -> DataSet:
 
 
 def spambase(paths: list[Path]) -> DataSet:
-    data = read_mat(paths[0])
-    names = tuple(SPAM_FEATURES) if data.shape[1] == len(SPAM_FEATURES) else None
-    return data.with_(feature_names=names)
+    """4,000 training and 601 test rows: the split in spamData.mat, or for UCI's file, which has none, a stratified one by seed 0."""
+    X, is_spam = spam_rows(paths[0])
+    y = np.where(is_spam, 1, -1)
+    if paths[0].suffix == ".mat":
+        train, test = np.arange(4000), np.arange(4000, 4601)
+    else:
+        train, test = split_indices(y, test=601 / 4601, seed=0)
+    return DataSet("spambase", X[train], y[train], X[test], y[test], feature_names=SPAM_FEATURES)
 
 
 SPAM_WORDS = """
@@ -88,8 +94,6 @@ def pros_cons(paths: list[Path], test: float = 0.25, min_df: int = 2, seed: int 
     """tf-idf of words and pairs of words; the vocabulary and the idf come from the training part alone."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    from dualgap.data.preprocess import split_indices
-
     sentences: list[str] = []
     labels: list[np.ndarray] = []
     for member, label in (("IntegratedPros.txt", 1), ("IntegratedCons.txt", -1)):
@@ -124,4 +128,4 @@ def blood_cells(paths: list[Path], pca: int | None = None, white: float = 1.0, j
     from dualgap.data import images
 
     data = images.load_crops(paths[0], jobs=jobs, white=white)
-    return data if pca is None else images.reduce(data, pca, spectrum=images.SPECTRUM)[0]
+    return data if pca is None else images.reduce(data, pca)[0]

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from dualgap.data.dataset import DataError, DataSet
+from dualgap.data.dataset import DataError, DataSet, is_sparse
 
 __all__ = ["Scaler", "class_weights", "fit_scaler", "hold_out", "split_indices", "standardise", "undersample"]
 
@@ -72,7 +71,7 @@ class Scaler:
         """X scaled; in its own float type, sparse if X is."""
         if X.shape[1] != len(self.scale):
             raise ValueError(f"X has {X.shape[1]} columns, but the scaler was fitted on {len(self.scale)}")
-        if not sparse.issparse(X):
+        if not is_sparse(X):
             X = np.asarray(X)
             kind = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
             return ((X - (0.0 if self.centre is None else self.centre)) / self.scale).astype(kind, copy=False)
@@ -99,9 +98,9 @@ def fit_scaler(X: Any, method: str = "standard") -> Scaler:
         raise ValueError(f"method is {method!r}; it must be 'standard' or 'max-abs'")
     if method == "max-abs":
         largest = abs(X).max(axis=0)
-        scale = np.asarray(largest.toarray() if sparse.issparse(largest) else largest, dtype=np.float64).reshape(-1)
+        scale = np.asarray(largest.toarray() if is_sparse(largest) else largest, dtype=np.float64).reshape(-1)
         return Scaler(None, np.where(scale > 0, scale, 1.0))
-    if sparse.issparse(X):
+    if is_sparse(X):
         raise ValueError("method='standard' would make sparse data dense; use method='max-abs'")
     X = np.asarray(X)
     centre = X.mean(axis=0, dtype=np.float64)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dualgap.data.dataset import DataError, DataSet, whole_numbers
+from dualgap.data.dataset import DataError, DataSet, is_sparse, whole_numbers
 from dualgap.data.libsvm import read_libsvm
 from dualgap.data.tables import read_csv, read_parquet
 
@@ -169,7 +169,7 @@ def write_npz(data: DataSet, path: str | os.PathLike[str]) -> None:
     arrays: dict[str, Any] = {}
     for name in ("X", "y", "X_test", "y_test"):
         value: Any = getattr(data, name)
-        if sparse.issparse(value):
+        if is_sparse(value):
             value = sparse.csr_matrix(value)
             arrays.update({f"{name}_{key}": getattr(value, key) for key in SPARSE_KEYS}, **{f"{name}_format": np.array("csr")})
         elif value is not None:
@@ -241,16 +241,16 @@ def _from_variables(path: Path, variables: dict[str, Any], target: str | int | N
 
 
 def _matrix(path: Path, given: Any, name: str) -> Any:
-    X: Any = sparse.csr_matrix(given) if sparse.issparse(given) else np.asarray(given)
+    X: Any = sparse.csr_matrix(given) if is_sparse(given) else np.asarray(given)
     if X.dtype.kind not in "fiub":
         raise DataError(f"{path}: {name} has dtype {X.dtype}; it must hold real numbers")
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
-    return X if sparse.issparse(X) else np.ascontiguousarray(X)
+    return X if is_sparse(X) else np.ascontiguousarray(X)
 
 
 def _labels(path: Path, given: Any, name: str) -> np.ndarray:
-    y = np.asarray(sparse.csr_matrix(given).toarray() if sparse.issparse(given) else given)
+    y = np.asarray(sparse.csr_matrix(given).toarray() if is_sparse(given) else given)
     if y.ndim == 2 and 1 in y.shape:
         y = y.reshape(-1)
     if y.dtype.kind not in "fiubU":

@@ -14,7 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+import numpy as np
+
 from dualgap.data.dataset import DataError, MissingFile
+from dualgap.data.readers import read_mat
+from dualgap.data.tables import read_csv
 from dualgap.jit import cache_folder
 
 __all__ = ["File", "data_cache", "find", "locate", "user_folder", "verify"]
@@ -25,14 +29,15 @@ class File:
     """A file that a data set is made from.
 
     `names` are the names it goes by, the first being ours; `checksum` is "sha256:…" of the file, "csv-md5:…" of the one CSV inside
-    it (zipped or not), or "members-sha256:…" of what a zip holds, so that a file packed anew still counts. `url` is None where the
-    source wants a login; then `page` is where a person fetches it.
+    it (zipped or not), or "members-sha256:…" of what a zip holds, so that a file packed anew still counts. Where `url` is None, a
+    person fetches the file from `page`, and `by_hand` says why.
     """
 
     names: tuple[str, ...]
     checksum: str
     page: str
     url: str | None = None
+    by_hand: str = "it cannot be downloaded without an account there"
 
     @property
     def name(self) -> str:
@@ -97,7 +102,7 @@ def find(dataset: str, file: File, folder: str | os.PathLike[str] | None = None,
         verify(path, file)
         return path
     if file.url is None:
-        raise _missing(dataset, file, folder, "it cannot be downloaded without an account there")
+        raise _missing(dataset, file, folder, file.by_hand)
     if not download:
         raise _missing(dataset, file, folder, "downloading was not allowed")
     return _download(dataset, file, folder)
@@ -171,9 +176,11 @@ def _digest(path: str, kind: str, size: int, mtime: int) -> str:
             return _csv_md5(path)
         if kind == "members-sha256":
             return members_digest(path)
+        if kind == "spam-sha256":
+            return spam_digest(path)
     except (zipfile.BadZipFile, EOFError, zlib.error) as error:
         raise DataError(f"{path} is a damaged zip file ({error}); fetch it again") from None
-    raise ValueError(f"checksum kind {kind!r} is unknown; use sha256, csv-md5 or members-sha256")
+    raise ValueError(f"checksum kind {kind!r} is unknown; use sha256, csv-md5, members-sha256 or spam-sha256")
 
 
 def _csv_md5(path: str) -> str:
@@ -224,6 +231,25 @@ def picture_parts(member: str) -> tuple[str, str, str] | None:
     ):
         return parts[0], parts[1], parts[2]
     return None
+
+
+def spam_digest(path: str | os.PathLike[str]) -> str:
+    """A digest of the rows of spambase, in whatever file and order: their values to three decimals and whether they are spam."""
+    X, is_spam = spam_rows(Path(path))
+    rows = np.column_stack([np.round(X * 1000), is_spam]).astype("<i8")
+    return hashlib.sha256(rows[np.lexsort(rows.T[::-1])].tobytes()).hexdigest()
+
+
+def spam_rows(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """The e-mails and whether each is spam, from UCI's own spambase.data (commas, no header) or from a MAT file; training rows first."""
+    if path.suffix.lower() == ".mat":
+        data = read_mat(path)
+        X = np.vstack([data.X, data.X_test]) if data.has_test else data.X
+        y = np.concatenate([data.y, data.y_test]) if data.has_test else data.y
+    else:
+        data = read_csv(path, target=-1)
+        X, y = data.X, data.y
+    return X, y > 0
 
 
 CELL_TYPES = ("LYMPHOCYTE", "NEUTROPHIL")
