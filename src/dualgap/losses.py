@@ -26,7 +26,14 @@ __all__ = ["LOSSES", "Hinge", "Logistic", "SmoothHinge", "SquaredHinge", "make_l
 
 @compiled
 class Hinge(NamedTuple):
-    """The hinge, max(0, 1 − m)."""
+    """The hinge, max(0, 1 − m).
+
+    Examples
+    --------
+    >>> from dualgap import Hinge
+    >>> Hinge().value(0.25), Hinge().slope(0.25)
+    (0.75, 1.0)
+    """
 
     kink: float = 1.0
 
@@ -57,9 +64,17 @@ class Hinge(NamedTuple):
         return np.inf
 
 
+# --8<-- [start:smooth_hinge]
 @compiled
 class SmoothHinge(NamedTuple):
-    """The huberised hinge: quadratic over a width δ below the margin 1, linear beneath."""
+    """The huberised hinge: quadratic over a width δ below the margin 1, linear beneath.
+
+    Examples
+    --------
+    >>> from dualgap import SmoothHinge
+    >>> SmoothHinge(delta=0.5).value(0.75), SmoothHinge(delta=0.5).slope(0.75)
+    (0.0625, 0.5)
+    """
 
     delta: float = 1.0
 
@@ -92,9 +107,19 @@ class SmoothHinge(NamedTuple):
         return 1.0 / self.delta
 
 
+# --8<-- [end:smooth_hinge]
+
+
 @compiled
 class SquaredHinge(NamedTuple):
-    """The squared hinge, max(0, 1 − m)²."""
+    """The squared hinge, max(0, 1 − m)².
+
+    Examples
+    --------
+    >>> from dualgap import SquaredHinge
+    >>> SquaredHinge().value(0.5), SquaredHinge().slope(0.5)
+    (0.25, 1.0)
+    """
 
     kink: float = 1.0
 
@@ -126,7 +151,14 @@ class SquaredHinge(NamedTuple):
 
 @compiled
 class Logistic(NamedTuple):
-    """The logistic loss, log(1 + e^(−m))."""
+    """The logistic loss, log(1 + e^(−m)).
+
+    Examples
+    --------
+    >>> from dualgap import Logistic
+    >>> Logistic().slope(0.0)
+    0.5
+    """
 
     scale: float = 1.0
 
@@ -198,6 +230,7 @@ LOSSES: dict[str, Any] = {
     "squared_hinge": SquaredHinge,
     "logistic": Logistic,
 }
+METHODS = ("value", "slope", "psi", "dual_step", "pull", "bend", "ceiling", "curvature")  # what kernels call on a loss
 _ALIASES = {"log_loss": "logistic", "huberised_hinge": "smooth_hinge", "huberized_hinge": "smooth_hinge"}
 
 
@@ -211,11 +244,13 @@ def make_loss(loss: Any, delta: float | None = None) -> Any:
     SmoothHinge(delta=0.5)
     """
     if not isinstance(loss, str):
-        missing = [m for m in ("value", "slope", "psi", "dual_step", "ceiling", "curvature") if not hasattr(loss, m)]
+        missing = [m for m in METHODS if not hasattr(loss, m)]
         if missing or isinstance(loss, type):
             raise TypeError(f"loss={loss!r} is neither one of {sorted(LOSSES)} nor a loss object (it lacks {missing})")
         if delta is not None:
-            raise ValueError(f"delta={delta!r} beside the loss object {loss!r}: give delta with loss='smooth_hinge', or in the object")
+            raise ValueError(
+                f"delta={delta!r} beside the loss object {loss!r}: give delta with loss='smooth_hinge', or in the object"
+            )
         return loss
     name = _ALIASES.get(loss, loss)
     if name not in LOSSES:

@@ -24,9 +24,9 @@ Case = tuple[str, str, str, bool]  # loss, penalty, intercept, whether on a kern
 class SolverRecord:
     """What one solver supports.
 
-    `losses`, `penalties`, `intercepts` and `kernels` list what it takes in at least one combination; `every_combination` says whether
-    it takes them all together. `sparse_cost` is what one update costs on sparse rows. `certificate` says where its dual bound comes
-    from: variables of its own, or the slopes at the model's margins.
+    `losses`, `penalties`, `intercepts`, `kernels` and `linear` (X without a kernel) tell what it takes in at least one combination;
+    `every_combination` says whether it takes them all together. `sparse_cost` is what one update costs on sparse rows. `certificate`
+    says where its dual bound comes from: variables of its own, or the slopes at the model's margins.
 
     Examples
     --------
@@ -42,6 +42,7 @@ class SolverRecord:
     penalties: tuple[str, ...]
     intercepts: tuple[str, ...]
     kernels: bool
+    linear: bool
     every_combination: bool
     sparse_cost: str
     certificate: str
@@ -53,7 +54,7 @@ class SolverRecord:
             _all_or(self.losses, tuple(LOSSES)),
             _all_or(self.penalties, tuple(PENALTIES)),
             _all_or(self.intercepts, INTERCEPTS),
-            "yes" if self.kernels else "no",
+            ("yes" if self.linear else "only") if self.kernels else "no",
             self.sparse_cost,
             self.certificate,
         ]
@@ -72,8 +73,8 @@ class SolverTable(Sequence[SolverRecord]):
     >>> table = dualgap.solvers()
     >>> "sdca" in table.names
     True
-    >>> [record.name for record in table if record.kernels and "logistic" in record.losses][:2]
-    ['dual_coordinate', 'dual_gradient']
+    >>> [record.name for record in table if record.kernels and record.losses == ("hinge",)]
+    ['pegasos']
     """
 
     def __init__(self, records: Sequence[SolverRecord]) -> None:
@@ -144,6 +145,7 @@ def _record(cls: type[Solver]) -> SolverRecord:
         penalties=values[1],
         intercepts=values[2],
         kernels=True in values[3],
+        linear=False in values[3],
         every_combination=possible == taken,
         sparse_cost=cls.sparse_cost,
         certificate="read off margins" if cls.dual is Solver.dual else "own β",
