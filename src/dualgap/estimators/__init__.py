@@ -1,6 +1,7 @@
 """scikit-learn estimators over `Problem` and the driver. Importing this package imports scikit-learn; `import dualgap` does not."""
 
 from dualgap.estimators.common import ConvergenceWarning
+from dualgap.estimators.kernel import SVC
 from dualgap.estimators.linear import LinearSVC
 
-__all__ = ["ConvergenceWarning", "LinearSVC"]
+__all__ = ["SVC", "ConvergenceWarning", "LinearSVC"]

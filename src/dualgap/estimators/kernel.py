@@ -1,0 +1,334 @@
+"""SVC: a kernel machine with a certificate, its attributes laid out as scikit-learn's. One problem for each pair of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import _safe_indexing
+from sklearn.utils.multiclass import _ovr_decision_function
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+
+from dualgap.estimators.common import check_labels, fit_seed, number, one_of, penalties, warn_unless_converged, whole
+from dualgap.estimators.labelled import Labelled
+from dualgap.estimators.multiclass import Budget, Task, solve_tasks
+from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
+from dualgap.kernels import make_kernel
+from dualgap.problem import Problem
+from dualgap.result import Result
+
+__all__ = ["SVC"]
+
+BLOCK_VALUES = 8_000_000  # kernel values held at a time in prediction: 64 MB
+UNLIMITED = 10**9
+_ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
+
+
+class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+    """Support vector classifier with kernels, whose fit ends on a certified duality gap.
+
+    Minimises C·Σ sᵢ max(0, 1 − yᵢ f(xᵢ)) + ½‖f‖² over f(x) = Σ aⱼ k(xⱼ, x) + b, for every pair of classes.
+
+    Parameters
+    ----------
+    C : float
+        Inverse strength of the penalty, as in scikit-learn.
+    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable
+        A callable takes two collections of samples (whatever X is) and returns the matrix of their kernel values. A kernel that is
+        not positive semidefinite on the data, as "sigmoid" need not be, has no certificate and is refused.
+    degree, gamma, coef0
+        The kernel's parameters. gamma is a number, "scale" (1/(d·variance of X)) or "auto" (1/d).
+    fit_intercept : bool
+        Whether there is an intercept b, free of any penalty.
+    tol : float
+        Bound on the relative duality gap, gap / objective, of every problem solved. 0 runs to the end of the budget.
+    class_weight : dict, "balanced" or None
+    max_iter : int
+        Epochs for each pair of classes; -1 for no limit.
+    max_time : float, optional
+        Seconds for the whole fit.
+    decision_function_shape : {"ovr", "ovo"}
+        A column for each class, or for each pair of classes. With two classes there is one column in any case.
+    break_ties : bool
+        With more than two classes and "ovr": predict the class of the largest decision value, not the first of those with most votes.
+    solver : str or solver object
+        "auto", the name of a solver that takes kernels, or a solver object.
+    n_jobs : int, optional
+        Threads over the pairs of classes; -1 for all processors.
+    random_state : int, RandomState or None
+    warm_start : bool
+        Whether `fit` starts from the dual variables of the last fit, where rows and classes are as many as they were.
+    verbose : int
+        Above 0, each evaluation is logged at level INFO by the logger "dualgap" (to standard output where logging is not set up).
+    callbacks : list of functions, optional
+        Each is called with a `dualgap.Progress` at every evaluation; one that returns True ends the fit.
+
+    Attributes
+    ----------
+    support_ : rows of the support vectors, class by class
+    support_vectors_ : those rows; empty for a precomputed kernel
+    n_support_ : how many each class has
+    dual_coef_ : array of shape (number of classes − 1, number of support vectors), sparse where X was
+        With two classes yᵢ·C·sᵢ·βᵢ, else scikit-learn's arrangement of the pairs' coefficients.
+    intercept_ : one for each pair of classes
+    coef_ : for kernel="linear", one row for each pair of classes; read-only
+    classes_, n_features_in_, feature_names_in_
+    n_iter_ : epochs for each pair
+    objective_, dual_gap_, certificate_, history_ : of the problem, or one for each pair
+        The objective is scikit-learn's divided by C·Σs.
+    status_ : "converged" where every certified gap is within `tol`; else as in `LinearSVC`
+
+    Examples
+    --------
+    >>> from dualgap import SVC
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SVC(random_state=0).fit(X, y)
+    >>> model.status_, model.dual_coef_.shape[0], max(c.relative_gap for c in model.certificate_) <= 1e-4
+    ('converged', 2, True)
+    """
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        class_weight: Any = None,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        solver: Any = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        callbacks: Any = None,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.solver = solver
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    # -------------------------------------------------------------------------------------------------------------- fitting
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVC:
+        """Train on samples X with labels y.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d); for kernel="precomputed" the kernel matrix
+            With a callable kernel anything that has a length and takes an index, as long as the kernel understands it.
+        y : n labels
+        sample_weight : n numbers, optional
+        """
+        C, budget = number("C", self.C), self._budget()
+        one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
+        X, y = self._checked(X, y)
+        check_labels(y)
+        self._kernel = make_kernel(self.kernel, None if callable(self.kernel) else X, self.gamma, self.degree, self.coef0)
+        self._gamma = self._kernel.gamma
+        table = np.asarray(_dense(self.kernel(X, X)), dtype=np.float64) if callable(self.kernel) else X
+        data = Labelled(table, y, sample_weight, self.class_weight)
+        pairs = [(1, 0)] if len(data.classes) == 2 else list(combinations(range(len(data.classes)), 2))
+        monitor = Monitor(
+            self,
+            {"X": X, "y": y, "metadata": {} if sample_weight is None else {"sample_weight": data.weights}},
+            ["fit"] if len(pairs) == 1 else [f"classes {data.classes[i]!r} and {data.classes[j]!r}" for i, j in pairs],
+        )
+        tasks = [
+            Task(partial(self._problem, data, pair, C), self._warm(data, pair, k, C), monitor.callbacks(k, lambda progress: {}))
+            for k, pair in enumerate(pairs)
+        ]
+        with log_to_screen(self.verbose):
+            results = solve_tasks(tasks, budget, monitor.task)
+        self._keep(X, data, pairs, results)
+        monitor.end()
+        self.status_ = warn_unless_converged(type(self).__name__, results, budget.tol, stacklevel=4)
+        return self
+
+    def _budget(self) -> Budget:
+        return Budget(
+            solver=self.solver,
+            tol=number("tol", self.tol, 0.0, 1.0, open_low=False),
+            max_epochs=UNLIMITED if self.max_iter == -1 else whole("max_iter", self.max_iter),
+            max_seconds=None if self.max_time is None else number("max_time", self.max_time),
+            seed=fit_seed(self.random_state),
+            n_jobs=self.n_jobs,
+        )
+
+    def _checked(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        if callable(self.kernel):
+            check_consistent_length(X, y)
+            return X, column_or_1d(y, warn=True)
+        if sparse.issparse(X) and self.kernel == "precomputed":
+            raise TypeError("Sparse precomputed kernels are not supported: give X as an array of kernel values")
+        return validate_data(self, X, y, **_ACCEPTED)
+
+    def _problem(self, data: Labelled, pair: tuple[int, int], C: float) -> Problem:
+        """Class pair[0] against class pair[1]."""
+        rows = np.flatnonzero((data.codes == pair[0]) | (data.codes == pair[1]))
+        weights = data.own_weights()[rows]
+        table = callable(self.kernel) or self.kernel == "precomputed"
+        X = data.X
+        if table and X.shape[0] != X.shape[1]:
+            raise ValueError(f"the kernel matrix must be square, one row and one column a sample; it has shape {X.shape}")
+        if len(rows) < data.n:
+            X = X[np.ix_(rows, rows)] if table else X[rows]
+        l2, _ = penalties(C, 0.0, float(weights.sum()))
+        unweighted = data.weights is None and data.by_class is None
+        return Problem(
+            X,
+            np.where(data.codes[rows] == pair[0], 1.0, -1.0),
+            l2=l2,
+            sample_weight=None if unweighted else weights,
+            intercept="free" if self.fit_intercept else "none",
+            kernel="precomputed" if table else self._kernel,
+        )
+
+    def _warm(self, data: Labelled, pair: tuple[int, int], k: int, C: float) -> Any:
+        fitted = self.warm_start and getattr(self, "_n_rows", None) == data.n and np.array_equal(self.classes_, data.classes)
+        if not fitted:
+            return None
+        signed = np.zeros(data.n)
+        signed[self.support_] = self._pair_coefficients()[:, k]
+        rows = np.flatnonzero((data.codes == pair[0]) | (data.codes == pair[1]))
+        scale = C * data.own_weights()[rows]
+        beta = np.divide(np.abs(signed[rows]), scale, out=np.zeros(len(rows)), where=scale > 0)
+        return None, float(self.intercept_[k]), beta
+
+    def _keep(self, X: Any, data: Labelled, pairs: list[tuple[int, int]], results: list[Result]) -> None:
+        """Fitted attributes from the results, in scikit-learn's layout."""
+        K, single = len(data.classes), len(results) == 1
+        signed = np.zeros((K - 1, data.n))
+        for (i, j), result in zip(pairs, results, strict=True):
+            rows = np.flatnonzero((data.codes == i) | (data.codes == j))
+            # The coefficients of a row of class i against class j stand in line j, or j − 1 where j > i.
+            other = np.where(data.codes[rows] == i, j, i)
+            signed[other - (other > data.codes[rows]), rows] = result.coef
+        support = np.flatnonzero(signed.any(axis=0))
+        self.support_ = support[np.argsort(data.codes[support], kind="stable")].astype(np.int32)
+        self.n_support_ = np.bincount(data.codes[support], minlength=K).astype(np.int32)
+        dual = signed[:, self.support_]
+        self.dual_coef_ = sparse.csr_matrix(dual) if sparse.issparse(X) else dual
+        if self._kernel.name == "precomputed":
+            self.support_vectors_ = np.empty((0, 0))
+        else:
+            self.support_vectors_ = _safe_indexing(X, self.support_)
+        self.classes_ = data.classes
+        self.intercept_ = np.array([r.intercept for r in results])
+        self.n_iter_ = np.array([r.epochs for r in results], dtype=np.int32)
+        self.certificate_ = results[0].certificate if single else [r.certificate for r in results]
+        self.history_ = results[0].trace if single else [r.trace for r in results]
+        self.objective_ = results[0].certificate.primal if single else np.array([r.certificate.primal for r in results])
+        self.dual_gap_ = results[0].certificate.gap if single else np.array([r.certificate.gap for r in results])
+        self._n_rows = data.n
+
+    # ----------------------------------------------------------------------------------------------------------- prediction
+
+    @property
+    def coef_(self) -> Any:
+        """Weights of the features; kernel="linear" only."""
+        if self.kernel != "linear":
+            raise AttributeError(f"coef_ is there for kernel='linear' only, not for kernel={self.kernel!r}")
+        coef: Any = self._pair_coefficients().T @ self.support_vectors_
+        if sparse.issparse(self.support_vectors_):
+            coef = sparse.csr_matrix(coef)
+        (coef.data if hasattr(coef, "indptr") else coef).flags.writeable = False
+        return coef
+
+    def _pair_coefficients(self) -> np.ndarray:
+        """Coefficients of the support vectors, a column for each pair of classes."""
+        dual, K = _dense(self.dual_coef_), len(self.classes_)
+        if K == 2:
+            return dual.T
+        of_class = np.repeat(np.arange(K), self.n_support_)
+        columns = []
+        for i, j in combinations(range(K), 2):
+            columns.append(np.where(of_class == i, dual[j - 1], np.where(of_class == j, dual[i], 0.0)))
+        return np.stack(columns, axis=1)
+
+    def _pair_decisions(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        if not callable(self.kernel):
+            X = validate_data(self, X, reset=False, **{**_ACCEPTED, "ensure_all_finite": True})
+        coefficients = self._pair_coefficients()
+        return np.concatenate([values @ coefficients for values in self._kernel_blocks(X)]) + self.intercept_
+
+    def _kernel_blocks(self, X: Any) -> Iterator[np.ndarray]:
+        """Kernel values of X with the support vectors, some rows at a time."""
+        support = self.support_
+        if callable(self.kernel):
+            values = np.asarray(_dense(self.kernel(X, self.support_vectors_)), dtype=np.float64)
+            if values.ndim != 2 or values.shape[1] != len(support):
+                raise ValueError(
+                    f"kernel returned shape {values.shape}; a column for each of the {len(support)} support vectors is needed"
+                )
+            yield values
+            return
+        step = max(1, BLOCK_VALUES // max(len(support), 1))
+        for start in range(0, X.shape[0], step):
+            block = X[start : start + step]
+            yield block[:, support] if self._kernel.name == "precomputed" else self._kernel(block, self.support_vectors_)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores: with two classes one, positive for the second; else a column for each class or pair of classes."""
+        pairs = self._pair_decisions(X)
+        if len(self.classes_) == 2:
+            return pairs.ravel()
+        if self.decision_function_shape == "ovr":
+            return _ovr_decision_function(pairs < 0, -pairs, len(self.classes_))
+        return pairs
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels: with more than two classes the one with most votes of the pairs."""
+        check_is_fitted(self)
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        if len(self.classes_) == 2:
+            codes = (self.decision_function(X) > 0).astype(np.intp)
+        elif self.break_ties:
+            codes = np.argmax(self.decision_function(X), axis=1)
+        else:
+            won = self._pair_decisions(X) > 0
+            votes = np.zeros((won.shape[0], len(self.classes_)), dtype=np.intp)
+            for k, (i, j) in enumerate(combinations(range(len(self.classes_)), 2)):
+                votes[:, i] += won[:, k]
+                votes[:, j] += ~won[:, k]
+            codes = np.argmax(votes, axis=1)
+        return self.classes_[codes]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
+
+
+def _dense(matrix: Any) -> Any:
+    return matrix.toarray() if hasattr(matrix, "toarray") else matrix
