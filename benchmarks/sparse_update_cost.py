@@ -24,6 +24,7 @@ SOLVERS = {
     "sgd, averaged": (dualgap.SGD(output="average"), {"loss": "hinge", "l1": 1e-5}),
     "pegasos": (dualgap.Pegasos(), {"loss": "hinge"}),
     "sdca": (dualgap.SDCA(), {"loss": "hinge"}),
+    "asdca": (dualgap.ASDCA(), {"loss": "smooth_hinge"}),
 }
 
 
