@@ -83,7 +83,9 @@ def load_case(name: str) -> Case:
     y = np.asarray(y)
     y = np.where(y == np.unique(y)[-1], 1.0, -1.0)
     if sparse.issparse(X):
-        X = sparse.csr_matrix((X.data.astype(np.float64, copy=False), X.indices.astype(np.int32), X.indptr.astype(np.int32)), X.shape)
+        X = sparse.csr_matrix(
+            (X.data.astype(np.float64, copy=False), X.indices.astype(np.int32), X.indptr.astype(np.int32)), X.shape
+        )
     else:
         X = _standardised(np.asarray(X))
     return Case(name, X, y)

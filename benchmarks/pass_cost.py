@@ -1,6 +1,6 @@
 """What one pass of SDCA costs beside one of LIBLINEAR, on sparse data larger than the last-level cache; and what starting up costs.
 
-    python -m benchmarks.pass_cost
+python -m benchmarks.pass_cost
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def _liblinear_official(X: Any, y: np.ndarray, l2: float, loss: str, tol: float)
     from liblinear import liblinearutil
 
     kind = {"hinge": 3, "squared_hinge": 1, "logistic": 7}[loss]
-    C = _c(y, l2) * (1.0 if loss != "squared_hinge" else 1.0)
+    C = _c(y, l2)
     problem = liblinearutil.problem(y, sparse.csr_matrix(X))
     model = liblinearutil.train(problem, liblinearutil.parameter(f"-s {kind} -c {C!r} -e {tol!r} -B -1 -q"))
     sign = 1.0 if model.get_labels()[0] == 1 else -1.0

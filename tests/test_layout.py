@@ -22,7 +22,7 @@ MAX_LINES = 400
 LAYERS = [
     {"jit", "workers"},
     {"rows"},
-    {"inputs"},
+    {"inputs", "linalg"},
     {"losses", "penalties", "kernels", "blocks", "scaling"},
     {"expansion"},
     {"problem"},
@@ -31,7 +31,9 @@ LAYERS = [
     {"solvers"},
     {"trace"},
     {"result"},
+    {"evaluation"},
     {"solve"},
+    {"audit"},
     {"estimators"},
     {"data"},
     {"lab"},

@@ -464,6 +464,8 @@ class Mine(NamedTuple):
     slope = dualgap.SmoothHinge.slope
     psi = dualgap.SmoothHinge.psi
     dual_step = dualgap.SmoothHinge.dual_step
+    pull = dualgap.SmoothHinge.pull
+    bend = dualgap.SmoothHinge.bend
     ceiling = dualgap.SmoothHinge.ceiling
     curvature = dualgap.SmoothHinge.curvature
 

@@ -6,7 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dualgap import scaling, solvers
-from dualgap.certificate import Certificate, CertificateError, certify
+from dualgap.audit import certify
+from dualgap.certificate import Certificate, CertificateError
 from dualgap.losses import Hinge, Logistic, SmoothHinge, SquaredHinge
 from dualgap.problem import Problem
 from dualgap.result import ConvergenceWarning, Result, Trace

@@ -7,24 +7,29 @@ or, with a free intercept, Σ cᵢβᵢyᵢ = 0 is made feasible first: a tolera
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from dualgap.ascent import Ascent, fresh_seed, natural_order, shuffle
 from dualgap.inputs import as_vector
 from dualgap.jit import kernel
 from dualgap.losses import Hinge, slopes, total_psi, total_value
 from dualgap.problem import Problem
 from dualgap.semidefinite import extreme_eigenvalues, is_semidefinite
 
-__all__ = ["Certificate", "CertificateError", "DualPoint", "best_intercept", "certify", "dual_point", "read_off"]
+__all__ = ["Certificate", "CertificateError", "DualPoint", "best_intercept", "dual_point", "read_off"]
 
 ROUNDING = 1e-9  # a gap below −ROUNDING·primal cannot be rounding
 
 
 class CertificateError(ArithmeticError):
-    """A negative gap: a bug, or a kernel matrix that is not positive semidefinite."""
+    """A negative gap: a bug, or a kernel matrix that is not positive semidefinite.
+
+    Examples
+    --------
+    >>> import dualgap
+    >>> issubclass(dualgap.CertificateError, ArithmeticError)
+    True
+    """
 
 
 @dataclass(frozen=True)
@@ -272,7 +277,7 @@ def read_off(problem: Problem, coef: np.ndarray, beta: np.ndarray) -> float:
     return -0.5 * float(positive.min() + negative.max())
 
 
-# ------------------------------------------------------------------------------------------------------------------- certify
+# ----------------------------------------------------------------------------------------------------------------- evaluation
 
 
 def margins_of(problem: Problem, stored: np.ndarray, intercept: float) -> np.ndarray:
@@ -290,85 +295,3 @@ def dual_from_margins(problem: Problem, margins: np.ndarray) -> DualPoint:
     beta = np.empty(problem.n)
     slopes(problem.loss, margins, beta)
     return dual_point(problem, beta)
-
-
-def certify(problem: Problem, coef: Any, intercept: Any = 0.0, dual: Any = None, *, epochs: int = 20, seed: int = 0) -> Certificate:
-    """How far from optimal a model is at most, whatever trained it.
-
-    Parameters
-    ----------
-    problem : Problem
-        The objective that the model is judged by.
-    coef : array of d numbers (for a kernel problem: the n coefficients of the kernel expansion)
-        scikit-learn's `coef_` of shape (1, d) is taken too.
-    intercept : float or array of one
-    dual : array of n numbers, optional
-        Dual variables β ∈ [0, 1] of a solver that has them. Any values give a valid bound; good ones give a close one.
-    epochs : int
-        Without `dual`, the bound starts from the β that the model's margins tell and is raised by up to this many epochs of dual
-        coordinate ascent. More epochs bring the bound closer to the model's true distance from the optimum. On a store, whose rows
-        are not at hand, the bound is the margins' alone.
-
-    Examples
-    --------
-    >>> import dualgap
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.preprocessing import scale
-    >>> from sklearn.svm import LinearSVC
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> X = scale(X)
-    >>> model = LinearSVC(C=1.0, loss="hinge", fit_intercept=False, random_state=0, max_iter=100_000).fit(X, y)
-    >>> problem = dualgap.Problem(X, y, l2=1 / len(y))  # C = 1 / (l2·n)
-    >>> dualgap.certify(problem, model.coef_).relative_gap < 0.02
-    True
-    """
-    coef = as_vector(coef, "coef", problem.size)
-    b = float(as_vector(np.atleast_1d(intercept), "intercept", 1)[0])
-    if epochs < 0:
-        raise ValueError(f"epochs={epochs!r} must not be negative")
-    if problem.intercept == "none" and b != 0.0:
-        raise ValueError(f"intercept={b:g} but the problem has none; build it with intercept='penalised' or 'free'")
-    stored = problem.stored(coef)
-    margins = margins_of(problem, stored, b)
-    primal = primal_value(problem, coef, b, stored, margins)
-    if dual is not None:
-        return make_certificate(primal, dual_point(problem, as_vector(dual, "dual", problem.n)).value, "given")
-    if problem.intercept == "free":
-        b = best_intercept(problem, problem.scores(stored))
-        margins = margins_of(problem, stored, b)
-    # For a model far from optimal its margins may tell less than β = 0 does, which bounds every P by 0.
-    bound, source = max(dual_from_margins(problem, margins).value, _zero_point(problem).value), "margins"
-    if problem.l2 > 0 and epochs > 0 and not problem.streaming:
-        raised = _raised_bound(problem, _smoothed_start(problem, margins), b, primal, epochs, seed)
-        if raised > bound:
-            bound, source = raised, "ascent"
-    return make_certificate(primal, bound, source)
-
-
-def _smoothed_start(problem: Problem, margins: np.ndarray) -> np.ndarray:
-    """β from the margins; for the hinge, whose slope says nothing at the kink, the best of a few widths of smoothing."""
-    if np.isfinite(problem.loss.curvature()):
-        candidates = [dual_from_margins(problem, margins)]
-    else:
-        candidates = [dual_point(problem, np.clip((1.0 - margins) / width, 0.0, 1.0)) for width in (1.0, 0.1, 0.01)]
-    return max(_zero_point(problem), *candidates, key=lambda point: point.value).beta
-
-
-def _zero_point(problem: Problem) -> DualPoint:
-    return dual_point(problem, np.zeros(problem.n))
-
-
-def _raised_bound(problem: Problem, beta: np.ndarray, b: float, primal: float, epochs: int, seed: int) -> float:
-    ascent = Ascent(problem, beta, centre=b)
-    rng = np.random.default_rng(seed)
-    order = natural_order(problem.n)
-    best, checked = -np.inf, 0
-    for epoch in range(1, epochs + 1):
-        shuffle(order, fresh_seed(rng))
-        ascent.epoch(order)
-        if epoch in (1, 2, 5, 10) or epoch == epochs or epoch % 20 == 0:
-            value = dual_point(problem, ascent.beta).value
-            if checked and primal - value > 0.98 * (primal - best) and epoch >= 10:
-                return max(best, value)  # what is left of the gap is the model's own distance from the optimum
-            best, checked = max(best, value), epoch
-    return best

@@ -16,7 +16,18 @@ Status = Literal["converged", "max_epochs", "max_seconds", "interrupted", "diver
 
 
 class ConvergenceWarning(UserWarning):
-    """A run ended before its certified gap was as small as asked."""
+    """A run ended before its certified gap was as small as asked.
+
+    Examples
+    --------
+    >>> import warnings, dualgap
+    >>> problem = dualgap.Problem([[1.0], [2.0], [0.5]], [0, 1, 1], l2=1e-3)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     result = dualgap.solve(problem, "pegasos", tol=1e-9, max_epochs=2)
+    >>> caught[0].category.__name__, result.status
+    ('ConvergenceWarning', 'max_epochs')
+    """
 
 
 class Trace:

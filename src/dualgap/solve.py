@@ -9,32 +9,23 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dualgap.certificate import (
-    Certificate,
-    DualPoint,
-    best_intercept,
-    dual_from_margins,
-    dual_point,
-    make_certificate,
-    primal_value,
-)
-from dualgap.inputs import all_finite, as_vector
+from dualgap.certificate import Certificate
+from dualgap.evaluation import Run, make_watched
+from dualgap.inputs import as_vector
 from dualgap.problem import Problem
-from dualgap.result import ConvergenceWarning, Result, Status, Trace, advice
+from dualgap.result import ConvergenceWarning, Result, Status, advice
 from dualgap.solvers.base import Solver, Warm, get_solver, require
 
 __all__ = ["Progress", "solve"]
 
-STALL_EVALUATIONS = 20  # with less than 1 % off the gap over so many evaluations, and over half of the epochs, a run has stalled
 HINTED_EPOCHS = {4**k for k in range(2, 12)}  # evaluations of a solver that knows its gap, before that is small enough
-DIVERGED = 1e9  # times the objective of w = 0
 
 
 @dataclass(frozen=True)
@@ -61,62 +52,9 @@ class Progress:
     intercept: float
 
 
-class _Watched:
-    """A held-out set, checked and converted once."""
-
-    def __init__(self, problem: Problem, name: str, X: Any, y: Any) -> None:
-        self.name, self.problem = name, problem
-        self.X = problem.features(X, f"{name} X")
-        self.y = problem.signs(y, self.X.shape[0], f"{name} y")
-
-    def measure(self, coef: np.ndarray, intercept: float) -> dict[str, float]:
-        wrong = (self.problem.decision(self.X, coef, intercept) > 0) != (self.y > 0)
-        per_class = [1.0 - wrong[self.y == sign].mean() for sign in (1.0, -1.0) if (self.y == sign).any()]
-        return {f"{self.name}_error": float(wrong.mean()), f"{self.name}_balanced_accuracy": float(np.mean(per_class))}
-
-
-class _Best:
-    """The best primal model and the best dual bound so far; together they make the certificate."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        zero = np.zeros(problem.size)
-        self.coef, self.intercept = zero, 0.0
-        self.primal = primal_value(problem, zero, 0.0, zero, np.zeros(problem.n))
-        self.at_zero = self.primal
-        self.dual = dual_point(problem, np.zeros(problem.n))
-        self.source = "margins"
-
-    def offer_model(self, coef: np.ndarray, intercept: float, primal: float) -> None:
-        if primal < self.primal:
-            self.coef, self.intercept, self.primal = coef, intercept, primal
-
-    def offer_bound(self, point: DualPoint, source: str) -> None:
-        if point.value > self.dual.value:
-            self.dual, self.source = point, source
-
-    def certificate(self, primal: float | None = None) -> Certificate:
-        return make_certificate(self.primal if primal is None else primal, self.dual.value, self.source)
-
-
-class _Clock:
-    """CPU and wall seconds of the updates alone."""
-
-    def __init__(self) -> None:
-        self.cpu = self.wall = 0.0
-
-    def __enter__(self) -> _Clock:
-        self._cpu, self._wall = time.process_time(), time.perf_counter()
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.cpu += time.process_time() - self._cpu
-        self.wall += time.perf_counter() - self._wall
-
-
 def solve(
     problem: Problem,
-    solver: Any = "sdca",
+    solver: Any = "auto",
     tol: float = 1e-4,
     max_epochs: int = 200,
     max_seconds: float | None = None,
@@ -134,7 +72,8 @@ def solve(
     ----------
     problem : Problem
     solver : str or solver object
-        A name from `dualgap.solvers()`, or an object such as `dualgap.SDCA(order="cyclic")`.
+        A name from `dualgap.solvers()`, or an object such as `dualgap.SDCA(order="cyclic")`. "auto" picks the method by the
+        problem's shape.
     tol : float
         Bound on gap / primal, certified. 0 runs to the end of the budget.
     max_epochs, max_seconds
@@ -206,12 +145,12 @@ def minimise(
     due = _Due(evaluate, tol)
     known = getattr(solver, "hint", lambda problem, state: None)
     require(solver, problem)
-    watched = _make_watched(problem, watch)
+    watched = make_watched(problem, watch)
     warm = _make_warm(problem, warm_start)
     rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
     compile_seconds = _compile(problem, solver)
 
-    run = _Run(problem, solver, watched)
+    run = Run(problem, solver, watched)
     callbacks = tuple(callbacks)
     began = time.perf_counter()
     evaluation = 0.0
@@ -245,104 +184,6 @@ def minimise(
     return run.result(status, epoch, compile_seconds)
 
 
-class _Run:
-    """Evaluation of one run: trace, best model, best bound."""
-
-    def __init__(self, problem: Problem, solver: Any, watched: list[_Watched]) -> None:
-        self.problem, self.solver, self.watched = problem, solver, watched
-        self.trace, self.clock, self.best = Trace(), _Clock(), _Best(problem)
-        self.model = (self.best.coef, 0.0)
-        self.record: dict[str, float] = {}
-
-    @np.errstate(over="ignore", invalid="ignore")  # a run that diverges is answered by its status
-    def evaluate(self, state: Any, epoch: int) -> Certificate:
-        """Certify the present model and add a row to the trace."""
-        problem, best = self.problem, self.best
-        beta = self.solver.dual(problem, state)
-        own = None if beta is None or not all_finite(beta) else dual_point(problem, beta)
-        if own is not None:
-            best.offer_bound(own, "solver")
-        coef, intercept = self.solver.model(problem, state)
-        if coef is not None:
-            stored = problem.stored(coef)
-        elif own is not None and own.coef is not None and own.stored is not None:
-            coef, stored = own.coef, own.stored
-        else:  # neither a model nor a finite dual point: the run has diverged
-            coef = stored = np.full(problem.size, np.nan)
-        scores = problem.scores(stored)
-        finite = all_finite(scores)
-        best_b = intercept is None
-        if intercept is None:
-            intercept = best_intercept(problem, scores) if finite else math.nan
-        margins = problem.y * (scores + intercept)
-        primal = primal_value(problem, coef, intercept, stored, margins) if finite else math.inf
-        if finite and math.isfinite(primal):
-            # The hinge's slope is a coin toss at its kink, where the support vectors are: a solver's own β is better there.
-            # On a store the slopes would cost another reading of all rows.
-            if own is None or (math.isfinite(problem.loss.curvature()) and not problem.streaming):
-                best.offer_bound(self._margin_bound(scores, margins, best_b), "margins")
-            best.offer_model(coef, intercept, primal)
-        certificate = best.certificate(primal)
-        self.model = (coef, float(intercept))
-        self.record = record = {
-            "epoch": float(epoch),
-            "passes": float(state.passes),
-            "cpu_seconds": self.clock.cpu,
-            "wall_seconds": self.clock.wall,
-            "primal": primal,
-            "dual": certificate.dual,
-            "gap": certificate.gap,
-            "relative_gap": certificate.relative_gap if math.isfinite(primal) else math.inf,
-            "train_error": np.count_nonzero(margins <= 0) / problem.n,
-            "support_vectors": float(np.count_nonzero((best.dual.beta if own is None else own.beta) > 0)),
-            "nonzeros": float(np.count_nonzero(coef)),
-        }
-        for held_out in self.watched:
-            record.update(held_out.measure(coef, intercept))
-        self.trace.append(record)
-        return certificate
-
-    def _margin_bound(self, scores: np.ndarray, margins: np.ndarray, best_b: bool) -> DualPoint:
-        if self.problem.intercept == "free" and not best_b:
-            # At the best b for this w the slopes nearly balance, so that little is lost in making them do so exactly.
-            margins = self.problem.y * (scores + best_intercept(self.problem, scores))
-        return dual_from_margins(self.problem, margins)
-
-    def verdict(self, tol: float, stall: bool) -> Status | None:
-        """Whether the run is over by its own doing."""
-        if self.best.certificate().relative_gap <= tol:
-            return "converged"
-        if math.isfinite(self.record["primal"]) and len(self.trace) < 5:
-            return None
-        primal = self.trace["primal"]
-        if not math.isfinite(primal[-1]) or (len(primal) >= 5 and (primal[-5:] > DIVERGED * self.best.at_zero).all()):
-            return "diverged"
-        if stall and len(primal) > STALL_EVALUATIONS:
-            best_gaps = np.minimum.accumulate(primal) - self.trace["dual"]
-            epochs = self.trace["epoch"]
-            since = min(len(primal) - STALL_EVALUATIONS, int(np.searchsorted(epochs, 0.5 * epochs[-1]))) - 1
-            if since >= 0 and best_gaps[-1] > 0.99 * best_gaps[since]:
-                return "stalled"
-        return None
-
-    def result(self, status: Status, epochs: int, compile_seconds: float) -> Result:
-        best = self.best
-        return Result(
-            problem=self.problem,
-            solver=self.solver,
-            coef=best.coef,
-            intercept=float(best.intercept),
-            dual=best.dual.beta,
-            certificate=best.certificate(),
-            status=status,
-            trace=self.trace,
-            epochs=epochs,
-            cpu_seconds=self.clock.cpu,
-            wall_seconds=self.clock.wall,
-            compile_seconds=compile_seconds,
-        )
-
-
 _compiled: set[Any] = set()
 
 
@@ -355,7 +196,7 @@ def _compile(problem: Problem, solver: Any) -> float:
     rehearse = getattr(solver, "rehearse", None) or partial(Solver.rehearse, solver)
     small, state = rehearse(problem, np.random.default_rng(0))
     with np.errstate(all="ignore"):
-        _Run(small, solver, []).evaluate(state, 1)
+        Run(small, solver, []).evaluate(state, 1)
     _compiled.add(key)
     return time.perf_counter() - began
 
@@ -409,23 +250,15 @@ def _says_stop(answer: Any) -> bool:
     return isinstance(answer, (bool, np.bool_)) and bool(answer)
 
 
-def _make_watched(problem: Problem, watch: Any) -> list[_Watched]:
-    if watch is None:
-        return []
-    sets = watch if isinstance(watch, Mapping) else {"test": watch}
-    for name, pair in sets.items():
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise ValueError(f"watch: {name!r} must be a pair (X, y); got {type(pair).__name__}")
-    return [_Watched(problem, str(name), X, y) for name, (X, y) in sets.items()]
-
-
 def _make_warm(problem: Problem, warm: Any) -> Warm | None:
     if warm is None:
         return None
     if hasattr(warm, "coef"):
         warm = (warm.coef, warm.intercept, warm.dual)
     if not isinstance(warm, (tuple, list)) or len(warm) != 3:
-        raise ValueError(f"warm_start={warm!r} must be a Result or a tuple (coef, intercept, dual), with None for what is not known")
+        raise ValueError(
+            f"warm_start={warm!r} must be a Result or a tuple (coef, intercept, dual), with None for what is not known"
+        )
     coef, intercept, dual = warm
     return Warm(
         None if coef is None else as_vector(coef, "warm_start coef", problem.size),

@@ -1,8 +1,7 @@
 """The cases of the benchmark as a benchopt data set."""
 
-from benchopt import BaseDataset
-
 from benchmarks.cases import CASES, load_case
+from benchopt import BaseDataset
 
 
 class Dataset(BaseDataset):

@@ -1,8 +1,7 @@
 """Every installed peer as a benchopt solver; the tolerance walks through the peer's own settings."""
 
-from benchopt import BaseSolver
-
 from benchmarks.peers import PEERS, available, quiet
+from benchopt import BaseSolver
 
 BY_NAME = {peer.name: peer for peer in PEERS}
 

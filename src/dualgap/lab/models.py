@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.certificate import Certificate, certify
+from dualgap.audit import certify
+from dualgap.certificate import Certificate
 from dualgap.data import DataError, DataSet, read
 from dualgap.estimators.common import class_weights
 from dualgap.estimators.linear import LinearSVC

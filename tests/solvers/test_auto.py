@@ -1,0 +1,87 @@
+"""The rule of `auto`, at its borders, and the change of method in the middle of a run."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import dualgap
+from conftest import make_data
+from dualgap.solvers import auto
+from dualgap.solvers.auto import Auto, first_method, wants_gram
+
+
+def problem_of(n, d, *, density=None, **options):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d)) if density is None else sparse.random_array((n, d), density=density, rng=rng, format="csr")
+    return dualgap.Problem(X, np.arange(n) % 2, **options)
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "expected"),
+    [
+        ((2000, 10), {}, "newton"),
+        ((2000, 10), {"loss": "logistic"}, "newton"),
+        ((2000, 10), {"l1": 0.1}, "dca"),
+        ((2000, 10), {"l2": 0.0, "l1": 0.1}, "apg"),
+        ((300, 10), {"kernel": "rbf"}, "dca"),
+        ((100, 399), {}, "dca"),
+        ((200, 300), {"density": 0.02}, "dca"),
+        ((20_000, 20), {"density": 0.3}, "newton"),
+        ((50, 5000), {"density": 0.01}, "dca"),
+    ],
+)
+def test_first_method(shape, options, expected):
+    assert first_method(problem_of(*shape, **options)).name == expected
+
+
+def test_the_gram_matrix_pays_from_four_features_a_row_on():
+    assert wants_gram(problem_of(100, 400))
+    assert not wants_gram(problem_of(100, 399))
+    assert not wants_gram(problem_of(100, 400, density=0.1))
+    assert not wants_gram(problem_of(100, 400, l1=0.1))
+
+
+def test_wide_dense_data_go_through_the_gram_matrix():
+    problem = problem_of(60, 400, l2=0.1)
+    assert wants_gram(problem)
+    result = dualgap.solve(problem, "auto", tol=1e-8, max_epochs=5000)
+    assert result.converged
+    assert result.coef.shape == (400,)
+    plain = dualgap.solve(problem, "sdca", tol=1e-8, max_epochs=5000)
+    np.testing.assert_allclose(result.coef, plain.coef, atol=1e-6)
+
+
+@pytest.mark.parametrize("intercept", ["none", "penalised", "free"])
+def test_newton_takes_over_from_coordinate_steps(monkeypatch, intercept):
+    X, y = make_data(300, 6, seed=1)
+    X[np.abs(X) < 0.7] = 0.0
+    problem = dualgap.Problem(sparse.csr_array(X), y, l2=1e-5, intercept=intercept)
+    monkeypatch.setattr(auto, "SPARSE_PASSES", 0.0)
+    monkeypatch.setattr(auto, "PATIENCE", 0.05)
+    solver, rng = Auto(), np.random.default_rng(0)
+    state = solver.start(problem, rng)
+    methods = set()
+    for _ in range(60):
+        methods.add(state.method.name)
+        solver.epoch(problem, state, rng)
+    assert methods == {"dca", "newton"}
+    assert dualgap.solve(problem, "auto", tol=1e-8).converged
+
+
+def test_a_stalled_newton_run_hands_over_to_coordinate_steps(monkeypatch):
+    X, y = make_data(300, 6, seed=2)
+    problem, solver, rng = dualgap.Problem(X, y, l2=1e-2), Auto(), np.random.default_rng(0)
+    monkeypatch.setattr(auto, "STALL_STEPS", 0)
+    state = solver.start(problem, rng)
+    for _ in range(60):
+        solver.epoch(problem, state, rng)
+    assert state.method.name == "dca"
+    assert dualgap.certify(problem, problem.combine(problem.c * y * solver.dual(problem, state) / problem.l2)).relative_gap < 1e-3
+
+
+def test_takes_every_problem_there_is():
+    X, y = make_data(40, 3)
+    for loss in ("hinge", "smooth_hinge", "squared_hinge", "logistic"):
+        for l2, l1 in ((0.1, 0.0), (0.1, 0.1), (0.0, 0.1)):
+            for intercept in ("none", "free"):
+                assert Auto().supports(dualgap.Problem(X, y, loss=loss, l2=l2, l1=l1, intercept=intercept))

@@ -1,0 +1,78 @@
+"""Dual coordinate ascent with shrinking: it ends where SDCA does, and the rows it leaves out come back."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import dualgap
+from conftest import make_data
+from dualgap.solvers.dca import COUNT, DCA
+
+
+def run_epochs(problem, epochs, solver=None, seed=0):
+    solver, rng = solver or DCA(), np.random.default_rng(seed)
+    state = solver.start(problem, rng)
+    history = []
+    for _ in range(epochs):
+        solver.epoch(problem, state, rng)
+        history.append((int(state.open.numbers[COUNT]), solver.hint(problem, state)))
+    return state, history
+
+
+def test_shrinks_and_reopens():
+    X, y = make_data(400, 6, seed=1)
+    problem = dualgap.Problem(X, y, l2=1e-2)
+    solver, rng = DCA(), np.random.default_rng(0)
+    state = solver.start(problem, rng)
+    counts = []
+    for _ in range(200):
+        counts.append(int(state.open.numbers[COUNT]))
+        solver._sweep(problem, state, rng)
+    assert min(counts) < 200
+    assert any(later == 400 for earlier, later in pairwise(counts) if earlier < 400)
+
+
+def test_an_epoch_is_at_most_about_a_pass():
+    X, y = make_data(400, 6, seed=1)
+    state, _ = run_epochs(dualgap.Problem(X, y, l2=1e-2), 50)
+    assert state.passes <= 2 * 50
+
+
+def test_follows_the_dual_objective_and_its_gap():
+    X, y = make_data(300, 5, seed=2)
+    problem = dualgap.Problem(X, y, l2=1e-2)
+    state, _ = run_epochs(problem, 100)
+    certificate = dualgap.certify(problem, problem.combine(problem.c * y * state.ascent.beta / problem.l2), dual=state.ascent.beta)
+    assert state.dual_value == pytest.approx(certificate.dual, rel=1e-10)
+    assert certificate.relative_gap < 1e-5
+
+
+@pytest.mark.parametrize("options", [{}, {"intercept": "free"}, {"l1": 0.01}, {"loss": "squared_hinge"}, {"loss": "logistic"}])
+def test_reaches_what_sdca_reaches(options):
+    X, y = make_data(150, 5, seed=3)
+    problem = dualgap.Problem(X, y, l2=0.02, **options)
+    fast, plain = (dualgap.solve(problem, name, tol=1e-7, max_epochs=20_000) for name in ("dca", "sdca"))
+    assert fast.converged
+    assert plain.converged
+    assert fast.certificate.primal == pytest.approx(plain.certificate.primal, rel=3e-7)
+
+
+def test_empty_rows_and_zero_weights_do_no_harm():
+    X, y = make_data(100, 4, seed=4)
+    X[10:20] = 0.0
+    weights = np.ones(100)
+    weights[20:30] = 0.0
+    result = dualgap.solve(
+        dualgap.Problem(sparse.csr_array(X), y, l2=0.01, sample_weight=weights), "dca", tol=1e-7, max_epochs=10_000
+    )
+    assert result.converged
+
+
+def test_warm_start_knows_its_dual_value():
+    X, y = make_data(200, 5, seed=5)
+    problem = dualgap.Problem(X, y, l2=0.01)
+    first = dualgap.solve(problem, "dca", tol=1e-6, max_epochs=10_000)
+    again = dualgap.solve(problem, "dca", tol=1e-6, warm_start=first)
+    assert again.epochs <= 2
