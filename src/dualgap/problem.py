@@ -113,6 +113,8 @@ class Problem:
         if kernel is not None:
             self._check_kernel(kernel)
             self.kernel = make_kernel(kernel, self.X, gamma, degree, coef0)
+            if self.kernel.function is not None:
+                self.kernel(self.X[:2], self.X[:2])  # a function that does not return a kernel matrix is refused now, not in training
         # What is computed once for the rows and kernel, and shared by every variant of this problem.
         self._shared: dict[str, Any] = {}
         memory = None if kernel_memory is None else as_bytes(kernel_memory)

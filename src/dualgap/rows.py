@@ -23,7 +23,23 @@ import numpy as np
 
 from dualgap.jit import compiled, kernel, prefetch, sequential
 
-__all__ = ["CSR", "Dense", "Gram", "WithBias", "accumulate", "csr", "dense", "gram", "head", "nbytes", "scores", "sqnorms", "take"]
+__all__ = [
+    "CSR",
+    "Block",
+    "Dense",
+    "Gram",
+    "WithBias",
+    "accumulate",
+    "csr",
+    "csr_arrays",
+    "dense",
+    "gram",
+    "head",
+    "nbytes",
+    "scores",
+    "sqnorms",
+    "take",
+]
 
 LINE = 64  # bytes in a cache line
 
@@ -232,7 +248,12 @@ def dense(x: np.ndarray) -> Dense:
 
 def csr(matrix: Any) -> CSR:
     """Rows of a SciPy CSR matrix or array, without a copy."""
-    return CSR(_readonly(_unsigned(matrix.indptr)), _readonly(_unsigned(matrix.indices)), _readonly(matrix.data))
+    return csr_arrays(matrix.indptr, matrix.indices, matrix.data)
+
+
+def csr_arrays(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray) -> CSR:
+    """Rows of the three arrays of a CSR matrix, without a copy."""
+    return CSR(_readonly(_unsigned(indptr)), _readonly(_unsigned(indices)), _readonly(data))
 
 
 def gram(k: np.ndarray) -> Gram:
@@ -260,6 +281,13 @@ def sqnorms(rows, out):
     """out[i] = ‖xᵢ‖²"""
     for i in range(rows.length()):
         out[i] = rows.sqnorm(i)
+
+
+class Block(NamedTuple):
+    """Some rows of a problem, at hand for kernels, and which ones they are: a slice or an array of row numbers."""
+
+    index: Any
+    rows: Any
 
 
 def head(rows: Any, count: int) -> Any:

@@ -1,0 +1,125 @@
+"""The state of a conversion: what has been read, the parts written, the classes found; saved after every part."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualgap.data.dataset import DataError, whole_numbers
+from dualgap.store.manifest import PROGRESS, Manifest, Part, StoreError, check_size, part_from, save_json, write_array
+
+__all__ = ["Job"]
+
+MIXED_AT_ONCE = 128  # raw parts that one final part takes slices of
+MOST_CLASSES = 10_000
+
+
+@dataclass
+class Job:
+    """What has been done of a conversion; saved after every part, so that it can go on from there."""
+
+    folder: Path
+    settings: dict[str, Any]
+    stage: str = "read"  # then "mix", or "adopt" where raw parts are final as they are, then "done"
+    source: int = 0  # the file being read
+    pieces: int = 0  # of it, done
+    rows: int = 0
+    features: int = 0
+    classes: list[Any] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    raw: list[Part] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+
+    @classmethod
+    def begin(cls, folder: Path, settings: dict[str, Any]) -> Job:
+        folder.mkdir(parents=True, exist_ok=True)
+        foreign = [path.name for path in folder.iterdir() if path.suffix not in (".npy", ".partial")]
+        if foreign:
+            raise StoreError(f"{folder} is not empty (it holds {foreign[0]!r}); give a folder of its own to the store")
+        job = cls(folder, settings)
+        job.save()
+        return job
+
+    @classmethod
+    def resume(cls, folder: Path, settings: dict[str, Any]) -> Job | None:
+        path = folder / PROGRESS
+        if not path.exists():
+            return None
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            begun = content.pop("settings")
+            raw, parts = ([part_from(entry) for entry in content.pop(name)] for name in ("raw", "parts"))
+            job = cls(folder, begun, **content, raw=raw, parts=parts)
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{path} is damaged ({error}): delete {folder} and convert the data again") from None
+        different = [key for key in settings if begun.get(key) != settings[key]]
+        if different:
+            raise StoreError(
+                f"{folder} is half-converted from other data or with other options ({', '.join(different)}): give the same command "
+                "as before to go on, or delete the folder to start afresh"
+            )
+        waiting = [part for part in job.raw if not job.released(part)]
+        for part in [*job.parts, *(waiting if job.stage in ("read", "mix") else [])]:
+            for array in part.files:
+                check_size(folder, part, array)
+        return job
+
+    def released(self, part: Part) -> bool:
+        """Whether a raw part has been mixed into final ones and deleted."""
+        return self.stage == "mix" and any(part in group for group in self.groups()[: self.groups_done()])
+
+    def groups(self) -> list[list[Part]]:
+        """Raw parts that are mixed with each other: from all over the input, however many there are."""
+        count = -(-len(self.raw) // MIXED_AT_ONCE)
+        return [self.raw[k::count] for k in range(count)]
+
+    def groups_done(self) -> int:
+        done, parts = 0, len(self.parts)
+        for group in self.groups():
+            if parts < len(group):
+                break
+            parts -= len(group)
+            done += 1
+        return done
+
+    def save(self) -> None:
+        save_json(self.folder / PROGRESS, {k: v for k, v in asdict(self).items() if k != "folder"})
+
+    def codes(self, labels: np.ndarray) -> np.ndarray:
+        """The place of each label in the list of classes, which grows as new ones turn up."""
+        found, inverse = np.unique(labels, return_inverse=True)
+        known = {label: k for k, label in enumerate(self.classes)}
+        places = []
+        for label in found.tolist():
+            if label not in known:
+                if self.classes and isinstance(label, str) != isinstance(self.classes[0], str):
+                    raise DataError(f"labels mix numbers and text: {self.classes[0]!r} and {label!r}")
+                if len(self.classes) >= MOST_CLASSES:
+                    raise DataError(f"more than {MOST_CLASSES:,} different labels: is the label column a measured quantity?")
+                known[label] = len(self.classes)
+                self.classes.append(label)
+                self.counts.append(0)
+            places.append(known[label])
+        for place, count in zip(places, np.bincount(inverse, minlength=len(places)).tolist(), strict=True):
+            self.counts[place] += count
+        return np.array(places, dtype=np.uint16)[inverse]
+
+    def write(self, name: str, arrays: dict[str, np.ndarray]) -> Part:
+        files = {key: write_array(self.folder, name, key, value) for key, value in arrays.items()}
+        values = arrays["data" if "data" in arrays else "x"]
+        return Part(name, len(arrays["labels"]), int(values.size), files)
+
+    def finish(self, n_features: int | None, seed: int | None) -> None:
+        features = self.features if n_features is None else n_features
+        s = self.settings
+        if not features:
+            raise DataError("no sample has a feature: there is nothing to train on")
+        classes = whole_numbers(np.asarray(self.classes)).tolist()
+        Manifest(s["storage"], s["dtype"], self.rows, features, classes, self.counts, self.parts, seed, s["sources"]).save(
+            self.folder
+        )
+        (self.folder / PROGRESS).unlink()

@@ -1,0 +1,216 @@
+"""What a store says of itself: manifest.json, its parts with sizes and checksums, and the errors of a store that is not whole.
+
+store/
+  manifest.json              written last, in one move: a folder without it is not a store
+  part-00000.labels.npy      the place of each row's label in the manifest's list of classes
+  part-00000.origin.npy      which row of the input it was
+  part-00000.sqnorms.npy     ‖x‖² of each row
+  part-00000.indptr.npy  .indices.npy  .data.npy      sparse rows, or
+  part-00000.x.npy                                    dense rows
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualgap.data.dataset import DataError
+
+__all__ = ["ARRAYS", "FileRecord", "Manifest", "Part", "StoreError", "read_array", "write_array"]
+
+MANIFEST, PROGRESS = "manifest.json", "progress.json"
+FORMAT, VERSION = "dualgap-store", 1
+ARRAYS = {"csr": ("labels", "origin", "sqnorms", "indptr", "indices", "data"), "dense": ("labels", "origin", "sqnorms", "x")}
+CHUNK = 1 << 24
+
+
+class StoreError(DataError):
+    """A store that cannot be trusted or used; the message says what is wrong and how to mend it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dualgap.store import Store, StoreError
+    >>> try:
+    ...     Store(tempfile.mkdtemp())
+    ... except StoreError as error:
+    ...     print(str(error).split(": ")[1])
+    it has no manifest.json, so it is no store
+    """
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """Size and CRC-32 of one file of a part."""
+
+    bytes: int
+    crc32: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """One block of rows on disk."""
+
+    name: str
+    rows: int
+    stored: int  # values stored: non-zeros, or rows × features
+    files: dict[str, FileRecord]
+
+    @property
+    def nbytes(self) -> int:
+        """Size on disk."""
+        return sum(record.bytes for record in self.files.values())
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The contents of a store."""
+
+    storage: str  # "csr" or "dense"
+    dtype: str
+    rows: int
+    features: int
+    classes: list[Any]
+    counts: list[int]
+    parts: list[Part]
+    seed: int | None
+    sources: list[dict[str, Any]] = field(default_factory=list)
+
+    def save(self, folder: Path) -> None:
+        """Write manifest.json, whole or not at all."""
+        save_json(folder / MANIFEST, {"format": FORMAT, "version": VERSION, **asdict(self)})
+
+    @classmethod
+    def load(cls, folder: Path) -> Manifest:
+        """Read and check manifest.json; sizes of the parts are compared, contents are checked when they are first read."""
+        if not folder.is_dir():
+            what = "is a file" if folder.exists() else "does not exist"
+            raise StoreError(f"{folder} {what}: give the folder of a store, made by `dualgap convert DATA FOLDER`")
+        path = folder / MANIFEST
+        if not path.exists():
+            raise _unfinished(folder)
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            if content.pop("format") != FORMAT:
+                raise KeyError("format")
+            version = content.pop("version")
+            parts = [part_from(entry) for entry in content.pop("parts")]
+            manifest = cls(parts=parts, **content)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StoreError(f"{path} is damaged ({_short(error)}): delete {folder} and convert the data again") from None
+        if version != VERSION:
+            raise StoreError(f"{path} has version {version}, this dualgap reads version {VERSION}: convert the data again")
+        manifest._check(folder)
+        return manifest
+
+    def _check(self, folder: Path) -> None:
+        if sum(part.rows for part in self.parts) != self.rows or sum(self.counts) != self.rows:
+            raise StoreError(f"{folder / MANIFEST} contradicts itself on the number of rows: convert the data again")
+        for part in self.parts:
+            for array in ARRAYS[self.storage]:
+                check_size(folder, part, array)
+
+
+def check_size(folder: Path, part: Part, array: str) -> None:
+    """Raise unless a part's file is there and as long as the manifest says."""
+    path, record = array_path(folder, part.name, array), part.files[array]
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        raise StoreError(f"{path} is missing: {_mend(folder)}") from None
+    if size != record.bytes:
+        cut = "truncated" if size < record.bytes else "too long"
+        raise StoreError(f"{path} is {cut}: {size:,} bytes where the manifest says {record.bytes:,}; {_mend(folder)}")
+
+
+def array_path(folder: Path, part: str, array: str) -> Path:
+    """Where an array of a part is kept."""
+    return folder / f"{part}.{array}.npy"
+
+
+def write_array(folder: Path, part: str, array: str, values: np.ndarray) -> FileRecord:
+    """Write one array of a part as plain .npy, complete or absent."""
+    path = array_path(folder, part, array)
+    partial = path.with_suffix(".partial")
+    with open(partial, "wb") as stream:
+        np.lib.format.write_array(stream, np.ascontiguousarray(values), allow_pickle=False)
+    os.replace(partial, path)
+    return FileRecord(path.stat().st_size, _crc_of_file(path))
+
+
+def read_array(folder: Path, part: Part, array: str, verify: bool) -> np.ndarray:
+    """Read one array of a part into memory, with its checksum compared where asked."""
+    check_size(folder, part, array)
+    path, record = array_path(folder, part.name, array), part.files[array]
+    try:
+        with open(path, "rb") as stream:
+            version = np.lib.format.read_magic(stream)
+            read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, fortran, dtype = read_header(stream)
+            header = stream.tell()
+            if fortran or dtype.hasobject:
+                raise ValueError("not a plain C-ordered array")
+            values = np.empty(shape, dtype)
+            room = values.reshape(-1).view(np.uint8).data
+            if stream.readinto(room) != values.nbytes:
+                raise ValueError("it ends too early")
+            if verify:
+                stream.seek(0)
+                crc = zlib.crc32(room, zlib.crc32(stream.read(header)))
+                if crc != record.crc32:
+                    raise ValueError("its checksum is not the manifest's")
+    except ValueError as error:
+        raise StoreError(f"{path} is corrupted ({_short(error)}): {_mend(folder)}") from None
+    return values
+
+
+def _crc_of_file(path: Path) -> int:
+    crc = 0
+    with open(path, "rb") as stream:
+        while piece := stream.read(CHUNK):
+            crc = zlib.crc32(piece, crc)
+    return crc
+
+
+def part_from(entry: dict[str, Any]) -> Part:
+    return Part(entry["name"], entry["rows"], entry["stored"], {k: FileRecord(**v) for k, v in entry["files"].items()})
+
+
+def _mend(folder: Path) -> str:
+    try:
+        sources = [source["path"] for source in json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["sources"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        sources = []
+    data = " ".join(sources) if sources else "DATA"
+    return f"copy the file from a backup, or delete the folder and run `dualgap convert {data} {folder}` again"
+
+
+def _unfinished(folder: Path) -> StoreError:
+    try:
+        progress = json.loads((folder / PROGRESS).read_text(encoding="utf-8"))
+        rows, sources = int(progress["rows"]), [source["path"] for source in progress["settings"]["sources"]]
+    except FileNotFoundError:
+        return StoreError(f"{folder}: it has no {MANIFEST}, so it is no store: make one with `dualgap convert DATA {folder}`")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return StoreError(f"{folder / PROGRESS} is damaged ({_short(error)}): delete the folder and convert the data again")
+    return StoreError(
+        f"{folder} is half-converted ({rows:,} rows so far): run `dualgap convert {' '.join(sources)} {folder}` again with the same "
+        "options, and it goes on from there"
+    )
+
+
+def save_json(path: Path, content: dict[str, Any]) -> None:
+    """Write JSON, whole or not at all."""
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    os.replace(partial, path)
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__

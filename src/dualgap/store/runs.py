@@ -1,0 +1,94 @@
+"""Runs: consecutive rows of a store, short enough to be mixed and long enough to be read at the disk's full speed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import groupby
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dualgap import rows as storage
+from dualgap.rows import Block
+from dualgap.store.manifest import StoreError, array_path
+
+__all__ = ["Runs", "read_ahead"]
+
+RUN_BYTES = 1 << 18  # a run of a quarter of a megabyte costs a disk little more than the same bytes within a long read
+FEWEST_ROWS, MANY_RUNS = 64, 1024  # runs of a small store are shorter, so that there still are many to mix
+
+Item = TypeVar("Item")
+
+
+def read_ahead(read: Callable[[Item], Block], wanted: Iterable[Item]) -> Iterator[Block]:
+    """read(item) for every item, the next one in a thread while the caller works on this one."""
+    with ThreadPoolExecutor(1, thread_name_prefix="dualgap-read") as pool:
+        coming: Future[Block] | None = None
+        for item in wanted:
+            block = coming.result() if coming is not None else None
+            coming = pool.submit(read, item)
+            if block is not None:
+                yield block
+                del block  # else the caller's block would still be held while two others are in the making
+        if coming is not None:
+            yield coming.result()
+
+
+class Runs:
+    """Where every run of a store's rows begins and ends. Holds the row offsets of sparse parts, four bytes a row."""
+
+    def __init__(self, store: Any) -> None:
+        self.store = store
+        rows = store.shape[0]
+        length = max(FEWEST_ROWS, min(RUN_BYTES * rows // max(store.nbytes, 1), rows // MANY_RUNS))
+        parts, first, last = [], [], []
+        for k, part in enumerate(store.parts):
+            begins = np.arange(0, part.rows, length)
+            parts.append(np.full(len(begins), k))
+            first.append(begins)
+            last.append(np.minimum(begins + length, part.rows))
+        self.part, self.first, self.last = (np.concatenate(each) for each in (parts, first, last))
+        self.indptr = [store.offsets(k) for k in range(len(store.parts))] if store.is_sparse else []
+
+    def read(self, chosen: np.ndarray) -> Block:
+        """The chosen runs as one block; runs of one part should be next to each other."""
+        self.store.reads += 1
+        part, first, last = self.part[chosen], self.first[chosen], self.last[chosen]
+        starts = self.store.starts[part]
+        index = np.concatenate([np.arange(s + a, s + b) for s, a, b in zip(starts, first, last, strict=True)])
+        dtype = np.dtype(self.store.manifest.dtype)
+        if not self.store.is_sparse:
+            width = self.store.shape[1]
+            x = np.empty((len(index), width), dtype)
+            self._fill(x, "x", part, first * width, last * width)
+            return Block(index, storage.dense(x))
+        offsets = [self.indptr[k] for k in part]
+        begins = np.array([o[a] for o, a in zip(offsets, first, strict=True)], dtype=np.int64)
+        ends = np.array([o[b] for o, b in zip(offsets, last, strict=True)], dtype=np.int64)
+        indptr = np.zeros(len(index) + 1, np.int32)
+        lengths = [np.diff(o[a : b + 1]) for o, a, b in zip(offsets, first, last, strict=True)]
+        np.cumsum(np.concatenate(lengths), out=indptr[1:])
+        indices, data = np.empty(int(indptr[-1]), np.int32), np.empty(int(indptr[-1]), dtype)
+        self._fill(indices, "indices", part, begins, ends)
+        self._fill(data, "data", part, begins, ends)
+        return Block(index, storage.csr_arrays(indptr, indices, data))
+
+    def _fill(self, out: np.ndarray, array: str, part: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> None:
+        """Read values begins…ends of each run into `out`, one after the other; plain reads, so that no page stays mapped."""
+        size = out.itemsize
+        room = out.reshape(-1).view(np.uint8).data
+        place = 0
+        runs = zip(part.tolist(), (begins * size).tolist(), (ends * size).tolist(), strict=True)
+        for k, same_part in groupby(runs, key=lambda run: run[0]):
+            record = self.store.parts[k]
+            path = array_path(self.store.folder, record.name, array)
+            values = record.rows * self.store.shape[1] if array == "x" else record.stored
+            header = record.files[array].bytes - values * size
+            with open(path, "rb", buffering=0) as stream:
+                for _, begin, end in same_part:
+                    stream.seek(header + begin)
+                    length = end - begin
+                    if length and stream.readinto(room[place : place + length]) != length:
+                        raise StoreError(f"{path} has become shorter while it was in use; stop, and convert the data again")
+                    place += length

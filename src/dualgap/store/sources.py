@@ -1,0 +1,270 @@
+"""Blocks of samples out of text and table files, a moderate number of rows at a time: LIBSVM text, CSV, Parquet.
+
+The parsers are those of `dualgap.data`. Every error names the file, the line (or row) and the column.
+"""
+
+from __future__ import annotations
+
+import csv
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from dualgap.data.compressed import open_bytes
+from dualgap.data.dataset import DataError, DataSet
+from dualgap.data.libsvm import iter_libsvm
+from dualgap.data.readers import COMPRESSED
+from dualgap.data.tables import csv_engine, csv_first_line, table_from_columns
+from dualgap.inputs import as_features, as_labels
+
+__all__ = ["Given", "Piece", "Source", "open_source"]
+
+PIECE_ROWS = 8192  # rows parsed at a time
+PIECE_BYTES = 1 << 22  # text of a CSV file parsed at a time
+
+
+class Piece(NamedTuple):
+    """Some consecutive samples: labels, and the arrays of their rows (CSR: indptr, indices, data; dense: x)."""
+
+    labels: np.ndarray
+    arrays: tuple[np.ndarray, ...]
+
+
+class Source(NamedTuple):
+    """A file to convert, how it stores its rows, and what is needed to read it."""
+
+    path: Path
+    kind: str  # "libsvm", "csv" or "parquet"
+    target: str | int | None
+    dtype: str
+    zero_based: bool | None
+    n_features: int | None
+
+    @property
+    def storage(self) -> str:
+        """How its rows are stored."""
+        return "csr" if self.kind == "libsvm" else "dense"
+
+    def pieces(self) -> Iterator[Piece]:
+        """The samples in order."""
+        return {"libsvm": _libsvm, "csv": _csv, "parquet": _parquet}[self.kind](self)
+
+
+class Given(NamedTuple):
+    """Samples that a program hands over as pairs (X, y)."""
+
+    storage: str
+    dtype: str
+    pairs: Iterator[tuple[Any, Any]]
+    path: str = "a pair (X, y)"
+
+    def pieces(self) -> Iterator[Piece]:
+        """The pairs, checked."""
+        for X, y in self.pairs:
+            matrix: Any = as_features(X)
+            labels = as_labels(y, matrix.shape[0])
+            is_sparse = bool(sparse.issparse(matrix))
+            if is_sparse != (self.storage == "csr"):
+                raise ValueError("X is sparse in one pair and dense in another; give all in one form")
+            if is_sparse:
+                yield Piece(labels, (matrix.indptr, matrix.indices, matrix.data.astype(self.dtype, copy=False)))
+            else:
+                yield Piece(labels, (matrix.astype(self.dtype, copy=False),))
+
+
+def open_source(path: Path, target: Any, dtype: str, zero_based: Any, n_features: int | None) -> Source:
+    """Find out what a file is, by its name, and how it counts its columns, by its first rows."""
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; give a file")
+    if not path.exists():
+        raise DataError(f"{path} does not exist")
+    ending = path.suffix.lower()
+    inner = Path(path.stem).suffix.lower() if ending in (*COMPRESSED, ".zip") else ending
+    if ending in (".parquet", ".pq"):
+        return Source(path, "parquet", target, dtype, None, n_features)
+    if inner in (".csv", ".tsv") or ending == ".zip":
+        return Source(path, "csv", target, dtype, None, n_features)
+    if ending in (".npz", ".npy", ".mat", ".xlsx", ".json"):
+        raise DataError(f"{path}: cannot convert {ending} files; give LIBSVM text, CSV or Parquet")
+    if target is not None:
+        raise DataError(f"{path} is read as LIBSVM text, where the label comes first on a line; leave target out")
+    if zero_based == "auto":
+        first = next(iter_libsvm(path, PIECE_ROWS, zero_based=True))
+        zero_based = bool(first.indices.size and first.indices.min() == 0)
+    return Source(path, "libsvm", None, dtype, zero_based, n_features)
+
+
+def _libsvm(source: Source) -> Iterator[Piece]:
+    options = {"n_features": source.n_features, "zero_based": source.zero_based, "dtype": source.dtype}
+    blocks = iter_libsvm(source.path, PIECE_ROWS, **options)  # type: ignore[arg-type]
+    while True:
+        with np.errstate(over="ignore"):  # what float32 cannot hold is reported with its row when the block is written
+            block = next(blocks, None)
+        if block is None:
+            return
+        yield Piece(block.y, (block.indptr, block.indices, block.data))
+
+
+# ------------------------------------------------------------------------------------------------------------------------- tables
+
+
+def _piece(source: Source, data: DataSet) -> Piece:
+    if source.n_features is not None and data.X.shape[1] != source.n_features:
+        raise DataError(f"{source.path} has {data.X.shape[1]} columns besides the labels, not n_features={source.n_features}")
+    return Piece(data.y, (np.ascontiguousarray(data.X, dtype=source.dtype),))
+
+
+def _parquet(source: Source) -> Iterator[Piece]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise DataError(f"{source.path}: reading Parquet needs pyarrow: pip install 'dualgap[lab]'") from None
+    from dualgap.data.tables import columns_of_table
+
+    rows = 0
+    try:
+        with parquet.ParquetFile(source.path) as file:
+            for batch in file.iter_batches(PIECE_ROWS):
+                columns = columns_of_table(source.path, pyarrow.Table.from_batches([batch]))
+                _check_columns(source, columns, rows)
+                yield _piece(source, table_from_columns(source.path, "", columns, source.target, named=True))
+                rows += batch.num_rows
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        raise DataError(f"{source.path} is not a whole Parquet file ({' '.join(str(error).split())[:200]})") from None
+    if not rows:
+        raise DataError(f"{source.path} has no rows")
+
+
+def _check_columns(source: Source, columns: dict[str, np.ndarray], before: int) -> None:
+    """Name the row of the whole file, where a table's own check would count from the piece's beginning."""
+    for name, column in columns.items():
+        if column.dtype.kind == "f" and not np.isfinite(column).all():
+            place = int(np.flatnonzero(~np.isfinite(column))[0])
+            raise DataError(
+                f"{source.path}, row {before + place + 1}, column {name!r}: found {column[place]}, a number must be finite"
+            )
+
+
+def _csv(source: Source) -> Iterator[Piece]:
+    engine = csv_engine(None)
+    header: list[str] | None = None
+    separator, line, found = ",", 1, False
+    for text in _csv_texts(source.path):
+        if not found:
+            header, separator = csv_first_line(source.path, text)
+            first = text.removeprefix(b"\xef\xbb\xbf")
+            if header is not None:
+                skipped = first[: first.index(b"\n") + 1]  # the header comes back in front of every piece
+                first, line = first[len(skipped) :], 2
+            text, found = first, True
+        if text.strip():
+            yield _piece(source, _csv_piece(source, text, engine, header, separator, line))
+        line += text.count(b"\n")
+    if not found:
+        raise DataError(f"{source.path} is empty")
+
+
+def _csv_piece(source: Source, text: bytes, engine: Any, header: list[str] | None, separator: str, line: int) -> DataSet:
+    named = header is not None
+    whole = _header_line(header, separator) + text if header is not None else text
+    try:
+        data = table_from_columns(source.path, "", engine(whole, separator, header), source.target, named=named)
+        if not np.isfinite(data.X).all():
+            raise ValueError("a value is infinite")
+        return data
+    except Exception as error:
+        # Only a piece with something wrong in it is looked at cell by cell.
+        place = _bad_cell(text, header, separator, source)
+        if place is not None:
+            row, column, what = place
+            raise DataError(f"{source.path}, line {line + row}, column {column}: {what}") from None
+        if isinstance(error, DataError):
+            raise
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(
+            f"{source.path}, lines {line} to {line + text.count(bytes([10]))}: not a well-formed table: {reason}"
+        ) from None
+
+
+def _header_line(header: Sequence[str], separator: str) -> bytes:
+    quoted = ('"' + name.replace('"', '""') + '"' for name in header)
+    return (separator.join(quoted) + "\n").encode()
+
+
+def _bad_cell(text: bytes, header: list[str] | None, separator: str, source: Source) -> tuple[int, str, str] | None:
+    """(line of the piece, column, what is wrong) of the first cell that is no finite number; the labels may be anything."""
+    lines = text.decode("utf-8", "replace").splitlines()
+    rows = [next(csv.reader([line], delimiter=separator), []) for line in lines]
+    width = len(header) if header is not None else next((len(row) for row in rows if row), 0)
+    names = header if header is not None else [str(j) for j in range(width)]
+    target = _target_place(names, source.target, header is not None)
+    for i, row in enumerate(rows):
+        if row and len(row) != width:
+            return i, str(min(len(row), width)), f"{len(row)} fields where {width} are needed"
+        for j, word in enumerate(row):
+            if j == target:
+                if not word.strip():
+                    return i, repr(names[j]), "the label is missing"
+                continue
+            try:
+                finite = bool(np.isfinite(float(word)))
+            except ValueError:
+                finite = False
+            if not finite:
+                return i, repr(names[j]), f"a value must be a finite number, found {word!r}"
+    return None
+
+
+def _target_place(names: list[str], target: str | int | None, named: bool) -> int | None:
+    if named and isinstance(target, str) and target in names:
+        return names.index(target)
+    try:
+        return int(target) % len(names)  # type: ignore[arg-type]
+    except (TypeError, ValueError, ZeroDivisionError):
+        likely = [j for j, name in enumerate(names) if name.strip().lower() in ("target", "label", "class", "y")]
+        return likely[0] if len(likely) == 1 else None
+
+
+def _csv_texts(path: Path) -> Iterator[bytes]:
+    """Pieces of the text that end at a line's end, and not inside quotes."""
+    with _open_csv(path) as stream:
+        rest = b""
+        while True:
+            read = stream.read(PIECE_BYTES)
+            rest += read
+            cut = rest.rfind(b"\n") + 1 if read else len(rest)
+            while cut and read and rest.count(b'"', 0, cut) % 2:
+                cut = rest.rfind(b"\n", 0, cut - 1) + 1
+            if cut:
+                piece, rest = rest[:cut], rest[cut:]
+                yield piece if piece.endswith(b"\n") else piece + b"\n"
+            if not read:
+                return
+
+
+@contextmanager
+def _open_csv(path: Path) -> Iterator[IO[bytes]]:
+    if not zipfile.is_zipfile(path):
+        if path.suffix.lower() == ".zip":
+            raise DataError(f"{path} is not a zip file, or is cut short")
+        with open_bytes(path) as stream:
+            yield stream
+        return
+    try:
+        with zipfile.ZipFile(path) as archive:
+            tables = [info for info in archive.infolist() if info.filename.lower().endswith((".csv", ".tsv"))]
+            if len(tables) != 1:
+                raise DataError(f"{path} holds {len(tables)} CSV files; exactly one is needed, so unpack it and name the one")
+            with archive.open(tables[0]) as member:
+                yield member
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise DataError(f"{path} is a damaged zip file: {error}") from None
+    except RuntimeError as error:
+        raise DataError(f"{path} cannot be unpacked: {error}") from None  # encrypted

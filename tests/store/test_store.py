@@ -1,0 +1,213 @@
+"""Training on stores: the same optimum as in memory, one reading a certificate, and stores that are not whole."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import dualgap
+from dualgap.solvers import Blocks
+from dualgap.store import Store, StoreError, write_store
+
+
+def sample(n=600, d=30, seed=0):
+    rng = np.random.default_rng(seed)
+    X = sparse.random(n, d, 0.2, "csr", random_state=seed)
+    y = np.where(X @ rng.standard_normal(d) + 0.3 * rng.standard_normal(n) > 0, "yes", "no")
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    X, y = sample()
+    folder = tmp_path_factory.mktemp("stores") / "store"
+    return X, y, write_store([(X[k::6], y[k::6]) for k in range(6)], folder, block_bytes=4000)
+
+
+@pytest.fixture
+def copied(stored, tmp_path):
+    """A store of its own, to be damaged."""
+    X, y, _ = stored
+    return write_store([(X, y)], tmp_path / "copy", block_bytes=4000)
+
+
+def in_memory(stored, **options):
+    X, y, _ = stored
+    return dualgap.Problem(X, y, **options)
+
+
+CASES = [
+    {"loss": "hinge", "l2": 1e-2},
+    {"loss": "smooth_hinge", "l2": 1e-2, "intercept": "free"},
+    {"loss": "logistic", "l2": 1e-2, "l1": 1e-3, "intercept": "penalised"},
+]
+
+
+@pytest.mark.parametrize("options", CASES, ids=lambda options: options["loss"])
+def test_same_optimum_as_in_memory(stored, options):
+    tol = 1e-5
+    result = dualgap.solve(stored[2].problem(**options), "blocks", tol=tol, max_epochs=2000)
+    best = dualgap.solve(in_memory(stored, **options), "dca", tol=1e-8, max_epochs=20_000).certificate
+    assert result.status == "converged"
+    assert best.dual - 1e-12 <= result.certificate.primal <= best.primal * (1 + tol)
+    assert result.certificate.dual <= best.primal + 1e-12
+
+
+def test_certificate_is_that_of_the_whole_problem(stored):
+    """Bit for bit the objective and the bound that the rows in memory give for the same model and dual variables."""
+    result = dualgap.solve(stored[2].problem(l2=1e-2), "blocks", tol=1e-3, max_epochs=500)
+    order = np.argsort(stored[2].origin())
+    X, y, _ = stored
+    rows = np.concatenate([np.arange(k, 600, 6) for k in range(6)])  # as the pairs were handed over
+    problem = dualgap.Problem(X[rows], y[rows], l2=1e-2)
+    again = dualgap.certify(problem, result.coef, dual=result.dual[order])
+    assert again.primal == pytest.approx(result.certificate.primal, rel=1e-13)
+    assert again.dual == pytest.approx(result.certificate.dual, rel=1e-13)
+
+
+def test_a_certificate_is_one_reading(stored):
+    store = stored[2]
+    problem = store.problem("smooth_hinge", l2=1e-2, intercept="free")
+    dualgap.solve(problem, "blocks", tol=0.0, max_epochs=1)  # compiles, and verifies every part
+    store.reads = 0
+    dualgap.solve(problem, "blocks", tol=0.0, max_epochs=7, evaluate=lambda epoch: epoch in (3, 7))
+    assert store.reads == (7 + 2) * len(store.parts)
+
+
+def test_weights_and_warm_start(stored):
+    X, y, store = stored
+    weights = np.random.default_rng(1).random(600) + 0.1
+    problem = store.problem(l2=1e-2, sample_weight=weights)
+    result = dualgap.solve(problem, "blocks", tol=1e-5, max_epochs=2000)
+    rows = np.concatenate([np.arange(k, 600, 6) for k in range(6)])[store.origin()]
+    best = dualgap.solve(dualgap.Problem(X[rows], y[rows], l2=1e-2, sample_weight=weights), "dca", tol=1e-8, max_epochs=20_000)
+    assert result.certificate.primal == pytest.approx(best.certificate.primal, rel=1e-5)
+    again = dualgap.solve(problem, "blocks", tol=1e-4, warm_start=result)
+    assert again.epochs == 1
+
+
+def test_same_seed_same_model(stored):
+    runs = [dualgap.solve(stored[2].problem(l2=1e-2), "blocks", tol=1e-4, max_epochs=500, seed=3).coef for _ in range(2)]
+    np.testing.assert_array_equal(*runs)
+
+
+def test_every_row_once_in_every_epoch(stored):
+    store = stored[2]
+    rng = np.random.default_rng(0)
+    seen = [block.index for block in store.mixed(rng)]
+    assert len(seen) == len(store.parts) > 3
+    np.testing.assert_array_equal(np.sort(np.concatenate(seen)), np.arange(600))
+    whole = sparse.vstack([store.matrix(k) for k in range(len(store.parts))], format="csr")
+    for block in store.mixed(rng):
+        rows = sparse.csr_matrix(
+            (block.rows.data, block.rows.indices.view(np.int32), block.rows.indptr), shape=(len(block.index), 30)
+        )
+        assert (rows != whole[block.index]).nnz == 0
+
+
+def test_new_blocks_every_epoch_converge_like_a_random_order():
+    """Fixed blocks took 119 epochs here where a fresh order took 17; a regression to them would show."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((4000, 40)) < 0.2).astype(float)
+    y = X @ rng.standard_normal(40) + rng.standard_normal(4000) > 0
+    problem = dualgap.Problem(X, y, "smooth_hinge", l2=1e-4)
+    whole = dualgap.solve(problem, "sdca", tol=1e-3, evaluate="epoch", max_epochs=2000)
+    blocks = dualgap.solve(problem, Blocks(inner=1, block_rows=500), tol=1e-3, evaluate="epoch", max_epochs=2000)
+    assert blocks.epochs <= 1.5 * whole.epochs + 2
+
+
+def test_dense_store(tmp_path):
+    X, y = sample()
+    X = X.toarray()
+    store = write_store([(X, y)], tmp_path / "store", block_bytes=40_000)
+    assert len(store.parts) == 1  # one pair is one piece
+    result = dualgap.solve(store.problem(l2=1e-2), "blocks", tol=1e-4, max_epochs=1000)
+    assert result.certificate.primal == pytest.approx(dualgap.Problem(X, y, l2=1e-2).objective(result.coef), rel=1e-12)
+    assert result.predict(X).tolist() == np.where(X @ result.coef > 0, "yes", "no").tolist()
+
+
+def test_solvers_that_need_all_rows_are_refused(stored):
+    with pytest.raises(dualgap.NotSupported, match=r"read block by block.*these can: blocks"):
+        dualgap.solve(stored[2].problem(l2=1e-2), "sdca")
+
+
+def test_certify_from_margins(stored):
+    problem = stored[2].problem("smooth_hinge", l2=1e-2)
+    result = dualgap.solve(problem, "blocks", tol=1e-4, max_epochs=1000)
+    certificate = dualgap.certify(problem, result.coef)
+    assert certificate.source == "margins"
+    assert certificate.primal == pytest.approx(result.certificate.primal, rel=1e-12)
+    assert certificate.dual <= result.certificate.primal
+
+
+# ------------------------------------------------------------------------------------------------------------------ not whole
+
+
+def part_file(store, array):
+    return store.folder / f"{store.parts[-1].name}.{array}.npy"
+
+
+def test_truncated(copied):
+    path = part_file(copied, "data")
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(StoreError, match=r"data.npy is truncated: .* convert .* again"):
+        Store(copied.folder)
+
+
+def test_missing(copied):
+    part_file(copied, "indices").unlink()
+    with pytest.raises(StoreError, match=r"indices.npy is missing: copy the file from a backup"):
+        Store(copied.folder)
+
+
+@pytest.mark.parametrize("array", ["indices", "data", "indptr", "labels", "sqnorms"])
+def test_corrupted(copied, array):
+    path = part_file(copied, array)
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 0x40
+    path.write_bytes(bytes(content))
+    store = Store(copied.folder)  # the sizes are right: only a reading can tell
+    with pytest.raises(StoreError, match=rf"{array}.npy is corrupted \(its checksum is not the manifest's\): copy"):
+        dualgap.solve(store.problem(l2=1e-2), "blocks", tol=1e-3)
+    with pytest.raises(StoreError, match="corrupted"):
+        Store(copied.folder).verify()
+
+
+def test_half_converted(copied):
+    manifest = copied.folder / "manifest.json"
+    manifest.unlink()
+    with pytest.raises(StoreError, match=r"no manifest.json.*make one with `dualgap convert"):
+        Store(copied.folder)
+
+
+@pytest.mark.parametrize("keep", [0.5, 0.0])
+def test_damaged_manifest(copied, keep):
+    path = copied.folder / "manifest.json"
+    text = path.read_text()
+    path.write_text(text[: int(keep * len(text))])
+    with pytest.raises(StoreError, match=r"manifest.json is damaged"):
+        Store(copied.folder)
+
+
+def test_manifest_that_contradicts_itself(copied):
+    path = copied.folder / "manifest.json"
+    content = json.loads(path.read_text())
+    content["rows"] += 1
+    path.write_text(json.dumps(content))
+    with pytest.raises(StoreError, match="contradicts itself"):
+        Store(copied.folder)
+    content["version"] = 99
+    content["rows"] -= 1
+    path.write_text(json.dumps(content))
+    with pytest.raises(StoreError, match="version 99"):
+        Store(copied.folder)
+
+
+def test_no_folder(tmp_path):
+    with pytest.raises(StoreError, match="does not exist"):
+        Store(tmp_path / "nothing")
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(StoreError, match="is a file"):
+        Store(file)
