@@ -503,7 +503,7 @@ def test_schedules():
     assert geometric[-1] == 200
     assert len(geometric) < 40
     assert max(b / a for a, b in itertools.pairwise(geometric[5:])) < 1.6
-    with pytest.raises(ValueError, match=r"evaluate='sometimes' is unknown; choose 'geometric', 'epoch' or a function"):
+    with pytest.raises(ValueError, match=r"evaluate='sometimes' is unknown; choose 'auto', 'geometric', 'epoch' or a function"):
         solve(build(), "sdca", evaluate="sometimes")
 
 

@@ -61,7 +61,7 @@ def solve(
     seed: int | np.random.Generator | None = 0,
     *,
     watch: Any = None,
-    evaluate: str | Callable[[int], bool] = "geometric",
+    evaluate: str | Callable[[int], bool] = "auto",
     callbacks: Iterable[Callable[[Progress], Any]] = (),
     warm_start: Any = None,
     stall: bool = True,
@@ -82,10 +82,10 @@ def solve(
         The same seed, data and thread count give the same trace.
     watch : (X, y), or a mapping of names to such pairs, optional
         Held-out data whose error and balanced accuracy are recorded.
-    evaluate : {"geometric", "epoch"} or callable
-        When to stop the clock and certify: at epochs that grow by a quarter each time (more sparingly for solvers that follow their
-        gap themselves: when they have reached tol), at every epoch, or where a function of the epoch's number says so. The last
-        epoch is always evaluated.
+    evaluate : {"auto", "geometric", "epoch"} or callable
+        When to stop the clock and certify: "geometric" at epochs that grow by a quarter each time, "epoch" at every one, a callable
+        where it says so for the epoch's number. "auto" is "geometric", except that a solver which follows its gap itself is
+        certified when it believes to have reached tol. The last epoch is always evaluated.
     callbacks : functions of a Progress
         Called after each evaluation; one that returns True ends the run with status "interrupted".
     warm_start : Result, or a tuple (coef, intercept, dual) with None for what is not known, optional
@@ -134,7 +134,7 @@ def minimise(
     seed: int | np.random.Generator | None = 0,
     *,
     watch: Any = None,
-    evaluate: str | Callable[[int], bool] = "geometric",
+    evaluate: str | Callable[[int], bool] = "auto",
     callbacks: Iterable[Callable[[Progress], Any]] = (),
     warm_start: Any = None,
     stall: bool = True,
@@ -222,7 +222,7 @@ class _Due:
 
     def __init__(self, evaluate: str | Callable[[int], bool], tol: float) -> None:
         self.by_epoch = schedule(evaluate)
-        self.by_hint = evaluate == "geometric"
+        self.by_hint = evaluate == "auto"
         self.target = tol
 
     def __call__(self, epoch: int, hint: float | None) -> bool:
@@ -240,9 +240,9 @@ def schedule(evaluate: str | Callable[[int], bool]) -> Callable[[int], bool]:
         return evaluate
     if evaluate == "epoch":
         return lambda epoch: True
-    if evaluate == "geometric":
+    if evaluate in ("auto", "geometric"):
         return lambda epoch: epoch <= 5 or math.floor(math.log(epoch, 1.25)) > math.floor(math.log(epoch - 1, 1.25))
-    raise ValueError(f"evaluate={evaluate!r} is unknown; choose 'geometric', 'epoch' or a function of the epoch's number")
+    raise ValueError(f"evaluate={evaluate!r} is unknown; choose 'auto', 'geometric', 'epoch' or a function of the epoch's number")
 
 
 def _says_stop(answer: Any) -> bool:
