@@ -1,4 +1,4 @@
-"""Store: a folder of parts, opened: labels, parts as blocks of rows, and blocks mixed from all parts."""
+"""Parts: the folder of a store, opened: labels, parts as blocks of rows, and blocks mixed from all parts."""
 
 from __future__ import annotations
 
@@ -17,34 +17,11 @@ from dualgap.rows import Block
 from dualgap.store.manifest import Manifest, StoreError, read_array
 from dualgap.store.runs import Runs, read_ahead
 
-__all__ = ["Store"]
+__all__ = ["Parts"]
 
 
-class Store:
-    """Training data on disk, read block by block; made by `dualgap convert` or `dualgap.store.convert`.
-
-    Labels are held in memory (two bytes a row), rows never are. Sizes are checked when the store is opened, and checksums the first
-    time each block is read. `fit` and `solve` take it as it is: `LinearSVC().fit(store)`, `solve(store.problem(l2=1e-5), "blocks")`.
-
-    Parameters
-    ----------
-    folder : path
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> import dualgap
-    >>> from dualgap.store import Store, convert
-    >>> folder = tempfile.mkdtemp()
-    >>> path = os.path.join(folder, "tiny.svm")
-    >>> with open(path, "w") as file:
-    ...     _ = file.write("+1 1:0.5 3:2\\n-1 2:1\\n" * 50)
-    >>> store = convert(path, os.path.join(folder, "store"))
-    >>> store
-    Store(100 × 3 sparse float64, 2 classes, 1 part)
-    >>> dualgap.solve(store.problem(l2=0.01), "blocks").status
-    'converged'
-    """
+class Parts:
+    """The parts of a store: what `Store` is without the problem that is posed over it."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
@@ -140,12 +117,6 @@ class Store:
             for name in part.files:
                 read_array(self.folder, part, name, verify=True)
                 self._verified.add((k, name))
-
-    def problem(self, loss: Any = "hinge", **options: Any) -> Any:
-        """A problem over the store; options as for `dualgap.Problem`, save `kernel`."""
-        from dualgap.store.problem import StoreProblem
-
-        return StoreProblem(self, loss, **options)
 
     @property
     def _row_arrays(self) -> tuple[str, ...]:

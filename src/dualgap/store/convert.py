@@ -19,10 +19,10 @@ from scipy import sparse
 
 from dualgap import rows as storage
 from dualgap.data.dataset import DataError
-from dualgap.store.blocks import Store
 from dualgap.store.job import Job
 from dualgap.store.manifest import ARRAYS, MANIFEST, PROGRESS, Part, StoreError, array_path
 from dualgap.store.sources import Given, Piece, Source, open_source
+from dualgap.store.store import Store
 
 __all__ = ["convert", "write_store"]
 

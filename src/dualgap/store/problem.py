@@ -18,7 +18,7 @@ from dualgap.losses import LOSSES, make_loss
 from dualgap.penalties import make_penalty
 from dualgap.problem import Problem, check_intercept
 from dualgap.rows import Block
-from dualgap.store.blocks import Store
+from dualgap.store.blocks import Parts
 from dualgap.store.manifest import StoreError
 
 __all__ = ["StoreProblem"]
@@ -51,7 +51,7 @@ class StoreProblem(Problem):
 
     def __init__(
         self,
-        store: Store,
+        store: Parts,
         loss: Any = "hinge",
         delta: float | None = None,
         l2: float = 1e-4,
@@ -151,7 +151,7 @@ class StoreProblem(Problem):
         return f"StoreProblem({self.n} × {self.d} {kind}, {loss}{delta}, l2={self.l2:g}{l1}, intercept={self.intercept!r}{weights})"
 
 
-def _signs(store: Store) -> tuple[np.ndarray, np.ndarray]:
+def _signs(store: Parts) -> tuple[np.ndarray, np.ndarray]:
     classes = store.classes
     if len(classes) != 2:
         shown = ", ".join(repr(c) for c in classes.tolist()[:4]) + (", …" if len(classes) > 4 else "")
@@ -160,7 +160,7 @@ def _signs(store: Store) -> tuple[np.ndarray, np.ndarray]:
     return classes, np.where(store.codes() == 1, 1.0, -1.0)
 
 
-def _empty_rows(store: Store) -> Any:
+def _empty_rows(store: Parts) -> Any:
     dtype = np.dtype(store.manifest.dtype)
     if not store.is_sparse:
         return storage.dense(np.empty((0, store.shape[1]), dtype))
