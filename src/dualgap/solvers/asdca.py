@@ -23,7 +23,7 @@ from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, one_of, 
 
 __all__ = ["ASDCA"]
 
-TINY = 1e-100  # below it, s is put back to 1 and p scaled; a division by s is still far from overflow
+TINY = 1e-250  # below it, s is put back to 1 and p scaled; entries of p, changes of v over s, are then still far from overflow
 FIRST_MULTIPLIER = 4.0
 ROUNDING = 1e-12  # a fall of D by less, relative to 1 + |D|, is rounding
 
@@ -35,9 +35,6 @@ class Iterate(NamedTuple):
     v: np.ndarray
     p: np.ndarray
     s: np.ndarray
-
-    def copied(self) -> Iterate:
-        return Iterate(*(part.copy() for part in self))
 
 
 class Plan(NamedTuple):
@@ -52,7 +49,7 @@ class Plan(NamedTuple):
 class ASDCAState(State):
     rows: Any = None
     iterate: Any = None
-    kept: Any = None  # the last iterate at which D had not fallen, to go back to; None once the multiplier is 1
+    kept: Any = None  # β of the last epoch at which D had not fallen, to go back to; None once the multiplier is 1
     dual_value: float = 0.0
     multiplier: float = FIRST_MULTIPLIER
     theta: float = 0.0
@@ -72,9 +69,9 @@ class ASDCA(Solver):
     sampling : {"permutation", "random"}
         Batches are a fresh random partition of the rows each epoch, or drawn anew for each step; without replacement either way.
     adaptive : bool
-        θ as proved is cautious. It is multiplied by 4 at first (but never above 1); after an epoch in which the dual objective fell,
-        that epoch is undone and the multiplier halved, down to 1, where theory takes over and falls are let pass. An undone epoch is
-        counted in `passes` like any other.
+        θ as proved is cautious. It is multiplied by 4 at first (but never above 1). After an epoch in which the dual objective fell, β
+        goes back to where it was, w starts again at w(β), and the multiplier is halved, down to 1, where theory takes over and falls
+        are let pass. The epoch that was undone and the pass that rebuilds w are counted in `passes` like any other.
 
     Examples
     --------
@@ -86,7 +83,7 @@ class ASDCA(Solver):
     'converged'
     """
 
-    batch_size: int = 1
+    batch_size: int = 8
     sampling: str = "permutation"
     adaptive: bool = True
 
@@ -115,14 +112,12 @@ class ASDCA(Solver):
         beta = np.zeros(problem.n)
         if warm is not None and warm.dual is not None:
             beta = np.clip(warm.dual, 0.0, problem.loss.ceiling())
-        v = np.zeros(problem.d + biased)
-        accumulate(rows, problem.c * problem.y * beta / problem.l2, v)
-        iterate = Iterate(beta, v, np.zeros_like(v), np.ones(1))
+        iterate = _at(problem, rows, beta)
         state = ASDCAState(rows=rows, iterate=iterate, order=natural_order(problem.n))
         state.target = np.empty(min(self.batch_size, problem.n))
         state.multiplier = FIRST_MULTIPLIER if self.adaptive else 1.0
         state.theta = cautious_theta(problem, len(state.target))
-        state.kept = iterate.copied() if self.adaptive else None
+        state.kept = beta.copy() if self.adaptive else None
         state.dual_value = _dual_value(problem, iterate)
         return state
 
@@ -143,12 +138,12 @@ class ASDCA(Solver):
         # Written so that NaN counts as a fall.
         if not value >= state.dual_value - ROUNDING * (1.0 + abs(state.dual_value)):
             state.multiplier *= 0.5
-            state.iterate = state.kept
-            state.kept = state.iterate.copied() if state.multiplier > 1.0 else None
+            state.iterate = _at(problem, state.rows, state.kept)
+            state.passes += 1.0
+            state.kept = state.kept.copy() if state.multiplier > 1.0 else None
             return
         state.dual_value = value
-        for target, source in zip(state.kept, state.iterate, strict=True):
-            target[:] = source
+        state.kept[:] = state.iterate.beta
 
     def model(self, problem: Problem, state: ASDCAState) -> tuple[np.ndarray, float]:
         iterate = state.iterate
@@ -176,6 +171,13 @@ def cautious_theta(problem: Problem, batch: int) -> float:
         return 0.25
     s = problem.l2 * problem.n / (problem.loss.curvature() * longest)
     return 0.25 * min(1.0, (s / batch) ** 0.5, s, s ** (2 / 3) / batch ** (1 / 3))
+
+
+def _at(problem: Problem, rows: Any, beta: np.ndarray) -> Iterate:
+    """The iterate with w = v = w(β)."""
+    v = np.zeros(problem.d + (problem.intercept == "penalised"))
+    accumulate(rows, problem.c * problem.y * beta / problem.l2, v)
+    return Iterate(beta, v, np.zeros_like(v), np.ones(1))
 
 
 def _drawn_batches(n: int, batch: int, rng: np.random.Generator) -> np.ndarray:
