@@ -28,6 +28,8 @@ def compiled_methods(loss, beta, margin, q, out):
         out[3, i] = loss.dual_step(beta[i], margin[i], q[i])
         out[4, i] = loss.ceiling()
         out[5, i] = loss.curvature()
+        out[6, i] = loss.pull(beta[i], margin[i])
+        out[7, i] = loss.bend(beta[i], q[i])
 
 
 def betas_for(name, unit):
@@ -119,6 +121,25 @@ def test_step_stays_where_it_is_optimal(name, m, q):
 
 
 @by_name
+@given(unit=st.floats(0.01, 0.99), m=st.floats(-20, 20))
+def test_pull_is_the_derivative_of_the_dual(name, unit, m):
+    loss, beta, h = LOSSES[name], betas_for(name, unit), 1e-6
+    psi = REFERENCE_LOSSES[name].psi
+    assert loss.pull(beta, m) == pytest.approx((psi(beta + h) - psi(beta - h)) / (2 * h) - m, rel=1e-5, abs=1e-5)
+
+
+@by_name
+@given(unit=st.floats(0.05, 0.95), m=st.floats(-3, 3), q=st.floats(0.1, 10))
+def test_bend_is_the_derivative_of_the_step(name, unit, m, q):
+    loss, beta, h = LOSSES[name], betas_for(name, unit), 1e-5
+    before, new, after = (loss.dual_step(beta, margin, q) for margin in (m - h, m, m + h))
+    inside = all(0 < z < loss.ceiling() for z in (before, after))
+    outside = before == after
+    if inside or outside:  # between them is a corner, where the derivative jumps
+        assert loss.bend(new, q) == pytest.approx((before - after) / (2 * h), rel=1e-4, abs=1e-9)
+
+
+@by_name
 def test_curvature_bounds_the_change_of_slope(name):
     loss = LOSSES[name]
     m = np.linspace(-5, 5, 4001)
@@ -137,15 +158,22 @@ def test_compiled_methods_are_the_interpreted_ones(name):
     m = np.concatenate([rng.normal(scale=3, size=200), [1e3, -1e3, 1.0, 0.5, 0.0]])
     beta = betas_for(name, np.concatenate([rng.random(200), [0.0, 1.0, 0.0, 1.0, 0.5]]))
     q = np.concatenate([rng.exponential(size=200), [0.0, 0.0, 1e12, 1e12, 1e-300]])
-    out = np.empty((6, len(m)))
+    out = np.empty((8, len(m)))
     compiled_methods(loss, beta, m, q, out)
-    expected = np.array(
+    expected = [
         [
-            [loss.value(a), loss.slope(a), loss.psi(b), loss.dual_step(b, a, l), loss.ceiling(), loss.curvature()]
-            for a, b, l in zip(m, beta, q, strict=True)
+            loss.value(a),
+            loss.slope(a),
+            loss.psi(b),
+            loss.dual_step(b, a, l),
+            loss.ceiling(),
+            loss.curvature(),
+            loss.pull(b, a),
+            loss.bend(b, l) if l > 0 else out[7, k],  # 1/q of the hinge is asked for with q > 0 only
         ]
-    ).T
-    np.testing.assert_allclose(out, expected, rtol=1e-11, atol=1e-14)
+        for k, (a, b, l) in enumerate(zip(m, beta, q, strict=True))
+    ]
+    np.testing.assert_allclose(out.T, expected, rtol=1e-11, atol=1e-14)
 
 
 @by_name
