@@ -227,7 +227,7 @@ def _read_kept(kept: Path | None, names: tuple[str, ...]) -> dict[str, np.ndarra
     if kept is None or not kept.is_file():
         return None
     try:
-        with np.load(kept, allow_pickle=False) as archive:
+        with open(kept, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
             return {name: archive[name] for name in names}
     except (zipfile.BadZipFile, ValueError, KeyError, OSError):
         return None  # damaged, so made again

@@ -6,24 +6,20 @@ the time that training takes.
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
 import os
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from dualgap.data.compressed import open_bytes
 from dualgap.data.dataset import DataError
 from dualgap.data.decimals import EXACT, NOT_A_NUMBER, UNDECIDED, parse_decimal, powers_of_five
 from dualgap.jit import kernel
 
-__all__ = ["LibsvmBlock", "iter_libsvm", "open_text", "read_libsvm"]
+__all__ = ["LibsvmBlock", "iter_libsvm", "read_libsvm"]
 
 CHUNK = 1 << 22  # bytes of text that are parsed at a time
 ZeroBased = bool | Literal["auto"]
@@ -164,29 +160,6 @@ def _join(blocks: list[LibsvmBlock]) -> LibsvmBlock:
 
 # --------------------------------------------------------------------------------------------------------------- text to blocks
 
-MAGIC: tuple[tuple[bytes, Any], ...] = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\x00", lzma.open))
-
-
-@contextmanager
-def open_text(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file, decompressed if it is compressed; a broken or missing file is a DataError that says so."""
-    try:
-        with open(path, "rb") as raw:
-            start = raw.read(8)
-        if not start:
-            raise DataError(f"{path} is empty")
-        opener = next((opener for magic, opener in MAGIC if start.startswith(magic)), open)
-        with opener(path, "rb") as stream:
-            yield stream
-    except FileNotFoundError:
-        raise DataError(f"{path} does not exist") from None
-    except IsADirectoryError:
-        raise DataError(f"{path} is a folder; give a file") from None
-    except EOFError:
-        raise DataError(f"{path} is cut short: the compressed data end too early; fetch it again") from None
-    except (OSError, zlib.error, lzma.LZMAError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from None
-
 
 class _Scratch:
     """Room for what one chunk of text can hold at most: a row takes two bytes or more, an entry four."""
@@ -225,7 +198,7 @@ def _raw_blocks(path: Path, block_rows: int | None, dtype: Any) -> Iterator[tupl
 def _chunks(path: Path) -> Iterator[tuple[np.ndarray, int]]:
     """Pieces of the text that end at a line's end, each with the number of lines before it."""
     lines = 0
-    with open_text(path) as stream:
+    with open_bytes(path) as stream:
         rest = b""
         while True:
             piece = stream.read(CHUNK)

@@ -85,6 +85,8 @@ def _gram(centred: np.ndarray, tall: bool) -> np.ndarray:
 
 
 DIRECT_UP_TO = 1500  # rows of a Gram matrix that LAPACK takes whole
+OVERSAMPLING = 60  # further directions that subspace iteration carries along
+FEW = 10  # times that the subspace must fit into the matrix for iteration to pay
 RESIDUAL = 1e-9  # of an eigenpair, beside the largest eigenvalue
 
 
@@ -97,8 +99,8 @@ def _largest_eigenpairs(gram: np.ndarray, kept: int) -> tuple[np.ndarray, np.nda
     from scipy.linalg import eigh, qr
 
     size = len(gram)
-    width = kept + 60
-    if size <= DIRECT_UP_TO or 10 * width > size:
+    width = min(kept + OVERSAMPLING, size)
+    if size <= DIRECT_UP_TO or FEW * width > size:
         values, vectors = eigh(gram, subset_by_index=(size - kept, size - 1), overwrite_a=True)
         return values[::-1], vectors[:, ::-1]
     basis = qr(gram @ np.random.default_rng(0).standard_normal((size, width)), mode="economic")[0]

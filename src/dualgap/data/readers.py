@@ -125,7 +125,7 @@ def read_npz(path: str | os.PathLike[str], target: str | int | None = None) -> D
     """
     path = Path(path)
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise DataError(f"{path} is a single array, not an archive; save X and y together with numpy.savez")
             arrays = {name: archive[name] for name in archive.files}

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from dualgap.data.compressed import open_bytes
 from dualgap.data.dataset import DataError, DataSet, whole_numbers
-from dualgap.data.libsvm import open_text
 
 __all__ = ["read_csv", "read_parquet"]
 
@@ -116,7 +116,7 @@ def _csv_bytes(path: Path) -> tuple[bytes, str]:
             raise DataError(f"{path} cannot be unpacked: {error}") from None  # encrypted
     if path.suffix.lower() == ".zip":
         raise DataError(f"{path} is not a zip file, or is cut short")
-    with open_text(path) as stream:
+    with open_bytes(path) as stream:
         name = path.name
         for ending in (".gz", ".bz2", ".xz"):
             name = name.removesuffix(ending)
@@ -169,8 +169,12 @@ def csv_engine(name: str | None) -> Any:
 def _by_polars(text: bytes, separator: str, header: list[str] | None) -> Columns:
     import polars
 
-    # The whole column decides its type: with a sample of rows, a number with a fraction late in an integer column would fail.
-    frame = polars.read_csv(text, separator=separator, has_header=header is not None, infer_schema_length=None)
+    options: dict[str, Any] = {"separator": separator, "has_header": header is not None}
+    try:
+        frame = polars.read_csv(text, infer_schema_length=10_000, **options)
+    except polars.exceptions.ComputeError:
+        # A number with a fraction late in a column of whole ones: now all rows decide a column's type, which takes longer.
+        frame = polars.read_csv(text, infer_schema_length=None, **options)
     columns = {}
     for name in frame.columns:
         column = frame[name]
@@ -273,8 +277,11 @@ def _target_labels(path: Path, name: str, column: np.ndarray) -> np.ndarray:
         if missing:
             raise _missing_values(path, name, len(missing), missing[0])
         column = np.array(column.tolist())
-    if column.dtype.kind == "f" and np.isnan(column).any():
-        raise _missing_values(path, name, int(np.isnan(column).sum()), int(np.argmax(np.isnan(column))))
+    missing_rows = (
+        np.isnan(column) if column.dtype.kind == "f" else column == "" if column.dtype.kind == "U" else np.zeros(1, dtype=bool)
+    )
+    if missing_rows.any():
+        raise _missing_values(path, name, int(missing_rows.sum()), int(np.argmax(missing_rows)))
     if column.dtype.kind == "b":
         return column.astype(np.int64)
     return whole_numbers(column)

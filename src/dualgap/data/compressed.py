@@ -1,0 +1,39 @@
+"""Opening a file that may be compressed; what is wrong with a broken one is said in the user's words."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from dualgap.data.dataset import DataError
+
+__all__ = ["open_bytes"]
+
+MAGIC: tuple[tuple[bytes, Any], ...] = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\x00", lzma.open))
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """The bytes of a file, decompressed if it is compressed; a broken or missing file is a DataError that says so."""
+    try:
+        with open(path, "rb") as raw:
+            start = raw.read(8)
+        if not start:
+            raise DataError(f"{path} is empty")
+        opener = next((opener for magic, opener in MAGIC if start.startswith(magic)), open)
+        with opener(path, "rb") as stream:
+            yield stream
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist") from None
+    except IsADirectoryError:
+        raise DataError(f"{path} is a folder; give a file") from None
+    except EOFError:
+        raise DataError(f"{path} is cut short: the compressed data end too early; fetch it again") from None
+    except (OSError, zlib.error, lzma.LZMAError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from None
