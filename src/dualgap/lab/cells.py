@@ -15,7 +15,7 @@ from dualgap.lab.fields import StudyError, suggest
 from dualgap.lab.study import PROBLEM_KEYS, Budget, DataSpec, Race, SolverSpec, Study
 from dualgap.solvers import REGISTRY
 
-__all__ = ["Cell", "cells_of", "data_fingerprint", "sources_fingerprint"]
+__all__ = ["REFERENCE", "Cell", "cells_of", "data_fingerprint", "problem_name", "sources_fingerprint"]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 # What a run computes does not depend on how it is shown; an edit of these parts leaves stored results valid.
@@ -81,8 +81,9 @@ def cells_of(study: Study) -> list[Cell]:
     >>> len({cell.seed for cell in cells}) == len({cell.key for cell in cells})
     True
     """
-    cells = []
+    cells: list[Cell] = []
     for race in study.races:
+        before = len(cells)
         for data_id, (settings, solver_id) in itertools.product(race.data, _points(study, race)):
             spec = study.solver_spec(solver_id)
             problem, params = _resolve(study, race, spec, settings)
@@ -100,7 +101,24 @@ def cells_of(study: Study) -> list[Cell]:
             )
             # The model of the first run is enough to draw with, and keeps the store small.
             cells += [replace(cell, run=run, keep_model=race.keep_models and run == 0) for run in range(race.runs or study.runs)]
+        if race.reference:
+            cells += _references(cells[before:])
     return cells
+
+
+REFERENCE = SolverSpec(id="reference", solver="auto", label="reference")
+TO_THE_END = Budget(tol=1e-7, epochs=20_000, seconds=20.0, evaluate="geometric")
+
+
+def _references(cells: list[Cell]) -> list[Cell]:
+    """A run to a tiny gap for each problem among the cells."""
+    problems = {problem_name(cell): cell for cell in reversed(cells)}
+    return [replace(cell, solver=REFERENCE, params={}, budget=TO_THE_END, run=0, keep_model=False) for cell in problems.values()]
+
+
+def problem_name(cell: Cell) -> str:
+    """The same text for two cells that minimise the same objective on the same rows."""
+    return _digest([data_fingerprint(cell.data), cell.problem])
 
 
 def _points(study: Study, race: Race) -> Iterator[tuple[dict[str, Any], str]]:
@@ -124,7 +142,12 @@ def _resolve(study: Study, race: Race, spec: SolverSpec, settings: dict[str, Any
                 f"{study.name}: race {race.id!r}: {spec.solver} has no parameter {name!r}; {suggest(name, known)} "
                 f"A problem has: {', '.join(PROBLEM_KEYS)}"
             )
-    return {**race.problem, **of_problem, **spec.problem}, params
+    shared = {**race.problem, **of_problem}
+    if "loss" in spec.problem:
+        shared.pop("delta", None)  # the width of another loss
+    if "sum_lambda" in spec.problem or "sum_c" in spec.problem:
+        shared.pop("l2", None)  # stated in other terms
+    return {**shared, **spec.problem}, params
 
 
 # -------------------------------------------------------------------------------------------------------------- fingerprints

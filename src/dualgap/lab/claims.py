@@ -1,59 +1,42 @@
-"""Claims: what a text says, judged from the results. A verdict is computed, with its numbers and one sentence why.
-
-A check is a function of the results and of the claim's options; the general ones are here, by name.
-"""
+"""Claims: what a text says, judged from the results. A verdict is computed, with its numbers and one sentence why."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+import inspect
 
+from dualgap.lab import checks, trends
 from dualgap.lab.fields import StudyError, suggest
 from dualgap.lab.results import Results
 from dualgap.lab.study import Claim
+from dualgap.lab.verdicts import CHECKS, FAILS, HOLDS, OPEN, SIGNS, Untold, Verdict
 
-__all__ = ["CHECKS", "SIGNS", "Verdict", "check", "judge"]
-
-HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
-SIGNS = {HOLDS: "✓", FAILS: "✗", OPEN: "?"}
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A claim, whether it holds, the numbers that say so, and why."""
-
-    claim: Claim
-    verdict: str
-    why: str
-    numbers: dict[str, Any] = field(default_factory=dict)
-
-
-class Untold(Exception):
-    """The results cannot tell: what they lack is the message."""
-
-
-Answer = tuple[bool | None, str, dict[str, Any]]
-Check = Callable[..., Answer]
-CHECKS: dict[str, Check] = {}
-
-
-def check(function: Check) -> Check:
-    """Make a check known by the function's name; its keyword arguments are the options that a claim may give."""
-    CHECKS[function.__name__] = function
-    return function
+__all__ = ["SIGNS", "Verdict", "checks", "judge", "trends"]
 
 
 def judge(results: Results, claim: Claim) -> Verdict:
-    """The verdict on a claim; what cannot be computed cannot be told, and the sentence says what is lacking."""
+    """The verdict on a claim; what cannot be computed cannot be told, and the sentence says what is lacking.
+
+    Examples
+    --------
+    >>> from dualgap.lab.claims import SIGNS
+    >>> list(SIGNS)
+    ['holds', 'does not hold', 'cannot be told']
+    """
+    where = f"{results.study.name}: claim {claim.id!r}"
     if claim.check not in CHECKS:
-        raise StudyError(
-            f"{results.study.name}: claim {claim.id!r}: there is no check {claim.check!r}; {suggest(claim.check, CHECKS)}"
-        )
+        raise StudyError(f"{where}: there is no check {claim.check!r}; {suggest(claim.check, CHECKS)}")
+    function = CHECKS[claim.check]
+    known = list(inspect.signature(function).parameters)[1:]
+    for option in claim.options:
+        if option not in known:
+            raise StudyError(f"{where}: the check {claim.check} has no option {option!r}; {suggest(option, known)}")
     try:
-        answer, why, numbers = CHECKS[claim.check](results, **claim.options)
+        inspect.signature(function).bind(results, **claim.options)
+    except TypeError as error:
+        raise StudyError(f"{where}: the check {claim.check}: {error}") from error
+    try:
+        answer = function(results, **claim.options)
     except Untold as lacking:
         return Verdict(claim, OPEN, f"{lacking}.", {})
-    except TypeError as error:
-        raise StudyError(f"{results.study.name}: claim {claim.id!r}: {error}") from error
-    return Verdict(claim, OPEN if answer is None else HOLDS if answer else FAILS, why, numbers)
+    verdict = OPEN if answer.holds is None else HOLDS if answer.holds else FAILS
+    return Verdict(claim, verdict, answer.why, answer.numbers)

@@ -100,7 +100,7 @@ def comparison(
             title = loss.replace("_", " ") + (f", δ = {delta:g}" if loss == "smooth_hinge" else "")
             budget = {"tol": tol, "epochs": epochs, "seconds": seconds, "evaluate": "geometric"}
             fixed = {"problem": {**problem, "l2": l2[0]}} if len(l2) == 1 else {"problem": problem, "grid": {"l2": list(l2)}}
-            races.append({"id": loss, "title": title, "data": [], "solvers": chosen, **fixed, "budget": budget})
+            races.append({"id": loss, "title": title, "data": [], "solvers": chosen, **fixed, "budget": budget, "reference": False})
     left_out = {name: why for name, why in refusals.items() if name not in raced}
     if left_out:
         name, why = next(iter(left_out.items()))

@@ -12,12 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.lab.fields import StudyError, suggest
 from dualgap.lab.palette import Style, styles_for
 from dualgap.lab.results import Group, Results
-from dualgap.lab.study import Figure
 
-__all__ = ["KINDS", "NAMES", "FigureData", "Line", "Panel", "Points", "Surface", "make_figure", "register_kind"]
+__all__ = ["KINDS", "NAMES", "FigureData", "Line", "Panel", "Points", "Surface", "ended", "line_of", "named", "register_kind"]
 
 NAMES = {
     "epoch": "epochs",
@@ -126,26 +124,6 @@ def register_kind(name: str, *options: str) -> Callable[[Maker], Maker]:
     return put
 
 
-def make_figure(results: Results, figure: Figure) -> FigureData | None:
-    """The data of a figure; None where the results that it needs are not there.
-
-    Examples
-    --------
-    >>> from dualgap.lab.figures import KINDS
-    >>> sorted(KINDS)
-    ['boundary', 'convergence', 'pictures', 'pipeline', 'singular_values', 'sweep']
-    """
-    where = f"{results.study.name}: figure {figure.id!r}"
-    if figure.kind not in KINDS:
-        raise StudyError(f"{where}: there is no kind {figure.kind!r}; {suggest(figure.kind, KINDS)}")
-    maker, known = KINDS[figure.kind]
-    for option in figure.options:
-        if option not in known:
-            raise StudyError(f"{where}: a {figure.kind} figure has no option {option!r}; {suggest(option, known)}")
-    panels, columns = maker(results, figure.options)
-    return FigureData(figure.id, figure.title, figure.caption, tuple(panels), columns) if panels else None
-
-
 def named(column: str) -> str:
     """What an axis says for a column."""
     return NAMES.get(column, column.replace("_", " "))
@@ -187,7 +165,7 @@ def convergence(results: Results, options: dict[str, Any]) -> tuple[list[Panel],
     for group in groups:
         for place in _places(group, split, _list(options.get("families", []))):
             parts.setdefault(place, []).append(group)
-    ordered = sorted(parts, key=lambda place: _order(parts, place, options.get("families")))
+    ordered = _order(split, parts, _list(options.get("families", [])))
     xs, ys = _list(options.get("x", "epoch")), _list(options["y"])
     panels = []
     for place, y, x in itertools.product(ordered, ys, xs):
@@ -215,12 +193,11 @@ def _places(group: Group, split: list[str], families: list[str]) -> list[tuple[A
     return list(itertools.product(*values))
 
 
-def _order(parts: dict[Any, Any], place: tuple[Any, ...], families: Any) -> tuple[int, ...]:
+def _order(split: list[str], parts: dict[tuple[Any, ...], Any], families: list[str]) -> list[tuple[Any, ...]]:
     """Panels in the study's order, families in the order asked for."""
-    if not families:
-        return (list(parts).index(place),)
-    rank = [families.index(value) if value in families else 0 for value in place]
-    return (*[0 if value in families else list(parts).index(place) for value in place[:0]], *rank)
+    seen = [list(dict.fromkeys(place[i] for place in parts)) for i in range(len(split))]
+    order = [families if dim == "family" and families else values for dim, values in zip(split, seen, strict=True)]
+    return sorted(parts, key=lambda place: tuple(values.index(value) for values, value in zip(order, place, strict=True)))
 
 
 def _place_name(results: Results, dim: str, value: Any) -> str:

@@ -54,12 +54,16 @@ def prepare(spec: DataSpec) -> Prepared:
     else:
         data = library.load(spec.name, **spec.options)
     name = spec.label or (spec.name if spec.path and spec.name else data.label)
-    notes = [f"loaded with {option} = {value}" for option, value in spec.options.items() if option not in ("seed", "split_seed")]
+    options = ", ".join(f"{option} = {value}" for option, value in spec.options.items())
+    notes = [f"loaded with {options}"] if options else []
     data = _two_classes(data.with_(X=_floats(data.X), X_test=_floats(data.X_test)), spec, notes)
     if spec.max_rows and data.shape[0] > spec.max_rows:
         _, kept = library.split_indices(data.y, spec.max_rows / data.shape[0], spec.split_seed)
         data = data.with_(X=data.X[kept], y=data.y[kept])
         notes.append(f"cut to {len(kept):,} rows, drawn at random within each class")
+    if data.has_test and spec.ignore_test:
+        data = data.with_(X_test=None, y_test=None)
+        notes.append("the source's own test part is left aside; the rows held out come from its training part")
     if data.has_test:
         notes.append("tested on the part that the source sets apart")
     else:

@@ -15,7 +15,8 @@ from typing import Any
 from dualgap.lab.claims import SIGNS, Verdict, judge
 from dualgap.lab.curves import curve_data
 from dualgap.lab.draw import save
-from dualgap.lab.figures import FigureData, make_figure
+from dualgap.lab.figures import FigureData
+from dualgap.lab.gallery import make_figure
 from dualgap.lab.interactive import plotly_figure, png_address, script_json
 from dualgap.lab.markdown import markdown_report
 from dualgap.lab.ranking import Ranking, rankings

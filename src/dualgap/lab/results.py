@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dualgap.lab.cells import Cell, cells_of
+from dualgap.lab.cells import REFERENCE, Cell, cells_of, problem_name
 from dualgap.lab.palette import Style, styles_for
 from dualgap.lab.store import FINAL, Store
 from dualgap.lab.study import SolverSpec, Study
@@ -123,10 +123,10 @@ class Results:
         """Every group of the study that has at least one result, in the study's order."""
         collected: dict[str, tuple[Cell, list[dict[str, Any]]]] = {}
         for cell in cells_of(self.study):
-            if cell.key in self.rows:
+            if cell.key in self.rows and cell.solver is not REFERENCE:
                 name = json.dumps([cell.race, cell.data.id, cell.solver.id, cell.settings], sort_keys=True)
                 collected.setdefault(name, (cell, []))[1].append(self.rows[cell.key])
-        return [Group(cell, rows, self._bounds.get(_problem_of(cell), -np.inf)) for cell, rows in collected.values()]
+        return [Group(cell, rows, self._bounds.get(problem_name(cell), -np.inf)) for cell, rows in collected.values()]
 
     @cached_property
     def _bounds(self) -> dict[str, float]:
@@ -135,7 +135,7 @@ class Results:
         for cell in cells_of(self.study):
             row = self.rows.get(cell.key)
             if row is not None and row["status"] in FINAL:
-                name = _problem_of(cell)
+                name = problem_name(cell)
                 bounds[name] = max(bounds.get(name, -np.inf), row["dual"])
         return bounds
 
@@ -202,9 +202,3 @@ class Results:
                     }
                 )
         return pl.DataFrame(rows, infer_schema_length=None) if rows else pl.DataFrame()
-
-
-def _problem_of(cell: Cell) -> str:
-    from dualgap.lab.cells import data_fingerprint
-
-    return json.dumps([data_fingerprint(cell.data), cell.problem], sort_keys=True)

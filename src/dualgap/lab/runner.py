@@ -118,14 +118,14 @@ def _execute_all(todo: list[Cell], places: dict[str, Path], folder: Path, enviro
         return
     if jobs == 1:
         for cell in todo:
-            yield execute(cell, places[data_fingerprint(cell.data)], folder, environment)
+            yield execute(cell, cell.key, places[data_fingerprint(cell.data)], folder, environment)
         return
     from joblib import Parallel, delayed, parallel_config
 
     # One thread a worker: runs are timed, and a BLAS that takes every core would time its neighbours instead.
     with parallel_config(backend="loky", inner_max_num_threads=1):
         parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
-        work = (delayed(execute)(cell, places[data_fingerprint(cell.data)], folder, environment) for cell in todo)
+        work = (delayed(execute)(cell, cell.key, places[data_fingerprint(cell.data)], folder, environment) for cell in todo)
         outcomes = parallel(work)
         with contextlib.closing(outcomes):
             yield from outcomes

@@ -41,9 +41,12 @@ class Outcome:
     relative_gap: float = float("nan")
 
 
-def execute(cell: Cell, place: Path, folder: Path, environment: str) -> Outcome:
-    """Run a cell and store its result. A failure is a result too: its error is stored, and the run is tried again next time."""
-    key, what = cell.key, cell.describe()
+def execute(cell: Cell, key: str, place: Path, folder: Path, environment: str) -> Outcome:
+    """Run a cell and store its result under a key. A failure is a result too: its error is stored, and the run is tried again next time.
+
+    The key is the parent's: a worker that worked it out anew would have another one after an edit of the sources.
+    """
+    what = cell.describe()
     note = folder / "running" / key
     note.parent.mkdir(parents=True, exist_ok=True)
     record: dict[str, Any] = {
