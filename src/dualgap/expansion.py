@@ -16,15 +16,18 @@ from scipy import sparse
 
 from dualgap.jit import compiled, kernel
 from dualgap.kernels import Kernel, is_sparse, squares
+from dualgap.rows import CSR, csr
 from dualgap.workers import blas_alone, share
 
-__all__ = ["Panels", "expansion"]
+__all__ = ["Expansion", "Panels", "expansion"]
 
 WIDTH = 128  # sparse rows multiplied at once: one panel of them stays in the second cache
 BLOCK = 1 << 19  # products held at once: 2 or 4 MB
 ROWS = 1 << 15  # rows that an expansion is evaluated on at once
 SUPPORTS = 256  # rows of an expansion at once
 THREADED = 1 << 17  # kernel values that are worth a thread
+ROUNDING = 1e-13  # relative differences of weights that leave their sum the same but for rounding
+MOST_CHANGES = 8  # sums of changes after which a sum is made from nothing, so that rounding does not pile up
 SPARSE = 0.3  # share of non-zeros up to which a sparse product is the faster one
 
 
@@ -84,36 +87,42 @@ def _arithmetic(dtype: Any) -> Any:
 
 
 @kernel
-def _fill_panel(indptr, indices, data, wanted, panel):
+def _fill_panel(matrix, wanted, panel):
     """panel[:, t] = the sparse row wanted[t]; a column given twice counts twice."""
     for t in range(wanted.shape[0]):
         i = wanted[t]
-        for k in range(indptr[i], indptr[i + 1]):
-            panel[indices[k], t] += data[k]
+        for k in range(matrix.indptr[i], matrix.indptr[i + 1]):
+            panel[matrix.indices[k], t] += matrix.data[k]
 
 
 @kernel
-def _panel_products(indptr, indices, data, panel, acc, first, last, out):
-    """out[t, i − first] = xᵢ · panel[:, t] for the rows first…last. Four non-zeros at once: the sums are read and written less often."""
+def _row_products(matrix, i, panel, out):
+    """out[t] = xᵢ · panel[:, t]. Four non-zeros at once: the sums are read and written less often."""
+    indices, data = matrix.indices, matrix.data
+    k, end = matrix.indptr[i], matrix.indptr[i + 1]
+    for t in range(WIDTH):
+        out[t] = 0
+    while k + 4 <= end:
+        x0, x1, x2, x3 = data[k], data[k + 1], data[k + 2], data[k + 3]
+        p0, p1, p2, p3 = panel[indices[k]], panel[indices[k + 1]], panel[indices[k + 2]], panel[indices[k + 3]]
+        for t in range(WIDTH):
+            out[t] += x0 * p0[t] + x1 * p1[t] + x2 * p2[t] + x3 * p3[t]
+        k += 4
+    while k < end:
+        x0, p0 = data[k], panel[indices[k]]
+        for t in range(WIDTH):
+            out[t] += x0 * p0[t]
+        k += 1
+
+
+@kernel
+def _panel_products(matrix, panel, acc, first, last, out):
+    """out[t, i − first] = xᵢ · panel[:, t] for the rows first…last"""
     height = acc.shape[0]
     for start in range(first, last, height):
         rows = min(height, last - start)
         for s in range(rows):
-            begin, end = indptr[start + s], indptr[start + s + 1]
-            for t in range(WIDTH):
-                acc[s, t] = 0
-            k = begin
-            while k + 4 <= end:
-                x0, x1, x2, x3 = data[k], data[k + 1], data[k + 2], data[k + 3]
-                c0, c1, c2, c3 = indices[k], indices[k + 1], indices[k + 2], indices[k + 3]
-                for t in range(WIDTH):
-                    acc[s, t] += x0 * panel[c0, t] + x1 * panel[c1, t] + x2 * panel[c2, t] + x3 * panel[c3, t]
-                k += 4
-            while k < end:
-                x0, c0 = data[k], indices[k]
-                for t in range(WIDTH):
-                    acc[s, t] += x0 * panel[c0, t]
-                k += 1
+            _row_products(matrix, start + s, panel, acc[s])
         for t in range(out.shape[0]):
             for s in range(rows):
                 out[t, start + s - first] = acc[s, t]
@@ -133,10 +142,44 @@ def _gaussian_rows(arithmetic, gamma, products, left, right, store, slots, first
 @kernel
 def _gaussian_sum(arithmetic, gamma, products, left, right, a, out):
     """out[i] += Σₜ a[t]·exp(−γ(left[t] + right[i] − 2·products[t, i]))"""
+    two = arithmetic.one + arithmetic.one
+    zero = arithmetic.one - arithmetic.one
     for t in range(products.shape[0]):
         p, base, weight = products[t], left[t], a[t]
         for i in range(p.shape[0]):
-            out[i] += weight * arithmetic.negative_exp(-gamma * max(base + right[i] - 2.0 * p[i], 0.0))
+            out[i] += weight * arithmetic.negative_exp(-gamma * max(base + right[i] - two * p[i], zero))
+
+
+class _Terms(NamedTuple):
+    """An expansion over one panel: weights (zero beyond its end), squared lengths, and γ."""
+
+    a: np.ndarray
+    squares: np.ndarray
+    gamma: Any
+
+
+@kernel
+def _sparse_gaussian_sum(arithmetic, matrix, panel, terms, right, first, last, out):
+    """out[i] += Σₜ a[t]·exp(−γ‖xᵢ − panel[:, t]‖²): products, distances and sum while they are in the first cache"""
+    two = arithmetic.one + arithmetic.one
+    zero = arithmetic.one - arithmetic.one
+    p = np.empty(WIDTH, dtype=panel.dtype)
+    for i in range(first, last):
+        _row_products(matrix, i, panel, p)
+        base = right[i]
+        total = 0.0
+        for t in range(WIDTH):
+            distance = max(base + terms.squares[t] - two * p[t], zero)
+            total += terms.a[t] * arithmetic.negative_exp(-terms.gamma * distance)
+        out[i] += total
+
+
+class _Left(NamedTuple):
+    """Rows as the left-hand side of products: an array, or panels of sparse rows; and their squared lengths."""
+
+    rows: Any
+    squares: Any
+    count: int
 
 
 class _Dense:
@@ -145,7 +188,7 @@ class _Dense:
     def __init__(self, x: np.ndarray) -> None:
         self.x = x
 
-    def left(self, Z: Any) -> np.ndarray:
+    def other(self, Z: Any) -> np.ndarray:
         """Rows of Z as the left-hand side."""
         return np.ascontiguousarray(Z.toarray() if is_sparse(Z) else Z, dtype=self.x.dtype)
 
@@ -167,36 +210,41 @@ class _Sparse:
     """Rows of a CSR matrix as the right-hand side of products."""
 
     def __init__(self, matrix: Any, dtype: Any) -> None:
-        self.matrix, self.data = matrix, matrix.data.astype(dtype, copy=False)
-        # Unsigned, so that the compiled loops need not look out for negative ones.
-        self.indptr, self.indices = (part.view(f"u{part.itemsize}") for part in (matrix.indptr, matrix.indices))
+        self.matrix, self.dtype = matrix, dtype
+        self.rows = _rows_of(matrix, dtype)
 
-    def left(self, Z: Any) -> list[np.ndarray]:
-        Z = sparse.csr_matrix(Z)
-        return self._panels(Z, Z.data.astype(self.data.dtype, copy=False), np.arange(Z.shape[0]))
+    def other(self, Z: Any) -> list[np.ndarray]:
+        Z = Z if is_sparse(Z) else sparse.csr_matrix(Z)
+        return _panels(_rows_of(Z, self.dtype), np.arange(Z.shape[0]), Z.shape[1])
 
     def own(self, wanted: np.ndarray) -> list[np.ndarray]:
-        return self._panels(self.matrix, self.data, wanted)
-
-    def _panels(self, Z: Any, data: np.ndarray, wanted: np.ndarray) -> list[np.ndarray]:
-        panels = []
-        for start in range(0, len(wanted), WIDTH):
-            panel = np.zeros((Z.shape[1], WIDTH), dtype=data.dtype)
-            _fill_panel(Z.indptr, Z.indices, data, wanted[start : start + WIDTH], panel)
-            panels.append(panel)
-        return panels
+        return _panels(self.rows, wanted, self.matrix.shape[1])
 
     def products(self, left: list[np.ndarray], first: int, last: int, out: np.ndarray) -> np.ndarray:
-        indptr, indices, acc = self.indptr, self.indices, np.empty((16, WIDTH), dtype=self.data.dtype)
+        acc = np.empty((16, WIDTH), dtype=self.dtype)
         for number, panel in enumerate(left):
-            _panel_products(indptr, indices, self.data, panel, acc, first, last, out[number * WIDTH : (number + 1) * WIDTH])
+            _panel_products(self.rows, panel, acc, first, last, out[number * WIDTH : (number + 1) * WIDTH])
         return out
 
     def squares(self) -> np.ndarray:
         return squares(self.matrix)
 
     def take(self, indices: np.ndarray) -> _Sparse:
-        return _Sparse(self.matrix[indices], self.data.dtype)
+        return _Sparse(self.matrix[indices], self.dtype)
+
+
+def _rows_of(matrix: Any, dtype: Any) -> CSR:
+    rows = csr(matrix)
+    return rows._replace(data=rows.data.astype(dtype, copy=False))
+
+
+def _panels(rows: CSR, wanted: np.ndarray, width: int) -> list[np.ndarray]:
+    panels = []
+    for start in range(0, len(wanted), WIDTH):
+        panel = np.zeros((width, WIDTH), dtype=rows.data.dtype)
+        _fill_panel(rows, wanted[start : start + WIDTH], panel)
+        panels.append(panel)
+    return panels
 
 
 def _right(kernel: Kernel, X: Any, dtype: Any) -> Any:
@@ -228,7 +276,8 @@ class Panels:
     >>> from dualgap.expansion import Panels
     >>> from dualgap.kernels import make_kernel
     >>> store = np.zeros((2, 3))
-    >>> Panels(make_kernel("rbf", gamma=1.0), np.array([[0.0], [1.0], [3.0]]), np.float64).rows(np.array([1]), store, np.array([0]))
+    >>> panels = Panels(make_kernel("rbf", gamma=1.0), np.array([[0.0], [1.0], [3.0]]), np.float64)
+    >>> panels.rows(panels.own(np.array([1])), store, np.array([0]))
     >>> store[0].round(4)
     array([0.3679, 1.    , 0.0183])
     """
@@ -257,40 +306,71 @@ class Panels:
             other.X = self.X[indices]
         return other
 
-    def rows(self, wanted: np.ndarray, store: np.ndarray, slots: np.ndarray) -> None:
-        """store[slots[t]] = k(row wanted[t], every row)"""
+    def own(self, wanted: np.ndarray) -> _Left:
+        """Some of the rows themselves, for `rows` and `add`."""
         if not self.by_product:
-            store[slots] = self.X[wanted] if self.kernel.name == "precomputed" else self.kernel(self.X[wanted], self.X)
+            rows = (wanted, None) if self.kernel.name == "precomputed" else (None, self.X[wanted])
+            return _Left(rows, None, len(wanted))
+        return _Left(self.right.own(wanted), None if self.squares is None else self.squares[wanted], len(wanted))
+
+    def other(self, Z: Any) -> _Left:
+        """Rows from elsewhere, for `add`; not for float32, in which the origin may have been moved."""
+        lengths = None if self.squares is None else squares(Z)
+        return _Left(self.right.other(Z), lengths, Z.shape[0])
+
+    def _values(self, left: _Left) -> np.ndarray:
+        places, Z = left.rows
+        return np.asarray(self.kernel(Z, self.X) if places is None else self.X[places])
+
+    def rows(self, left: _Left, store: np.ndarray, slots: np.ndarray) -> None:
+        """store[slots[t]] = k(row t of left, every row)"""
+        if not self.by_product:
+            store[slots] = self._values(left)
             return
-        left = self.right.own(wanted)
-        squares = None if self.squares is None else self.squares[wanted]
-
-        def finish(products: np.ndarray, first: int, last: int) -> None:
-            if squares is not None:
-                right = self.squares[first:last]
-                _gaussian_rows(self.arithmetic, self._gamma, products, squares, right, store, slots, first)
-            else:
-                store[slots, first:last] = self.kernel.from_products(products)
-
-        self._by_blocks(left, len(wanted), finish)
-
-    def add_expansion(self, Z: Any, a: np.ndarray, out: np.ndarray) -> None:
-        """out += Σₜ a[t]·k(row t of Z, every row), in float64 for kernels of inner products"""
-        lengths = squares(Z)
 
         def finish(products: np.ndarray, first: int, last: int) -> None:
             if self.squares is not None:
-                _gaussian_sum(self.arithmetic, self._gamma, products, lengths, self.squares[first:last], a, out[first:last])
+                right = self.squares[first:last]
+                _gaussian_rows(self.arithmetic, self._gamma, products, left.squares, right, store, slots, first)
             else:
-                out[first:last] += a @ self.kernel.from_products(products)
+                store[slots, first:last] = self.kernel.from_products(products)
 
-        self._by_blocks(self.right.left(Z), len(a), finish)
+        self._by_blocks(left, finish)
+
+    def add(self, left: _Left, a: np.ndarray, out: np.ndarray) -> None:
+        """out += Σₜ a[t]·k(row t of left, every row)"""
+        if not self.by_product:
+            out += a @ self._values(left)
+        elif self.squares is not None and isinstance(self.right, _Sparse):
+            self._add_sparse(left, a, out)
+        else:
+
+            def finish(products: np.ndarray, first: int, last: int) -> None:
+                if self.squares is not None:
+                    right = self.squares[first:last]
+                    _gaussian_sum(self.arithmetic, self._gamma, products, left.squares, right, a, out[first:last])
+                else:
+                    out[first:last] += a @ self.kernel.from_products(products)
+
+            self._by_blocks(left, finish)
+
+    def _add_sparse(self, left: _Left, a: np.ndarray, out: np.ndarray) -> None:
+        for number, panel in enumerate(left.rows):
+            part = slice(number * WIDTH, (number + 1) * WIDTH)
+            padding = WIDTH - len(a[part])
+            terms = _Terms(np.pad(a[part], (0, padding)), np.pad(left.squares[part], (0, padding)), self._gamma)
+
+            def work(first: int, last: int, panel: np.ndarray = panel, terms: _Terms = terms) -> None:
+                _sparse_gaussian_sum(self.arithmetic, self.right.rows, panel, terms, self.squares, first, last, out)
+
+            share(work, self.count, least=THREADED // WIDTH)
 
     @property
     def _gamma(self) -> Any:
         return self.dtype.type(self.kernel.gamma)
 
-    def _by_blocks(self, left: Any, height: int, finish: Any) -> None:
+    def _by_blocks(self, left: _Left, finish: Any) -> None:
+        height = left.count
         width = max(BLOCK // height, 64)
 
         def work(first: int, last: int) -> None:
@@ -298,7 +378,7 @@ class Panels:
             for start in range(first, last, width):
                 end = min(start + width, last)
                 out = buffer[: height * (end - start)].reshape(height, end - start)
-                finish(self.right.products(left, start, end, out), start, end)
+                finish(self.right.products(left.rows, start, end, out), start, end)
 
         with blas_alone:
             share(work, self.count, least=max(1, THREADED // height))
@@ -328,7 +408,46 @@ def expansion(kernel: Kernel, A: Any, B: Any, a: np.ndarray) -> np.ndarray:
         for start in range(0, len(support), SUPPORTS):
             part = support[start : start + SUPPORTS]
             if by_product:
-                panels.add_expansion(B[part], a[part], total)
+                panels.add(panels.other(B[part]), a[part], total)
             else:
                 total += kernel(block, B[part]) @ a[part]
     return out
+
+
+class Expansion:
+    """Scores K·a of the training rows, exact in float64, where the last ones are known: only what has changed in a is summed.
+
+    A solver that wants exact scores and the certificate of the same point ask for them one after the other, and the next point often
+    differs from the last in few weights. A weight that differs by rounding alone, as in a β made feasible, counts as unchanged while
+    all such differences together stay within the rounding of the sum itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualgap.expansion import Expansion
+    >>> from dualgap.kernels import make_kernel
+    >>> expansion = Expansion(make_kernel("linear"), np.array([[1.0], [2.0]]))
+    >>> expansion.scores(np.array([1.0, 0.0])), expansion.scores(np.array([1.0, 1.0]))
+    (array([1., 2.]), array([3., 6.]))
+    """
+
+    def __init__(self, kernel: Kernel, X: Any) -> None:
+        self.kernel, self.X = kernel, X
+        self._known = (np.zeros(X.shape[0]), np.zeros(X.shape[0]), 0)  # weights, their scores, changes since a sum from nothing
+
+    def scores(self, a: np.ndarray) -> np.ndarray:
+        """K·a"""
+        known, scores, changes = self._known
+        change = a - known
+        total = float(np.abs(a).sum())
+        change[np.abs(change) <= ROUNDING * np.abs(a)] = 0.0
+        if float(np.abs(a - known - change).sum()) > ROUNDING * total:
+            change = a - known
+        moved = np.count_nonzero(change)
+        if moved == 0:
+            return scores.copy()
+        if changes >= MOST_CHANGES or 2 * moved > np.count_nonzero(a):
+            known, scores, change, changes = np.zeros_like(a), np.zeros_like(scores), a, -1
+        scores = scores + expansion(self.kernel, self.X, self.X, change)
+        self._known = (known + change, scores, changes + 1)
+        return scores.copy()

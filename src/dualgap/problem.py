@@ -17,7 +17,7 @@ from scipy import sparse
 
 from dualgap import rows as storage
 from dualgap.blocks import BlockedGram, add_rows, as_bytes
-from dualgap.expansion import expansion
+from dualgap.expansion import Expansion, expansion
 from dualgap.inputs import as_features, as_labels, as_vector, as_weights, encode_labels
 from dualgap.kernels import Kernel, make_kernel
 from dualgap.losses import LOSSES, make_loss, total_value
@@ -195,14 +195,10 @@ class Problem:
         return v
 
     def _expanded(self, a: np.ndarray) -> np.ndarray:
-        # The last sum is kept: a solver that wants exact scores and the certificate of the same point ask for it one after the other.
-        # Weights that differ by rounding alone, as those of a β made feasible do, give the same scores up to the sum's own rounding.
         assert self.kernel is not None
-        before, v = self._shared.get("expanded", (None, None))
-        if before is None or float(np.abs(a - before).sum()) > 1e-13 * float(np.abs(a).sum()):
-            v = expansion(self.kernel, self.X, self.X, a)
-            self._shared["expanded"] = (a.copy(), v)
-        return v.copy()
+        if "expansion" not in self._shared:
+            self._shared["expansion"] = Expansion(self.kernel, self.X)
+        return self._shared["expansion"].scores(a)
 
     def stored(self, coef: np.ndarray) -> np.ndarray:
         """w as solvers store it, from `coef` as a user sees it: itself, or the scores of a kernel expansion."""

@@ -35,18 +35,19 @@ class RowCache:
     """
 
     def __init__(self, panels: Panels, memory: int) -> None:
-        self.panels = panels
         self.computed = 0  # rows that had to be computed
         self._flat: Any = np.empty(min(memory // panels.dtype.itemsize, panels.count**2), dtype=panels.dtype)
         self._clock = 0
-        self._shape(panels.count)
+        self.clear(panels)
+
+    def clear(self, panels: Panels) -> None:
+        """Forget all rows and go on with those that the panels compute, in the same memory."""
+        self.panels = panels
+        self.capacity = len(self._flat) // panels.count
+        self.store = self._flat[: self.capacity * panels.count].reshape(self.capacity, panels.count)
         self.slot_of = np.full(panels.count, -1, dtype=np.int64)
         self.row_in = np.full(self.capacity, -1, dtype=np.int64)
         self.used = np.zeros(self.capacity, dtype=np.int64)
-
-    def _shape(self, count: int) -> None:
-        self.capacity = len(self._flat) // count
-        self.store = self._flat[: self.capacity * count].reshape(self.capacity, count)
 
     def fetch(self, wanted: np.ndarray) -> np.ndarray:
         """Where in `store` the rows wanted are; at most `capacity` of them, no row twice."""
@@ -61,7 +62,7 @@ class RowCache:
             self.row_in[free] = wanted[missing]
             self.slot_of[wanted[missing]] = slots[missing] = free
             self.used[free] = self._clock
-            self.panels.rows(wanted[missing], self.store, free)
+            self.panels.rows(self.panels.own(wanted[missing]), self.store, free)
             self.computed += len(missing)
         return slots
 
@@ -80,11 +81,7 @@ class RowCache:
         _shorten(self._flat, occupied, before, kept)
         place = np.cumsum(alive) - 1
         rows, used = place[self.row_in[occupied]], self.used[occupied]
-        self.panels = self.panels.take(kept)
-        self._shape(len(kept))
-        self.slot_of = np.full(len(kept), -1, dtype=np.int64)
-        self.row_in = np.full(self.capacity, -1, dtype=np.int64)
-        self.used = np.zeros(self.capacity, dtype=np.int64)
+        self.clear(self.panels.take(kept))
         self.slot_of[rows] = np.arange(len(rows))
         self.row_in[: len(rows)] = rows
         self.used[: len(rows)] = used

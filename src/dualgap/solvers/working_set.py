@@ -29,19 +29,21 @@ from dualgap.workers import share
 __all__ = ["WorkingSet"]
 
 SMALLEST = 16  # rows of a working set below which there is no point
+SETS = 8  # working sets an epoch, at least
 INNER = 0.1  # a small problem is solved until its violation is this part of what it was
 CLOSED = 0.8  # rows are left out when no more than this part stays
-REOPEN = 1e-4  # all rows are visited again once the gap of the open ones has fallen to this part of what it was with all
+REOPEN = 1e-2  # all rows are visited again once the gap of the open ones has fallen to this part of what it was with all
 SINGLE_RANGE = 1e4  # γ‖x‖² up to which float32 products leave distances exact enough
 
 
 @dataclass
 class WorkingSetState(State):
-    panels: Any = None  # of all rows
+    panels: Any = None  # kernel values with all rows
     cache: Any = None  # kernel rows over the open ones
     open: Any = None  # the open rows, ascending
     all: Any = None  # Box of all rows: the truth for those not open; e is exact as of the last certificate
     box: Any = None  # Box of the open rows
+    closed: Any = None  # (rows, all a at the time) of those left out: what their errors belong to
     last: Any = None  # the last working set, as places among the open rows
     ascent: float = 0.0  # D/l2
     gap: float = math.inf  # of the open rows, /l2
@@ -116,7 +118,7 @@ class WorkingSet(Solver):
             assert point.stored is not None
             state.all.a[:] = point.coef
             self._set_errors(problem, state, point.stored)
-        self._open_all(problem, state)
+        self._open(problem, state)
         return state
 
     def _dtype(self, problem: Problem) -> Any:
@@ -144,42 +146,58 @@ class WorkingSet(Solver):
         e[:] = problem.y - scores - r * a - _bias_weight(problem) * a.sum()
         state.ascent = 0.5 * float(a @ (problem.y + e))
 
-    def _open_all(self, problem: Problem, state: WorkingSetState) -> None:
-        """All rows are open, with errors as `all` has them; kernel rows that are whole stay in the cache."""
-        if state.open is None or len(state.open) < problem.n:
-            state.cache = None  # the old rows go before the new memory comes
-            state.cache = RowCache(state.panels, int(self.cache_size * 1e6))
-            state.open, state.last = np.arange(problem.n), np.empty(0, dtype=np.int64)
-        state.box = Box(*(part.copy() for part in state.all))
+    def _open(self, problem: Problem, state: WorkingSetState) -> None:
+        """Go on with all rows at the errors that `all` has; those closed stay so if it was right to close every one of them."""
+        wanted = _worth_keeping(problem, state.all)
+        if state.open is not None and len(state.open) < problem.n and np.isin(wanted, state.open, assume_unique=True).all():
+            state.closed = [(np.setdiff1d(np.arange(problem.n), state.open, assume_unique=True), state.all.a.copy())]
+        else:
+            if state.cache is None:
+                state.cache = RowCache(state.panels, int(self.cache_size * 1e6))
+            elif len(state.open) < problem.n:
+                state.cache.clear(state.panels)
+            state.open, state.last, state.closed = np.arange(problem.n), np.empty(0, dtype=np.int64), []
+        state.box = Box(*(part[state.open] for part in state.all))
         self._measure(problem, state)
         state.reopen_at = REOPEN * state.gap
 
     # ---------------------------------------------------------------------------------------------------------------- epoch
 
     def epoch(self, problem: Problem, state: WorkingSetState, rng: np.random.Generator) -> None:
-        if state.asked or state.gap <= state.reopen_at:
-            self._refresh(problem, state)
+        if state.asked:
+            self._write_back(state)
+            self._set_errors(problem, state, problem.combine(state.all.a))
+            self._open(problem, state)
+            state.asked = False
+        elif state.gap <= state.reopen_at and len(state.open) < problem.n:
+            self._reopen(problem, state)
         touched = 0
-        while touched < 0.25 * len(state.open):
+        for _ in range(max(SETS, problem.n // (4 * self.size))):
             chosen = self._choose(problem, state)
-            if len(chosen) == 0:
+            if len(chosen) == 0 or self._improve(problem, state, chosen) == 0:
                 break
-            self._improve(problem, state, chosen)
             touched += len(chosen)
         state.passes += max(touched, 1) / problem.n
         self._measure(problem, state)
         if self.shrinking:
             self._close(problem, state)
 
-    def _refresh(self, problem: Problem, state: WorkingSetState) -> None:
-        """Exact errors of all rows, which are all open again."""
-        self._write_back(state)
-        self._set_errors(problem, state, problem.combine(state.all.a))
-        self._open_all(problem, state)
-        state.asked = False
-
     def _write_back(self, state: WorkingSetState) -> None:
         state.all.a[state.open] = state.box.a
+        state.all.e[state.open] = state.box.e
+
+    def _reopen(self, problem: Problem, state: WorkingSetState) -> None:
+        """Errors of the closed rows from what has changed since each of them was closed."""
+        self._write_back(state)
+        a, e = state.all.a, state.all.e
+        for rows, before in state.closed:
+            changed = np.flatnonzero(a != before)
+            panels, total = state.panels.take(rows), np.zeros(len(rows))
+            for start in range(0, len(changed), self.size):
+                part = changed[start : start + self.size]
+                panels.add(state.panels.own(part), a[part] - before[part], total)
+            e[rows] -= total + _bias_weight(problem) * float((a - before).sum())
+        self._open(problem, state)
 
     def _choose(self, problem: Problem, state: WorkingSetState) -> np.ndarray:
         """Half of the set anew, the worst violators; the rest from the last set, those between their bounds first."""
@@ -195,7 +213,8 @@ class WorkingSet(Solver):
         state.last = chosen
         return chosen
 
-    def _improve(self, problem: Problem, state: WorkingSetState, chosen: np.ndarray) -> None:
+    def _improve(self, problem: Problem, state: WorkingSetState, chosen: np.ndarray) -> int:
+        """Solve the problem of the chosen rows; returns how many steps that took."""
         box, cache = state.box, state.cache
         slots = cache.fetch(chosen)
         K = np.empty((len(chosen), len(chosen)))
@@ -204,7 +223,8 @@ class WorkingSet(Solver):
         small = Box(*(part[chosen] for part in box))
         tiny = (1e-6 if cache.store.dtype == np.float32 else 1e-12) * float(K.diagonal().mean())
         steps = pair_steps if problem.intercept == "free" else single_steps
-        state.steps += steps(K, small, tiny, INNER, 100 * len(chosen))
+        taken = int(steps(K, small, tiny, INNER, 100 * len(chosen)))
+        state.steps += taken
         change = small.a - box.a[chosen]
         state.ascent += 0.5 * float(change @ (box.e[chosen] + small.e))
         box.a[chosen] = small.a
@@ -214,6 +234,7 @@ class WorkingSet(Solver):
         if problem.intercept == "penalised":
             box.e[:] -= _bias_weight(problem) * change.sum()
         share(lambda first, last: subtract_rows(cache.store, rows, change, box.e, first, last), len(box.e), 1 << 12)
+        return taken
 
     def _measure(self, problem: Problem, state: WorkingSetState) -> None:
         b = 0.0
@@ -227,11 +248,28 @@ class WorkingSet(Solver):
         keep = _worth_keeping(problem, state.box)
         if len(keep) > CLOSED * len(state.open) or len(keep) < SMALLEST:
             return
+        self._leave_out(state, keep)
+
+    def _leave_out(self, state: WorkingSetState, keep: np.ndarray) -> None:
         self._write_back(state)
+        out = np.delete(state.open, keep)
+        state.closed.append((out, state.all.a.copy()))
         state.open = state.open[keep]
         state.cache.restrict(keep)
         state.box = Box(*(part[keep] for part in state.box))
         state.last = np.empty(0, dtype=np.int64)
+
+    def rehearse(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, WorkingSetState]:
+        small = problem.head(32)
+        state = self.start(small, rng)
+        for _ in range(2):
+            self.epoch(small, state, rng)
+        self._open(small, state)
+        if len(state.open) == small.n:
+            self._leave_out(state, np.arange(SMALLEST))
+        state.box.a[0] += 1e-9
+        self._reopen(small, state)
+        return small, state
 
     # -------------------------------------------------------------------------------------------------------------- results
 
