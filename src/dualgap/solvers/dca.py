@@ -121,7 +121,7 @@ def sweep(rows, loss, penalty, at, beta, v, open, ahead):
     most_before = numbers[MOST] if numbers[MOST] > 0.0 else np.inf
     least_before = numbers[LEAST] if numbers[LEAST] < 0.0 else -np.inf
     count = np.int64(numbers[COUNT])
-    top = loss.ceiling()
+    top, strength = loss.ceiling(), penalty.strength()
     most, least, gap, gain = -np.inf, np.inf, 0.0, 0.0
     s = 0
     while s < count:
@@ -129,9 +129,13 @@ def sweep(rows, loss, penalty, at, beta, v, open, ahead):
             j = order[s + ahead]
             rows.prefetch(j)
             prefetch(beta, j)
+            prefetch(at.q, j)
+            prefetch(at.step, j)
         i = order[s]
-        old, c, q = beta[i], at.c[i], at.q[i]
-        margin = at.y[i] * penalty.score(rows, i, v)
+        # y and c are read off step = c·y/l2: on short rows every array that is looked up at a random place costs as much as the row.
+        old, q, enters = beta[i], at.q[i], at.step[i]
+        y, c = math.copysign(1.0, enters), abs(enters) * strength
+        margin = y * penalty.score(rows, i, v)
         pull = loss.pull(old, margin)  # dD/dβ, up to the factor c
         if (old <= 0.0 and pull < -most_before) or (old >= top and pull > -least_before):
             count -= 1
@@ -143,7 +147,7 @@ def sweep(rows, loss, penalty, at, beta, v, open, ahead):
         if new != old:
             step = new - old
             gain += c * (loss.psi(new) - loss.psi(old) - step * (margin + 0.5 * q * step))
-            rows.add(i, step * at.step[i], v)
+            rows.add(i, step * enters, v)
             beta[i] = new
         if (old > 0.0 or pull > 0.0) and (old < top or pull < 0.0):
             most, least = max(most, -pull), min(least, -pull)
