@@ -50,7 +50,7 @@ GERMAN = _libsvm_file("binary", "german.numer", "69ffe0c4ba0bd91f936986d7c070dfc
 RCV1_SMALL = File(
     ("rcv1_small_train.dat",),
     "sha256:e49c95459a812ad6f76bfe1abc8ef274b050911420c78cb96010e4c783e54af1",
-    "wherever you had this sample from",
+    "whoever shared this sample of RCV1 with you",
     by_hand=f"it has no public address of its own; all of RCV1 is rcv1_train.binary.bz2 at {LIBSVM}/binary.html, for dualgap.data.read",
 )
 CREDITCARD = File(

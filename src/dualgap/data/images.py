@@ -290,7 +290,6 @@ def reduce(data: DataSet, n_components: int = 40, spectrum: int | None = None) -
     return data.with_(X=pca.apply(data.X), X_test=X_test, feature_names=None), pca
 
 
-SPECTRUM = 1000  # singular values that a figure of their decrease shows
 KEEP_FROM = 1 << 26  # bytes of data from which on a PCA takes long enough to be kept
 
 
