@@ -321,18 +321,6 @@ class Problem:
         small.rows = storage.take(self.rows, indices)
         return small
 
-    def in_gram_form(self) -> Problem:
-        """The same problem with XXᵀ (in float64) for its rows: the same dual variables, at n numbers a row in place of d."""
-        other = object.__new__(Problem)
-        other.__dict__.update({k: v for k, v in self.__dict__.items() if k != "sqnorms"})
-        k = np.zeros((self.n, self.n))
-        for start in range(0, self.d, 4096):
-            part = self.X[:, start : start + 4096].astype(np.float64, copy=False)
-            k += part @ part.T
-        other.kernel = make_kernel("linear")
-        other.rows = storage.gram(k)
-        return other
-
     def __repr__(self) -> str:
         kind = f"{self.kernel.name} kernel" if self.kernel else ("sparse" if sparse.issparse(self.X) else "dense")
         loss = next((name for name, cls in LOSSES.items() if type(self.loss) is cls), type(self.loss).__name__)

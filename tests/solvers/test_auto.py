@@ -8,6 +8,7 @@ import dualgap
 from conftest import make_data
 from dualgap.solvers import auto
 from dualgap.solvers.auto import Auto, first_method, wants_gram
+from dualgap.solvers.held import forming_passes
 
 
 def problem_of(n, d, *, density=None, **options):
@@ -47,6 +48,7 @@ def test_wide_dense_data_go_through_the_gram_matrix():
     result = dualgap.solve(problem, "auto", tol=1e-8, max_epochs=5000)
     assert result.converged
     assert result.coef.shape == (400,)
+    assert result.trace["passes"][0] >= forming_passes(problem) + 1  # the matrix is paid for
     plain = dualgap.solve(problem, "sdca", tol=1e-8, max_epochs=5000)
     np.testing.assert_allclose(result.coef, plain.coef, atol=1e-6)
 

@@ -29,6 +29,7 @@ from dualgap.problem import Problem
 from dualgap.solvers.apg import APG
 from dualgap.solvers.base import Solver, State, Support, Warm, register
 from dualgap.solvers.dca import DCA
+from dualgap.solvers.held import forming_passes, on_gram
 from dualgap.solvers.newton import Newton
 from dualgap.solvers.sdca import SDCA
 
@@ -80,11 +81,13 @@ class Auto(Solver):
         state = AutoState(method=method, problem=problem)
         if isinstance(method, DCA):
             if wants_gram(problem):
-                state.problem = problem.in_gram_form()
+                state.problem = on_gram(problem)
+                state.passes = forming_passes(problem)
             elif Newton().supports(problem):
                 dca, newton = costs(problem)
                 state.switch_at = PATIENCE * newton / dca
         state.inner = method.start(state.problem, rng, warm)
+        state.passes += state.inner.passes
         return state
 
     def epoch(self, problem: Problem, state: AutoState, rng: np.random.Generator) -> None:
@@ -107,7 +110,7 @@ class Auto(Solver):
         )
         target = problem.head(4)
         if wants_gram(problem):
-            target = target.in_gram_form()
+            target = on_gram(target)
         for method in methods:
             small, inner = method.rehearse(target, rng)
         return small, AutoState(method=first, inner=inner, problem=small)
@@ -121,6 +124,7 @@ class Auto(Solver):
             intercept = state.method.intercept(problem, state.inner)
         state.method, state.switch_at = method, math.inf
         state.inner = method.start(problem, rng, Warm(coef, intercept, dual))
+        state.passes += state.inner.passes
         state.best_at = state.steps
 
     def model(self, problem: Problem, state: AutoState) -> tuple[np.ndarray | None, float | None]:

@@ -6,19 +6,15 @@ import copy
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from dualgap.kernels import make_kernel
+from dualgap.kernels import is_sparse, make_kernel
 from dualgap.problem import Problem
 from dualgap.rows import gram
 
 __all__ = ["LARGEST", "forming_passes", "inner_products", "matrix_bytes", "nonzeros", "on_gram"]
 
 LARGEST = 20_000  # rows whose matrix is held: 3.2 GB
-
-
-def _is_sparse(matrix: Any) -> bool:
-    return bool(sparse.issparse(matrix))
+COLUMNS = 4096  # of X, multiplied at a time
 
 
 def matrix_bytes(n: int) -> str:
@@ -36,7 +32,7 @@ def matrix_bytes(n: int) -> str:
 def nonzeros(problem: Problem) -> int:
     """Stored numbers in X."""
     X: Any = problem.X
-    return int(X[: problem.n].nnz) if _is_sparse(X) else problem.n * problem.d
+    return int(X[: problem.n].nnz) if is_sparse(X) else problem.n * problem.d
 
 
 def inner_products(problem: Problem) -> np.ndarray:
@@ -50,9 +46,15 @@ def inner_products(problem: Problem) -> np.ndarray:
     array([[5., 2.],
            [2., 1.]])
     """
-    X: Any = problem.X[: problem.n].astype(np.float64, copy=False)  # a problem's head keeps the whole X but has fewer rows
-    product: Any = X @ X.T
-    return np.ascontiguousarray(product.toarray() if _is_sparse(product) else product)
+    X: Any = problem.X[: problem.n]  # a problem's head keeps the whole X but has fewer rows
+    if is_sparse(X):
+        X = X.astype(np.float64, copy=False)
+        return np.ascontiguousarray((X @ X.T).toarray())
+    product = np.zeros((problem.n, problem.n))
+    for first in range(0, problem.d, COLUMNS):  # a float64 copy of float32 data is made in parts, as there may be many columns
+        part = X[:, first : first + COLUMNS].astype(np.float64, copy=False)
+        product += part @ part.T
+    return product
 
 
 def forming_passes(problem: Problem) -> float:

@@ -139,9 +139,6 @@ class StoreProblem(Problem):
     def subset(self, indices: np.ndarray, weights: np.ndarray) -> Problem:
         raise StoreError("rows of a store cannot be picked one by one; convert the ones you need to a store of their own")
 
-    def in_gram_form(self) -> Problem:
-        raise StoreError("a store has too many rows for their Gram matrix")
-
     def __repr__(self) -> str:
         loss = next((name for name, cls in LOSSES.items() if type(self.loss) is cls), type(self.loss).__name__)
         delta = f"(delta={self.loss.delta:g})" if hasattr(self.loss, "delta") else ""
