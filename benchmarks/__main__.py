@@ -28,6 +28,7 @@ def main() -> None:
     OUTPUTS.mkdir(exist_ok=True)
     write_csv(OUTPUTS / "linear.csv", records)
     write_csv(OUTPUTS / "ratios.csv", table)
+    write_markdown(OUTPUTS / "ratios.md", table)
     print_table(table)
     figure(table, OUTPUTS / "linear.png")
     print(f"\ntables and figure in {OUTPUTS}")
@@ -38,6 +39,22 @@ def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
+
+
+def write_markdown(path: Path, table: list[dict[str, Any]]) -> None:
+    """The table of ratios as docs/performance.md shows it: one line a problem, the targets side by side."""
+    targets = list(dict.fromkeys(row["target"] for row in table))
+    lines = ["| data | loss | l2 | " + " | ".join(f"{t:g}: dualgap | best peer | ratio" for t in targets) + " |"]
+    lines.append("| --- " * (3 + 3 * len(targets)) + "|")
+    for key in dict.fromkeys((row["data"], row["loss"], row["l2"]) for row in table):
+        here = [row for row in table if (row["data"], row["loss"], row["l2"]) == key]
+        cells = []
+        for row in here:
+            peer = f"{row['its seconds']:.3g} s, {row['best peer']}" if np.isfinite(row["its seconds"]) else "none reached it"
+            ratio = f"{row['ratio']:.1f} ×" if np.isfinite(row["ratio"]) else "—"
+            cells.append(f"{row['dualgap']:.3g} s | {peer} | {ratio}")
+        lines.append(f"| {key[0]} | {key[1].replace('_', ' ')} | {key[2]:.0e} | " + " | ".join(cells) + " |")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def print_table(table: list[dict[str, Any]]) -> None:
