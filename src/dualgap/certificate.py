@@ -61,10 +61,10 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """gap / primal."""
+        """gap / primal; infinite where the primal is, or is not above zero."""
         if self.gap == 0.0:
             return 0.0
-        return self.gap / self.primal if self.primal > 0 else np.inf
+        return self.gap / self.primal if 0.0 < self.primal < np.inf else np.inf
 
     def __str__(self) -> str:
         # A gap of g means that primal ≤ optimum + g, and the optimum is at least `dual`.
@@ -122,7 +122,7 @@ def dual_point(problem: Problem, beta: np.ndarray) -> DualPoint:
         u = problem.combine(a)
         longest = float(np.abs(u).max())
         if longest > problem.l1:
-            # Halfway below the next float, so that rounding cannot leave a coordinate outside the box.
+            # A little less than fits, so that rounding does not leave a coordinate outside the box.
             beta = beta * (problem.l1 / longest * (1.0 - 2.0**-52))
         return DualPoint(beta, float(total_psi(problem.loss, beta, problem.c)), None, None)
     v = problem.combine(a / problem.l2)
@@ -133,7 +133,8 @@ def dual_point(problem: Problem, beta: np.ndarray) -> DualPoint:
         coef = a / problem.l2
         conjugate = 0.5 * problem.l2 * float(coef @ v)
     if problem.intercept == "penalised":
-        conjugate += (problem.intercept_scale * float(a.sum())) ** 2 / (2.0 * problem.l2)
+        bias = problem.intercept_scale * float(a.sum())
+        conjugate += bias * bias / (2.0 * problem.l2)  # overflows to infinity, a bound that says nothing; bias**2 would raise
     value = float(total_psi(problem.loss, beta, problem.c)) - conjugate
     return DualPoint(beta, value, coef, coef if problem.kernel is None else v)
 
@@ -188,7 +189,7 @@ def best_intercept(problem: Problem, scores: np.ndarray) -> float:
     >>> from dualgap.certificate import best_intercept
     >>> problem = dualgap.Problem([[1.0], [2.0], [3.0]], [0, 0, 1], l2=1.0, intercept="free")
     >>> best_intercept(problem, np.array([1.0, 2.0, 3.0]))
-    -3.0
+    -2.5
     """
     if problem.intercept == "none":
         return 0.0
@@ -248,12 +249,15 @@ def _root(loss, scores, samples, rho, centre):
 
 def _hinge_intercept(problem: Problem, scores: np.ndarray) -> float:
     # In b the loss is piecewise linear with a kink at yᵢ − scoreᵢ: it falls at the rate Σ_{y=+1} c at first, and every kink that is
-    # passed lowers that rate by cᵢ. The minimum is where the rate reaches zero.
+    # passed lowers that rate by cᵢ. The minimum is where the rate reaches zero; where it stays there until the next kink, every b
+    # between is a minimum, and the middle keeps the same distance from both classes.
     kinks = problem.y - scores
     order = np.argsort(kinks, kind="stable")
     passed = np.cumsum(problem.c[order])
-    place = int(np.searchsorted(passed, float(problem.c[problem.y > 0].sum()) * (1.0 - 1e-15)))
-    return float(kinks[order[min(place, len(order) - 1)]])
+    positive = float(problem.c[problem.y > 0].sum())
+    first, last = np.searchsorted(passed, [positive * (1.0 - 1e-14), positive * (1.0 + 1e-14)])
+    end = len(order) - 1
+    return 0.5 * float(kinks[order[min(first, end)]] + kinks[order[min(last, end)]])
 
 
 def read_off(problem: Problem, coef: np.ndarray, beta: np.ndarray) -> float:
