@@ -22,6 +22,8 @@ def choose_solver(problem: Problem, solver: Any = "auto") -> Any:
     """
     if not (isinstance(solver, str) and solver == "auto"):
         return get_solver(solver)
+    if problem.streaming:
+        return get_solver("blocks")
     for name in ("auto", "sdca", "apg"):
         if name in REGISTRY:
             found = get_solver(name)

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
 from dualgap import result
+from dualgap.scaling import from_C
 
 __all__ = [
     "ConvergenceWarning",
@@ -81,8 +82,8 @@ def penalties(C: float, l1_ratio: float, total: float) -> tuple[float, float]:
     >>> penalties(C=2.0, l1_ratio=0.0, total=100)
     (0.005, 0.0)
     """
-    scale = 1.0 / (C * total)
-    return (1.0 - l1_ratio) * scale, l1_ratio * scale
+    strengths = from_C(C, total, l1_ratio)
+    return strengths["l2"], strengths["l1"]
 
 
 def check_labels(y: np.ndarray) -> None:

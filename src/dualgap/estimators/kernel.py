@@ -47,6 +47,9 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Whether there is an intercept b, free of any penalty.
     tol : float
         Bound on the relative duality gap, gap / objective, of every problem solved. 0 runs to the end of the budget.
+    cache_size : float
+        Megabytes (of 10⁶ bytes) for the kernel matrix of a pair of classes. Where it takes more, its rows are computed as they are
+        needed and kept while they fit.
     class_weight : dict, "balanced" or None
     max_iter : int
         Epochs for each pair of classes; -1 for no limit.
@@ -103,6 +106,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         coef0: float = 0.0,
         fit_intercept: bool = True,
         tol: float = 1e-4,
+        cache_size: float = 1000,
         class_weight: Any = None,
         max_iter: int = 1000,
         max_time: float | None = None,
@@ -122,6 +126,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.coef0 = coef0
         self.fit_intercept = fit_intercept
         self.tol = tol
+        self.cache_size = cache_size
         self.class_weight = class_weight
         self.max_iter = max_iter
         self.max_time = max_time
@@ -151,8 +156,13 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
         X, y = self._checked(X, y)
         check_labels(y)
-        self._kernel = make_kernel(self.kernel, None if callable(self.kernel) else X, self.gamma, self.degree, self.coef0)
+        with np.errstate(over="ignore"):
+            self._kernel = make_kernel(self.kernel, None if callable(self.kernel) else X, self.gamma, self.degree, self.coef0)
         self._gamma = self._kernel.gamma
+        if not 0.0 < self._gamma < np.inf:
+            raise ValueError(
+                f"gamma={self.gamma!r} comes to {self._gamma} on these data: X is too large or too small; scale the features"
+            )
         table = np.asarray(_dense(self.kernel(X, X)), dtype=np.float64) if callable(self.kernel) else X
         data = Labelled(table, y, sample_weight, self.class_weight)
         pairs = [(1, 0)] if len(data.classes) == 2 else list(combinations(range(len(data.classes)), 2))
@@ -209,6 +219,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             sample_weight=None if unweighted else weights,
             intercept="free" if self.fit_intercept else "none",
             kernel="precomputed" if table else self._kernel,
+            kernel_memory=int(1e6 * number("cache_size", self.cache_size)),
         )
 
     def _warm(self, data: Labelled, pair: tuple[int, int], k: int, C: float) -> Any:
@@ -248,6 +259,8 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.objective_ = results[0].certificate.primal if single else np.array([r.certificate.primal for r in results])
         self.dual_gap_ = results[0].certificate.gap if single else np.array([r.certificate.gap for r in results])
         self._n_rows = data.n
+        if callable(self.kernel):
+            self._X_fit = X  # a function of two collections may rely on the second being the one it was trained on
 
     # ----------------------------------------------------------------------------------------------------------- prediction
 
@@ -284,12 +297,12 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Kernel values of X with the support vectors, some rows at a time."""
         support = self.support_
         if callable(self.kernel):
-            values = np.asarray(_dense(self.kernel(X, self.support_vectors_)), dtype=np.float64)
-            if values.ndim != 2 or values.shape[1] != len(support):
+            values = np.asarray(_dense(self.kernel(X, self._X_fit)), dtype=np.float64)
+            if values.ndim != 2 or values.shape[1] != self._n_rows:
                 raise ValueError(
-                    f"kernel returned shape {values.shape}; a column for each of the {len(support)} support vectors is needed"
+                    f"kernel returned shape {values.shape}; a column for each of the {self._n_rows} training rows is needed"
                 )
-            yield values
+            yield values[:, support]
             return
         step = max(1, BLOCK_VALUES // max(len(support), 1))
         for start in range(0, X.shape[0], step):

@@ -25,9 +25,11 @@ from dualgap.estimators.crammer_singer import fit_jointly
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.multiclass import Budget, Task, solve_tasks
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
+from dualgap.estimators.scale import fit_on_cluster, is_dask, make_problem, store_labels
 from dualgap.estimators.streaming import partial_fit
 from dualgap.problem import Problem
 from dualgap.result import Result
+from dualgap.store import Store
 
 __all__ = ["LinearSVC"]
 
@@ -177,18 +179,28 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
     # -------------------------------------------------------------------------------------------------------------- fitting
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVC:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearSVC:
         """Train on samples X with labels y.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
+            Or a `dualgap.store.Store`, which has its own labels; or a Dask array or data frame, or delayed parts (X, y): then the workers
+            of the current client train, `n_iter_` counts rounds, and there is no `support_`, as dual variables stay with the workers.
         y : n labels, of any number of classes of at least two
         sample_weight : n numbers, optional
         """
         C, ratio, budget = number("C", self.C), self._ratio(), self._budget()
         joint = one_of("multi_class", self.multi_class, ("ovr", "crammer_singer")) == "crammer_singer"
-        X, y = validate_data(self, X, y, **_ACCEPTED)
+        if is_dask(X):
+            with log_to_screen(self.verbose):
+                on_cluster = fit_on_cluster(self, X, y, sample_weight, budget, C, ratio)
+            self.status_ = warn_unless_converged(type(self).__name__, on_cluster, budget.tol, stacklevel=4)
+            return self
+        if isinstance(X, Store):
+            y = store_labels(self, X, y)
+        else:
+            X, y = validate_data(self, X, y, **_ACCEPTED)
         check_labels(y)
         data = Labelled(X, y, sample_weight, self.class_weight)
         singles = [1] if joint or len(data.classes) == 2 else list(range(len(data.classes)))
@@ -249,7 +261,7 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         """A function from a class's number to the problem of that class against the rest."""
         first = data.one_against_rest(1)
         l2, l1 = penalties(C, ratio, first.total)
-        base = Problem(
+        base = make_problem(
             data.X,
             first.signs,
             self.loss,
