@@ -108,8 +108,9 @@ def _report(name: str, problem: Any, result: Any) -> None:
     steps = result.trace["passes"][-1] * problem.n
     print(
         f"{name:9} {result.solver.label()}: {problem.n:,} rows, {result.status}, {result.certificate}\n"
-        f"          relative gap {result.certificate.relative_gap:.2e}, {result.epochs} epochs, {result.wall_seconds:.1f} s of updates, "
-        f"{1e6 * result.wall_seconds / problem.n:.2f} µs a row, {1e9 * result.wall_seconds / steps:.0f} ns a step, {_peak()}",
+        f"          relative gap {result.certificate.relative_gap:.2e}, {result.epochs} epochs; updates: {result.wall_seconds:.1f} s of the "
+        f"clock, {result.cpu_seconds:.1f} s of processors, a step (one visit to one row) {1e9 * result.wall_seconds / steps:.0f} ns and "
+        f"{1e9 * result.cpu_seconds / steps:.0f} ns; {_peak()}",
         flush=True,
     )
 

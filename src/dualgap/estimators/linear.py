@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
 from sklearn.utils.metaestimators import available_if
@@ -22,13 +21,13 @@ from dualgap.estimators.common import (
     whole,
 )
 from dualgap.estimators.crammer_singer import fit_jointly
+from dualgap.estimators.fitted import keep, rebuilt, warm_of
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.multiclass import Budget, Task, solve_tasks
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
 from dualgap.estimators.scale import fit_on_cluster, is_dask, make_problem, store_labels
 from dualgap.estimators.streaming import partial_fit
 from dualgap.problem import Problem
-from dualgap.result import Result
 from dualgap.store import Store
 
 __all__ = ["LinearSVC"]
@@ -44,6 +43,12 @@ def _has_log_loss(estimator: Any) -> bool:
         f"predict_proba needs loss='log_loss', not loss={estimator.loss!r}; for probabilities from another loss wrap the "
         "model in sklearn.calibration.CalibratedClassifierCV"
     )
+
+
+def _takes_batches(estimator: Any) -> bool:
+    if estimator.multi_class == "ovr":
+        return True
+    raise AttributeError(f"partial_fit works with multi_class='ovr', not with multi_class={estimator.multi_class!r}")
 
 
 class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, BaseEstimator):
@@ -131,6 +136,10 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
     ('converged', True)
     """
 
+    classes_: np.ndarray
+    coef_: Any
+    intercept_: np.ndarray
+
     def __init__(
         self,
         penalty: str | None = None,
@@ -184,9 +193,8 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d)
-            Or a `dualgap.store.Store`, which has its own labels; or a Dask array or data frame, or delayed parts (X, y): then the workers
-            of the current client train, `n_iter_` counts rounds, and there is no `support_`, as dual variables stay with the workers.
+        X : array, sparse matrix or data frame of shape (n, d), or a Store, which has its own labels
+            A Dask array, data frame or delayed parts (X, y) are left to the current client's workers: no `support_`, `n_iter_` rounds.
         y : n labels, of any number of classes of at least two
         sample_weight : n numbers, optional
         """
@@ -197,10 +205,7 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
                 on_cluster = fit_on_cluster(self, X, y, sample_weight, budget, C, ratio)
             self.status_ = warn_unless_converged(type(self).__name__, on_cluster, budget.tol, stacklevel=4)
             return self
-        if isinstance(X, Store):
-            y = store_labels(self, X, y)
-        else:
-            X, y = validate_data(self, X, y, **_ACCEPTED)
+        X, y = (X, store_labels(self, X, y)) if isinstance(X, Store) else validate_data(self, X, y, **_ACCEPTED)
         check_labels(y)
         data = Labelled(X, y, sample_weight, self.class_weight)
         singles = [1] if joint or len(data.classes) == 2 else list(range(len(data.classes)))
@@ -212,15 +217,15 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         with log_to_screen(self.verbose):
             if joint:
                 base = self._joint_base(data, C, ratio)
-                results: list[Any] = [fit_jointly(self, data, base, budget, monitor.callbacks(0, partial(_rebuilt, data)))]
+                results: list[Any] = [fit_jointly(self, data, base, budget, monitor.callbacks(0, partial(rebuilt, data)))]
             else:
                 make = self._maker(data, C, ratio)
                 tasks = [
-                    Task(partial(make, k), self._warm(data, j, k, C), monitor.callbacks(j, partial(_rebuilt, data)))
+                    Task(partial(make, k), warm_of(self, data, j, k, C), monitor.callbacks(j, partial(rebuilt, data)))
                     for j, k in enumerate(singles)
                 ]
                 results = solve_tasks(tasks, budget, monitor.task)
-                self._keep(data, results, C)
+                keep(self, data, results, C)
         self._n_rows = data.n
         self.__dict__.pop("_streams", None)
         monitor.end()
@@ -292,42 +297,9 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         signs = np.where(data.codes == 0, -1.0, 1.0)
         return Problem(data.X, signs, "hinge", None, l2, 0.0, weights, self._intercept_kind(0.0), intercept_scale=scale)
 
-    def _warm(self, data: Labelled, j: int, k: int, C: float) -> Any:
-        """The last model for problem j, with its dual variables where the rows are as many as they were."""
-        if not self.warm_start or not hasattr(self, "coef_"):
-            return None
-        if self.coef_.shape[1] != data.X.shape[1] or not np.array_equal(self.classes_, data.classes):
-            return None
-        coef = _row(self.coef_, j)
-        dual = None
-        if getattr(self, "_n_rows", None) == data.n and self.dual_coef_.shape[0] == len(self.coef_):
-            side = data.one_against_rest(k)
-            scale = C * (np.ones(len(side.signs)) if side.weights is None else side.weights)[self.support_]
-            dual = np.zeros(data.n)
-            signed = _row(self.dual_coef_, j) * side.signs[self.support_]
-            dual[self.support_] = np.divide(signed, scale, out=np.zeros(len(scale)), where=scale > 0)
-        return coef, float(self.intercept_[j]), dual
-
-    def _keep(self, data: Labelled, results: list[Result], C: float) -> None:
-        """Fitted attributes from the results of the fit's problems."""
-        single = len(results) == 1
-        self.classes_ = data.classes
-        self.coef_ = np.stack([r.coef for r in results])
-        self.intercept_ = np.array([r.intercept for r in results])
-        self.n_iter_ = max(r.epochs for r in results)
-        self.certificate_ = results[0].certificate if single else [r.certificate for r in results]
-        self.history_ = results[0].trace if single else [r.trace for r in results]
-        self.objective_ = results[0].certificate.primal if single else np.array([r.certificate.primal for r in results])
-        self.dual_gap_ = results[0].certificate.gap if single else np.array([r.certificate.gap for r in results])
-        # c / l2 is C·s up to the share of l2, whatever the weights were.
-        signed = [r.problem.y * r.dual * r.problem.c * (C * _total(r.problem)) for r in results]
-        self.support_ = np.flatnonzero(np.any([a != 0 for a in signed], axis=0)) if not single else np.flatnonzero(signed[0])
-        kept = [a[self.support_] for a in signed]
-        self.dual_coef_ = kept[0][None, :] if single else sparse.csr_array(np.stack(kept))
-        self.n_support_ = np.bincount(data.codes[self.support_], minlength=len(data.classes))
-
     # -------------------------------------------------------------------------------------------------------------- streams
 
+    @available_if(_takes_batches)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> LinearSVC:
         """Move the model by one batch of a stream, which is then forgotten.
 
@@ -344,10 +316,10 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         sample_weight : n numbers, optional
         """
         C, ratio, budget = number("C", self.C), self._ratio(), self._budget()
-        if ratio == 1.0 or self.multi_class != "ovr" or self.class_weight == "balanced":
+        if ratio == 1.0 or self.class_weight == "balanced":
             raise ValueError(
-                f"partial_fit needs l1_ratio < 1, multi_class='ovr' and class weights that are known; got l1_ratio={ratio:g}, "
-                f"multi_class={self.multi_class!r}, class_weight={self.class_weight!r}"
+                f"partial_fit needs l1_ratio < 1 and class weights that are known; got l1_ratio={ratio:g}, "
+                f"class_weight={self.class_weight!r}"
             )
         first = not hasattr(self, "classes_")
         X, y = validate_data(self, X, y, reset=first, **_ACCEPTED)
@@ -383,21 +355,3 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _row(matrix: Any, j: int) -> np.ndarray:
-    row = matrix[[j]]
-    return np.asarray(row.toarray() if sparse.issparse(matrix) else row, dtype=np.float64).ravel()
-
-
-def _total(problem: Problem) -> float:
-    return float(problem.n if problem.sample_weight is None else problem.sample_weight.sum())
-
-
-def _rebuilt(data: Labelled, progress: Any) -> dict[str, Any]:
-    return {
-        "coef_": np.atleast_2d(progress.coef).copy(),
-        "intercept_": np.atleast_1d(progress.intercept),
-        "classes_": data.classes,
-        "n_iter_": progress.epoch,
-    }
