@@ -74,20 +74,25 @@ def sweep(rows, at, W, centre, p, order, z):
 
 @kernel
 def simplex_threshold(z):
-    """The θ with Σ max(z − θ, 0) = 1: from the mean over all, those at or below it are left out until none is (Michelot)."""
+    """Move z so that its largest entry is 0, and return the θ with Σ max(z − θ, 0) = 1.
+
+    Those at or below the mean excess are left out until none is (Michelot). θ is below 0 by at least 1/K, so that the largest is
+    never left out, however large z was.
+    """
     K = z.shape[0]
-    count = 0
-    theta = -np.inf
+    top = z.max()
+    for k in range(K):
+        z[k] -= top
+    theta, count = -np.inf, K + 1
     while True:
         total, kept = 0.0, 0
         for k in range(K):
             if z[k] > theta:
                 total += z[k]
                 kept += 1
-        if kept == count:
+        if kept >= count:
             return theta
-        count = kept
-        theta = (total - 1.0) / kept
+        count, theta = kept, (total - 1.0) / kept
 
 
 @dataclass(frozen=True)
