@@ -93,6 +93,16 @@ def test_the_example_of_a_real_loss_is_included_by_name():
     assert source.index(f"[start:{section}]") < source.index("class SmoothHinge") < source.index(f"[end:{section}]")
 
 
+def test_code_in_contributing_is_the_code_itself():
+    """Each block names its file in its first line; what follows stands there word for word."""
+    text = (DOCS.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^    ```python\n(.*?)^    ```$", text, re.DOTALL | re.MULTILINE)
+    assert len(blocks) >= 4
+    for block in blocks:
+        first, _, code = re.sub(r"^    ", "", block, flags=re.MULTILINE).partition("\n")
+        assert code in (DOCS.parent / first.removeprefix("# ")).read_text(encoding="utf-8"), code
+
+
 def test_the_table_of_solvers_is_current():
     own = [r for r in dualgap.solvers() if dualgap.solvers.REGISTRY[r.name].__module__.startswith("dualgap.")]
     table = SolverTable(own).to_markdown()
