@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dualgap.jit import kernel
+from dualgap.losses import LOSSES as REGISTERED
 from dualgap.losses import Hinge, Logistic, SmoothHinge, SquaredHinge, make_loss, slopes, total_psi, total_value
 from reference import REFERENCE_LOSSES
 from reference.losses import smooth_hinge
@@ -35,6 +36,11 @@ def compiled_methods(loss, beta, margin, q, out):
 def betas_for(name, unit):
     """A point of β's domain from one of [0, 1]: the squared hinge takes any β ≥ 0."""
     return 40.0 * unit if name == "squared_hinge" else unit
+
+
+def test_every_loss_with_a_name_is_tested():
+    assert {name: type(loss) for name, loss in LOSSES.items()} == REGISTERED
+    assert REFERENCE_LOSSES.keys() == REGISTERED.keys()
 
 
 @by_name

@@ -205,3 +205,33 @@ def test_comparing_solvers_that_minimise_different_objectives():
     best = N * optimum(Model(X, y, MODEL.c, MODEL.loss, 2 * lam / N), "hinge")
     assert summed(mapped) == pytest.approx(best, rel=1e-5)
     assert summed(unmapped) > 1.005 * best
+
+
+# -------------------------------------------------------------------------------------------------------------------- memory
+
+
+def test_saga_remembers_n_numbers():
+    """A table of d × n gradients makes a step cost d·n memory; n slopes and a few vectors of d hold the same."""
+    problem = dualgap.Problem(np.tile(X, (1, 40)), y, loss="smooth_hinge", l2=L2)
+    state = dualgap.SAGA().start(problem, np.random.default_rng(0))
+    held = sum(np.size(part) for group in (state.point, state.bias, state.table) for part in group) + state.order.size
+    assert state.table.slopes.shape == (N,)
+    assert held < 3 * (problem.n + problem.d) < problem.n * problem.d / 10
+
+
+# ------------------------------------------------------------------------------------------------------------------- judgement
+
+
+def test_accuracy_alone_where_positives_are_rare():
+    """With 0.5 % positives a model that never says yes is right 99.5 % of the time. Balanced accuracy shows that it knows nothing."""
+    rng = np.random.default_rng(0)
+    rare = np.where(np.arange(2000) < 10, 1.0, -1.0)
+    features = rng.normal(size=(2000, 2)) + np.where(rare > 0, 1.5, 0.0)[:, None]
+    last = {}
+    for name, weights in (("plain", None), ("balanced", np.where(rare > 0, 200.0, 1.0))):
+        problem = dualgap.Problem(features, rare, l2=0.1, intercept="free", sample_weight=weights)
+        last[name] = dualgap.solve(problem, "sdca", tol=1e-4, watch=(features, rare)).trace.last()
+    always_no = {"error": np.mean(rare > 0), "balanced_accuracy": 0.5}
+    assert last["plain"]["test_error"] == always_no["error"] < last["balanced"]["test_error"]  # by accuracy the useless model wins
+    assert last["plain"]["test_balanced_accuracy"] == always_no["balanced_accuracy"]
+    assert last["balanced"]["test_balanced_accuracy"] > 0.7
