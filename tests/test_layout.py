@@ -24,6 +24,7 @@ LAYERS = [
     {"rows"},
     {"inputs", "linalg"},
     {"losses", "penalties", "kernels", "blocks", "scaling"},
+    {"panels"},
     {"expansion"},
     {"problem"},
     {"ascent", "semidefinite"},

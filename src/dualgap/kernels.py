@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from dualgap.inputs import is_number
+
 __all__ = ["KERNELS", "Kernel", "is_sparse", "make_kernel", "squares"]
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
@@ -100,7 +102,8 @@ def is_sparse(matrix: Any) -> bool:
 def squares(A: Any) -> np.ndarray:
     """‖a‖² of each row a, in float64."""
     if is_sparse(A):
-        return np.asarray(A.multiply(A).sum(axis=1), dtype=np.float64).reshape(-1)
+        A = A.astype(np.float64, copy=False)  # squares in float32 would lose half of the digits, or overflow
+        return np.asarray(A.multiply(A).sum(axis=1)).reshape(-1)
     return np.einsum("ij,ij->i", A, A, dtype=np.float64)
 
 
@@ -112,6 +115,9 @@ def make_kernel(kernel: Any, X: Any = None, gamma: float | str = "scale", degree
         return Kernel(getattr(kernel, "__name__", "callable"), function=kernel)
     if not isinstance(kernel, str) or kernel not in KERNELS:
         raise ValueError(f"kernel={kernel!r} is unknown; choose one of {list(KERNELS)} or pass a callable")
+    for name, value in (("degree", degree), ("coef0", coef0)):
+        if not is_number(value) or not np.isfinite(value) or (name == "degree" and value < 0):
+            raise ValueError(f"{name}={value!r} must be a finite number" + (" that is not negative" if name == "degree" else ""))
     return Kernel(kernel, _gamma(gamma, X) if kernel in ("rbf", "poly", "sigmoid") else 1.0, degree, coef0)
 
 
@@ -122,14 +128,14 @@ def _gamma(gamma: float | str, X: Any) -> float:
         if X is None:
             raise ValueError(f"gamma={gamma!r} needs the data; give a positive number instead")
         return 1.0 / X.shape[1] if gamma == "auto" else _scale_gamma(X)
-    if not 0.0 < gamma < np.inf:
+    if not is_number(gamma) or not 0.0 < gamma < np.inf:
         raise ValueError(f"gamma={gamma!r} must be a positive number, 'scale' or 'auto'")
     return float(gamma)
 
 
 def _scale_gamma(X: Any) -> float:
     if is_sparse(X):
-        variance = float(X.multiply(X).mean() - X.mean() ** 2)
+        variance = float(squares(X).sum()) / (X.shape[0] * X.shape[1]) - float(X.mean(dtype=np.float64)) ** 2
     else:
         variance = float(X.var(dtype=np.float64))
     return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0

@@ -18,7 +18,7 @@ from scipy import sparse
 from dualgap import rows as storage
 from dualgap.blocks import BlockedGram, add_rows, as_bytes
 from dualgap.expansion import Expansion, expansion
-from dualgap.inputs import as_features, as_labels, as_vector, as_weights, encode_labels
+from dualgap.inputs import all_finite, as_features, as_labels, as_vector, as_weights, encode_labels, is_number
 from dualgap.kernels import Kernel, make_kernel
 from dualgap.losses import LOSSES, make_loss, total_value
 from dualgap.penalties import make_penalty
@@ -96,7 +96,7 @@ class Problem:
         self.penalty = make_penalty(l2, l1)
         self.l2, self.l1 = float(l2), float(l1)
         self.intercept = check_intercept(intercept, self.l2)
-        if not 0.0 < intercept_scale < np.inf:
+        if not is_number(intercept_scale) or not 0.0 < intercept_scale < np.inf:
             raise ValueError(f"intercept_scale={intercept_scale!r} must be a positive number")
         self.intercept_scale = float(intercept_scale)
         self.X = as_features(X)
@@ -106,6 +106,8 @@ class Problem:
             self.classes, self.y = encode_labels(labels)
         else:
             self.classes = as_labels(classes, 2, "classes")
+            if self.classes[0] == self.classes[1]:
+                raise ValueError(f"classes={self.classes.tolist()} must be two different labels")
             self.y = self.signs(labels, self.n)
         self.sample_weight = None if sample_weight is None else as_weights(sample_weight, self.n)
         self.c = self._normalised_weights()
@@ -114,7 +116,8 @@ class Problem:
             self._check_kernel(kernel)
             self.kernel = make_kernel(kernel, self.X, gamma, degree, coef0)
             if self.kernel.function is not None:
-                self.kernel(self.X[:2], self.X[:2])  # a function that does not return a kernel matrix is refused now, not in training
+                # A function that does not return a kernel matrix is refused now, not in training.
+                self.kernel(self.X[:2], self.X[:2])
         # What is computed once for the rows and kernel, and shared by every variant of this problem.
         self._shared: dict[str, Any] = {}
         memory = None if kernel_memory is None else as_bytes(kernel_memory)
@@ -126,12 +129,13 @@ class Problem:
     def _normalised_weights(self) -> np.ndarray:
         if self.sample_weight is None:
             return np.full(self.n, 1.0 / self.n)
-        for label, sign in zip(self.classes, (-1.0, 1.0), strict=True):
-            weights = self.sample_weight[self.y == sign]
-            if len(weights) and not weights.max() > 0:
-                raise ValueError(f"sample_weight is zero for every sample of class {label!r}; that leaves one class only")
         # Divided by the largest first: a sum of huge weights must not overflow.
         scaled = self.sample_weight / self.sample_weight.max()
+        for label, sign in zip(self.classes, (-1.0, 1.0), strict=True):
+            weights = scaled[self.y == sign]
+            if len(weights) and not weights.max() > 0:
+                given = "zero" if not self.sample_weight[self.y == sign].any() else "nothing beside the other class's in float64"
+                raise ValueError(f"sample_weight is {given} for every sample of class {label!r}; that leaves one class only")
         return scaled / scaled.sum()
 
     def _check_kernel(self, kernel: Any) -> None:
@@ -178,17 +182,21 @@ class Problem:
     def sqnorms(self) -> np.ndarray:
         """‖xᵢ‖² of every row."""
         if self.kernel is not None and not self.formed:
-            return self.kernel.diagonal(self.X)
-        if isinstance(self.rows, BlockedGram):
-            return self.rows.diagonal.copy()
-        out = np.empty(self.n)
-        storage.sqnorms(self.rows, out)
+            out = self.kernel.diagonal(self.X)
+        elif isinstance(self.rows, BlockedGram):
+            out = self.rows.diagonal.copy()
+        else:
+            out = np.empty(self.n)
+            storage.sqnorms(self.rows, out)
+        if not all_finite(out):
+            row = int(np.argmin(np.isfinite(out)))
+            raise ValueError(f"row {row} of X is too large: its squared length is {out[row]} in float64; scale the features down")
         return out
 
     def combine(self, a: np.ndarray) -> np.ndarray:
         """Σ aᵢ xᵢ as stored, summed in float64 (for a kernel machine: the scores K·a)."""
         a = np.ascontiguousarray(a, dtype=np.float64)
-        if self.kernel is not None and not self.formed:
+        if self.kernel is not None and (not self.formed or (self.blocked and self.rows.computed == 0)):
             return self._expanded(a)
         v = np.zeros(self.size)
         add_rows(self.rows, a, v)
@@ -221,7 +229,8 @@ class Problem:
         else:
             value = 0.5 * self.l2 * float(coef @ (self.stored(coef) if stored is None else stored))
         if self.intercept == "penalised":
-            value += 0.5 * self.l2 * (intercept / self.intercept_scale) ** 2
+            ratio = intercept / self.intercept_scale
+            value += 0.5 * self.l2 * ratio * ratio  # a product overflows to infinity, where a power of a Python float raises
         return value
 
     def objective(self, coef: Any, intercept: float = 0.0) -> float:

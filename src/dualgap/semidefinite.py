@@ -38,7 +38,7 @@ def is_semidefinite(problem: Problem) -> bool:
 
 def extreme_eigenvalues(problem: Problem) -> tuple[float, float]:
     """The smallest and the largest eigenvalue of the kernel matrix; from Lanczos, the first is an upper bound of the smallest."""
-    if isinstance(problem.rows, Gram) and problem.n <= SMALL:
+    if problem.n <= SMALL and isinstance(problem.rows, Gram):
         values = np.linalg.eigvalsh(problem.rows.k.astype(np.float64, copy=False))
         return float(values[0]), float(values[-1])
     from scipy.sparse.linalg import LinearOperator, eigsh

@@ -18,7 +18,7 @@ import numpy as np
 
 from dualgap.certificate import Certificate
 from dualgap.evaluation import Run, make_watched
-from dualgap.inputs import as_vector
+from dualgap.inputs import as_vector, is_number
 from dualgap.problem import Problem
 from dualgap.result import ConvergenceWarning, Result, Status, advice
 from dualgap.solvers.base import Solver, Warm, get_solver, require
@@ -75,7 +75,8 @@ def solve(
         A name from `dualgap.solvers()`, or an object such as `dualgap.SDCA(order="cyclic")`. "auto" picks the method by the
         problem's shape.
     tol : float
-        Bound on gap / primal, certified. 0 runs to the end of the budget.
+        Bound on gap / primal, certified. 0 asks for as much as the budget gives: the run ends earlier only where rounding leaves no gap
+        at all or, unless stall=False, where the gap has stopped falling. It ends without a warning.
     max_epochs, max_seconds
         The budget. Seconds are of the wall clock and include evaluations; they are looked at between epochs.
     seed : int or numpy Generator
@@ -89,6 +90,9 @@ def solve(
     callbacks : functions of a Progress
         Called after each evaluation; one that returns True ends the run with status "interrupted".
     warm_start : Result, or a tuple (coef, intercept, dual) with None for what is not known, optional
+        Methods on the dual variables (SDCA, DCA, ASDCA, DualGradient, DualCoordinate) start from `dual` and do not look at `coef`;
+        SGD, Subgradient, SAGA, SVRG and Newton start from `coef`, without which they start from zero; APG takes either. Pegasos
+        starts afresh: its first step forgets any w.
     stall : bool
         Whether a gap that has stopped falling ends the run with status "stalled".
 
@@ -140,6 +144,8 @@ def minimise(
     stall: bool = True,
 ) -> Result:
     """`solve` without its warning, for callers that have words of their own for a run that ended early."""
+    if not isinstance(problem, Problem):
+        raise TypeError(f"problem={problem!r} must be a dualgap.Problem, which holds the data, loss and penalty")
     solver = get_solver(solver)
     _check_budget(tol, max_epochs, max_seconds)
     due = _Due(evaluate, tol)
@@ -158,10 +164,10 @@ def minimise(
     epoch = 0
     state = None
     try:
-        with run.clock:
+        with run.clock, np.errstate(all="ignore"):  # a run that diverges is answered by its status
             state = solver.start(problem, rng, warm)
         for epoch in range(1, max_epochs + 1):
-            with run.clock:
+            with run.clock, np.errstate(all="ignore"):
                 solver.epoch(problem, state, rng)
                 hint = known(problem, state)
             # What the last evaluation took is kept in hand for the one that ends the run.
@@ -194,8 +200,8 @@ def _compile(problem: Problem, solver: Any) -> float:
         return 0.0
     began = time.perf_counter()
     rehearse = getattr(solver, "rehearse", None) or partial(Solver.rehearse, solver)
-    small, state = rehearse(problem, np.random.default_rng(0))
     with np.errstate(all="ignore"):
+        small, state = rehearse(problem, np.random.default_rng(0))
         Run(small, solver, []).evaluate(state, 1)
     _compiled.add(key)
     return time.perf_counter() - began
@@ -209,11 +215,11 @@ def _types(problem: Problem) -> tuple[Any, ...]:
 
 
 def _check_budget(tol: float, max_epochs: int, max_seconds: float | None) -> None:
-    if not 0.0 <= tol < 1.0:
+    if not is_number(tol) or not 0.0 <= tol < 1.0:
         raise ValueError(f"tol={tol!r} must lie in [0, 1): it bounds the relative gap")
     if not isinstance(max_epochs, (int, np.integer)) or max_epochs < 1:
         raise ValueError(f"max_epochs={max_epochs!r} must be a whole number of at least 1")
-    if max_seconds is not None and not max_seconds > 0:
+    if max_seconds is not None and not (is_number(max_seconds) and max_seconds > 0):
         raise ValueError(f"max_seconds={max_seconds!r} must be a positive number of seconds, or None for no limit")
 
 
@@ -223,13 +229,15 @@ class _Due:
     def __init__(self, evaluate: str | Callable[[int], bool], tol: float) -> None:
         self.by_epoch = schedule(evaluate)
         self.by_hint = evaluate == "auto"
-        self.target = tol
+        self.tol = self.target = tol
+        self.wait, self.again = 1, 0
 
     def __call__(self, epoch: int, hint: float | None) -> bool:
         if hint is None or not self.by_hint:
             return self.by_epoch(epoch)
-        if hint <= self.target:
-            self.target = 0.7 * hint  # should the certificate not agree, the hint has to improve before it is believed again
+        if hint <= self.tol and (hint <= self.target or epoch >= self.again):
+            # Should the certificate not agree, the hint has to improve, or some epochs have to pass, before it is believed again.
+            self.target, self.again, self.wait = 0.7 * hint, epoch + self.wait, 2 * self.wait
             return True
         return epoch in HINTED_EPOCHS
 

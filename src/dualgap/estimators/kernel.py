@@ -21,6 +21,7 @@ from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_sc
 from dualgap.kernels import make_kernel
 from dualgap.problem import Problem
 from dualgap.result import Result
+from dualgap.solvers.working_set import WorkingSet
 
 __all__ = ["SVC"]
 
@@ -184,13 +185,20 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _budget(self) -> Budget:
         return Budget(
-            solver=self.solver,
+            solver=self._solver(),
             tol=number("tol", self.tol, 0.0, 1.0, open_low=False),
             max_epochs=UNLIMITED if self.max_iter == -1 else whole("max_iter", self.max_iter),
             max_seconds=None if self.max_time is None else number("max_time", self.max_time),
             seed=fit_seed(self.random_state),
             n_jobs=self.n_jobs,
         )
+
+    @property
+    def _automatic(self) -> bool:
+        return isinstance(self.solver, str) and self.solver == "auto"
+
+    def _solver(self) -> Any:
+        return WorkingSet(cache_size=number("cache_size", self.cache_size)) if self._automatic else self.solver
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         if callable(self.kernel):
@@ -219,7 +227,8 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             sample_weight=None if unweighted else weights,
             intercept="free" if self.fit_intercept else "none",
             kernel="precomputed" if table else self._kernel,
-            kernel_memory=int(1e6 * number("cache_size", self.cache_size)),
+            # Working sets keep their kernel rows in a cache of that size themselves.
+            kernel_memory=None if self._automatic else int(1e6 * number("cache_size", self.cache_size)),
         )
 
     def _warm(self, data: Labelled, pair: tuple[int, int], k: int, C: float) -> Any:

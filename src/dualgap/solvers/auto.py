@@ -3,7 +3,8 @@
 The rule, from n, d, the non-zeros, the loss and the penalty alone (costs are estimates in nanoseconds, see `costs`):
 
     l1 alone                        APG
-    elastic net, kernels            dual coordinate ascent (DCA)
+    kernels                         working sets for the hinge losses, else as below
+    elastic net                     dual coordinate ascent (DCA)
     dense, d ≫ n                    DCA on the Gram matrix, whose rows are shorter
     few features                    Newton, where its run costs at most 20 passes of DCA (200 for dense data, on which
                                     coordinate steps are slow)
@@ -32,6 +33,7 @@ from dualgap.solvers.dca import DCA
 from dualgap.solvers.held import forming_passes, on_gram
 from dualgap.solvers.newton import Newton
 from dualgap.solvers.sdca import SDCA
+from dualgap.solvers.working_set import WorkingSet
 
 __all__ = ["Auto"]
 
@@ -150,6 +152,10 @@ def first_method(problem: Problem) -> Solver:
     """
     if isinstance(problem.penalty, L1):
         return APG()
+    if problem.kernel is not None:
+        kernel_method = WorkingSet(cache_size=problem.rows.memory / 1e6) if problem.blocked else WorkingSet()
+        if kernel_method.supports(problem):
+            return kernel_method
     if problem.blocked:
         return SDCA()
     if problem.kernel is not None or not isinstance(problem.penalty, L2) or wants_gram(problem):

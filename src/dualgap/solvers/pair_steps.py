@@ -11,23 +11,11 @@ single variable moves, the one with which D gains most.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from dualgap.jit import kernel
+from dualgap.jit import kernel, sequential
 
-__all__ = ["Box", "gather", "pair_steps", "single_steps", "subtract_rows"]
-
-
-class Box(NamedTuple):
-    """Signed dual variables, their bounds, errors and the loss's own curvature r."""
-
-    a: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    e: np.ndarray
-    r: np.ndarray
+__all__ = ["gather", "pair_steps", "single_steps", "subtract_rows"]
 
 
 @kernel
@@ -60,42 +48,53 @@ def subtract_rows(store, slots, change, e, first, last):
             s += 1
 
 
+NOTHING = np.int64(-(2**63))
+
+
+@sequential
+def _key(value, k):
+    """value and place k in one integer that orders as the values do (rounded to float32): the compiler makes SIMD of its maximum."""
+    bits = np.int64(np.float32(value).view(np.int32))
+    ordered = bits ^ ((bits >> np.int64(31)) & np.int64(0x7FFFFFFF))
+    return (ordered << np.int64(32)) | np.int64(k)
+
+
 @kernel
-def pair_steps(K, box, tiny, ratio, most):
+def pair_steps(K, diagonal, box, tiny, ratio, most):
     """Two-variable steps until the violation is `ratio` of what it was at first, or `most` steps; returns how many."""
     a, low, high, e, r = box
     n = a.shape[0]
     target = -1.0
+    top = 0.0  # keys are of differences from the last top, which float32 tells apart however close they are
     for step in range(most):
-        i = -1
-        top = -np.inf
+        first = NOTHING
         for k in range(n):
-            if a[k] < high[k] and e[k] > top:
-                top, i = e[k], k
-        if i < 0:
+            first = max(first, _key(e[k] - top, k) if a[k] < high[k] else NOTHING)
+        if first == NOTHING:
             return step
-        row = K[i]
-        own = row[i] + r[i]
-        bottom = np.inf
-        best, j, pace = 0.0, -1, 0.0
+        i = first & np.int64(0xFFFFFFFF)
+        row, top, own = K[i], e[i], diagonal[i]
+        second = last = NOTHING
         for k in range(n):
-            if a[k] > low[k]:
-                gap = top - e[k]
-                bottom = min(bottom, e[k])
-                if gap > 0.0:
-                    bend = max(own + K[k, k] + r[k] - 2.0 * row[k], tiny)
-                    gain = gap * gap / bend
-                    if gain > best:
-                        best, j, pace = gain, k, gap / bend
-        violation = top - bottom
+            gap = max(top - e[k], 0.0)
+            gain = gap * gap / max(own + diagonal[k] - 2.0 * row[k], tiny)
+            falls = a[k] > low[k]
+            second = max(second, _key(gain, k) if falls else NOTHING)
+            last = max(last, _key(gap, k) if falls else NOTHING)
+        if second == NOTHING:
+            return step
+        j = second & np.int64(0xFFFFFFFF)
+        gap = top - e[j]
+        violation = top - e[last & np.int64(0xFFFFFFFF)]
         if target < 0.0:
             target = ratio * violation
-        if j < 0 or violation <= target:
+        if violation <= target or gap <= 0.0:
             return step
-        t = min(pace, high[i] - a[i], a[j] - low[j])
+        up, down = high[i] - a[i], a[j] - low[j]
+        t = min(gap / max(own + diagonal[j] - 2.0 * row[j], tiny), up, down)
         # A variable that reaches its bound is put there exactly: a rounding error short of it, it would be chosen again and again.
-        a[i] = high[i] if t == high[i] - a[i] else a[i] + t
-        a[j] = low[j] if t == a[j] - low[j] else a[j] - t
+        a[i] = high[i] if t == up else a[i] + t
+        a[j] = low[j] if t == down else a[j] - t
         other = K[j]
         for k in range(n):
             e[k] -= t * (row[k] - other[k])
@@ -105,29 +104,28 @@ def pair_steps(K, box, tiny, ratio, most):
 
 
 @kernel
-def single_steps(K, box, tiny, ratio, most):
+def single_steps(K, diagonal, box, tiny, ratio, most):
     """One-variable steps until the largest violation is `ratio` of what it was at first, or `most` steps; returns how many."""
     a, low, high, e, r = box
     n = a.shape[0]
     target = -1.0
     for step in range(most):
-        best, i, violation, move = 0.0, -1, 0.0, 0.0
+        best = worst = NOTHING
         for k in range(n):
-            error = e[k]
-            if (error > 0.0 and a[k] < high[k]) or (error < 0.0 and a[k] > low[k]):
-                bend = max(K[k, k] + r[k], tiny)
-                t = min(max(error / bend, low[k] - a[k]), high[k] - a[k])
-                gain = t * (error - 0.5 * bend * t)
-                violation = max(violation, abs(error))
-                if gain > best:
-                    best, i, move = gain, k, t
+            bend = max(diagonal[k], tiny)
+            t = min(max(e[k] / bend, low[k] - a[k]), high[k] - a[k])
+            best = max(best, _key(t * (e[k] - 0.5 * bend * t), k))
+            worst = max(worst, _key(abs(e[k]) if t != 0.0 else 0.0, k))
+        i = best & np.int64(0xFFFFFFFF)
+        violation = abs(e[worst & np.int64(0xFFFFFFFF)])
+        t = min(max(e[i] / max(diagonal[i], tiny), low[i] - a[i]), high[i] - a[i])
         if target < 0.0:
             target = ratio * violation
-        if i < 0 or violation <= target:
+        if t == 0.0 or violation <= target:
             return step
-        a[i] = min(max(a[i] + move, low[i]), high[i])
+        a[i] = min(max(a[i] + t, low[i]), high[i])
         row = K[i]
         for k in range(n):
-            e[k] -= move * row[k]
-        e[i] -= move * r[i]
+            e[k] -= t * row[k]
+        e[i] -= t * r[i]
     return most

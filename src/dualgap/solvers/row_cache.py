@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.expansion import Panels
 from dualgap.jit import kernel
+from dualgap.panels import Panels
 
 __all__ = ["RowCache"]
 
@@ -25,7 +25,7 @@ class RowCache:
     Examples
     --------
     >>> import numpy as np
-    >>> from dualgap.expansion import Panels
+    >>> from dualgap.panels import Panels
     >>> from dualgap.kernels import make_kernel
     >>> from dualgap.solvers.row_cache import RowCache
     >>> cache = RowCache(Panels(make_kernel("linear"), np.array([[1.0], [2.0], [3.0]]), np.float64), memory=2 * 3 * 8)
@@ -43,7 +43,7 @@ class RowCache:
     def clear(self, panels: Panels) -> None:
         """Forget all rows and go on with those that the panels compute, in the same memory."""
         self.panels = panels
-        self.capacity = len(self._flat) // panels.count
+        self.capacity = min(len(self._flat) // panels.count, panels.count)
         self.store = self._flat[: self.capacity * panels.count].reshape(self.capacity, panels.count)
         self.slot_of = np.full(panels.count, -1, dtype=np.int64)
         self.row_in = np.full(self.capacity, -1, dtype=np.int64)

@@ -17,20 +17,22 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dualgap.certificate import dual_point
-from dualgap.expansion import Panels
-from dualgap.jit import kernel
 from dualgap.losses import Hinge, SmoothHinge, SquaredHinge
+from dualgap.panels import Panels
 from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, one_of, register
-from dualgap.solvers.pair_steps import Box, gather, pair_steps, single_steps, subtract_rows
+from dualgap.solvers.pair_steps import gather, pair_steps, single_steps, subtract_rows
 from dualgap.solvers.row_cache import RowCache
+from dualgap.solvers.signed_box import Box, beta_of, bias_weight, extremes, gap_of, violators, whole_box, worth_keeping
 from dualgap.workers import share
 
 __all__ = ["WorkingSet"]
 
 SMALLEST = 16  # rows of a working set below which there is no point
+LARGEST = 2048  # rows of a working set beyond which its own steps cost more than they bring
 SETS = 8  # working sets an epoch, at least
 INNER = 0.1  # a small problem is solved until its violation is this part of what it was
+ALONE = 1e-3  # the same where a working set has all the open rows
 CLOSED = 0.8  # rows are left out when no more than this part stays
 REOPEN = 1e-2  # all rows are visited again once the gap of the open ones has fallen to this part of what it was with all
 SINGLE_RANGE = 1e4  # γ‖x‖² up to which float32 products leave distances exact enough
@@ -112,7 +114,7 @@ class WorkingSet(Solver):
         assert problem.kernel is not None
         panels = Panels(problem.kernel, problem.X, self._dtype(problem))
         self._check_cache(problem, panels)
-        state = WorkingSetState(panels=panels, all=_whole_box(problem))
+        state = WorkingSetState(panels=panels, all=whole_box(problem))
         if warm is not None and warm.dual is not None and warm.dual.any():
             point = dual_point(problem, warm.dual)
             assert point.stored is not None
@@ -143,12 +145,12 @@ class WorkingSet(Solver):
 
     def _set_errors(self, problem: Problem, state: WorkingSetState, scores: np.ndarray) -> None:
         a, _, _, e, r = state.all
-        e[:] = problem.y - scores - r * a - _bias_weight(problem) * a.sum()
+        e[:] = problem.y - scores - r * a - bias_weight(problem) * a.sum()
         state.ascent = 0.5 * float(a @ (problem.y + e))
 
     def _open(self, problem: Problem, state: WorkingSetState) -> None:
         """Go on with all rows at the errors that `all` has; those closed stay so if it was right to close every one of them."""
-        wanted = _worth_keeping(problem, state.all)
+        wanted = worth_keeping(problem, state.all)
         if state.open is not None and len(state.open) < problem.n and np.isin(wanted, state.open, assume_unique=True).all():
             state.closed = [(np.setdiff1d(np.arange(problem.n), state.open, assume_unique=True), state.all.a.copy())]
         else:
@@ -177,6 +179,8 @@ class WorkingSet(Solver):
             if len(chosen) == 0 or self._improve(problem, state, chosen) == 0:
                 break
             touched += len(chosen)
+            if touched >= 4 * len(state.open):  # few rows are left, and what they can bring has been had
+                break
         state.passes += max(touched, 1) / problem.n
         self._measure(problem, state)
         if self.shrinking:
@@ -196,34 +200,42 @@ class WorkingSet(Solver):
             for start in range(0, len(changed), self.size):
                 part = changed[start : start + self.size]
                 panels.add(state.panels.own(part), a[part] - before[part], total)
-            e[rows] -= total + _bias_weight(problem) * float((a - before).sum())
+            e[rows] -= total + bias_weight(problem) * float((a - before).sum())
         self._open(problem, state)
 
     def _choose(self, problem: Problem, state: WorkingSetState) -> np.ndarray:
-        """Half of the set anew, the worst violators; the rest from the last set, those between their bounds first."""
+        """All open rows where they are few; else half of the set anew, the worst violators, and the rest from the last set."""
         box, last = state.box, state.last
-        size = min(self.size, len(box.a), state.cache.capacity)
-        fresh = size if len(last) == 0 else size // 2
-        order = _violators(problem, box, fresh)
-        if len(order) == 0:
-            return order
-        inside = (box.a[last] > box.low[last]) & (box.a[last] < box.high[last])
-        kept = np.concatenate([last[inside], last[~inside]])
-        chosen = np.concatenate([order, kept[~np.isin(kept, order)][: size - len(order)]])
-        state.last = chosen
-        return chosen
+        inside = (box.a > box.low) & (box.a < box.high)
+        # Variables between their bounds depend on each other: the more of them there are, the more should be solved for together.
+        size = max(self.size, min(int(np.count_nonzero(inside)), LARGEST))
+        size = min(size, len(box.a), state.cache.capacity)
+        if size == len(box.a):
+            return np.arange(size)
+        worst = violators(problem, box, size if len(last) == 0 else size // 2)
+        if len(worst) == 0:
+            return worst
+        new = np.ones(len(box.a), dtype=np.bool_)
+        new[worst] = False
+        last = last[new[last]]
+        kept = np.concatenate([last[inside[last]], last[~inside[last]]])  # those between their bounds first
+        state.last = np.concatenate([worst, kept[: size - len(worst)]])  # the newest first
+        return np.sort(state.last)  # kernel values are read in the order of memory
 
     def _improve(self, problem: Problem, state: WorkingSetState, chosen: np.ndarray) -> int:
         """Solve the problem of the chosen rows; returns how many steps that took."""
         box, cache = state.box, state.cache
         slots = cache.fetch(chosen)
-        K = np.empty((len(chosen), len(chosen)))
+        K = np.empty((len(chosen), len(chosen)), dtype=cache.store.dtype)
         gather(cache.store, slots, chosen, K)
-        K += _bias_weight(problem)
+        if problem.intercept == "penalised":
+            K += bias_weight(problem)
         small = Box(*(part[chosen] for part in box))
         tiny = (1e-6 if cache.store.dtype == np.float32 else 1e-12) * float(K.diagonal().mean())
+        diagonal = K.diagonal() + small.r
         steps = pair_steps if problem.intercept == "free" else single_steps
-        taken = int(steps(K, small, tiny, INNER, 100 * len(chosen)))
+        ratio = INNER if len(chosen) < len(box.a) else ALONE
+        taken = int(steps(K, diagonal, small, tiny, ratio, 100 * len(chosen)))
         state.steps += taken
         change = small.a - box.a[chosen]
         state.ascent += 0.5 * float(change @ (box.e[chosen] + small.e))
@@ -232,20 +244,17 @@ class WorkingSet(Solver):
         moved = np.flatnonzero(change)
         rows, change = slots[moved], change[moved]
         if problem.intercept == "penalised":
-            box.e[:] -= _bias_weight(problem) * change.sum()
+            box.e[:] -= bias_weight(problem) * change.sum()
         share(lambda first, last: subtract_rows(cache.store, rows, change, box.e, first, last), len(box.e), 1 << 12)
         return taken
 
     def _measure(self, problem: Problem, state: WorkingSetState) -> None:
-        b = 0.0
-        if problem.intercept == "free":
-            top, bottom = _extremes(state.box)
-            b = 0.5 * (top + bottom)
-        state.gap = _gap(problem.loss, state.box, problem.y[state.open], b)
+        bottom, top = sorted(extremes(state.box)) if problem.intercept == "free" else (0.0, 0.0)
+        state.gap = gap_of(problem.loss, state.box, problem.y[state.open], bottom, top)
 
     def _close(self, problem: Problem, state: WorkingSetState) -> None:
         """Leave out rows at a bound that no open row would make move."""
-        keep = _worth_keeping(problem, state.box)
+        keep = worth_keeping(problem, state.box)
         if len(keep) > CLOSED * len(state.open) or len(keep) < SMALLEST:
             return
         self._leave_out(state, keep)
@@ -266,7 +275,7 @@ class WorkingSet(Solver):
             self.epoch(small, state, rng)
         self._open(small, state)
         if len(state.open) == small.n:
-            self._leave_out(state, np.arange(SMALLEST))
+            self._leave_out(state, np.arange(min(SMALLEST, small.n // 2)))
         state.box.a[0] += 1e-9
         self._reopen(small, state)
         return small, state
@@ -276,95 +285,8 @@ class WorkingSet(Solver):
     def dual(self, problem: Problem, state: WorkingSetState) -> np.ndarray:
         self._write_back(state)
         state.asked = True
-        return _beta(problem, state.all.a)
+        return beta_of(problem, state.all.a)
 
     def hint(self, problem: Problem, state: WorkingSetState) -> float:
         whole = state.ascent + state.gap
         return state.gap / whole if whole > 0 else math.inf
-
-
-def _bias_weight(problem: Problem) -> float:
-    """What a penalised intercept adds to every kernel value."""
-    return problem.intercept_scale**2 if problem.intercept == "penalised" else 0.0
-
-
-def _whole_box(problem: Problem) -> Box:
-    most = problem.c / problem.l2
-    if isinstance(problem.loss, Hinge):
-        own = np.zeros(problem.n)
-    else:
-        delta = problem.loss.delta if isinstance(problem.loss, SmoothHinge) else 0.5
-        own = np.divide(delta, most, out=np.zeros(problem.n), where=most > 0)
-    if isinstance(problem.loss, SquaredHinge):
-        most = np.where(most > 0, np.inf, 0.0)
-    low, high = np.where(problem.y > 0, 0.0, -most), np.where(problem.y > 0, most, 0.0)
-    return Box(np.zeros(problem.n), low, high, problem.y.copy(), own)
-
-
-def _beta(problem: Problem, a: np.ndarray) -> np.ndarray:
-    scale = problem.l2 * problem.y
-    return np.divide(a * scale, problem.c, out=np.zeros(problem.n), where=problem.c > 0)
-
-
-def _violators(problem: Problem, box: Box, count: int) -> np.ndarray:
-    """Rows that the dual objective pulls hardest; with a free intercept as many that should rise as should fall."""
-    if problem.intercept != "free":
-        pull = np.where(box.e > 0, np.where(box.a < box.high, box.e, 0.0), np.where(box.a > box.low, -box.e, 0.0))
-        order = _largest(pull, count)
-        return order[pull[order] > 0]
-    rise = np.where(box.a < box.high, box.e, -np.inf)
-    fall = np.where(box.a > box.low, -box.e, -np.inf)
-    top, bottom = rise.max(), -fall.max()
-    if not top > bottom:
-        return np.empty(0, dtype=np.int64)
-    rising = _largest(rise, max(count // 2, 1))
-    falling = _largest(fall, max(count // 2, 1))
-    rising, falling = rising[rise[rising] > bottom], falling[-fall[falling] < top]
-    return np.concatenate([rising, falling[~np.isin(falling, rising)]])
-
-
-def _largest(values: np.ndarray, count: int) -> np.ndarray:
-    if count >= len(values):
-        return np.arange(len(values))
-    return np.argpartition(values, len(values) - count)[len(values) - count :]
-
-
-def _worth_keeping(problem: Problem, box: Box) -> np.ndarray:
-    at_low, at_high = box.a <= box.low, box.a >= box.high
-    if problem.intercept == "free":
-        top, bottom = _extremes(box)
-        idle = (at_low & (box.e < min(bottom, top))) | (at_high & (box.e > max(bottom, top)))
-    else:
-        reach = 0.0
-        idle = (at_low & (box.e < -reach)) | (at_high & (box.e > reach))
-    idle |= box.low == box.high
-    return np.flatnonzero(~idle)
-
-
-@kernel
-def _extremes(box):
-    """The largest error that can still rise, the smallest that can fall: at the optimum the first is no larger."""
-    top, bottom = -np.inf, np.inf
-    for k in range(box.a.shape[0]):
-        if box.a[k] < box.high[k]:
-            top = max(top, box.e[k])
-        if box.a[k] > box.low[k]:
-            bottom = min(bottom, box.e[k])
-    return top, bottom
-
-
-@kernel
-def _gap(loss, box, y, b):
-    """Σ (c/l2)(φ(m) − ψ(β) + βm) over the rows of the box"""
-    total = 0.0
-    for k in range(y.shape[0]):
-        curve = box.r[k]
-        score = y[k] - box.e[k] - curve * box.a[k]
-        margin = y[k] * (score + b)
-        size = box.high[k] - box.low[k]
-        if size > 0.0:
-            if size == np.inf:
-                size = 0.5 / curve
-            beta = y[k] * box.a[k] / size
-            total += size * (loss.value(margin) - loss.psi(beta) + beta * margin)
-    return total

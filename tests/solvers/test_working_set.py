@@ -1,0 +1,242 @@
+"""WorkingSet: the same optimum as on the whole matrix, without it; its cache, its shrinking, its precisions; prediction in blocks."""
+
+import numpy as np
+import pytest
+import sklearn.svm
+from scipy import sparse
+
+import dualgap
+from dualgap.expansion import Expansion, expansion
+from dualgap.kernels import make_kernel
+from dualgap.panels import Panels
+from dualgap.solvers.pair_steps import pair_steps, single_steps
+from dualgap.solvers.row_cache import RowCache
+from dualgap.solvers.signed_box import Box
+from dualgap.workers import share
+
+RNG = np.random.default_rng(0)
+N = 300
+X = RNG.normal(size=(N, 4))
+X[RNG.random(X.shape) < 0.8] = 0.0
+y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.4 * RNG.normal(size=N) > 0.1, 1.0, -1.0)
+WEIGHTS = RNG.uniform(0.0, 2.0, N)
+WEIGHTS[:3] = 0.0
+
+
+def build(data=X, **options):
+    return dualgap.Problem(data, y, **{"l2": 1e-3, "kernel": "rbf", "gamma": 0.7, "intercept": "free", **options})
+
+
+def solve(problem, tol=1e-7, **options):
+    result = dualgap.solve(problem, dualgap.WorkingSet(**{"size": 64, **options}), tol=tol, max_epochs=2000)
+    assert result.status == "converged"
+    return result
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"sample_weight": WEIGHTS},
+        {"intercept": "none"},
+        {"intercept": "penalised", "intercept_scale": 2.0},
+        {"loss": "smooth_hinge", "delta": 0.5},
+        {"loss": "squared_hinge", "sample_weight": WEIGHTS},
+        {"kernel": "poly", "degree": 2, "coef0": 1.0},
+    ],
+    ids=str,
+)
+def test_same_optimum_as_on_the_whole_matrix(options):
+    """The certificate of one is judged by the other's: sdca reads the n × n matrix, which working sets never form."""
+    problem = build(**options)
+    result = solve(problem)
+    assert not problem.formed
+    whole = build(**options)
+    assert whole.rows.k.shape == (N, N)  # formed by asking
+    assert whole.objective(result.coef, result.intercept) == pytest.approx(result.certificate.primal, rel=1e-10)
+    other = dualgap.solve(whole, "sdca", tol=1e-5, max_epochs=20_000)
+    assert other.certificate.dual <= result.certificate.primal * (1 + 1e-12)
+    assert result.certificate.dual <= other.certificate.primal * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array, lambda data: data.astype(np.float32)])
+def test_scores_are_scikit_learns(storage):
+    C = 5.0
+    problem = build(storage(X.astype(np.float32).astype(np.float64)), l2=1 / (C * N))
+    result = solve(problem)
+    theirs = sklearn.svm.SVC(C=C, gamma=0.7, tol=1e-7).fit(X.astype(np.float32).astype(np.float64), y)
+    new = RNG.normal(size=(50, 4)).astype(np.float32)
+    np.testing.assert_allclose(result.decision(storage(new)), theirs.decision_function(new), atol=1e-3)
+    np.testing.assert_array_equal(result.predict(X), theirs.predict(X))
+
+
+def test_precomputed_and_callable_kernels():
+    problem = build()
+    K = problem.kernel(X, X)
+    value = solve(problem).certificate.primal
+    assert solve(build(K, kernel="precomputed")).certificate.primal == pytest.approx(value, rel=1e-6)
+    rbf = make_kernel("rbf", gamma=0.7)
+    called = build(kernel=lambda a, b: rbf(a, b))
+    assert solve(called).certificate.primal == pytest.approx(value, rel=1e-6)
+
+
+def test_little_cache_costs_rows_not_the_answer():
+    plenty, scarce = dualgap.WorkingSet(size=32), dualgap.WorkingSet(size=32, cache_size=40 * N * 4 / 1e6, shrinking=False)
+    counts, values = [], []
+    for solver in (plenty, scarce):
+        problem, rng = build(), np.random.default_rng(0)
+        state = solver.start(problem, rng)
+        for _ in range(60):
+            solver.epoch(problem, state, rng)
+        assert state.cache.store.shape[0] <= (N if solver is plenty else 40)
+        counts.append(state.cache.computed)
+        values.append(dualgap.certificate.dual_point(problem, solver.dual(problem, state)).value)
+    assert counts[1] > counts[0]
+    assert values[0] == pytest.approx(values[1], rel=1e-4)
+
+
+def test_a_budget_too_small_for_a_working_set_is_refused():
+    with pytest.raises(
+        ValueError, match=r"cache_size=0\.01 MB holds 8 kernel rows of 300 numbers; a working set needs at least 16"
+    ):
+        dualgap.solve(build(), dualgap.WorkingSet(cache_size=0.01))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"size": 4}, "size=4 must be a whole number of at least 16"),
+        ({"cache_size": 0.0}, "cache_size=0.0 must be a positive number"),
+        ({"precision": "half"}, "precision='half' is unknown"),
+    ],
+)
+def test_parameters_are_checked(options, words):
+    with pytest.raises(ValueError, match=words):
+        dualgap.WorkingSet(**options)
+
+
+def test_what_it_does_not_solve_it_says():
+    for options, words in (({"kernel": None}, "made for kernel problems"), ({"loss": "logistic"}, "not for Logistic")):
+        with pytest.raises(dualgap.NotSupported, match=words):
+            dualgap.solve(build(**options), "working_set")
+
+
+def test_float32_values_reach_the_gap_of_float64():
+    """Kernel values off by 1e-7 would leave the gap near that; errors set right by each certificate do not."""
+    for precision in ("float32", "float64"):
+        assert solve(build(l2=1e-5), tol=1e-9, precision=precision).certificate.relative_gap <= 1e-9
+
+
+def test_wrongly_closed_rows_come_back():
+    problem = build()
+    solver, rng = dualgap.WorkingSet(size=32), np.random.default_rng(0)
+    state = solver.start(problem, rng)
+    solver.epoch(problem, state, rng)
+    keep = np.sort(np.random.default_rng(1).permutation(len(state.open))[: len(state.open) // 2])
+    solver._leave_out(state, keep)
+    for _ in range(200):
+        solver.epoch(problem, state, rng)
+    solver.dual(problem, state)  # a certificate is asked for
+    for _ in range(200):
+        solver.epoch(problem, state, rng)
+    best = solve(build()).certificate.primal
+    assert dualgap.certificate.dual_point(problem, solver.dual(problem, state)).value == pytest.approx(best, rel=1e-5)
+
+
+def test_errors_are_what_they_are_called():
+    """e = y − K·a − r·a over open and closed rows, after steps, shrinking and reopening, penalised intercept included."""
+    for options in ({}, {"intercept": "penalised"}, {"loss": "smooth_hinge"}):
+        problem, rng = build(**options), np.random.default_rng(0)
+        solver = dualgap.WorkingSet(size=32, precision="float64")
+        state = solver.start(problem, rng)
+        for _ in range(3):
+            solver.epoch(problem, state, rng)
+        solver._leave_out(state, np.arange(0, len(state.open), 2))
+        solver.epoch(problem, state, rng)
+        solver._reopen(problem, state)
+        a, r = state.all.a, state.all.r
+        bias = a.sum() if problem.intercept == "penalised" else 0.0
+        exact = problem.y - problem.kernel(X, X) @ a - r * a - bias
+        np.testing.assert_allclose(state.all.e, exact, atol=1e-10)
+
+
+def test_warm_start_over_a_path():
+    cold = warm = 0
+    last = None
+    for C in (0.5, 1.0, 2.0, 4.0):
+        problem = build(l2=1 / (C * N))
+        start = dualgap.solve(problem, dualgap.WorkingSet(size=64), tol=1e-6, max_epochs=2000, warm_start=last, evaluate="epoch")
+        cold += dualgap.solve(problem, dualgap.WorkingSet(size=64), tol=1e-6, max_epochs=2000, evaluate="epoch").trace["passes"][-1]
+        warm += start.trace["passes"][-1]
+        assert start.status == "converged"
+        last = start
+    assert warm < cold
+
+
+def test_inner_steps_solve_the_small_problem():
+    K = make_kernel("rbf", gamma=0.7)(X[:40], X[:40])
+    for steps, tied in ((pair_steps, True), (single_steps, False)):
+        most = np.full(40, 3.0)
+        box = Box(np.zeros(40), np.where(y[:40] > 0, 0.0, -most), np.where(y[:40] > 0, most, 0.0), y[:40].copy(), np.zeros(40))
+        steps(K, K.diagonal().copy(), box, 1e-12, 1e-9, 100_000)
+        np.testing.assert_allclose(box.e, y[:40] - K @ box.a, atol=1e-10)
+        assert ((box.low <= box.a) & (box.a <= box.high)).all()
+        rise, fall = box.e[box.a < box.high], box.e[box.a > box.low]
+        if tied:
+            assert abs(box.a.sum()) < 1e-12
+            assert rise.max() - fall.min() < 1e-6
+        else:
+            assert max(rise.max(), -fall.min()) < 1e-6
+
+
+def test_the_least_recently_used_row_is_given_up():
+    cache = RowCache(Panels(make_kernel("linear"), X, np.float64), memory=3 * N * 8)
+    for wanted in ([0, 1, 2], [1], [0], [3]):  # 2 has not been used for longest
+        cache.fetch(np.array(wanted))
+    assert sorted(cache.row_in.tolist()) == [0, 1, 3]
+    assert cache.computed == 4
+    cache.restrict(np.array([1, 3, 7]))
+    assert cache.computed == 4
+    slots = cache.fetch(np.array([0, 1]))  # rows 1 and 3 of old
+    assert cache.computed == 4
+    np.testing.assert_allclose(cache.store[slots], (X @ X.T)[np.ix_([1, 3], [1, 3, 7])])
+
+
+@pytest.mark.parametrize("name", ["rbf", "linear", "poly", "sigmoid"])
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_matrix])
+def test_panels_and_expansions_are_the_kernel(name, storage):
+    kernel = make_kernel(name, X, gamma=0.3)
+    data, expected = storage(X), kernel(X, X)
+    for dtype, error in ((np.float32, 1e-5), (np.float64, 1e-12)):
+        panels, store = Panels(kernel, data, dtype), np.zeros((7, N), dtype=dtype)
+        panels.rows(panels.own(np.array([5, 250])), store, np.array([3, 0]))
+        np.testing.assert_allclose(store[[3, 0]], expected[[5, 250]], atol=error)
+    a = np.where(RNG.random(N) < 0.5, RNG.normal(size=N), 0.0)
+    np.testing.assert_allclose(expansion(kernel, storage(X[:9]), data, a), expected[:9] @ a, atol=1e-11)
+    known = Expansion(kernel, data)
+    for _ in range(12):  # more often than changes are added up
+        a[RNG.integers(N, size=5)] += 1.0
+        np.testing.assert_allclose(known.scores(a), expected @ a, atol=1e-10)
+
+
+def test_float32_distances_far_from_the_origin():
+    kernel, store = make_kernel("rbf", gamma=0.7), np.zeros((1, N), dtype=np.float32)
+    panels = Panels(kernel, X + 1000.0, np.float32)
+    panels.rows(panels.own(np.array([5])), store, np.array([0]))
+    np.testing.assert_allclose(store[0], kernel(X[5:6], X)[0], atol=1e-5)
+
+
+def test_share_covers_the_range_once():
+    seen = np.zeros(1001, dtype=int)
+
+    def work(first, last):
+        seen[first:last] += 1
+
+    share(work, len(seen), least=10)
+    assert (seen == 1).all()
+
+    def fail(first, last):
+        raise KeyError(first)
+
+    with pytest.raises(KeyError):
+        share(fail, 1000, least=10)
