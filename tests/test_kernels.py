@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from dualgap.kernels import Kernel, make_kernel
+from dualgap.kernels import Kernel, make_kernel, squares
 
 RNG = np.random.default_rng(0)
 A, B = RNG.normal(size=(12, 4)), RNG.normal(size=(9, 4))
@@ -39,6 +39,12 @@ def test_a_float32_array_gives_an_exact_matrix(name):
     expected = pairwise_kernels(a.astype(np.float64), metric=name, **parameters)
     assert kernel(a, a).dtype == np.float64
     np.testing.assert_allclose(kernel(a, a), expected, rtol=1e-7)
+
+
+def test_lengths_of_sparse_float32_rows_are_exact():
+    a = sparse.csr_matrix((1e25 * A).astype(np.float32))  # a square is beyond float32
+    np.testing.assert_allclose(squares(a), (a.toarray().astype(np.float64) ** 2).sum(axis=1), rtol=1e-14)
+    assert make_kernel("rbf", a, "scale").gamma == pytest.approx(1 / (4 * a.toarray().astype(np.float64).var()), rel=1e-12)
 
 
 def test_inputs_are_left_alone():
@@ -79,6 +85,10 @@ def test_precomputed_is_passed_through():
         ({"kernel": "rbf", "gamma": float("inf")}, "gamma=inf"),
         ({"kernel": "rbf", "gamma": "big"}, "gamma='big' is unknown"),
         ({"kernel": "rbf", "gamma": "scale", "X": None}, "gamma='scale' needs the data"),
+        ({"kernel": "rbf", "gamma": None}, "gamma=None must be a positive number, 'scale' or 'auto'"),
+        ({"kernel": "poly", "degree": -1}, "degree=-1 must be a finite number that is not negative"),
+        ({"kernel": "poly", "degree": "3"}, "degree='3' must be a finite number"),
+        ({"kernel": "sigmoid", "coef0": float("nan")}, "coef0=nan must be a finite number"),
     ],
 )
 def test_refusals(arguments, words):

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from dualgap.jit import kernel
 
-__all__ = ["all_finite", "as_features", "as_labels", "as_vector", "as_weights", "encode_labels"]
+__all__ = ["all_finite", "as_features", "as_labels", "as_vector", "as_weights", "encode_labels", "is_number"]
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -192,6 +192,11 @@ def _first_not_finite(flat):
     return -1
 
 
+def is_number(value: Any) -> bool:
+    """Whether a parameter is one real number; True and False are none."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
 def all_finite(vector: np.ndarray) -> bool:
     """Whether no value is NaN or infinite."""
     return bool(_first_not_finite(vector) < 0)
@@ -220,8 +225,7 @@ def as_vector(values: Any, name: str, length: int) -> np.ndarray:
 
 def as_weights(weights: Any, length: int) -> np.ndarray:
     """Sample weights: finite, none negative, not all zero."""
-    single = isinstance(weights, (int, float, np.number))
-    vector = as_vector(np.full(length, weights) if single else weights, "sample_weight", length)
+    vector = as_vector(np.full(length, weights) if is_number(weights) else weights, "sample_weight", length)
     if vector.min() < 0:
         place = int(np.argmin(vector))
         raise ValueError(f"sample_weight[{place}] is {vector[place]}; weights must not be negative")

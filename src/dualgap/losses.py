@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dualgap.inputs import is_number
 from dualgap.jit import compiled, kernel
 
 __all__ = ["LOSSES", "Hinge", "Logistic", "SmoothHinge", "SquaredHinge", "make_loss", "slopes", "total_psi", "total_value"]
@@ -259,10 +260,10 @@ def make_loss(loss: Any, delta: float | None = None) -> Any:
         if delta is not None:
             raise ValueError(f"delta={delta!r} belongs to loss='smooth_hinge' only, not to loss={loss!r}")
         return LOSSES[name]()
-    width = 1.0 if delta is None else float(delta)
-    if not (0.0 < width < math.inf):
+    width = 1.0 if delta is None else delta
+    if not is_number(width) or not (0.0 < width < math.inf):
         raise ValueError(f"delta={delta!r} must be a positive number: the width of the smoothed part of the hinge")
-    return SmoothHinge(width)
+    return SmoothHinge(float(width))
 
 
 @kernel

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dualgap.inputs import is_number
 from dualgap.jit import compiled
 
 __all__ = ["L1", "L2", "ElasticNet", "make_penalty"]
@@ -122,7 +123,7 @@ def make_penalty(l2: float, l1: float = 0.0) -> Any:
     (L2(l2=0.1), ElasticNet(l1=0.2, l2=0.1), L1(l1=0.2))
     """
     for name, value in (("l2", l2), ("l1", l1)):
-        if not isinstance(value, (int, float, np.integer, np.floating)) or not (0.0 <= value < math.inf):
+        if not is_number(value) or not (0.0 <= value < math.inf):
             raise ValueError(f"{name}={value!r} must be a finite number that is not negative")
     if l2 == 0 and l1 == 0:
         raise ValueError("l2=0 and l1=0: without a penalty the problem need not have a minimum; give l2 > 0 (1e-4, say) or l1 > 0")
