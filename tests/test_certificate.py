@@ -333,6 +333,7 @@ def test_text(certificate, words):
 def test_relative_gap_of_a_worthless_bound():
     assert Certificate(0.0, -1.0, "given").relative_gap == np.inf
     assert Certificate(2.0, 1.0, "given").relative_gap == 0.5
+    assert Certificate(np.inf, 1.0, "given").relative_gap == np.inf
 
 
 def test_certify_is_deterministic():

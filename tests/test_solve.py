@@ -523,6 +523,9 @@ def test_watched_data():
     np.testing.assert_array_equal(trace["test_error"], trace["sparse_error"])
     np.testing.assert_allclose(trace["one_balanced_accuracy"], 1 - trace["one_error"])
     assert trace["train_error"][best] == pytest.approx(np.mean(result.predict(X) != labels))
+    # All scores are 0, and `predict` says "no" to them.
+    zero = solve(problem, Fake(lambda step: 0.0), max_epochs=1, tol=0, watch=(X, labels)).trace
+    assert zero["train_error"][0] == zero["test_error"][0] < 1.0
     alone = solve(problem, "sdca", tol=0, max_epochs=4, evaluate="epoch", watch=(new, names)).trace
     np.testing.assert_array_equal(alone["test_error"], trace["test_error"])
     assert set(alone.to_pandas().columns) == set(alone.columns)
@@ -559,11 +562,15 @@ def test_watched_data_that_are_refused(watch, words):
         ({"max_seconds": np.nan}, ValueError, "max_seconds=nan must be"),
         ({"solver": "sdac"}, ValueError, r"solver='sdac' is unknown; choose one of .*sdca"),
         ({"solver": 3}, TypeError, "solver=3 is neither a name from .* nor a solver object"),
+        ({"tol": "1e-3"}, ValueError, "tol='1e-3' must lie"),
+        ({"max_seconds": "60"}, ValueError, "max_seconds='60' must be a positive number of seconds"),
+        ({"problem": X}, TypeError, r"must be a dualgap\.Problem"),
+        ({"solver": dict}, TypeError, r"nor a solver object \(it lacks \['supports', 'start'"),
     ],
 )
 def test_arguments_that_are_refused(options, error, words):
     with pytest.raises(error, match=words):
-        solve(build(), **options)
+        solve(**{"problem": build(), **options})
 
 
 def test_solvers_by_name_class_and_object():

@@ -139,7 +139,8 @@ class Run:
             "dual": certificate.dual,
             "gap": certificate.gap,
             "relative_gap": certificate.relative_gap if math.isfinite(primal) else math.inf,
-            "train_error": np.count_nonzero(margins <= 0) / problem.n,
+            # As `predict` would have it: a score of exactly 0 is the first class, so a margin of 0 need not be an error.
+            "train_error": np.count_nonzero((scores + intercept > 0) != (problem.y > 0)) / problem.n,
             "support_vectors": float(np.count_nonzero((best.dual.beta if own is None else own.beta) > 0)),
             "nonzeros": float(np.count_nonzero(coef)),
         }

@@ -220,8 +220,8 @@ def _prox(problem: Problem, x: np.ndarray, step: float) -> np.ndarray:
 
 
 def _penalty_value(problem: Problem, x: np.ndarray) -> float:
-    value = float(np.sum(problem.penalty.value(x[: problem.d])))
-    return value + (0.5 * problem.l2 * float(x[-1]) ** 2 if problem.intercept == "penalised" else 0.0)
+    value = np.sum(problem.penalty.value(x[: problem.d]))
+    return float(value + (0.5 * problem.l2 * x[-1] * x[-1] if problem.intercept == "penalised" else 0.0))
 
 
 def _backtrack(state: APGState, z: Point, gradient: np.ndarray) -> tuple[Point, float]:
@@ -275,7 +275,7 @@ def _stationarity(state: APGState, gradient: np.ndarray) -> float:
     else:
         conjugate = float(np.sum(problem.penalty.conjugate(u)))
     if problem.intercept == "penalised":
-        conjugate += float(gradient[-1]) ** 2 / (2.0 * problem.l2)
+        conjugate += float(gradient[-1] * gradient[-1]) / (2.0 * problem.l2)
     elif problem.intercept == "free":
         imbalance = abs(float(gradient[-1])) * (1.0 + abs(float(state.now.x[-1])))
     return state.value + imbalance - float(total_psi(problem.loss, beta, problem.c)) + conjugate

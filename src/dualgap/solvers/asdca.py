@@ -19,7 +19,7 @@ from dualgap.jit import kernel
 from dualgap.losses import total_psi
 from dualgap.problem import Problem
 from dualgap.rows import WithBias, accumulate
-from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, one_of, register
+from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, one_of, register, whole_number
 
 __all__ = ["ASDCA"]
 
@@ -91,8 +91,7 @@ class ASDCA(Solver):
     summary: ClassVar[str] = "accelerated mini-batch dual coordinate ascent"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.batch_size, (int, np.integer)) or self.batch_size < 1:
-            raise ValueError(f"batch_size={self.batch_size!r} must be a whole number of at least 1")
+        whole_number("batch_size", self.batch_size)
         one_of("sampling", self.sampling, ("permutation", "random"))
 
     def supports(self, problem: Problem) -> Support:

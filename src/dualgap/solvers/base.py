@@ -10,7 +10,7 @@ import numpy as np
 from dualgap.certificate import require_semidefinite
 from dualgap.problem import Problem
 
-__all__ = ["REGISTRY", "NotSupported", "Solver", "State", "Support", "Warm", "get_solver", "register"]
+__all__ = ["REGISTRY", "NotSupported", "Solver", "State", "Support", "Warm", "get_solver", "label_of", "register"]
 
 
 class NotSupported(ValueError):
@@ -58,7 +58,7 @@ class State:
 
 
 class Warm(NamedTuple):
-    """Where to start from: an earlier model, its dual variables, or both."""
+    """Where to start from: an earlier model, its dual variables, or both. A method takes what it moves, and leaves the rest."""
 
     coef: np.ndarray | None = None
     intercept: float = 0.0
@@ -144,11 +144,17 @@ def get_solver(solver: Any) -> Any:
             raise ValueError(f"solver={solver!r} is unknown; choose one of {sorted(REGISTRY)} or pass a solver object")
         return REGISTRY[solver]()
     if isinstance(solver, type):
-        return solver()
+        solver = solver()
     missing = [m for m in ("supports", "start", "epoch", "model", "dual") if not callable(getattr(solver, m, None))]
     if missing:
         raise TypeError(f"solver={solver!r} is neither a name from {sorted(REGISTRY)} nor a solver object (it lacks {missing})")
     return solver
+
+
+def label_of(solver: Any) -> str:
+    """A solver's name for people. One that is no subclass of Solver need not have a `label`."""
+    label = getattr(solver, "label", None)
+    return str(label()) if callable(label) else type(solver).__name__
 
 
 def can(solver: Any, problem: Problem) -> Support:
@@ -167,10 +173,16 @@ def require(solver: Any, problem: Problem) -> None:
     if not answer:
         able = [name for name, cls in REGISTRY.items() if can(cls(), problem)]
         hint = f"; these can: {', '.join(able)}" if able else ""
-        raise NotSupported(f"{solver.label()} cannot solve {problem!r}: {answer.reason}{hint}")
+        raise NotSupported(f"{label_of(solver)} cannot solve {problem!r}: {answer.reason}{hint}")
 
 
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
     """Check a parameter that takes one of a few names."""
     if value not in choices:
         raise ValueError(f"{name}={value!r} is unknown; choose one of {list(choices)}")
+
+
+def whole_number(name: str, value: Any) -> None:
+    """Check a parameter that counts something."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name}={value!r} must be a whole number of at least 1")

@@ -13,7 +13,7 @@ from dualgap.jit import kernel
 from dualgap.losses import Hinge
 from dualgap.problem import Problem
 from dualgap.rows import WithBias
-from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, one_of, register
+from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, one_of, register, whole_number
 
 __all__ = ["Pegasos"]
 
@@ -74,6 +74,8 @@ class Pegasos(Solver):
     On kernel rows it is kernel Pegasos: f(x) = 1/(l2·T) Σ αⱼ yⱼ k(xⱼ, x) with αⱼ the number of violations. With a permutation each
     epoch, βⱼ = violations/epochs is feasible and w(β) = w: the certificate costs nothing.
 
+    A warm start changes nothing: the first step multiplies w by 1 − 1/1, whatever it was.
+
     Examples
     --------
     >>> import dualgap
@@ -93,8 +95,7 @@ class Pegasos(Solver):
     summary: ClassVar[str] = "stochastic subgradient, step 1/(l2·t)"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.batch_size, (int, np.integer)) or self.batch_size < 1:
-            raise ValueError(f"batch_size={self.batch_size!r} must be a whole number of at least 1")
+        whole_number("batch_size", self.batch_size)
         one_of("sampling", self.sampling, ("permutation", "random"))
         one_of("output", self.output, ("last", "average", "weighted"))
 

@@ -37,7 +37,9 @@ class SDCA(Solver):
         The last iterate, the average of the iterates since T₀, or one of them at random. T₀ is T/2 when the number of epochs T is a
         power of two, else the largest power of two below T/2, so that no list of iterates has to be kept.
     first_epoch : {"sdca", "sgd"}
-        "sgd" starts with one pass of modified stochastic gradient descent, whose β then starts SDCA.
+        "sgd" starts with one pass of modified stochastic gradient descent, whose β then starts SDCA. A warm start takes its place.
+
+    A warm start is one from dual variables: w follows from them, so that a `coef` without them starts nothing.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from dualgap.jit import compiled, kernel
 from dualgap.penalties import ElasticNet
 from dualgap.problem import Problem
 from dualgap.rows import CSR
-from dualgap.solvers.base import Solver, State, Support, Warm, one_of, register
+from dualgap.solvers.base import Solver, State, Support, Warm, one_of, register, whole_number
 from dualgap.solvers.primal import (
     Schedule,
     check_schedule,
@@ -250,8 +250,7 @@ class SGD(Solver):
 
     def __post_init__(self) -> None:
         check_schedule(self.schedule, self.rate)
-        if not isinstance(self.batch_size, (int, np.integer)) or self.batch_size < 1:
-            raise ValueError(f"batch_size={self.batch_size!r} must be a whole number of at least 1")
+        whole_number("batch_size", self.batch_size)
         one_of("output", self.output, ("last", "average", "weighted"))
 
     def supports(self, problem: Problem) -> Support:
