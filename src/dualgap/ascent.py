@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualgap.blocks import add_rows, loaded, parts
-from dualgap.jit import compiled, kernel, prefetch
+from dualgap.jit import compiled, kernel, prefetch, sequential
 from dualgap.problem import Problem
 from dualgap.rows import WithBias, nbytes
 
@@ -80,15 +80,28 @@ def ascend(rows, loss, penalty, at, beta, v, order, ahead, tally, t):
     return changed
 
 
+@sequential
+def _stir(x):
+    """The next state of a 64-bit xorshift generator; NumPy's would cost more than a step on a short row."""
+    x ^= x >> np.uint64(12)
+    x ^= x << np.uint64(25)
+    x ^= x >> np.uint64(27)
+    return x
+
+
+@sequential
+def _below(x, n):
+    """A number from 0…n−1 out of a generator's state: its upper half, scaled."""
+    return np.int64(((x * np.uint64(2685821657736338717)) >> np.uint64(32)) * np.uint64(n) >> np.uint64(32))
+
+
 @kernel
 def shuffle(order, seed):
-    """A fresh random permutation of `order`, in place (Fisher–Yates on a 64-bit xorshift generator)."""
+    """A fresh random permutation of `order`, in place (Fisher–Yates)."""
     x = np.uint64(seed) | np.uint64(1)
     for k in range(order.shape[0] - 1, 0, -1):
-        x ^= x >> np.uint64(12)
-        x ^= x << np.uint64(25)
-        x ^= x >> np.uint64(27)
-        j = np.int64(((x * np.uint64(2685821657736338717)) >> np.uint64(32)) * np.uint64(k + 1) >> np.uint64(32))
+        x = _stir(x)
+        j = _below(x, k + 1)
         order[k], order[j] = order[j], order[k]
 
 
@@ -97,10 +110,8 @@ def draw(order, n, seed):
     """Fill `order` with independent draws from 0…n−1."""
     x = np.uint64(seed) | np.uint64(1)
     for k in range(order.shape[0]):
-        x ^= x >> np.uint64(12)
-        x ^= x << np.uint64(25)
-        x ^= x >> np.uint64(27)
-        order[k] = np.int64(((x * np.uint64(2685821657736338717)) >> np.uint64(32)) * np.uint64(n) >> np.uint64(32))
+        x = _stir(x)
+        order[k] = _below(x, n)
 
 
 def natural_order(n: int) -> np.ndarray:

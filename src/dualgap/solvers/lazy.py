@@ -150,25 +150,20 @@ class Lazy(NamedTuple):
     penalty: ElasticNet
 
     def catch_up(self, rows, i, t):
-        averaged = self.total.shape[0] > 0
         for k in range(rows.begin(i), rows.end(i)):
-            j = rows.column(k)
-            owed = t - self.last[j]
-            if owed > 0:
-                if averaged:
-                    self.total[j] += prox_sum(self.w[j], self.drift[j], owed, self.step_size, self.penalty)
-                self.w[j] = prox_steps(self.w[j], self.drift[j], owed, self.step_size, self.penalty)
-                self.last[j] = t
+            self.pay(rows.column(k), t)
 
     def catch_up_all(self, rows, t):
-        averaged = self.total.shape[0] > 0
         for j in range(self.w.shape[0]):
-            owed = t - self.last[j]
-            if owed > 0:
-                if averaged:
-                    self.total[j] += prox_sum(self.w[j], self.drift[j], owed, self.step_size, self.penalty)
-                self.w[j] = prox_steps(self.w[j], self.drift[j], owed, self.step_size, self.penalty)
-                self.last[j] = t
+            self.pay(j, t)
+
+    def pay(self, j, t):
+        owed = t - self.last[j]
+        if owed > 0:
+            if self.total.shape[0] > 0:
+                self.total[j] += prox_sum(self.w[j], self.drift[j], owed, self.step_size, self.penalty)
+            self.w[j] = prox_steps(self.w[j], self.drift[j], owed, self.step_size, self.penalty)
+            self.last[j] = t
 
 
 @kernel
