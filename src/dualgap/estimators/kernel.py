@@ -18,6 +18,7 @@ from dualgap.estimators.common import check_labels, fit_seed, number, one_of, pe
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.multiclass import Budget, Task, solve_tasks
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
+from dualgap.expansion import expansion
 from dualgap.kernels import make_kernel
 from dualgap.problem import Problem
 from dualgap.result import Result
@@ -27,7 +28,7 @@ __all__ = ["SVC"]
 
 BLOCK_VALUES = 8_000_000  # kernel values held at a time in prediction: 64 MB
 UNLIMITED = 10**9
-_ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
+_ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
 
 
 class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -298,8 +299,10 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _pair_decisions(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         if not callable(self.kernel):
-            X = validate_data(self, X, reset=False, **{**_ACCEPTED, "ensure_all_finite": True})
+            X = validate_data(self, X, reset=False, **_ACCEPTED)
         coefficients = self._pair_coefficients()
+        if not callable(self.kernel) and self.kernel != "precomputed" and coefficients.shape[1] == 1:
+            return expansion(self._kernel, X, self.support_vectors_, coefficients[:, 0])[:, None] + self.intercept_
         return np.concatenate([values @ coefficients for values in self._kernel_blocks(X)]) + self.intercept_
 
     def _kernel_blocks(self, X: Any) -> Iterator[np.ndarray]:
