@@ -239,7 +239,8 @@ def sweep(results: Results, options: dict[str, Any]) -> tuple[list[Panel], int]:
             mine.sort(key=lambda g: _setting(g, x))
             if not mine:
                 continue
-            values = [ended(g, y) for g in mine]
+            # A level that some run never reached has no mean.
+            values = [v if np.isfinite(v).all() else np.array([np.nan]) for v in (ended(g, y) for g in mine)]
             mean, spread = np.array([v.mean() for v in values]), np.array([v.std() for v in values])
             lowest, highest = np.array([v.min() for v in values]), np.array([v.max() for v in values])
             at = np.array([float(_setting(g, x)) for g in mine])

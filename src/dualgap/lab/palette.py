@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 __all__ = ["BOUNDARY", "INK", "Style", "styles_for"]
 
-# Okabe and Ito's colours without black and yellow (text has the one, white paper hides the other), darkened where lines need it,
-# then three of Paul Tol's that stay apart from them for red-green and blue-yellow blindness.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#B8860B", "#332288", "#882255", "#7F7F7F")
+# Okabe and Ito's colours without yellow, which white paper hides, and two dark reds of Paul Tol's. Any two of them stay at least 16 apart
+# (CIELAB) for normal sight and for each of the three kinds of colour blindness; a test measures it.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#882255", "#661100", "#000000")
 DASHES = ("solid", "dash", "dot", "dashdot")
 MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down", "star", "pentagon")
 

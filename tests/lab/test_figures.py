@@ -1,0 +1,146 @@
+"""Figures as data, and both ways of drawing them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from dualgap.lab import StudyError, parse_study, run_study
+from dualgap.lab.draw import draw, save
+from dualgap.lab.figures import FigureData, Line, Panel
+from dualgap.lab.gallery import make_figure
+from dualgap.lab.interactive import plotly_figure, script_json
+from dualgap.lab.palette import COLOURS, styles_for
+from dualgap.lab.study import Figure
+
+
+def figure(results, kind, **options):
+    return make_figure(results, Figure("f", kind, "Title", "Caption", options))
+
+
+@pytest.fixture
+def results(tiny, made_up):
+    return made_up(
+        tiny(), lambda cell: {"primal": (1.0, 0.5 + 0.1 * cell.run), "dual": (0.1, 0.4), "seconds": 0.1 * (1 + cell.run)}
+    )
+
+
+def test_mean_and_band_over_runs(results):
+    made = figure(results, "convergence", race="main", y="primal")
+    assert [panel.title for panel in made.panels] == ["plane", "cloud"]
+    line = made.panels[0].lines[0]
+    assert line.label == "SDCA"
+    np.testing.assert_allclose(line.y, [1.0, 0.55])
+    np.testing.assert_allclose([line.low[1], line.high[1]], [0.5, 0.6])
+
+
+def test_against_time_the_runs_are_lined_up_by_epoch(results):
+    line = figure(results, "convergence", race="main", x="cpu_seconds", y="primal").panels[0].lines[0]
+    np.testing.assert_allclose(line.x, [0.15, 0.30])
+
+
+def test_a_run_that_ended_early_keeps_its_last_value(tiny, made_up):
+    results = made_up(tiny(), lambda cell: {"primal": (1.0, 0.5)[: 2 - cell.run], "dual": (0.1, 0.4)[: 2 - cell.run]})
+    np.testing.assert_allclose(figure(results, "convergence", race="main", y="primal").panels[0].lines[0].y, [1.0, 0.75])
+
+
+def test_a_panel_a_family_and_one_overall(results):
+    made = figure(
+        results, "convergence", race="main", data="plane", y="primal", split=["family"], families=["primal", "dual", "all"]
+    )
+    assert [(panel.title, len(panel.lines)) for panel in made.panels] == [("primal", 1), ("dual", 1), ("all families", 2)]
+
+
+def test_one_colour_a_solver_throughout(results):
+    made = figure(results, "convergence", race="main", y=["primal", "relative_gap"])
+    colours = {line.label: {(line.style.colour, line.style.dash)} for panel in made.panels for line in panel.lines}
+    for panel in made.panels:
+        for line in panel.lines:
+            colours[line.label].add((line.style.colour, line.style.dash))
+    assert all(len(seen) == 1 for seen in colours.values())
+    assert colours["SDCA"] != colours["Pegasos"]
+
+
+# Colours as they reach the eye, in linear RGB (Machado, Oliveira and Fernandes 2009, complete deficiency).
+SIGHT = {
+    "normal": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+    "no red cones": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "no green cones": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "no blue cones": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+
+def perceived(colour, sight):
+    """CIELAB of a colour for a kind of sight."""
+    rgb = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(np.array(SIGHT[sight]) @ linear, 0, 1)
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    xyz = to_xyz @ seen / np.array([0.9505, 1.0, 1.089])
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("sight", SIGHT)
+def test_colours_stay_apart(sight):
+    pairs = [(a, b) for i, a in enumerate(COLOURS) for b in COLOURS[:i]]
+    assert min(float(np.linalg.norm(perceived(a, sight) - perceived(b, sight))) for a, b in pairs) > 15
+
+
+def test_a_dash_once_the_colours_are_used_up():
+    assert len(set(styles_for(map(str, range(36))).values())) == 36
+
+
+def test_sweep(tiny, made_up):
+    race = {**tiny()["races"][0], "grid": {"l2": [0.1, 0.01]}, "problem": {}}
+    results = made_up(tiny(races=[race]), lambda cell: {"accuracy": 0.5 + cell.problem["l2"]})
+    line = figure(results, "sweep", race="main", x="l2", y="accuracy").panels[0].lines[0]
+    np.testing.assert_allclose((line.x, line.y), [(0.01, 0.1), (0.51, 0.6)])
+    never = figure(results, "sweep", race="main", x="l2", y="gap:1e-9").panels[0].lines[0]
+    assert np.isnan(never.y).all()
+
+
+def test_errors(results):
+    with pytest.raises(StudyError, match=r"there is no kind 'convergance'; did you mean 'convergence'\?"):
+        figure(results, "convergance")
+    with pytest.raises(StudyError, match=r"has no option 'rase'; did you mean 'race'\?"):
+        figure(results, "convergence", rase="main", y="primal")
+
+
+def test_drawn_to_files(results, tmp_path):
+    made = figure(results, "convergence", race="main", y=["relative_gap", "test_error"], x_log=True)
+    png, pdf = save(made, tmp_path)
+    assert png.read_bytes()[:4] == b"\x89PNG"
+    assert pdf.read_bytes()[:4] == b"%PDF"
+
+
+def test_names_with_markup_are_drawn_as_they_are():
+    line = Line("$x_1$ <b>", np.array([1.0, 2.0]), np.array([0.1, 0.01]))
+    other = Line("other", np.array([1.0, 2.0]), np.array([0.1, 0.01]))
+    made = FigureData("f", "$\\frac$ <script>", "", (Panel("$", "x", "y", y_log=True, lines=(line, other)),))
+    canvas = draw(made)
+    canvas.canvas.draw()
+    assert canvas.axes[0].get_title() == "$"
+    page = plotly_figure(made)
+    assert page["data"][0]["name"] == "$x_1$ &lt;b&gt;"
+    assert "<" not in script_json(page)
+
+
+def test_what_cannot_be_drawn_is_null():
+    line = Line("a", np.array([1.0, 2.0, 3.0]), np.array([0.1, np.inf, 0.0]))
+    made = plotly_figure(FigureData("f", "", "", (Panel("", "x", "y", y_log=True, lines=(line,)),)))
+    assert made["data"][0]["y"] == [0.1, None, None]
+    json.loads(script_json(made))
+
+
+def test_boundary_of_a_real_run(tiny, tmp_path):
+    results = run_study(parse_study(tiny(runs=1)), tmp_path, jobs=1).results
+    made = figure(results, "boundary", race="main", data="cloud", solvers=["sdca"], grid=21)
+    panel = made.panels[0]
+    assert panel.surface.scores.shape == (21, 21)
+    assert sum(len(points.x) for points in panel.points) == 40
+    wrong = sum(len(points.x) for points in panel.points if "misclassified" in points.label)
+    assert panel.note == f"{100 * wrong / 40:.2g} % misclassified"
+    assert len({points.colour for points in panel.points}) == 4
+    assert len(plotly_figure(made)["data"]) == 6
+    draw(made).canvas.draw()

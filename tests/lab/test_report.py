@@ -1,0 +1,190 @@
+"""The report: whole, offline, safe, and alive in a browser."""
+
+import html.parser
+import json
+import shutil
+
+import pytest
+
+from dualgap.lab.report import write_report
+
+EVIL = "<img src=x onerror=alert(1)>"
+EVIL_END = "</script><script>alert(2)</script>"
+EVIL_LINK = '<a href="javascript:alert(3)">|`x`'
+
+
+@pytest.fixture
+def evil(tiny, made_up):
+    """A study in which every name is an attack."""
+    data = [{"id": "plane", "name": "separable", "label": EVIL}, {"id": "cloud", "name": "overlapping", "label": EVIL_END}]
+    solvers = [
+        {"id": "sdca", "solver": "sdca", "label": EVIL_LINK},
+        {"id": "pegasos", "solver": "pegasos", "label": f"Pegasos {EVIL}"},
+    ]
+    table = tiny(
+        title=f"Title {EVIL_END}",
+        about=EVIL,
+        notes=[EVIL],
+        data=data,
+        solvers=solvers,
+        figures=[
+            {
+                "id": "gap",
+                "kind": "convergence",
+                "title": EVIL,
+                "caption": EVIL_END,
+                "options": {"race": "main", "y": "relative_gap"},
+            }
+        ],
+        tables=[
+            {
+                "id": "t",
+                "kind": "measures",
+                "title": EVIL,
+                "caption": EVIL,
+                "options": {"race": "main", "columns": ["accuracy"], "baseline": True},
+            }
+        ],
+        claims=[
+            {
+                "id": "c",
+                "says": EVIL_END,
+                "check": "near",
+                "options": {
+                    "race": "main",
+                    "data": ["plane"],
+                    "solvers": ["sdca"],
+                    "column": "accuracy",
+                    "value": 0.9,
+                    "within": 0.1,
+                },
+            }
+        ],
+    )
+
+    def outcome(cell):
+        if cell.data.id == "cloud" and cell.run == 1:
+            return {"status": "failed", "error": EVIL}
+        return {"primal": (1.0, 0.5, 0.4 + 0.01 * cell.run)}
+
+    return made_up(table, outcome)
+
+
+class Elements(html.parser.HTMLParser):
+    """Collects the elements that a browser would make."""
+
+    def __init__(self):
+        super().__init__()
+        self.found, self.scripts, self.text = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_every_name_is_escaped(evil, tmp_path):
+    page = write_report(evil, tmp_path).read_text(encoding="utf-8")
+    elements = Elements()
+    elements.feed(page)
+    tags = [tag for tag, _ in elements.found]
+    assert tags.count("script") == 4  # two blocks of data, Plotly once, ours
+    assert not [attrs for tag, attrs in elements.found if tag == "img" and attrs.get("src") == "x"]
+    assert not [attrs for _, attrs in elements.found if any(name.startswith("on") for name in attrs)]
+    assert not [attrs for tag, attrs in elements.found if tag == "a" and not attrs["href"].startswith("#")]
+    assert any(EVIL in text for text in elements.text)  # shown as text
+    data = page.split('id="curve-data">')[1].split("</script>")[0]
+    assert "<" not in data
+    assert json.loads(data)["problems"][0]["title"] == EVIL
+
+
+def test_markdown_and_csv(evil, tmp_path):
+    write_report(evil, tmp_path)
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "<img" not in text.replace("\\<img", "")
+    assert (tmp_path / "figures" / "gap.png").exists()
+    table = (tmp_path / "tables" / "t.csv").read_text(encoding="utf-8").splitlines()
+    assert table[0] == "data,solver,test accuracy"
+    assert len(table) == 1 + 4 + 2
+    assert len((tmp_path / "tables" / "runs.csv").read_text(encoding="utf-8").splitlines()) == 1 + 8
+
+
+def test_the_page_needs_nothing_else(evil, tmp_path):
+    page = write_report(evil, tmp_path).read_text(encoding="utf-8")
+    elements = Elements()
+    elements.feed(page)
+    for tag, attrs in elements.found:
+        for name in ("src", "href"):
+            assert attrs.get(name, "#").startswith(("#", "data:")), (tag, attrs)
+    assert page.count("plotly.js v") == 1  # embedded once
+
+
+def test_a_report_without_any_result(tiny, made_up, tmp_path):
+    page = write_report(made_up(tiny(), lambda cell: None), tmp_path, {"plane": "fetch it from somewhere"})
+    assert "fetch it from somewhere" in page.read_text(encoding="utf-8")
+
+
+# ------------------------------------------------------------------------------------------------------------------- a browser
+
+
+@pytest.fixture(scope="module")
+def browser():
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: the page is not tried in a browser")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if not (chromium and driver):
+        pytest.skip("there is no Chromium with a chromedriver on this machine: the page is not tried in a browser")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic", "--no-first-run"]
+    for argument in ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1200,900", *quiet]:
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    made = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    made.set_page_load_timeout(60)
+    yield made
+    made.quit()
+
+
+@pytest.mark.slow
+def test_in_a_browser(evil, tmp_path, browser):
+    from selenium.common.exceptions import NoAlertPresentException
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    browser.get(write_report(evil, tmp_path).resolve().as_uri())
+    wait = WebDriverWait(browser, 30)
+    lines = "return document.querySelectorAll('#explorer .scatterlayer .trace').length"
+    shown = wait.until(lambda page: page.execute_script(lines))
+    with pytest.raises(NoAlertPresentException):
+        _ = browser.switch_to.alert.text
+    assert browser.execute_script("return document.querySelectorAll('img[src=x]').length") == 0
+    assert browser.title.startswith(f"Title {EVIL_END}")
+
+    def click(selector):
+        place = browser.find_element("css selector", selector)
+        browser.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", place)
+        place.click()
+        return place
+
+    # a solver is hidden and comes back
+    chip = click("#solvers button[data-solver=pegasos]")
+    assert chip.text == f"Pegasos {EVIL}"
+    wait.until(lambda page: page.execute_script(lines) < shown)
+    assert chip.get_attribute("aria-pressed") == "false"
+    click("#solvers button[data-solver=pegasos]")
+    wait.until(lambda page: page.execute_script(lines) == shown)
+
+    # axes can be chosen
+    across = "return document.getElementById('explorer').layout.xaxis.title.text"
+    click("#x-axis button[data-column=epoch]")
+    wait.until(lambda page: page.execute_script(across) == "epochs")
+    click("#y-axis button[data-column=test_error]")
+    wait.until(lambda page: page.execute_script("return document.getElementById('explorer').layout.yaxis.type") == "linear")
+
+    # another problem, and the static figure
+    browser.execute_script("const s = document.getElementById('problem'); s.value = '1'; s.dispatchEvent(new Event('change'))")
+    wait.until(lambda page: page.execute_script("return document.querySelectorAll('figure .plot .main-svg').length"))
+    assert not browser.execute_script("return document.documentElement.scrollWidth > window.innerWidth")
+    trouble = [entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+    assert not trouble

@@ -1,0 +1,97 @@
+"""Studies: what a file may say, and what its errors say."""
+
+import json
+
+import pytest
+
+from dualgap.lab import StudyError, load_study, parse_study, study_names
+from dualgap.lab.cells import cells_of
+from dualgap.lab.claims import judge
+from dualgap.lab.gallery import make_figure
+from dualgap.lab.results import Results
+from dualgap.lab.store import Store
+from dualgap.lab.tables import make_table
+
+RACE = {"id": "r", "data": ["plane"], "solvers": ["sdca"]}
+
+WRONG = [
+    ({"rnus": 3}, "mine.toml: unknown key 'rnus'; did you mean 'runs'?"),
+    ({"runs": 0}, "mine.toml: runs: 0 is not a whole number of at least 1"),
+    ({"runs": 2.5}, "mine.toml: runs: 2.5 is not a whole number"),
+    ({"title": 3}, "mine.toml: title: 3 is not a string"),
+    ({"races": [{"id": "r", "data": ["plane"]}]}, "mine.toml: races[0]: the key 'solvers' is missing"),
+    (
+        {"races": [{**RACE, "data": ["plain"]}]},
+        "mine.toml: races[0].data[0]: there is no data 'plain' in this study; did you mean 'plane'?",
+    ),
+    ({"races": [{**RACE, "solvers": []}]}, "mine.toml: races[0].solvers: an empty list; name at least one"),
+    ({"races": [{**RACE, "budget": {"tol": 2.0}}]}, "mine.toml: races[0].budget.tol: 2.0 is not a relative gap between 0"),
+    ({"races": [{**RACE, "problem": {"C": 1}}]}, "mine.toml: races[0].problem: unknown key 'C'; known: coef0, degree, delta, "),
+    ({"races": [{**RACE, "grid": {"l2": 3}}]}, "mine.toml: races[0].grid.l2: 3 is not a list of at least one value"),
+    ({"races": [RACE, RACE]}, "mine.toml: races[1].id: 'r' is taken already"),
+    ({"data": [{"id": "x"}]}, "mine.toml: data[0]: needs a name that dualgap.data knows, or a path to a file"),
+    (
+        {"data": [{"id": "x", "name": "a9a", "balance": "often"}]},
+        "mine.toml: data[0].balance: 'often' is unknown; choose one of 'none'",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"), WRONG, ids=[message.split(":")[1].strip()[:30] + str(i) for i, (_, message) in enumerate(WRONG)]
+)
+def test_errors_name_file_key_and_what_would_be_right(tiny, change, message):
+    with pytest.raises(StudyError) as caught:
+        parse_study(tiny(**change), "mine.toml")
+    assert str(caught.value).startswith(message)
+
+
+def test_unknown_solver_and_parameter(tiny):
+    solver = {"id": "sdca", "solver": "sdac"}
+    with pytest.raises(StudyError, match=r"there is no solver 'sdac'; did you mean 'sdca'\?"):
+        cells_of(parse_study(tiny(solvers=[solver, tiny()["solvers"][1]])))
+    with pytest.raises(StudyError, match=r"sdca has no parameter 'batch_size'"):
+        cells_of(parse_study(tiny(races=[{**RACE, "grid": {"batch_size": [1, 2]}}])))
+
+
+def test_files(tmp_path):
+    with pytest.raises(StudyError, match=r"there is no study 'blood-cell'; did you mean 'blood-cells'\?"):
+        load_study("blood-cell")
+    with pytest.raises(StudyError, match=r"nowhere\.toml: cannot be read: No such file"):
+        load_study("nowhere.toml")
+    path = tmp_path / "broken.toml"
+    path.write_text("name = \n")
+    with pytest.raises(StudyError, match=r"broken\.toml: not valid TOML: .*line 1"):
+        load_study(path)
+
+
+def test_json_and_back(tiny, tmp_path):
+    study = parse_study(tiny())
+    (tmp_path / "study.json").write_text(study.to_json())
+    assert load_study(tmp_path / "study.json") == study
+
+
+@pytest.mark.parametrize("name", study_names())
+def test_shipped_studies_are_sound(name, tmp_path):
+    """Every figure, table and claim names races, data, solvers and options that exist; without runs no claim can be told."""
+    study = load_study(name)
+    assert json.loads(study.to_json())["name"] == name
+    assert cells_of(study)
+    results = Results(study, Store(tmp_path), {})
+    races, data, solvers = ({entry.id for entry in part} for part in (study.races, study.data, study.solvers))
+    for shown in (*study.figures, *study.tables, *study.claims):
+        options = shown.options
+        assert options.get("race", study.races[0].id) in races, shown.id
+        named = options.get("data", [])
+        assert set([named] if isinstance(named, str) else named) <= data, shown.id
+        for key in ("solvers", "winners", "rivals", "steady", "apart"):
+            assert set(options.get(key, [])) <= solvers, (shown.id, key)
+        for key in ("who", "slow", "quick", "solver", "ahead", "behind"):
+            assert options.get(key, study.solvers[0].id) in solvers, (shown.id, key)
+    for figure in study.figures:
+        if figure.kind in ("convergence", "sweep", "boundary"):
+            assert make_figure(results, figure) is None
+    for table in study.tables:
+        assert make_table(results, table) is None
+    for claim in study.claims:
+        assert judge(results, claim).verdict == "cannot be told", claim.id
