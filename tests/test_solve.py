@@ -579,6 +579,23 @@ def test_solvers_by_name_class_and_object():
     np.testing.assert_array_equal(traces[0], traces[2])
 
 
+def test_a_solver_without_a_label_goes_by_its_class():
+    class Nameless(Fake):
+        label = None
+
+    with pytest.warns(ConvergenceWarning, match="^Nameless ended with status 'max_epochs'"):
+        result = solve(build(), Nameless(lambda step: 0.01), max_epochs=1)
+    assert repr(result).startswith("Result(Nameless: max_epochs")
+
+
+def test_pegasos_begins_afresh_and_sdca_looks_at_dual_variables_only():
+    problem = build()
+    best = solve(problem, "sdca", tol=1e-6, max_epochs=1000)
+    for solver, warm in (("pegasos", best), ("sdca", (best.coef, best.intercept, None))):
+        cold, started = (solve(problem, solver, tol=0, max_epochs=3, warm_start=start).trace for start in (None, warm))
+        np.testing.assert_array_equal(cold["primal"], started["primal"])
+
+
 def test_two_rows_are_enough():
     for intercept in INTERCEPTS:
         problem = Problem([[1.0], [-1.0]], ["b", "a"], l2=0.1, intercept=intercept)

@@ -103,6 +103,13 @@ def test_code_in_contributing_is_the_code_itself():
         assert code in (DOCS.parent / first.removeprefix("# ")).read_text(encoding="utf-8"), code
 
 
+def test_every_public_name_is_on_the_page_of_the_api():
+    listed = re.findall(r"^::: dualgap\.(\w+)$", (DOCS / "api.md").read_text(encoding="utf-8"), re.MULTILINE)
+    lacking = set(dualgap.__all__) - set(listed) - {"solvers"}  # that one has a page of its own
+    assert not lacking, f"docs/api.md lacks '::: dualgap.NAME' for {sorted(lacking)}"
+    assert not set(listed) - set(dualgap.__all__)
+
+
 def test_the_table_of_solvers_is_current():
     own = [r for r in dualgap.solvers() if dualgap.solvers.REGISTRY[r.name].__module__.startswith("dualgap.")]
     table = SolverTable(own).to_markdown()
