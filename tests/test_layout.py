@@ -34,7 +34,7 @@ LAYERS = [
     {"result"},
     {"evaluation"},
     {"solve"},
-    {"audit"},
+    {"audit", "approximate"},
     {"data"},
     {"store"},
     {"distributed"},
