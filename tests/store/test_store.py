@@ -48,7 +48,7 @@ CASES = [
 def test_same_optimum_as_in_memory(stored, options):
     tol = 1e-5
     result = dualgap.solve(stored[2].problem(**options), "blocks", tol=tol, max_epochs=2000)
-    best = dualgap.solve(in_memory(stored, **options), "dca", tol=1e-8, max_epochs=20_000).certificate
+    best = dualgap.solve(in_memory(stored, **options), "sdca", tol=1e-8, max_epochs=20_000).certificate
     assert result.status == "converged"
     assert best.dual - 1e-12 <= result.certificate.primal <= best.primal * (1 + tol)
     assert result.certificate.dual <= best.primal + 1e-12
@@ -81,7 +81,7 @@ def test_weights_and_warm_start(stored):
     problem = store.problem(l2=1e-2, sample_weight=weights)
     result = dualgap.solve(problem, "blocks", tol=1e-5, max_epochs=2000)
     rows = np.concatenate([np.arange(k, 600, 6) for k in range(6)])[store.origin()]
-    best = dualgap.solve(dualgap.Problem(X[rows], y[rows], l2=1e-2, sample_weight=weights), "dca", tol=1e-8, max_epochs=20_000)
+    best = dualgap.solve(dualgap.Problem(X[rows], y[rows], l2=1e-2, sample_weight=weights), "sdca", tol=1e-8, max_epochs=20_000)
     assert result.certificate.primal == pytest.approx(best.certificate.primal, rel=1e-5)
     again = dualgap.solve(problem, "blocks", tol=1e-4, warm_start=result)
     assert again.epochs == 1

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from dualgap.distributed.partition import SAVED
 from dualgap.distributed.team import Team
 
 __all__ = ["Checkpoint", "CheckpointError"]
@@ -72,15 +73,14 @@ class Checkpoint:
         """The file with the last saved β of partition k, if there is one."""
         if self.folder is None:
             return None
-        path = self.folder / f"beta-{k:05d}.npy"
+        path = self.folder / SAVED.format(k)
         return str(path) if path.exists() else None
 
     def save(self, team: Team, number: int, centre: float, now: bool = False) -> bool:
         """Save if it is time."""
         if self.folder is None or not (now or time.monotonic() - self._last >= self.every):
             return False
-        for k in range(team.count):
-            team.call("save", str(self.folder / f"beta-{k:05d}.npy"), only=[k])
+        team.call("save", str(self.folder))  # one that is lost meanwhile begins again from the file before
         partial = self.folder / f"{STATE}.partial"
         partial.write_text(json.dumps({"round": number, "centre": centre, "meta": self.meta}), encoding="utf-8")
         os.replace(partial, self.folder / STATE)

@@ -93,7 +93,7 @@ class DaskTeam:
     def pose(self, objective: Objective, restored: Restored) -> dict[int, Reply]:
         """Configure all partitions."""
         self._posed = (objective, restored)
-        pending = {k: self._submit(k, "configure", (objective, restored(k))) for k in range(self.count)}
+        pending = {k: self._submit(k, "configure", (objective, restored(k), k)) for k in range(self.count)}
         answers: dict[int, Reply] = {}
         while pending:
             self._wait(list(pending.values()))
@@ -161,7 +161,7 @@ class DaskTeam:
         saved = restored(k)
         begins = "its last checkpoint" if saved else "zero"
         self.losses.append(f"worker {dead} was lost with the dual variables of partition {k}, which began again from {begins}")
-        return self._submit(k, "configure", (objective, saved))
+        return self._submit(k, "configure", (objective, saved, k))
 
     def _workers(self) -> list[str]:
         """Addresses of the workers that are there; waits for one to come if there is none."""

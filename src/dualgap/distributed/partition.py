@@ -31,7 +31,9 @@ from dualgap.inputs import as_features, as_labels, as_weights
 from dualgap.losses import total_psi, total_value
 from dualgap.rows import WithBias, accumulate, nbytes
 
-__all__ = ["Ask", "Description", "Objective", "Partition", "Proof", "Reply"]
+SAVED = "beta-{:05d}.npy"
+
+__all__ = ["SAVED", "Ask", "Description", "Objective", "Partition", "Proof", "Reply"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class Reply(NamedTuple):
     positive: float
     negative: float
     loss: float = math.nan
+    bias: float = 0.0  # the share's last entry before momentum carried β on: by this the centre of a free intercept moves
     seconds: float = 0.0
     restarted: bool = False
 
@@ -136,9 +139,9 @@ class Partition:
 
     # ------------------------------------------------------------------------------------------------------------- rounds
 
-    def configure(self, objective: Objective, saved: str | None = None) -> Reply:
-        """Pose a problem over the rows, with β = 0 or as a file has it."""
-        self.objective, self.done = objective, 0
+    def configure(self, objective: Objective, saved: str | None = None, number: int = 0) -> Reply:
+        """Pose a problem over the rows of what is partition `number` of all, with β = 0 or as a file has it."""
+        self.objective, self.number, self.done = objective, number, 0
         n = len(self.labels)
         factor = np.zeros(n)
         for label, weight in objective.class_weight.items():
@@ -178,9 +181,10 @@ class Partition:
             shuffle(self.order, np.int64((ask.seed + 7919 * epoch) & (2**62 - 1)))
             ascend(rows, objective.loss, objective.penalty, self.at, self.beta, v, self.order, self.ahead, NoTally(), 0)
         self.share = self.share + (v - common) / objective.partitions
+        bias = float(self.share[-1])
         self._run_ahead(ask.momentum)
         self.done = ask.number
-        return self.reply(loss=loss, seconds=time.perf_counter() - began)
+        return self.reply(loss=loss, bias=bias, seconds=time.perf_counter() - began)
 
     def _run_ahead(self, momentum: float) -> None:
         """β a little further along the way that it has come since the last round, and the share that belongs to it."""
@@ -239,8 +243,9 @@ class Partition:
         """β, as it is now."""
         return self.beta.copy()
 
-    def save(self, path: str) -> int:
-        """Write β to a file, whole or not at all; returns the number of the last round that is in it."""
+    def save(self, folder: str) -> int:
+        """Write β to a file of its own, whole or not at all; returns the number of the last round that is in it."""
+        path = os.path.join(folder, SAVED.format(self.number))
         with open(f"{path}.partial", "wb") as stream:
             np.save(stream, self.beta)
         os.replace(f"{path}.partial", path)

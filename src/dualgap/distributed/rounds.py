@@ -212,10 +212,11 @@ class _Run:
             gap = self.primal - bound
             self.estimate = max(gap, 0.0) / self.primal if self.primal > 0 else math.inf
         self.take(replies)
-        # Momentum, begun anew whenever it has carried β downhill.
-        self.since = self.since + 1 if math.isfinite(losses) and self._bound() > bound else 0
-        if self.objective.intercept == "free":
-            self.centre += self.objective.scale * float(self.v[-1])
+        whole = math.isfinite(losses)
+        # Momentum, begun anew whenever it has carried β downhill, or a partition is not where it was.
+        self.since = self.since + 1 if whole and self._bound() > bound else 0
+        if self.objective.intercept == "free" and whole:
+            self.centre += self.objective.scale * math.fsum(reply.bias for reply in replies.values())
         return max(reply.seconds for reply in replies.values())
 
     def coef(self) -> np.ndarray:

@@ -66,13 +66,13 @@ class InProcess:
             old = self.partitions[k]
             self.partitions[k] = Partition(old.X, old.y, old.sample_weight)
             self.losses.append(f"partition {k} was lost")
-            return self.partitions[k].configure(objective, restored(k))
+            return self.partitions[k].configure(objective, restored(k), k)
         return getattr(self.partitions[k], method)(*args)
 
     def pose(self, objective: Objective, restored: Restored) -> dict[int, Reply]:
         """Configure all partitions."""
         self._posed = (objective, restored)
-        return {k: partition.configure(objective, restored(k)) for k, partition in enumerate(self.partitions)}
+        return {k: partition.configure(objective, restored(k), k) for k, partition in enumerate(self.partitions)}
 
     def payload(self, array: np.ndarray) -> Any:
         """The vector itself."""

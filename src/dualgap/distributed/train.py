@@ -104,7 +104,7 @@ def train(
     >>> from sklearn.datasets import make_classification
     >>> from dualgap.distributed import train
     >>> X, y = make_classification(400, random_state=0)
-    >>> with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0") as client:
     ...     result = train(dask.array.from_array(X, chunks=(100, -1)), y, l2=0.01, local_epochs=2, client=client)
     >>> result.status, result.partitions
     ('converged', 2)
