@@ -139,7 +139,11 @@ class Eager(NamedTuple):
 
 @compiled
 class Lazy(NamedTuple):
-    """A coordinate takes the steps that it owes when a row reads it: for sparse rows. `total` may be empty."""
+    """A coordinate takes the steps that it owes when a row reads it: for sparse rows. `total` may be empty.
+
+    The same lines stand in both methods: a third, called for each coordinate, would count references to all these arrays every time,
+    and an update would cost four times as much.
+    """
 
     w: np.ndarray
     drift: np.ndarray
@@ -150,20 +154,25 @@ class Lazy(NamedTuple):
     penalty: ElasticNet
 
     def catch_up(self, rows, i, t):
+        averaged = self.total.shape[0] > 0
         for k in range(rows.begin(i), rows.end(i)):
-            self.pay(rows.column(k), t)
+            j = rows.column(k)
+            owed = t - self.last[j]
+            if owed > 0:
+                if averaged:
+                    self.total[j] += prox_sum(self.w[j], self.drift[j], owed, self.step_size, self.penalty)
+                self.w[j] = prox_steps(self.w[j], self.drift[j], owed, self.step_size, self.penalty)
+                self.last[j] = t
 
     def catch_up_all(self, rows, t):
+        averaged = self.total.shape[0] > 0
         for j in range(self.w.shape[0]):
-            self.pay(j, t)
-
-    def pay(self, j, t):
-        owed = t - self.last[j]
-        if owed > 0:
-            if self.total.shape[0] > 0:
-                self.total[j] += prox_sum(self.w[j], self.drift[j], owed, self.step_size, self.penalty)
-            self.w[j] = prox_steps(self.w[j], self.drift[j], owed, self.step_size, self.penalty)
-            self.last[j] = t
+            owed = t - self.last[j]
+            if owed > 0:
+                if averaged:
+                    self.total[j] += prox_sum(self.w[j], self.drift[j], owed, self.step_size, self.penalty)
+                self.w[j] = prox_steps(self.w[j], self.drift[j], owed, self.step_size, self.penalty)
+                self.last[j] = t
 
 
 @kernel
