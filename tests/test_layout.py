@@ -42,6 +42,7 @@ LAYERS = [
     {"lab"},
     {"__init__"},
     {"demo"},
+    {"cli_fit"},
     {"cli"},
     {"__main__"},
 ]

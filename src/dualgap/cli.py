@@ -1,4 +1,4 @@
-"""The command line: `dualgap compare`, `reproduce`, `report`, `fit`, `predict`, `certify`, `solvers`, `datasets`.
+"""The command line: `dualgap compare`, `reproduce`, `report`, `convert`, `fit`, `predict`, `certify`, `solvers`, `datasets`.
 
 Each command is a few lines over the library. An error is one line on standard error; --debug adds the traceback.
 
@@ -16,9 +16,11 @@ from typing import Annotated, Any
 
 import typer
 
+from dualgap.cli_fit import ERROR, OK, MaxSeconds, Seed, Target, convert, fit, samples_of
+
 __all__ = ["app", "main"]
 
-OK, ERROR, USAGE, INCOMPLETE, INTERRUPTED = 0, 1, 2, 3, 130
+USAGE, INCOMPLETE, INTERRUPTED = 2, 3, 130
 
 app = typer.Typer(
     name="dualgap",
@@ -31,13 +33,8 @@ app = typer.Typer(
 )
 
 Runs = Annotated[int | None, typer.Option("--runs", min=1, help="Runs of each solver on each problem.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed that every run's own seed is derived from.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time. [default: all cores]", show_default=False)]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for results and report.", show_default=False)]
-MaxSeconds = Annotated[float | None, typer.Option(min=0.001, help="Most seconds that one run may take.")]
-Target = Annotated[
-    str, typer.Option(help="Label column of a table. [default: one called target, label, class or y]", show_default=False)
-]
 Positive = Annotated[list[str], typer.Option(help="Of more than two classes, one that counts as positive; may be repeated.")]
 
 
@@ -235,63 +232,8 @@ def datasets() -> int:
     return OK
 
 
-@app.command()
-def fit(
-    data: Annotated[str, typer.Argument(help="A file, or the name of a data set.")],
-    model: Annotated[Path, typer.Option("--model", "-m", help="File to write the model to.")],
-    target: Target = "",
-    loss: Annotated[str, typer.Option(help="hinge, smooth_hinge, squared_hinge or log_loss.")] = "hinge",
-    c: Annotated[float, typer.Option("--C", help="Inverse strength of the penalty, as in scikit-learn.")] = 1.0,
-    l2: Annotated[float | None, typer.Option(help="Strength of the penalty instead of C: l2 = 1 / (C · rows).")] = None,
-    balanced: Annotated[bool, typer.Option("--balanced", help="Let every class weigh alike.")] = False,
-    solver: Annotated[str, typer.Option(help="A solver's name, or auto.")] = "auto",
-    tol: Annotated[float, typer.Option(help="Certified relative gap to reach.")] = 1e-4,
-    max_seconds: MaxSeconds = None,
-    standardise: Annotated[
-        bool | None,
-        typer.Option("--standardise/--no-standardise", help="[default: dense data yes, sparse data no]", show_default=False),
-    ] = None,
-    seed: Seed = 0,
-) -> int:
-    """Train a linear classifier on all rows and write it to a file, with its certificate.
-
-    The file is of skops' format: opening it runs no code. Exit code 1 when the gap was not reached.
-
-    **Examples**
-
-        dualgap fit mydata.csv --target label --model model.skops
-        dualgap fit a9a --model a9a.skops --l2 1e-4 --tol 1e-6
-    """
-    import warnings
-
-    from dualgap.estimators.common import ConvergenceWarning
-    from dualgap.lab.models import fit_model, save_model
-
-    samples = _data(data, target)
-    strength = c if l2 is None else 1.0 / (l2 * samples.shape[0])
-    weight = "balanced" if balanced else None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in one line
-        made = fit_model(
-            samples,
-            standardise,
-            loss=loss,
-            C=strength,
-            class_weight=weight,
-            solver=solver,
-            tol=tol,
-            max_time=max_seconds,
-            random_state=seed,
-        )
-    save_model(made, model)
-    svc = made.estimator
-    scaled = "columns standardised" if len(made.pipeline) > 1 else "columns as they are"
-    print(f"{samples.name}: {samples.shape[0]:,} × {samples.shape[1]:,}, {len(svc.classes_)} classes, {scaled}")
-    for certificate in svc.certificate_ if isinstance(svc.certificate_, list) else [svc.certificate_]:
-        print(certificate)
-    print(f"{svc.status_} after {svc.n_iter_} epochs, relative gap asked for {tol:g}")
-    print(model)
-    return OK if svc.status_ == "converged" else ERROR
+app.command()(convert)
+app.command()(fit)
 
 
 @app.command()
@@ -350,7 +292,7 @@ def certify(
     from dualgap.lab.models import certify_model, load_model
 
     worst = 0.0
-    for name, certificate in certify_model(load_model(model), _data(data, target)):
+    for name, certificate in certify_model(load_model(model), samples_of(data, target)):
         print(f"{name}: {certificate}" if name else certificate)
         worst = max(worst, certificate.relative_gap)
     print(f"relative gap {worst:.3g}")
@@ -358,13 +300,6 @@ def certify(
         print(f"dualgap: the certified relative gap {worst:.3g} is above --tol {tol:g}", file=sys.stderr)
         return ERROR
     return OK
-
-
-def _data(name: str, target: str) -> Any:
-    """A file, or a data set by name."""
-    from dualgap.data import load, read
-
-    return read(name, target or None) if Path(name).exists() else load(name)
 
 
 def _run(study: Any, out: Path, jobs: int | None, lines: bool = True, tables: bool = False) -> int:

@@ -201,9 +201,7 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         C, ratio, budget = number("C", self.C), self._ratio(), self._budget()
         joint = one_of("multi_class", self.multi_class, ("ovr", "crammer_singer")) == "crammer_singer"
         if is_dask(X):
-            with log_to_screen(self.verbose):
-                on_cluster = fit_on_cluster(self, X, y, sample_weight, budget, C, ratio)
-            self.status_ = warn_unless_converged(type(self).__name__, on_cluster, budget.tol, stacklevel=4)
+            fit_on_cluster(self, X, y, sample_weight, stacklevel=4)
             return self
         X, y = (X, store_labels(self, X, y)) if isinstance(X, Store) else validate_data(self, X, y, **_ACCEPTED)
         check_labels(y)

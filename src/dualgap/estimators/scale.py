@@ -12,8 +12,9 @@ from dualgap.distributed.inputs import is_dask
 from dualgap.distributed.pose import Whole, pose
 from dualgap.distributed.rounds import RoundsResult, run_rounds
 from dualgap.distributed.train import make_team
-from dualgap.estimators.common import class_weights, penalties
+from dualgap.estimators.common import class_weights, number, penalties, warn_unless_converged
 from dualgap.estimators.multiclass import Budget
+from dualgap.estimators.progress import log_to_screen
 from dualgap.problem import Problem
 from dualgap.store import Store, StoreProblem
 
@@ -38,10 +39,16 @@ def store_labels(estimator: Any, store: Store, y: Any) -> np.ndarray:
     return store.labels()
 
 
-def fit_on_cluster(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, budget: Budget, C: float, ratio: float
-) -> list[RoundsResult]:
+def fit_on_cluster(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None, stacklevel: int = 2) -> None:
     """Fit on the workers of the current client; sets the fitted attributes that need no single row."""
+    C, ratio, budget = number("C", estimator.C), estimator._ratio(), estimator._budget()
+    with log_to_screen(estimator.verbose):
+        results = _run(estimator, X, y, sample_weight, budget, C, ratio)
+    name = type(estimator).__name__
+    estimator.status_ = warn_unless_converged(name, results, budget.tol, stacklevel=stacklevel + 1)
+
+
+def _run(estimator: Any, X: Any, y: Any, sample_weight: Any, budget: Budget, C: float, ratio: float) -> list[RoundsResult]:
     if not (isinstance(budget.solver, str) and budget.solver == "auto"):
         raise ValueError(f"solver={budget.solver!r} on a cluster: its solver is CoCoA+; leave solver='auto'")
     if estimator.multi_class != "ovr":
