@@ -141,8 +141,7 @@ class Eager(NamedTuple):
 class Lazy(NamedTuple):
     """A coordinate takes the steps that it owes when a row reads it: for sparse rows. `total` may be empty.
 
-    The same lines stand in both methods: a third, called for each coordinate, would count references to all these arrays every time,
-    and an update would cost four times as much.
+    The same lines stand in both methods: with a third for one coordinate, called by both, an update cost four times as much.
     """
 
     w: np.ndarray
