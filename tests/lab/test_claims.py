@@ -100,8 +100,7 @@ def test_several_data_sets_must_all_agree(tiny, made_up):
     assert verdict(results, "near", race="main", data=["plane"], **options).verdict == "holds"
     both = verdict(results, "near", race="main", data=["plane", "cloud"], **options)
     assert both.verdict == "does not hold"
-    assert "plane: " in both.why
-    assert "cloud: " in both.why
+    assert [line.split(":")[0] for line in both.why.splitlines()] == ["plane", "cloud"]
 
 
 def test_trends_over_a_grid(tiny, made_up):

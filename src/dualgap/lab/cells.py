@@ -19,7 +19,7 @@ __all__ = ["REFERENCE", "Cell", "cells_of", "data_fingerprint", "problem_name", 
 
 PACKAGE = Path(__file__).resolve().parents[1]
 # What a run computes does not depend on how it is shown; an edit of these parts leaves stored results valid.
-NOT_COMPUTING = ("lab", "estimators", "distributed", "cli.py", "__main__.py", "__init__.py")
+NOT_COMPUTING = ("lab", "estimators", "distributed", "store", "cli.py", "cli_fit.py", "__main__.py", "__init__.py")
 
 
 @dataclass(frozen=True)

@@ -58,11 +58,11 @@ def _line(results: Results, group: Group) -> dict[str, Any]:
         if not group.has(column):
             continue
         curve = group.curve("epoch", column)
-        kept = thinned(len(curve.mean), 160)
+        kept = thinned(len(curve.mean), 110)
         up[column] = {"mean": numbers(curve.mean[kept])}
         if not np.array_equal(curve.low, curve.high):
             up[column] |= {"low": numbers(curve.low[kept]), "high": numbers(curve.high[kept])}
     for column in ACROSS:
         curve = group.curve(column, "primal")
-        across[column] = numbers(curve.x[thinned(len(curve.x), 160)])
+        across[column] = numbers(curve.x[thinned(len(curve.x), 110)])
     return {"solver": group.solver.id, "label": results.label(group.solver), "x": across, "y": up}

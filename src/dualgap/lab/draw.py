@@ -66,7 +66,7 @@ def draw(figure: FigureData) -> Any:
         columns = max(1, min(figure.columns, len(figure.panels)))
         rows = -(-len(figure.panels) // columns)
         pictures = all(panel.picture is not None for panel in figure.panels)
-        width, height = (1.75, 1.95) if pictures else (4.6, 3.3)
+        width, height = (1.75, _picture_height(figure)) if pictures else (4.6, 3.3)
         if columns == 1 and not pictures:
             width = 6.6
         canvas = Figure(figsize=(width * columns, height * rows + 0.7), layout="constrained")
@@ -116,7 +116,8 @@ def _plot(ax: Any, panel: Panel) -> None:
     ax.set_xlabel(panel.x_label)
     ax.set_ylabel(panel.y_label)
     if panel.note:
-        ax.text(0.99, 0.98, panel.note, transform=ax.transAxes, ha="right", va="top", fontsize=7.5, color="#4a5565")
+        box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 2.0}
+        ax.text(0.99, 0.98, panel.note, transform=ax.transAxes, ha="right", va="top", fontsize=7.5, color="#4a5565", bbox=box)
 
 
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -170,12 +171,23 @@ def _leave_out_outliers(ax: Any, panel: Panel) -> None:
         ax.set_ylim(*limits)
 
 
+def _picture_height(figure: FigureData) -> float:
+    """Inches for a row of pictures: the tallest shape among them, and its title."""
+    shapes = [panel.picture.shape for panel in figure.panels if panel.picture is not None]
+    titles = max(panel.title.count("\n") for panel in figure.panels)
+    return 1.7 * max(shape[0] / shape[1] for shape in shapes) + 0.25 + 0.13 * titles
+
+
 def _picture(ax: Any, panel: Panel) -> None:
     assert panel.picture is not None
     grey = panel.picture.ndim == 2
     ax.imshow(panel.picture, cmap="gray" if grey else None, interpolation="nearest")
     ax.set_title(panel.title, fontsize=8, fontweight="normal")
-    ax.set_axis_off()
+    ax.set_anchor("N")  # pictures of different shapes share their upper edge
+    ax.set_xticks([])
+    ax.set_yticks([])
+    for spine in ax.spines.values():
+        spine.set(visible=True, color="#c5cdd7", linewidth=0.6)  # a white picture has an edge too
 
 
 def _legend(canvas: Any, figure: FigureData, columns: int) -> None:

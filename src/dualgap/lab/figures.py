@@ -15,7 +15,20 @@ import numpy as np
 from dualgap.lab.palette import Style, styles_for
 from dualgap.lab.results import Group, Results
 
-__all__ = ["KINDS", "NAMES", "FigureData", "Line", "Panel", "Points", "Surface", "ended", "line_of", "named", "register_kind"]
+__all__ = [
+    "KINDS",
+    "NAMES",
+    "FigureData",
+    "Line",
+    "Panel",
+    "Points",
+    "Surface",
+    "ended",
+    "line_of",
+    "named",
+    "plain",
+    "register_kind",
+]
 
 NAMES = {
     "epoch": "epochs",
@@ -43,7 +56,7 @@ NAMES = {
     "pr_auc": "PR-AUC",
     "roc_auc": "ROC-AUC",
 }
-LOG = {"gap", "relative_gap", "best_gap", "suboptimality", "l2", "batch_size"}
+LOG = {"cpu_seconds", "gap", "relative_gap", "best_gap", "suboptimality", "l2", "batch_size"}
 MOST_POINTS = 240
 PLAIN = Style("#0072B2")
 
@@ -129,6 +142,21 @@ def named(column: str) -> str:
     return NAMES.get(column, column.replace("_", " "))
 
 
+def plain(value: float) -> str:
+    """A setting in words: small numbers as powers of ten.
+
+    Examples
+    --------
+    >>> from dualgap.lab.figures import plain
+    >>> plain(1e-3), plain(0.5), plain(50), plain(2.5e-5)
+    ('1e-3', '0.5', '50', '2.5e-5')
+    """
+    if value == 0 or abs(value) >= 0.01:
+        return f"{value:g}"
+    digits, power = f"{value:.5e}".split("e")
+    return f"{float(digits):g}e{int(power)}"
+
+
 def _list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
@@ -140,10 +168,10 @@ def thinned(count: int, most: int = MOST_POINTS) -> np.ndarray:
     return np.unique(np.round(np.geomspace(1, count, most)).astype(int)) - 1
 
 
-def line_of(group: Group, x: str, y: str, label: str, style: Style) -> Line:
+def line_of(group: Group, x: str, y: str, label: str, style: Style, most: int = MOST_POINTS) -> Line:
     """A group's curve as a line."""
     curve = group.curve(x, y)
-    kept = thinned(len(curve.x))
+    kept = thinned(len(curve.x), most)
     return Line(label, curve.x[kept], curve.mean[kept], curve.low[kept], curve.high[kept], style)
 
 
@@ -171,9 +199,12 @@ def convergence(results: Results, options: dict[str, Any]) -> tuple[list[Panel],
     for place, y, x in itertools.product(ordered, ys, xs):
         members = [group for group in parts[place] if group.has(y)]
         styles = _styles(results, members, by)
-        lines = tuple(line_of(g, x, y, _line_label(results, g, by), styles[_line_key(g, by)]) for g in members)
+        most = MOST_POINTS if len(ordered) * len(xs) * len(ys) <= 8 else MOST_POINTS // 3
+        lines = tuple(line_of(g, x, y, _line_label(results, g, by), styles[_line_key(g, by)], most) for g in members)
         if lines:
-            title = " · ".join(_place_name(results, dim, value) for dim, value in zip(split, place, strict=True))
+            title = ("\n" if int(options.get("columns", 2)) > 2 else " · ").join(
+                _place_name(results, dim, value) for dim, value in zip(split, place, strict=True)
+            )
             logs = options.get("x_log", x in LOG), options.get("y_log", y in LOG)
             panels.append(Panel(title, named(x), named(y), *logs, lines=lines))
     return panels, int(options.get("columns", len(xs) if len(xs) > 1 else min(2, len(panels) or 1)))
@@ -205,7 +236,7 @@ def _place_name(results: Results, dim: str, value: Any) -> str:
         return results.data_name(value)
     if dim == "family":
         return "all families" if value == "all" else str(value)
-    return f"{named(dim)} = {value:g}" if isinstance(value, int | float) else f"{named(dim)}: {value}"
+    return f"{named(dim)} = {plain(value)}" if isinstance(value, int | float) else f"{named(dim)}: {value}"
 
 
 def _line_key(group: Group, by: str) -> str:
@@ -216,7 +247,7 @@ def _line_label(results: Results, group: Group, by: str) -> str:
     if by == "solver":
         return results.label(group.solver)
     value = group.settings.get(by, group.problem.get(by))
-    return f"{named(by)} = {value:g}" if isinstance(value, int | float) else str(value)
+    return f"{named(by)} = {plain(value)}" if isinstance(value, int | float) else str(value)
 
 
 def _styles(results: Results, groups: list[Group], by: str) -> dict[str, Style]:

@@ -53,10 +53,12 @@ def make_figure(results: Results, figure: Figure) -> FigureData | None:
 def boundary(results: Results, options: dict[str, Any]) -> tuple[list[Panel], int]:
     """The sign of a model over the plane, with the training points; the misclassified ones have colours of their own."""
     panels = []
-    for group in results.select(options["race"], options.get("data"), options.get("solvers")):
+    groups = results.select(options["race"], options.get("data"), options.get("solvers"))
+    order = [spec.id for spec in results.study.data]
+    for group in sorted(groups, key=lambda group: order.index(group.data)):
         row = next((row for row in group.rows if row.get("coef") is not None), None)
         if row is not None:
-            panels.append(_boundary_panel(results, group, row, int(options.get("grid", 121))))
+            panels.append(_boundary_panel(results, group, row, int(options.get("grid", 91))))
     return panels, int(options.get("columns", 2))
 
 

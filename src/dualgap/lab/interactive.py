@@ -44,10 +44,10 @@ def shown(text: str) -> str:
 
 
 def numbers(values: np.ndarray, positive: bool = False) -> list[float | None]:
-    """Five digits are enough for a screen; what cannot be drawn is null."""
+    """Four digits are enough for a screen; what cannot be drawn is null."""
     out: list[float | None] = []
     for value in np.asarray(values, dtype=float).ravel():
-        out.append(float(f"{value:.5g}") if np.isfinite(value) and (value > 0 or not positive) else None)
+        out.append(float(f"{value:.4g}") if np.isfinite(value) and (value > 0 or not positive) else None)
     return out
 
 
@@ -65,18 +65,18 @@ def plotly_figure(figure: FigureData) -> dict[str, Any]:
     """
     columns = max(1, min(figure.columns, len(figure.panels)))
     rows = -(-len(figure.panels) // columns)
-    height = 330 * rows + 90
+    height = 320 * rows + 120
     layout: dict[str, Any] = {
         "font": {"family": FONT, "size": 12, "color": INK},
         "paper_bgcolor": "white",
         "plot_bgcolor": "white",
         "height": height,
-        "margin": {"l": 64, "r": 16, "t": 34, "b": 20},
+        "margin": {"l": 64, "r": 16, "t": 64, "b": 20},
         "hovermode": "closest",
         "legend": {
             "orientation": "h",
             "yanchor": "top",
-            "y": -62 / (height - 54),
+            "y": -62 / (height - 84),
             "x": 0.5,
             "xanchor": "center",
             "tracegroupgap": 0,
@@ -95,8 +95,8 @@ def plotly_figure(figure: FigureData) -> dict[str, Any]:
 
 
 def _axes(layout: dict[str, Any], panel: Panel, suffix: str, row: tuple[int, int], column: tuple[int, int]) -> None:
-    gap_x, gap_y = 0.09 / max(1, column[1] - 1) if column[1] > 1 else 0.0, 0.14 if row[1] > 1 else 0.0
-    gap_y = gap_y if row[1] < 3 else 0.36 / row[1]
+    gap_x = {1: 0.0, 2: 0.09, 3: 0.075}.get(column[1], 0.06)
+    gap_y = 0.0 if row[1] == 1 else 0.14 if row[1] == 2 else 0.38 / row[1]
     width = (1.0 - gap_x * (column[1] - 1)) / column[1]
     height = (1.0 - gap_y * (row[1] - 1)) / row[1]
     left, top = column[0] * (width + gap_x), 1.0 - row[0] * (height + gap_y)
@@ -115,17 +115,32 @@ def _axes(layout: dict[str, Any], panel: Panel, suffix: str, row: tuple[int, int
         "domain": [max(0.0, top - height), top],
         "anchor": f"x{suffix}",
     }
-    for axis, log in ((x, panel.x_log), (y, panel.y_log)):
-        if log:
-            axis |= (
-                {"type": "log", "exponentformat": "power", "dtick": 1} if axis is x else {"type": "log", "exponentformat": "power"}
-            )
+    if panel.x_log:
+        x |= _log_axis([line.x for line in panel.lines])
+    if panel.y_log:
+        y |= _log_axis([line.y for line in panel.lines])
+    if column[0] > 0 and column[1] > 2:
+        del y["title"]  # as on the left; there is no room to say it again
     limits = None if panel.x_log or panel.y_log or not panel.lines else y_range(panel)
     if limits is not None:
         y["range"] = list(limits)
     layout[f"xaxis{suffix}"], layout[f"yaxis{suffix}"] = x, y
-    title = {"text": f"<b>{shown(panel.title)}</b>", "showarrow": False, "xref": "paper", "yref": "paper", "font": {"size": 12.5}}
+    title = {
+        "text": "<b>" + shown(panel.title).replace("\n", "<br>") + "</b>",
+        "showarrow": False,
+        "xref": "paper",
+        "yref": "paper",
+        "font": {"size": 12.5},
+    }
     layout["annotations"].append({**title, "x": left + width / 2, "y": top, "xanchor": "center", "yanchor": "bottom", "yshift": 6})
+
+
+def _log_axis(values: list[np.ndarray]) -> dict[str, Any]:
+    """Powers of ten alone where the values span several; Plotly's own choice of numbers where they do not."""
+    every = np.concatenate(values) if values else np.array([])
+    every = every[np.isfinite(every) & (every > 0)]
+    span = float(np.log10(every.max() / every.min())) if len(every) else 0.0
+    return {"type": "log", "exponentformat": "power", **({"dtick": max(1, round(span / 6))} if span > 1.5 else {"nticks": 5})}
 
 
 def _traces(panel: Panel, named: set[str]) -> list[dict[str, Any]]:

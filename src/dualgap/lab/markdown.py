@@ -33,8 +33,9 @@ def markdown_report(report: Report, made: str) -> str:
         lines += ["## Claims", ""]
         for verdict in report.verdicts:
             numbers = "; ".join(f"{escaped(name)}: {shown_number(value)}" for name, value in verdict.numbers.items())
-            lines += [f"- **{verdict.verdict}**: {escaped(verdict.claim.says)}", f"  {escaped(verdict.why)}"]
-            lines += [f"  ({numbers})"] if numbers else []
+            lines.append(f"- **{verdict.verdict}**: {escaped(verdict.claim.says)}")
+            lines += [f"  - {escaped(line)}" for line in verdict.why.splitlines()]
+            lines += [f"  - numbers: {numbers}"] if numbers else []
         lines.append("")
     lines += ["## Data", ""]
     for about in report.results.store.data().values():

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dualgap.lab.figures import named, plain
 from dualgap.lab.results import Group, Results
 
 __all__ = ["LEVELS", "Ranked", "Ranking", "rankings"]
@@ -68,7 +69,7 @@ def rankings(results: Results) -> list[Ranking]:
 def setting_name(settings: dict[str, Any]) -> str:
     """A point of a grid in words."""
     return ", ".join(
-        f"{name} = {value:g}" if isinstance(value, int | float) else f"{name.replace('_', ' ')}: {value}"
+        f"{named(name)} = {plain(value)}" if isinstance(value, int | float) else f"{name.replace('_', ' ')}: {value}"
         for name, value in settings.items()
     )
 

@@ -129,7 +129,8 @@ def render(report: Report) -> str:
 def tally(verdicts: list[Verdict]) -> str:
     """How many claims hold, in words."""
     counts = {name: sum(v.verdict == name for v in verdicts) for name in SIGNS}
-    parts = [f"{count} {name}" for name, count in counts.items() if count]
+    plural = {"holds": "hold", "does not hold": "do not hold"}
+    parts = [f"{count} {name if count == 1 else plural.get(name, name)}" for name, count in counts.items() if count]
     return f"Of {len(verdicts)} claims: {', '.join(parts)}." if verdicts else ""
 
 
@@ -152,7 +153,7 @@ def _claim(verdict: Verdict) -> dict[str, Any]:
         "verdict": verdict.verdict,
         "mark": mark,
         "sign": SIGNS[verdict.verdict],
-        "why": verdict.why,
+        "why": verdict.why.splitlines(),
         "numbers": numbers,
     }
 

@@ -46,7 +46,8 @@ def print_claims(results: Results) -> None:
     for claim in results.study.claims:
         verdict = judge(results, claim)
         screen.print(f"{SIGNS[verdict.verdict]} {verdict.verdict}: {claim.says}", style="bold", markup=False)
-        screen.print(f"  {verdict.why}", markup=False)
+        for line in verdict.why.splitlines():
+            screen.print(f"  {line}", markup=False)
 
 
 def print_datasets() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.lab.checks import Names, _each, _label
+from dualgap.lab.checks import NOTHING, Names, Settings, _each, _label
 from dualgap.lab.figures import named
 from dualgap.lab.results import Group, Results
 from dualgap.lab.tables import shown_number
@@ -182,12 +182,16 @@ def best_setting(
 
 
 @check
-def error_gap(results: Results, race: str, data: str, other: str, solvers: list[str], least: float) -> Answer:
+def error_gap(
+    results: Results, race: str, data: str, other: str, solvers: list[str], least: float, settings: Settings = NOTHING
+) -> Answer:
     """On one data set the solvers' test error is larger than on another by at least so much: what a leaking split hides."""
     numbers: dict[str, Any] = {}
     differences = []
     for solver in names(solvers):
-        honest, leaky = (float(level(pick(results, race, name, solver), "test_error").mean()) for name in (data, other))
+        honest, leaky = (
+            float(level(pick(results, race, name, solver, dict(settings)), "test_error").mean()) for name in (data, other)
+        )
         numbers |= {
             f"{_label(results, solver)}, {results.data_name(data)}": honest,
             f"{_label(results, solver)}, {results.data_name(other)}": leaky,

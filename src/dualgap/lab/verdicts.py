@@ -23,7 +23,7 @@ SIGNS = {HOLDS: "✓", FAILS: "✗", OPEN: "?"}
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim, whether it holds, the numbers that say so, and why."""
+    """A claim, whether it holds, the numbers that say so, and why: a sentence, or a line for each data set."""
 
     claim: Claim
     verdict: str
@@ -106,7 +106,7 @@ def together(answers: dict[str, Answer]) -> Answer:
     states = [answer.holds for answer in answers.values()]
     holds = None if None in states and False not in states else all(state is True for state in states)
     numbers = {f"{name}: {key}": value for name, answer in answers.items() for key, value in answer.numbers.items()}
-    return Answer(holds, " ".join(f"{name}: {answer.why}" for name, answer in answers.items()), numbers)
+    return Answer(holds, "\n".join(f"{name}: {answer.why}" for name, answer in answers.items()), numbers)
 
 
 def percent(value: float) -> str:
