@@ -50,7 +50,7 @@ class Blocks(Solver):
     >>> import dualgap
     >>> from sklearn.datasets import make_classification
     >>> problem = dualgap.Problem(*make_classification(500, random_state=0), l2=1e-2)
-    >>> dualgap.solve(problem, dualgap.solvers.Blocks(inner=3, block_rows=100)).status
+    >>> dualgap.solve(problem, dualgap.Blocks(inner=3, block_rows=100)).status
     'converged'
     """
 
