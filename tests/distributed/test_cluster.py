@@ -167,3 +167,14 @@ def test_scheduler_lost():
 def test_no_client():
     with pytest.raises(ValueError, match=r"no Dask client is active: make one with distributed.Client"):
         train(as_delayed()[0], l2=0.1)
+
+
+def test_command_line(client, tmp_path, capsys):
+    pytest.importorskip("typer", reason="the command line needs the extra 'lab'")
+    pytest.importorskip("skops", reason="model files need the extra 'lab'")
+    from dualgap.cli import main
+
+    write_store([(X[k::5], y[k::5]) for k in range(5)], tmp_path / "store", block_bytes=2000)
+    options = ["--l2", "0.01", "--loss", "smooth_hinge", "--tol", "1e-3", "--scheduler", client.scheduler.address]
+    assert main(["fit", str(tmp_path / "store"), "--model", str(tmp_path / "model.skops"), *options]) == 0
+    assert "rounds, relative gap asked for 0.001" in capsys.readouterr().out
