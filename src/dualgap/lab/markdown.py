@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from dualgap.lab.content import Report
 from dualgap.lab.tables import escaped, shown_number, summary_table
-
-if TYPE_CHECKING:
-    from dualgap.lab.report import Report
 
 __all__ = ["markdown_report"]
 

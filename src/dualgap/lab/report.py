@@ -6,51 +6,22 @@ Every name that comes from data or from a study is escaped: by the template for 
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
-from dualgap.lab.claims import SIGNS, Verdict, judge
+from dualgap.lab.claims import SIGNS, Verdict
+from dualgap.lab.content import Report, make_report
 from dualgap.lab.curves import curve_data
 from dualgap.lab.draw import save
-from dualgap.lab.figures import FigureData
-from dualgap.lab.gallery import make_figure
 from dualgap.lab.interactive import plotly_figure, png_address, script_json
 from dualgap.lab.markdown import markdown_report
-from dualgap.lab.ranking import Ranking, rankings
 from dualgap.lab.results import Results
 from dualgap.lab.store import file_name, write_atomically
-from dualgap.lab.tables import TableData, make_table, ranking_table, shown_number
+from dualgap.lab.tables import TableData, shown_number
 
 __all__ = ["Report", "make_report", "write_report"]
-
-
-@dataclass
-class Report:
-    """What a report shows, before it is put on a page."""
-
-    results: Results
-    rankings: list[Ranking]
-    figures: list[FigureData]
-    tables: list[TableData]
-    verdicts: list[Verdict]
-    missing: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def ranking_tables(self) -> list[TableData]:
-        """The rankings as tables."""
-        return [ranking_table(ranking, place) for place, ranking in enumerate(self.rankings)]
-
-
-def make_report(results: Results, missing: dict[str, str] | None = None) -> Report:
-    """Figures, tables, rankings and verdicts of a study, computed from its results."""
-    study = results.study
-    figures = [figure for spec in study.figures if (figure := make_figure(results, spec)) is not None]
-    tables = [table for spec in study.tables if (table := make_table(results, spec)) is not None]
-    verdicts = [judge(results, claim) for claim in study.claims]
-    return Report(results, rankings(results), figures, tables, verdicts, dict(missing or {}))
 
 
 def write_report(results: Results, out: str | Path, missing: dict[str, str] | None = None) -> Path:
