@@ -45,11 +45,11 @@ DIFFERENT = {
     "test_libsvm_convergence_warnings": WORDS,
     "test_timeout": WORDS,
     "test_linearsvc_parameters": "asks for errors where hinge and l1, or hinge without the dual, are combined; ours trains them all",
-    "test_dense_liblinear_intercept_handling": "LIBLINEAR puts its l1 penalty on the intercept too; ours penalises an intercept by l2 or not at all",
+    "test_dense_liblinear_intercept_handling": "LIBLINEAR puts its l1 penalty on the intercept too",
     "test_sparse_liblinear_intercept_handling": "as the dense one",
     "test_svm_with_infinite_C": "C=inf leaves no penalty, and with it no certificate; a large C does",
     "test_svc_nonfinite_params": "asks for other words in the error on data near the largest float",
-    "test_svc_ovr_tie_breaking": "asks that votes tie at gamma=1e6; where every b of an interval is best, ours takes the middle, and they do not",
+    "test_svc_ovr_tie_breaking": "asks that votes tie at gamma=1e6; of all best intercepts ours takes the middle, and they do not",
 }
 # Compared to seven or more digits there, between two fits or with numbers written down.
 CLOSE = {

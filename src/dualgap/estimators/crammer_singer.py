@@ -280,7 +280,7 @@ def fit_jointly(
     model.objective_, model.dual_gap_ = result.certificate.primal, result.certificate.gap
     signed = (joint.own - result.dual) * (C * weights)[:, None]
     model.support_ = np.flatnonzero(signed.any(axis=1))
-    model.dual_coef_ = sparse.csr_array(signed[model.support_].T)
+    model.dual_coef_ = sparse.csr_matrix(signed[model.support_].T)
     model.n_support_ = np.bincount(data.codes[model.support_], minlength=K)
     return result
 

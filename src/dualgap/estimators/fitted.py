@@ -29,7 +29,7 @@ def keep(model: Any, data: Labelled, results: list[Result], C: float) -> None:
     signed = [r.problem.y * r.dual * r.problem.c * (C * _total(r.problem)) for r in results]
     model.support_ = np.flatnonzero(np.any([a != 0 for a in signed], axis=0)) if not single else np.flatnonzero(signed[0])
     kept = [a[None, model.support_] for a in signed]
-    model.dual_coef_ = kept[0] if single else sparse.vstack([sparse.csr_array(a) for a in kept], format="csr")
+    model.dual_coef_ = kept[0] if single else sparse.vstack([sparse.csr_matrix(a) for a in kept], format="csr")
     model.n_support_ = np.bincount(data.codes[model.support_], minlength=len(data.classes))
 
 
@@ -51,7 +51,7 @@ def warm_of(model: Any, data: Labelled, j: int, k: int, C: float) -> Any:
         return None
     coef = _row(model.coef_, j)
     dual = None
-    if getattr(model, "_n_rows", None) == data.n and model.dual_coef_.shape[0] == len(model.coef_):
+    if getattr(model, "_n_rows", None) == data.n and model.dual_coef_.shape[0] == model.coef_.shape[0]:
         side = data.one_against_rest(k)
         scale = C * (np.ones(len(side.signs)) if side.weights is None else side.weights)[model.support_]
         dual = np.zeros(data.n)

@@ -168,10 +168,11 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         table = np.asarray(_dense(self.kernel(X, X)), dtype=np.float64) if callable(self.kernel) else X
         data = Labelled(table, y, sample_weight, self.class_weight)
         pairs = [(1, 0)] if len(data.classes) == 2 else list(combinations(range(len(data.classes)), 2))
+        labels = data.classes.tolist()
         monitor = Monitor(
             self,
             {"X": X, "y": y, "metadata": {} if sample_weight is None else {"sample_weight": data.weights}},
-            ["fit"] if len(pairs) == 1 else [f"classes {data.classes[i]!r} and {data.classes[j]!r}" for i, j in pairs],
+            ["fit"] if len(pairs) == 1 else [f"classes {labels[i]!r} and {labels[j]!r}" for i, j in pairs],
         )
         tasks = [
             Task(partial(self._problem, data, pair, C), self._warm(data, pair, k, C), monitor.callbacks(k, lambda progress: {}))

@@ -34,14 +34,14 @@ class Labelled:
         if classes is None:
             self.classes, self.codes = np.unique(y, return_inverse=True)
             if len(self.classes) < 2:
-                raise ValueError(f"y has one class only, {self.classes[0]!r}; a classifier needs at least two classes")
+                raise ValueError(f"y has one class only, {self.classes.tolist()[0]!r}; a classifier needs at least two classes")
         else:
             self.classes, self.codes = classes, _coded(y, classes)
         self.weights = None if sample_weight is None else as_weights(sample_weight, self.n)
         if self.weights is not None and classes is None:
             empty = np.flatnonzero(np.bincount(self.codes, weights=self.weights, minlength=len(self.classes)) == 0)
             if len(empty):
-                label = self.classes[empty[0]]
+                label = self.classes.tolist()[empty[0]]
                 raise ValueError(f"sample_weight is zero for every sample of class {label!r}; leave those samples out of X and y")
         self.by_class = class_weights(class_weight, self.classes, self.codes, self.weights)
 
@@ -67,5 +67,5 @@ def _coded(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     places = np.searchsorted(classes, y)
     known = classes[np.minimum(places, len(classes) - 1)] == y
     if not known.all():
-        raise ValueError(f"y has the label {y[~known][0]!r}, which is not one of the classes {classes.tolist()}")
+        raise ValueError(f"y has the label {y[~known].tolist()[0]!r}, which is not one of the classes {classes.tolist()}")
     return places

@@ -210,7 +210,7 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         monitor = Monitor(
             self,
             {"X": X, "y": y, "metadata": {} if sample_weight is None else {"sample_weight": data.weights}},
-            ["fit"] if len(singles) == 1 else [f"class {data.classes[k]!r}" for k in singles],
+            ["fit"] if len(singles) == 1 else [f"class {data.classes.tolist()[k]!r}" for k in singles],
         )
         with log_to_screen(self.verbose):
             if joint:

@@ -1,0 +1,136 @@
+"""SVC beside scikit-learn's: numbers, layout of the attributes, kernels of every kind, weights, warm starts."""
+
+import numpy as np
+import pytest
+import sklearn.svm
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer, load_iris, make_moons
+from sklearn.preprocessing import scale
+
+from dualgap import SVC
+from dualgap.certificate import CertificateError
+from dualgap.estimators import ConvergenceWarning
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True)
+    _, kept = np.unique(X, axis=0, return_index=True)  # of two equal rows either may be the support vector
+    return scale(X)[np.sort(kept)], y[np.sort(kept)]
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return scale(X)[:250], y[:250]
+
+
+@pytest.mark.parametrize(
+    "params", [{}, {"kernel": "linear", "C": 0.1}, {"kernel": "poly", "coef0": 1.0, "degree": 2, "gamma": "auto"}]
+)
+def test_scikit_learns_numbers_and_layout(iris, params):
+    X, y = iris
+    ours = SVC(tol=1e-9, random_state=0, decision_function_shape="ovo", **params).fit(X, y)
+    theirs = sklearn.svm.SVC(tol=1e-9, decision_function_shape="ovo", **params).fit(X, y)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-4)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    np.testing.assert_array_equal(ours.n_support_, theirs.n_support_)
+    np.testing.assert_array_equal(ours.support_, theirs.support_)
+    np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, atol=1e-3 * np.abs(theirs.dual_coef_).max())
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-4)
+    np.testing.assert_array_equal(ours.support_vectors_, theirs.support_vectors_)
+    assert max(c.relative_gap for c in ours.certificate_) <= 1e-9
+    if params.get("kernel") == "linear":
+        np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
+    ours.decision_function_shape = theirs.decision_function_shape = "ovr"
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-4)
+
+
+def test_weights_are_those_of_scikit_learn(cancer):
+    X, y = cancer
+    weights = np.linspace(0.1, 2, len(y))
+    params = {"C": 2.0, "gamma": 0.02, "class_weight": {0: 3.0}, "tol": 1e-9}
+    ours = SVC(random_state=0, **params).fit(X, y, weights)
+    theirs = sklearn.svm.SVC(**params).fit(X, y, weights)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-4)
+    total = 2.0 * np.sum(weights * np.where(y == 0, 3.0, 1.0))
+    m = np.where(y == 1, 1, -1) * ours.decision_function(X)
+    expansion = np.zeros(len(y))
+    expansion[ours.support_] = ours.dual_coef_[0]
+    norm = expansion @ sklearn.metrics.pairwise.rbf_kernel(X, gamma=0.02) @ expansion
+    value = 2.0 * np.sum(weights * np.where(y == 0, 3.0, 1.0) * np.maximum(0, 1 - m)) + 0.5 * norm
+    assert ours.objective_ * total == pytest.approx(value, rel=1e-8)
+
+
+def test_precomputed_callable_and_sparse_are_one_model(iris):
+    X, y = iris
+    model = SVC(kernel="linear", tol=1e-8, random_state=0).fit(X, y)
+    precomputed = SVC(kernel="precomputed", tol=1e-8, random_state=0).fit(X @ X.T, y)
+    called = SVC(kernel=lambda a, b: a @ b.T, tol=1e-8, random_state=0).fit(X, y)
+    rows = SVC(kernel="linear", tol=1e-8, random_state=0).fit(sparse.csr_array(X), y)
+    expected = model.decision_function(X)
+    np.testing.assert_allclose(precomputed.decision_function(X @ X.T), expected, atol=1e-3)
+    np.testing.assert_allclose(called.decision_function(X), expected, atol=1e-3)
+    np.testing.assert_allclose(rows.decision_function(X), expected, atol=1e-3)
+    assert sparse.issparse(rows.dual_coef_)
+    assert sparse.issparse(rows.coef_)
+    np.testing.assert_allclose(rows.coef_.toarray(), model.coef_, atol=1e-3)
+
+
+def test_float32_and_threads(iris):
+    X, y = iris
+    model = SVC(random_state=0).fit(X.astype(np.float32), y)
+    assert model.status_ == "converged"
+    threads = SVC(random_state=0, n_jobs=2).fit(X.astype(np.float32), y)
+    np.testing.assert_array_equal(threads.dual_coef_, model.dual_coef_)
+
+
+def test_kernel_rows_within_a_memory_budget():
+    X, y = make_moons(400, noise=0.2, random_state=0)
+    whole = SVC(tol=1e-4, random_state=0).fit(X, y)
+    blocks = SVC(tol=1e-4, cache_size=0.5, random_state=0).fit(X, y)
+    assert blocks.status_ == "converged"
+    assert blocks.objective_ <= whole.objective_ * (1 + 1e-4)
+
+
+def test_warm_start_over_c(cancer):
+    X, y = cancer
+    cold = SVC(C=1.1, tol=1e-6, solver="sdca", random_state=0).fit(X, y)
+    model = SVC(C=1.0, tol=1e-6, solver="sdca", warm_start=True, random_state=0).fit(X, y)
+    model.set_params(C=1.1).fit(X, y)
+    assert model.n_iter_[0] < cold.n_iter_[0]
+    assert model.objective_ <= cold.objective_ * (1 + 1e-6)
+
+
+def test_no_intercept(cancer):
+    X, y = cancer
+    model = SVC(fit_intercept=False, random_state=0).fit(X, y)
+    assert model.intercept_ == 0
+    assert model.status_ == "converged"
+
+
+def test_early_end_warns(cancer):
+    X, y = cancer
+    with pytest.warns(ConvergenceWarning, match="% above the optimum"):
+        model = SVC(solver="sdca", max_iter=1, random_state=0).fit(X, y)
+    assert model.status_ == "max_epochs"
+
+
+def test_errors(iris):
+    X, y = iris
+    with pytest.raises(TypeError, match="Sparse precomputed"):
+        SVC(kernel="precomputed").fit(sparse.csr_array(X @ X.T), y)
+    with pytest.raises(ValueError, match="must be square"):
+        SVC(kernel="precomputed").fit(X, y)
+    with pytest.raises(CertificateError, match="not positive semidefinite"):
+        SVC(kernel="precomputed").fit(-X @ X.T, y)
+    with pytest.raises(ValueError, match="kernel='rbv' is unknown"):
+        SVC(kernel="rbv").fit(X, y)
+    with pytest.raises(ValueError, match="gamma='big' is unknown"):
+        SVC(gamma="big").fit(X, y)
+    with pytest.raises(ValueError, match="scale the features"):
+        SVC().fit(1e200 * X, y)
+    with pytest.raises(ValueError, match="a column for each of the 149 training rows"):
+        SVC(kernel=lambda a, b: a @ b.T if len(a) == 149 else np.zeros((len(a), 3))).fit(X, y).predict(X[:2])
+    with pytest.raises(AttributeError, match="coef_ is there for kernel='linear' only"):
+        SVC().fit(X, y).coef_  # noqa: B018

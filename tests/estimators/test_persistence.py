@@ -1,0 +1,97 @@
+"""Models that travel: clone, pickle, skops, ONNX."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import dualgap
+from dualgap import SVC, LinearSVC
+
+X, CODES = load_iris(return_X_y=True)
+NAMES = np.array(["setosa", "versicolor", "virginica"])
+MODELS = {
+    "linear": LinearSVC(random_state=0),
+    "logistic": LinearSVC(loss="log_loss", random_state=0),
+    "crammer_singer": LinearSVC(multi_class="crammer_singer", C=0.1, random_state=0),
+    "rbf": SVC(random_state=0),
+    "poly": SVC(kernel="poly", coef0=1.0, degree=2, decision_function_shape="ovo", random_state=0),
+    "ties": SVC(kernel="linear", break_ties=True, random_state=0),
+}
+
+
+def scores(model, X):
+    values = model.predict_proba(X) if hasattr(model, "predict_proba") else model.decision_function(X)
+    return values if values.ndim == 2 else values[:, None]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_pickle(name):
+    model = clone(MODELS[name]).fit(X, NAMES[CODES])
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+    assert again.status_ == model.status_
+    assert again.certificate_ == model.certificate_
+    assert len(pickle.dumps(model)) < 200_000  # the training data stay behind
+
+
+@pytest.mark.parametrize("name", ["linear", "rbf"])
+def test_skops(name):
+    sio = pytest.importorskip("skops.io", reason="skops is not installed")
+    model = clone(MODELS[name]).fit(X, NAMES[CODES])
+    data = sio.dumps(model)
+    types = sio.get_untrusted_types(data=data)
+    assert all(t.startswith("dualgap.") for t in types)
+    again = sio.loads(data, trusted=types)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+    assert [c.gap for c in again.certificate_] == [c.gap for c in model.certificate_]
+
+
+def test_skops_after_a_stream():
+    sio = pytest.importorskip("skops.io", reason="skops is not installed")
+    model = LinearSVC(random_state=0).partial_fit(X[:50], CODES[:50], classes=[0, 1, 2])
+    data = sio.dumps(model)
+    again = sio.loads(data, trusted=sio.get_untrusted_types(data=data))
+    np.testing.assert_allclose(again.partial_fit(X[50:], CODES[50:]).coef_, model.partial_fit(X[50:], CODES[50:]).coef_)
+
+
+def test_clone_keeps_parameters_and_objects():
+    model = LinearSVC(solver=dualgap.SDCA(order="cyclic"), loss=dualgap.SmoothHinge(0.5), callbacks=[print], class_weight={0: 2.0})
+    copy = clone(model)
+    assert copy.get_params()["solver"] == dualgap.SDCA(order="cyclic")
+    assert copy.get_params()["loss"] == dualgap.SmoothHinge(0.5)
+    assert not hasattr(clone(MODELS["linear"].fit(X, CODES)), "coef_")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("labels", [CODES, NAMES[CODES], NAMES[(CODES > 0).astype(int)]], ids=["three", "names", "two"])
+def test_onnx(name, dtype, labels):
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
+    from dualgap.estimators.onnx import to_onnx
+
+    data = X.astype(dtype)
+    model = make_pipeline(StandardScaler(), clone(MODELS[name])).fit(data, labels)
+    session = runtime.InferenceSession(to_onnx(model, data).SerializeToString(), providers=["CPUExecutionProvider"])
+    predicted, values = session.run(None, {session.get_inputs()[0].name: data})
+    np.testing.assert_array_equal(predicted, model.predict(data))
+    np.testing.assert_allclose(values, scores(model, data), atol=1e-4 if dtype == np.float32 else 1e-10)
+
+
+def test_onnx_of_a_model_alone_and_of_what_it_cannot_say():
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
+    from dualgap.estimators.onnx import to_onnx
+
+    model = SVC(random_state=0).fit(sparse.csr_array(X), CODES)
+    session = runtime.InferenceSession(to_onnx(model, X).SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_array_equal(session.run(None, {session.get_inputs()[0].name: X})[0], model.predict(X))
+    with pytest.raises(ValueError, match="cannot be exported"):
+        to_onnx(SVC(kernel="precomputed").fit(X @ X.T, CODES), X @ X.T)
