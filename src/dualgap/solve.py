@@ -142,8 +142,13 @@ def minimise(
     callbacks: Iterable[Callable[[Progress], Any]] = (),
     warm_start: Any = None,
     stall: bool = True,
+    halt: Callable[[], bool] | None = None,
 ) -> Result:
-    """`solve` without its warning, for callers that have words of their own for a run that ended early."""
+    """`solve` without its warning, for callers that have words of their own for a run that ended early.
+
+    `halt` is asked after each epoch; where it says True, the run ends with status "interrupted". Ctrl-C reaches the main thread alone, and
+    this is how runs in other threads hear of it.
+    """
     if not isinstance(problem, Problem):
         raise TypeError(f"problem={problem!r} must be a dualgap.Problem, which holds the data, loss and penalty")
     solver = get_solver(solver)
@@ -173,15 +178,16 @@ def minimise(
             # What the last evaluation took is kept in hand for the one that ends the run.
             looked = time.perf_counter()
             out_of_time = max_seconds is not None and looked - began + evaluation >= max_seconds
-            if not (due(epoch, hint) or out_of_time or epoch == max_epochs):
+            halted = halt is not None and halt()
+            if not (due(epoch, hint) or out_of_time or halted or epoch == max_epochs):
                 continue
             certificate = run.evaluate(state, epoch)
             evaluation = time.perf_counter() - looked
             progress = Progress(epoch, run.record, certificate, tol, max_epochs, *run.model)
             stop = any([_says_stop(callback(progress)) for callback in callbacks])
             ended = run.verdict(tol, stall)
-            if ended or stop or out_of_time:
-                status = ended or ("interrupted" if stop else "max_seconds")
+            if ended or stop or halted or out_of_time:
+                status = ended or ("interrupted" if stop or halted else "max_seconds")
                 break
     except KeyboardInterrupt:
         status = "interrupted"

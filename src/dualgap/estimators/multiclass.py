@@ -63,7 +63,7 @@ class _Clock:
 def solve_tasks(tasks: Sequence[Task], budget: Budget, around: Callable[[int], Any]) -> list[Result]:
     """Solve every task; `around(k)` is a context manager entered around task k.
 
-    Ctrl-C stops the problems at work at their next evaluation with the best model found; those not begun get one epoch, so that the
+    Ctrl-C stops the problems at work after their present epoch with the best model found; those not begun get one epoch, so that the
     fit still returns a model with a certificate for each.
     """
     stop = threading.Event()
@@ -81,8 +81,9 @@ def solve_tasks(tasks: Sequence[Task], budget: Budget, around: Callable[[int], A
                 budget.max_epochs,
                 clock.share(),
                 budget.seed,  # the same for all, so that a permutation of the classes permutes the models
-                callbacks=tasks[k].callbacks if alone else [*tasks[k].callbacks, lambda progress: stop.is_set()],
+                callbacks=tasks[k].callbacks,
                 warm_start=tasks[k].warm,
+                halt=None if alone else stop.is_set,
             )
         if result.status == "interrupted":
             stop.set()
