@@ -45,10 +45,9 @@ def main(argv: list[str] | None = None) -> int:
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
         code = app(arguments, prog_name="dualgap", standalone_mode=False)
-        return code if isinstance(code, int) else OK
-    except KeyboardInterrupt:
-        print("dualgap: stopped; what is done is kept, and the same command goes on from there", file=sys.stderr)
-        return INTERRUPTED
+        return _stopped() if code == INTERRUPTED else code if isinstance(code, int) else OK
+    except KeyboardInterrupt:  # which typer turns into an exit code, where it can
+        return _stopped()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
@@ -56,6 +55,11 @@ def main(argv: list[str] | None = None) -> int:
         if debug:
             traceback.print_exc()
         return _explain(error, debug)
+
+
+def _stopped() -> int:
+    print("dualgap: stopped; what is done is kept, and the same command goes on from there", file=sys.stderr)
+    return INTERRUPTED
 
 
 def _explain(error: Exception, debug: bool) -> int:

@@ -65,7 +65,7 @@ def alike(
                 means = [float(level(group, column).mean()) for group in groups]
                 spread = max(means) - min(means)
                 numbers[f"{part}, spread of {named(column)}" if part != "all" else f"spread of {named(column)}"] = spread
-                if spread > within:
+                if spread > within * (1 + 1e-9):
                     apart.append(f"{part if part != 'all' else 'the solvers'} differ by {shown_number(spread)} in {named(column)}")
         limits = ", ".join(f"{shown_number(within)} in {named(column)}" for column, within in columns.items())
         if apart:
@@ -90,7 +90,7 @@ def near(
 
     def one(name: str) -> Answer:
         means = {_label(results, s): float(level(pick(results, race, name, s, dict(settings)), column).mean()) for s in solvers}
-        far = [label for label, mean in means.items() if abs(mean - value) > within]
+        far = [label for label, mean in means.items() if abs(mean - value) > within * (1 + 1e-9)]
         span = f"{shown_number(value)} ± {shown_number(within)}"
         if not far:
             return Answer(True, f"Every solver named ends at {span}.", means)
