@@ -17,11 +17,11 @@ from benchmarks.kernel import DATA, a9a
 from dualgap.approximate import approximate
 
 OUTPUTS = Path(__file__).parent / "outputs"
-FEATURES = (25, 50, 100, 200, 400, 800, 1600)
+FEATURES = (25, 50, 100, 200, 400, 800)
 
 
 def run(features: tuple[int, ...] = FEATURES, tol: float = 1e-3) -> list[dict[str, Any]]:
-    """Train and test each; seconds are of the features and the training together."""
+    """Train and test each; processor seconds are of the features and the training together."""
     from sklearn.datasets import load_svmlight_file
 
     X, y, gamma = a9a()
@@ -30,12 +30,13 @@ def run(features: tuple[int, ...] = FEATURES, tol: float = 1e-3) -> list[dict[st
     def build() -> dualgap.Problem:
         return dualgap.Problem(X, y, l2=1.0 / len(y), kernel="rbf", gamma=gamma, intercept="free")
 
-    approximate(build(), features=10).solve(tol=tol)  # compiles
+    for count in features[:3]:
+        approximate(build(), features=count).solve(tol=0.5)  # compiles whatever solver suits
     dualgap.solve(build(), "working_set", tol=0.5)
     records = []
 
     def record(method: str, count: int, began: float, model: Any, gap: float) -> None:
-        seconds = time.perf_counter() - began
+        seconds = time.process_time() - began
         accuracy = float(np.mean(model.predict(test[0]) == test[1]))
         records.append({"method": method, "features": count, "seconds": seconds, "accuracy": accuracy, "gap": gap})
         print(
@@ -43,17 +44,17 @@ def run(features: tuple[int, ...] = FEATURES, tol: float = 1e-3) -> list[dict[st
             flush=True,
         )
 
-    began = time.perf_counter()
+    began = time.process_time()
     exact = dualgap.solve(build(), "working_set", tol=tol)
     record("exact", len(y), began, exact, exact.certificate.relative_gap)
     for method in ("nystroem", "fourier"):
         for count in features:
-            began = time.perf_counter()
+            began = time.process_time()
             found = approximate(build(), method, count)
             result = found.solve(tol=tol, max_epochs=2000)
-            seconds = time.perf_counter() - began
+            seconds = time.process_time() - began
             gap = found.judge(result).relative_gap
-            record(method, count, time.perf_counter() - seconds, result, gap)
+            record(method, count, time.process_time() - seconds, result, gap)
     return records
 
 
@@ -76,10 +77,14 @@ def figure(records: list[dict[str, Any]], path: Path) -> None:
     axes[0].axhline(100 * exact["accuracy"], color="black", linestyle="--", label="exact kernel")
     axes[1].axhline(exact["seconds"], color="black", linestyle="--", label="exact kernel")
     axes[2].plot(exact["seconds"], 100 * exact["accuracy"], "k*", markersize=12, label="exact kernel")
-    labels = (("features", "test accuracy (%)"), ("features", "seconds"), ("seconds", "test accuracy (%)"))
+    labels = (("features", "test accuracy (%)"), ("features", "processor seconds"), ("processor seconds", "test accuracy (%)"))
     for axis, (x, y) in zip(axes, labels, strict=True):
         axis.set(xlabel=x, ylabel=y)
         axis.grid(alpha=0.3)
+        if x == "features":
+            counts = sorted({r["features"] for r in records if r["method"] != "exact"})
+            axis.set_xticks(counts, [str(count) for count in counts])
+            axis.minorticks_off()
         axis.legend()
     fig.suptitle("a9a, 15,000 rows, RBF kernel: approximation by features, certified gap of 1e-3 of the approximated problem")
     fig.savefig(path, dpi=120)
