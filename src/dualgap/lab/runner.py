@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,32 +39,33 @@ class Ran:
 def run_study(study: Study, out: str | Path, jobs: int | None = None, display: Display | None = None) -> Ran:
     """Run what has not been run yet, and return all results.
 
-    Parameters
-    ----------
-    study : Study
-    out : folder
-        Results go to `results/` in it as each run ends. A run that was killed goes on from there; nothing is repeated.
-    jobs : int, optional
-        Worker processes, one run each at a time and one thread each; all cores by default. 1 runs in this process.
-    display : where to show progress; nothing is shown by default
+        Parameters
+        ----------
+        study : Study
+        out : folder
+            Results go to `results/` in it as each run ends. A run that was killed goes on from there; nothing is repeated.
+        jobs : int, optional
+            Worker processes, one run each at a time and one thread each; all cores by default. 1 runs in this process.
+        display : where to show progress; nothing is shown by default
 
-    Examples
-    --------
-    >>> import tempfile
-    >>> from dualgap.lab import parse_study, run_study
-    >>> study = parse_study(
-    ...     {
-    ...         "name": "tiny",
-    ...         "title": "Tiny",
-    ...         "runs": 2,
-    ...         "data": [{"id": "bc", "name": "breast-cancer"}],
-    ...         "solvers": [{"id": "sdca", "solver": "sdca"}],
-    ...         "races": [{"id": "r", "data": ["bc"], "solvers": ["sdca"], "problem": {"l2": 0.01}, "budget": {"epochs": 3}}],
-    ...     }
-    ... )
-    >>> out = tempfile.mkdtemp()
-    >>> run_study(study, out, jobs=1).executed, run_study(study, out, jobs=1).found
-    (2, 2)
+        Examples
+        --------
+        >>> import tempfile
+    import warnings
+        >>> from dualgap.lab import parse_study, run_study
+        >>> study = parse_study(
+        ...     {
+        ...         "name": "tiny",
+        ...         "title": "Tiny",
+        ...         "runs": 2,
+        ...         "data": [{"id": "bc", "name": "breast-cancer"}],
+        ...         "solvers": [{"id": "sdca", "solver": "sdca"}],
+        ...         "races": [{"id": "r", "data": ["bc"], "solvers": ["sdca"], "problem": {"l2": 0.01}, "budget": {"epochs": 3}}],
+        ...     }
+        ... )
+        >>> out = tempfile.mkdtemp()
+        >>> run_study(study, out, jobs=1).executed, run_study(study, out, jobs=1).found
+        (2, 2)
     """
     out = Path(out)
     jobs = jobs or os.cpu_count() or 1
@@ -126,6 +128,9 @@ def _execute_all(todo: list[Cell], places: dict[str, Path], folder: Path, enviro
     with parallel_config(backend="loky", inner_max_num_threads=1):
         parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
         work = (delayed(execute)(cell, cell.key, places[data_fingerprint(cell.data)], folder, environment) for cell in todo)
-        outcomes = parallel(work)
-        with contextlib.closing(outcomes):
-            yield from outcomes
+        with warnings.catch_warnings():
+            # A worker whose data are large is replaced by joblib now and then; no run is lost by it.
+            warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)
+            outcomes = parallel(work)
+            with contextlib.closing(outcomes):
+                yield from outcomes
