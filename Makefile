@@ -24,8 +24,10 @@ lint: $(VENV)/.stamp-test-lab ## ruff and mypy
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 
-bench: $(VENV)/.stamp-bench-lab ## time dualgap against its peers on this machine
+bench: $(VENV)/.stamp-bench-dask-lab ## time dualgap against its peers on this machine, and on a cluster of local processes
 	@$(PY) -m benchmarks
+	@$(PY) -m benchmarks.scale cluster
+	@$(PY) -m benchmarks.scale faults
 
 docs: $(VENV)/.stamp-docs ## build the documentation in site/
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
