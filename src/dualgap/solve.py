@@ -151,7 +151,8 @@ def minimise(
     """
     if not isinstance(problem, Problem):
         raise TypeError(f"problem={problem!r} must be a dualgap.Problem, which holds the data, loss and penalty")
-    solver = get_solver(solver)
+    # One method works on rows that are read from disk, so that there is nothing to choose.
+    solver = get_solver("blocks" if problem.streaming and isinstance(solver, str) and solver == "auto" else solver)
     _check_budget(tol, max_epochs, max_seconds)
     due = _Due(evaluate, tol)
     known = getattr(solver, "hint", lambda problem, state: None)

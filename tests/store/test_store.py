@@ -87,6 +87,27 @@ def test_weights_and_warm_start(stored):
     assert again.epochs == 1
 
 
+def test_auto_is_blocks_on_a_store(stored):
+    assert dualgap.solve(stored[2].problem(l2=1e-2), tol=1e-2).solver == Blocks()
+
+
+def test_linear_svc(stored):
+    X, y, store = stored
+    labels = store.labels()
+    model = dualgap.LinearSVC(loss="hinge", C=0.1, fit_intercept=False, class_weight="balanced", tol=1e-4, random_state=0).fit(
+        store
+    )
+    alone = dualgap.LinearSVC(loss="hinge", C=0.1, fit_intercept=False, class_weight="balanced", tol=1e-6, solver="sdca").fit(X, y)
+    assert model.status_ == "converged"
+    assert model.objective_ == pytest.approx(alone.objective_, rel=1e-4)
+    assert model.n_support_.tolist() == [int((labels[model.support_] == label).sum()) for label in ("no", "yes")]
+    assert (model.predict(X) == alone.predict(X)).mean() > 0.98
+    with pytest.raises(ValueError, match="leave y out"):
+        dualgap.LinearSVC().fit(store, labels)
+    with pytest.raises(ValueError, match="needs all rows in memory"):
+        dualgap.LinearSVC(multi_class="crammer_singer").fit(store)
+
+
 def test_same_seed_same_model(stored):
     runs = [dualgap.solve(stored[2].problem(l2=1e-2), "blocks", tol=1e-4, max_epochs=500, seed=3).coef for _ in range(2)]
     np.testing.assert_array_equal(*runs)

@@ -14,7 +14,7 @@ class Store(Parts):
     """Training data on disk, read block by block; made by `dualgap convert` or `dualgap.store.convert`.
 
     Labels are held in memory (two bytes a row), rows never are. Sizes are checked when the store is opened, and checksums the first
-    time each block is read. `fit` and `solve` take it as it is: `LinearSVC().fit(store)`, `solve(store.problem(l2=1e-5), "blocks")`.
+    time each block is read. `fit` and `solve` take it as it is: `LinearSVC().fit(store)`, `solve(store.problem(l2=1e-5))`.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Store(Parts):
     >>> store = convert(path, os.path.join(folder, "store"))
     >>> store
     Store(100 × 3 sparse float64, 2 classes, 1 part)
-    >>> dualgap.solve(store.problem(l2=0.01), "blocks").status
+    >>> dualgap.solve(store.problem(l2=0.01)).status
     'converged'
     """
 
