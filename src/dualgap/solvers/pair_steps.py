@@ -48,6 +48,7 @@ def subtract_rows(store, slots, change, e, first, last):
             s += 1
 
 
+NOISE = 1e-12  # violations below are rounding
 NOTHING = np.int64(-(2**63))
 
 
@@ -87,7 +88,7 @@ def pair_steps(K, diagonal, box, tiny, ratio, most):
         gap = top - e[j]
         violation = top - e[last & np.int64(0xFFFFFFFF)]
         if target < 0.0:
-            target = ratio * violation
+            target = max(ratio * violation, NOISE)
         if violation <= target or gap <= 0.0:
             return step
         up, down = high[i] - a[i], a[j] - low[j]
@@ -120,7 +121,7 @@ def single_steps(K, diagonal, box, tiny, ratio, most):
         violation = abs(e[worst & np.int64(0xFFFFFFFF)])
         t = min(max(e[i] / max(diagonal[i], tiny), low[i] - a[i]), high[i] - a[i])
         if target < 0.0:
-            target = ratio * violation
+            target = max(ratio * violation, NOISE)
         if t == 0.0 or violation <= target:
             return step
         a[i] = min(max(a[i] + t, low[i]), high[i])

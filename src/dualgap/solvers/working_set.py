@@ -208,7 +208,7 @@ class WorkingSet(Solver):
         box, last = state.box, state.last
         inside = (box.a > box.low) & (box.a < box.high)
         # Variables between their bounds depend on each other: the more of them there are, the more should be solved for together.
-        size = max(self.size, min(int(np.count_nonzero(inside)), LARGEST))
+        size = max(self._least(problem.n), min(int(np.count_nonzero(inside)), LARGEST))
         size = min(size, len(box.a), state.cache.capacity)
         if size == len(box.a):
             return np.arange(size)
@@ -221,6 +221,10 @@ class WorkingSet(Solver):
         kept = np.concatenate([last[inside[last]], last[~inside[last]]])  # those between their bounds first
         state.last = np.concatenate([worst, kept[: size - len(worst)]])  # the newest first
         return np.sort(state.last)  # kernel values are read in the order of memory
+
+    def _least(self, n: int) -> int:
+        """Rows of a set at least: all of a small problem, an eighth of a middling one, so that few are computed in vain."""
+        return self.size if n <= self.size else min(self.size, max(n // 8, SMALLEST))
 
     def _improve(self, problem: Problem, state: WorkingSetState, chosen: np.ndarray) -> int:
         """Solve the problem of the chosen rows; returns how many steps that took."""
