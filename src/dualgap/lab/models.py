@@ -87,13 +87,13 @@ def save_model(model: SavedModel, path: Path) -> None:
 
 def load_model(path: str | Path) -> SavedModel:
     """Read a model; a file that asks for types that no model of ours has is refused before anything is built."""
+    path = Path(path)
+    if not path.is_file():
+        raise ModelError(f"{path} does not exist")
     import zipfile
 
     import skops.io
 
-    path = Path(path)
-    if not path.is_file():
-        raise ModelError(f"{path} does not exist")
     try:
         strange = sorted(set(skops.io.get_untrusted_types(file=path)) - set(TRUSTED))
     except (zipfile.BadZipFile, KeyError, ValueError, TypeError, AttributeError, ImportError) as error:

@@ -47,7 +47,7 @@ def prepare(spec: DataSpec) -> Prepared:
     >>> from dualgap.lab.study import DataSpec
     >>> data = prepare(DataSpec(id="bc", name="breast-cancer"))
     >>> data.X.shape, data.X_test.shape, data.notes[-1]
-    ((379, 30), (190, 30), "standardised: each feature has mean 0 and variance 1 on the training rows")
+    ((379, 30), (190, 30), 'standardised: each feature has mean 0 and variance 1 on the training rows')
     """
     if spec.path:
         data = library.read(spec.path, spec.target or None, **spec.options)

@@ -39,33 +39,32 @@ class Ran:
 def run_study(study: Study, out: str | Path, jobs: int | None = None, display: Display | None = None) -> Ran:
     """Run what has not been run yet, and return all results.
 
-        Parameters
-        ----------
-        study : Study
-        out : folder
-            Results go to `results/` in it as each run ends. A run that was killed goes on from there; nothing is repeated.
-        jobs : int, optional
-            Worker processes, one run each at a time and one thread each; all cores by default. 1 runs in this process.
-        display : where to show progress; nothing is shown by default
+    Parameters
+    ----------
+    study : Study
+    out : folder
+        Results go to `results/` in it as each run ends. A run that was killed goes on from there; nothing is repeated.
+    jobs : int, optional
+        Worker processes, one run each at a time and one thread each; all cores by default. 1 runs in this process.
+    display : where to show progress; nothing is shown by default
 
-        Examples
-        --------
-        >>> import tempfile
-    import warnings
-        >>> from dualgap.lab import parse_study, run_study
-        >>> study = parse_study(
-        ...     {
-        ...         "name": "tiny",
-        ...         "title": "Tiny",
-        ...         "runs": 2,
-        ...         "data": [{"id": "bc", "name": "breast-cancer"}],
-        ...         "solvers": [{"id": "sdca", "solver": "sdca"}],
-        ...         "races": [{"id": "r", "data": ["bc"], "solvers": ["sdca"], "problem": {"l2": 0.01}, "budget": {"epochs": 3}}],
-        ...     }
-        ... )
-        >>> out = tempfile.mkdtemp()
-        >>> run_study(study, out, jobs=1).executed, run_study(study, out, jobs=1).found
-        (2, 2)
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dualgap.lab import parse_study, run_study
+    >>> study = parse_study(
+    ...     {
+    ...         "name": "tiny",
+    ...         "title": "Tiny",
+    ...         "runs": 2,
+    ...         "data": [{"id": "bc", "name": "breast-cancer"}],
+    ...         "solvers": [{"id": "sdca", "solver": "sdca"}],
+    ...         "races": [{"id": "r", "data": ["bc"], "solvers": ["sdca"], "problem": {"l2": 0.01}, "budget": {"epochs": 3}}],
+    ...     }
+    ... )
+    >>> out = tempfile.mkdtemp()
+    >>> run_study(study, out, jobs=1).executed, run_study(study, out, jobs=1).found  # two runs, and the reference
+    (3, 3)
     """
     out = Path(out)
     jobs = jobs or os.cpu_count() or 1
