@@ -68,3 +68,13 @@ def test_too_many_features_are_refused_with_a_way_out():
 def test_delta_must_be_positive():
     with pytest.raises(ValueError, match=r"delta=0"):
         Newton(delta=0.0)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "smooth_hinge", "logistic"])
+def test_a_free_intercept_with_rare_positives_does_not_run_away(loss):
+    # At w = 0 every row of the smooth hinge of width 1 lies in its linear part, and b has no curvature at all.
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((6000, 5))
+    y = np.where(X[:, 0] > 2.7, 1.0, -1.0)
+    result = dualgap.solve(dualgap.Problem(X, y, loss=loss, l2=1e-4, intercept="free"), "auto", tol=1e-6)
+    assert result.converged

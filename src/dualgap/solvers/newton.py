@@ -28,6 +28,8 @@ __all__ = ["Newton"]
 
 LARGEST = 4000  # features for which a dense Cholesky factor (128 MB) is still reasonable
 SOLVED = 0.3  # the inner problem is solved once its error is below this part of what the proximal term holds back
+LEAST_CURVATURE = 1e-5  # of a free intercept: as if one row in a hundred thousand bent with slope 1
+PLAIN_STEPS = 12  # of plain Newton on a smooth loss, before the proximal term is brought in if the gap is still wide
 SAMPLE = 8  # a first w comes from one row in so many …
 SAMPLE_PER_FEATURE = 4  # … as long as that leaves so many rows a feature
 SAMPLE_GAP = 1e-2  # relative gap to which the sample is solved: its w is no closer than that to the whole problem's
@@ -126,7 +128,15 @@ class Newton(Solver):
             state.margins *= problem.y
         state.prox = Prox(centre, 0.0 if math.isfinite(problem.loss.curvature()) else delta)
         self._respond(problem, state)
+        if state.prox.delta == 0.0 and not self._any_active(problem, state):
+            # All of a smooth loss's rows in its linear part (δ = 1 at w = 0, say): nothing bends, until the proximal term does.
+            state.prox = Prox(centre, delta)
+            self._respond(problem, state)
         return state
+
+    def _any_active(self, problem: Problem, state: NewtonState) -> bool:
+        bends(problem.loss, state.beta, state.prox.delta, problem.c, state.work)
+        return bool(state.work.any())
 
     def rehearse(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, NewtonState]:
         problem.subset(np.arange(1), np.ones(1))  # the copy of rows that a sample takes
@@ -161,6 +171,10 @@ class Newton(Solver):
             bends(problem.loss, state.beta, state.prox.delta, problem.c, state.work)
             self._step(problem, state, -state.residual)
             state.steps += 1
+            if state.prox.delta == 0.0 and state.steps == PLAIN_STEPS and state.gap > 0.1:
+                # A smooth loss with few rows in its curved part is as hard as the hinge: the proximal term widens that part.
+                state.prox, state.steps = Prox(state.beta.copy(), self.delta), 0
+                self._respond(problem, state)
 
     def _move_centre(self, problem: Problem, state: NewtonState) -> None:
         """The centre moves to β and δ is halved; the first step takes the rows that were active to stay so.
@@ -182,7 +196,8 @@ class Newton(Solver):
         H = gram_of_rows(state.rows, state.work, len(state.x))
         H[np.diag_indices(len(H))] += state.ridge
         if state.ridge[-1] == 0.0:
-            H[-1, -1] += 1e-12 * (1.0 + H[-1, -1])  # no active row may leave b without curvature
+            # With few active rows b has hardly any curvature, and an undamped step would leave the data's scale altogether.
+            H[-1, -1] = max(H[-1, -1], LEAST_CURVATURE * problem.intercept_scale**2)
         direction = solve_positive(H, rhs)
         scores(state.rows, direction, state.work)
         along = float(state.ridge * state.x @ direction), float(state.ridge * direction @ direction)
@@ -248,13 +263,13 @@ def bends(loss, beta, delta, c, out):
 
 @kernel
 def answer_linearly(loss, margins, prox, samples, out):
-    """out = cᵢyᵢ·(the change of β with the margin, by its tangent at the centre); 0 for rows at a bound. For piecewise linear β."""
+    """out = cᵢyᵢ·(the change of β that its tangent at the centre foretells); 0 for rows at a bound."""
     for i in range(margins.shape[0]):
         beta = prox.centre[i]
         bend = loss.bend(beta, prox.delta)
         out[i] = 0.0
         if bend > 0.0:
-            out[i] = samples.c[i] * samples.y[i] * bend * (1.0 - margins[i])
+            out[i] = samples.c[i] * samples.y[i] * bend * loss.pull(beta, margins[i])
 
 
 @kernel
