@@ -76,7 +76,8 @@ def draw(figure: FigureData) -> Any:
             (_picture if panel.picture is not None else _plot)(ax, panel)
         for ax in axes[len(figure.panels) :]:
             ax.set_axis_off()
-        canvas.suptitle(figure.title, fontsize=11.5, fontweight="bold")
+        if figure.title:
+            canvas.suptitle(figure.title, fontsize=11.5, fontweight="bold")
         if not pictures:
             _legend(canvas, figure, columns)
     return canvas

@@ -9,6 +9,7 @@ import base64
 import html
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -133,14 +134,27 @@ def _axes(layout: dict[str, Any], panel: Panel, suffix: str, row: tuple[int, int
         "font": {"size": 12.5},
     }
     layout["annotations"].append({**title, "x": left + width / 2, "y": top, "xanchor": "center", "yanchor": "bottom", "yshift": 6})
+    if panel.note:
+        corner = {"x": left + width, "y": top, "xanchor": "right", "yanchor": "top", "bgcolor": "rgba(255,255,255,0.8)"}
+        layout["annotations"].append({**title, **corner, "text": shown(panel.note), "font": {"size": 11, "color": "#4a5565"}})
 
 
 def _log_axis(values: list[np.ndarray]) -> dict[str, Any]:
-    """Powers of ten alone where the values span several; Plotly's own choice of numbers where they do not."""
+    """Powers of ten alone where the values span several; 1, 2 and 5 times those where they do not."""
     every = np.concatenate(values) if values else np.array([])
     every = every[np.isfinite(every) & (every > 0)]
-    span = float(np.log10(every.max() / every.min())) if len(every) else 0.0
-    return {"type": "log", "exponentformat": "power", **({"dtick": max(1, round(span / 6))} if span > 1.5 else {"nticks": 5})}
+    if not len(every):
+        return {"type": "log"}
+    low, high = float(every.min()), float(every.max())
+    span = np.log10(high / low)
+    if span > 1.5:
+        return {"type": "log", "exponentformat": "power", "dtick": max(1, round(span / 6))}
+    ticks = [m * 10.0**k for k in range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1) for m in (1, 2, 5)]
+    ticks = [tick for tick in ticks if low * 0.9 <= tick <= high * 1.1]
+    return {
+        "type": "log",
+        **({"tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]} if len(ticks) > 1 else {"nticks": 4}),
+    }
 
 
 def _traces(panel: Panel, named: set[str]) -> list[dict[str, Any]]:
@@ -216,5 +230,5 @@ def png_address(figure: FigureData) -> str:
     from dualgap.lab.draw import draw
 
     buffer = io.BytesIO()
-    draw(figure).savefig(buffer, format="png", dpi=130)
+    draw(replace(figure, title="")).savefig(buffer, format="png", dpi=130)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -152,7 +152,7 @@ def _raced(results: Results) -> TableData:
         budget += f", or relative gap {race.budget.tol:g}" if race.budget.tol else ", never stopped by the gap"
         problem = ", ".join(f"{name} = {value}" for name, value in race.problem.items())
         grid = "; ".join(f"{name}: {', '.join(map(str, values))}" for name, values in race.grid.items())
-        solvers = ", ".join(results.label(results.study.solver_spec(id)) for id in race.solvers)
+        solvers = "; ".join(results.label(results.study.solver_spec(id)) for id in race.solvers)
         rows.append((race.title or race.id, solvers, problem, grid, budget, race.runs or results.study.runs))
     heads = ("race", "solvers", "problem", "grid", "budget", "runs")
     kept = [j for j in range(len(heads)) if any(row[j] for row in rows)]

@@ -68,7 +68,7 @@ def shown_number(cell: Any) -> str:
     --------
     >>> from dualgap.lab.tables import shown_number
     >>> shown_number(0.123456), shown_number(float("inf")), shown_number(1234567), shown_number(3.2e-7)
-    ('0.1235', '–', '1,234,567', '3.2e-07')
+    ('0.1235', '–', '1,234,567', '3.2e-7')
     """
     if cell is None:
         return ""
@@ -81,7 +81,7 @@ def shown_number(cell: Any) -> str:
     if cell == int(cell) and abs(cell) < 1e15:
         return f"{int(cell):,}"
     if abs(cell) < 1e-3 or abs(cell) >= 1e6:
-        return f"{cell:.1e}"
+        return f"{cell:.1e}".replace("e-0", "e-").replace("e+0", "e+")
     return f"{cell:,.4g}" if abs(cell) < 1e4 else f"{cell:,.0f}"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dualgap.lab.checks import NOTHING, Names, Settings, _each, _label
-from dualgap.lab.figures import named
+from dualgap.lab.figures import named, plain
 from dualgap.lab.results import Group, Results
 from dualgap.lab.tables import shown_number
 from dualgap.lab.verdicts import Answer, Untold, check, clearly_less, level, names, percent, pick
@@ -63,7 +63,7 @@ def wobble_trend(results: Results, race: str, data: Any, x: str, solvers: list[s
         for solver in [*solvers, *steady]:
             points = _along(results, race, name, solver, x)
             small, large = wobble(points[0][1]), wobble(points[-1][1])
-            ends = f"{x} = {points[0][0]:g}", f"{x} = {points[-1][0]:g}"
+            ends = f"{x} = {plain(points[0][0])}", f"{x} = {plain(points[-1][0])}"
             for end, values in zip(ends, (small, large), strict=True):
                 numbers[f"{_label(results, solver)}, {end}"] = percent(float(values.mean()))
             grows = clearly_less(large, small)
@@ -91,7 +91,7 @@ def trend(
         wrong, texts = [], []
         for solver in solvers:
             points = [(value, level(group, column)) for value, group in _along(results, race, name, solver, x)]
-            numbers |= {f"{_label(results, solver)}, {named(x)} = {value:g}": float(v.mean()) for value, v in points}
+            numbers |= {f"{_label(results, solver)}, {named(x)} = {plain(value)}": float(v.mean()) for value, v in points}
             change = float(points[-1][1].mean() - points[0][1].mean()) * (-1.0 if falls else 1.0)
             steps = [(a, b) if falls else (b, a) for (_, a), (_, b) in pairwise(points)]
             turns = any(clearly_less(*step) is True for step in steps)
@@ -99,7 +99,7 @@ def trend(
             texts.append(f"{_label(results, solver)} goes from {start} to {end}")
             if change <= least or turns:
                 wrong.append(solver)
-        text = f"From {named(x)} = {points[0][0]:g} to {points[-1][0]:g}, {named(column)} of {'; '.join(texts)}"
+        text = f"From {named(x)} = {plain(points[0][0])} to {plain(points[-1][0])}, {named(column)} of {'; '.join(texts)}"
         return Answer(not wrong, f"{text}{'' if not wrong else ', which is no steady ' + ('fall' if falls else 'rise')}.", numbers)
 
     return _each(results, data, one)
@@ -168,15 +168,16 @@ def best_setting(
     def one(name: str) -> Answer:
         points = _along(results, race, name, solver, x)
         costs = {value: float(np.median(group.first("suboptimality", within))) for value, group in points}
-        numbers = {f"{named(x)} = {value:g}, CPU seconds": cost for value, cost in costs.items()}
+        numbers = {f"{named(x)} = {plain(value)}, CPU seconds": cost for value, cost in costs.items()}
         best = min(costs, key=lambda value: costs[value])
         if not np.isfinite(costs[best]):
             return Answer(None, f"No value of {named(x)} came within {percent(within)} of the best bound in the budget.", numbers)
-        text = f"{_label(results, solver)} is quickest to within {percent(within)} at {named(x)} = {best:g}: {shown_number(costs[best])} s"
+        text = f"{_label(results, solver)} is quickest to within {percent(within)} at {named(x)} = {plain(best)}: "
+        text += f"{shown_number(costs[best])} s"
         if used not in costs or not np.isfinite(costs[used]):
-            return Answer(True, f"{text}; at {used:g} it does not get there in the budget.", numbers)
+            return Answer(True, f"{text}; at {plain(used)} it does not get there in the budget.", numbers)
         gain = costs[used] / costs[best]
-        return Answer(gain >= least, f"{text}, {shown_number(gain)} times sooner than at {used:g}.", numbers)
+        return Answer(gain >= least, f"{text}, {shown_number(gain)} times sooner than at {plain(used)}.", numbers)
 
     return _each(results, data, one)
 

@@ -33,15 +33,21 @@
     return out;
   }
 
-  // Over several decades, powers of ten alone are enough to read.
-  function decades(shown, key) {
+  // On a log axis: powers of ten over several decades, 1, 2 and 5 times those over fewer.
+  function marks(shown, key) {
     const values = shown.flatMap((trace) => trace[key].filter((v) => v > 0));
-    return values.length ? Math.log10(values.reduce((a, b) => Math.max(a, b)) / values.reduce((a, b) => Math.min(a, b))) : 0;
+    if (!values.length) return {};
+    const low = values.reduce((a, b) => Math.min(a, b)), high = values.reduce((a, b) => Math.max(a, b)), span = Math.log10(high / low);
+    if (span > 1.5) return { exponentformat: "power", dtick: Math.ceil(span / 8) };
+    const ticks = [];
+    for (let k = Math.floor(Math.log10(low)); k <= Math.ceil(Math.log10(high)); k++) [1, 2, 5].forEach((m) => ticks.push(Number((m * 10 ** k).toPrecision(2))));
+    const kept = ticks.filter((tick) => tick >= 0.9 * low && tick <= 1.1 * high);
+    return kept.length > 1 ? { tickvals: kept, ticktext: kept.map(String) } : {};
   }
 
-  function axis(title, log, span) {
+  function axis(title, log, shown, key) {
     const shared = { title: { text: literal(title), standoff: 8 }, gridcolor: "#e4e8ee", linecolor: "#8a94a3", ticks: "outside", tickcolor: "#8a94a3", zeroline: false, automargin: true };
-    return Object.assign(shared, log ? Object.assign({ type: "log", exponentformat: "power" }, span > 2 ? { dtick: Math.ceil(span / 8) } : {}) : { type: "linear" });
+    return Object.assign(shared, log ? Object.assign({ type: "log" }, marks(shown, key)) : { type: "linear" });
   }
 
   function show() {
@@ -51,7 +57,7 @@
     Plotly.react(plot, shown, {
       font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif", size: 13, color: "#1b2430" },
       margin: { l: 70, r: 14, t: 14, b: 56 }, hovermode: "closest", paper_bgcolor: "#fff", plot_bgcolor: "#fff",
-      xaxis: axis(curves.names[choice.x], xLog.checked, decades(shown, "x")), yaxis: axis(curves.names[choice.y], yLog.checked, decades(shown, "y")),
+      xaxis: axis(curves.names[choice.x], xLog.checked, shown, "x"), yaxis: axis(curves.names[choice.y], yLog.checked, shown, "y"),
     }, settings);
   }
 
