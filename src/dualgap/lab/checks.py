@@ -66,7 +66,8 @@ def alike(
                 spread = max(means) - min(means)
                 numbers[f"{part}, spread of {named(column)}" if part != "all" else f"spread of {named(column)}"] = spread
                 if spread > within * (1 + 1e-9):
-                    apart.append(f"{part if part != 'all' else 'the solvers'} differ by {shown_number(spread)} in {named(column)}")
+                    who = "the solvers" if part == "all" else f"those of the family {part}"
+                    apart.append(f"{who} differ by {shown_number(spread)} in {named(column)}")
         limits = ", ".join(f"{shown_number(within)} in {named(column)}" for column, within in columns.items())
         if apart:
             return Answer(False, f"Alike would mean within {limits}, but {'; '.join(apart)}.", numbers)

@@ -139,6 +139,8 @@ def register_kind(name: str, *options: str) -> Callable[[Maker], Maker]:
 
 def named(column: str) -> str:
     """What an axis says for a column."""
+    if column.startswith("gap:"):
+        return f"CPU seconds to a relative gap of {plain(float(column.removeprefix('gap:')))}"
     return NAMES.get(column, column.replace("_", " "))
 
 

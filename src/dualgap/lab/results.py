@@ -19,6 +19,10 @@ from dualgap.lab.study import SolverSpec, Study
 __all__ = ["Curve", "Group", "Results"]
 
 
+# The bound that distances are measured from is within 1e-7 of the optimum; what lies below this is not known.
+RESOLUTION = 1e-8
+
+
 @dataclass(frozen=True)
 class Curve:
     """Mean over runs of x and of y at each evaluation, and a band: one standard deviation, within what was seen."""
@@ -52,7 +56,8 @@ class Group:
     def traces(self, column: str) -> list[np.ndarray]:
         """A column of the traces, one array a run; "suboptimality" is the objective above the best bound that any solver found."""
         if column == "suboptimality":
-            return [np.maximum(trace - self.bound, 1e-16) / max(abs(self.bound), 1e-300) for trace in self.traces("primal")]
+            scale = max(abs(self.bound), 1e-300)
+            return [np.maximum((trace - self.bound) / scale, RESOLUTION) for trace in self.traces("primal")]
         if column == "best_gap":
             # the certificate of the best model so far, relative to its objective
             best = [np.minimum.accumulate(trace) for trace in self.traces("primal")]
