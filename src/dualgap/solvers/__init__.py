@@ -24,6 +24,7 @@ from dualgap.solvers.dual_coordinate import DualCoordinate
 from dualgap.solvers.dual_gradient import DualGradient
 from dualgap.solvers.newton import Newton
 from dualgap.solvers.pegasos import Pegasos
+from dualgap.solvers.prox_newton import ProxNewton
 from dualgap.solvers.saga import SAGA
 from dualgap.solvers.sdca import SDCA
 from dualgap.solvers.sgd import SGD
@@ -48,6 +49,7 @@ __all__ = [
     "Newton",
     "NotSupported",
     "Pegasos",
+    "ProxNewton",
     "Solver",
     "SolverRecord",
     "SolverTable",

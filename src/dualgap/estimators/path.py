@@ -1,0 +1,280 @@
+"""LinearSVCPath: models for a grid of C and l1_ratio, each with its certificate, each warm from the one before.
+
+Features that the dual point at hand proves to be zero in the next model are left out of its problem (for smooth losses with an l1
+part); the certificate of every model is taken on the whole problem.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.linear_model._base import LinearClassifierMixin
+from sklearn.utils.validation import validate_data
+
+from dualgap.audit import certify
+from dualgap.certificate import Certificate, best_intercept, dual_point, primal_value
+from dualgap.estimators.choice import choose_solver
+from dualgap.estimators.common import check_labels, fit_seed, number, one_of, penalties, warn_unless_converged, whole
+from dualgap.estimators.labelled import Labelled
+from dualgap.losses import slopes
+from dualgap.problem import Problem
+from dualgap.solve import minimise
+
+__all__ = ["LinearSVCPath", "Point"]
+
+ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
+
+
+@dataclass(frozen=True)
+class Point:
+    """One model of a path."""
+
+    coef: np.ndarray
+    intercept: float
+    dual: np.ndarray
+    certificate: Certificate
+    status: str
+    epochs: int
+    screened: int
+
+
+class LinearSVCPath(LinearClassifierMixin, BaseEstimator):
+    """Two-class linear models for a grid of C and l1_ratio, from strong to weak penalty, each started from the last.
+
+    Parameters
+    ----------
+    Cs : int or array
+        Values of C, or how many to take: from where the first feature comes in, over three decades (for l1_ratio=0 alone: from 1e-4
+        to 1e2).
+    l1_ratios : float or array
+    screen : bool
+        Whether features that are proved to be zero are left out. The models are the same to the tolerance.
+    loss, delta, fit_intercept, intercept, intercept_scaling, class_weight, tol, max_iter, solver, random_state
+        As in `LinearSVC`. solver="auto" is prox_newton for smooth losses with an l1 part.
+    max_time : float, optional
+        Seconds for the whole path, shared out among the points.
+
+    Attributes
+    ----------
+    Cs_, l1_ratios_ : the grid
+    coefs_ : array of shape (l1_ratios, Cs, d)
+    intercepts_, objectives_, dual_gaps_, n_iters_, screened_ : arrays of shape (l1_ratios, Cs)
+        screened_ counts the features that were proved to be zero before the model was trained.
+    certificates_ : a list for each l1_ratio, with a Certificate for each C
+    statuses_ : array of shape (l1_ratios, Cs) of strings
+    classes_, coef_, intercept_ : of the last C with the first l1_ratio, which is what `predict` uses
+    status_ : "converged" where every point is
+
+    Examples
+    --------
+    >>> from dualgap import LinearSVCPath
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(100, 30, random_state=0)
+    >>> path = LinearSVCPath(Cs=5, l1_ratios=[1.0, 0.5], random_state=0).fit(X, y)
+    >>> path.coefs_.shape, path.status_
+    ((2, 5, 30), 'converged')
+    """
+
+    classes_: np.ndarray
+    coefs_: np.ndarray
+
+    def __init__(
+        self,
+        Cs: Any = 20,
+        *,
+        l1_ratios: Any = 0.5,
+        screen: bool = True,
+        loss: Any = "squared_hinge",
+        delta: float | None = None,
+        fit_intercept: bool = True,
+        intercept: str = "free",
+        intercept_scaling: float = 1.0,
+        class_weight: Any = None,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        solver: Any = "auto",
+        random_state: Any = None,
+    ) -> None:
+        self.Cs = Cs
+        self.l1_ratios = l1_ratios
+        self.screen = screen
+        self.loss = loss
+        self.delta = delta
+        self.fit_intercept = fit_intercept
+        self.intercept = intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.solver = solver
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVCPath:
+        """Train every model of the grid.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+        y : n labels of two classes
+        sample_weight : n numbers, optional
+        """
+        X, y = validate_data(self, X, y, **ACCEPTED)
+        check_labels(y)
+        points = self._trace(X, y, sample_weight)
+        self._keep(points)
+        return self
+
+    def _trace(self, X: Any, y: np.ndarray, sample_weight: Any) -> list[list[Point]]:
+        """The points of the path, for each l1_ratio those of every C; sets the grid and the classes."""
+        tol, seed = number("tol", self.tol, 0.0, 1.0, open_low=False), fit_seed(self.random_state)
+        whole("max_iter", self.max_iter)
+        data = Labelled(X, y, sample_weight, self.class_weight)
+        if len(data.classes) > 2:
+            # The words "Only binary classification" are what scikit-learn's own checks look for.
+            raise ValueError(
+                f"Only binary classification is supported: y has {len(data.classes)} classes; wrap the model in "
+                "sklearn.multiclass.OneVsRestClassifier for more"
+            )
+        side = data.one_against_rest(1)
+        self.l1_ratios_ = np.atleast_1d(np.asarray(self.l1_ratios, dtype=float))
+        for ratio in self.l1_ratios_:
+            number("l1_ratios", float(ratio), 0.0, 1.0, open_low=False)
+        one_of("intercept", self.intercept, ("free", "penalised"))
+        kind = self.intercept if self.fit_intercept else "none"
+        scale = number("intercept_scaling", self.intercept_scaling)
+        base = Problem(X, side.signs, self.loss, self.delta, 1.0, 0.0, side.weights, kind, intercept_scale=scale)
+        self.classes_ = data.classes
+        self.Cs_ = self._grid(base, side.total)
+        deadline = None if self.max_time is None else time.perf_counter() + number("max_time", self.max_time)
+        left = len(self.Cs_) * len(self.l1_ratios_)
+        grid = []
+        for ratio in self.l1_ratios_:
+            row: list[Point] = []
+            for C in self.Cs_:
+                l2, l1 = penalties(float(C), float(ratio), side.total)
+                seconds = None if deadline is None else max((deadline - time.perf_counter()) / left, 1e-9)
+                row.append(self._point(base.variant(l2=l2, l1=l1), row[-1] if row else None, tol, seconds, seed))
+                left -= 1
+            grid.append(row)
+        return grid
+
+    def _grid(self, base: Problem, total: float) -> np.ndarray:
+        if not isinstance(self.Cs, (int, np.integer)):
+            Cs = np.sort(np.asarray(self.Cs, dtype=float))
+            for C in Cs:
+                number("Cs", float(C))
+            return Cs
+        count = whole("Cs", self.Cs)
+        positive = self.l1_ratios_[self.l1_ratios_ > 0]
+        if len(positive) == 0:
+            return np.geomspace(1e-4, 1e2, count)
+        # At w = 0 the first feature comes in where l1 = ratio/(C·Σs) has come down to the largest |u|.
+        zero = np.zeros(base.n)
+        beta = np.empty(base.n)
+        slopes(base.loss, base.y * best_intercept(base, zero), beta)
+        largest = float(np.abs(base.combine(base.c * base.y * beta)).max())
+        lowest = float(positive.min()) / (total * max(largest, 1e-300))
+        return np.geomspace(lowest, 1e3 * lowest, count)
+
+    def _point(self, problem: Problem, last: Point | None, tol: float, seconds: float | None, seed: int) -> Point:
+        start = (None, 0.0, None) if last is None else (last.coef, last.intercept, last.dual)
+        keep = _kept(problem, last) if self.screen and last is not None else np.ones(problem.d, dtype=bool)
+        screened = problem.d - int(np.count_nonzero(keep))
+        reduced, warm = problem, start
+        if 0 < screened < problem.d:
+            reduced = Problem(
+                problem.X[:, np.flatnonzero(keep)],
+                problem.y,
+                problem.loss,
+                None,
+                problem.l2,
+                problem.l1,
+                problem.sample_weight,
+                problem.intercept,
+                intercept_scale=problem.intercept_scale,
+            )
+            warm = (None if start[0] is None else start[0][keep], *start[1:])
+        elif screened == problem.d:
+            screened, keep = 0, np.ones(problem.d, dtype=bool)
+        solver = choose_solver(reduced, self.solver)
+        result = minimise(reduced, solver, tol, self.max_iter, seconds, seed, warm_start=None if last is None else warm)
+        coef = np.zeros(problem.d)
+        coef[keep] = result.coef
+        certificate = result.certificate
+        if screened:
+            certificate = certify(problem, coef, result.intercept, result.dual)
+            if result.status == "converged" and certificate.relative_gap > tol:  # nearly never: go on with all features
+                again = minimise(
+                    problem,
+                    choose_solver(problem, self.solver),
+                    tol,
+                    self.max_iter,
+                    seconds,
+                    seed,
+                    warm_start=(coef, result.intercept, result.dual),
+                )
+                return Point(again.coef, again.intercept, again.dual, again.certificate, again.status, again.epochs, screened)
+        return Point(coef, result.intercept, result.dual, certificate, result.status, result.epochs, screened)
+
+    def _keep(self, points: list[list[Point]]) -> None:
+        self.coefs_ = np.array([[p.coef for p in row] for row in points])
+        self.intercepts_ = np.array([[p.intercept for p in row] for row in points])
+        self.certificates_ = [[p.certificate for p in row] for row in points]
+        self.objectives_ = np.array([[c.primal for c in row] for row in self.certificates_])
+        self.dual_gaps_ = np.array([[c.gap for c in row] for row in self.certificates_])
+        self.n_iters_ = np.array([[p.epochs for p in row] for row in points])
+        self.screened_ = np.array([[p.screened for p in row] for row in points])
+        self.statuses_ = np.array([[p.status for p in row] for row in points])
+        self._use(0, len(self.Cs_) - 1)
+        flat = [p for row in points for p in row]
+        self.n_iter_ = max(p.epochs for p in flat)
+        self.status_ = warn_unless_converged(type(self).__name__, flat, self.tol, stacklevel=4)
+
+    def _use(self, i: int, j: int) -> None:
+        self.coef_, self.intercept_ = self.coefs_[i, j][None, :].copy(), self.intercepts_[i, j : j + 1].copy()
+
+    def plot_path(self, l1_ratio: float | None = None, ax: Any = None) -> Any:
+        """Draw the coefficients over C for one l1_ratio (the first one unless told); returns matplotlib's axes."""
+        import matplotlib.pyplot as plt
+
+        i = 0 if l1_ratio is None else int(np.argmin(np.abs(self.l1_ratios_ - l1_ratio)))
+        ax = ax or plt.gca()
+        ax.semilogx(self.Cs_, self.coefs_[i])
+        ax.axhline(0.0, color="0.7", linewidth=0.8)
+        ax.set_xlabel("C")
+        ax.set_ylabel("coefficient")
+        gap = float(np.max(self.dual_gaps_[i] / self.objectives_[i]))
+        ax.set_title(f"l1_ratio = {self.l1_ratios_[i]:g}; relative gaps at most {gap:.0e}")
+        return ax
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def _kept(problem: Problem, last: Point) -> np.ndarray:
+    """Features that may be other than zero in the minimiser.
+
+    For a loss of curvature L every dual point with a gap has Σ c(β − β*)² ≤ 2L·gap, so that |uⱼ − uⱼ*| ≤ √(2L·gap · Σ cᵢxᵢⱼ²);
+    where |uⱼ| stays below l1 by more than that, wⱼ* = 0.
+    """
+    curvature = problem.loss.curvature()
+    if problem.l1 == 0.0 or not math.isfinite(curvature):
+        return np.ones(problem.d, dtype=bool)
+    point = dual_point(problem, last.dual)
+    scores = problem.scores(last.coef)
+    b = best_intercept(problem, scores)
+    gap = primal_value(problem, last.coef, b, last.coef, problem.y * (scores + b)) - point.value
+    u = problem.combine(problem.c * problem.y * point.beta)
+    X: Any = problem.X
+    squares = np.einsum("ij,ij,i->j", X, X, problem.c) if not hasattr(X, "indptr") else X.multiply(X).T @ problem.c
+    return np.abs(u) + np.sqrt(2.0 * curvature * max(gap, 0.0) * squares) >= problem.l1
