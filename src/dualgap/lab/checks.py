@@ -296,7 +296,7 @@ def against_text(results: Results, race: str, data: Any, solver: str, seconds: f
         spent = float(np.median(group.values("cpu_seconds") / group.values("epochs"))) * epochs
         factor = seconds / spent
         pairs = zip(group.traces("best_gap"), group.traces("epoch"), strict=True)
-        left = float(np.median([gap[max(np.searchsorted(epoch, epochs, side="right") - 1, 0)] for gap, epoch in pairs]))
+        left = float(np.median([gap[max(int(np.sum(epoch <= epochs)) - 1, 0)] for gap, epoch in pairs]))
         numbers = {"seconds, text": seconds, "CPU seconds here": spent, "factor": factor, "relative gap after them": left}
         text = f"{epochs} epochs take {shown_number(spent)} s here and {shown_number(seconds)} s in the text, "
         text += f"a factor of {shown_number(round(factor))}"

@@ -17,6 +17,7 @@ from dualgap.lab.curves import curve_data
 from dualgap.lab.draw import save
 from dualgap.lab.interactive import plotly_figure, png_address, script_json
 from dualgap.lab.markdown import markdown_report
+from dualgap.lab.palette import Style
 from dualgap.lab.results import Results
 from dualgap.lab.store import file_name, write_atomically
 from dualgap.lab.tables import TableData, shown_number
@@ -166,7 +167,7 @@ def _failures(results: Results) -> TableData:
 
 def _shown(table: TableData, results: Results) -> dict[str, Any]:
     """A table as the template takes it: text, which columns are numbers, which cells are marked, and a solver's colour."""
-    colours = {results.label(spec): results.styles[spec.id].colour for spec in results.study.solvers}
+    colours = {results.label(spec): _stroke(results.styles[spec.id]) for spec in results.study.solvers}
     of_solver = table.columns.index("solver") if "solver" in table.columns else -1
     numeric = [j for j in range(len(table.columns)) if any(isinstance(row[j], int | float) for row in table.rows)]
     rows = [
@@ -177,6 +178,14 @@ def _shown(table: TableData, results: Results) -> dict[str, Any]:
         for i, row in enumerate(table.rows)
     ]
     return {"title": table.title, "caption": table.caption, "columns": table.columns, "rows": rows, "numeric": numeric}
+
+
+def _stroke(style: Style) -> str:
+    """A solver's line as a CSS background: its colour, broken as its dash is."""
+    shown = {"dash": (5, 8), "dot": (2, 4), "dashdot": (6, 7)}.get(style.dash)
+    if shown is None:
+        return style.colour
+    return f"repeating-linear-gradient(90deg, {style.colour} 0 {shown[0]}px, transparent {shown[0]}px {shown[1]}px)"
 
 
 def _machine(machine: dict[str, Any]) -> list[tuple[str, str]]:
