@@ -50,3 +50,11 @@ def test_one_reference_a_problem(tiny):
         (d, l2) for d in ("plane", "cloud") for l2 in (0.1, 0.01)
     ].sort()
     assert len(made) == 4
+
+
+def test_a_reference_keeps_to_the_time_limit(tiny):
+    race = {**tiny()["races"][0], "reference": True}
+    study = parse_study(tiny(races=[race]))
+    for limit, expected in ((None, 20.0), (1.5, 1.5), (100.0, 20.0)):
+        made = [cell for cell in cells_of(study.limited(limit)) if cell.solver is REFERENCE]
+        assert {cell.budget.seconds for cell in made} == {expected}

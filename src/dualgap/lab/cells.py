@@ -113,7 +113,14 @@ TO_THE_END = Budget(tol=1e-7, epochs=20_000, seconds=20.0, evaluate="geometric")
 def _references(cells: list[Cell]) -> list[Cell]:
     """A run to a tiny gap for each problem among the cells."""
     problems = {problem_name(cell): cell for cell in reversed(cells)}
-    return [replace(cell, solver=REFERENCE, params={}, budget=TO_THE_END, run=0, keep_model=False) for cell in problems.values()]
+    return [
+        replace(cell, solver=REFERENCE, params={}, budget=_within(cell.budget.seconds), run=0, keep_model=False)
+        for cell in problems.values()
+    ]
+
+
+def _within(seconds: float | None) -> Budget:
+    return TO_THE_END if seconds is None else replace(TO_THE_END, seconds=min(seconds, TO_THE_END.seconds or seconds))
 
 
 def problem_name(cell: Cell) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from dualgap.lab.figures import FigureData, Line, Panel
 from dualgap.lab.palette import BOUNDARY, INK
+from dualgap.lab.store import file_name
 
 __all__ = ["draw", "save"]
 
@@ -89,7 +90,7 @@ def save(figure: FigureData, folder: Path, formats: tuple[str, ...] = ("png", "p
 
     folder.mkdir(parents=True, exist_ok=True)
     canvas = draw(figure)
-    paths = [folder / f"{figure.id}.{suffix}" for suffix in formats]
+    paths = [folder / f"{file_name(figure.id)}.{suffix}" for suffix in formats]
     with matplotlib.rc_context(STYLE):
         for path in paths:
             canvas.savefig(path, dpi=160)

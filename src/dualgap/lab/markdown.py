@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dualgap.lab.content import Report
+from dualgap.lab.store import file_name
 from dualgap.lab.tables import escaped, shown_number, summary_table
 
 __all__ = ["markdown_report"]
@@ -55,7 +56,7 @@ def markdown_report(report: Report, made: str) -> str:
             lines += [
                 f"### {escaped(figure.title)}",
                 "",
-                f"![{escaped(figure.title)}](figures/{figure.id}.png)",
+                f"![{escaped(figure.title)}](figures/{file_name(figure.id)}.png)",
                 "",
                 escaped(figure.caption),
                 "",

@@ -33,7 +33,8 @@ def write_report(results: Results, out: str | Path, missing: dict[str, str] | No
         write_atomically(out / "tables" / f"{file_name(table.id)}.csv", table.to_csv())
     runs = results.table()
     if len(runs):
-        write_atomically(out / "tables" / "runs.csv", runs.write_csv())
+        every = TableData("runs", "", "", tuple(runs.columns), tuple(runs.rows()))
+        write_atomically(out / "tables" / "runs.csv", every.to_csv())
     for figure in report.figures:
         save(figure, out / "figures")
     write_atomically(out / "report.md", markdown_report(report, made_on()))
