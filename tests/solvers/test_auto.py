@@ -23,6 +23,8 @@ def problem_of(n, d, *, density=None, **options):
         ((2000, 10), {}, "newton"),
         ((2000, 10), {"loss": "logistic"}, "newton"),
         ((2000, 10), {"l1": 0.1}, "dca"),
+        ((2000, 10), {"l1": 0.1, "loss": "logistic"}, "prox_newton"),
+        ((2000, 10), {"l2": 0.0, "l1": 0.1, "loss": "smooth_hinge"}, "prox_newton"),
         ((2000, 10), {"l2": 0.0, "l1": 0.1}, "apg"),
         ((300, 10), {"kernel": "rbf"}, "working_set"),
         ((300, 10), {"kernel": "rbf", "loss": "logistic"}, "dca"),

@@ -2,9 +2,10 @@
 
 The rule, from n, d, the non-zeros, the loss and the penalty alone (costs are estimates in nanoseconds, see `costs`):
 
-    l1 alone                        APG
+    an l1 part, smooth loss         ProxNewton, on a working set of features
+    hinge with l1 alone             APG
+    hinge with elastic net          dual coordinate ascent (DCA)
     kernels                         working sets for the hinge losses, else as below
-    elastic net                     dual coordinate ascent (DCA)
     dense, d ≫ n                    DCA on the Gram matrix, whose rows are shorter
     few features                    Newton, where its run costs at most 20 passes of DCA (200 for dense data, on which
                                     coordinate steps are slow)
@@ -32,6 +33,7 @@ from dualgap.solvers.base import Solver, State, Support, Warm, register
 from dualgap.solvers.dca import DCA
 from dualgap.solvers.held import forming_passes, on_gram
 from dualgap.solvers.newton import Newton
+from dualgap.solvers.prox_newton import ProxNewton
 from dualgap.solvers.sdca import SDCA
 from dualgap.solvers.working_set import WorkingSet
 
@@ -58,7 +60,7 @@ class AutoState(State):
 @register
 @dataclass(frozen=True)
 class Auto(Solver):
-    """Chooses among DCA, Newton and APG by the problem's shape, and changes method when another has become the better bet.
+    """Chooses among DCA, Newton, ProxNewton, WorkingSet and APG by the problem's shape, and changes method when another has become the better bet.
 
     Examples
     --------
@@ -73,7 +75,7 @@ class Auto(Solver):
     name: ClassVar[str] = "auto"
     sparse_cost: ClassVar[str] = "as its choice"
     takes_blocks: ClassVar[bool] = True
-    summary: ClassVar[str] = "picks DCA, Newton or APG by the problem, and switches"
+    summary: ClassVar[str] = "picks the method by the problem, and switches"
 
     def supports(self, problem: Problem) -> Support:
         return first_method(problem).supports(problem)
@@ -150,6 +152,8 @@ def first_method(problem: Problem) -> Solver:
     >>> first_method(dualgap.Problem(X, y)), first_method(dualgap.Problem(X, y, l2=0.0, l1=0.1)).name
     (Newton(delta=2.0), 'apg')
     """
+    if problem.l1 > 0 and ProxNewton().supports(problem):
+        return ProxNewton()
     if isinstance(problem.penalty, L1):
         return APG()
     if problem.kernel is not None:
