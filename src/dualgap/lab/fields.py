@@ -90,6 +90,18 @@ def suggest(word: str, known: Any) -> str:
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(known))}"
 
 
+def kind_of(what: str, entry: Any, study: str, registry: dict[str, tuple[Any, frozenset[str]]]) -> Any:
+    """The maker of a figure's or a table's kind; an unknown kind or an option that the kind does not take is an error."""
+    where = f"{study}: {what} {entry.id!r}"
+    if entry.kind not in registry:
+        raise StudyError(f"{where}: there is no kind {entry.kind!r}; {suggest(entry.kind, registry)}")
+    maker, known = registry[entry.kind]
+    for option in entry.options:
+        if option not in known:
+            raise StudyError(f"{where}: a {entry.kind} {what} has no option {option!r}; {suggest(option, known)}")
+    return maker
+
+
 def _required(f: Field[Any]) -> bool:
     return f.default is MISSING and f.default_factory is MISSING
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dualgap.data import DataError, DataSet, entry, load
 from dualgap.data.sources import find, picture_parts
-from dualgap.lab.fields import StudyError, suggest
+from dualgap.lab.fields import kind_of
 from dualgap.lab.figures import KINDS, PLAIN, FigureData, Line, Panel, Points, Surface, register_kind
 from dualgap.lab.palette import BOUNDARY
 from dualgap.lab.prepare import prepare
@@ -32,13 +32,7 @@ def make_figure(results: Results, figure: Figure) -> FigureData | None:
     >>> sorted(KINDS)
     ['boundary', 'convergence', 'pictures', 'pipeline', 'singular_values', 'sweep']
     """
-    where = f"{results.study.name}: figure {figure.id!r}"
-    if figure.kind not in KINDS:
-        raise StudyError(f"{where}: there is no kind {figure.kind!r}; {suggest(figure.kind, KINDS)}")
-    maker, known = KINDS[figure.kind]
-    for option in figure.options:
-        if option not in known:
-            raise StudyError(f"{where}: a {figure.kind} figure has no option {option!r}; {suggest(option, known)}")
+    maker = kind_of("figure", figure, results.study.name, KINDS)
     try:
         panels, columns = maker(results, figure.options)
     except DataError:

@@ -136,14 +136,8 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table: its kind, and the options of that kind."""
-
-    id: str
-    kind: str
-    title: str = ""
-    caption: str = ""
-    options: dict[str, Any] = field(default_factory=dict)
+class Table(Figure):
+    """A table: its kind, and the options of that kind, as a figure has them."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.lab.fields import StudyError, suggest
+from dualgap.lab.fields import kind_of
 from dualgap.lab.figures import ended, named
 from dualgap.lab.ranking import LEVELS, Ranking, setting_name
 from dualgap.lab.results import Group, Results
@@ -101,13 +101,7 @@ def register_table(name: str, *options: str) -> Callable[[Maker], Maker]:
 
 def make_table(results: Results, table: Table) -> TableData | None:
     """The contents of a table; None where the results that it needs are not there."""
-    where = f"{results.study.name}: table {table.id!r}"
-    if table.kind not in TABLES:
-        raise StudyError(f"{where}: there is no kind {table.kind!r}; {suggest(table.kind, TABLES)}")
-    maker, known = TABLES[table.kind]
-    for option in table.options:
-        if option not in known:
-            raise StudyError(f"{where}: a {table.kind} table has no option {option!r}; {suggest(option, known)}")
+    maker = kind_of("table", table, results.study.name, TABLES)
     columns, rows = maker(results, table.options)
     return TableData(table.id, table.title, table.caption, columns, tuple(rows)) if rows else None
 
