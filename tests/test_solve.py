@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import signal
 import subprocess
 import sys
 import warnings
@@ -352,6 +351,7 @@ CTRL_C = """
 import os, signal, threading, time
 import numpy as np
 import dualgap
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job inherits an ignored one
 rng = np.random.default_rng(0)
 X = rng.normal(size=(5000, 20))
 problem = dualgap.Problem(X, X[:, 0] + rng.normal(size=5000) > 0, l2=1e-6)
@@ -371,7 +371,6 @@ def test_a_real_ctrl_c():
     run = subprocess.run([sys.executable, "-c", CTRL_C], capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode == 0, run.stderr
     assert run.stdout.split() == ["interrupted", "True", "True", "True"]
-    assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
 
 
 def test_a_callback_that_has_seen_enough():

@@ -60,7 +60,7 @@ class AutoState(State):
 @register
 @dataclass(frozen=True)
 class Auto(Solver):
-    """Chooses among DCA, Newton, ProxNewton, WorkingSet and APG by the problem's shape, and changes method when another has become the better bet.
+    """Chooses the method by the problem's shape, and changes it when another has become the better bet.
 
     Examples
     --------
