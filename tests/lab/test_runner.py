@@ -46,6 +46,7 @@ def table_of(out):
     return table.drop([name for name in TIMES if name in table.columns])
 
 
+@pytest.mark.slow
 def test_killed_twice_equals_undisturbed(tiny, tmp_path):
     """A real SIGKILL of the parent, twice, in the middle; in the end the results are those of a run that nobody disturbed."""
     # Results are keyed on the sources: a copy, so that an edit while the test runs is no part of it.
