@@ -75,6 +75,7 @@ def figure(table: list[dict[str, Any]], path: Path) -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     targets = [t for t in (1e-3, 1e-6) if any(row["target"] == t for row in table)]
     labels = list(dict.fromkeys(f"{row['data']}, {row['loss'].replace('_', ' ')}, l2 = {row['l2']:.0e}" for row in table))
@@ -90,17 +91,20 @@ def figure(table: list[dict[str, Any]], path: Path) -> None:
             axis.text(longest * 1.12, place, text, va="center", fontsize=8)
         axis.set_xscale("log")
         axis.set_xlim(right=axis.get_xlim()[1] * 3)
+        axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axis.xaxis.set_minor_formatter(NullFormatter())
         axis.set_xlabel("seconds")
         axis.set_title(f"to a relative suboptimality of {target:g}", fontsize=10)
         axis.set_yticks(places, labels, fontsize=8)
         axis.grid(axis="x", alpha=0.3)
         axis.set_axisbelow(True)
     axes[0][0].invert_yaxis()
-    axes[0][0].legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), fontsize=8, frameon=False, ncol=2)
+    fig.legend(*axes[0][0].get_legend_handles_labels(), loc="lower center", fontsize=9, frameon=False, ncol=2)
     for spine in ("top", "right"):
         for axis in axes[0]:
             axis.spines[spine].set_visible(False)
-    fig.tight_layout()
+    fig.tight_layout(rect=(0, 0.05, 1, 1))
     fig.savefig(path, dpi=150)
 
 

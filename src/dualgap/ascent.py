@@ -12,6 +12,7 @@ A free intercept is the multiplier b of Σ cᵢβᵢyᵢ = 0. The proximal-point
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,12 +70,14 @@ def ascend(rows, loss, penalty, at, beta, v, order, ahead, tally, t):
             rows.prefetch(j)
             prefetch(beta, j)
             prefetch(at.q, j)
+            prefetch(at.step, j)
         i = order[s]
-        old = beta[i]
-        new = loss.dual_step(old, at.y[i] * penalty.score(rows, i, v), at.q[i])
+        old, enters = beta[i], at.step[i]
+        # step = c·y/l2 carries y's sign (that of −0.0 too, where c = 0): one array fewer to look up at a random place.
+        new = loss.dual_step(old, math.copysign(1.0, enters) * penalty.score(rows, i, v), at.q[i])
         if new != old:
             tally.record(i, old, t + s)
-            rows.add(i, (new - old) * at.step[i], v)
+            rows.add(i, (new - old) * enters, v)
             beta[i] = new
             changed += 1
     return changed
