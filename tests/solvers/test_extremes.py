@@ -35,6 +35,7 @@ KINDS = [
     {"loss": "smooth_hinge", "intercept": "free"},
     {"loss": "smooth_hinge", "intercept": "penalised"},
     {"loss": "hinge", "intercept": "free", "kernel": "linear"},
+    {"loss": "smooth_hinge", "intercept": "free", "l1": 1e-3},
 ]
 
 
