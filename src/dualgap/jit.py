@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+import numba.np.arraymath  # a third of what numba loads on a first call: here it splits that wait between import and first solve
 from llvmlite import ir
 from numba import types
 from numba.core import caching, cgutils, config
-from numba.core.registry import cpu_target
 from numba.extending import intrinsic, overload, overload_method
 
 __all__ = ["cache_folder", "compiled", "kernel", "prefetch", "sequential"]
@@ -345,13 +345,3 @@ def prefetch(array: Any, index: int) -> None:
 @overload(prefetch, strict=False)
 def _prefetch_overload(array: Any, index: Any) -> Any:
     return lambda array, index: _prefetch(array, index)
-
-
-def _initialise() -> None:
-    """Load numba's tables now: every first kernel call would wait for them, and importing is where a wait is expected."""
-    if not config.DISABLE_JIT:
-        cpu_target.typing_context.refresh()
-        cpu_target.target_context.refresh()
-
-
-_initialise()
