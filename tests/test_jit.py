@@ -1,6 +1,8 @@
 """Compilation: dispatch on classes, and a disk cache that can neither serve a stale kernel nor get in anybody's way."""
 
+import importlib
 import os
+import pkgutil
 import shutil
 import subprocess
 import sys
@@ -325,3 +327,33 @@ def test_a_class_without_fields_is_refused():
         @compiled
         class Empty(NamedTuple):
             pass
+
+
+def test_a_field_of_a_methods_name_is_refused():
+    with pytest.raises(TypeError, match=r"Knot.strength is a field, but L2.strength is a compiled method"):
+
+        @compiled
+        class Knot(NamedTuple):
+            strength: float
+
+    with pytest.raises(TypeError, match=r"Turn.stiffness is a method, but Bias.stiffness is a field"):
+
+        @compiled
+        class Turn(NamedTuple):
+            angle: float
+
+            def stiffness(self):
+                return self.angle
+
+
+def test_no_tuple_that_kernels_take_has_a_field_of_a_methods_name():
+    """Tuples of plain data are not declared with `compiled`, but numba offers them the methods all the same."""
+    on_the_wire = {"Reply", "Proof"}  # between processes of a cluster, never in a kernel
+    found = {}
+    for module in pkgutil.walk_packages(dualgap.__path__, "dualgap."):
+        if not module.name.endswith("__main__"):
+            for name, item in vars(importlib.import_module(module.name)).items():
+                if isinstance(item, type) and issubclass(item, tuple) and name not in on_the_wire:
+                    found[name] = set(getattr(item, "_fields", ())) & set(jit._methods)
+    assert len(found) > 30
+    assert {name: fields for name, fields in found.items() if fields} == {}

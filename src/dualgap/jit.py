@@ -33,15 +33,18 @@ OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "
 
 Class = TypeVar("Class", bound=type)
 
-# method name -> class -> the function; read by numba while it types a call.
+# method name -> class -> the function; read by numba while it types a call. field name -> the class that has it.
 _methods: dict[str, dict[type, Any]] = {}
+_fields: dict[str, type] = {}
 
 
 def compiled(cls: Class) -> Class:
     """Let kernels call the public methods of a NamedTuple class.
 
     The same methods still run as ordinary Python, which is what the tests compare the compiled ones with. A class needs at least one
-    field: numba cannot pass an empty tuple as `self`. Methods of one name take the same parameters in every class.
+    field: numba cannot pass an empty tuple as `self`. Methods of one name take the same parameters in every class, and no class may
+    have a field of the name of another's method: numba offers a method to every NamedTuple, and which of the two it finds would
+    depend on the order in which kernels are compiled.
 
     Examples
     --------
@@ -58,12 +61,26 @@ def compiled(cls: Class) -> Class:
     """
     if not getattr(cls, "_fields", ()):
         raise TypeError(f"{cls.__name__} has no field; a compiled class needs at least one")
-    for name, function in vars(cls).items():
-        if inspect.isfunction(function) and not name.startswith("_") and name not in _NAMEDTUPLE_METHODS:
-            if name not in _methods:
-                _methods[name] = {}
-                _make_dispatch(name, function)
-            _methods[name][cls] = function
+    own = {
+        name: function
+        for name, function in vars(cls).items()
+        if inspect.isfunction(function) and not name.startswith("_") and name not in _NAMEDTUPLE_METHODS
+    }
+    for name in getattr(cls, "_fields", ()):
+        if name in _methods:
+            other = next(iter(_methods[name])).__name__
+            raise TypeError(f"{cls.__name__}.{name} is a field, but {other}.{name} is a compiled method: rename the field")
+    for name in own:
+        if name in _fields:
+            raise TypeError(
+                f"{cls.__name__}.{name} is a method, but {_fields[name].__name__}.{name} is a field: rename one of them"
+            )
+    _fields.update(dict.fromkeys(getattr(cls, "_fields", ()), cls))
+    for name, function in own.items():
+        if name not in _methods:
+            _methods[name] = {}
+            _make_dispatch(name, function)
+        _methods[name][cls] = function
     return cls
 
 

@@ -30,21 +30,21 @@ SCHEDULES = {"constant": 0.0, "1/t": 1.0, "1/sqrt(t)": 0.5}
 
 @compiled
 class Bias(NamedTuple):
-    """The intercept: `state` is b, its drift (the loss's mean gradient) and the sum of its iterates; its penalty is (strength/2)·b²."""
+    """The intercept: `state` is b, its drift (the loss's mean gradient) and the sum of its iterates; its penalty is (stiffness/2)·b²."""
 
     state: np.ndarray
     present: float  # 1 where the problem has an intercept; with 0 b stays 0 and no kernel has a branch for it
-    strength: float
+    stiffness: float
 
     def move_bias(self, gradient, eta):
-        self.state[0] = (self.state[0] - eta * self.present * gradient) / (1.0 + eta * self.strength)
+        self.state[0] = (self.state[0] - eta * self.present * gradient) / (1.0 + eta * self.stiffness)
 
 
 def make_bias(problem: Problem, warm: Warm | None) -> Bias:
     """The intercept at its start."""
-    strength = problem.l2 / problem.intercept_scale**2 if problem.intercept == "penalised" else 0.0
+    stiffness = problem.l2 / problem.intercept_scale**2 if problem.intercept == "penalised" else 0.0
     state = np.array([warm.intercept if warm is not None and warm.coef is not None else 0.0, 0.0, 0.0])
-    return Bias(state, 0.0 if problem.intercept == "none" else 1.0, strength)
+    return Bias(state, 0.0 if problem.intercept == "none" else 1.0, stiffness)
 
 
 def first_coef(problem: Problem, warm: Warm | None) -> np.ndarray:

@@ -145,7 +145,7 @@ class LazyShrink(NamedTuple):
 class Memory(NamedTuple):
     """What the steps leave behind: a batch's pulls, each sample's weighted sum of slopes, and counters (see below)."""
 
-    pull: np.ndarray
+    pulls: np.ndarray
     slopes: np.ndarray
     counters: np.ndarray
 
@@ -158,7 +158,7 @@ STEPS, PLACE, STRETCH, ITERATES, EPOCH, EPOCHS = range(6)
 def descend(rows, samples, loss, point, bias, plan, memory, order):
     """An epoch of steps w ← prox(w + η·Σ over the batch of (batches·cᵢ)βᵢyᵢxᵢ), margins taken before anything moves."""
     n = order.shape[0]
-    counters, pull = memory.counters, memory.pull
+    counters, pulls = memory.counters, memory.pulls
     for start in range(0, plan.batches * plan.batch, plan.batch):
         if counters[PLACE] == counters[STRETCH]:
             settle_shrink(rows, point, counters)
@@ -175,12 +175,12 @@ def descend(rows, samples, loss, point, bias, plan, memory, order):
             y = samples.y[i]
             beta = loss.slope(y * (rows.dot(i, point.w) + bias.state[0]))
             memory.slopes[i] += counters[EPOCH] * beta
-            pull[k - start] = plan.batches * samples.c[i] * y * beta
+            pulls[k - start] = plan.batches * samples.c[i] * y * beta
         eta, pulled = point.table[s, ETA], 0.0
         for k in range(start, stop):
-            if pull[k - start] != 0.0:
-                pulled += pull[k - start]
-                rows.add(order[k], eta * pull[k - start], point.w)
+            if pulls[k - start] != 0.0:
+                pulled += pulls[k - start]
+                rows.add(order[k], eta * pulls[k - start], point.w)
         bias.move_bias(-pulled, eta)
         omega = point.table[s + 1, OMEGA]
         bias.state[2] += omega * bias.state[0]
