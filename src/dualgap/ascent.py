@@ -22,7 +22,7 @@ from dualgap.jit import compiled, kernel, prefetch, sequential
 from dualgap.problem import Problem
 from dualgap.rows import WithBias, nbytes
 
-__all__ = ["Ascent", "NoTally", "Tally", "ascend", "draw", "fresh_seed", "natural_order", "shuffle"]
+__all__ = ["Ascent", "NoTally", "Tally", "ascend", "draw", "fresh_seed", "natural_order", "shuffle", "shuffle_blocks"]
 
 CACHED_BYTES = 16_000_000  # data beyond this are no longer near a core, and asking for rows ahead of time pays for itself
 AHEAD = 4  # rows between a prefetch and its use
@@ -106,6 +106,17 @@ def shuffle(order, seed):
         x = _stir(x)
         j = _below(x, k + 1)
         order[k], order[j] = order[j], order[k]
+
+
+@kernel
+def shuffle_blocks(order, size, seed):
+    """A fresh random permutation of the blocks of `size` entries, in place; what is left over stays at the end."""
+    x = np.uint64(seed) | np.uint64(1)
+    for k in range(order.shape[0] // size - 1, 0, -1):
+        x = _stir(x)
+        a, b = k * size, _below(x, k + 1) * size
+        for m in range(size):
+            order[a + m], order[b + m] = order[b + m], order[a + m]
 
 
 @kernel

@@ -72,17 +72,23 @@ def _first_bad_index(indptr, indices, rows, width, stored):
     for i in range(rows):
         if indptr[i + 1] < indptr[i] or indptr[i + 1] > indptr[rows]:
             return i
-        worst = 0
+    used = indices[indptr[0] : indptr[rows]]
+    largest = smallest = used.dtype.type(0)
+    for k in range(used.shape[0]):  # all of them in one loop, which SIMD can take
+        largest = max(largest, used[k])
+        smallest = min(smallest, used[k])
+    if largest < width and smallest >= 0:
+        return -1
+    for i in range(rows):
         for k in range(indptr[i], indptr[i + 1]):
-            worst |= (indices[k] < 0) | (indices[k] >= width)
-        if worst:
-            return i
+            if indices[k] < 0 or indices[k] >= width:
+                return i
     return -1
 
 
 @kernel
 def _has_duplicates(indptr, indices, width):
-    seen = np.empty(0, np.int32)  # a mark for each column, made only when a long row is not sorted
+    seen = np.empty(0, np.int32)  # a mark for each column, made only when a row is not sorted
     for i in range(indptr.shape[0] - 1):
         row = indices[indptr[i] : indptr[i + 1]]
         ascending = True
@@ -90,7 +96,7 @@ def _has_duplicates(indptr, indices, width):
             ascending &= row[k - 1] < row[k]
         if ascending:
             continue
-        if row.shape[0] <= 32:  # comparing all pairs of a short row beats a random access for each of its columns
+        if row.shape[0] <= 32 and width > 250_000:  # comparing all pairs of a short row beats marks beyond a core's own cache
             twice = False
             for k in range(1, row.shape[0]):
                 for m in range(k):
@@ -179,16 +185,15 @@ def _check_finite(matrix: Any, name: str, given: Any) -> None:
 @kernel
 def _first_not_finite(flat):
     # x·0 is NaN just for NaN and infinity: a sum that SIMD can take, in blocks so that a find is located cheaply.
-    n = flat.shape[0]
-    for start in range(0, n, 4096):
-        stop = min(start + 4096, n)
+    for start in range(0, flat.shape[0], 4096):
+        part = flat[start : start + 4096]  # a loop from 0: numba then needs no check for negative indices, which SIMD could not take
         s = 0.0
-        for k in range(start, stop):
-            s += flat[k] * 0.0
+        for k in range(part.shape[0]):
+            s += part[k] * 0.0
         if not math.isfinite(s):
-            for k in range(start, stop):
-                if not math.isfinite(flat[k]):
-                    return k
+            for k in range(part.shape[0]):
+                if not math.isfinite(part[k]):
+                    return start + k
     return -1
 
 

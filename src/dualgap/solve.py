@@ -25,7 +25,7 @@ from dualgap.solvers.base import Solver, Warm, get_solver, require
 
 __all__ = ["Progress", "solve"]
 
-HINTED_EPOCHS = {4**k for k in range(2, 12)}  # evaluations of a solver that knows its gap, before that is small enough
+HINTED_EPOCHS = {4**k for k in range(3, 12)}  # evaluations of a solver that knows its gap, before that is small enough
 
 
 @dataclass(frozen=True)
@@ -172,6 +172,7 @@ def minimise(
     try:
         with run.clock, np.errstate(all="ignore"):  # a run that diverges is answered by its status
             state = solver.start(problem, rng, warm)
+            state.target = tol
         for epoch in range(1, max_epochs + 1):
             with run.clock, np.errstate(all="ignore"):
                 solver.epoch(problem, state, rng)

@@ -96,6 +96,7 @@ class Auto(Solver):
 
     def epoch(self, problem: Problem, state: AutoState, rng: np.random.Generator) -> None:
         before = state.inner.passes
+        state.inner.target = state.target
         state.method.epoch(state.problem, state.inner, rng)
         state.passes += state.inner.passes - before
         state.steps += 1

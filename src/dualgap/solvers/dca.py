@@ -1,4 +1,14 @@
-"""DCA: dual coordinate ascent made fast: random order, shrinking, and a running estimate of the gap that costs no extra pass."""
+"""DCA: dual coordinate ascent made fast.
+
+Four things set it apart from SDCA, whose steps it takes:
+
+    order       random, but by blocks of neighbouring rows as long as the open rows exceed a core's own cache: rows that are read one
+                after the other stream in, and a fresh order of the blocks mixes nearly as well as one of the rows
+    shrinking   a row at the end of its domain is left out once it lies further beyond it than open rows are, on average, from theirs;
+                all are opened again when the gap of the open ones has fallen tenfold, or to what was asked for
+    leaps       slow drifts of β are what remains in the end: every few sweeps, a line search along the way that β came
+    gap         summed at the margins as they are met, it costs no pass; a certificate is taken only when it says so
+"""
 
 from __future__ import annotations
 
@@ -8,37 +18,51 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.ascent import Ascent, fresh_seed, natural_order, shuffle
+from dualgap.ascent import Ascent, fresh_seed, natural_order, shuffle, shuffle_blocks
 from dualgap.certificate import dual_point
 from dualgap.jit import kernel, prefetch
+from dualgap.penalties import L2
 from dualgap.problem import Problem
+from dualgap.rows import nbytes
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
+from dualgap.solvers.leap import leap
 
 __all__ = ["DCA"]
 
 REOPEN = 0.1  # all rows are visited again once the gap of the open ones has fallen to this part of what it was with all
 
+OWN_CACHE = 1_000_000  # bytes that a core has to itself; rows beyond it are worth reading in their order
+BLOCK, BLOCK_BYTES = 16, 16_384  # rows of a block, at most, and their size: what is read in one go
+LEAP_SWEEPS = 5  # sweeps between leaps
+LEAP_BELOW = 0.1  # relative gap below which they are tried
+
 
 class Open(NamedTuple):
-    """The rows that steps still visit, order[:count], and the bounds beyond which one at the end of its domain is left out.
+    """The rows that steps still visit, order[:count], and the bound beyond which one at the end of its domain is left out.
 
-    numbers: count, and of the pass: largest and smallest projected gradient (in, then out), Σ c(φ(m) − ψ(β) + βm), gain of D
+    numbers: count, bound (in, then out: the mean of the projected gradients), and of the pass: Σ c(φ(m) − ψ(β) + βm), gain of D
     """
 
     order: np.ndarray
     numbers: np.ndarray
 
 
-COUNT, MOST, LEAST, GAP, GAIN = range(5)
+COUNT, BOUND, GAP, GAIN = range(4)
 
 
 @dataclass
 class DCAState(State):
     ascent: Any = None
     open: Any = None
+    row_bytes: float = 0.0
+    tidy: int = 0  # how many rows were open when they were last in their order
     dual_value: float = 0.0  # D(β), followed step by step
-    gap: float = math.inf  # relative gap by the last pass's running sum; only a certificate proves it
+    gap: float = math.inf  # relative gap by the last sweep's running sum; only a certificate proves it
+    full: bool = False  # whether that sweep was over all rows
     reopen_at: float = 0.0
+    from_beta: Any = None  # where the next leap starts
+    from_v: Any = None
+    sweeps: int = 0  # since then
 
 
 @register
@@ -69,14 +93,18 @@ class DCA(Solver):
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> DCAState:
         warm = warm or Warm()
         ascent = Ascent(problem, warm.dual, warm.intercept)
-        state = DCAState(ascent=ascent, open=Open(natural_order(problem.n), np.zeros(5)))
+        state = DCAState(
+            ascent=ascent, open=Open(natural_order(problem.n), np.array([0.0, math.inf, 0.0, 0.0])), row_bytes=nbytes(problem.rows) / problem.n
+        )
         if ascent.beta.any():
             state.dual_value = dual_point(problem, ascent.beta).value
         self._reopen(problem, state)
         return state
 
     def _reopen(self, problem: Problem, state: DCAState) -> None:
-        state.open.numbers[:3] = problem.n, math.inf, -math.inf
+        state.open.order[:] = np.arange(problem.n)  # a sweep closes the ranks over the rows that it leaves out
+        state.open.numbers[COUNT] = problem.n
+        state.tidy = problem.n
 
     def epoch(self, problem: Problem, state: DCAState, rng: np.random.Generator) -> None:
         # Sweeps over the open rows that together visit as many rows as there are, or fewer where the gap has halved by then: the
@@ -89,18 +117,52 @@ class DCA(Solver):
     def _sweep(self, problem: Problem, state: DCAState, rng: np.random.Generator) -> int:
         ascent, numbers = state.ascent, state.open.numbers
         count = int(numbers[COUNT])
-        shuffle(state.open.order[:count], fresh_seed(rng))
+        self._arrange(state, count, rng)
         sweep(ascent.rows, problem.loss, problem.penalty, ascent.at, ascent.beta, ascent.v, state.open, ascent.ahead)
         if problem.intercept == "free":
             ascent.move_centre()
         state.dual_value += numbers[GAIN]
         gap = numbers[GAP]
         state.gap = gap / (state.dual_value + gap) if state.dual_value + gap > 0 else math.inf
-        if count == problem.n:
+        state.full = count == problem.n
+        if state.full:
             state.reopen_at = REOPEN * gap
-        elif gap <= state.reopen_at or numbers[COUNT] == 0:
+        elif gap <= state.reopen_at or state.gap <= state.target or numbers[COUNT] == 0:
             self._reopen(problem, state)
+        if state.gap < LEAP_BELOW and isinstance(problem.penalty, L2) and problem.kernel is None:
+            self._leap(problem, state)
         return max(count, 1)
+
+    def _arrange(self, state: DCAState, count: int, rng: np.random.Generator) -> None:
+        """A fresh order of the open rows."""
+        order = state.open.order[:count]
+        block = min(BLOCK, int(BLOCK_BYTES / state.row_bytes)) if count * state.row_bytes > OWN_CACHE else 1
+        if block <= 1:
+            shuffle(order, fresh_seed(rng))
+            return
+        if count < 0.8 * state.tidy:
+            order.sort()
+            state.tidy = count
+        shuffle_blocks(order, block, fresh_seed(rng))
+
+    def _leap(self, problem: Problem, state: DCAState) -> None:
+        ascent = state.ascent
+        if state.full or state.from_beta is None:
+            # Rows that come back bring drifts of their own: the way that β came begins here.
+            state.sweeps = 0
+        else:
+            state.sweeps += 1
+            if state.sweeps < LEAP_SWEEPS:
+                return
+            state.dual_value += leap(
+                ascent.rows, problem.loss, ascent.at, ascent.beta, ascent.v, problem.l2, ascent.centre, state.from_beta, state.from_v
+            )
+            state.sweeps = 0
+        if state.from_beta is None:
+            state.from_beta, state.from_v = ascent.beta.copy(), ascent.v.copy()
+        else:
+            np.copyto(state.from_beta, ascent.beta)
+            np.copyto(state.from_v, ascent.v)
 
     def dual(self, problem: Problem, state: DCAState) -> np.ndarray:
         return state.ascent.beta.copy()
@@ -111,20 +173,29 @@ class DCA(Solver):
         return 0.0 if problem.intercept == "none" else float(ascent.centre + ascent.scale * ascent.v[-1])
 
     def hint(self, problem: Problem, state: DCAState) -> float:
-        return state.gap
+        # The gap of some rows says nothing of the others.
+        return state.gap if state.full else math.inf
+
+    def rehearse(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, DCAState]:
+        small, state = super().rehearse(problem, rng)
+        shuffle_blocks(state.open.order, 2, fresh_seed(rng))
+        if isinstance(problem.penalty, L2) and problem.kernel is None:
+            state.full, state.from_beta = True, None
+            self._leap(small, state)
+            state.full, state.sweeps = False, LEAP_SWEEPS
+            self._leap(small, state)
+        return small, state
 
 
 @kernel
 def sweep(rows, loss, penalty, at, beta, v, open, ahead):
     """One pass over the open rows. The gap is summed at the margins as they are met, so it lags behind; it is ≥ 0 term by term."""
     order, numbers = open.order, open.numbers
-    most_before = numbers[MOST] if numbers[MOST] > 0.0 else np.inf
-    least_before = numbers[LEAST] if numbers[LEAST] < 0.0 else -np.inf
-    count = np.int64(numbers[COUNT])
+    count, bound = np.int64(numbers[COUNT]), numbers[BOUND]
     top, strength = loss.ceiling(), penalty.strength()
-    most, least, gap, gain = -np.inf, np.inf, 0.0, 0.0
-    s = 0
-    while s < count:
+    gap, gain, violation = 0.0, 0.0, 0.0
+    violated, kept = 0, 0
+    for s in range(count):
         if ahead > 0 and s + ahead < count:
             j = order[s + ahead]
             rows.prefetch(j)
@@ -137,11 +208,14 @@ def sweep(rows, loss, penalty, at, beta, v, open, ahead):
         y, c = math.copysign(1.0, enters), abs(enters) * strength
         margin = y * penalty.score(rows, i, v)
         pull = loss.pull(old, margin)  # dD/dβ, up to the factor c
-        if (old <= 0.0 and pull < -most_before) or (old >= top and pull > -least_before):
-            count -= 1
-            order[s], order[count] = order[count], order[s]
-            continue
-        s += 1
+        if (old <= 0.0 and pull <= 0.0) or (old >= top and pull >= 0.0):
+            if abs(pull) > bound:
+                continue
+        else:
+            violation += abs(pull)
+            violated += 1
+        order[kept] = i
+        kept += 1
         gap += c * (loss.value(margin) - loss.psi(old) + old * margin)
         new = loss.dual_step(old, margin, q)
         if new != old:
@@ -149,6 +223,4 @@ def sweep(rows, loss, penalty, at, beta, v, open, ahead):
             gain += c * (loss.psi(new) - loss.psi(old) - step * (margin + 0.5 * q * step))
             rows.add(i, step * enters, v)
             beta[i] = new
-        if (old > 0.0 or pull > 0.0) and (old < top or pull < 0.0):
-            most, least = max(most, -pull), min(least, -pull)
-    numbers[COUNT], numbers[MOST], numbers[LEAST], numbers[GAP], numbers[GAIN] = count, most, least, gap, gain
+    numbers[COUNT], numbers[BOUND], numbers[GAP], numbers[GAIN] = kept, violation / max(violated, 1), gap, gain
