@@ -186,7 +186,9 @@ def _check_finite(matrix: Any, name: str, given: Any) -> None:
 def _first_not_finite(flat):
     # x·0 is NaN just for NaN and infinity: a sum that SIMD can take, in blocks so that a find is located cheaply.
     for start in range(0, flat.shape[0], 4096):
-        part = flat[start : start + 4096]  # a loop from 0: numba then needs no check for negative indices, which SIMD could not take
+        part = flat[
+            start : start + 4096
+        ]  # a loop from 0: numba then needs no check for negative indices, which SIMD could not take
         s = 0.0
         for k in range(part.shape[0]):
             s += part[k] * 0.0

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dualgap.jit import kernel
-from dualgap.rows import CSR, WithBias
+from dualgap.rows import CSR, Some, WithBias
 
 __all__ = ["gram_of_rows", "solve_positive"]
 
@@ -32,10 +32,14 @@ def gram_of_rows(rows: Any, weight: np.ndarray, size: int) -> np.ndarray:
     active = np.flatnonzero(weight)
     H = np.zeros((size, size))
     inner = rows.rows if isinstance(rows, WithBias) else rows
+    chosen = inner.which if isinstance(inner, Some) else None
+    if chosen is not None:
+        inner = inner.rows
     if isinstance(inner, CSR) or size <= NARROW:
         _add_outer_products(rows, active, weight, H)
         return H
-    return _blocked_gram(rows, inner.x, active, weight, H)
+    places = active if chosen is None else chosen[active]
+    return _blocked_gram(inner.x, rows.scale if size > inner.x.shape[1] else 0.0, places, weight[active], H)
 
 
 @kernel
@@ -44,16 +48,16 @@ def _add_outer_products(rows, active, weight, H):
         rows.outer(i, weight[i], H)
 
 
-def _blocked_gram(rows: Any, x: np.ndarray, active: np.ndarray, weight: np.ndarray, H: np.ndarray) -> np.ndarray:
+def _blocked_gram(x: np.ndarray, scale: float, places: np.ndarray, weight: np.ndarray, H: np.ndarray) -> np.ndarray:
     size, width = len(H), x.shape[1]
-    buffer = np.empty((min(size, max(len(active), 1)), size))
-    for start in range(0, len(active), len(buffer)):
-        part = active[start : start + len(buffer)]
+    buffer = np.empty((min(size, max(len(places), 1)), size))
+    for start in range(0, len(places), len(buffer)):
+        part = places[start : start + len(buffer)]
         A = buffer[: len(part)]
         A[:, :width] = x[part]
         if size > width:
-            A[:, width] = rows.scale
-        A *= np.sqrt(weight[part])[:, None]
+            A[:, width] = scale
+        A *= np.sqrt(weight[start : start + len(buffer)])[:, None]
         H += A.T @ A
     return H
 

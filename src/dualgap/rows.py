@@ -28,6 +28,7 @@ __all__ = [
     "Block",
     "Dense",
     "Gram",
+    "Some",
     "WithBias",
     "accumulate",
     "csr",
@@ -183,6 +184,35 @@ class Gram(NamedTuple):
 
     def prefetch(self, i):
         prefetch(self.k, i * self.k.shape[1])
+
+
+@compiled
+class Some(NamedTuple):
+    """Some of the rows, those that `which` names, numbered from 0, without a copy."""
+
+    rows: Any
+    which: np.ndarray
+
+    def length(self):
+        return self.which.shape[0]
+
+    def dot(self, i, v):
+        return self.rows.dot(self.which[i], v)
+
+    def soft_dot(self, i, v, t):
+        return self.rows.soft_dot(self.which[i], v, t)
+
+    def add(self, i, a, v):
+        self.rows.add(self.which[i], a, v)
+
+    def sqnorm(self, i):
+        return self.rows.sqnorm(self.which[i])
+
+    def outer(self, i, a, H):
+        self.rows.outer(self.which[i], a, H)
+
+    def prefetch(self, i):
+        self.rows.prefetch(self.which[i])
 
 
 @compiled

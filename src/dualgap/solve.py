@@ -21,7 +21,7 @@ from dualgap.evaluation import Run, make_watched
 from dualgap.inputs import as_vector, is_number
 from dualgap.problem import Problem
 from dualgap.result import ConvergenceWarning, Result, Status, advice
-from dualgap.solvers.base import Solver, Warm, get_solver, require
+from dualgap.solvers.base import Solver, State, Warm, get_solver, require
 
 __all__ = ["Progress", "solve"]
 
@@ -172,7 +172,8 @@ def minimise(
     try:
         with run.clock, np.errstate(all="ignore"):  # a run that diverges is answered by its status
             state = solver.start(problem, rng, warm)
-            state.target = tol
+            if isinstance(state, State):
+                state.tol = tol
         for epoch in range(1, max_epochs + 1):
             with run.clock, np.errstate(all="ignore"):
                 solver.epoch(problem, state, rng)

@@ -96,11 +96,11 @@ class Auto(Solver):
 
     def epoch(self, problem: Problem, state: AutoState, rng: np.random.Generator) -> None:
         before = state.inner.passes
-        state.inner.target = state.target
+        state.inner.tol = state.tol
         state.method.epoch(state.problem, state.inner, rng)
         state.passes += state.inner.passes - before
         state.steps += 1
-        gap = self.hint(problem, state)
+        gap = getattr(state.inner, "gap", None)
         if gap is not None and gap < 0.5 * state.best:
             state.best, state.best_at = gap, state.steps
         if isinstance(state.method, DCA) and state.passes > state.switch_at:

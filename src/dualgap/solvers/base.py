@@ -52,11 +52,11 @@ class State:
     """What a solver carries from epoch to epoch; each solver adds its arrays.
 
     `passes` counts rows touched / n. A solver whose epoch costs other than one pass (a snapshot, a line search) adds it up itself.
-    `target` is the relative gap that the driver was asked for, written by it, for methods whose plans depend on it.
+    `tol` is the relative gap that the driver was asked for, written by it, for methods whose plans depend on it.
     """
 
     passes: float = 0.0
-    target: float = 0.0
+    tol: float = 0.0
 
 
 class Warm(NamedTuple):

@@ -94,7 +94,9 @@ class DCA(Solver):
         warm = warm or Warm()
         ascent = Ascent(problem, warm.dual, warm.intercept)
         state = DCAState(
-            ascent=ascent, open=Open(natural_order(problem.n), np.array([0.0, math.inf, 0.0, 0.0])), row_bytes=nbytes(problem.rows) / problem.n
+            ascent=ascent,
+            open=Open(natural_order(problem.n), np.array([0.0, math.inf, 0.0, 0.0])),
+            row_bytes=nbytes(problem.rows) / problem.n,
         )
         if ascent.beta.any():
             state.dual_value = dual_point(problem, ascent.beta).value
@@ -127,7 +129,7 @@ class DCA(Solver):
         state.full = count == problem.n
         if state.full:
             state.reopen_at = REOPEN * gap
-        elif gap <= state.reopen_at or state.gap <= state.target or numbers[COUNT] == 0:
+        elif gap <= state.reopen_at or state.gap <= state.tol or numbers[COUNT] == 0:
             self._reopen(problem, state)
         if state.gap < LEAP_BELOW and isinstance(problem.penalty, L2) and problem.kernel is None:
             self._leap(problem, state)
@@ -155,7 +157,15 @@ class DCA(Solver):
             if state.sweeps < LEAP_SWEEPS:
                 return
             state.dual_value += leap(
-                ascent.rows, problem.loss, ascent.at, ascent.beta, ascent.v, problem.l2, ascent.centre, state.from_beta, state.from_v
+                ascent.rows,
+                problem.loss,
+                ascent.at,
+                ascent.beta,
+                ascent.v,
+                problem.l2,
+                ascent.centre,
+                state.from_beta,
+                state.from_v,
             )
             state.sweeps = 0
         if state.from_beta is None:

@@ -7,22 +7,26 @@
 With δ = 0 and a smooth loss this is plain Newton. For the hinge the proximal term does what smoothing would, but since its centre moves
 to the solution, δ need not go to zero and the system stays well conditioned. Only rows with 0 < β⁺ < 1 enter the system. A free
 intercept is one more unknown, without a penalty. Many rows: a first w comes from a sample of them, chosen and solved in the same way.
+
+Most rows soon lie so far beyond a bound that no step brings them back: they are closed, which leaves their β, and what it adds to u, as it
+is. The steps then cost as much as the open rows; all are opened again before a gap is believed.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dualgap.jit import kernel
+from dualgap.ascent import natural_order
 from dualgap.linalg import gram_of_rows, solve_positive
 from dualgap.penalties import L2
-from dualgap.problem import Problem
-from dualgap.rows import WithBias, accumulate, scores
+from dualgap.problem import Problem, Samples
+from dualgap.rows import Some, WithBias, accumulate, scores
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
+from dualgap.solvers.newton_steps import Prox, advance, answer_linearly, bends, find_far, line_search, respond
 
 __all__ = ["Newton"]
 
@@ -30,29 +34,36 @@ LARGEST = 4000  # features for which a dense Cholesky factor (128 MB) is still r
 SOLVED = 0.3  # the inner problem is solved once its error is below this part of what the proximal term holds back
 LEAST_CURVATURE = 1e-5  # of a free intercept: as if one row in a hundred thousand bent with slope 1
 PLAIN_STEPS = 12  # of plain Newton on a smooth loss, before the proximal term is brought in if the gap is still wide
+REACH = 4.0  # a row is closed when so many steps like the last would not bring it to its bound; more, where that proved too few
+CLOSE_BELOW = 0.1  # relative gap below which rows are closed: before, steps go anywhere
+REOPEN = 1e-3  # all rows are opened once the gap of the open ones has fallen to this part of what it was with all
+ACTIVE_PER_FEATURE, ACTIVE_SHARE = (
+    4,
+    20,
+)  # rows between the bounds when a sample's w is taken over: so many a feature, or one in so many
+PATIENCE = 20  # steps on one inner problem before δ, which makes it harder the smaller it is, is raised
 SAMPLE = 8  # a first w comes from one row in so many …
 SAMPLE_PER_FEATURE = 4  # … as long as that leaves so many rows a feature
 SAMPLE_GAP = 1e-2  # relative gap to which the sample is solved: its w is no closer than that to the whole problem's
 
 
-class Prox(NamedTuple):
-    """The proximal term (δ/2) Σ cᵢ(βᵢ − centreᵢ)²."""
-
-    centre: np.ndarray
-    delta: float
-
-
 @dataclass
 class NewtonState(State):
-    rows: Any = None
     ridge: Any = None  # penalty of each unknown
     x: Any = None  # the unknowns: w, then the intercept's coefficient
+    all_beta: Any = None  # of all rows; that of open ones as it was when they were opened
+    closed_loss: float = 0.0  # Σ cφ over the closed rows, when they were closed
+    which: Any = None  # the open rows, and of them:
+    rows: Any = None
+    samples: Any = None
     margins: Any = None
-    prox: Any = None
     beta: Any = None
-    u: Any = None  # Σ cβyx of that beta
+    prox: Any = None
+    work: Any = None  # scratch
+    u: Any = None  # Σ cβyx over all rows
     residual: Any = None  # gradient of F: ridge·x − u
-    work: Any = None  # n numbers of scratch
+    reopen_at: float = 0.0
+    reach: float = REACH
     moved: float = 0.0  # (δ/2) Σ c(β − centre)²
     steps: int = 0  # Newton steps since the centre moved
     stuck: bool = False  # whether the last line search found no way down
@@ -105,16 +116,10 @@ class Newton(Solver):
         if problem.intercept == "free":
             ridge[-1] = 0.0
         n = problem.n
-        state = NewtonState(
-            rows=WithBias(problem.rows, problem.intercept_scale, 0.0) if biased else problem.rows,
-            ridge=ridge,
-            x=np.zeros(len(ridge)),
-            margins=np.zeros(n),
-            beta=np.zeros(n),
-            u=np.zeros(len(ridge)),
-            work=np.empty(n),
-        )
-        centre, delta = np.zeros(n), self.delta
+        state = NewtonState(ridge=ridge, x=np.zeros(len(ridge)), all_beta=np.zeros(n), u=np.zeros(len(ridge)))
+        self._take(problem, state, natural_order(n))
+        state.margins, state.beta = np.zeros(n), np.zeros(n)
+        centre, delta, sampled = np.zeros(n), self.delta, False
         if warm is not None and warm.coef is not None:
             state.x[: problem.d] = warm.coef
             if biased:
@@ -123,24 +128,83 @@ class Newton(Solver):
                 centre = np.clip(warm.dual, 0.0, problem.loss.ceiling())
         else:
             delta = self._start_from_sample(problem, state, rng)
+            sampled = bool(state.x.any())
         if state.x.any():
             scores(state.rows, state.x, state.margins)
             state.margins *= problem.y
+            if sampled and not math.isfinite(problem.loss.curvature()):
+                centre[:] = 0.5
+                delta = min(delta, self._narrow(problem, state))
         state.prox = Prox(centre, 0.0 if math.isfinite(problem.loss.curvature()) else delta)
         self._respond(problem, state)
         if state.prox.delta == 0.0 and not self._any_active(problem, state):
             # All of a smooth loss's rows in its linear part (δ = 1 at w = 0, say): nothing bends, until the proximal term does.
             state.prox = Prox(centre, delta)
             self._respond(problem, state)
+        state.reopen_at = REOPEN * state.gap
         return state
 
+    def _take(self, problem: Problem, state: NewtonState, which: np.ndarray) -> None:
+        """Let these rows be the open ones; their margins, β and centre are the caller's business."""
+        rows: Any = Some(problem.rows, which)
+        everything = len(which) == problem.n
+        state.which = which
+        state.rows = rows if problem.intercept == "none" else WithBias(rows, problem.intercept_scale, 0.0)
+        state.samples = problem.samples if everything else Samples(problem.y[which], problem.c[which])
+        state.work = np.empty(len(which))
+
+    def _close(self, problem: Problem, state: NewtonState, t: float) -> None:
+        """Leave out the rows that steps like the last one, t times the direction whose scores are in state.work, will not move."""
+        far = np.empty(len(state.which), dtype=np.bool_)
+        count, loss = find_far(problem.loss, state.margins, state.beta, state.work, state.reach * t, state.samples.c, far)
+        if 2 * count < len(far):
+            return
+        near = ~far
+        state.closed_loss += loss
+        state.all_beta[state.which] = state.beta
+        state.margins, state.beta = state.margins[near], state.beta[near]
+        state.prox = Prox(state.prox.centre[near], state.prox.delta)
+        self._take(problem, state, state.which[near])
+
+    def _reopen(self, problem: Problem, state: NewtonState) -> None:
+        state.all_beta[state.which] = state.beta
+        # A closed row's centre is its β, where it would have been moved to; an open one keeps its own.
+        centre = state.all_beta.copy()
+        centre[state.which] = state.prox.centre
+        self._take(problem, state, natural_order(problem.n))
+        state.closed_loss, state.beta = 0.0, state.all_beta.copy()
+        state.prox = Prox(centre, state.prox.delta)
+        state.margins = np.empty(problem.n)
+        scores(state.rows, state.x, state.margins)
+        state.margins *= problem.y
+        state.passes += 1.0
+        believed = max(state.gap, state.tol)
+        self._respond(problem, state)
+        state.reopen_at = REOPEN * state.gap
+        if state.gap > 10.0 * believed:
+            state.reach *= 4.0  # rows were closed that should not have been
+
+    def _all_open(self, problem: Problem, state: NewtonState) -> bool:
+        return len(state.which) == problem.n
+
+    def _narrow(self, problem: Problem, state: NewtonState) -> float:
+        """The δ that, with every centre at ½, leaves a few rows a feature (or one in twenty) between the bounds.
+
+        A sample's w has put the margins nearly where they belong, so that only the rows about the kink are in question; a wider δ would
+        have the first systems made of many rows that are not.
+        """
+        count = min(problem.n - 1, max(ACTIVE_PER_FEATURE * problem.d, problem.n // ACTIVE_SHARE))
+        return max(2.0 * float(np.partition(np.abs(1.0 - state.margins), count)[count]), 1e-6)
+
     def _any_active(self, problem: Problem, state: NewtonState) -> bool:
-        bends(problem.loss, state.beta, state.prox.delta, problem.c, state.work)
+        bends(problem.loss, state.beta, state.prox.delta, state.samples.c, state.work)
         return bool(state.work.any())
 
     def rehearse(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, NewtonState]:
         problem.subset(np.arange(1), np.ones(1))  # the copy of rows that a sample takes
-        return super().rehearse(problem, rng)
+        small, state = super().rehearse(problem, rng)
+        self._close(small, state, 1.0)
+        return small, state
 
     def _start_from_sample(self, problem: Problem, state: NewtonState, rng: np.random.Generator) -> float:
         """x from a sample of the rows, half of each class where it can be; returns the δ to go on with."""
@@ -165,10 +229,16 @@ class Newton(Solver):
         return inner.prox.delta
 
     def epoch(self, problem: Problem, state: NewtonState, rng: np.random.Generator) -> None:
-        if state.prox.delta > 0.0 and (self._unsolved(state) <= SOLVED * state.moved or state.steps >= 20 or state.stuck):
-            self._move_centre(problem, state)
+        self._advance(problem, state)
+        if not self._all_open(problem, state) and (state.gap <= max(state.reopen_at, state.tol) or state.stuck):
+            self._reopen(problem, state)
+
+    def _advance(self, problem: Problem, state: NewtonState) -> None:
+        if state.prox.delta > 0.0 and (self._unsolved(state) <= SOLVED * state.moved or state.steps >= PATIENCE or state.stuck):
+            solved = state.stuck or self._unsolved(state) <= SOLVED * state.moved
+            self._move_centre(problem, state, 0.5 if solved else 4.0)
         else:
-            bends(problem.loss, state.beta, state.prox.delta, problem.c, state.work)
+            bends(problem.loss, state.beta, state.prox.delta, state.samples.c, state.work)
             self._step(problem, state, -state.residual)
             state.steps += 1
             if state.prox.delta == 0.0 and state.steps == PLAIN_STEPS and state.gap > 0.1:
@@ -176,18 +246,18 @@ class Newton(Solver):
                 state.prox, state.steps = Prox(state.beta.copy(), self.delta), 0
                 self._respond(problem, state)
 
-    def _move_centre(self, problem: Problem, state: NewtonState) -> None:
-        """The centre moves to β and δ is halved; the first step takes the rows that were active to stay so.
+    def _move_centre(self, problem: Problem, state: NewtonState, factor: float) -> None:
+        """The centre moves to β and δ changes by a factor; the first step takes the rows that were active to stay so.
 
         At the old margins the new proximal term would push half of the active rows to a bound; a step that lets them answer
         linearly, beyond their bounds if need be, puts their margins where the new centre wants them.
         """
-        delta = 0.5 * state.prox.delta
+        delta = min(factor * state.prox.delta, max(self.delta, state.prox.delta))
         state.prox = Prox(state.beta.copy(), delta)
-        answer_linearly(problem.loss, state.margins, state.prox, problem.samples, state.work)
+        answer_linearly(problem.loss, state.margins, state.prox, state.samples, state.work)
         u = state.u.copy()
         accumulate(state.rows, state.work, u)
-        bends(problem.loss, state.beta, delta, problem.c, state.work)
+        bends(problem.loss, state.beta, delta, state.samples.c, state.work)
         self._step(problem, state, u - state.ridge * state.x)
         state.steps = 0
 
@@ -200,22 +270,28 @@ class Newton(Solver):
             H[-1, -1] = max(H[-1, -1], LEAST_CURVATURE * problem.intercept_scale**2)
         direction = solve_positive(H, rhs)
         scores(state.rows, direction, state.work)
-        along = float(state.ridge * state.x @ direction), float(state.ridge * direction @ direction)
-        t = line_search(problem.loss, state.margins, state.work, state.prox, problem.samples, along)
+        slope = float(state.ridge * state.x @ direction)
+        if not self._all_open(problem, state):
+            # The closed rows' β stand still: in F they are the line −Σ cβm, whose slope is that of all rows less that of the open.
+            slope -= float(state.u @ direction) - float((state.samples.c * state.samples.y * state.beta) @ state.work)
+        along = slope, float(state.ridge * direction @ direction)
+        t = line_search(problem.loss, state.margins, state.work, state.prox, state.samples, along)
         state.x += t * direction
-        advance(state.margins, state.work, problem.y, t)
+        advance(state.margins, state.work, state.samples.y, t)
         state.stuck = t == 0.0
-        state.passes += 2.0
+        state.passes += 2.0 * len(state.which) / problem.n
+        if t > 0.0 and state.gap < CLOSE_BELOW:
+            self._close(problem, state, t)
         self._respond(problem, state)
 
     def _respond(self, problem: Problem, state: NewtonState) -> None:
         """β⁺ at the present margins, u of it, and the gap."""
-        fenchel, loss, state.moved = respond(problem.loss, state.margins, state.prox, problem.samples, state.beta, state.work)
+        fenchel, loss, state.moved = respond(problem.loss, state.margins, state.prox, state.samples, state.beta, state.work)
         accumulate(state.rows, state.work, state.u)
         state.residual = state.ridge * state.x - state.u
         # P(w) − D(β) = Σ c·(Fenchel–Young gap) + ‖l2·w − u‖²/(2·l2); a free intercept's part is the certificate's business.
         gap = fenchel + self._unsolved(state)
-        primal = loss + 0.5 * float(state.ridge * state.x @ state.x)
+        primal = loss + state.closed_loss + 0.5 * float(state.ridge * state.x @ state.x)
         state.gap = gap / primal if primal > 0 else math.inf
 
     def _unsolved(self, state: NewtonState) -> float:
@@ -229,86 +305,14 @@ class Newton(Solver):
         return state.x[:-1].copy(), None
 
     def dual(self, problem: Problem, state: NewtonState) -> np.ndarray:
-        return state.beta.copy()
+        beta = state.all_beta.copy()
+        beta[state.which] = state.beta
+        return beta
 
     def intercept(self, problem: Problem, state: NewtonState) -> float:
         """The intercept as the method carries it, which `model` leaves to the exact minimisation."""
         return 0.0 if problem.intercept == "none" else float(problem.intercept_scale * state.x[-1])
 
     def hint(self, problem: Problem, state: NewtonState) -> float:
-        return state.gap
-
-
-@kernel
-def respond(loss, margins, prox, samples, beta, change):
-    """β ← β⁺(m) and change = cᵢyᵢ(β⁺−β); returns Σ c(φ(m) − ψ(β⁺) + β⁺m), Σ cφ(m) and (δ/2) Σ c(β⁺ − centre)²."""
-    gap, value, moved = 0.0, 0.0, 0.0
-    for i in range(margins.shape[0]):
-        c, m, centre = samples.c[i], margins[i], prox.centre[i]
-        new = loss.dual_step(centre, m, prox.delta)
-        change[i] = c * samples.y[i] * (new - beta[i])
-        beta[i] = new
-        phi = loss.value(m)
-        gap += c * (phi - loss.psi(new) + new * m)
-        value += c * phi
-        moved += c * (new - centre) * (new - centre)
-    return gap, value, 0.5 * prox.delta * moved
-
-
-@kernel
-def bends(loss, beta, delta, c, out):
-    for i in range(beta.shape[0]):
-        out[i] = c[i] * loss.bend(beta[i], delta)
-
-
-@kernel
-def answer_linearly(loss, margins, prox, samples, out):
-    """out = cᵢyᵢ·(the change of β that its tangent at the centre foretells); 0 for rows at a bound."""
-    for i in range(margins.shape[0]):
-        beta = prox.centre[i]
-        bend = loss.bend(beta, prox.delta)
-        out[i] = 0.0
-        if bend > 0.0:
-            out[i] = samples.c[i] * samples.y[i] * bend * loss.pull(beta, margins[i])
-
-
-@kernel
-def advance(margins, ds, y, t):
-    for i in range(margins.shape[0]):
-        margins[i] += t * y[i] * ds[i]
-
-
-@kernel
-def slope_at(loss, margins, ds, prox, samples, along, t):
-    """dF/dt at x + t·direction; ds are the direction's scores."""
-    s = along[0] + t * along[1]
-    for i in range(margins.shape[0]):
-        dm = samples.y[i] * ds[i]
-        s -= samples.c[i] * dm * loss.dual_step(prox.centre[i], margins[i] + t * dm, prox.delta)
-    return s
-
-
-@kernel
-def line_search(loss, margins, ds, prox, samples, along):
-    """The t where the derivative, which never falls with t, passes zero; the full step when that is good enough."""
-    first = slope_at(loss, margins, ds, prox, samples, along, 0.0)
-    if not first < 0.0:
-        return 0.0
-    low, f_low, high = 0.0, first, 1.0
-    f_high = slope_at(loss, margins, ds, prox, samples, along, 1.0)
-    if abs(f_high) <= 0.1 * abs(first):
-        return 1.0
-    while f_high < 0.0 and high < 1e6:
-        low, f_low, high = high, f_high, 2.0 * high
-        f_high = slope_at(loss, margins, ds, prox, samples, along, high)
-    t = high
-    for k in range(40):
-        t = 0.5 * (low + high) if k % 3 == 2 else low + (high - low) * f_low / (f_low - f_high)
-        f = slope_at(loss, margins, ds, prox, samples, along, t)
-        if abs(f) <= 0.01 * abs(first):
-            break
-        if f < 0.0:
-            low, f_low, f_high = t, f, 0.5 * f_high  # the end that stays counts half: regula falsi, Illinois
-        else:
-            high, f_high, f_low = t, f, 0.5 * f_low
-    return t
+        # The gap of some rows says nothing of the others.
+        return state.gap if self._all_open(problem, state) else math.inf
