@@ -21,7 +21,7 @@ MAX_LINES = 400
 # its own, and itself; units that share a layer do not know each other. "__init__" is `import dualgap`, the public face.
 LAYERS = [
     {"jit", "workers"},
-    {"rows"},
+    {"rows", "gaussian"},
     {"inputs", "linalg"},
     {"losses", "penalties", "kernels", "blocks", "scaling"},
     {"panels"},

@@ -20,7 +20,7 @@ MOST_CHANGES = 8  # sums of changes after which a sum is made from nothing, so t
 
 
 def expansion(kernel: Kernel, A: Any, B: Any, a: np.ndarray) -> np.ndarray:
-    """Σⱼ aⱼ k(x, row j of B) for every row x of A, in float64, block by block.
+    """Σⱼ aⱼ k(x, row j of B) for every row x of A, in float64, block by block; one sum for each column where `a` has several.
 
     Examples
     --------
@@ -31,8 +31,8 @@ def expansion(kernel: Kernel, A: Any, B: Any, a: np.ndarray) -> np.ndarray:
     >>> expansion(make_kernel("poly", X, gamma=1.0, degree=2), X, X, np.array([1.0, 2.0]))
     array([0., 2.])
     """
-    support = np.flatnonzero(a)
-    out = np.zeros(A.shape[0])
+    support = np.flatnonzero(a if a.ndim == 1 else a.any(axis=1))
+    out = np.zeros((A.shape[0], *a.shape[1:]))
     if kernel.name == "precomputed":
         rows = max(BLOCK // A.shape[1], 1)
         for first in range(0, len(out), rows):
@@ -85,7 +85,7 @@ class Expansion:
         moved = np.count_nonzero(change)
         if moved == 0:
             return scores.copy()
-        if changes >= MOST_CHANGES or 2 * moved > np.count_nonzero(a):
+        if changes >= MOST_CHANGES or moved >= np.count_nonzero(a):
             known, scores, change, changes = np.zeros_like(a), np.zeros_like(scores), a, -1
         scores = scores + expansion(self.kernel, self.X, self.X, change)
         self._known = (known + change, scores, changes + 1)

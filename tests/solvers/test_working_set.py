@@ -81,7 +81,7 @@ def test_precomputed_and_callable_kernels():
 
 
 def test_little_cache_costs_rows_not_the_answer():
-    plenty, scarce = dualgap.WorkingSet(size=32), dualgap.WorkingSet(size=32, cache_size=40 * N * 4 / 1e6, shrinking=False)
+    plenty, scarce = (dualgap.WorkingSet(size=32, cache_size=size, shrinking=False) for size in (1000.0, 40 * N * 4 / 1e6))
     counts, values = [], []
     for solver in (plenty, scarce):
         problem, rng = build(), np.random.default_rng(0)
@@ -160,6 +160,52 @@ def test_errors_are_what_they_are_called():
         np.testing.assert_allclose(state.all.e, exact, atol=1e-10)
 
 
+@pytest.mark.parametrize("kind", ["rbf", "precomputed"])
+def test_a_sample_first_and_rows_added_later_leave_errors_right(kind):
+    kernel = make_kernel("rbf", gamma=0.7)
+    K = kernel(X, X)
+    problem, rng = build(K if kind == "precomputed" else X, kernel=kind), np.random.default_rng(0)
+    solver = dualgap.WorkingSet(size=16, precision="float64")
+    state = solver.start(problem, rng)
+    if kind == "rbf":
+        assert len(state.open) < N // 4  # a sample
+        assert solver.hint(problem, state) == np.inf  # which does not speak for all rows
+    counts = []
+    for _ in range(40):
+        solver.epoch(problem, state, rng)
+        np.testing.assert_allclose(state.box.e, (y - K @ _whole(state))[state.open], atol=1e-10)
+        counts.append(len(state.open))
+        if len(state.open) < N:
+            solver._reopen(problem, state)
+            np.testing.assert_allclose(state.all.e, y - K @ state.all.a, atol=1e-10)
+        rows = state.cache.row_in[state.cache.row_in >= 0]
+        np.testing.assert_allclose(state.cache.store[state.cache.row_in >= 0], K[np.ix_(state.open[rows], state.open)], atol=1e-12)
+    assert len(set(counts)) > 2
+    assert solver.hint(problem, state) < 1e-3
+
+
+def _whole(state):
+    a = state.all.a.copy()
+    a[state.open] = state.box.a
+    return a
+
+
+def test_errors_from_float32_are_set_right_before_they_matter():
+    """The hint is what the driver certifies by: in float32 it must not promise what float64 does not keep."""
+    problem, rng = build(l2=1e-6), np.random.default_rng(0)
+    solver = dualgap.WorkingSet(size=64, precision="float32")
+    state = solver.start(problem, rng)
+    for _ in range(200):
+        solver.epoch(problem, state, rng)
+        if solver.hint(problem, state) <= 1e-6:
+            break
+    point = dualgap.certificate.dual_point(problem, solver.dual(problem, state))
+    scores = point.stored
+    b = dualgap.certificate.best_intercept(problem, scores)
+    primal = problem.objective(point.coef, b)
+    assert (primal - point.value) / primal <= 1e-6
+
+
 def test_warm_start_over_a_path():
     cold = warm = 0
     last = None
@@ -202,6 +248,32 @@ def test_the_least_recently_used_row_is_given_up():
     np.testing.assert_allclose(cache.store[slots], (X @ X.T)[np.ix_([1, 3], [1, 3, 7])])
 
 
+def test_settled_rows_are_given_up_before_new_memory_is_taken():
+    cache = RowCache(Panels(make_kernel("linear"), X, np.float64), memory=9 * N * 8)
+    settled = np.zeros(N, dtype=bool)
+    settled[[0, 1]] = True
+    for wanted in ([0, 1, 2], [3], [4, 5], [6, 7]):
+        slots = cache.fetch(np.array(wanted), settled)
+        np.testing.assert_allclose(cache.store[slots], X[wanted] @ X.T)
+    assert sorted(cache.row_in[:6].tolist()) == [2, 3, 4, 5, 6, 7]  # 0 and 1 gave way to the first that came a step later
+    assert (cache.row_in[6:] == -1).all()
+
+
+def test_a_cache_that_is_extended_keeps_rows_and_computes_their_new_columns():
+    panels, kept = Panels(make_kernel("linear"), X, np.float64), np.arange(0, N, 3)
+    cache = RowCache(panels, memory=60 * N * 8)
+    cache.clear(panels.take(kept))
+    cache.fetch(np.array([5, 2, 9]))
+    worth = np.ones(len(kept), dtype=bool)
+    worth[9] = False
+    merged = np.union1d(kept, np.arange(20))
+    cache.extend(panels.take(merged), np.searchsorted(merged, kept), worth)
+    computed, wanted = cache.computed, np.searchsorted(merged, kept[[5, 2]])
+    slots = cache.fetch(wanted)
+    assert cache.computed == computed
+    np.testing.assert_allclose(cache.store[slots], (X @ X.T)[np.ix_(kept[[5, 2]], merged)])
+
+
 @pytest.mark.parametrize("name", ["rbf", "linear", "poly", "sigmoid"])
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_matrix])
 def test_panels_and_expansions_are_the_kernel(name, storage):
@@ -213,6 +285,8 @@ def test_panels_and_expansions_are_the_kernel(name, storage):
         np.testing.assert_allclose(store[[3, 0]], expected[[5, 250]], atol=error)
     a = np.where(RNG.random(N) < 0.5, RNG.normal(size=N), 0.0)
     np.testing.assert_allclose(expansion(kernel, storage(X[:9]), data, a), expected[:9] @ a, atol=1e-11)
+    several = np.stack([a, np.roll(a, 7), np.zeros(N)], axis=1)
+    np.testing.assert_allclose(expansion(kernel, storage(X[:9]), data, several), expected[:9] @ several, atol=1e-11)
     known = Expansion(kernel, data)
     for _ in range(12):  # more often than changes are added up
         a[RNG.integers(N, size=5)] += 1.0

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dualgap.jit import kernel, sequential
+from dualgap.jit import kernel, sequential, wide_vectors
 
 __all__ = ["gather", "pair_steps", "single_steps", "subtract_rows"]
 
@@ -30,6 +30,7 @@ def gather(store, slots, columns, out):
 @kernel
 def subtract_rows(store, slots, change, e, first, last):
     """e[first:last] −= Σ change[s]·store[slots[s]], four rows at once so that e is read and written less often."""
+    wide_vectors()
     size = 2048
     count = slots.shape[0]
     for start in range(first, last, size):
@@ -63,6 +64,7 @@ def _key(value, k):
 @kernel
 def pair_steps(K, diagonal, box, tiny, ratio, most):
     """Two-variable steps until the violation is `ratio` of what it was at first, or `most` steps; returns how many."""
+    wide_vectors()
     a, low, high, e, r = box
     n = a.shape[0]
     target = -1.0
@@ -107,6 +109,7 @@ def pair_steps(K, diagonal, box, tiny, ratio, most):
 @kernel
 def single_steps(K, diagonal, box, tiny, ratio, most):
     """One-variable steps until the largest violation is `ratio` of what it was at first, or `most` steps; returns how many."""
+    wide_vectors()
     a, low, high, e, r = box
     n = a.shape[0]
     target = -1.0

@@ -49,14 +49,15 @@ class RowCache:
         self.row_in = np.full(self.capacity, -1, dtype=np.int64)
         self.used = np.zeros(self.capacity, dtype=np.int64)
 
-    def fetch(self, wanted: np.ndarray) -> np.ndarray:
-        """Where in `store` the rows wanted are; at most `capacity` of them, no row twice."""
+    def fetch(self, wanted: np.ndarray, settled: np.ndarray | None = None) -> np.ndarray:
+        """Where in `store` the rows wanted are; at most `capacity` of them, no row twice. Rows that are `settled` (a mask) and that the
+        last call did not ask for are given up rather than memory taken that has not been in use."""
         self._clock += 1
         slots = self.slot_of[wanted]
         missing = np.flatnonzero(slots < 0)
         self.used[slots[slots >= 0]] = self._clock
         if len(missing):
-            free = self._oldest(len(missing))
+            free = self._oldest(len(missing), settled)
             given_up = self.row_in[free]
             self.slot_of[given_up[given_up >= 0]] = -1
             self.row_in[free] = wanted[missing]
@@ -66,10 +67,24 @@ class RowCache:
             self.computed += len(missing)
         return slots
 
-    def _oldest(self, count: int) -> np.ndarray:
+    def _oldest(self, count: int, settled: np.ndarray | None) -> np.ndarray:
         if count == self.capacity:
             return np.arange(count)
-        return np.sort(np.argpartition(self.used, count - 1)[:count])
+        used = self.used
+        if settled is not None:
+            used = used.copy()
+            # Empty slots have been used at 0, settled rows count as used before that.
+            full = self.row_in >= 0
+            used[full] += 1
+            old = full & (self.used < self._clock - 1)
+            old[old] = settled[self.row_in[old]]
+            used[old] = -1
+            # Of the empty ones, the first come first: the rest of the memory stays untouched.
+            used[~full] = 0
+            free = np.concatenate([np.flatnonzero(used < 0), np.flatnonzero(used == 0)])[:count]
+            if len(free) == count:
+                return np.sort(free)
+        return np.sort(np.argpartition(used, count - 1)[:count])
 
     def restrict(self, kept: np.ndarray) -> None:
         """Go on with some of the samples only (sorted places among the present ones): their rows are kept, shorter, in the same memory."""
@@ -85,6 +100,45 @@ class RowCache:
         self.slot_of[rows] = np.arange(len(rows))
         self.row_in[: len(rows)] = rows
         self.used[: len(rows)] = used
+
+    def extend(self, panels: Panels, place: np.ndarray, worth: np.ndarray) -> None:
+        """Go on with more samples, those of `panels`; `place` says where among them the present ones are. Rows that are `worth` it are
+        kept, and their new columns computed; as many as still fit."""
+        before, self.panels = self.store.shape[1], panels
+        capacity = min(len(self._flat) // panels.count, panels.count)
+        occupied = np.flatnonzero(self.row_in >= 0)
+        occupied = occupied[worth[self.row_in[occupied]]]
+        if len(occupied) > capacity:
+            occupied = np.sort(occupied[np.argsort(-self.used[occupied], kind="stable")[:capacity]])
+        rows, used = place[self.row_in[occupied]], self.used[occupied]
+        # First to the front, then apart: from the last to the first, nothing is overwritten before it is read.
+        _shorten(self._flat, occupied, before, np.arange(before))
+        _lengthen(self._flat, len(occupied), before, panels.count, place)
+        self.clear(panels)
+        self.slot_of[rows] = np.arange(len(rows))
+        self.row_in[: len(rows)] = rows
+        self.used[: len(rows)] = used
+        new = np.delete(np.arange(panels.count), place)
+        if len(rows) and len(new):
+            columns = np.empty((len(rows), len(new)), dtype=self.store.dtype)
+            panels.take(new).rows(panels.own(rows), columns, np.arange(len(rows)))
+            _scatter(columns, new, self.store)
+
+
+@kernel
+def _lengthen(flat, count, before, after, place):
+    """Rows of `before` numbers, one after the other, to rows of `after` with number j at place[j]"""
+    for slot in range(count - 1, -1, -1):
+        for j in range(before - 1, -1, -1):
+            flat[slot * after + place[j]] = flat[slot * before + j]
+
+
+@kernel
+def _scatter(values, columns, store):
+    """store[s, columns[t]] = values[s, t]"""
+    for s in range(values.shape[0]):
+        for t in range(columns.shape[0]):
+            store[s, columns[t]] = values[s, t]
 
 
 @kernel

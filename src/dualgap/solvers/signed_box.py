@@ -14,7 +14,19 @@ from dualgap.jit import kernel
 from dualgap.losses import Hinge, SmoothHinge, SquaredHinge
 from dualgap.problem import Problem
 
-__all__ = ["Box", "beta_of", "bias_weight", "extremes", "gap_of", "violators", "whole_box", "worth_keeping"]
+__all__ = [
+    "Box",
+    "beta_of",
+    "bias_weight",
+    "extremes",
+    "gap_of",
+    "in_turn",
+    "largest",
+    "reluctance",
+    "violators",
+    "whole_box",
+    "worth_keeping",
+]
 
 GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 
@@ -56,24 +68,39 @@ def violators(problem: Problem, box: Box, count: int) -> np.ndarray:
     """Rows that the dual objective pulls hardest; with a free intercept as many that should rise as should fall."""
     if problem.intercept != "free":
         pull = np.where(box.e > 0, np.where(box.a < box.high, box.e, 0.0), np.where(box.a > box.low, -box.e, 0.0))
-        order = _largest(pull, count)
+        order = largest(pull, count)
         return order[pull[order] > 0]
     rise = np.where(box.a < box.high, box.e, -np.inf)
     fall = np.where(box.a > box.low, -box.e, -np.inf)
     top, bottom = rise.max(), -fall.max()
     if not top > bottom:
         return np.empty(0, dtype=np.int64)
-    rising = _largest(rise, max(count // 2, 1))
-    falling = _largest(fall, max(count // 2, 1))
+    rising = largest(rise, max(count // 2, 1))
+    falling = largest(fall, max(count // 2, 1))
     rising, falling = rising[rise[rising] > bottom], falling[-fall[falling] < top]
     rise[rising] = np.nan  # a row that may move either way is there once
     return np.concatenate([rising, falling[~np.isnan(rise[falling])]])
 
 
-def _largest(values: np.ndarray, count: int) -> np.ndarray:
+def largest(values: np.ndarray, count: int) -> np.ndarray:
     if count >= len(values):
         return np.arange(len(values))
     return np.argpartition(values, len(values) - count)[len(values) - count :]
+
+
+def in_turn(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """All rows in random order, one of each class in turn while both last: the first of them are a sample with enough of a rare class."""
+    order = rng.permutation(len(y))
+    place = np.where(y[order] > 0, np.cumsum(y[order] > 0), np.cumsum(y[order] < 0))
+    return order[np.argsort(place, kind="stable")]
+
+
+def reluctance(problem: Problem, box: Box, intercept: float) -> np.ndarray:
+    """How far each row is from wanting to move, at that intercept: below zero it does, or is between its bounds; infinite if it cannot."""
+    pull = box.e - intercept
+    distance = np.where(box.a <= box.low, -pull, np.where(box.a >= box.high, pull, -np.inf))
+    distance[box.low == box.high] = np.inf
+    return distance
 
 
 def worth_keeping(problem: Problem, box: Box) -> np.ndarray:

@@ -4,8 +4,13 @@
             solve the small problem between them by second-order pair steps (single steps without a free intercept)
             e −= K[:, set]·Δa for all open rows
 
+Kernel values are computed for open rows only. Where they are cheap, a sample is open at first and then the rows that its model leaves
+wanting to move, with others that may come to; later on those that cannot gain are closed. Whether any of the rest has to be opened is
+seen from their errors, computed now and then, and with every certificate.
+
 In signed variables a = cβy/l2 (see pair_steps) errors e = y − K·a − r·a tell everything: who violates, the gap, who may be left out.
-Kernel values may be float32; e is float64 and is set right from exact scores whenever a certificate has been computed.
+Kernel values may be float32; e is float64 and is set right from exact scores with every certificate, and before what float32 has left in
+it matters.
 """
 
 from __future__ import annotations
@@ -16,25 +21,47 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dualgap.certificate import dual_point
+from dualgap.certificate import best_intercept, dual_point
+from dualgap.expansion import expansion
 from dualgap.losses import Hinge, SmoothHinge, SquaredHinge
-from dualgap.panels import Panels
+from dualgap.panels import Panels, scratch
 from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, one_of, register
 from dualgap.solvers.pair_steps import gather, pair_steps, single_steps, subtract_rows
 from dualgap.solvers.row_cache import RowCache
-from dualgap.solvers.signed_box import Box, beta_of, bias_weight, extremes, gap_of, violators, whole_box, worth_keeping
+from dualgap.solvers.signed_box import (
+    Box,
+    beta_of,
+    bias_weight,
+    extremes,
+    gap_of,
+    in_turn,
+    largest,
+    reluctance,
+    violators,
+    whole_box,
+    worth_keeping,
+)
 from dualgap.workers import share
 
 __all__ = ["WorkingSet"]
 
 SMALLEST = 16  # rows of a working set below which there is no point
 LARGEST = 2048  # rows of a working set beyond which its own steps cost more than they bring
-SETS = 8  # working sets an epoch, at least
+SETS = 8  # working sets an epoch, at least,
+ENOUGH = 0.1  # unless the gap has fallen to this part of what it was
 INNER = 0.1  # a small problem is solved until its violation is this part of what it was
 ALONE = 1e-3  # the same where a working set has all the open rows
+GROWTH = 8  # a sample is this many times smaller than what it stands for,
+SAMPLE = 2  # and is at least so many working sets
+SAMPLED = 0.3  # the part of its gap at which a sample has told what it can
+SPARE = 4  # rows open at first beyond those that want to move: n divided by this
 CLOSED = 0.8  # rows are left out when no more than this part stays
-REOPEN = 1e-2  # all rows are visited again once the gap of the open ones has fallen to this part of what it was with all
+REOPEN = 1e-2  # the other rows are looked at again once the gap of the open ones has fallen to this part of what it was
+SURE = 2.0  # unless they once had no more to add than makes the gap so many times larger: then a certificate will tell
+HINT = 1.5  # the gap as it is made known, times the one of the open rows
+REFRESH = 1e-4  # errors from float32 values are computed anew once the gap has fallen to this part of what it was
+SUPPORTS = 256  # terms of a sum over kernel values at once
 SINGLE_RANGE = 1e4  # γ‖x‖² up to which float32 products leave distances exact enough
 
 
@@ -45,13 +72,22 @@ class WorkingSetState(State):
     open: Any = None  # the open rows, ascending
     all: Any = None  # Box of all rows: the truth for those not open; e is exact as of the last certificate
     box: Any = None  # Box of the open rows
-    closed: Any = None  # (rows, all a at the time) of those left out: what their errors belong to
+    order: Any = None  # all rows at random, the classes in turn
+    reach: int = 0  # how many of them, from the first, may be open
     last: Any = None  # the last working set, as places among the open rows
     ascent: float = 0.0  # D/l2
     gap: float = math.inf  # of the open rows, /l2
-    reopen_at: float = 0.0
+    gap_then: float = math.inf  # the same when rows were last opened
+    exact: float = 1.0  # the relative gap when errors were last computed from nothing
+    then: Any = None  # all a that the errors of rows not open belong to
+    sure: bool = False  # whether the rows not open are left to the certificate
     asked: bool = False  # whether a certificate has been computed since the last epoch
     steps: int = 0
+
+    @property
+    def relative_gap(self) -> float:
+        whole = self.ascent + self.gap
+        return self.gap / whole if whole > 0 else math.inf
 
 
 @register
@@ -114,13 +150,20 @@ class WorkingSet(Solver):
         assert problem.kernel is not None
         panels = Panels(problem.kernel, problem.X, self._dtype(problem))
         self._check_cache(problem, panels)
-        state = WorkingSetState(panels=panels, all=whole_box(problem))
+        state = WorkingSetState(panels=panels, all=whole_box(problem), reach=problem.n)
+        state.cache = RowCache(panels, int(self.cache_size * 1e6))
+        state.open = np.arange(problem.n)
         if warm is not None and warm.dual is not None and warm.dual.any():
             point = dual_point(problem, warm.dual)
             assert point.stored is not None
             state.all.a[:] = point.coef
             self._set_errors(problem, state, point.stored)
+        elif self.shrinking:
+            state.order = in_turn(problem.y, rng)
+            while panels.cheap and state.reach >= GROWTH * SAMPLE * self.size:
+                state.reach //= GROWTH
         self._open(problem, state)
+        state.exact, state.sure = state.relative_gap, len(state.open) == problem.n
         return state
 
     def _dtype(self, problem: Problem) -> Any:
@@ -130,7 +173,7 @@ class WorkingSet(Solver):
         assert kernel is not None
         if kernel.function is not None or kernel.name == "precomputed":
             return X.dtype if kernel.name == "precomputed" else np.dtype(np.float64)
-        if kernel.name == "rbf" and not kernel.gamma * float(np.max(np.asarray(abs(X).max())) ** 2) < SINGLE_RANGE:
+        if kernel.name == "rbf" and not kernel.gamma * max(float(X.max()), -float(X.min())) ** 2 < SINGLE_RANGE:
             return np.dtype(np.float64)
         return np.dtype(np.float32)
 
@@ -149,19 +192,53 @@ class WorkingSet(Solver):
         state.ascent = 0.5 * float(a @ (problem.y + e))
 
     def _open(self, problem: Problem, state: WorkingSetState) -> None:
-        """Go on with all rows at the errors that `all` has; those closed stay so if it was right to close every one of them."""
-        wanted = worth_keeping(problem, state.all)
-        if state.open is not None and len(state.open) < problem.n and np.isin(wanted, state.open, assume_unique=True).all():
-            state.closed = [(np.setdiff1d(np.arange(problem.n), state.open, assume_unique=True), state.all.a.copy())]
-        else:
-            if state.cache is None:
-                state.cache = RowCache(state.panels, int(self.cache_size * 1e6))
-            elif len(state.open) < problem.n:
-                state.cache.clear(state.panels)
-            state.open, state.last, state.closed = np.arange(problem.n), np.empty(0, dtype=np.int64), []
+        """Go on, at the errors that `all` has, with the open rows and those that want to move, and more that may come to."""
+        if state.last is None:
+            state.open, state.last = self._promising(problem, state, state.reach, problem.n // SPARE), np.empty(0, dtype=np.int64)
+            state.cache.clear(self._panels(state, state.open))
+        elif len(state.open) < problem.n:
+            self._add(problem, state)
+        state.then = state.all.a.copy()
         state.box = Box(*(part[state.open] for part in state.all))
         self._measure(problem, state)
-        state.reopen_at = REOPEN * state.gap
+        state.gap_then = state.gap
+
+    def _promising(self, problem: Problem, state: WorkingSetState, reach: int, spare: int) -> np.ndarray:
+        """Of the rows within reach those that want to move, and at least as many as `spare` or as those are of the next likely."""
+        if not self.shrinking:
+            return np.arange(problem.n)
+        among = np.arange(problem.n) if reach == problem.n else np.sort(state.order[:reach])
+        distance = reluctance(problem, state.all, self._intercept(problem, state))[among]
+        count = int(np.count_nonzero(distance < 0.0))
+        chosen = np.sort(largest(-distance, count + max(count, spare)))
+        chosen = chosen[distance[chosen] < np.inf]
+        return among[chosen] if len(chosen) <= CLOSED * problem.n else np.arange(problem.n)
+
+    def _intercept(self, problem: Problem, state: WorkingSetState) -> float:
+        a, _, _, e, r = state.all
+        return best_intercept(problem, problem.y - e - r * a) if problem.intercept == "free" else 0.0
+
+    def _add(self, problem: Problem, state: WorkingSetState) -> None:
+        """Open those of the others that want to move, and as many again of the next likely; after a sample many more."""
+        if state.reach < problem.n:
+            state.reach = problem.n if state.reach * GROWTH**2 > problem.n else state.reach * GROWTH
+            new = np.setdiff1d(self._promising(problem, state, state.reach, problem.n // SPARE), state.open, assume_unique=True)
+        else:
+            rest = np.setdiff1d(np.arange(problem.n), state.open, assume_unique=True)
+            distance = reluctance(problem, state.all, self._intercept(problem, state))[rest]
+            count = int(np.count_nonzero(distance < 0.0))
+            new = np.sort(rest[largest(-distance, 2 * count)]) if count else rest[:0]
+        if len(new) == 0:
+            return
+        if len(state.open) + len(new) > CLOSED * problem.n:
+            new = np.setdiff1d(np.arange(problem.n), state.open, assume_unique=True)
+        merged = np.union1d(state.open, new)
+        place = np.searchsorted(merged, state.open)
+        state.cache.extend(self._panels(state, merged), place, state.all.a[state.open] != 0.0)
+        state.open, state.last = merged, place[state.last]
+
+    def _panels(self, state: WorkingSetState, rows: np.ndarray) -> Panels:
+        return state.panels if len(rows) == state.panels.count else state.panels.take(rows)
 
     # ---------------------------------------------------------------------------------------------------------------- epoch
 
@@ -170,45 +247,63 @@ class WorkingSet(Solver):
             self._write_back(state)
             self._set_errors(problem, state, problem.combine(state.all.a))
             self._open(problem, state)
-            state.asked = False
-        elif state.gap <= state.reopen_at and len(state.open) < problem.n:
+            state.exact, state.asked, state.sure = state.relative_gap, False, state.reach == problem.n
+        elif not state.sure and len(state.open) < problem.n and state.gap <= self._enough(problem, state) * state.gap_then:
             self._reopen(problem, state)
-        touched = 0
+        touched, before = 0, state.gap
         for _ in range(max(SETS, problem.n // (4 * self.size))):
             chosen = self._choose(problem, state)
             if len(chosen) == 0 or self._improve(problem, state, chosen) == 0:
                 break
             touched += len(chosen)
-            if touched >= 4 * len(state.open):  # few rows are left, and what they can bring has been had
+            self._measure(problem, state)
+            # What few rows are left can bring has been had soon, and a certificate may be what is wanted.
+            if touched >= 4 * len(state.open) or state.gap <= ENOUGH * before:
                 break
         state.passes += max(touched, 1) / problem.n
-        self._measure(problem, state)
+        if state.relative_gap <= REFRESH * state.exact:
+            self._refresh(problem, state)
         if self.shrinking:
             self._close(problem, state)
+
+    def _enough(self, problem: Problem, state: WorkingSetState) -> float:
+        return SAMPLED if state.reach < problem.n else REOPEN
 
     def _write_back(self, state: WorkingSetState) -> None:
         state.all.a[state.open] = state.box.a
         state.all.e[state.open] = state.box.e
 
     def _reopen(self, problem: Problem, state: WorkingSetState) -> None:
-        """Errors of the closed rows from what has changed since each of them was closed."""
+        """Errors of the rows that are not open from what has changed since they were known; then open those that want to move."""
+        before, sampled = state.gap, state.reach < problem.n
         self._write_back(state)
-        a, e = state.all.a, state.all.e
-        for rows, before in state.closed:
-            changed = np.flatnonzero(a != before)
-            panels, total = state.panels.take(rows), np.zeros(len(rows))
-            for start in range(0, len(changed), self.size):
-                part = changed[start : start + self.size]
-                panels.add(state.panels.own(part), a[part] - before[part], total)
-            e[rows] -= total + bias_weight(problem) * float((a - before).sum())
+        changed = np.flatnonzero(state.all.a != state.then)
+        change = (state.all.a - state.then)[changed]
+        rest = np.setdiff1d(np.arange(problem.n), state.open, assume_unique=True)
+        total, panels = np.full(len(rest), bias_weight(problem) * change.sum()), state.panels.take(rest)
+        for start in range(0, len(changed), SUPPORTS):
+            part = slice(start, start + SUPPORTS)
+            panels.add(state.panels.own(changed[part]), change[part], total)
+        state.all.e[rest] -= total + state.all.r[rest] * (state.all.a - state.then)[rest]
         self._open(problem, state)
+        state.sure = (not sampled and state.gap <= SURE * before) or len(state.open) == problem.n
+
+    def _refresh(self, problem: Problem, state: WorkingSetState) -> None:
+        """Errors of the open rows in float64: what float32 values have left in them may by now be more than the gap that they show."""
+        if state.panels.dtype == np.float32:
+            a, box = state.all.a, state.box
+            a[state.open] = box.a
+            scores = expansion(problem.kernel, problem.X[state.open], problem.X, a)  # type: ignore[arg-type]
+            box.e[:] = problem.y[state.open] - scores - box.r * box.a - bias_weight(problem) * a.sum()
+            self._measure(problem, state)
+        state.exact = state.relative_gap
 
     def _choose(self, problem: Problem, state: WorkingSetState) -> np.ndarray:
         """All open rows where they are few; else half of the set anew, the worst violators, and the rest from the last set."""
         box, last = state.box, state.last
         inside = (box.a > box.low) & (box.a < box.high)
         # Variables between their bounds depend on each other: the more of them there are, the more should be solved for together.
-        size = max(self._least(problem.n), min(int(np.count_nonzero(inside)), LARGEST))
+        size = max(self._least(len(box.a)), min(int(np.count_nonzero(inside)), LARGEST))
         size = min(size, len(box.a), state.cache.capacity)
         if size == len(box.a):
             return np.arange(size)
@@ -229,8 +324,9 @@ class WorkingSet(Solver):
     def _improve(self, problem: Problem, state: WorkingSetState, chosen: np.ndarray) -> int:
         """Solve the problem of the chosen rows; returns how many steps that took."""
         box, cache = state.box, state.cache
-        slots = cache.fetch(chosen)
-        K = np.empty((len(chosen), len(chosen)), dtype=cache.store.dtype)
+        settled = (box.a == box.low) | (box.a == box.high) if state.panels.cheap else None
+        slots = cache.fetch(chosen, settled)
+        K = scratch(len(chosen) ** 2, cache.store.dtype).reshape(len(chosen), len(chosen))
         gather(cache.store, slots, chosen, K)
         if problem.intercept == "penalised":
             K += bias_weight(problem)
@@ -264,9 +360,7 @@ class WorkingSet(Solver):
         self._leave_out(state, keep)
 
     def _leave_out(self, state: WorkingSetState, keep: np.ndarray) -> None:
-        self._write_back(state)
-        out = np.delete(state.open, keep)
-        state.closed.append((out, state.all.a.copy()))
+        state.all.a[state.open] = state.box.a
         state.open = state.open[keep]
         state.cache.restrict(keep)
         state.box = Box(*(part[keep] for part in state.box))
@@ -277,11 +371,12 @@ class WorkingSet(Solver):
         state = self.start(small, rng)
         for _ in range(2):
             self.epoch(small, state, rng)
-        self._open(small, state)
         if len(state.open) == small.n:
             self._leave_out(state, np.arange(min(SMALLEST, small.n // 2)))
         state.box.a[0] += 1e-9
+        self._refresh(small, state)
         self._reopen(small, state)
+        self._add(small, state)
         return small, state
 
     # -------------------------------------------------------------------------------------------------------------- results
@@ -292,5 +387,5 @@ class WorkingSet(Solver):
         return beta_of(problem, state.all.a)
 
     def hint(self, problem: Problem, state: WorkingSetState) -> float:
-        whole = state.ascent + state.gap
-        return state.gap / whole if whole > 0 else math.inf
+        # A certificate in vain costs more than the steps to a gap that is surely small enough.
+        return HINT * state.relative_gap if state.reach == problem.n else math.inf
