@@ -2,7 +2,7 @@
 
 Hinge, RBF kernel, free intercept: the objective that all of them minimise. Measured is the time until the model's objective is within
 1e-3 and 1e-6 (relative) of the optimum; for a peer the loosest tolerance of its own that gets there. dualgap stops on its certificate,
-which is part of its time. Every fit has a process of its own, so that its memory is its own; compilation is done before on a few rows.
+which is part of its time. Beside that, decision functions of libsvm at tol = 1e-5 and of dualgap at 1e-6 are compared. Every fit has a process of its own, so that its memory is its own; compilation is done before on a few rows.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 
 TARGETS = (1e-3, 1e-6)
 TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-5, 1e-7)  # of the peers: the violation of the optimality conditions
+AGREE = (1e-5, 1e-3)  # libsvm's tolerance at which its decision function is compared with ours, and how far apart they may be
 LIMIT = 300.0  # seconds for one fit
 OUTPUTS = Path(__file__).parent / "outputs"
 DATA = Path(os.environ.get("DUALGAP_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
@@ -167,7 +168,7 @@ def fit(case: str, C: float, peer: str, tol: float) -> dict[str, Any]:
         "support vectors": len(model.support_),
         "primal": problem.objective(a, float(np.ravel(model.intercept_)[0])),
         "dual": bound.value,
-        "scores": scores[:1000].tolist(),
+        "scores": scores.tolist(),
     }
 
 
@@ -194,12 +195,13 @@ def run(cases: list[str] | None = None, penalties: tuple[float, ...] = (1.0, 100
             best = ours[min(TARGETS)]
             assert best is not None, "dualgap itself ran out of time"
             optimum = best["dual"]
+            known: dict[tuple[str, float], dict[str, Any] | None] = {}
             for peer in peers:
                 todo = list(TARGETS)
                 for tol in TARGETS if peer == "dualgap" else TOLERANCES:
                     if not todo:
                         break
-                    record = ours[tol] if peer == "dualgap" else _apart(case, C, peer, tol)
+                    record = known[peer, tol] = ours[tol] if peer == "dualgap" else _apart(case, C, peer, tol)
                     if record is None:
                         break
                     record["suboptimality"] = (record["primal"] - optimum) / optimum
@@ -211,7 +213,28 @@ def run(cases: list[str] | None = None, penalties: tuple[float, ...] = (1.0, 100
                 for target in todo:
                     records.append({"data": case, "C": C, "peer": peer, "target": target, "seconds": np.inf})
                     print(line(records[-1]), flush=True)
+            theirs = known.get(("libsvm", AGREE[0])) or _apart(case, C, "libsvm", AGREE[0])
+            for record in records:
+                if (record["data"], record["C"], record["peer"]) == (case, C, "dualgap"):
+                    record["agreement"] = agreement(best, theirs)
+            print(f"{case:10} C={C:<5g} {agreement_words(agreement(best, theirs))}", flush=True)
     return records
+
+
+def agreement(ours: dict[str, Any], theirs: dict[str, Any] | None) -> list[float] | None:
+    """How far two decision functions are apart at most, and how many labels differ; None where there is no second one."""
+    if theirs is None:
+        return None
+    a, b = np.asarray(ours["scores"]), np.asarray(theirs["scores"])
+    return [float(np.max(np.abs(a - b))), float(np.count_nonzero((a > 0) != (b > 0)))]
+
+
+def agreement_words(agreed: list[float] | None) -> str:
+    """The same for people."""
+    if agreed is None:
+        return "decision function: libsvm ran out of time"
+    verdict = "as it should be" if agreed[0] <= AGREE[1] else f"MORE THAN {AGREE[1]:g}"
+    return f"decision function within {agreed[0]:.1e} of libsvm's at tol={AGREE[0]:g}, {agreed[1]:.0f} labels differ: {verdict}"
 
 
 def line(record: dict[str, Any]) -> str:
@@ -240,6 +263,10 @@ def markdown(records: list[dict[str, Any]]) -> str:
             else:
                 cells.append(f"{r['seconds']:.2f} s ({r['processor']:.2f}), {r['MB']:.0f} MB, {1e3 * r['prediction']:.0f} ms")
         lines.append(f"| {key[0]} | {key[1]:g} | {key[2]:.0e} | " + " | ".join(cells) + " |")
+    lines.append("")
+    for record in records:
+        if "agreement" in record and record["target"] == min(TARGETS):
+            lines.append(f"- {record['data']}, C = {record['C']:g}: {agreement_words(record['agreement'])}")
     return "\n".join(lines) + "\n"
 
 

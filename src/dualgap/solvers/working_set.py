@@ -51,7 +51,7 @@ LARGEST = 2048  # rows of a working set beyond which its own steps cost more tha
 SETS = 8  # working sets an epoch, at least,
 ENOUGH = 0.1  # unless the gap has fallen to this part of what it was
 INNER = 0.1  # a small problem is solved until its violation is this part of what it was
-ALONE = 1e-3  # the same where a working set has all the open rows
+ALONE = 1e-4  # the same where a working set has all the open rows
 GROWTH = 8  # a sample is this many times smaller than what it stands for,
 SAMPLE = 2  # and is at least so many working sets
 SAMPLED = 0.3  # the part of its gap at which a sample has told what it can
@@ -159,9 +159,10 @@ class WorkingSet(Solver):
             state.all.a[:] = point.coef
             self._set_errors(problem, state, point.stored)
         elif self.shrinking:
-            state.order = in_turn(problem.y, rng)
             while panels.cheap and state.reach >= GROWTH * SAMPLE * self.size:
                 state.reach //= GROWTH
+            if state.reach < problem.n:
+                state.order = in_turn(problem.y, rng)
         self._open(problem, state)
         state.exact, state.sure = state.relative_gap, len(state.open) == problem.n
         return state
@@ -205,7 +206,7 @@ class WorkingSet(Solver):
 
     def _promising(self, problem: Problem, state: WorkingSetState, reach: int, spare: int) -> np.ndarray:
         """Of the rows within reach those that want to move, and at least as many as `spare` or as those are of the next likely."""
-        if not self.shrinking:
+        if not self.shrinking or problem.n <= self.size:
             return np.arange(problem.n)
         among = np.arange(problem.n) if reach == problem.n else np.sort(state.order[:reach])
         distance = reluctance(problem, state.all, self._intercept(problem, state))[among]
@@ -263,7 +264,7 @@ class WorkingSet(Solver):
         state.passes += max(touched, 1) / problem.n
         if state.relative_gap <= REFRESH * state.exact:
             self._refresh(problem, state)
-        if self.shrinking:
+        if self.shrinking and problem.n > self.size:
             self._close(problem, state)
 
     def _enough(self, problem: Problem, state: WorkingSetState) -> float:
