@@ -2,7 +2,8 @@
 
 Hinge, RBF kernel, free intercept: the objective that all of them minimise. Measured is the time until the model's objective is within
 1e-3 and 1e-6 (relative) of the optimum; for a peer the loosest tolerance of its own that gets there. dualgap stops on its certificate,
-which is part of its time. Beside that, decision functions of libsvm at tol = 1e-5 and of dualgap at 1e-6 are compared. Every fit has a process of its own, so that its memory is its own; compilation is done before on a few rows.
+which is part of its time. Beside that, decision functions of libsvm at tol = 1e-5 and of dualgap at 1e-6 are compared. Every fit has a
+process of its own, so that its memory is its own; compilation is done before on a few rows.
 """
 
 from __future__ import annotations
