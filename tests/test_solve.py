@@ -169,9 +169,9 @@ def test_a_warm_start_begins_where_the_result_ended(intercept, kernel):
     problem = build("smooth_hinge", "l2", intercept, kernel=kernel)
     first = solve(problem, "sdca", tol=1e-7, max_epochs=20_000, stall=False)
     again = solve(problem, "sdca", tol=0, max_epochs=1, warm_start=first)
-    assert again.certificate.gap <= 2 * first.certificate.gap + 1e-15
+    assert again.certificate.gap <= 5 * first.certificate.gap + 1e-15
     by_parts = solve(problem, "sdca", tol=0, max_epochs=1, warm_start=(None, first.intercept, first.dual))
-    assert by_parts.certificate.gap <= 2 * first.certificate.gap + 1e-15
+    assert by_parts.certificate.gap <= 5 * first.certificate.gap + 1e-15
     cold = solve(problem, "sdca", tol=0, max_epochs=1)
     assert cold.certificate.gap > 100 * again.certificate.gap
 

@@ -94,8 +94,8 @@ class Clock:
 class Run:
     """Evaluation of one run: trace, best model, best bound."""
 
-    def __init__(self, problem: Problem, solver: Any, watched: list[Watched]) -> None:
-        self.problem, self.solver, self.watched = problem, solver, watched
+    def __init__(self, problem: Problem, solver: Any, watched: list[Watched], tol: float = 0.0) -> None:
+        self.problem, self.solver, self.watched, self.tol = problem, solver, watched, tol
         self.trace, self.clock, self.best = Trace(), Clock(), Best(problem)
         self.model = (self.best.coef, 0.0)
         self.record: dict[str, float] = {}
@@ -124,10 +124,11 @@ class Run:
         primal = primal_value(problem, coef, intercept, stored, margins) if finite else math.inf
         if finite and math.isfinite(primal):
             # The hinge's slope is a coin toss at its kink, where the support vectors are: a solver's own β is better there.
-            # On a store the slopes would cost another reading of all rows.
-            if own is None or (math.isfinite(problem.loss.curvature()) and not problem.streaming):
-                best.offer_bound(self._margin_bound(scores, margins, best_b), "margins")
+            # On a store the slopes would cost another reading of all rows, and where the solver's bound will do they are not needed.
             best.offer_model(coef, intercept, primal)
+            smooth = math.isfinite(problem.loss.curvature()) and not problem.streaming
+            if own is None or (smooth and not best.certificate().relative_gap <= self.tol):
+                best.offer_bound(self._margin_bound(scores, margins, best_b), "margins")
         certificate = best.certificate(primal)
         self.model = (coef, float(intercept))
         self.record = record = {

@@ -202,9 +202,11 @@ class Logistic(NamedTuple):
                 high = t
             else:
                 low = t
-            step = f / (1.0 + q * new * (1.0 - new))
-            if abs(step) <= 1e-13 * (1.0 + abs(t)):
-                break
+            spread = new * (1.0 - new)
+            step = f / (1.0 + q * spread)
+            if abs(step) <= 1e-5:
+                # The step's second-order part is taken along, which leaves an error of its cube: another exponential would not show.
+                return new - spread * step * (1.0 - (0.5 - new) * step / (1.0 + q * spread))
             t -= step
             if not (low < t < high):
                 t = 0.5 * (low + high)

@@ -162,7 +162,7 @@ def minimise(
     rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
     compile_seconds = _compile(problem, solver)
 
-    run = Run(problem, solver, watched)
+    run = Run(problem, solver, watched, tol)
     callbacks = tuple(callbacks)
     began = time.perf_counter()
     evaluation = 0.0
@@ -204,7 +204,8 @@ _compiled: set[Any] = set()
 
 def _compile(problem: Problem, solver: Any) -> float:
     """Run the solver on a few rows of the same types, so that no compilation falls into timed epochs. Returns the seconds it took."""
-    key = (repr(solver), type(problem.loss), type(problem.penalty), problem.intercept, *_types(problem))
+    plan = getattr(solver, "plan", lambda problem: "")(problem)
+    key = (repr(solver), plan, type(problem.loss), type(problem.penalty), problem.intercept, *_types(problem))
     if key in _compiled:
         return 0.0
     began = time.perf_counter()

@@ -90,3 +90,11 @@ def test_takes_every_problem_there_is():
         for l2, l1 in ((0.1, 0.0), (0.1, 0.1), (0.0, 0.1)):
             for intercept in ("none", "free"):
                 assert Auto().supports(dualgap.Problem(X, y, loss=loss, l2=l2, l1=l1, intercept=intercept))
+
+
+def test_what_is_compiled_beforehand_depends_on_the_methods_it_may_come_to():
+    shapes = {"few features": (2000, 10, None), "many": (500, 3000, 0.01), "too many": (500, 9000, 0.01)}
+    plans = {name: Auto().plan(problem_of(n, d, density=density)) for name, (n, d, density) in shapes.items()}
+    assert len(set(plans.values())) == 3
+    assert "newton" in plans["many"]
+    assert "newton" not in plans["too many"]

@@ -111,6 +111,10 @@ class Solver:
         """The relative gap as far as the method knows it for free; the driver then certifies when it is worth it. None: no idea."""
         return None
 
+    def plan(self, problem: Problem) -> str:
+        """What `rehearse` depends on besides the solver and the types of the data: nothing, unless a method chooses among others."""
+        return ""
+
     def rehearse(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, Any]:
         """A short run on a few rows of the same types, by which the driver has all kernels compiled before its clock starts."""
         small = problem.head(4)

@@ -19,7 +19,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from dualgap.ascent import Ascent, fresh_seed, natural_order, shuffle, shuffle_blocks
-from dualgap.certificate import dual_point
 from dualgap.jit import kernel, prefetch
 from dualgap.penalties import L2
 from dualgap.problem import Problem
@@ -40,14 +39,14 @@ LEAP_BELOW = 0.1  # relative gap below which they are tried
 class Open(NamedTuple):
     """The rows that steps still visit, order[:count], and the bound beyond which one at the end of its domain is left out.
 
-    numbers: count, bound (in, then out: the mean of the projected gradients), and of the pass: Σ c(φ(m) − ψ(β) + βm), gain of D
+    numbers: count, bound (in, then out: the mean of the projected gradients), and of the pass: Σ c(φ(m) − ψ(β) + βm), Σ c(φ(m) + βm/2)
     """
 
     order: np.ndarray
     numbers: np.ndarray
 
 
-COUNT, BOUND, GAP, GAIN = range(4)
+COUNT, BOUND, GAP, VALUE = range(4)
 
 
 @dataclass
@@ -56,7 +55,7 @@ class DCAState(State):
     open: Any = None
     row_bytes: float = 0.0
     tidy: int = 0  # how many rows were open when they were last in their order
-    dual_value: float = 0.0  # D(β), followed step by step
+    primal: float = math.inf  # Σ c(φ(m) + βm/2) over the last sweep of all rows: P, since l2·‖w‖² = Σ cβm
     gap: float = math.inf  # relative gap by the last sweep's running sum; only a certificate proves it
     full: bool = False  # whether that sweep was over all rows
     reopen_at: float = 0.0
@@ -98,8 +97,6 @@ class DCA(Solver):
             open=Open(natural_order(problem.n), np.array([0.0, math.inf, 0.0, 0.0])),
             row_bytes=nbytes(problem.rows) / problem.n,
         )
-        if ascent.beta.any():
-            state.dual_value = dual_point(problem, ascent.beta).value
         self._reopen(problem, state)
         return state
 
@@ -123,13 +120,13 @@ class DCA(Solver):
         sweep(ascent.rows, problem.loss, problem.penalty, ascent.at, ascent.beta, ascent.v, state.open, ascent.ahead)
         if problem.intercept == "free":
             ascent.move_centre()
-        state.dual_value += numbers[GAIN]
         gap = numbers[GAP]
-        state.gap = gap / (state.dual_value + gap) if state.dual_value + gap > 0 else math.inf
         state.full = count == problem.n
         if state.full:
             state.reopen_at = REOPEN * gap
-        elif gap <= state.reopen_at or state.gap <= state.tol or numbers[COUNT] == 0:
+            state.primal = numbers[VALUE]
+        state.gap = gap / state.primal if state.primal > 0 else math.inf
+        if not state.full and (gap <= state.reopen_at or state.gap <= state.tol or numbers[COUNT] == 0):
             self._reopen(problem, state)
         if state.gap < LEAP_BELOW and isinstance(problem.penalty, L2) and problem.kernel is None:
             self._leap(problem, state)
@@ -156,7 +153,7 @@ class DCA(Solver):
             state.sweeps += 1
             if state.sweeps < LEAP_SWEEPS:
                 return
-            state.dual_value += leap(
+            leap(
                 ascent.rows,
                 problem.loss,
                 ascent.at,
@@ -203,7 +200,7 @@ def sweep(rows, loss, penalty, at, beta, v, open, ahead):
     order, numbers = open.order, open.numbers
     count, bound = np.int64(numbers[COUNT]), numbers[BOUND]
     top, strength = loss.ceiling(), penalty.strength()
-    gap, gain, violation = 0.0, 0.0, 0.0
+    gap, value, violation = 0.0, 0.0, 0.0
     violated, kept = 0, 0
     for s in range(count):
         if ahead > 0 and s + ahead < count:
@@ -217,20 +214,25 @@ def sweep(rows, loss, penalty, at, beta, v, open, ahead):
         old, q, enters = beta[i], at.q[i], at.step[i]
         y, c = math.copysign(1.0, enters), abs(enters) * strength
         margin = y * penalty.score(rows, i, v)
-        pull = loss.pull(old, margin)  # dD/dβ, up to the factor c
-        if (old <= 0.0 and pull <= 0.0) or (old >= top and pull >= 0.0):
-            if abs(pull) > bound:
-                continue
-        else:
-            violation += abs(pull)
-            violated += 1
+        if old <= 0.0 or old >= top:
+            pull = loss.pull(old, margin)  # dD/dβ, up to the factor c
+            if (old <= 0.0) == (pull <= 0.0):  # outwards: the row rests
+                if abs(pull) > bound:
+                    value += c * (loss.value(margin) + 0.5 * old * margin)
+                    continue
+            else:
+                violation += abs(pull)
+                violated += 1
         order[kept] = i
         kept += 1
-        gap += c * (loss.value(margin) - loss.psi(old) + old * margin)
+        phi = loss.value(margin)
+        value += c * (phi + 0.5 * old * margin)
+        gap += c * (phi - loss.psi(old) + old * margin)
         new = loss.dual_step(old, margin, q)
         if new != old:
-            step = new - old
-            gain += c * (loss.psi(new) - loss.psi(old) - step * (margin + 0.5 * q * step))
-            rows.add(i, step * enters, v)
+            if 0.0 < old < top:
+                violation += abs(new - old) / loss.bend(old, q)  # the pull, without what a loss may need to compute it
+                violated += 1
+            rows.add(i, (new - old) * enters, v)
             beta[i] = new
-    numbers[COUNT], numbers[BOUND], numbers[GAP], numbers[GAIN] = kept, violation / max(violated, 1), gap, gain
+    numbers[COUNT], numbers[BOUND], numbers[GAP], numbers[VALUE] = kept, violation / max(violated, 1), gap, value

@@ -62,6 +62,8 @@ def leap(rows, loss, at, beta, v, l2, centre, beta_from, v_from):
         gain -= 0.5 * l2 * (v_from[j] - v[j]) * (v_from[j] + v[j])
     if not gain > 0.0:
         return 0.0
-    beta[:] = beta_from
-    v[:] = v_from
+    for i in range(n):  # loops: to compile a copy of arrays takes numba seconds
+        beta[i] = beta_from[i]
+    for j in range(d):
+        v[j] = v_from[j]
     return gain
