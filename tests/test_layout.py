@@ -22,7 +22,7 @@ MAX_LINES = 400
 LAYERS = [
     {"jit", "workers"},
     {"rows", "gaussian"},
-    {"inputs", "linalg"},
+    {"inputs", "linalg", "passes"},
     {"losses", "penalties", "kernels", "blocks", "scaling"},
     {"panels"},
     {"expansion"},

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from dualgap import passes
+from dualgap import rows as storage
 from dualgap.jit import kernel
 from dualgap.rows import CSR, Dense, Gram, WithBias, accumulate, csr, dense, gram, head, nbytes, scores, sqnorms
 from reference import soft
@@ -190,3 +192,23 @@ def test_nbytes():
 
 def test_the_types_are_what_kernels_dispatch_on():
     assert [type(r) for r in (dense(X), csr(sparse.csr_matrix(X)), gram(X @ X.T))] == [Dense, CSR, Gram]
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr", "some", "biased"])
+def test_threads_give_what_one_gives(monkeypatch, kind):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1000, 7)) * (rng.random((1000, 7)) < 0.5)
+    rows = storage.csr(sparse.csr_array(x)) if kind == "csr" else storage.dense(x)
+    if kind == "some":
+        rows, x = storage.Some(rows, np.arange(0, 1000, 2, dtype=np.uint32)), x[::2]
+    w, a = rng.standard_normal(7), rng.standard_normal(len(x))
+    if kind == "biased":
+        rows, x, w = storage.WithBias(rows, 2.0, 0.0), np.hstack([x, np.full((1000, 1), 2.0)]), rng.standard_normal(8)
+    monkeypatch.setattr(passes, "LEAST", 1000)
+    monkeypatch.setattr(passes, "processors", lambda: 2)
+    monkeypatch.setattr("dualgap.workers.processors", lambda: 2)
+    out, total = np.empty(len(x)), np.ones(len(w))
+    passes.scores_in_threads(rows, w, out)
+    passes.add_in_threads(rows, a, total)
+    np.testing.assert_allclose(out, x @ w, atol=1e-12)
+    np.testing.assert_allclose(total, 1.0 + x.T @ a, atol=1e-11)

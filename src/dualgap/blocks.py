@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualgap.jit import compiled, prefetch
-from dualgap.rows import WithBias, accumulate
+from dualgap.passes import add_in_threads
+from dualgap.rows import WithBias
 
 __all__ = ["BlockedGram", "GramBlock", "add_rows", "as_bytes", "loaded", "parts"]
 
@@ -164,7 +165,7 @@ def add_rows(rows: Any, a: np.ndarray, v: np.ndarray) -> None:
     """v += Σ aᵢ xᵢ over all rows."""
     inner = _inner(rows)
     if not isinstance(inner, BlockedGram):
-        accumulate(rows, a, v)
+        add_in_threads(rows, a, v)
         return
     v[: inner.n] += inner.combine(a)
     if isinstance(rows, WithBias):

@@ -21,6 +21,7 @@ from dualgap.expansion import Expansion, expansion
 from dualgap.inputs import all_finite, as_features, as_labels, as_vector, as_weights, encode_labels, is_number
 from dualgap.kernels import Kernel, make_kernel
 from dualgap.losses import LOSSES, make_loss, total_value
+from dualgap.passes import scores_in_threads
 from dualgap.penalties import make_penalty
 
 __all__ = ["INTERCEPTS", "Problem", "Samples"]
@@ -217,7 +218,7 @@ class Problem:
         if self.kernel is not None:
             return stored
         out = np.empty(self.n)
-        storage.scores(self.rows, stored, out)
+        scores_in_threads(self.rows, stored, out)
         return out
 
     # ------------------------------------------------------------------------------------------------------- the objective

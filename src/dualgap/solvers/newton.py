@@ -22,9 +22,10 @@ import numpy as np
 
 from dualgap.ascent import natural_order
 from dualgap.linalg import gram_of_rows, solve_positive
+from dualgap.passes import scores_in_threads
 from dualgap.penalties import L2
 from dualgap.problem import Problem, Samples
-from dualgap.rows import Some, WithBias, accumulate, scores
+from dualgap.rows import Some, WithBias, accumulate
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
 from dualgap.solvers.newton_steps import Prox, advance, answer_linearly, bends, find_far, line_search, respond
 
@@ -130,7 +131,7 @@ class Newton(Solver):
             delta = self._start_from_sample(problem, state, rng)
             sampled = bool(state.x.any())
         if state.x.any():
-            scores(state.rows, state.x, state.margins)
+            scores_in_threads(state.rows, state.x, state.margins)
             state.margins *= problem.y
             if sampled and not math.isfinite(problem.loss.curvature()):
                 centre[:] = 0.5
@@ -175,7 +176,7 @@ class Newton(Solver):
         state.closed_loss, state.beta = 0.0, state.all_beta.copy()
         state.prox = Prox(centre, state.prox.delta)
         state.margins = np.empty(problem.n)
-        scores(state.rows, state.x, state.margins)
+        scores_in_threads(state.rows, state.x, state.margins)
         state.margins *= problem.y
         state.passes += 1.0
         believed = max(state.gap, state.tol)
@@ -269,7 +270,7 @@ class Newton(Solver):
             # With few active rows b has hardly any curvature, and an undamped step would leave the data's scale altogether.
             H[-1, -1] = max(H[-1, -1], LEAST_CURVATURE * problem.intercept_scale**2)
         direction = solve_positive(H, rhs)
-        scores(state.rows, direction, state.work)
+        scores_in_threads(state.rows, direction, state.work)
         slope = float(state.ridge * state.x @ direction)
         if not self._all_open(problem, state):
             # The closed rows' β stand still: in F they are the line −Σ cβm, whose slope is that of all rows less that of the open.
