@@ -238,7 +238,7 @@ class _Due:
 
     def __init__(self, evaluate: str | Callable[[int], bool], tol: float) -> None:
         self.by_epoch = schedule(evaluate)
-        self.by_hint = evaluate == "auto"
+        self.by_hint = evaluate == "auto" and tol > 0  # no hint is ever as small as 0
         self.tol = self.target = tol
         self.wait, self.again = 1, 0
 

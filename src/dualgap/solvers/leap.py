@@ -17,6 +17,8 @@ from dualgap.jit import kernel
 
 __all__ = ["leap"]
 
+ROUNDING = 1e-14  # part of l2·‖v‖² below which a rise of D is no more than rounding
+
 
 @kernel
 def leap(rows, loss, at, beta, v, l2, centre, beta_from, v_from):
@@ -34,11 +36,12 @@ def leap(rows, loss, at, beta, v, l2, centre, beta_from, v_from):
         else:
             rows.add(i, s * at.step[i], v_from)  # arrived at a bound: no part of the direction
             beta_from[i] = beta[i]
-    along, square = 0.0, 0.0
+    along, square, size = 0.0, 0.0, 0.0
     for j in range(d):
         step = v[j] - v_from[j]
         along += v[j] * step
         square += step * step
+        size += v[j] * v[j]
     rise -= l2 * along
     curvature += l2 * square
     if not (rise > 0.0 and curvature > 0.0):
@@ -60,7 +63,7 @@ def leap(rows, loss, at, beta, v, l2, centre, beta_from, v_from):
         beta_from[i] = new
     for j in range(d):
         gain -= 0.5 * l2 * (v_from[j] - v[j]) * (v_from[j] + v[j])
-    if not gain > 0.0:
+    if not gain > ROUNDING * l2 * size:
         return 0.0
     for i in range(n):  # loops: to compile a copy of arrays takes numba seconds
         beta[i] = beta_from[i]
