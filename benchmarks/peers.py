@@ -116,7 +116,7 @@ PEERS = (
     Peer("LIBLINEAR primal", "sklearn", ("squared_hinge", "logistic"), TOLERANCES, _liblinear(dual=False)),
     Peer("liblinear-official", "liblinear", ("hinge", "squared_hinge", "logistic"), TOLERANCES, _liblinear_official),
     Peer("Snap ML", "snapml", ("hinge", "logistic"), (1e-1, 1e-2, 1e-3, 1e-4, 1e-5), _snap(1)),
-    Peer("Snap ML, 2 threads", "snapml", ("hinge", "logistic"), (1e-1, 1e-2, 1e-3, 1e-4, 1e-5), _snap(2)),
+    Peer("Snap ML (2 threads)", "snapml", ("hinge", "logistic"), (1e-1, 1e-2, 1e-3, 1e-4, 1e-5), _snap(2)),
     Peer("scikit-learn SGD", "sklearn", ("hinge", "squared_hinge", "logistic"), (5, 20, 80, 320), _sgd),
     Peer("skglm", "skglm", ("hinge",), (1e-2, 1e-4, 1e-6), _skglm),
     Peer("cyanure", "cyanure", ("squared_hinge", "logistic"), (1e-2, 1e-3, 1e-4, 1e-6), _cyanure),

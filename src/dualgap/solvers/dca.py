@@ -59,6 +59,8 @@ class DCAState(State):
     gap: float = math.inf  # relative gap by the last sweep's running sum; only a certificate proves it
     full: bool = False  # whether that sweep was over all rows
     reopen_at: float = 0.0
+    aim: float = 1.0  # part of the gap asked for at which the open rows are taken to be good enough
+    asked: bool = False  # whether all rows were opened for that reason
     from_beta: Any = None  # where the next leap starts
     from_v: Any = None
     sweeps: int = 0  # since then
@@ -126,7 +128,13 @@ class DCA(Solver):
             state.reopen_at = REOPEN * gap
             state.primal = numbers[VALUE]
         state.gap = gap / state.primal if state.primal > 0 else math.inf
-        if not state.full and (gap <= state.reopen_at or state.gap <= state.tol or numbers[COUNT] == 0):
+        if state.full:
+            if state.asked and state.gap > state.tol:
+                # The rows that were left out made the difference: next time the open ones have to be better still.
+                state.aim *= 0.7
+            state.asked = False
+        elif gap <= state.reopen_at or state.gap <= state.aim * state.tol or numbers[COUNT] == 0:
+            state.asked = state.gap <= state.tol
             self._reopen(problem, state)
         if state.gap < LEAP_BELOW and isinstance(problem.penalty, L2) and problem.kernel is None:
             self._leap(problem, state)
