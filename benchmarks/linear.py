@@ -68,7 +68,7 @@ def time_peer(peer: Peer, case: Case, loss: str, l2: float, best: float, repeats
     """A peer's times: for each target the fastest setting that reached it."""
     objective = dualgap.Problem(case.X, case.y, loss=loss, l2=l2).objective
     tried = []
-    for setting in peer.settings:
+    for setting in peer.settings if case.X.shape[1] <= peer.most_features else ():
         try:
             with quiet():
                 coef, wall, cpu = timed(lambda setting=setting: peer.train(case.X, case.y, l2, loss, setting), repeats)

@@ -33,6 +33,7 @@ class Peer:
     settings: tuple[float, ...]
     train: Callable[..., np.ndarray]
     dense_only: bool = False
+    most_features: int = 10**9  # beyond which it needs more memory or time than a race can give it
 
 
 def _c(y: np.ndarray, l2: float) -> float:
@@ -120,7 +121,14 @@ PEERS = (
     Peer("scikit-learn SGD", "sklearn", ("hinge", "squared_hinge", "logistic"), (5, 20, 80, 320), _sgd),
     Peer("skglm", "skglm", ("hinge",), (1e-2, 1e-4, 1e-6), _skglm),
     Peer("cyanure", "cyanure", ("squared_hinge", "logistic"), (1e-2, 1e-3, 1e-4, 1e-6), _cyanure),
-    Peer("newton-cholesky", "sklearn", ("logistic",), (1e-1, 1e-2, 1e-4, 1e-6), _scikit_logistic("newton-cholesky")),
+    Peer(
+        "newton-cholesky",
+        "sklearn",
+        ("logistic",),
+        (1e-1, 1e-2, 1e-4, 1e-6),
+        _scikit_logistic("newton-cholesky"),
+        most_features=5_000,
+    ),
     Peer("lbfgs", "sklearn", ("logistic",), (1e-1, 1e-2, 1e-4, 1e-6), _scikit_logistic("lbfgs")),
 )
 
