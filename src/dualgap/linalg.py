@@ -1,4 +1,8 @@
-"""Small dense linear algebra for second-order solvers: weighted Gram matrices of rows, and positive definite systems."""
+"""Small dense linear algebra for second-order solvers: weighted Gram matrices of rows, and positive definite systems.
+
+The BLAS keeps to one thread here: its own wait for each other between small products, and where another process has one of the cores
+they took ten times as long as one alone.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import numpy as np
 
 from dualgap.jit import kernel
 from dualgap.rows import CSR, Some, WithBias
+from dualgap.workers import blas_alone
 
 __all__ = ["gram_of_rows", "solve_positive"]
 
@@ -39,7 +44,8 @@ def gram_of_rows(rows: Any, weight: np.ndarray, size: int) -> np.ndarray:
         _add_outer_products(rows, active, weight, H)
         return H
     places = active if chosen is None else chosen[active]
-    return _blocked_gram(inner.x, rows.scale if size > inner.x.shape[1] else 0.0, places, weight[active], H)
+    with blas_alone:
+        return _blocked_gram(inner.x, rows.scale if size > inner.x.shape[1] else 0.0, places, weight[active], H)
 
 
 @kernel
@@ -87,7 +93,8 @@ def solve_positive(H: np.ndarray, rhs: np.ndarray) -> np.ndarray:
         else:
             from scipy.linalg import lapack
 
-            _, x, info = lapack.dposv(L, rhs, lower=1, overwrite_a=1)
+            with blas_alone:
+                _, x, info = lapack.dposv(L, rhs, lower=1, overwrite_a=1)
             if info == 0:
                 return np.asarray(x)
     return rhs / np.maximum(diagonal, 1e-300)
