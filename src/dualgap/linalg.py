@@ -56,7 +56,7 @@ def _add_outer_products(rows, active, weight, H):
 
 def _blocked_gram(x: np.ndarray, scale: float, places: np.ndarray, weight: np.ndarray, H: np.ndarray) -> np.ndarray:
     size, width = len(H), x.shape[1]
-    buffer = np.empty((min(size, max(len(places), 1)), size))
+    buffer = np.empty((min(max(size, 512), max(len(places), 1)), size))
     for start in range(0, len(places), len(buffer)):
         part = places[start : start + len(buffer)]
         A = buffer[: len(part)]
