@@ -78,3 +78,26 @@ def test_a_free_intercept_with_rare_positives_does_not_run_away(loss):
     y = np.where(X[:, 0] > 2.7, 1.0, -1.0)
     result = dualgap.solve(dualgap.Problem(X, y, loss=loss, l2=1e-4, intercept="free"), "auto", tol=1e-6)
     assert result.converged
+
+
+@pytest.mark.parametrize("intercept", ["none", "free"])
+def test_far_rows_are_closed_and_opened_before_a_gap_is_believed(intercept):
+    X, y = make_data(3000, 6, seed=11)
+    problem, solver, rng = dualgap.Problem(X, y, l2=1e-4, intercept=intercept), Newton(), np.random.default_rng(0)
+    state = solver.start(problem, rng)
+    state.tol = 1e-8
+    counts, hints = [], []
+    for _ in range(100):
+        solver.epoch(problem, state, rng)
+        counts.append(len(state.which))
+        hints.append(solver.hint(problem, state))
+        beta = solver.dual(problem, state)
+        u = (problem.c * problem.y * beta) @ X
+        np.testing.assert_allclose(state.u[:6], u, atol=1e-12)  # the closed rows' part stays in it
+        if hints[-1] <= 1e-8:
+            break
+    assert min(counts) < 1500
+    assert counts[-1] == 3000
+    assert all(np.isinf(hint) for count, hint in zip(counts, hints, strict=True) if count < 3000)
+    coef, _ = solver.model(problem, state)
+    assert dualgap.certify(problem, coef, solver.intercept(problem, state), dual=beta).relative_gap <= 2e-8
