@@ -16,6 +16,9 @@ LEAST = 8_000_000  # bytes of rows that a thread should have to read, if waking 
 
 def scores_in_threads(rows: Any, v: np.ndarray, out: np.ndarray) -> None:
     """`scores`, in as many threads as pay; each number is the same whatever their count."""
+    if len(out) < 2 * _least(rows):
+        scores(rows, v, out)
+        return
     share(lambda first, last: scores(_piece(rows, first, last), v, out[first:last]), len(out), _least(rows))
 
 

@@ -25,7 +25,7 @@ from dualgap.solvers.base import Solver, State, Warm, get_solver, require
 
 __all__ = ["Progress", "solve"]
 
-HINTED_EPOCHS = {4**k for k in range(3, 12)}  # evaluations of a solver that knows its gap, before that is small enough
+HINTED_EPOCHS = {2**k for k in range(5, 24)}  # evaluations of a solver that knows its gap, before that is small enough
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class DCAState(State):
     open: Any = None
     row_bytes: float = 0.0
     tidy: int = 0  # how many rows were open when they were last in their order
-    primal: float = math.inf  # Σ c(φ(m) + βm/2) over the last sweep of all rows: P, since l2·‖w‖² = Σ cβm
+    primal: float = math.inf  # Σ c(φ(m) + βm/2) over the last sweep of all rows: P, since l2·‖w‖² = Σ cβm (with l1, less)
     gap: float = math.inf  # relative gap by the last sweep's running sum; only a certificate proves it
     full: bool = False  # whether that sweep was over all rows
     reopen_at: float = 0.0
@@ -136,7 +136,7 @@ class DCA(Solver):
         elif gap <= state.reopen_at or state.gap <= state.aim * state.tol or numbers[COUNT] == 0:
             state.asked = state.gap <= state.tol
             self._reopen(problem, state)
-        if state.gap < LEAP_BELOW and isinstance(problem.penalty, L2) and problem.kernel is None:
+        if state.gap < LEAP_BELOW and self._may_leap(problem):
             self._leap(problem, state)
         return max(count, 1)
 
@@ -151,6 +151,10 @@ class DCA(Solver):
             order.sort()
             state.tidy = count
         shuffle_blocks(order, block, fresh_seed(rng))
+
+    def _may_leap(self, problem: Problem) -> bool:
+        # With a free intercept a leap moves Σ cβy, and the proximal-point loop, which moves b by that, would be thrown off its way.
+        return isinstance(problem.penalty, L2) and problem.kernel is None and problem.intercept != "free"
 
     def _leap(self, problem: Problem, state: DCAState) -> None:
         ascent = state.ascent
@@ -168,7 +172,6 @@ class DCA(Solver):
                 ascent.beta,
                 ascent.v,
                 problem.l2,
-                ascent.centre,
                 state.from_beta,
                 state.from_v,
             )
@@ -194,7 +197,7 @@ class DCA(Solver):
     def rehearse(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, DCAState]:
         small, state = super().rehearse(problem, rng)
         shuffle_blocks(state.open.order, 2, fresh_seed(rng))
-        if isinstance(problem.penalty, L2) and problem.kernel is None:
+        if self._may_leap(problem):
             state.full, state.from_beta = True, None
             self._leap(small, state)
             state.full, state.sweeps = False, LEAP_SWEEPS

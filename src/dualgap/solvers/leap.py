@@ -3,7 +3,7 @@
 Coordinate steps in the end push β along directions in which D is nearly flat, a little further each sweep. The way s = β − β₀ over a few
 sweeps points there, and so do v − v₀, so that a line search costs no pass over the data:
 
-    D(β + ts) = Σ cᵢ ψ(βᵢ + tsᵢ) − centre·Σ cᵢyᵢ(βᵢ + tsᵢ) − (l2/2)‖v + t(v − v₀)‖²
+    D(β + ts) = Σ cᵢ ψ(βᵢ + tsᵢ) − (l2/2)‖v + t(v − v₀)‖²
 
 Rows at an end of their domain stay there, and those that would pass one stop at it; v is put right for both, row by row. A leap that
 does not raise D is not taken.
@@ -11,17 +11,16 @@ does not raise D is not taken.
 
 from __future__ import annotations
 
-import math
-
 from dualgap.jit import kernel
 
 __all__ = ["leap"]
 
+FURTHEST = 1e3  # times the way that β has come: beyond, the rounding of v − v₀ would be what moves v
 ROUNDING = 1e-14  # part of l2·‖v‖² below which a rise of D is no more than rounding
 
 
 @kernel
-def leap(rows, loss, at, beta, v, l2, centre, beta_from, v_from):
+def leap(rows, loss, at, beta, v, l2, beta_from, v_from):
     """Move (β, v) beyond where it is, as seen from (beta_from, v_from), which are used up; returns by how much D rises, or 0."""
     n, d, top = beta.shape[0], v.shape[0], loss.ceiling()
     rise, curvature = 0.0, 0.0
@@ -31,7 +30,7 @@ def leap(rows, loss, at, beta, v, l2, centre, beta_from, v_from):
             continue
         if 0.0 < beta[i] < top:
             c = abs(at.step[i]) * l2
-            rise += c * s * (loss.pull(beta[i], 0.0) - math.copysign(1.0, at.step[i]) * centre)
+            rise += c * s * loss.pull(beta[i], 0.0)
             curvature += c * s * s * (1.0 / loss.bend(beta[i], 1.0) - 1.0)
         else:
             rows.add(i, s * at.step[i], v_from)  # arrived at a bound: no part of the direction
@@ -46,7 +45,7 @@ def leap(rows, loss, at, beta, v, l2, centre, beta_from, v_from):
     curvature += l2 * square
     if not (rise > 0.0 and curvature > 0.0):
         return 0.0
-    t = rise / curvature
+    t = min(rise / curvature, FURTHEST)
     for j in range(d):
         v_from[j] = v[j] + t * (v[j] - v_from[j])
     gain = 0.0
@@ -58,8 +57,7 @@ def leap(rows, loss, at, beta, v, l2, centre, beta_from, v_from):
         new = min(top, max(0.0, wanted))
         if new != wanted:
             rows.add(i, (new - wanted) * at.step[i], v_from)
-        c = abs(at.step[i]) * l2
-        gain += c * (loss.psi(new) - loss.psi(beta[i]) - math.copysign(1.0, at.step[i]) * centre * (new - beta[i]))
+        gain += abs(at.step[i]) * l2 * (loss.psi(new) - loss.psi(beta[i]))
         beta_from[i] = new
     for j in range(d):
         gain -= 0.5 * l2 * (v_from[j] - v[j]) * (v_from[j] + v[j])
