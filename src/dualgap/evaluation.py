@@ -96,6 +96,7 @@ class Run:
 
     def __init__(self, problem: Problem, solver: Any, watched: list[Watched], tol: float = 0.0) -> None:
         self.problem, self.solver, self.watched, self.tol = problem, solver, watched, tol
+        self.known_scores = getattr(solver, "scores", lambda problem, state: None)
         self.trace, self.clock, self.best = Trace(), Clock(), Best(problem)
         self.model = (self.best.coef, 0.0)
         self.record: dict[str, float] = {}
@@ -109,13 +110,16 @@ class Run:
         if own is not None:
             best.offer_bound(own, "solver")
         coef, intercept = self.solver.model(problem, state)
+        scores = None
         if coef is not None:
             stored = problem.stored(coef)
+            scores = self.known_scores(problem, state)
         elif own is not None and own.coef is not None and own.stored is not None:
             coef, stored = own.coef, own.stored
         else:  # neither a model nor a finite dual point: the run has diverged
             coef = stored = np.full(problem.size, np.nan)
-        scores = problem.scores(stored)
+        if scores is None:
+            scores = problem.scores(stored)
         finite = all_finite(scores)
         best_b = intercept is None
         if intercept is None:

@@ -1,7 +1,5 @@
 """Dual coordinate ascent with shrinking: it ends where SDCA does, and the rows it leaves out come back."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -10,7 +8,7 @@ import dualgap
 from conftest import make_data
 from dualgap.ascent import shuffle_blocks
 from dualgap.certificate import dual_point
-from dualgap.solvers.dca import COUNT, DCA
+from dualgap.solvers.dca import BOUND, COUNT, DCA
 from dualgap.solvers.leap import leap
 
 
@@ -24,17 +22,62 @@ def run_epochs(problem, epochs, solver=None, seed=0):
     return state, history
 
 
-def test_shrinks_and_reopens():
+@pytest.mark.parametrize("loss", ["hinge", "smooth_hinge"])
+@pytest.mark.parametrize("intercept", ["none", "penalised", "free"])
+def test_shrinks_and_looks_at_all_rows_again(loss, intercept):
+    X, y = make_data(400, 6, seed=1)
+    problem = dualgap.Problem(X, y, l2=1e-2, l1=0.0, loss=loss, intercept=intercept)
+    solver, rng = DCA(), np.random.default_rng(0)
+    state = solver.start(problem, rng)
+    counts, looks = [], 0
+    for _ in range(100):
+        counts.append(int(state.open.numbers[COUNT]))
+        solver._sweep(problem, state, rng)
+        if state.scores is None:
+            continue
+        looks += 1
+        ascent, b = state.ascent, solver.intercept(problem, state)
+        np.testing.assert_allclose(state.scores, X @ ascent.v[:6], atol=1e-12)
+        margins = y * (state.scores + b)
+        slope = 1.0 - margins - (ascent.beta if loss == "smooth_hinge" else 0.0)
+        rests = ((ascent.beta == 0) & (slope < 0)) | ((ascent.beta == 1) & (slope > 0))
+        rests &= np.abs(slope) > state.open.numbers[BOUND]
+        np.testing.assert_array_equal(state.open.order[: int(state.open.numbers[COUNT])], np.flatnonzero(~rests))
+        if intercept != "free":
+            primal = problem.objective(ascent.v[:6], b)
+            gap = (primal - dual_point(problem, ascent.beta).value) / primal
+            assert solver.hint(problem, state) == pytest.approx(gap, rel=1e-6, abs=1e-13)
+    assert min(counts) < 200 and looks > 1
+
+
+def test_rows_closed_by_mistake_come_back():
     X, y = make_data(400, 6, seed=1)
     problem = dualgap.Problem(X, y, l2=1e-2)
     solver, rng = DCA(), np.random.default_rng(0)
     state = solver.start(problem, rng)
-    counts = []
-    for _ in range(200):
-        counts.append(int(state.open.numbers[COUNT]))
+    for _ in range(3):
         solver._sweep(problem, state, rng)
-    assert min(counts) < 200
-    assert any(later == 400 for earlier, later in pairwise(counts) if earlier < 400)
+    state.open.numbers[COUNT] = 40  # whatever the others would have had to say
+    for _ in range(300):
+        solver.epoch(problem, state, rng)
+    assert dualgap.certify(problem, state.ascent.v, dual=state.ascent.beta).relative_gap < 1e-6
+
+
+def test_the_certificate_takes_the_scores_that_a_look_computed(monkeypatch):
+    X, y = make_data(400, 6, seed=1)
+    problem = dualgap.Problem(X, y, l2=1e-2)
+    dualgap.solve(problem, "dca", tol=0.5)  # compiled
+    asked, scores = [], dualgap.Problem.scores
+    monkeypatch.setattr(dualgap.Problem, "scores", lambda self, stored: asked.append(self.n) or scores(self, stored))
+    result = dualgap.solve(problem, "dca", tol=1e-6, max_epochs=1000)
+    looks = len(asked)
+    certificate = dualgap.certify(problem, result.coef, dual=result.dual)
+    assert certificate.primal == pytest.approx(result.certificate.primal, rel=1e-12)
+    assert certificate.dual == pytest.approx(result.certificate.dual, rel=1e-12)
+    monkeypatch.setattr(DCA, "scores", lambda self, problem, state: None)
+    asked.clear()
+    dualgap.solve(problem, "dca", tol=1e-6, max_epochs=1000)
+    assert len(asked) > looks
 
 
 def test_an_epoch_is_at_most_about_a_pass():

@@ -107,6 +107,10 @@ class Solver:
         """Dual variables where the method has them; the certificate makes them feasible."""
         return None
 
+    def scores(self, problem: Problem, state: Any) -> np.ndarray | None:
+        """xᵢ·w of that coef for every row, where the method has just computed them, exactly; the certificate then need not."""
+        return None
+
     def hint(self, problem: Problem, state: Any) -> float | None:
         """The relative gap as far as the method knows it for free; the driver then certifies when it is worth it. None: no idea."""
         return None

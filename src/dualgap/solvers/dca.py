@@ -5,7 +5,8 @@ Four things set it apart from SDCA, whose steps it takes:
     order       random, but by blocks of neighbouring rows as long as the open rows exceed a core's own cache: rows that are read one
                 after the other stream in, and a fresh order of the blocks mixes nearly as well as one of the rows
     shrinking   a row at the end of its domain is left out once it lies further beyond it than open rows are, on average, from theirs;
-                all are opened again when the gap of the open ones has fallen tenfold, or to what was asked for
+                when the gap of the open ones has fallen tenfold, or to what was asked for, all rows are looked at without a step, in
+                threads where that pays, which opens those that no longer rest and gives the gap as it is
     leaps       slow drifts of β are what remains in the end: every few sweeps, a line search along the way that β came
     gap         summed at the margins as they are met, it costs no pass; a certificate is taken only when it says so
 """
@@ -56,11 +57,11 @@ class DCAState(State):
     row_bytes: float = 0.0
     tidy: int = 0  # how many rows were open when they were last in their order
     primal: float = math.inf  # Σ c(φ(m) + βm/2) over the last sweep of all rows: P, since l2·‖w‖² = Σ cβm (with l1, less)
-    gap: float = math.inf  # relative gap by the last sweep's running sum; only a certificate proves it
-    full: bool = False  # whether that sweep was over all rows
+    gap: float = math.inf  # relative gap by the last look's or sweep's sum; only a certificate proves it
+    full: bool = False  # whether that was over all rows
+    scores: Any = None  # of the model, where the last thing done was to look at all rows
     reopen_at: float = 0.0
     aim: float = 1.0  # part of the gap asked for at which the open rows are taken to be good enough
-    asked: bool = False  # whether all rows were opened for that reason
     from_beta: Any = None  # where the next leap starts
     from_v: Any = None
     sweeps: int = 0  # since then
@@ -96,16 +97,11 @@ class DCA(Solver):
         ascent = Ascent(problem, warm.dual, warm.intercept)
         state = DCAState(
             ascent=ascent,
-            open=Open(natural_order(problem.n), np.array([0.0, math.inf, 0.0, 0.0])),
+            open=Open(natural_order(problem.n), np.array([float(problem.n), math.inf, 0.0, 0.0])),
             row_bytes=nbytes(problem.rows) / problem.n,
+            tidy=problem.n,
         )
-        self._reopen(problem, state)
         return state
-
-    def _reopen(self, problem: Problem, state: DCAState) -> None:
-        state.open.order[:] = np.arange(problem.n)  # a sweep closes the ranks over the rows that it leaves out
-        state.open.numbers[COUNT] = problem.n
-        state.tidy = problem.n
 
     def epoch(self, problem: Problem, state: DCAState, rng: np.random.Generator) -> None:
         # Sweeps over the open rows that together visit as many rows as there are, or fewer where the gap has halved by then: the
@@ -122,23 +118,36 @@ class DCA(Solver):
         sweep(ascent.rows, problem.loss, problem.penalty, ascent.at, ascent.beta, ascent.v, state.open, ascent.ahead)
         if problem.intercept == "free":
             ascent.move_centre()
-        gap = numbers[GAP]
-        state.full = count == problem.n
-        if state.full:
-            state.reopen_at = REOPEN * gap
-            state.primal = numbers[VALUE]
-        state.gap = gap / state.primal if state.primal > 0 else math.inf
-        if state.full:
-            if state.asked and state.gap > state.tol:
+        state.scores = None
+        self._follow(state, count == problem.n)
+        if not state.full and (numbers[GAP] <= state.reopen_at or state.gap <= state.aim * state.tol or numbers[COUNT] == 0):
+            believed = state.gap
+            self._look(problem, state)
+            count += problem.n
+            if believed <= state.tol < state.gap:
                 # The rows that were left out made the difference: next time the open ones have to be better still.
                 state.aim *= 0.7
-            state.asked = False
-        elif gap <= state.reopen_at or state.gap <= state.aim * state.tol or numbers[COUNT] == 0:
-            state.asked = state.gap <= state.tol
-            self._reopen(problem, state)
         if state.gap < LEAP_BELOW and self._may_leap(problem):
             self._leap(problem, state)
-        return max(count, 1)
+        return count
+
+    def _follow(self, state: DCAState, full: bool) -> None:
+        """Take up the sums of a sweep or of a look at all rows."""
+        gap, state.full = state.open.numbers[GAP], full
+        if full:
+            state.reopen_at = REOPEN * gap
+            state.primal = state.open.numbers[VALUE]
+        state.gap = gap / state.primal if state.primal > 0 else math.inf
+
+    def _look(self, problem: Problem, state: DCAState) -> None:
+        """All rows at the present v: those that do not rest are opened, in their order, and the sums are exact."""
+        ascent = state.ascent
+        stored = problem.penalty.primal(ascent.v[: problem.size])
+        scores = problem.scores(stored)
+        look(problem.loss, ascent.at, ascent.beta, problem.l2, scores, self.intercept(problem, state), state.open)
+        self._follow(state, True)
+        state.tidy = int(state.open.numbers[COUNT])
+        state.scores = None if problem.kernel is not None else scores
 
     def _arrange(self, state: DCAState, count: int, rng: np.random.Generator) -> None:
         """A fresh order of the open rows."""
@@ -182,6 +191,15 @@ class DCA(Solver):
             np.copyto(state.from_beta, ascent.beta)
             np.copyto(state.from_v, ascent.v)
 
+    def model(self, problem: Problem, state: DCAState) -> tuple[np.ndarray | None, float | None]:
+        if problem.kernel is not None:
+            return None, None
+        v = state.ascent.v[: problem.size]
+        return (v.copy() if isinstance(problem.penalty, L2) else problem.penalty.primal(v)), None
+
+    def scores(self, problem: Problem, state: DCAState) -> np.ndarray | None:
+        return state.scores
+
     def dual(self, problem: Problem, state: DCAState) -> np.ndarray:
         return state.ascent.beta.copy()
 
@@ -197,6 +215,7 @@ class DCA(Solver):
     def rehearse(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, DCAState]:
         small, state = super().rehearse(problem, rng)
         shuffle_blocks(state.open.order, 2, fresh_seed(rng))
+        self._look(small, state)
         if self._may_leap(problem):
             state.full, state.from_beta = True, None
             self._leap(small, state)
@@ -247,3 +266,25 @@ def sweep(rows, loss, penalty, at, beta, v, open, ahead):
             rows.add(i, (new - old) * enters, v)
             beta[i] = new
     numbers[COUNT], numbers[BOUND], numbers[GAP], numbers[VALUE] = kept, violation / max(violated, 1), gap, value
+
+
+@kernel
+def look(loss, at, beta, strength, scores, intercept, open):
+    """The same sums without a step, over all rows, whose scores are given; the open ones are named anew, in ascending order."""
+    order, numbers = open.order, open.numbers
+    bound, top = numbers[BOUND], loss.ceiling()
+    gap, value = 0.0, 0.0
+    kept = 0
+    for i in range(beta.shape[0]):
+        enters, old = at.step[i], beta[i]
+        c, margin = abs(enters) * strength, math.copysign(1.0, enters) * (scores[i] + intercept)
+        phi = loss.value(margin)
+        value += c * (phi + 0.5 * old * margin)
+        gap += c * (phi - loss.psi(old) + old * margin)
+        if old <= 0.0 or old >= top:
+            pull = loss.pull(old, margin)
+            if (old <= 0.0) == (pull <= 0.0) and abs(pull) > bound:
+                continue
+        order[kept] = i
+        kept += 1
+    numbers[COUNT], numbers[GAP], numbers[VALUE] = kept, gap, value
