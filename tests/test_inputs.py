@@ -368,3 +368,27 @@ def test_labels_that_cannot_be_sorted():
 
 def test_small_data_have_both_classes():
     assert set(make_data()[1]) == {-1.0, 1.0}
+
+
+def test_threads_find_what_one_finds(monkeypatch):
+    rng = np.random.default_rng(0)
+    good = sparse.random(999, 50, 0.2, format="csr", random_state=rng)
+    monkeypatch.setattr("dualgap.inputs.READING", 400)
+    monkeypatch.setattr("dualgap.workers.processors", lambda: 3)
+    assert as_features(good) is good
+    for row in (0, 332, 333, 500, 666, 998):
+        X = good.copy()
+        X.indices[X.indptr[row + 1] - 1] = 50
+        with pytest.raises(ValueError, match=f"row {row} has a column outside"):
+            as_features(X)
+        X = good.copy()
+        X.data[X.indptr[row]] = np.nan
+        with pytest.raises(ValueError, match=f"NaN at row {row}, column"):
+            as_features(X)
+        X = good.copy()
+        X.indices[X.indptr[row] + 1] = X.indices[X.indptr[row]]
+        assert as_features(X).nnz == good.nnz - 1
+        dense = good.toarray()
+        dense[row, 7] = np.inf
+        with pytest.raises(ValueError, match=f"infinity at row {row}, column 7"):
+            as_features(dense)

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from dualgap.jit import kernel
+from dualgap.workers import READING, collect
 
 __all__ = ["all_finite", "as_features", "as_labels", "as_vector", "as_weights", "encode_labels", "is_number"]
 
@@ -54,10 +55,17 @@ def _as_csr(X: Any, name: str) -> Any:
         matrix = type(matrix)((matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)), shape=matrix.shape)
     if not matrix.data.flags.c_contiguous:
         matrix = matrix.copy()
-    bad = _first_bad_index(matrix.indptr, matrix.indices, matrix.shape[0], matrix.shape[1], matrix.data.shape[0])
+    rows, width = matrix.shape
+    bad = _first_bad_pointer(matrix.indptr, rows, min(len(matrix.indices), len(matrix.data)))
+    least = int(READING * rows / max(matrix.indices.nbytes, 1)) + 1
+    if bad < 0:
+        # Threads look at ranges of rows of their own.
+        found = collect(lambda first, last: _examine(matrix.indptr[first : last + 1], matrix.indices, width), rows, least)
+        firsts = (rows * k // len(found) for k in range(len(found)))
+        bad = next((first + place for first, (place, _) in zip(firsts, found, strict=True) if place >= 0), -1)
     if bad >= 0:
-        raise ValueError(f"{name} is a damaged CSR matrix: row {bad} has a column outside 0…{matrix.shape[1] - 1} or a bad indptr")
-    if _has_duplicates(matrix.indptr, matrix.indices, matrix.shape[1]):
+        raise ValueError(f"{name} is a damaged CSR matrix: row {bad} has a column outside 0…{width - 1} or a bad indptr")
+    if any(twice for _, twice in found):
         # A column given twice counts as the sum; ‖xᵢ‖² taken entry by entry would miss that, and dual steps would be too long.
         matrix = matrix.copy()
         matrix.has_canonical_format = False  # what the caller's matrix remembers of itself may be out of date
@@ -66,24 +74,31 @@ def _as_csr(X: Any, name: str) -> Any:
 
 
 @kernel
-def _first_bad_index(indptr, indices, rows, width, stored):
-    if indptr.shape[0] != rows + 1 or indptr[0] < 0 or indices.shape[0] < indptr[rows] or stored < indptr[rows]:
+def _first_bad_pointer(indptr, rows, stored):
+    if indptr.shape[0] != rows + 1 or indptr[0] < 0 or stored < indptr[rows]:
         return 0
     for i in range(rows):
         if indptr[i + 1] < indptr[i] or indptr[i + 1] > indptr[rows]:
             return i
+    return -1
+
+
+@kernel
+def _examine(indptr, indices, width):
+    """The first row with a column that is none, or −1; and, where there is no such row, whether one has a column twice."""
+    rows = indptr.shape[0] - 1
     used = indices[indptr[0] : indptr[rows]]
     largest = smallest = used.dtype.type(0)
     for k in range(used.shape[0]):  # all of them in one loop, which SIMD can take
         largest = max(largest, used[k])
         smallest = min(smallest, used[k])
     if largest < width and smallest >= 0:
-        return -1
+        return -1, _has_duplicates(indptr, indices, width)
     for i in range(rows):
         for k in range(indptr[i], indptr[i + 1]):
             if indices[k] < 0 or indices[k] >= width:
-                return i
-    return -1
+                return i, False
+    return -1, False
 
 
 @kernel
@@ -166,7 +181,8 @@ def _text_column(frame: Any) -> Any:
 def _check_finite(matrix: Any, name: str, given: Any) -> None:
     is_sparse = sparse.issparse(matrix)
     flat = matrix.data[: matrix.indptr[-1]] if is_sparse else matrix.reshape(-1)
-    place = _first_not_finite(flat)
+    found = collect(lambda first, last: _located(flat, first, last), len(flat), READING // flat.itemsize)
+    place = next((place for place in found if place >= 0), -1)
     if place < 0:
         return
     if is_sparse:
@@ -180,6 +196,11 @@ def _check_finite(matrix: Any, name: str, given: Any) -> None:
     raise ValueError(
         f"{name} contains {what} at row {row}, column {column!r}; fill or drop missing values and clip infinite ones first"
     )
+
+
+def _located(flat: np.ndarray, first: int, last: int) -> int:
+    place = int(_first_not_finite(flat[first:last]))
+    return first + place if place >= 0 else -1
 
 
 @kernel

@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.rows import CSR, Dense, Some, WithBias, accumulate, nbytes, scores
-from dualgap.workers import processors, share
+from dualgap.rows import CSR, Dense, Some, WithBias, accumulate, nbytes, scores, sqnorms
+from dualgap.workers import READING, processors, share
 
-__all__ = ["add_in_threads", "scores_in_threads"]
-
-LEAST = 8_000_000  # bytes of rows that a thread should have to read, if waking it is to pay
+__all__ = ["add_in_threads", "scores_in_threads", "sqnorms_in_threads"]
 
 
 def scores_in_threads(rows: Any, v: np.ndarray, out: np.ndarray) -> None:
@@ -20,6 +18,14 @@ def scores_in_threads(rows: Any, v: np.ndarray, out: np.ndarray) -> None:
         scores(rows, v, out)
         return
     share(lambda first, last: scores(_piece(rows, first, last), v, out[first:last]), len(out), _least(rows))
+
+
+def sqnorms_in_threads(rows: Any, out: np.ndarray) -> None:
+    """`sqnorms`, in as many threads as pay."""
+    if len(out) < 2 * _least(rows):
+        sqnorms(rows, out)
+        return
+    share(lambda first, last: sqnorms(_piece(rows, first, last), out[first:last]), len(out), _least(rows))
 
 
 def add_in_threads(rows: Any, a: np.ndarray, v: np.ndarray) -> None:
@@ -54,7 +60,7 @@ def _least(rows: Any) -> int:
     inner = rows.rows if isinstance(rows, WithBias) else rows
     inner = inner.rows if isinstance(inner, Some) else inner
     if isinstance(inner, Dense):
-        return max(1, LEAST // max(inner.x.shape[1] * inner.x.itemsize, 1))
+        return max(1, READING // max(inner.x.shape[1] * inner.x.itemsize, 1))
     if isinstance(inner, CSR):
-        return max(1, int(LEAST / (nbytes(inner) / max(len(inner.indptr) - 1, 1))))
+        return max(1, int(READING / (nbytes(inner) / max(len(inner.indptr) - 1, 1))))
     return 2**62

@@ -21,7 +21,7 @@ from dualgap.expansion import Expansion, expansion
 from dualgap.inputs import all_finite, as_features, as_labels, as_vector, as_weights, encode_labels, is_number
 from dualgap.kernels import Kernel, make_kernel
 from dualgap.losses import LOSSES, make_loss, total_value
-from dualgap.passes import scores_in_threads
+from dualgap.passes import scores_in_threads, sqnorms_in_threads
 from dualgap.penalties import make_penalty
 
 __all__ = ["INTERCEPTS", "Problem", "Samples"]
@@ -188,7 +188,7 @@ class Problem:
             out = self.rows.diagonal.copy()
         else:
             out = np.empty(self.n)
-            storage.sqnorms(self.rows, out)
+            sqnorms_in_threads(self.rows, out)
         if not all_finite(out):
             row = int(np.argmin(np.isfinite(out)))
             raise ValueError(f"row {row} of X is too large: its squared length is {out[row]} in float64; scale the features down")

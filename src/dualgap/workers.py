@@ -10,7 +10,9 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-__all__ = ["blas_alone", "processors", "share"]
+__all__ = ["READING", "blas_alone", "collect", "processors", "share"]
+
+READING = 8_000_000  # bytes that a thread should have to read, if waking it is to pay
 
 
 def processors() -> int:
@@ -54,6 +56,20 @@ def share(work: Callable[[int, int], None], count: int, least: int) -> None:
     work(bounds[0], bounds[1])
     for other in others:
         other.result()
+
+
+def collect(work: Callable[[int, int], Any], count: int, least: int) -> list[Any]:
+    """What work(first, last) returns for each of the pieces that `share` makes, in their order.
+
+    Examples
+    --------
+    >>> from dualgap.workers import collect
+    >>> collect(lambda first, last: last - first, 10, least=100)
+    [10]
+    """
+    found: dict[int, Any] = {}
+    share(lambda first, last: found.__setitem__(first, work(first, last)), count, least)
+    return [found[first] for first in sorted(found)]
 
 
 class _Alone:
