@@ -45,3 +45,33 @@ def test_gram_of_rows_is_the_weighted_sum_of_outer_products(width, kind, bias):
         X = np.hstack([X, np.full((40, 1), 2.0)])
     found = gram_of_rows(rows, weight, X.shape[1])
     np.testing.assert_allclose(np.tril(found), np.tril((X * weight[:, None]).T @ X), atol=1e-12)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("kind", ["narrow", "narrow32", "wide", "csr", "unsorted"])
+def test_gram_of_some_rows_in_threads(monkeypatch, threads, kind):
+    rng = np.random.default_rng(3)
+    width = NARROW + 10 if kind == "wide" else 9
+    X = rng.standard_normal((303, width)).astype(np.float32 if kind == "narrow32" else np.float64)
+    X *= rng.random(X.shape) < 0.5
+    which = np.sort(rng.choice(303, 271, replace=False)).astype(np.uint32)
+    if kind in ("csr", "unsorted"):
+        matrix = sparse.csr_array(X)
+        if kind == "unsorted":
+            for i in range(303):
+                part = slice(matrix.indptr[i], matrix.indptr[i + 1])
+                matrix.indices[part], matrix.data[part] = matrix.indices[part][::-1].copy(), matrix.data[part][::-1].copy()
+        inner = storage.csr(matrix)
+    else:
+        inner = storage.dense(X)
+    rows = storage.WithBias(storage.Some(inner, which), 0.5, 0.0)
+    weight = rng.random(271) * (rng.random(271) < 0.6)
+    monkeypatch.setattr("dualgap.linalg.THREAD_WORK", 1)
+    monkeypatch.setattr("dualgap.workers.processors", lambda: threads)
+    A = np.hstack([X[which], np.full((271, 1), 0.5)]).astype(np.float64)
+    found = gram_of_rows(rows, weight, width + 1)
+    np.testing.assert_allclose(np.tril(found), np.tril((A * weight[:, None]).T @ A), atol=1e-11)
+
+
+def test_no_row_no_matrix():
+    assert not gram_of_rows(storage.dense(np.ones((3, 2))), np.zeros(3), 2).any()

@@ -6,17 +6,19 @@ they took ten times as long as one alone.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from dualgap.jit import kernel
 from dualgap.rows import CSR, Some, WithBias
-from dualgap.workers import blas_alone
+from dualgap.workers import blas_alone, collect
 
 __all__ = ["gram_of_rows", "solve_positive"]
 
 NARROW = 64  # columns up to which a loop in the processor's first cache beats the call of a BLAS
+THREAD_WORK = 3_000_000  # products of pairs of numbers that a thread should have to form, if waking it is to pay
 SERIAL = 512  # unknowns up to which one thread of our own beats waking the BLAS's
 
 
@@ -35,27 +37,67 @@ def gram_of_rows(rows: Any, weight: np.ndarray, size: int) -> np.ndarray:
            [2., 4.]])
     """
     active = np.flatnonzero(weight)
-    H = np.zeros((size, size))
+    scale = rows.scale if isinstance(rows, WithBias) else 0.0
     inner = rows.rows if isinstance(rows, WithBias) else rows
-    chosen = inner.which if isinstance(inner, Some) else None
-    if chosen is not None:
-        inner = inner.rows
-    if isinstance(inner, CSR) or size <= NARROW:
-        _add_outer_products(rows, active, weight, H)
+    places = active
+    if isinstance(inner, Some):
+        inner, places = inner.rows, inner.which[active]
+    weight = weight[active]
+    add: Any = _add_sparse if isinstance(inner, CSR) else _add_narrow if size <= NARROW else _add_by_blas
+    width = len(inner.data) / max(inner.length(), 1) if isinstance(inner, CSR) else size
+
+    def work(first: int, last: int) -> np.ndarray:
+        H = np.zeros((size, size))
+        add(inner, scale, places[first:last], weight[first:last], H)
         return H
-    places = active if chosen is None else chosen[active]
-    with blas_alone:
-        return _blocked_gram(inner.x, rows.scale if size > inner.x.shape[1] else 0.0, places, weight[active], H)
+
+    with blas_alone if add is _add_by_blas else nullcontext():
+        parts = collect(work, len(active), max(size, int(THREAD_WORK / (width * width))))
+    for part in parts[1:]:
+        parts[0] += part
+    return parts[0]
 
 
 @kernel
-def _add_outer_products(rows, active, weight, H):
-    for i in active:
-        rows.outer(i, weight[i], H)
+def _add_sparse(rows, scale, places, weight, H):
+    last = H.shape[0] - 1
+    for k in range(places.shape[0]):
+        i = places[k]
+        rows.outer(i, weight[k], H)
+        if scale > 0.0:
+            rows.add(i, weight[k] * scale, H[last])
+            H[last, last] += weight[k] * scale * scale
 
 
-def _blocked_gram(x: np.ndarray, scale: float, places: np.ndarray, weight: np.ndarray, H: np.ndarray) -> np.ndarray:
-    size, width = len(H), x.shape[1]
+@kernel
+def _add_narrow(rows, scale, places, weight, H):
+    """Eight rows at a time, so that each number of H is loaded and stored once for eight products."""
+    x, size, count = rows.x, H.shape[0], places.shape[0]
+    a, b = np.zeros((8, size)), np.zeros((8, size))
+    for start in range(0, count, 8):
+        for r in range(8):
+            if start + r < count:
+                row, c = x[places[start + r]], weight[start + r]
+                for k in range(row.shape[0]):
+                    a[r, k] = row[k]
+                    b[r, k] = c * row[k]
+                if scale > 0.0:
+                    a[r, size - 1], b[r, size - 1] = scale, c * scale
+            else:
+                for k in range(size):
+                    b[r, k] = 0.0
+        a0, a1, a2, a3, a4, a5, a6, a7 = a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]
+        for k in range(size):
+            b0, b1, b2, b3, b4, b5, b6, b7 = b[0, k], b[1, k], b[2, k], b[3, k], b[4, k], b[5, k], b[6, k], b[7, k]
+            h = H[k]
+            for m in range(k + 1):
+                low = b0 * a0[m] + b1 * a1[m] + b2 * a2[m] + b3 * a3[m]
+                h[m] += low + (b4 * a4[m] + b5 * a5[m] + b6 * a6[m] + b7 * a7[m])
+
+
+def _add_by_blas(rows: Any, scale: float, places: np.ndarray, weight: np.ndarray, H: np.ndarray) -> None:
+    size, x = len(H), rows.x
+    width = x.shape[1]
     buffer = np.empty((min(max(size, 512), max(len(places), 1)), size))
     for start in range(0, len(places), len(buffer)):
         part = places[start : start + len(buffer)]
@@ -65,7 +107,6 @@ def _blocked_gram(x: np.ndarray, scale: float, places: np.ndarray, weight: np.nd
             A[:, width] = scale
         A *= np.sqrt(weight[start : start + len(buffer)])[:, None]
         H += A.T @ A
-    return H
 
 
 def solve_positive(H: np.ndarray, rhs: np.ndarray) -> np.ndarray:

@@ -6,9 +6,9 @@ The only module that knows storage. Row i is read through methods that kernels c
     soft_dot(i, v, t)    xᵢ·soft(v, t), for penalties with an l1 part
     add(i, a, v)         w += a·xᵢ
     sqnorm(i)            ‖xᵢ‖²
-    outer(i, a, H)       lower triangle of H += a·xᵢxᵢᵀ (not for kernel matrices)
 
-CSR rows also tell which coordinates they touch: column(k) for k from begin(i) up to end(i).
+CSR rows also tell which coordinates they touch, column(k) for k from begin(i) up to end(i), and add themselves to the lower triangle of a
+matrix: outer(i, a, H), H += a·xᵢxᵢᵀ. Dense ones do that several at a time (linalg.py).
 
 For Dense and CSR, v is w itself. For Gram rows (a kernel machine) v holds the n scores ⟨φ(xᵢ), w⟩, so the same solver text trains
 kernel machines. Data arrays are read-only views of the caller's; index arrays are viewed as unsigned, which spares kernels the
@@ -80,13 +80,6 @@ class Dense(NamedTuple):
             s += np.float64(x[k]) * x[k]
         return s
 
-    def outer(self, i, a, H):
-        x = self.x[i]
-        for k in range(x.shape[0]):
-            ax = a * x[k]
-            for m in range(k + 1):
-                H[k, m] += ax * x[m]
-
     def prefetch(self, i):
         width = self.x.shape[1]
         step = LINE // self.x.itemsize
@@ -137,10 +130,9 @@ class CSR(NamedTuple):
     def outer(self, i, a, H):
         for k in range(self.indptr[i], self.indptr[i + 1]):
             row, ax = self.indices[k], a * self.data[k]
-            for m in range(self.indptr[i], self.indptr[i + 1]):
+            for m in range(self.indptr[i], k + 1):
                 column = self.indices[m]
-                if column <= row:
-                    H[row, column] += ax * self.data[m]
+                H[max(row, column), min(row, column)] += ax * self.data[m]
 
     def begin(self, i):
         return self.indptr[i]
@@ -208,9 +200,6 @@ class Some(NamedTuple):
     def sqnorm(self, i):
         return self.rows.sqnorm(self.which[i])
 
-    def outer(self, i, a, H):
-        self.rows.outer(self.which[i], a, H)
-
     def prefetch(self, i):
         self.rows.prefetch(self.which[i])
 
@@ -241,12 +230,6 @@ class WithBias(NamedTuple):
 
     def sqnorm(self, i):
         return self.rows.sqnorm(i) + self.scale * self.scale
-
-    def outer(self, i, a, H):
-        last = H.shape[0] - 1
-        self.rows.outer(i, a, H)
-        self.rows.add(i, a * self.scale, H[last])
-        H[last, last] += a * self.scale * self.scale
 
     def prefetch(self, i):
         self.rows.prefetch(i)

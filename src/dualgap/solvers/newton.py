@@ -44,7 +44,8 @@ ACTIVE_PER_FEATURE, ACTIVE_SHARE = (
 )  # rows between the bounds when a sample's w is taken over: so many a feature, or one in so many
 PATIENCE = 20  # steps on one inner problem before δ, which makes it harder the smaller it is, is raised
 SAMPLE = 8  # a first w comes from one row in so many …
-SAMPLE_PER_FEATURE = 4  # … as long as that leaves so many rows a feature
+SAMPLE_PER_FEATURE = 4  # … as long as that leaves so many rows a feature …
+SMOOTH_SAMPLE_PER_FEATURE = 16  # … or so many for a smooth loss, which a few rows far out on the whole would cost too many steps
 SAMPLE_GAP = 1e-2  # relative gap to which the sample is solved: its w is no closer than that to the whole problem's
 
 
@@ -210,7 +211,8 @@ class Newton(Solver):
     def _start_from_sample(self, problem: Problem, state: NewtonState, rng: np.random.Generator) -> float:
         """x from a sample of the rows, half of each class where it can be; returns the δ to go on with."""
         size = problem.n // SAMPLE
-        if size < max(SAMPLE_PER_FEATURE * problem.d, 500):
+        smooth = math.isfinite(problem.loss.curvature())
+        if size < max((SMOOTH_SAMPLE_PER_FEATURE if smooth else SAMPLE_PER_FEATURE) * problem.d, 500):
             return self.delta
         chosen, weights = [], []
         for sign in (1.0, -1.0):
@@ -240,7 +242,7 @@ class Newton(Solver):
             self._move_centre(problem, state, 0.5 if solved else 4.0)
         else:
             bends(problem.loss, state.beta, state.prox.delta, state.samples.c, state.work)
-            self._step(problem, state, -state.residual)
+            self._step(problem, state, -state.residual, known=True)
             state.steps += 1
             if state.prox.delta == 0.0 and state.steps == PLAIN_STEPS and state.gap > 0.1:
                 # A smooth loss with few rows in its curved part is as hard as the hinge: the proximal term widens that part.
@@ -262,8 +264,8 @@ class Newton(Solver):
         self._step(problem, state, u - state.ridge * state.x)
         state.steps = 0
 
-    def _step(self, problem: Problem, state: NewtonState, rhs: np.ndarray) -> None:
-        """A Newton step with the curvatures in state.work, then the answer of β to it."""
+    def _step(self, problem: Problem, state: NewtonState, rhs: np.ndarray, known: bool = False) -> None:
+        """A Newton step with the curvatures in state.work, then the answer of β to it; `known`: β answers to the present centre."""
         H = gram_of_rows(state.rows, state.work, len(state.x))
         H[np.diag_indices(len(H))] += state.ridge
         if state.ridge[-1] == 0.0:
@@ -276,7 +278,8 @@ class Newton(Solver):
             # The closed rows' β stand still: in F they are the line −Σ cβm, whose slope is that of all rows less that of the open.
             slope -= float(state.u @ direction) - float((state.samples.c * state.samples.y * state.beta) @ state.work)
         along = slope, float(state.ridge * direction @ direction)
-        t = line_search(problem.loss, state.margins, state.work, state.prox, state.samples, along)
+        first = float(state.residual @ direction) if known else math.nan
+        t = line_search(problem.loss, state.margins, state.work, state.prox, state.samples, along, first)
         state.x += t * direction
         advance(state.margins, state.work, state.samples.y, t)
         state.stuck = t == 0.0

@@ -29,6 +29,9 @@ def find_far(loss, margins, beta, ds, t, c, far):
     typical = t * math.sqrt(square / n)
     count, value = 0, 0.0
     for i in range(n):
+        far[i] = False
+        if 0.0 < beta[i] < top:
+            continue
         pull = loss.pull(beta[i], margins[i])
         beyond = (beta[i] <= 0.0 and pull < 0.0) or (beta[i] >= top and pull > 0.0)
         far[i] = beyond and abs(pull) > max(typical, t * abs(ds[i]))
@@ -48,7 +51,8 @@ def respond(loss, margins, prox, samples, beta, change):
         change[i] = c * samples.y[i] * (new - beta[i])
         beta[i] = new
         phi = loss.value(m)
-        gap += c * (phi - loss.psi(new) + new * m)
+        if prox.delta > 0.0:  # else β⁺ is −φ'(m), and the terms are zero
+            gap += c * (phi - loss.psi(new) + new * m)
         value += c * phi
         moved += c * (new - centre) * (new - centre)
     return gap, value, 0.5 * prox.delta * moved
@@ -88,9 +92,13 @@ def slope_at(loss, margins, ds, prox, samples, along, t):
 
 
 @kernel
-def line_search(loss, margins, ds, prox, samples, along):
-    """The t where the derivative, which never falls with t, passes zero; the full step when that is good enough."""
-    first = slope_at(loss, margins, ds, prox, samples, along, 0.0)
+def line_search(loss, margins, ds, prox, samples, along, first=math.nan):
+    """The t where the derivative, which never falls with t, passes zero; the full step when that is good enough.
+
+    `first` is the derivative at 0, or NaN where it is not known.
+    """
+    if math.isnan(first):
+        first = slope_at(loss, margins, ds, prox, samples, along, 0.0)
     if not first < 0.0:
         return 0.0
     low, f_low, high = 0.0, first, 1.0
