@@ -9,8 +9,10 @@ import dualgap
 from dualgap.expansion import Expansion, expansion
 from dualgap.kernels import make_kernel
 from dualgap.panels import Panels
+from dualgap.solvers.free_step import FreeStep
 from dualgap.solvers.pair_steps import pair_steps, single_steps
 from dualgap.solvers.row_cache import RowCache
+from dualgap.solvers.second_order import all_at_once
 from dualgap.solvers.signed_box import Box
 from dualgap.workers import share
 
@@ -314,3 +316,105 @@ def test_share_covers_the_range_once():
 
     with pytest.raises(KeyError):
         share(fail, 1000, least=10)
+
+
+# -------------------------------------------------------------------------------------------------------------- second order
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_step_on_all_variables_solves_their_problem_in_its_box(tied, dtype):
+    """The conditions of optimality, at bounds too; rows that are there twice leave a matrix that only its ridge keeps from singular."""
+    rng, m = np.random.default_rng(3), 60
+    points = np.repeat(rng.normal(size=(m // 2, 4)), 2, axis=0)
+    ridge, error = (1e-3, 2e-3) if dtype == np.float32 else (1e-6, 1e-7)
+    M = make_kernel("rbf", gamma=0.3)(points, points) + ridge * np.eye(m)
+    low, high = -rng.uniform(0.1, 2.0, m), rng.uniform(0.1, 2.0, m)
+    low[:5], high[5:10] = 0.0, 0.0
+    e = M @ (1.2 * rng.uniform(low, high)) + 0.3
+    step = FreeStep(np.tril(M).astype(dtype), np.empty((m, m), dtype=dtype), tied)
+    assert step.fine
+    d = step.direction(e, low, high)
+    left = e - M @ d
+    between = (d > low) & (d < high)
+    assert ((low <= d) & (d <= high)).all()
+    assert 5 < np.count_nonzero(~between) < m - 5
+    level = left[between].mean() if tied else 0.0
+    assert abs(d.sum()) < 1e-9 if tied else abs(d.sum()) > 0.1
+    np.testing.assert_allclose(left[between], level, atol=error)
+    assert (left[d == low] <= level + error).all()
+    assert (left[d == high] >= level - error).all()
+
+
+def test_a_step_with_too_many_variables_at_a_bound_is_not_taken():
+    step = FreeStep(np.eye(8), np.empty((2, 8)), tied=False)
+    assert step.direction(np.arange(8.0), np.full(8, -1.0), np.full(8, 1.0)) is None
+
+
+def test_a_matrix_that_is_not_positive_definite_is_told():
+    assert not FreeStep(np.array([[1.0, 0.0], [2.0, 1.0]]), np.empty((1, 2)), tied=False).fine
+
+
+def coupled(n=600):
+    """Rows whose optimum has most variables between their bounds."""
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(n, 3))
+    return data, np.where(np.sin(2 * data[:, 0]) + data[:, 1] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"intercept": "none"}, {"intercept": "penalised"}, {"loss": "squared_hinge"}, {"loss": "smooth_hinge"}],
+    ids=str,
+)
+def test_a_step_of_second_order_raises_the_dual_and_keeps_errors_right(options):
+    data, labels = coupled()
+    problem = dualgap.Problem(data, labels, **{"l2": 1e-6, "kernel": "rbf", "gamma": 3.0, "intercept": "free", **options})
+    solver, rng = dualgap.WorkingSet(size=32, precision="float64", shrinking=False), np.random.default_rng(0)
+    state = solver.start(problem, rng)
+    solver.epoch(problem, state, rng)
+    while state.relative_gap > 0.01:
+        solver.epoch(problem, state, rng)
+    gap, before = state.gap, dualgap.certificate.dual_point(problem, solver.dual(problem, state)).value
+    assert all_at_once(problem, state)
+    point = dualgap.certificate.dual_point(problem, solver.dual(problem, state))
+    assert point.value > before
+    assert point.value == pytest.approx(state.ascent * problem.l2, rel=1e-9)
+    assert state.gap < gap / 4
+    a, bias = state.box.a, state.box.a.sum() if problem.intercept == "penalised" else 0.0
+    assert ((state.box.low <= a) & (a <= state.box.high)).all()
+    np.testing.assert_allclose(state.box.e, problem.y - problem.kernel(data, data) @ a - state.box.r * a - bias, atol=1e-8)
+
+
+def test_steps_of_second_order_are_taken_where_pair_steps_are_slow_and_within_the_cache():
+    """The memory for their matrix is the cache's: without room, no such step."""
+    data, labels = coupled(1500)
+    taken = []
+    for rows in (1500, 60):
+        problem = dualgap.Problem(data, labels, l2=1e-7, kernel="rbf", gamma=3.0, intercept="free")
+        solver, rng = dualgap.WorkingSet(size=128, cache_size=rows * 1500 * 4 / 1e6), np.random.default_rng(0)
+        state = solver.start(problem, rng)
+        taken.append(0)
+        for _ in range(40):
+            steps = state.steps
+            solver.epoch(problem, state, rng)
+            taken[-1] += state.steps == steps
+            assert state.cache._flat.nbytes <= solver.cache_size * 1e6
+            if state.relative_gap <= 1e-7:
+                break
+    assert taken[0] > 0
+    assert taken[1] == 0
+
+
+def test_memory_that_is_lent_holds_no_row_until_it_is_given_back():
+    cache = RowCache(Panels(make_kernel("linear"), X, np.float64), memory=6 * N * 8)
+    cache.fetch(np.arange(6))
+    memory = cache.lend(2 * N + 5, 3)
+    assert cache.lend(2 * N + 5, 4) is None
+    memory[:] = 7.0
+    np.testing.assert_allclose(cache.store[cache.fetch(np.array([0, 1, 2]))], X[:3] @ X.T)
+    slots = cache.fetch(np.array([20, 21, 22]), np.zeros(N, dtype=bool))
+    assert slots.max() < 3
+    assert (memory == 7.0).all()
+    cache.give_back()
+    assert cache.fetch(np.arange(100, 106)).max() == 5

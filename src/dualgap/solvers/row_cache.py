@@ -11,6 +11,8 @@ from dualgap.panels import Panels
 
 __all__ = ["RowCache"]
 
+LENT = np.iinfo(np.int64).max  # when a slot was used whose memory is lent: never the oldest
+
 
 class RowCache:
     """Kernel rows over the open samples.
@@ -36,7 +38,7 @@ class RowCache:
 
     def __init__(self, panels: Panels, memory: int) -> None:
         self.computed = 0  # rows that had to be computed
-        self._flat: Any = np.empty(min(memory // panels.dtype.itemsize, panels.count**2), dtype=panels.dtype)
+        self._flat: Any = np.empty(min(memory // panels.dtype.itemsize, 2 * panels.count**2), dtype=panels.dtype)
         self._clock = 0
         self.clear(panels)
 
@@ -80,11 +82,27 @@ class RowCache:
             old[old] = settled[self.row_in[old]]
             used[old] = -1
             # Of the empty ones, the first come first: the rest of the memory stays untouched.
-            used[~full] = 0
+            used[~full & (self.used < LENT)] = 0
             free = np.concatenate([np.flatnonzero(used < 0), np.flatnonzero(used == 0)])[:count]
             if len(free) == count:
                 return np.sort(free)
         return np.sort(np.argpartition(used, count - 1)[:count])
+
+    def lend(self, count: int, rows: int) -> np.ndarray | None:
+        """`count` numbers of the memory, from its end, until `give_back`; None unless `rows` rows fit beside them. Rows there are given
+        up."""
+        first = (len(self._flat) - count) // self.panels.count
+        if first < rows:
+            return None
+        lost = self.row_in[first:]
+        self.slot_of[lost[lost >= 0]] = -1
+        lost[:] = -1
+        self.used[first:] = LENT
+        return np.asarray(self._flat[len(self._flat) - count :])
+
+    def give_back(self) -> None:
+        """End of the loan: rows may be put everywhere again."""
+        self.used[self.used == LENT] = 0
 
     def restrict(self, kept: np.ndarray) -> None:
         """Go on with some of the samples only (sorted places among the present ones): their rows are kept, shorter, in the same memory."""

@@ -3,6 +3,7 @@
     repeat: choose rows, half of them the worst violators; their kernel rows from the cache, or by one product with all features
             solve the small problem between them by second-order pair steps (single steps without a free intercept)
             e −= K[:, set]·Δa for all open rows
+            once the variables between their bounds stay the same, move all of them together where that pays (second_order)
 
 Kernel values are computed for open rows only. Where they are cheap, a sample is open at first and then the rows that its model leaves
 wanting to move, with others that may come to; later on those that cannot gain are closed. Whether any of the rest has to be opened is
@@ -26,15 +27,15 @@ from dualgap.expansion import expansion
 from dualgap.losses import Hinge, SmoothHinge, SquaredHinge
 from dualgap.panels import Panels, scratch
 from dualgap.problem import Problem
-from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, one_of, register
-from dualgap.solvers.pair_steps import gather, pair_steps, single_steps, subtract_rows
+from dualgap.solvers.base import YES, Solver, Support, Warm, no, one_of, register
+from dualgap.solvers.open_rows import Pace, WorkingSetState, inside, measure, settled, subtract
+from dualgap.solvers.pair_steps import gather, pair_steps, single_steps
 from dualgap.solvers.row_cache import RowCache
+from dualgap.solvers.second_order import all_at_once, epoch_cost, worth_it
 from dualgap.solvers.signed_box import (
     Box,
     beta_of,
     bias_weight,
-    extremes,
-    gap_of,
     in_turn,
     largest,
     reluctance,
@@ -42,7 +43,6 @@ from dualgap.solvers.signed_box import (
     whole_box,
     worth_keeping,
 )
-from dualgap.workers import share
 
 __all__ = ["WorkingSet"]
 
@@ -61,33 +61,12 @@ REOPEN = 1e-2  # the other rows are looked at again once the gap of the open one
 SURE = 2.0  # unless they once had no more to add than makes the gap so many times larger: then a certificate will tell
 HINT = 1.5  # the gap as it is made known, times the one of the open rows
 REFRESH = 1e-4  # errors from float32 values are computed anew once the gap has fallen to this part of what it was
+RIDGE = {
+    "float32": 1e-5,
+    "float64": 1e-10,
+}  # added to the diagonal of a matrix that is factored, as a part of it; more where that fails
 SUPPORTS = 256  # terms of a sum over kernel values at once
 SINGLE_RANGE = 1e4  # γ‖x‖² up to which float32 products leave distances exact enough
-
-
-@dataclass
-class WorkingSetState(State):
-    panels: Any = None  # kernel values with all rows
-    cache: Any = None  # kernel rows over the open ones
-    open: Any = None  # the open rows, ascending
-    all: Any = None  # Box of all rows: the truth for those not open; e is exact as of the last certificate
-    box: Any = None  # Box of the open rows
-    order: Any = None  # all rows at random, the classes in turn
-    reach: int = 0  # how many of them, from the first, may be open
-    last: Any = None  # the last working set, as places among the open rows
-    ascent: float = 0.0  # D/l2
-    gap: float = math.inf  # of the open rows, /l2
-    gap_then: float = math.inf  # the same when rows were last opened
-    exact: float = 1.0  # the relative gap when errors were last computed from nothing
-    then: Any = None  # all a that the errors of rows not open belong to
-    sure: bool = False  # whether the rows not open are left to the certificate
-    asked: bool = False  # whether a certificate has been computed since the last epoch
-    steps: int = 0
-
-    @property
-    def relative_gap(self) -> float:
-        whole = self.ascent + self.gap
-        return self.gap / whole if whole > 0 else math.inf
 
 
 @register
@@ -151,6 +130,7 @@ class WorkingSet(Solver):
         panels = Panels(problem.kernel, problem.X, self._dtype(problem))
         self._check_cache(problem, panels)
         state = WorkingSetState(panels=panels, all=whole_box(problem), reach=problem.n)
+        state.ridge = RIDGE[panels.dtype.name]
         state.cache = RowCache(panels, int(self.cache_size * 1e6))
         state.open = np.arange(problem.n)
         if warm is not None and warm.dual is not None and warm.dual.any():
@@ -201,7 +181,7 @@ class WorkingSet(Solver):
             self._add(problem, state)
         state.then = state.all.a.copy()
         state.box = Box(*(part[state.open] for part in state.all))
-        self._measure(problem, state)
+        measure(problem, state)
         state.gap_then = state.gap
 
     def _promising(self, problem: Problem, state: WorkingSetState, reach: int, spare: int) -> np.ndarray:
@@ -236,7 +216,7 @@ class WorkingSet(Solver):
         merged = np.union1d(state.open, new)
         place = np.searchsorted(merged, state.open)
         state.cache.extend(self._panels(state, merged), place, state.all.a[state.open] != 0.0)
-        state.open, state.last = merged, place[state.last]
+        state.open, state.last, state.pace = merged, place[state.last], None
 
     def _panels(self, state: WorkingSetState, rows: np.ndarray) -> Panels:
         return state.panels if len(rows) == state.panels.count else state.panels.take(rows)
@@ -251,21 +231,31 @@ class WorkingSet(Solver):
             state.exact, state.asked, state.sure = state.relative_gap, False, state.reach == problem.n
         elif not state.sure and len(state.open) < problem.n and state.gap <= self._enough(problem, state) * state.gap_then:
             self._reopen(problem, state)
-        touched, before = 0, state.gap
+        if worth_it(problem, state, HINT) and all_at_once(problem, state):
+            self._tidy(problem, state)
+            return
+        touched, before, steps, between = 0, state.gap, state.steps, inside(state)
         for _ in range(max(SETS, problem.n // (4 * self.size))):
             chosen = self._choose(problem, state)
             if len(chosen) == 0 or self._improve(problem, state, chosen) == 0:
                 break
             touched += len(chosen)
-            self._measure(problem, state)
+            measure(problem, state)
             # What few rows are left can bring has been had soon, and a certificate may be what is wanted.
             if touched >= 4 * len(state.open) or state.gap <= ENOUGH * before:
                 break
         state.passes += max(touched, 1) / problem.n
+        cost = epoch_cost(state.steps - steps, touched, len(chosen), len(state.open))
+        state.pace = Pace(state.gap / before if before > 0 else 1.0, cost, int(np.count_nonzero(between != inside(state))))
+        self._tidy(problem, state)
+
+    def _tidy(self, problem: Problem, state: WorkingSetState) -> None:
         if state.relative_gap <= REFRESH * state.exact:
             self._refresh(problem, state)
         if self.shrinking and problem.n > self.size:
             self._close(problem, state)
+
+    # ------------------------------------------------------------------------------------------------------------ other rows
 
     def _enough(self, problem: Problem, state: WorkingSetState) -> float:
         return SAMPLED if state.reach < problem.n else REOPEN
@@ -296,7 +286,7 @@ class WorkingSet(Solver):
             a[state.open] = box.a
             scores = expansion(problem.kernel, problem.X[state.open], problem.X, a)  # type: ignore[arg-type]
             box.e[:] = problem.y[state.open] - scores - box.r * box.a - bias_weight(problem) * a.sum()
-            self._measure(problem, state)
+            measure(problem, state)
         state.exact = state.relative_gap
 
     def _choose(self, problem: Problem, state: WorkingSetState) -> np.ndarray:
@@ -325,8 +315,7 @@ class WorkingSet(Solver):
     def _improve(self, problem: Problem, state: WorkingSetState, chosen: np.ndarray) -> int:
         """Solve the problem of the chosen rows; returns how many steps that took."""
         box, cache = state.box, state.cache
-        settled = (box.a == box.low) | (box.a == box.high) if state.panels.cheap else None
-        slots = cache.fetch(chosen, settled)
+        slots = cache.fetch(chosen, settled(state))
         K = scratch(len(chosen) ** 2, cache.store.dtype).reshape(len(chosen), len(chosen))
         gather(cache.store, slots, chosen, K)
         if problem.intercept == "penalised":
@@ -341,17 +330,8 @@ class WorkingSet(Solver):
         change = small.a - box.a[chosen]
         state.ascent += 0.5 * float(change @ (box.e[chosen] + small.e))
         box.a[chosen] = small.a
-        box.e[chosen] -= small.r * change
-        moved = np.flatnonzero(change)
-        rows, change = slots[moved], change[moved]
-        if problem.intercept == "penalised":
-            box.e[:] -= bias_weight(problem) * change.sum()
-        share(lambda first, last: subtract_rows(cache.store, rows, change, box.e, first, last), len(box.e), 1 << 12)
+        subtract(problem, state, chosen, slots, change)
         return taken
-
-    def _measure(self, problem: Problem, state: WorkingSetState) -> None:
-        bottom, top = sorted(extremes(state.box)) if problem.intercept == "free" else (0.0, 0.0)
-        state.gap = gap_of(problem.loss, state.box, problem.y[state.open], bottom, top)
 
     def _close(self, problem: Problem, state: WorkingSetState) -> None:
         """Leave out rows at a bound that no open row would make move."""
@@ -374,6 +354,7 @@ class WorkingSet(Solver):
             self.epoch(small, state, rng)
         if len(state.open) == small.n:
             self._leave_out(state, np.arange(min(SMALLEST, small.n // 2)))
+        all_at_once(small, state)
         state.box.a[0] += 1e-9
         self._refresh(small, state)
         self._reopen(small, state)

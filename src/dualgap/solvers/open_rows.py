@@ -1,0 +1,82 @@
+"""What a working-set solver knows between two steps: which rows are open, their dual variables and errors, and how it is getting on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualgap.problem import Problem
+from dualgap.solvers.base import State
+from dualgap.solvers.pair_steps import subtract_rows
+from dualgap.solvers.signed_box import bias_weight, extremes, gap_of
+from dualgap.workers import share
+
+__all__ = ["Pace", "WorkingSetState", "inside", "measure", "settled", "subtract"]
+
+
+class Pace(NamedTuple):
+    """Of the last epoch of working sets: what the gap has fallen to, what that cost, how many variables came to a bound or left one."""
+
+    fall: float
+    cost: float
+    changed: int
+
+
+@dataclass
+class WorkingSetState(State):
+    panels: Any = None  # kernel values with all rows
+    cache: Any = None  # kernel rows over the open ones
+    open: Any = None  # the open rows, ascending
+    all: Any = None  # Box of all rows: the truth for those not open; e is exact as of the last certificate
+    box: Any = None  # Box of the open rows
+    order: Any = None  # all rows at random, the classes in turn
+    reach: int = 0  # how many of them, from the first, may be open
+    last: Any = None  # the last working set, as places among the open rows
+    ascent: float = 0.0  # D/l2
+    gap: float = math.inf  # of the open rows, /l2
+    gap_then: float = math.inf  # the same when rows were last opened
+    exact: float = 1.0  # the relative gap when errors were last computed from nothing
+    then: Any = None  # all a that the errors of rows not open belong to
+    sure: bool = False  # whether the rows not open are left to the certificate
+    asked: bool = False  # whether a certificate has been computed since the last epoch
+    steps: int = 0
+    pace: Any = None  # of the last epoch of working sets; None after rows were opened
+    ridge: float = 0.0  # added to the diagonal of matrices that are factored
+    patience: float = 1.5  # how many times over a step of second order must pay; more after one that did not
+
+    @property
+    def relative_gap(self) -> float:
+        whole = self.ascent + self.gap
+        return self.gap / whole if whole > 0 else math.inf
+
+
+def inside(state: WorkingSetState) -> np.ndarray:
+    """Which of the open rows have variables between their bounds."""
+    box = state.box
+    return np.asarray((box.a > box.low) & (box.a < box.high))
+
+
+def settled(state: WorkingSetState) -> np.ndarray | None:
+    """Rows whose kernel values are not worth memory that has not been in use."""
+    box = state.box
+    return (box.a == box.low) | (box.a == box.high) if state.panels.cheap else None
+
+
+def measure(problem: Problem, state: WorkingSetState) -> None:
+    """The gap of the open rows."""
+    bottom, top = sorted(extremes(state.box)) if problem.intercept == "free" else (0.0, 0.0)
+    state.gap = gap_of(problem.loss, state.box, problem.y[state.open], bottom, top)
+
+
+def subtract(problem: Problem, state: WorkingSetState, rows: np.ndarray, slots: np.ndarray, change: np.ndarray) -> None:
+    """Errors of the open rows after a change in the variables of some, whose kernel rows are in those slots of the cache."""
+    box, store = state.box, state.cache.store
+    box.e[rows] -= box.r[rows] * change
+    moved = np.flatnonzero(change)
+    slots, change = slots[moved], change[moved]
+    if problem.intercept == "penalised":
+        box.e[:] -= bias_weight(problem) * change.sum()
+    share(lambda first, last: subtract_rows(store, slots, change, box.e, first, last), len(box.e), 1 << 12)

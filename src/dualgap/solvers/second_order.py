@@ -1,0 +1,102 @@
+"""Steps on all dual variables between their bounds at once, for a working-set solver whose rows no longer come and go.
+
+Pair steps settle which variables are between their bounds, and then take long to settle how far: thousands of them, all coupled. One
+Cholesky factor of their kernel matrix does that in one go, at a cost that is known beforehand, as is the pace of the pair steps.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dualgap.problem import Problem
+from dualgap.solvers.free_step import FreeStep, gather_lower
+from dualgap.solvers.open_rows import WorkingSetState, inside, measure, settled, subtract
+from dualgap.solvers.signed_box import bias_weight, reluctance
+
+__all__ = ["all_at_once", "epoch_cost", "worth_it"]
+
+FEWEST = 16  # variables below which there is no point
+SETTLED = (
+    0.1  # those that have left a bound or come to one in an epoch, as a part of those between, up to which these are all moved
+)
+FALL = 30.0  # what such a step is expected to divide the gap by,
+USEFUL = 4.0  # and what it has to, or the next one must promise so many times more
+TURNS = 2  # steps with one matrix
+HELD = 4  # of the variables moved, no more may end at a bound than their number divided by this
+STEP, VALUE, FLOP, CALL = (
+    1.5,
+    1.0,
+    0.015,
+    1e6,
+)  # about what these take in ns: a pair step by row, a kernel value read, a flop, Python
+
+
+def epoch_cost(steps: int, touched: int, size: int, count: int) -> float:
+    """About the nanoseconds of so many pair steps in sets of some size, which touched so many of `count` open rows."""
+    return STEP * steps * size + VALUE * touched * count
+
+
+def worth_it(problem: Problem, state: WorkingSetState, margin: float) -> bool:
+    """Whether a step on all variables between their bounds should bring the gap down by more than working sets at the same cost; `margin`
+    is how many times below the tolerance the gap has to be for a certificate."""
+    pace = state.pace
+    if pace is None or state.reach < problem.n:
+        return False
+    count = int(np.count_nonzero(inside(state)))
+    if count < FEWEST or pace.changed > SETTLED * count:
+        return False
+    wanted = min(FALL, margin * state.relative_gap / state.tol) if state.tol > 0 else FALL
+    epochs = math.log(max(wanted, 1.0)) / max(-math.log(pace.fall), 1e-3) if 0.0 < pace.fall < 1.0 else math.inf
+    cost = CALL + FLOP * count**3 / 3 + 3 * VALUE * count * len(state.open)
+    return epochs * pace.cost > state.patience * cost
+
+
+def all_at_once(problem: Problem, state: WorkingSetState) -> bool:
+    """A step on all variables between their bounds and those that want to leave one. False: no memory for it, or it was of no use."""
+    box, cache, tied, before = state.box, state.cache, problem.intercept == "free", state.gap
+    level = float(np.median(box.e[inside(state)])) if tied else 0.0
+    rows = np.flatnonzero(reluctance(problem, box, level) < 0.0)
+    m = len(rows)
+    memory = cache.lend(m * m + m * (m // HELD), m)
+    if memory is None:
+        return False
+    slots = cache.fetch(rows, settled(state))
+    K = memory[: m * m].reshape(m, m)
+    gather_lower(cache.store, slots, rows, K)
+    if problem.intercept == "penalised":
+        K += bias_weight(problem)
+    diagonal = K.diagonal() + box.r[rows]
+    K[np.diag_indices(m)] = diagonal + state.ridge * float(diagonal.mean())
+    step = FreeStep(K, memory[m * m :].reshape(m // HELD, m), tied)
+    for _ in range(TURNS if step.fine else 0):
+        d = step.direction(box.e[rows], (box.low - box.a)[rows], (box.high - box.a)[rows])
+        if d is None or not _move(problem, state, rows, slots, d):
+            break
+    cache.give_back()
+    if not step.fine:
+        state.ridge *= 10.0
+    measure(problem, state)
+    state.passes += m / problem.n
+    if not state.gap * USEFUL < before:
+        state.patience *= USEFUL
+    return state.gap < before
+
+
+def _move(problem: Problem, state: WorkingSetState, rows: np.ndarray, slots: np.ndarray, d: np.ndarray) -> bool:
+    """a += d, or as much of it as is best; whether the dual objective has risen. With rounding in d, it need not be best itself."""
+    box = state.box
+    a, low, high, before, _ = (part[rows] for part in box)
+    subtract(problem, state, rows, slots, d)
+    slope = float(d @ before)
+    curve = slope - float(d @ box.e[rows])
+    part = 0.0 if not slope > 0.0 else min(slope / curve, 1.0) if curve > 0.0 else 1.0
+    if part < 1.0:
+        subtract(problem, state, rows, slots, (part - 1.0) * d)
+        box.a[rows] = a + part * d
+    else:
+        # A variable that goes to its bound is put there exactly.
+        box.a[rows] = np.where(d == low - a, low, np.where(d == high - a, high, a + d))
+    state.ascent += part * slope - 0.5 * part * part * curve
+    return part > 0.0
