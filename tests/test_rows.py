@@ -79,6 +79,24 @@ def test_compiled_reads_are_those_of_the_matrix(name):
     np.testing.assert_allclose(sums, v + matrix.T @ a, rtol=1e-12, atol=1e-13)
 
 
+@kernel
+def compiled_squares(rows, a, v):
+    for i in range(rows.length()):
+        rows.add_squares(i, a[i], v)
+
+
+@by_storage
+def test_squares_are_added_entry_by_entry(name):
+    rows, (matrix, _) = STORAGES[name], values_of(name)
+    a, v = np.random.default_rng(3).normal(size=20), np.random.default_rng(2).normal(size=matrix.shape[1])
+    compiled, interpreted = v.copy(), v.copy()
+    compiled_squares(rows, a, compiled)
+    for i in range(20):
+        rows.add_squares(i, a[i], interpreted)
+    np.testing.assert_allclose(compiled, v + (matrix**2).T @ a, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(interpreted, compiled, rtol=1e-6)
+
+
 @by_storage
 def test_interpreted_methods_are_the_compiled_ones(name):
     rows, (matrix, _) = STORAGES[name], values_of(name)

@@ -5,6 +5,7 @@ The only module that knows storage. Row i is read through methods that kernels c
     dot(i, v)            xᵢ·w for the vector "w as stored" v
     soft_dot(i, v, t)    xᵢ·soft(v, t), for penalties with an l1 part
     add(i, a, v)         w += a·xᵢ
+    add_squares(i, a, v) v += a·xᵢ², square by square (not for kernel matrices)
     sqnorm(i)            ‖xᵢ‖²
 
 CSR rows also tell which coordinates they touch, column(k) for k from begin(i) up to end(i), and add themselves to the lower triangle of a
@@ -73,6 +74,11 @@ class Dense(NamedTuple):
         for k in range(x.shape[0]):
             v[k] += a * x[k]
 
+    def add_squares(self, i, a, v):
+        x = self.x[i]
+        for k in range(x.shape[0]):
+            v[k] += a * x[k] * x[k]
+
     def sqnorm(self, i):
         x = self.x[i]
         s = 0.0
@@ -120,6 +126,10 @@ class CSR(NamedTuple):
     def add(self, i, a, v):
         for k in range(self.indptr[i], self.indptr[i + 1]):
             v[self.indices[k]] += a * self.data[k]
+
+    def add_squares(self, i, a, v):
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            v[self.indices[k]] += a * self.data[k] * self.data[k]
 
     def sqnorm(self, i):
         s = 0.0
@@ -197,6 +207,9 @@ class Some(NamedTuple):
     def add(self, i, a, v):
         self.rows.add(self.which[i], a, v)
 
+    def add_squares(self, i, a, v):
+        self.rows.add_squares(self.which[i], a, v)
+
     def sqnorm(self, i):
         return self.rows.sqnorm(self.which[i])
 
@@ -227,6 +240,10 @@ class WithBias(NamedTuple):
     def add(self, i, a, v):
         self.rows.add(i, a, v)
         v[v.shape[0] - 1] += a * self.scale
+
+    def add_squares(self, i, a, v):
+        self.rows.add_squares(i, a, v)
+        v[v.shape[0] - 1] += a * self.scale * self.scale
 
     def sqnorm(self, i):
         return self.rows.sqnorm(i) + self.scale * self.scale

@@ -23,6 +23,7 @@ LINEAR = {
     "dual_coordinate",
     "dual_gradient",
     "newton",
+    "newton-cg",
     "prox_newton",
     "saga",
     "sdca",

@@ -23,6 +23,7 @@ from dualgap.solvers.dca import DCA
 from dualgap.solvers.dual_coordinate import DualCoordinate
 from dualgap.solvers.dual_gradient import DualGradient
 from dualgap.solvers.newton import Newton
+from dualgap.solvers.newton_cg import NewtonCG
 from dualgap.solvers.pegasos import Pegasos
 from dualgap.solvers.prox_newton import ProxNewton
 from dualgap.solvers.saga import SAGA
@@ -47,6 +48,7 @@ __all__ = [
     "DualCoordinate",
     "DualGradient",
     "Newton",
+    "NewtonCG",
     "NotSupported",
     "Pegasos",
     "ProxNewton",
