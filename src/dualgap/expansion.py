@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dualgap.kernels import Kernel
-from dualgap.panels import BLOCK, Panels
+from dualgap.panels import BLOCK, Panels, whole_numbers
 
 __all__ = ["Expansion", "expansion"]
 
@@ -41,9 +41,10 @@ def expansion(kernel: Kernel, A: Any, B: Any, a: np.ndarray) -> np.ndarray:
         return out
     by_product = kernel.function is None
     rows = ROWS if by_product else max(BLOCK // SUPPORTS, 1)
+    single = by_product and whole_numbers(B) and (A is B or whole_numbers(A))
     for first in range(0, len(out), rows):
         block, total = A[first : first + rows], out[first : first + rows]
-        panels = Panels(kernel, block, np.float64)
+        panels = Panels(kernel, block, np.float64, np.float32 if single else None)
         for start in range(0, len(support), SUPPORTS):
             part = support[start : start + SUPPORTS]
             if by_product:

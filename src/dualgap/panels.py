@@ -27,7 +27,7 @@ from dualgap.kernels import Kernel, is_sparse, squares
 from dualgap.rows import CSR, csr
 from dualgap.workers import blas_alone, share
 
-__all__ = ["BLOCK", "Panels", "scratch"]
+__all__ = ["BLOCK", "Panels", "scratch", "whole_numbers"]
 
 BLOCK = 1 << 18  # products held at once: 1 or 2 MB
 THREADED = 1 << 17  # kernel values that are worth a thread
@@ -47,7 +47,7 @@ class _Dense:
     """Rows of an array as the right-hand side of products."""
 
     def __init__(self, x: np.ndarray) -> None:
-        self.x = x
+        self.x, self.dtype = x, x.dtype
 
     def other(self, Z: Any) -> np.ndarray:
         """Rows of Z as the left-hand side."""
@@ -122,12 +122,38 @@ def _centred(X, centre, out):
             out[i, j] = X[i, j] - centre[j]
 
 
-def _right(kernel: Kernel, X: Any, dtype: Any) -> Any:
+def whole_numbers(X: Any) -> bool:
+    """Whether all of X are whole numbers, so small that float32 gives inner products of rows exactly: counts, yes or no, few grey levels.
+
+    No sum of some of the products is then above (numbers in a row)·max² ≤ 2²⁴, up to which float32 has every whole number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualgap.panels import whole_numbers
+    >>> whole_numbers(np.array([[3.0, 0.0], [1.0, 2.0]])), whole_numbers(np.array([[0.5]])), whole_numbers(np.array([[5000.0]]))
+    (True, False, False)
+    """
+    if is_sparse(X):
+        values, width = X.data, int(np.diff(X.indptr).max(initial=0))
+    else:
+        values, width = X, X.shape[1]
+    if not _whole(values[:64]) or not _whole(values):
+        return False
+    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    return width * largest**2 <= 2.0**24
+
+
+def _whole(values: np.ndarray) -> bool:
+    return bool((np.rint(values) == values).all())
+
+
+def _right(kernel: Kernel, X: Any, dtype: Any, move: bool) -> Any:
     if is_sparse(X):
         if X.nnz <= SPARSE * X.shape[0] * X.shape[1]:
             return _Sparse(X, dtype)
         X = X.toarray()
-    if dtype == np.float32 and kernel.name == "rbf":
+    if move and dtype == np.float32 and kernel.name == "rbf":
         # Distances do not change when the origin moves, and in float32 they keep more digits when it lies amid the rows.
         out = np.empty(X.shape, dtype=np.float32)
         _centred(X, X.mean(axis=0, dtype=np.float64), out)
@@ -158,6 +184,7 @@ class Panels:
     kernel : Kernel
     X : array or CSR matrix; for a precomputed kernel its matrix
     dtype : numpy.float32 or numpy.float64
+    products : numpy.float32 where that gives inner products exactly (`whole_numbers`) though values are wanted in float64; None: dtype
 
     Examples
     --------
@@ -171,13 +198,13 @@ class Panels:
     array([0.3679, 1.    , 0.0183])
     """
 
-    def __init__(self, kernel: Kernel, X: Any, dtype: Any) -> None:
+    def __init__(self, kernel: Kernel, X: Any, dtype: Any, products: Any = None) -> None:
         self.kernel, self.X, self.dtype, self.count = kernel, X, np.dtype(dtype), X.shape[0]
         self.arithmetic = arithmetic_of(self.dtype)
         self.by_product = kernel.function is None and kernel.name != "precomputed"
         self.places: Any = None  # of a precomputed matrix the rows and columns that are meant; None: all
         if self.by_product:
-            self._set_right(_right(kernel, X, self.dtype))
+            self._set_right(_right(kernel, X, np.dtype(products or dtype), move=products is None))
 
     @property
     def cheap(self) -> bool:
@@ -259,7 +286,7 @@ class Panels:
                     right = self.exponents[first:last]
                     gaussian_sum(self.arithmetic, self._twice_gamma, products, left.exponents, right, a, out[first:last])
                 else:
-                    out[first:last] += a @ self.kernel.from_products(products)
+                    out[first:last] += a @ self.kernel.from_products(products.astype(self.dtype, copy=False))
 
             self._by_blocks(left, finish)
 
@@ -267,12 +294,13 @@ class Panels:
         places = np.arange(left.height)
 
         def finish(products: np.ndarray, first: int, last: int) -> None:
+            values = products.astype(self.dtype, copy=False)
             if self.exponents is not None:
                 right = self.exponents[first:last]
-                gaussian_rows(self.arithmetic, self._twice_gamma, products, left.exponents, right, products, places, 0)
+                gaussian_rows(self.arithmetic, self._twice_gamma, products, left.exponents, right, values, places, 0)
             else:
-                products = self.kernel.from_products(products)
-            out[first:last] += products.T @ a
+                values = self.kernel.from_products(values)
+            out[first:last] += values.T @ a
 
         self._by_blocks(left, finish)
 
@@ -299,7 +327,7 @@ class Panels:
         width = max(BLOCK // height, 64)
 
         def work(first: int, last: int) -> None:
-            buffer = scratch(height * min(width, last - first), self.dtype)
+            buffer = scratch(height * min(width, last - first), self.right.dtype)
             for start in range(first, last, width):
                 end = min(start + width, last)
                 out = buffer[: height * (end - start)].reshape(height, end - start)

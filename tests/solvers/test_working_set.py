@@ -8,7 +8,7 @@ from scipy import sparse
 import dualgap
 from dualgap.expansion import Expansion, expansion
 from dualgap.kernels import make_kernel
-from dualgap.panels import Panels
+from dualgap.panels import Panels, whole_numbers
 from dualgap.solvers.free_step import FreeStep
 from dualgap.solvers.pair_steps import pair_steps, single_steps
 from dualgap.solvers.row_cache import RowCache
@@ -293,6 +293,25 @@ def test_panels_and_expansions_are_the_kernel(name, storage):
     for _ in range(12):  # more often than changes are added up
         a[RNG.integers(N, size=5)] += 1.0
         np.testing.assert_allclose(known.scores(a), expected @ a, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["rbf", "poly"])
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize(("factor", "taken"), [(1.0, True), (1.0 + 2.0**-20, False), (4001.0, False)])
+def test_products_of_whole_numbers_in_float32_are_exact_or_not_taken(name, storage, factor, taken):
+    """Expansions are in float64: products may be in float32 only where that changes nothing."""
+    rng = np.random.default_rng(5)
+    data = np.floor(rng.exponential(1.0, size=(200, 40))) * (rng.random((200, 40)) < 0.2) * factor
+    assert whole_numbers(data) == whole_numbers(storage(data)) == taken
+    kernel, a = make_kernel(name, gamma=0.01 / factor**2, degree=2), rng.normal(size=200)
+    exact = kernel(data, data) @ a
+    np.testing.assert_allclose(expansion(kernel, storage(data), storage(data), a), exact, rtol=1e-12, atol=1e-11)
+    several = np.stack([a, a[::-1]], axis=1)
+    np.testing.assert_allclose(
+        expansion(kernel, storage(data[:30]), storage(data), several)[:, 0], exact[:30], rtol=1e-12, atol=1e-11
+    )
+    mixed = expansion(kernel, storage(data[:30] + 0.25), storage(data), a)  # whole numbers on one side only
+    np.testing.assert_allclose(mixed, kernel(data[:30] + 0.25, data) @ a, rtol=1e-12, atol=1e-11)
 
 
 def test_float32_distances_far_from_the_origin():
