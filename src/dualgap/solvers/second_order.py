@@ -56,11 +56,12 @@ def worth_it(problem: Problem, state: WorkingSetState, margin: float) -> bool:
 def all_at_once(problem: Problem, state: WorkingSetState) -> bool:
     """A step on all variables between their bounds and those that want to leave one. False: no memory for it, or it was of no use."""
     box, cache, tied, before = state.box, state.cache, problem.intercept == "free", state.gap
-    level = float(np.median(box.e[inside(state)])) if tied else 0.0
+    between = inside(state)
+    level = float(np.median(box.e[between])) if tied and between.any() else 0.0
     rows = np.flatnonzero(reluctance(problem, box, level) < 0.0)
     m = len(rows)
     memory = cache.lend(m * m + m * (m // HELD), m)
-    if memory is None:
+    if memory is None or m == 0:
         return False
     slots = cache.fetch(rows, settled(state))
     K = memory[: m * m].reshape(m, m)
