@@ -6,9 +6,11 @@ from scipy import sparse
 
 import dualgap
 from conftest import make_data
+from dualgap.data import text_like
 from dualgap.solvers import auto
-from dualgap.solvers.auto import Auto, first_method, wants_gram
+from dualgap.solvers.auto import Auto, first_method, successor, wants_gram
 from dualgap.solvers.held import forming_passes
+from dualgap.solvers.newton_cg import NewtonCG
 
 
 def problem_of(n, d, *, density=None, **options):
@@ -73,6 +75,82 @@ def test_newton_takes_over_from_coordinate_steps(monkeypatch, intercept):
     assert dualgap.solve(problem, "auto", tol=1e-8).converged
 
 
+def correlated(n=600, d=60, columns=4500, l2=1e-5, **options):
+    """A sparse problem with too many columns for a matrix, all but a few of them empty, on which coordinate steps are slow."""
+    rng = np.random.default_rng(6)
+    X, y = make_data(n, d, seed=6)
+    X = X + 3.0 * rng.standard_normal((n, 1))
+    wide = sparse.csr_array((X.ravel(), np.tile(np.arange(d), n), d * np.arange(n + 1)), shape=(n, columns))
+    return dualgap.Problem(wide, y, l2=l2, **options)
+
+
+def test_what_takes_over_from_coordinate_steps_at_the_border(monkeypatch):
+    few, many = {"density": 0.01}, {"n": 200, "d": 4001, "density": 0.01}
+    assert successor(problem_of(**many, loss="logistic")) == (NewtonCG(), auto.CG_PATIENCE)
+    assert successor(problem_of(**many, loss="squared_hinge")) == (NewtonCG(), auto.RESTING_PATIENCE)
+    assert successor(problem_of(**many, loss="smooth_hinge")) == (NewtonCG(), auto.RESTING_PATIENCE)
+    assert successor(problem_of(**many))[1] == np.inf
+    assert successor(problem_of(**many, loss="logistic", l1=0.1))[1] == np.inf
+    problem = problem_of(200, 400, **few, loss="logistic")
+    dca_pass, newton_run = auto.costs(problem)
+    for patience, expected in ((29.9, "newton"), (30.1, "newton-cg")):
+        monkeypatch.setattr(auto, "PATIENCE", patience * dca_pass / newton_run)
+        method, after = successor(problem)
+        assert method.name == expected
+        assert after == pytest.approx(min(patience, 30.0))
+
+
+@pytest.mark.parametrize("intercept", ["none", "penalised", "free"])
+@pytest.mark.parametrize("loss", ["smooth_hinge", "squared_hinge", "logistic"])
+def test_conjugate_gradients_take_over_from_coordinate_steps(loss, intercept):
+    problem = correlated(loss=loss, intercept=intercept)
+    share = successor(problem)[1]
+    solver, rng = Auto(), np.random.default_rng(0)
+    state = solver.start(problem, rng)
+    state.tol = 1e-8
+    while state.method.name == "dca":
+        assert state.passes <= share
+        dca, before = state.inner, state.passes
+        solver.epoch(problem, state, rng)
+    assert state.method == NewtonCG()
+    assert before <= share < state.passes
+    beta = dca.ascent.beta
+    np.testing.assert_allclose(solver.model(problem, state)[0], problem.combine(problem.c * problem.y * beta / problem.l2))
+    # Coordinate steps alone are nowhere near within the same passes.
+    result = dualgap.solve(problem, "auto", tol=1e-8, max_epochs=1000)
+    assert result.converged
+    budget = int(result.trace["passes"][-1]) + 1
+    with pytest.warns(dualgap.ConvergenceWarning):
+        alone = dualgap.solve(problem, "dca", tol=1e-8, max_epochs=budget, stall=False)
+    assert alone.certificate.relative_gap > 1e-6
+
+
+def test_coordinate_steps_that_will_soon_be_done_go_on(monkeypatch):
+    data = text_like(600, 4500, 30, seed=5)
+    problem, solver, rng = dualgap.Problem(data.X, data.y, loss="logistic", l2=1e-6), Auto(), np.random.default_rng(0)
+    monkeypatch.setattr(auto, "CG_PATIENCE", 6.0)
+    methods = {}
+    for tol in (1e-6, 0.0):
+        state = solver.start(problem, rng)
+        state.tol = tol
+        for _ in range(9):
+            solver.epoch(problem, state, rng)
+        methods[tol] = state.method.name
+    assert methods == {1e-6: "dca", 0.0: "newton-cg"}
+
+
+def test_a_stalled_run_of_conjugate_gradients_hands_over_to_coordinate_steps(monkeypatch):
+    problem, solver, rng = correlated(loss="logistic", l2=1e-4), Auto(), np.random.default_rng(0)
+    monkeypatch.setattr(auto, "CG_STALL_STEPS", 0)
+    state = solver.start(problem, rng)
+    methods = []
+    for _ in range(60):
+        solver.epoch(problem, state, rng)
+        methods.append(state.method.name)
+    assert "newton-cg" in methods
+    assert methods[-1] == "dca"
+
+
 def test_a_stalled_newton_run_hands_over_to_coordinate_steps(monkeypatch):
     X, y = make_data(300, 6, seed=2)
     problem, solver, rng = dualgap.Problem(X, y, l2=1e-2), Auto(), np.random.default_rng(0)
@@ -98,3 +176,4 @@ def test_what_is_compiled_beforehand_depends_on_the_methods_it_may_come_to():
     assert len(set(plans.values())) == 3
     assert "newton" in plans["many"]
     assert "newton" not in plans["too many"]
+    assert "newton-cg" in Auto().plan(problem_of(500, 9000, density=0.01, loss="logistic"))

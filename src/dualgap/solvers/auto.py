@@ -10,10 +10,13 @@ The rule, from n, d, the non-zeros, the loss and the penalty alone (costs are es
     few features                    Newton, where its run costs at most 20 passes of DCA (200 for dense data, on which
                                     coordinate steps are slow)
     else                            DCA first; Newton takes over from its β once DCA has spent half of what a Newton run would
-                                    cost, if d × d systems can be afforded at all
+                                    cost, if d × d systems can be afforded at all; for a smooth loss NewtonCG, which needs none,
+                                    takes over where Newton would have to wait longer: after 30 passes if every row bends, and
+                                    after 100 if rows come to rest, which coordinate steps are better at finding
 
-So a problem that coordinate steps solve in a few passes never pays for a factorisation, and one that they crawl on does not wait long.
-A Newton run that has stopped making progress hands its β back to DCA.
+So a problem that coordinate steps solve in a few passes never pays for a factorisation, and one that they crawl on does not wait long. DCA
+goes on, though, as long as its gap falls so fast that it will be done within as many passes again.
+A run of either that has stopped making progress hands its β back to DCA.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from dualgap.solvers.base import Solver, State, Support, Warm, register
 from dualgap.solvers.dca import DCA
 from dualgap.solvers.held import forming_passes, on_gram
 from dualgap.solvers.newton import Newton
+from dualgap.solvers.newton_cg import NewtonCG
 from dualgap.solvers.prox_newton import ProxNewton
 from dualgap.solvers.sdca import SDCA
 from dualgap.solvers.working_set import WorkingSet
@@ -44,7 +48,11 @@ NEWTON_STEPS, SMOOTH_STEPS = 25, 8  # a typical run on the hinge, and on a loss 
 LOGARITHMS = 120.0  # nanoseconds that a coordinate step of the logistic loss spends on them
 SPARSE_PASSES, DENSE_PASSES = 20.0, 200.0  # passes of DCA that a Newton run may cost for `auto` to start with it
 PATIENCE = 0.5  # part of a Newton run's cost that DCA may spend before Newton takes over
-STALL_STEPS = 40  # Newton steps without halving the gap after which DCA takes over
+CG_PATIENCE = 30.0  # passes that DCA may spend before NewtonCG, whose cost no shape foretells, takes over …
+RESTING_PATIENCE = 100.0  # … and for a loss whose rows rest beyond a margin: which of them do is what takes NewtonCG its steps
+FAR = 100.0  # a margin beyond which no loss asks for more, if there is one
+STALL_STEPS = 40  # Newton steps without halving the gap after which DCA takes over …
+CG_STALL_STEPS = 150  # … and of NewtonCG, whose steps are cheap and whose gap falls by fits and starts
 TAKE_OVER_DELTA = 0.5  # Newton's first proximal weight when it starts from a β of DCA
 
 
@@ -53,7 +61,9 @@ class AutoState(State):
     method: Any = None
     inner: Any = None
     problem: Any = None  # the one that the method works on: the problem itself, or its Gram form
-    switch_at: float = math.inf  # passes of DCA after which Newton takes over
+    switch_at: float = math.inf  # passes of DCA after which the next method takes over
+    mark: tuple[float, float] = (0.0, math.inf)  # passes and gap of DCA half way to there, and as they are now
+    seen: tuple[float, float] = (0.0, math.inf)
     best: float = math.inf
     best_at: int = 0
     steps: int = 0
@@ -89,9 +99,8 @@ class Auto(Solver):
             if wants_gram(problem):
                 state.problem = on_gram(problem)
                 state.passes = forming_passes(problem)
-            elif Newton().supports(problem):
-                dca, newton = costs(problem)
-                state.switch_at = PATIENCE * newton / dca
+            else:
+                state.switch_at = successor(problem)[1]
         state.inner = method.start(state.problem, rng, warm)
         state.passes += state.inner.passes
         return state
@@ -102,13 +111,29 @@ class Auto(Solver):
         state.method.epoch(state.problem, state.inner, rng)
         state.passes += state.inner.passes - before
         state.steps += 1
+        self._note(state)
         gap = getattr(state.inner, "gap", None)
         if gap is not None and gap < 0.5 * state.best:
             state.best, state.best_at = gap, state.steps
-        if isinstance(state.method, DCA) and state.passes > state.switch_at:
-            self._hand_over(state, Newton(delta=TAKE_OVER_DELTA), rng)
-        elif isinstance(state.method, Newton) and state.steps - state.best_at > STALL_STEPS:
+        if isinstance(state.method, DCA) and state.passes > state.switch_at and not self._soon_there(state):
+            self._hand_over(state, successor(problem)[0], rng)
+        elif state.steps - state.best_at > stall_steps(state.method):
             self._hand_over(state, DCA(), rng)
+
+    def _note(self, state: AutoState) -> None:
+        gap = state.method.hint(state.problem, state.inner)
+        if gap is not None and gap < math.inf:
+            state.seen = state.passes, gap
+            if state.passes < 0.5 * state.switch_at or state.mark[1] == math.inf:
+                state.mark = state.seen
+
+    def _soon_there(self, state: AutoState) -> bool:
+        """Whether DCA, as fast as its gap has fallen of late, will be done within as many passes as it was given."""
+        (passes, gap), (passes_now, gap_now) = state.mark, state.seen
+        if not 0.0 < gap_now < gap or state.tol <= 0.0:
+            return False
+        rate = math.log(gap / gap_now) / (passes_now - passes)
+        return math.log(gap_now / state.tol) <= rate * state.switch_at
 
     def plan(self, problem: Problem) -> str:
         return f"{[method.name for method in self._methods(problem)]} {wants_gram(problem)}"
@@ -116,8 +141,8 @@ class Auto(Solver):
     def _methods(self, problem: Problem) -> list[Solver]:
         """Those that a run is likely to come to, the first one last."""
         first = first_method(problem)
-        if isinstance(first, DCA) and Newton().supports(problem) and not wants_gram(problem):
-            return [Newton(), first]
+        if isinstance(first, DCA) and not wants_gram(problem) and successor(problem)[1] < math.inf:
+            return [successor(problem)[0], first]
         return [first]  # Newton seldom hands over, and to compile what it hands over to would keep every first fit waiting
 
     def rehearse(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, AutoState]:
@@ -139,7 +164,7 @@ class Auto(Solver):
         state.method, state.switch_at = method, math.inf
         state.inner = method.start(problem, rng, Warm(coef, intercept, dual))
         state.passes += state.inner.passes
-        state.best_at = state.steps
+        state.best, state.best_at = math.inf, state.steps  # the gap of another method's w and β is no measure for this one
 
     def model(self, problem: Problem, state: AutoState) -> tuple[np.ndarray | None, float | None]:
         return state.method.model(state.problem, state.inner) if state.problem is problem else (None, None)
@@ -184,6 +209,40 @@ def first_method(problem: Problem) -> Solver:
     # Sparse rows are short and nearly orthogonal, which coordinate steps like; columns of dense data are correlated, which they do not.
     affordable = DENSE_PASSES if isinstance(problem.rows, storage.Dense) else SPARSE_PASSES
     return newton if newton_run <= affordable * dca_pass else DCA()
+
+
+def stall_steps(method: Solver) -> float:
+    """Steps without halving its gap after which a method hands over to DCA."""
+    if isinstance(method, NewtonCG):
+        return CG_STALL_STEPS
+    return STALL_STEPS if isinstance(method, Newton) else math.inf
+
+
+def successor(problem: Problem) -> tuple[Solver, float]:
+    """What takes over from DCA, and after how many of its passes; after infinitely many, where nothing can.
+
+    Examples
+    --------
+    >>> import dualgap, numpy as np
+    >>> from scipy import sparse
+    >>> from dualgap.solvers.auto import successor
+    >>> X, y = sparse.random_array((100, 5000), density=0.01, rng=np.random.default_rng(0), format="csr"), np.arange(100) % 2
+    >>> successor(dualgap.Problem(X, y, loss="logistic"))
+    (NewtonCG(products=250), 30.0)
+    >>> successor(dualgap.Problem(X, y, loss="hinge"))
+    (DCA(), inf)
+    """
+    method: Solver = DCA()
+    patience = math.inf
+    if Newton().supports(problem):
+        dca_pass, newton_run = costs(problem)
+        method, patience = Newton(delta=TAKE_OVER_DELTA), PATIENCE * newton_run / dca_pass
+    if NewtonCG().supports(problem):
+        rests = problem.loss.slope(FAR) == 0.0
+        cg_patience = RESTING_PATIENCE if rests else CG_PATIENCE
+        if cg_patience < patience:
+            method, patience = NewtonCG(), cg_patience
+    return method, patience
 
 
 def wants_gram(problem: Problem) -> bool:
