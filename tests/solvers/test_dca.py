@@ -98,9 +98,10 @@ def test_follows_the_objective_and_its_gap(loss):
     assert min(hint for _, hint in history) < 1e-4
 
 
-def test_a_leap_keeps_v_in_step_and_never_lowers_the_dual():
+@pytest.mark.parametrize("intercept", ["none", "penalised"])
+def test_a_leap_keeps_v_in_step_and_never_lowers_the_dual(intercept):
     X, y = make_data(400, 8, seed=6)
-    problem = dualgap.Problem(X, y, l2=1e-4)
+    problem = dualgap.Problem(X, y, l2=1e-4, intercept=intercept)
     solver, rng = DCA(), np.random.default_rng(0)
     state = solver.start(problem, rng)
     ascent, gains = state.ascent, []
@@ -109,11 +110,33 @@ def test_a_leap_keeps_v_in_step_and_never_lowers_the_dual():
         for _ in range(3):
             solver._sweep(problem, state, rng)
         value = dual_point(problem, ascent.beta).value
-        gain = leap(ascent.rows, problem.loss, ascent.at, ascent.beta, ascent.v, problem.l2, before, v)
+        gain = leap(ascent.rows, problem.loss, ascent.at, ascent.beta, ascent.v, problem.l2, 0.0, before, v)
         gains.append(gain)
         assert dual_point(problem, ascent.beta).value - value == pytest.approx(gain, abs=1e-13)
-        np.testing.assert_allclose(ascent.v, problem.combine(ascent.beta * ascent.at.step), atol=1e-11)
+        np.testing.assert_allclose(ascent.v[:8], problem.combine(ascent.beta * ascent.at.step), atol=1e-11)
         assert 0.0 <= ascent.beta.min() <= ascent.beta.max() <= 1.0
+    assert max(gains) > 0.0
+
+
+def test_a_leap_with_a_free_intercept_raises_what_the_steps_raise():
+    X, y = make_data(300, 8, seed=6)
+    problem = dualgap.Problem(X, y, l2=1e-4, intercept="free")
+    solver, rng = DCA(), np.random.default_rng(0)
+    state = solver.start(problem, rng)
+    ascent, gains = state.ascent, []
+
+    def raised():
+        balance = np.sum(problem.c * y * ascent.beta)
+        return problem.c @ ascent.beta - 0.5 * problem.l2 * ascent.v @ ascent.v - ascent.centre * balance
+
+    for _ in range(30):
+        before, v = ascent.beta.copy(), ascent.v.copy()
+        for _ in range(3):
+            solver._sweep(problem, state, rng)
+        value = raised()
+        tilt = ascent.centre * problem.l2 / ascent.scale
+        gains.append(leap(ascent.rows, problem.loss, ascent.at, ascent.beta, ascent.v, problem.l2, tilt, before, v))
+        assert raised() - value == pytest.approx(gains[-1], abs=1e-13)
     assert max(gains) > 0.0
 
 
@@ -157,7 +180,7 @@ def test_a_warm_start_is_certified_at_once():
 
 
 def test_a_free_intercept_is_not_thrown_off_its_way():
-    # Few rows and a small l2: the slow drifts on which leaps, were they taken, would move b back and forth for ever.
+    # Few rows and a small l2: slow drifts, on which a leap that left b out of D would move it back and forth for ever.
     X, y = make_data(20, 5, seed=7)
     for seed in range(3):
         problem = dualgap.Problem(X, y, l2=1.5e-4, intercept="free")

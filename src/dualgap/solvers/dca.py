@@ -162,8 +162,7 @@ class DCA(Solver):
         shuffle_blocks(order, block, fresh_seed(rng))
 
     def _may_leap(self, problem: Problem) -> bool:
-        # With a free intercept a leap moves Σ cβy, and the proximal-point loop, which moves b by that, would be thrown off its way.
-        return isinstance(problem.penalty, L2) and problem.kernel is None and problem.intercept != "free"
+        return isinstance(problem.penalty, L2) and problem.kernel is None
 
     def _leap(self, problem: Problem, state: DCAState) -> None:
         ascent = state.ascent
@@ -181,6 +180,7 @@ class DCA(Solver):
                 ascent.beta,
                 ascent.v,
                 problem.l2,
+                ascent.centre * problem.l2 / ascent.scale if problem.intercept == "free" else 0.0,
                 state.from_beta,
                 state.from_v,
             )

@@ -5,6 +5,9 @@ sweeps points there, and so do v − v₀, so that a line search costs no pass o
 
     D(β + ts) = Σ cᵢ ψ(βᵢ + tsᵢ) − (l2/2)‖v + t(v − v₀)‖²
 
+With a free intercept D is what the steps raise: the bias column's part of v is among the squares, and its centre b tilts D by −b Σ cβy, where
+Σ cβy is l2/scale times that part of v.
+
 Rows at an end of their domain stay there, and those that would pass one stop at it; v is put right for both, row by row. A leap that
 does not raise D is not taken.
 """
@@ -20,8 +23,11 @@ ROUNDING = 1e-14  # part of l2·‖v‖² below which a rise of D is no more tha
 
 
 @kernel
-def leap(rows, loss, at, beta, v, l2, beta_from, v_from):
-    """Move (β, v) beyond where it is, as seen from (beta_from, v_from), which are used up; returns by how much D rises, or 0."""
+def leap(rows, loss, at, beta, v, l2, tilt, beta_from, v_from):
+    """Move (β, v) beyond where it is, as seen from (beta_from, v_from), which are used up; returns by how much D rises, or 0.
+
+    `tilt` is what D falls by with a unit of v's last number, besides its square: b·l2/scale with a free intercept, else 0.
+    """
     n, d, top = beta.shape[0], v.shape[0], loss.ceiling()
     rise, curvature = 0.0, 0.0
     for i in range(n):
@@ -41,7 +47,7 @@ def leap(rows, loss, at, beta, v, l2, beta_from, v_from):
         along += v[j] * step
         square += step * step
         size += v[j] * v[j]
-    rise -= l2 * along
+    rise -= l2 * along + tilt * (v[d - 1] - v_from[d - 1])
     curvature += l2 * square
     if not (rise > 0.0 and curvature > 0.0):
         return 0.0
@@ -59,6 +65,7 @@ def leap(rows, loss, at, beta, v, l2, beta_from, v_from):
             rows.add(i, (new - wanted) * at.step[i], v_from)
         gain += abs(at.step[i]) * l2 * (loss.psi(new) - loss.psi(beta[i]))
         beta_from[i] = new
+    gain -= tilt * (v_from[d - 1] - v[d - 1])
     for j in range(d):
         gain -= 0.5 * l2 * (v_from[j] - v[j]) * (v_from[j] + v[j])
     if not gain > ROUNDING * l2 * size:
