@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -23,6 +24,7 @@ from dualgap.kernels import make_kernel
 from dualgap.problem import Problem
 from dualgap.result import Result
 from dualgap.solvers.working_set import WorkingSet
+from dualgap.workers import blas_alone
 
 __all__ = ["SVC"]
 
@@ -178,7 +180,8 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             Task(partial(self._problem, data, pair, C), self._warm(data, pair, k, C), monitor.callbacks(k, lambda progress: {}))
             for k, pair in enumerate(pairs)
         ]
-        with log_to_screen(self.verbose):
+        # Many small products, one after the other: to set the BLAS's threads for each would take longer than some of them.
+        with log_to_screen(self.verbose), blas_alone if len(pairs) > 1 else nullcontext():
             results = solve_tasks(tasks, budget, monitor.task)
         self._keep(X, data, pairs, results)
         monitor.end()

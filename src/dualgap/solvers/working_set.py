@@ -284,7 +284,10 @@ class WorkingSet(Solver):
         if state.panels.dtype == np.float32:
             a, box = state.all.a, state.box
             a[state.open] = box.a
-            scores = expansion(problem.kernel, problem.X[state.open], problem.X, a)  # type: ignore[arg-type]
+            if len(state.open) == problem.n:
+                scores = problem.combine(a)  # which remembers them for a certificate of the same point
+            else:
+                scores = expansion(problem.kernel, problem.X[state.open], problem.X, a)  # type: ignore[arg-type]
             box.e[:] = problem.y[state.open] - scores - box.r * box.a - bias_weight(problem) * a.sum()
             measure(problem, state)
         state.exact = state.relative_gap
