@@ -130,13 +130,14 @@ def test_coordinate_steps_that_will_soon_be_done_go_on(monkeypatch):
     problem, solver, rng = dualgap.Problem(data.X, data.y, loss="logistic", l2=1e-6), Auto(), np.random.default_rng(0)
     monkeypatch.setattr(auto, "CG_PATIENCE", 6.0)
     methods = {}
-    for tol in (1e-6, 0.0):
+    for tol, soon in ((1e-6, 1.0), (1e-6, 0.01), (0.0, 1.0)):
+        monkeypatch.setattr(auto, "SOON", soon)
         state = solver.start(problem, rng)
         state.tol = tol
         for _ in range(9):
             solver.epoch(problem, state, rng)
-        methods[tol] = state.method.name
-    assert methods == {1e-6: "dca", 0.0: "newton-cg"}
+        methods[tol, soon] = state.method.name
+    assert methods == {(1e-6, 1.0): "dca", (1e-6, 0.01): "newton-cg", (0.0, 1.0): "newton-cg"}
 
 
 def test_a_stalled_run_of_conjugate_gradients_hands_over_to_coordinate_steps(monkeypatch):

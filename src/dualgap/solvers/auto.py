@@ -15,7 +15,7 @@ The rule, from n, d, the non-zeros, the loss and the penalty alone (costs are es
                                     after 100 if rows come to rest, which coordinate steps are better at finding
 
 So a problem that coordinate steps solve in a few passes never pays for a factorisation, and one that they crawl on does not wait long. DCA
-goes on, though, as long as its gap falls so fast that it will be done within as many passes again.
+goes on, though, as long as its gap falls so fast that it will be done within a quarter as many passes again.
 A run of either that has stopped making progress hands its β back to DCA.
 """
 
@@ -50,6 +50,7 @@ SPARSE_PASSES, DENSE_PASSES = 20.0, 200.0  # passes of DCA that a Newton run may
 PATIENCE = 0.5  # part of a Newton run's cost that DCA may spend before Newton takes over
 CG_PATIENCE = 30.0  # passes that DCA may spend before NewtonCG, whose cost no shape foretells, takes over …
 RESTING_PATIENCE = 100.0  # … and for a loss whose rows rest beyond a margin: which of them do is what takes NewtonCG its steps
+SOON = 0.25  # part of the passes it was given that DCA may go on for, if by then, as fast as its gap falls, it will be done
 FAR = 100.0  # a margin beyond which no loss asks for more, if there is one
 STALL_STEPS = 40  # Newton steps without halving the gap after which DCA takes over …
 CG_STALL_STEPS = 150  # … and of NewtonCG, whose steps are cheap and whose gap falls by fits and starts
@@ -128,12 +129,12 @@ class Auto(Solver):
                 state.mark = state.seen
 
     def _soon_there(self, state: AutoState) -> bool:
-        """Whether DCA, as fast as its gap has fallen of late, will be done within as many passes as it was given."""
+        """Whether DCA, as fast as its gap has fallen of late, will be done within a few more passes."""
         (passes, gap), (passes_now, gap_now) = state.mark, state.seen
         if not 0.0 < gap_now < gap or state.tol <= 0.0:
             return False
         rate = math.log(gap / gap_now) / (passes_now - passes)
-        return math.log(gap_now / state.tol) <= rate * state.switch_at
+        return math.log(gap_now / state.tol) <= rate * SOON * state.switch_at
 
     def plan(self, problem: Problem) -> str:
         return f"{[method.name for method in self._methods(problem)]} {wants_gram(problem)}"

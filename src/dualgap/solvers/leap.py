@@ -5,8 +5,8 @@ sweeps points there, and so do v − v₀, so that a line search costs no pass o
 
     D(β + ts) = Σ cᵢ ψ(βᵢ + tsᵢ) − (l2/2)‖v + t(v − v₀)‖²
 
-With a free intercept D is what the steps raise: the bias column's part of v is among the squares, and its centre b tilts D by −b Σ cβy, where
-Σ cβy is l2/scale times that part of v.
+With a free intercept D is what the steps raise: the bias column's part of v is among the squares, and its centre b tilts D by −b Σ cβy,
+where Σ cβy is l2/scale times that part of v.
 
 Rows at an end of their domain stay there, and those that would pass one stop at it; v is put right for both, row by row. A leap that
 does not raise D is not taken.

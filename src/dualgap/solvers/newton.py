@@ -158,7 +158,8 @@ class Newton(Solver):
     def _close(self, problem: Problem, state: NewtonState, t: float) -> None:
         """Leave out the rows that steps like the last one, t times the direction whose scores are in state.work, will not move."""
         far = np.empty(len(state.which), dtype=np.bool_)
-        count, loss = find_far(problem.loss, state.margins, state.beta, state.work, state.reach * t, state.samples.c, far)
+        least = state.reach / REACH * state.prox.delta  # margins about the kink move by as much when δ is halved
+        count, loss = find_far(problem.loss, state.margins, state.beta, state.work, state.reach * t, least, state.samples.c, far)
         if 2 * count < len(far):
             return
         near = ~far

@@ -20,13 +20,13 @@ class Prox(NamedTuple):
 
 
 @kernel
-def find_far(loss, margins, beta, ds, t, c, far):
-    """Which rows are at a bound, pulled outwards, and further beyond it than t·ds; how many, and Σ cφ over them."""
+def find_far(loss, margins, beta, ds, t, least, c, far):
+    """Which rows are at a bound, pulled outwards, and further beyond it than t·ds and `least`; how many, and Σ cφ over them."""
     n, top = margins.shape[0], loss.ceiling()
     square = 0.0
     for i in range(n):
         square += ds[i] * ds[i]
-    typical = t * math.sqrt(square / n)
+    typical = max(least, t * math.sqrt(square / n))
     count, value = 0, 0.0
     for i in range(n):
         far[i] = False
