@@ -29,7 +29,7 @@ from dualgap.problem import Problem
 from dualgap.rows import WithBias, nbytes
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register, whole_number
 from dualgap.solvers.newton_steps import Prox, advance, line_search
-from dualgap.workers import processors, share
+from dualgap.workers import blas_alone, processors, share
 
 __all__ = ["NewtonCG"]
 
@@ -179,18 +179,24 @@ class NewtonCG(Solver):
         wanted = max(state.forcing**2 * excess(state.gradient, state.ridge), ENOUGH * state.tol * state.primal)
         active = np.flatnonzero(state.bend)
         s, r = np.zeros_like(state.x), -state.gradient
-        p, q = r / diagonal, np.empty_like(r)
-        rz = float(r @ p)
-        for _ in range(self.products):
-            self._multiply(state, active, ridge, p, q)
-            state.passes += len(active) / problem.n
-            curvature = float(p @ q)
-            if not (0.0 < curvature < math.inf and 0.0 < rz < math.inf):
-                break
-            before, rz = rz, move(s, r, p, q, diagonal, rz / curvature)
-            if excess(r, state.ridge) <= wanted:
-                break
-            turn(p, r, diagonal, rz / before)
+        p = r / diagonal
+        q, rz = np.empty_like(p), float(r @ p)
+        with blas_alone:
+            for _ in range(self.products):
+                self._multiply(state, active, ridge, p, q)
+                state.passes += len(active) / problem.n
+                curvature = float(p @ q)
+                if not (0.0 < curvature < math.inf and 0.0 < rz < math.inf):
+                    break
+                t = rz / curvature
+                s += t * p
+                r -= t * q
+                if excess(r, state.ridge) <= wanted:
+                    break
+                z = r / diagonal
+                before, rz = rz, float(r @ z)
+                p *= rz / before
+                p += z
         return s, r
 
     def _multiply(self, state: NewtonCGState, active: np.ndarray, ridge: np.ndarray, v: np.ndarray, out: np.ndarray) -> None:
@@ -212,6 +218,13 @@ class NewtonCG(Solver):
 
     def hint(self, problem: Problem, state: NewtonCGState) -> float:
         return state.gap
+
+
+def excess(r: np.ndarray, ridge: np.ndarray) -> float:
+    """Σ r²/(2·ridge), by which P exceeds D where r is the gradient; a free intercept, which is not penalised, counts |r|."""
+    if ridge[-1] > 0.0:
+        return 0.5 * float(r @ r) / float(ridge[0])
+    return 0.5 * float(r[:-1] @ r[:-1]) / float(ridge[0]) + abs(float(r[-1]))
 
 
 def _in_threads(work: Any, which: np.ndarray, rows: Any, out: np.ndarray) -> list[Any]:
@@ -254,30 +267,3 @@ def multiply(rows, which, weight, v, out):
     """out += Σ weightᵢ xᵢ(xᵢ·v) over some rows, each of them read once."""
     for i in which:
         rows.add(i, weight[i] * rows.dot(i, v), out)
-
-
-@kernel
-def move(s, r, p, q, diagonal, t):
-    """s += t·p and r −= t·q; returns r·M⁻¹r with M the diagonal."""
-    rz = 0.0
-    for j in range(s.shape[0]):
-        s[j] += t * p[j]
-        r[j] -= t * q[j]
-        rz += r[j] * r[j] / diagonal[j]
-    return rz
-
-
-@kernel
-def turn(p, r, diagonal, t):
-    """p ← M⁻¹r + t·p"""
-    for j in range(p.shape[0]):
-        p[j] = r[j] / diagonal[j] + t * p[j]
-
-
-@kernel
-def excess(r, ridge):
-    """Σ r²/(2·ridge), by which P exceeds D where r is the gradient; what is not penalised counts |r|."""
-    s = 0.0
-    for j in range(r.shape[0]):
-        s += 0.5 * r[j] * r[j] / ridge[j] if ridge[j] > 0.0 else abs(r[j])
-    return s
