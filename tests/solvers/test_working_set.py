@@ -448,3 +448,13 @@ def test_scores_of_all_rows_are_not_computed_again_for_the_certificate(monkeypat
     result = dualgap.solve(build(), dualgap.WorkingSet(precision="float32"), tol=1e-4)
     assert result.status == "converged"
     assert result.epochs == len(sums) == 1
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_the_intercept_that_rows_are_chosen_by_is_the_best_one(weights):
+    problem, solver = build(sample_weight=weights), dualgap.WorkingSet(size=32)
+    state = solver.start(problem, np.random.default_rng(0))
+    state.all.e[:] = np.random.default_rng(1).normal(size=N)
+    scores = problem.y - state.all.e
+    losses = [problem.c @ np.maximum(0.0, 1 - problem.y * (scores + b)) for b in (solver._intercept(problem, state), *state.all.e)]
+    assert losses[0] == pytest.approx(min(losses), rel=1e-12)
