@@ -13,6 +13,7 @@ import numpy as np
 from dualgap.inputs import as_vector
 from dualgap.jit import kernel
 from dualgap.losses import Hinge, slopes, total_psi, total_value
+from dualgap.penalties import total_conjugate
 from dualgap.problem import Problem
 from dualgap.semidefinite import extreme_eigenvalues, is_semidefinite
 
@@ -117,7 +118,8 @@ def dual_point(problem: Problem, beta: np.ndarray) -> DualPoint:
     beta = np.clip(beta, 0.0, problem.loss.ceiling())
     if problem.intercept == "free":
         beta = _balanced(problem, beta)
-    a = problem.c * problem.y * beta
+    a = problem.c * problem.y
+    a *= beta
     if problem.l2 == 0.0:
         u = problem.combine(a)
         longest = float(np.abs(u).max())
@@ -125,15 +127,16 @@ def dual_point(problem: Problem, beta: np.ndarray) -> DualPoint:
             # A little less than fits, so that rounding does not leave a coordinate outside the box.
             beta = beta * (problem.l1 / longest * (1.0 - 2.0**-52))
         return DualPoint(beta, float(total_psi(problem.loss, beta, problem.c)), None, None)
-    v = problem.combine(a / problem.l2)
+    a /= problem.l2
+    v = problem.combine(a)
     if problem.kernel is None:
         coef = problem.penalty.primal(v)
-        conjugate = float(np.sum(problem.penalty.conjugate(problem.l2 * v)))
+        conjugate = float(total_conjugate(problem.penalty, v, problem.l2))
     else:
-        coef = a / problem.l2
+        coef = a
         conjugate = 0.5 * problem.l2 * float(coef @ v)
     if problem.intercept == "penalised":
-        bias = problem.intercept_scale * float(a.sum())
+        bias = problem.intercept_scale * problem.l2 * float(a.sum())
         conjugate += bias * bias / (2.0 * problem.l2)  # overflows to infinity, a bound that says nothing; bias**2 would raise
     value = float(total_psi(problem.loss, beta, problem.c)) - conjugate
     return DualPoint(beta, value, coef, coef if problem.kernel is None else v)

@@ -19,6 +19,7 @@ from dualgap.certificate import (
     primal_value,
 )
 from dualgap.inputs import all_finite
+from dualgap.jit import kernel
 from dualgap.problem import Problem
 from dualgap.result import Result, Status, Trace
 
@@ -52,16 +53,24 @@ def make_watched(problem: Problem, watch: Any) -> list[Watched]:
     return [Watched(problem, str(name), X, y) for name, (X, y) in sets.items()]
 
 
+@kernel
+def count_wrong(margins, y):
+    """How many scores are on the wrong side, as `predict` has it: a score of exactly 0 is the first class, y = −1."""
+    count = 0
+    for i in range(margins.shape[0]):
+        if not (margins[i] > 0.0 or (margins[i] == 0.0 and y[i] < 0.0)):
+            count += 1
+    return count
+
+
 class Best:
     """The best primal model and the best dual bound so far; together they make the certificate."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        zero = np.zeros(problem.size)
-        self.coef, self.intercept = zero, 0.0
-        self.primal = primal_value(problem, zero, 0.0, zero, np.zeros(problem.n))
-        self.at_zero = self.primal
-        self.dual = dual_point(problem, np.zeros(problem.n))
+        self.coef, self.intercept = np.zeros(problem.size), 0.0
+        self.primal = self.at_zero = float(problem.loss.value(0.0))  # of w = 0; the weights add up to 1
+        self.dual, self.beta = 0.0, np.zeros(problem.n)  # D(0) = 0, whatever the loss
         self.source = "margins"
 
     def offer_model(self, coef: np.ndarray, intercept: float, primal: float) -> None:
@@ -69,11 +78,11 @@ class Best:
             self.coef, self.intercept, self.primal = coef, intercept, primal
 
     def offer_bound(self, point: DualPoint, source: str) -> None:
-        if point.value > self.dual.value:
-            self.dual, self.source = point, source
+        if point.value > self.dual:
+            self.dual, self.beta, self.source = point.value, point.beta, source
 
     def certificate(self, primal: float | None = None) -> Certificate:
-        return make_certificate(self.primal if primal is None else primal, self.dual.value, self.source)
+        return make_certificate(self.primal if primal is None else primal, self.dual, self.source)
 
 
 class Clock:
@@ -105,8 +114,7 @@ class Run:
     def evaluate(self, state: Any, epoch: int) -> Certificate:
         """Certify the present model and add a row to the trace."""
         problem, best = self.problem, self.best
-        beta = self.solver.dual(problem, state)
-        own = None if beta is None or not all_finite(beta) else dual_point(problem, beta)
+        own = self._own_point(state)
         if own is not None:
             best.offer_bound(own, "solver")
         coef, intercept = self.solver.model(problem, state)
@@ -124,7 +132,8 @@ class Run:
         best_b = intercept is None
         if intercept is None:
             intercept = best_intercept(problem, scores) if finite else math.nan
-        margins = problem.y * (scores + intercept)
+        margins = scores + intercept
+        margins *= problem.y
         primal = primal_value(problem, coef, intercept, stored, margins) if finite else math.inf
         if finite and math.isfinite(primal):
             # The hinge's slope is a coin toss at its kink, where the support vectors are: a solver's own β is better there.
@@ -145,14 +154,18 @@ class Run:
             "gap": certificate.gap,
             "relative_gap": certificate.relative_gap if math.isfinite(primal) else math.inf,
             # As `predict` would have it: a score of exactly 0 is the first class, so a margin of 0 need not be an error.
-            "train_error": np.count_nonzero((scores + intercept > 0) != (problem.y > 0)) / problem.n,
-            "support_vectors": float(np.count_nonzero((best.dual.beta if own is None else own.beta) > 0)),
+            "train_error": count_wrong(margins, problem.y) / problem.n,
+            "support_vectors": float(np.count_nonzero((best.beta if own is None else own.beta) > 0)),
             "nonzeros": float(np.count_nonzero(coef)),
         }
         for held_out in self.watched:
             record.update(held_out.measure(coef, intercept))
         self.trace.append(record)
         return certificate
+
+    def _own_point(self, state: Any) -> DualPoint | None:
+        beta = self.solver.dual(self.problem, state)
+        return None if beta is None or not all_finite(beta) else dual_point(self.problem, beta)
 
     def _margin_bound(self, scores: np.ndarray, margins: np.ndarray, best_b: bool) -> DualPoint:
         if self.problem.intercept == "free" and not best_b:
@@ -184,7 +197,7 @@ class Run:
             solver=self.solver,
             coef=best.coef,
             intercept=float(best.intercept),
-            dual=best.dual.beta,
+            dual=best.beta,
             certificate=best.certificate(),
             status=status,
             trace=self.trace,

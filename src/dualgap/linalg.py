@@ -19,6 +19,7 @@ __all__ = ["gram_of_rows", "solve_positive"]
 
 NARROW = 64  # columns up to which a loop in the processor's first cache beats the call of a BLAS
 THREAD_WORK = 3_000_000  # products of pairs of numbers that a thread should have to form, if waking it is to pay
+BLAS_ROWS = 256  # that are copied and multiplied at once
 SERIAL = 512  # unknowns up to which one thread of our own beats waking the BLAS's
 
 
@@ -96,17 +97,20 @@ def _add_narrow(rows, scale, places, weight, H):
 
 
 def _add_by_blas(rows: Any, scale: float, places: np.ndarray, weight: np.ndarray, H: np.ndarray) -> None:
+    from scipy.linalg import blas
+
     size, x = len(H), rows.x
     width = x.shape[1]
-    buffer = np.empty((min(max(size, 512), max(len(places), 1)), size))
-    for start in range(0, len(places), len(buffer)):
-        part = places[start : start + len(buffer)]
+    buffer = np.empty((min(BLAS_ROWS, max(len(places), 1)), size))
+    for start in range(0, len(places), BLAS_ROWS):
+        part = places[start : start + BLAS_ROWS]
         A = buffer[: len(part)]
         A[:, :width] = x[part]
         if size > width:
             A[:, width] = scale
-        A *= np.sqrt(weight[start : start + len(buffer)])[:, None]
-        H += A.T @ A
+        A *= np.sqrt(weight[start : start + BLAS_ROWS])[:, None]
+        # H's lower triangle is the upper one of what the BLAS, which goes by columns, sees.
+        blas.dsyrk(1.0, A.T, beta=1.0, c=H.T, trans=0, lower=0, overwrite_c=1)
 
 
 def solve_positive(H: np.ndarray, rhs: np.ndarray) -> np.ndarray:

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualgap.inputs import is_number
-from dualgap.jit import compiled
+from dualgap.jit import compiled, kernel
 
-__all__ = ["L1", "L2", "ElasticNet", "make_penalty"]
+__all__ = ["L1", "L2", "ElasticNet", "make_penalty", "total_conjugate", "total_penalty"]
 
 
 @compiled
@@ -130,3 +130,21 @@ def make_penalty(l2: float, l1: float = 0.0) -> Any:
     if l1 == 0:
         return L2(float(l2))
     return ElasticNet(float(l1), float(l2)) if l2 > 0 else L1(float(l1))
+
+
+@kernel
+def total_penalty(penalty, w):
+    """R(w), summed without a vector in between."""
+    s = 0.0
+    for k in range(w.shape[0]):
+        s += penalty.value(w[k])
+    return s
+
+
+@kernel
+def total_conjugate(penalty, v, factor):
+    """R*(factor·v)"""
+    s = 0.0
+    for k in range(v.shape[0]):
+        s += penalty.conjugate(factor * v[k])
+    return s

@@ -22,7 +22,7 @@ from dualgap.inputs import all_finite, as_features, as_labels, as_vector, as_wei
 from dualgap.kernels import Kernel, make_kernel
 from dualgap.losses import LOSSES, make_loss, total_value
 from dualgap.passes import scores_in_threads, sqnorms_in_threads
-from dualgap.penalties import make_penalty
+from dualgap.penalties import make_penalty, total_penalty
 
 __all__ = ["INTERCEPTS", "Problem", "Samples"]
 
@@ -226,7 +226,7 @@ class Problem:
     def regulariser(self, coef: np.ndarray, intercept: float, stored: np.ndarray | None = None) -> float:
         """The penalty of a model: R(w), and the intercept's part where it is penalised."""
         if self.kernel is None:
-            value = float(np.sum(self.penalty.value(coef)))
+            value = float(total_penalty(self.penalty, coef))
         else:
             value = 0.5 * self.l2 * float(coef @ (self.stored(coef) if stored is None else stored))
         if self.intercept == "penalised":
@@ -322,13 +322,13 @@ class Problem:
         return small
 
     def subset(self, indices: np.ndarray, weights: np.ndarray) -> Problem:
-        """The same kind of problem over some of the rows, with weights of their own (normalised here)."""
+        """The same kind of problem over some of the rows, without a copy of them, with weights of their own (normalised here)."""
         small = object.__new__(Problem)
         small.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("sqnorms", "X")})
         small.n = len(indices)
         small.y = self.y[indices]
         small.c = weights / weights.sum()
-        small.rows = storage.take(self.rows, indices)
+        small.rows = storage.some(self.rows, indices)
         return small
 
     def __repr__(self) -> str:

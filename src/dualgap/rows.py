@@ -39,6 +39,7 @@ __all__ = [
     "head",
     "nbytes",
     "scores",
+    "some",
     "sqnorms",
     "take",
 ]
@@ -289,6 +290,11 @@ def csr_arrays(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray) -> CSR
 def gram(k: np.ndarray) -> Gram:
     """Rows of a kernel matrix, without a copy."""
     return Gram(_readonly(k))
+
+
+def some(rows: Any, which: np.ndarray) -> Some:
+    """Those rows that `which` names, without a copy; some of some rows are some rows, of the same type."""
+    return Some(rows.rows, rows.which[which]) if isinstance(rows, Some) else Some(rows, which)
 
 
 @kernel

@@ -91,7 +91,7 @@ def solve(
         Called after each evaluation; one that returns True ends the run with status "interrupted".
     warm_start : Result, or a tuple (coef, intercept, dual) with None for what is not known, optional
         Methods on the dual variables (SDCA, DCA, ASDCA, DualGradient, DualCoordinate) start from `dual` and do not look at `coef`;
-        SGD, Subgradient, SAGA, SVRG and Newton start from `coef`, without which they start from zero; APG takes either. Pegasos
+        SGD, Subgradient, SAGA, SVRG, Newton and NewtonCG start from `coef`, without which they start from zero; APG takes either. Pegasos
         starts afresh: its first step forgets any w.
     stall : bool
         Whether a gap that has stopped falling ends the run with status "stalled".

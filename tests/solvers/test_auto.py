@@ -93,7 +93,7 @@ def test_what_takes_over_from_coordinate_steps_at_the_border(monkeypatch):
     assert successor(problem_of(**many, loss="logistic", l1=0.1))[1] == np.inf
     problem = problem_of(200, 400, **few, loss="logistic")
     dca_pass, newton_run = auto.costs(problem)
-    for patience, expected in ((29.9, "newton"), (30.1, "newton-cg")):
+    for patience, expected in ((29.9, "newton"), (30.1, "newton_cg")):
         monkeypatch.setattr(auto, "PATIENCE", patience * dca_pass / newton_run)
         method, after = successor(problem)
         assert method.name == expected
@@ -137,7 +137,7 @@ def test_coordinate_steps_that_will_soon_be_done_go_on(monkeypatch):
         for _ in range(9):
             solver.epoch(problem, state, rng)
         methods[tol, soon] = state.method.name
-    assert methods == {(1e-6, 1.0): "dca", (1e-6, 0.01): "newton-cg", (0.0, 1.0): "newton-cg"}
+    assert methods == {(1e-6, 1.0): "dca", (1e-6, 0.01): "newton_cg", (0.0, 1.0): "newton_cg"}
 
 
 def test_a_stalled_run_of_conjugate_gradients_hands_over_to_coordinate_steps(monkeypatch):
@@ -148,7 +148,7 @@ def test_a_stalled_run_of_conjugate_gradients_hands_over_to_coordinate_steps(mon
     for _ in range(60):
         solver.epoch(problem, state, rng)
         methods.append(state.method.name)
-    assert "newton-cg" in methods
+    assert "newton_cg" in methods
     assert methods[-1] == "dca"
 
 
@@ -177,4 +177,4 @@ def test_what_is_compiled_beforehand_depends_on_the_methods_it_may_come_to():
     assert len(set(plans.values())) == 3
     assert "newton" in plans["many"]
     assert "newton" not in plans["too many"]
-    assert "newton-cg" in Auto().plan(problem_of(500, 9000, density=0.01, loss="logistic"))
+    assert "newton_cg" in Auto().plan(problem_of(500, 9000, density=0.01, loss="logistic"))

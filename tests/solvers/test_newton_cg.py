@@ -84,7 +84,7 @@ def test_the_optimum_is_newtons(loss, intercept, form):
     weights = np.random.default_rng(2).uniform(0.0, 2.0, len(y))
     options = {"loss": loss, "l2": 1e-3, "intercept": intercept, "intercept_scale": 2.0, "sample_weight": weights}
     problem = dualgap.Problem(X, y, **options)
-    ours, theirs = (dualgap.solve(problem, solver, tol=1e-11, max_epochs=100) for solver in ("newton-cg", "newton"))
+    ours, theirs = (dualgap.solve(problem, solver, tol=1e-11, max_epochs=100) for solver in ("newton_cg", "newton"))
     assert ours.converged
     np.testing.assert_allclose(ours.coef, theirs.coef, atol=1e-4)
     assert ours.intercept == pytest.approx(theirs.intercept, abs=1e-4)
@@ -95,7 +95,7 @@ def test_a_weight_of_two_is_a_row_twice():
     X, y = make_data(80, 6, seed=3)
     twice = dualgap.Problem(np.vstack([X, X[:20]]), np.append(y, y[:20]), loss="logistic", l2=1e-2, intercept="free")
     weighted = dualgap.Problem(X, y, loss="logistic", l2=1e-2, intercept="free", sample_weight=np.where(np.arange(80) < 20, 2, 1))
-    runs = [dualgap.solve(problem, "newton-cg", tol=1e-12) for problem in (twice, weighted)]
+    runs = [dualgap.solve(problem, "newton_cg", tol=1e-12) for problem in (twice, weighted)]
     np.testing.assert_allclose(runs[0].coef, runs[1].coef, atol=1e-5)
 
 
@@ -104,8 +104,8 @@ def test_a_weight_of_two_is_a_row_twice():
 def test_warm_start(loss, intercept):
     data = text_like(400, 5000, 20, seed=1)
     problem = dualgap.Problem(data.X, data.y, loss=loss, l2=1e-5, intercept=intercept)
-    first = dualgap.solve(problem, "newton-cg", tol=1e-8)
-    again = dualgap.solve(problem, "newton-cg", tol=1e-8, warm_start=first)
+    first = dualgap.solve(problem, "newton_cg", tol=1e-8)
+    again = dualgap.solve(problem, "newton_cg", tol=1e-8, warm_start=first)
     assert first.converged
     assert again.converged
     assert again.epochs <= 2 < first.epochs
@@ -118,7 +118,7 @@ def test_more_features_than_a_matrix_would_allow(loss, l2):
     data = text_like(400, 20_000, 30, seed=2)
     problem = dualgap.Problem(data.X, data.y, loss=loss, l2=l2)
     assert not dualgap.Newton().supports(problem)
-    result = dualgap.solve(problem, "newton-cg", tol=1e-8, max_epochs=300)
+    result = dualgap.solve(problem, "newton_cg", tol=1e-8, max_epochs=300)
     assert result.converged
 
 
@@ -152,12 +152,12 @@ def test_rows_about_kinks_are_what_makes_a_small_penalty_solvable(monkeypatch):
     # Without them, active rows change places with others in every step, and steps stay short.
     data = text_like(1500, 5000, 30, seed=5)
     problem = dualgap.Problem(data.X, data.y, loss="squared_hinge", l2=1e-7)
-    with_reach = dualgap.solve(problem, "newton-cg", tol=1e-6, max_epochs=600)
+    with_reach = dualgap.solve(problem, "newton_cg", tol=1e-6, max_epochs=600)
     assert with_reach.converged
     monkeypatch.setattr(NewtonCG, "_adapt_reach", lambda self, state, t: None)
     budget = with_reach.epochs
     with pytest.warns(dualgap.ConvergenceWarning):
-        plain = dualgap.solve(problem, "newton-cg", tol=1e-6, max_epochs=budget)
+        plain = dualgap.solve(problem, "newton_cg", tol=1e-6, max_epochs=budget)
     assert plain.certificate.relative_gap > 10 * with_reach.certificate.relative_gap
 
 
@@ -166,8 +166,8 @@ def test_rows_about_kinks_are_what_makes_a_small_penalty_solvable(monkeypatch):
 def test_the_scale_of_the_features_does_not_matter(scale, intercept):
     X, y = make_data(100, 6, seed=6)
     options = {"loss": "logistic", "intercept": intercept}
-    unit = dualgap.solve(dualgap.Problem(X, y, l2=1e-3, **options), "newton-cg", tol=1e-9)
-    result = dualgap.solve(dualgap.Problem(scale * X, y, l2=1e-3 * scale**2, **options), "newton-cg", tol=1e-9)
+    unit = dualgap.solve(dualgap.Problem(X, y, l2=1e-3, **options), "newton_cg", tol=1e-9)
+    result = dualgap.solve(dualgap.Problem(scale * X, y, l2=1e-3 * scale**2, **options), "newton_cg", tol=1e-9)
     assert result.converged
     np.testing.assert_allclose(result.coef * scale, unit.coef, rtol=1e-3, atol=1e-4)
 
@@ -175,7 +175,7 @@ def test_the_scale_of_the_features_does_not_matter(scale, intercept):
 def test_columns_of_very_different_scales():
     X, y = make_data(200, 6, seed=7)
     X *= 10.0 ** np.arange(-3, 3)
-    assert dualgap.solve(dualgap.Problem(X, y, loss="logistic", l2=1e-6), "newton-cg", tol=1e-9).converged
+    assert dualgap.solve(dualgap.Problem(X, y, loss="logistic", l2=1e-6), "newton_cg", tol=1e-9).converged
 
 
 @pytest.mark.parametrize("loss", SMOOTH)
@@ -184,7 +184,7 @@ def test_a_free_intercept_with_rare_positives_does_not_run_away(loss):
     rng = np.random.default_rng(4)
     X = rng.standard_normal((3000, 5))
     y = np.where(X[:, 0] > 2.5, 1.0, -1.0)
-    result = dualgap.solve(dualgap.Problem(X, y, loss=loss, l2=1e-4, intercept="free"), "newton-cg", tol=1e-6)
+    result = dualgap.solve(dualgap.Problem(X, y, loss=loss, l2=1e-4, intercept="free"), "newton_cg", tol=1e-6)
     assert result.converged
 
 
@@ -192,16 +192,16 @@ def test_a_free_intercept_with_rare_positives_does_not_run_away(loss):
 def test_as_precise_as_rounding_allows_and_no_budget_is_exceeded(loss):
     X, y = make_data(100, 6, seed=8)
     problem = dualgap.Problem(X, y, loss=loss, l2=1e-2)
-    result = dualgap.solve(problem, "newton-cg", tol=0.0, max_epochs=60)
+    result = dualgap.solve(problem, "newton_cg", tol=0.0, max_epochs=60)
     assert result.certificate.relative_gap < 1e-13
     with pytest.warns(dualgap.ConvergenceWarning, match="max_epochs"):
-        assert dualgap.solve(problem, "newton-cg", tol=1e-12, max_epochs=2).epochs == 2
+        assert dualgap.solve(problem, "newton_cg", tol=1e-12, max_epochs=2).epochs == 2
 
 
 def test_ctrl_c_in_the_middle_of_a_step_leaves_a_certified_model(monkeypatch):
     X, y = make_data(200, 6, seed=9)
     problem = dualgap.Problem(X, y, loss="logistic", l2=1e-4)
-    dualgap.solve(problem, "newton-cg", tol=1e-9)
+    dualgap.solve(problem, "newton_cg", tol=1e-9)
     count = [0]
 
     def interrupted(*args):
@@ -211,7 +211,7 @@ def test_ctrl_c_in_the_middle_of_a_step_leaves_a_certified_model(monkeypatch):
         return multiply(*args)
 
     monkeypatch.setattr(newton_cg, "multiply", interrupted)
-    result = dualgap.solve(problem, "newton-cg", tol=1e-9)
+    result = dualgap.solve(problem, "newton_cg", tol=1e-9)
     assert result.status == "interrupted"
     assert result.certificate.primal < problem.objective(np.zeros(6))
     assert problem.objective(result.coef) == pytest.approx(result.certificate.primal, rel=1e-12)
@@ -234,7 +234,7 @@ def test_excess_counts_what_is_not_penalised_too():
 def test_refuses_with_a_reason(options, reason, able):
     X, y = make_data(30, 3)
     with pytest.raises(dualgap.NotSupported, match=rf"{reason}.*these can: .*\b{able}\b"):
-        dualgap.solve(dualgap.Problem(X, y, **options), "newton-cg")
+        dualgap.solve(dualgap.Problem(X, y, **options), "newton_cg")
 
 
 @pytest.mark.parametrize("products", [0, 2.5, True])

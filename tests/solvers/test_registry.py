@@ -23,7 +23,7 @@ LINEAR = {
     "dual_coordinate",
     "dual_gradient",
     "newton",
-    "newton-cg",
+    "newton_cg",
     "prox_newton",
     "saga",
     "sdca",

@@ -162,7 +162,7 @@ class Auto(Solver):
             coef = problem.penalty.primal(problem.combine(problem.c * problem.y * dual / problem.l2))
         if intercept is None:
             intercept = state.method.intercept(problem, state.inner)
-        state.method, state.switch_at = method, math.inf
+        state.method, state.switch_at, state.inner = method, math.inf, None  # what the last method held is let go of first
         state.inner = method.start(problem, rng, Warm(coef, intercept, dual))
         state.passes += state.inner.passes
         state.best, state.best_at = math.inf, state.steps  # the gap of another method's w and β is no measure for this one

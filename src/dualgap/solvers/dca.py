@@ -34,7 +34,8 @@ REOPEN = 0.1  # all rows are visited again once the gap of the open ones has fal
 OWN_CACHE = 1_000_000  # bytes that a core has to itself; rows beyond it are worth reading in their order
 BLOCK, BLOCK_BYTES = 16, 16_384  # rows of a block, at most, and their size: what is read in one go
 LEAP_SWEEPS = 5  # sweeps between leaps
-LEAP_BELOW = 0.1  # relative gap below which they are tried
+LEAP_BELOW = 0.1  # relative gap below which they are tried …
+LEAP_AFTER = 8  # … and sweeps after which, so that a short run need not hold where it came from
 
 
 class Open(NamedTuple):
@@ -62,9 +63,10 @@ class DCAState(State):
     scores: Any = None  # of the model, where the last thing done was to look at all rows
     reopen_at: float = 0.0
     aim: float = 1.0  # part of the gap asked for at which the open rows are taken to be good enough
+    sweeps: int = 0
     from_beta: Any = None  # where the next leap starts
     from_v: Any = None
-    sweeps: int = 0  # since then
+    left: int = 0  # sweeps until it is taken
 
 
 @register
@@ -118,6 +120,7 @@ class DCA(Solver):
         sweep(ascent.rows, problem.loss, problem.penalty, ascent.at, ascent.beta, ascent.v, state.open, ascent.ahead)
         if problem.intercept == "free":
             ascent.move_centre()
+        state.sweeps += 1
         state.scores = None
         self._follow(state, count == problem.n)
         if not state.full and (numbers[GAP] <= state.reopen_at or state.gap <= state.aim * state.tol or numbers[COUNT] == 0):
@@ -127,7 +130,7 @@ class DCA(Solver):
             if believed <= state.tol < state.gap:
                 # The rows that were left out made the difference: next time the open ones have to be better still.
                 state.aim *= 0.7
-        if state.gap < LEAP_BELOW and self._may_leap(problem):
+        if state.gap < LEAP_BELOW and state.sweeps >= LEAP_AFTER and self._may_leap(problem):
             self._leap(problem, state)
         return count
 
@@ -166,12 +169,10 @@ class DCA(Solver):
 
     def _leap(self, problem: Problem, state: DCAState) -> None:
         ascent = state.ascent
-        if state.full or state.from_beta is None:
-            # Rows that come back bring drifts of their own: the way that β came begins here.
-            state.sweeps = 0
-        else:
-            state.sweeps += 1
-            if state.sweeps < LEAP_SWEEPS:
+        # Rows that come back bring drifts of their own: the way that β came begins where all were looked at.
+        if not state.full and state.from_beta is not None:
+            state.left -= 1
+            if state.left > 0:
                 return
             leap(
                 ascent.rows,
@@ -184,7 +185,7 @@ class DCA(Solver):
                 state.from_beta,
                 state.from_v,
             )
-            state.sweeps = 0
+        state.left = LEAP_SWEEPS
         if state.from_beta is None:
             state.from_beta, state.from_v = ascent.beta.copy(), ascent.v.copy()
         else:
@@ -219,7 +220,7 @@ class DCA(Solver):
         if self._may_leap(problem):
             state.full, state.from_beta = True, None
             self._leap(small, state)
-            state.full, state.sweeps = False, LEAP_SWEEPS
+            state.full, state.left = False, 1
             self._leap(small, state)
         return small, state
 

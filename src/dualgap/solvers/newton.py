@@ -25,7 +25,7 @@ from dualgap.linalg import gram_of_rows, solve_positive
 from dualgap.passes import scores_in_threads
 from dualgap.penalties import L2
 from dualgap.problem import Problem, Samples
-from dualgap.rows import Some, WithBias, accumulate
+from dualgap.rows import WithBias, accumulate, some
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
 from dualgap.solvers.newton_steps import Prox, advance, answer_linearly, bends, find_far, line_search, respond
 
@@ -148,7 +148,7 @@ class Newton(Solver):
 
     def _take(self, problem: Problem, state: NewtonState, which: np.ndarray) -> None:
         """Let these rows be the open ones; their margins, β and centre are the caller's business."""
-        rows: Any = Some(problem.rows, which)
+        rows: Any = some(problem.rows, which)
         everything = len(which) == problem.n
         state.which = which
         state.rows = rows if problem.intercept == "none" else WithBias(rows, problem.intercept_scale, 0.0)
@@ -197,14 +197,16 @@ class Newton(Solver):
         have the first systems made of many rows that are not.
         """
         count = min(problem.n - 1, max(ACTIVE_PER_FEATURE * problem.d, problem.n // ACTIVE_SHARE))
-        return max(2.0 * float(np.partition(np.abs(1.0 - state.margins), count)[count]), 1e-6)
+        distance = 1.0 - state.margins
+        np.abs(distance, out=distance)
+        distance.partition(count)
+        return max(2.0 * float(distance[count]), 1e-6)
 
     def _any_active(self, problem: Problem, state: NewtonState) -> bool:
         bends(problem.loss, state.beta, state.prox.delta, state.samples.c, state.work)
         return bool(state.work.any())
 
     def rehearse(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, NewtonState]:
-        problem.subset(np.arange(1), np.ones(1))  # the copy of rows that a sample takes
         small, state = super().rehearse(problem, rng)
         self._close(small, state, 1.0)
         return small, state
@@ -222,7 +224,7 @@ class Newton(Solver):
             part = np.sort(rng.choice(members, count, replace=False))
             chosen.append(part)
             weights.append(problem.c[part] * (problem.c[members].sum() / problem.c[part].sum()))
-        sample = problem.subset(np.concatenate(chosen), np.concatenate(weights))
+        sample = problem.subset(np.concatenate(chosen).astype(state.which.dtype), np.concatenate(weights))
         inner = self.start(sample, rng)
         for _ in range(30):
             if inner.gap <= SAMPLE_GAP:

@@ -74,13 +74,13 @@ class NewtonCG(Solver):
     >>> from dualgap.data import text_like
     >>> data = text_like(n=500, d=5000, nonzeros=20)
     >>> problem = dualgap.Problem(data.X, data.y, loss="logistic", l2=1e-6)
-    >>> dualgap.solve(problem, "newton-cg", tol=1e-8).status
+    >>> dualgap.solve(problem, "newton_cg", tol=1e-8).status
     'converged'
     """
 
     products: int = 250
 
-    name: ClassVar[str] = "newton-cg"
+    name: ClassVar[str] = "newton_cg"
     sparse_cost: ClassVar[str] = "all rows"
     summary: ClassVar[str] = "Newton steps by conjugate gradients, no matrix"
 
