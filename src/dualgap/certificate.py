@@ -13,7 +13,6 @@ import numpy as np
 from dualgap.inputs import as_vector
 from dualgap.jit import kernel
 from dualgap.losses import Hinge, slopes, total_psi, total_value
-from dualgap.penalties import total_conjugate
 from dualgap.problem import Problem
 from dualgap.semidefinite import extreme_eigenvalues, is_semidefinite
 
@@ -131,7 +130,7 @@ def dual_point(problem: Problem, beta: np.ndarray) -> DualPoint:
     v = problem.combine(a)
     if problem.kernel is None:
         coef = problem.penalty.primal(v)
-        conjugate = float(total_conjugate(problem.penalty, v, problem.l2))
+        conjugate = problem.penalty.total_conjugate(v, problem.l2)
     else:
         coef = a
         conjugate = 0.5 * problem.l2 * float(coef @ v)
@@ -144,40 +143,20 @@ def dual_point(problem: Problem, beta: np.ndarray) -> DualPoint:
 
 def _balanced(problem: Problem, beta: np.ndarray) -> np.ndarray:
     """β with Σ cᵢβᵢyᵢ = 0: the heavier class is scaled down, then one of its β takes up what rounding left."""
-    balanced = beta.copy()
-    _balance(problem.samples, balanced)
-    return balanced
-
-
-@kernel
-def _balance(samples, beta):
-    n = beta.shape[0]
-    positive = negative = 0.0
-    for i in range(n):
-        if samples.y[i] > 0.0:
-            positive += samples.c[i] * beta[i]
-        else:
-            negative += samples.c[i] * beta[i]
+    positive, negative = (float(problem.c @ np.where(problem.y == sign, beta, 0.0)) for sign in (1.0, -1.0))
     if min(positive, negative) <= 0.0:
-        beta[:] = 0.0
-        return
+        return np.zeros(problem.n)
     heavy = 1.0 if positive > negative else -1.0
     factor = min(positive, negative) / max(positive, negative)
-    for i in range(n):
-        if samples.y[i] == heavy:
-            beta[i] *= factor
+    balanced = np.where(problem.y == heavy, factor * beta, beta)
     for _ in range(3):
-        rest = 0.0
-        largest = -1.0
-        for i in range(n):
-            rest += samples.c[i] * beta[i] * samples.y[i]
+        parts = problem.c * balanced
+        rest = float(parts @ problem.y)
         if rest == 0.0:
-            return
-        place = 0
-        for i in range(n):
-            if samples.y[i] * rest > 0.0 and samples.c[i] * beta[i] > largest:
-                place, largest = i, samples.c[i] * beta[i]
-        beta[place] = max(0.0, beta[place] - abs(rest) / samples.c[place])
+            break
+        place = int(np.argmax(np.where(problem.y * rest > 0.0, parts, -1.0)))
+        balanced[place] = max(0.0, balanced[place] - abs(rest) / problem.c[place])
+    return balanced
 
 
 # ---------------------------------------------------------------------------------------------------------------- intercepts

@@ -19,7 +19,6 @@ from dualgap.certificate import (
     primal_value,
 )
 from dualgap.inputs import all_finite
-from dualgap.jit import kernel
 from dualgap.problem import Problem
 from dualgap.result import Result, Status, Trace
 
@@ -51,16 +50,6 @@ def make_watched(problem: Problem, watch: Any) -> list[Watched]:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise ValueError(f"watch: {name!r} must be a pair (X, y); got {type(pair).__name__}")
     return [Watched(problem, str(name), X, y) for name, (X, y) in sets.items()]
-
-
-@kernel
-def count_wrong(margins, y):
-    """How many scores are on the wrong side, as `predict` has it: a score of exactly 0 is the first class, y = −1."""
-    count = 0
-    for i in range(margins.shape[0]):
-        if not (margins[i] > 0.0 or (margins[i] == 0.0 and y[i] < 0.0)):
-            count += 1
-    return count
 
 
 class Best:
@@ -154,7 +143,7 @@ class Run:
             "gap": certificate.gap,
             "relative_gap": certificate.relative_gap if math.isfinite(primal) else math.inf,
             # As `predict` would have it: a score of exactly 0 is the first class, so a margin of 0 need not be an error.
-            "train_error": count_wrong(margins, problem.y) / problem.n,
+            "train_error": self._wrong(margins) / problem.n,
             "support_vectors": float(np.count_nonzero((best.beta if own is None else own.beta) > 0)),
             "nonzeros": float(np.count_nonzero(coef)),
         }
@@ -162,6 +151,11 @@ class Run:
             record.update(held_out.measure(coef, intercept))
         self.trace.append(record)
         return certificate
+
+    def _wrong(self, margins: np.ndarray) -> int:
+        on_line = margins == 0.0
+        right = np.count_nonzero(margins > 0.0) + (np.count_nonzero(self.problem.y[on_line] < 0.0) if on_line.any() else 0)
+        return len(margins) - right
 
     def _own_point(self, state: Any) -> DualPoint | None:
         beta = self.solver.dual(self.problem, state)

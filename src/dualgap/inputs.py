@@ -203,20 +203,17 @@ def _located(flat: np.ndarray, first: int, last: int) -> int:
     return first + place if place >= 0 else -1
 
 
-@kernel
-def _first_not_finite(flat):
-    # x·0 is NaN just for NaN and infinity: a sum that SIMD can take, in blocks so that a find is located cheaply.
-    for start in range(0, flat.shape[0], 4096):
-        part = flat[
-            start : start + 4096
-        ]  # a loop from 0: numba then needs no check for negative indices, which SIMD could not take
-        s = 0.0
-        for k in range(part.shape[0]):
-            s += part[k] * 0.0
-        if not math.isfinite(s):
-            for k in range(part.shape[0]):
-                if not math.isfinite(part[k]):
-                    return start + k
+_ZEROS = {dtype: np.zeros(8192, dtype) for dtype in FLOATS}
+
+
+@np.errstate(invalid="ignore")
+def _first_not_finite(flat: np.ndarray) -> int:
+    # x·0 is NaN just for NaN and infinity: products that the BLAS sums, in blocks so small that it keeps to one thread.
+    zeros = _ZEROS[flat.dtype]
+    for start in range(0, len(flat), len(zeros)):
+        part = flat[start : start + len(zeros)]
+        if np.isnan(np.dot(part, zeros[: len(part)])):
+            return start + int(np.argmin(np.isfinite(part)))
     return -1
 
 

@@ -20,7 +20,7 @@ __all__ = ["gram_of_rows", "solve_positive"]
 NARROW = 64  # columns up to which a loop in the processor's first cache beats the call of a BLAS
 THREAD_WORK = 3_000_000  # products of pairs of numbers that a thread should have to form, if waking it is to pay
 BLAS_ROWS = 256  # that are copied and multiplied at once
-SERIAL = 512  # unknowns up to which one thread of our own beats waking the BLAS's
+SERIAL = 64  # unknowns up to which the BLAS has no use for a second thread
 
 
 def gram_of_rows(rows: Any, weight: np.ndarray, size: int) -> np.ndarray:
@@ -125,74 +125,16 @@ def solve_positive(H: np.ndarray, rhs: np.ndarray) -> np.ndarray:
     >>> solve_positive(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 2.0]))
     array([1. , 0.5])
     """
+    from scipy.linalg import lapack
+
     diagonal = H.diagonal()
     for ridge in (0.0, 1e-14, 1e-12, 1e-10, 1e-8):
-        L = H.copy()
+        # Its columns are H's rows, so that the BLAS's upper triangle is H's lower one.
+        L = np.array(H.T, order="F")
         if ridge:
             L[np.diag_indices(len(L))] += ridge * diagonal.mean()
-        if len(L) <= SERIAL:
-            x = rhs.copy()
-            if _cholesky(L):
-                _substitute(L, x)
-                return x
-        else:
-            from scipy.linalg import lapack
-
-            with blas_alone:
-                _, x, info = lapack.dposv(L, rhs, lower=1, overwrite_a=1)
-            if info == 0:
-                return np.asarray(x)
+        with blas_alone if len(L) > SERIAL else nullcontext():
+            _, x, info = lapack.dposv(L, rhs, lower=0, overwrite_a=1)
+        if info == 0 and np.isfinite(x).all():
+            return np.asarray(x)
     return rhs / np.maximum(diagonal, 1e-300)
-
-
-@kernel
-def _dot(a, b):
-    s = 0.0
-    for k in range(a.shape[0]):
-        s += a[k] * b[k]
-    return s
-
-
-@kernel
-def _cholesky(H):
-    """H = L·Lᵀ with L in the lower triangle; False where H is not positive definite.
-
-    Row i of L is found four columns at a time, so that each number of the row is loaded once for four products.
-    """
-    for i in range(H.shape[0]):
-        row = H[i]
-        j = 0
-        while j + 4 <= i:
-            r0, r1, r2, r3 = H[j], H[j + 1], H[j + 2], H[j + 3]
-            s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-            for k in range(j):
-                a = row[k]
-                s0 += a * r0[k]
-                s1 += a * r1[k]
-                s2 += a * r2[k]
-                s3 += a * r3[k]
-            row[j] = (row[j] - s0) / r0[j]
-            row[j + 1] = (row[j + 1] - s1 - row[j] * r1[j]) / r1[j + 1]
-            row[j + 2] = (row[j + 2] - s2 - row[j] * r2[j] - row[j + 1] * r2[j + 1]) / r2[j + 2]
-            rest = row[j] * r3[j] + row[j + 1] * r3[j + 1] + row[j + 2] * r3[j + 2]
-            row[j + 3] = (row[j + 3] - s3 - rest) / r3[j + 3]
-            j += 4
-        while j < i:
-            row[j] = (row[j] - _dot(row[:j], H[j, :j])) / H[j, j]
-            j += 1
-        pivot = row[i] - _dot(row[:i], row[:i])
-        if not pivot > 0.0:
-            return False
-        row[i] = np.sqrt(pivot)
-    return True
-
-
-@kernel
-def _substitute(L, x):
-    """x ← (L·Lᵀ)⁻¹·x"""
-    for i in range(x.shape[0]):
-        x[i] = (x[i] - _dot(L[i, :i], x[:i])) / L[i, i]
-    for i in range(x.shape[0] - 1, -1, -1):
-        x[i] /= L[i, i]
-        for j in range(i):
-            x[j] -= L[i, j] * x[i]

@@ -7,6 +7,7 @@
     scaled_score(rows,i,v,s)   the same for v/s
     primal(v)        w from that v
     strength()       l2, by which v is scaled
+    total_penalty(w), total_conjugate(v, factor)   R(w) and R*(factor·v), sums over a whole vector
 
 An intercept is never part of w here: it is either unpenalised or has a quadratic penalty of its own (see problem.py).
 """
@@ -19,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualgap.inputs import is_number
-from dualgap.jit import compiled, kernel
+from dualgap.jit import compiled
 
-__all__ = ["L1", "L2", "ElasticNet", "make_penalty", "total_conjugate", "total_penalty"]
+__all__ = ["L1", "L2", "ElasticNet", "make_penalty"]
 
 
 @compiled
@@ -50,6 +51,12 @@ class L2(NamedTuple):
 
     def strength(self):
         return self.l2
+
+    def total_penalty(self, w):
+        return 0.5 * self.l2 * float(w @ w)
+
+    def total_conjugate(self, v, factor):
+        return 0.5 * (factor / self.l2) * (factor * float(v @ v))  # not the factor's square, which may be infinite
 
 
 @compiled
@@ -83,6 +90,12 @@ class ElasticNet(NamedTuple):
     def strength(self):
         return self.l2
 
+    def total_penalty(self, w):
+        return self.l1 * float(np.abs(w).sum()) + 0.5 * self.l2 * float(w @ w)
+
+    def total_conjugate(self, v, factor):
+        return float(np.sum(self.conjugate(factor * v)))
+
 
 @compiled
 class L1(NamedTuple):
@@ -112,6 +125,12 @@ class L1(NamedTuple):
     def strength(self):
         return 0.0
 
+    def total_penalty(self, w):
+        return self.l1 * float(np.abs(w).sum())
+
+    def total_conjugate(self, v, factor):
+        return 0.0
+
 
 def make_penalty(l2: float, l1: float = 0.0) -> Any:
     """The penalty l1·‖w‖₁ + (l2/2)·‖w‖² as the simplest object that says it.
@@ -130,21 +149,3 @@ def make_penalty(l2: float, l1: float = 0.0) -> Any:
     if l1 == 0:
         return L2(float(l2))
     return ElasticNet(float(l1), float(l2)) if l2 > 0 else L1(float(l1))
-
-
-@kernel
-def total_penalty(penalty, w):
-    """R(w), summed without a vector in between."""
-    s = 0.0
-    for k in range(w.shape[0]):
-        s += penalty.value(w[k])
-    return s
-
-
-@kernel
-def total_conjugate(penalty, v, factor):
-    """R*(factor·v)"""
-    s = 0.0
-    for k in range(v.shape[0]):
-        s += penalty.conjugate(factor * v[k])
-    return s

@@ -22,7 +22,7 @@ from dualgap.inputs import all_finite, as_features, as_labels, as_vector, as_wei
 from dualgap.kernels import Kernel, make_kernel
 from dualgap.losses import LOSSES, make_loss, total_value
 from dualgap.passes import scores_in_threads, sqnorms_in_threads
-from dualgap.penalties import make_penalty, total_penalty
+from dualgap.penalties import make_penalty
 
 __all__ = ["INTERCEPTS", "Problem", "Samples"]
 
@@ -226,7 +226,7 @@ class Problem:
     def regulariser(self, coef: np.ndarray, intercept: float, stored: np.ndarray | None = None) -> float:
         """The penalty of a model: R(w), and the intercept's part where it is penalised."""
         if self.kernel is None:
-            value = float(total_penalty(self.penalty, coef))
+            value = self.penalty.total_penalty(coef)
         else:
             value = 0.5 * self.l2 * float(coef @ (self.stored(coef) if stored is None else stored))
         if self.intercept == "penalised":

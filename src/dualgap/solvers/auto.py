@@ -142,9 +142,10 @@ class Auto(Solver):
     def _methods(self, problem: Problem) -> list[Solver]:
         """Those that a run is likely to come to, the first one last."""
         first = first_method(problem)
-        if isinstance(first, DCA) and not wants_gram(problem) and successor(problem)[1] < math.inf:
+        if isinstance(first, DCA) and not wants_gram(problem) and isinstance(successor(problem)[0], Newton):
             return [successor(problem)[0], first]
-        return [first]  # Newton seldom hands over, and to compile what it hands over to would keep every first fit waiting
+        # Newton seldom hands over, and NewtonCG is seldom come to: to compile what few runs need would keep every first fit waiting.
+        return [first]
 
     def rehearse(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, AutoState]:
         methods = self._methods(problem)

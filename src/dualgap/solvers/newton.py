@@ -27,7 +27,7 @@ from dualgap.penalties import L2
 from dualgap.problem import Problem, Samples
 from dualgap.rows import WithBias, accumulate, some
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
-from dualgap.solvers.newton_steps import Prox, advance, answer_linearly, bends, find_far, line_search, respond
+from dualgap.solvers.newton_steps import Prox, answer_linearly, bends, find_far, line_search, respond
 
 __all__ = ["Newton"]
 
@@ -156,7 +156,7 @@ class Newton(Solver):
         state.work = np.empty(len(which))
 
     def _close(self, problem: Problem, state: NewtonState, t: float) -> None:
-        """Leave out the rows that steps like the last one, t times the direction whose scores are in state.work, will not move."""
+        """Leave out the rows that steps like the last one, t times what is in state.work, will not move."""
         far = np.empty(len(state.which), dtype=np.bool_)
         least = state.reach / REACH * state.prox.delta  # margins about the kink move by as much when δ is halved
         count, loss = find_far(problem.loss, state.margins, state.beta, state.work, state.reach * t, least, state.samples.c, far)
@@ -276,15 +276,16 @@ class Newton(Solver):
             H[-1, -1] = max(H[-1, -1], LEAST_CURVATURE * problem.intercept_scale**2)
         direction = solve_positive(H, rhs)
         scores_in_threads(state.rows, direction, state.work)
+        state.work *= state.samples.y  # what a whole step would add to the margins
         slope = float(state.ridge * state.x @ direction)
         if not self._all_open(problem, state):
             # The closed rows' β stand still: in F they are the line −Σ cβm, whose slope is that of all rows less that of the open.
-            slope -= float(state.u @ direction) - float((state.samples.c * state.samples.y * state.beta) @ state.work)
+            slope -= float(state.u @ direction) - float((state.samples.c * state.beta) @ state.work)
         along = slope, float(state.ridge * direction @ direction)
         first = float(state.residual @ direction) if known else math.nan
         t = line_search(problem.loss, state.margins, state.work, state.prox, state.samples, along, first)
         state.x += t * direction
-        advance(state.margins, state.work, state.samples.y, t)
+        state.margins += t * state.work
         state.stuck = t == 0.0
         state.passes += 2.0 * len(state.which) / problem.n
         if t > 0.0 and state.gap < CLOSE_BELOW:

@@ -28,7 +28,7 @@ from dualgap.penalties import L2
 from dualgap.problem import Problem
 from dualgap.rows import WithBias, nbytes
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register, whole_number
-from dualgap.solvers.newton_steps import Prox, advance, line_search
+from dualgap.solvers.newton_steps import Prox, line_search
 from dualgap.workers import blas_alone, processors, share
 
 __all__ = ["NewtonCG"]
@@ -144,13 +144,14 @@ class NewtonCG(Solver):
     def epoch(self, problem: Problem, state: NewtonCGState, rng: np.random.Generator) -> None:
         direction, residual = self._solve(problem, state)
         scores_in_threads(state.rows, direction, state.along)
+        state.along *= problem.y
         state.passes += 1.0
         along = float(state.ridge * state.x @ direction), float(state.ridge * direction @ direction)
         first = float(state.gradient @ direction)
         t = line_search(problem.loss, state.margins, state.along, Prox(state.beta, 0.0), problem.samples, along, first)
         if t > 0.0:
             state.x += t * direction
-            advance(state.margins, state.along, problem.y, t)
+            state.margins += t * state.along
             self._adapt_reach(state, t)
         else:
             self._measure_margins(problem, state)  # no way down: rounding, perhaps in margins that were only ever added to

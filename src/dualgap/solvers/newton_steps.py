@@ -9,7 +9,7 @@ import numpy as np
 
 from dualgap.jit import kernel
 
-__all__ = ["Prox", "advance", "answer_linearly", "bends", "find_far", "line_search", "respond"]
+__all__ = ["Prox", "answer_linearly", "bends", "find_far", "line_search", "respond"]
 
 
 class Prox(NamedTuple):
@@ -20,12 +20,12 @@ class Prox(NamedTuple):
 
 
 @kernel
-def find_far(loss, margins, beta, ds, t, least, c, far):
-    """Which rows are at a bound, pulled outwards, and further beyond it than t·ds and `least`; how many, and Σ cφ over them."""
+def find_far(loss, margins, beta, dm, t, least, c, far):
+    """Which rows are at a bound, pulled outwards, and further beyond it than t·dm and `least`; how many, and Σ cφ over them."""
     n, top = margins.shape[0], loss.ceiling()
     square = 0.0
     for i in range(n):
-        square += ds[i] * ds[i]
+        square += dm[i] * dm[i]
     typical = max(least, t * math.sqrt(square / n))
     count, value = 0, 0.0
     for i in range(n):
@@ -34,7 +34,7 @@ def find_far(loss, margins, beta, ds, t, least, c, far):
             continue
         pull = loss.pull(beta[i], margins[i])
         beyond = (beta[i] <= 0.0 and pull < 0.0) or (beta[i] >= top and pull > 0.0)
-        far[i] = beyond and abs(pull) > max(typical, t * abs(ds[i]))
+        far[i] = beyond and abs(pull) > max(typical, t * abs(dm[i]))
         if far[i]:
             count += 1
             value += c[i] * loss.value(margins[i])
@@ -76,42 +76,35 @@ def answer_linearly(loss, margins, prox, samples, out):
 
 
 @kernel
-def advance(margins, ds, y, t):
-    for i in range(margins.shape[0]):
-        margins[i] += t * y[i] * ds[i]
-
-
-@kernel
-def slope_at(loss, margins, ds, prox, samples, along, t):
-    """dF/dt at x + t·direction; ds are the direction's scores."""
+def slope_at(loss, margins, dm, prox, samples, along, t):
+    """dF/dt at x + t·direction; dm is what the direction adds to the margins."""
     s = along[0] + t * along[1]
     for i in range(margins.shape[0]):
-        dm = samples.y[i] * ds[i]
-        s -= samples.c[i] * dm * loss.dual_step(prox.centre[i], margins[i] + t * dm, prox.delta)
+        s -= samples.c[i] * dm[i] * loss.dual_step(prox.centre[i], margins[i] + t * dm[i], prox.delta)
     return s
 
 
 @kernel
-def line_search(loss, margins, ds, prox, samples, along, first=math.nan):
+def line_search(loss, margins, dm, prox, samples, along, first=math.nan):
     """The t where the derivative, which never falls with t, passes zero; the full step when that is good enough.
 
     `first` is the derivative at 0, or NaN where it is not known.
     """
     if math.isnan(first):
-        first = slope_at(loss, margins, ds, prox, samples, along, 0.0)
+        first = slope_at(loss, margins, dm, prox, samples, along, 0.0)
     if not first < 0.0:
         return 0.0
     low, f_low, high = 0.0, first, 1.0
-    f_high = slope_at(loss, margins, ds, prox, samples, along, 1.0)
+    f_high = slope_at(loss, margins, dm, prox, samples, along, 1.0)
     if abs(f_high) <= 0.1 * abs(first):
         return 1.0
     while f_high < 0.0 and high < 1e6:
         low, f_low, high = high, f_high, 2.0 * high
-        f_high = slope_at(loss, margins, ds, prox, samples, along, high)
+        f_high = slope_at(loss, margins, dm, prox, samples, along, high)
     t = high
     for k in range(40):
         t = 0.5 * (low + high) if k % 3 == 2 else low + (high - low) * f_low / (f_low - f_high)
-        f = slope_at(loss, margins, ds, prox, samples, along, t)
+        f = slope_at(loss, margins, dm, prox, samples, along, t)
         if abs(f) <= 0.01 * abs(first):
             break
         if f < 0.0:
