@@ -155,7 +155,7 @@ class Run:
     def _wrong(self, margins: np.ndarray) -> int:
         on_line = margins == 0.0
         right = np.count_nonzero(margins > 0.0) + (np.count_nonzero(self.problem.y[on_line] < 0.0) if on_line.any() else 0)
-        return len(margins) - right
+        return len(margins) - int(right)
 
     def _own_point(self, state: Any) -> DualPoint | None:
         beta = self.solver.dual(self.problem, state)
