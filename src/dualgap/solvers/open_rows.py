@@ -45,7 +45,7 @@ class WorkingSetState(State):
     steps: int = 0
     pace: Any = None  # of the last epoch of working sets; None after rows were opened
     ridge: float = 0.0  # added to the diagonal of matrices that are factored
-    patience: float = 1.5  # how many times over a step of second order must pay; more after one that did not
+    useless: int = 0  # steps of second order in a row that were of little use
 
     @property
     def relative_gap(self) -> float:

@@ -23,7 +23,8 @@ SETTLED = (
     0.1  # those that have left a bound or come to one in an epoch, as a part of those between, up to which these are all moved
 )
 FALL = 30.0  # what such a step is expected to divide the gap by,
-USEFUL = 4.0  # and what it has to, or the next one must promise so many times more
+USEFUL = 4.0  # and what it has to: after two in a row that did not, the next must promise so many times more
+PATIENCE = 1.5  # how many times over it has to pay
 TURNS = 2  # steps with one matrix
 HELD = 4  # of the variables moved, no more may end at a bound than their number divided by this
 STEP, VALUE, FLOP, CALL = (
@@ -51,7 +52,7 @@ def worth_it(problem: Problem, state: WorkingSetState, margin: float) -> bool:
     wanted = min(FALL, margin * state.relative_gap / state.tol) if state.tol > 0 else FALL
     epochs = math.log(max(wanted, 1.0)) / max(-math.log(pace.fall), 1e-3) if 0.0 < pace.fall < 1.0 else math.inf
     cost = CALL + FLOP * count**3 / 3 + 3 * VALUE * count * len(state.open)
-    return epochs * pace.cost > state.patience * cost
+    return epochs * pace.cost > PATIENCE * USEFUL ** max(state.useless - 1, 0) * cost
 
 
 def all_at_once(problem: Problem, state: WorkingSetState) -> bool:
@@ -83,8 +84,8 @@ def all_at_once(problem: Problem, state: WorkingSetState) -> bool:
         state.ridge *= 10.0
     measure(problem, state)
     state.passes += m / problem.n
-    if not state.gap * USEFUL < before:
-        state.patience *= USEFUL
+    # A gap that has hardly fallen may be that of a few rows at a bound, which are among those moved the next time.
+    state.useless = 0 if state.gap * USEFUL < before else state.useless + 1
     return state.gap < before
 
 
