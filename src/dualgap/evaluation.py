@@ -59,7 +59,8 @@ class Best:
         self.problem = problem
         self.coef, self.intercept = np.zeros(problem.size), 0.0
         self.primal = self.at_zero = float(problem.loss.value(0.0))  # of w = 0; the weights add up to 1
-        self.dual, self.beta = 0.0, np.zeros(problem.n)  # D(0) = 0, whatever the loss
+        self.dual = 0.0  # D(0) = 0, whatever the loss
+        self.beta: np.ndarray | None = None  # zeros, as long as none is better
         self.source = "margins"
 
     def offer_model(self, coef: np.ndarray, intercept: float, primal: float) -> None:
@@ -144,13 +145,16 @@ class Run:
             "relative_gap": certificate.relative_gap if math.isfinite(primal) else math.inf,
             # As `predict` would have it: a score of exactly 0 is the first class, so a margin of 0 need not be an error.
             "train_error": self._wrong(margins) / problem.n,
-            "support_vectors": float(np.count_nonzero((best.beta if own is None else own.beta) > 0)),
+            "support_vectors": self._support_vectors(best.beta if own is None else own.beta),
             "nonzeros": float(np.count_nonzero(coef)),
         }
         for held_out in self.watched:
             record.update(held_out.measure(coef, intercept))
         self.trace.append(record)
         return certificate
+
+    def _support_vectors(self, beta: np.ndarray | None) -> float:
+        return 0.0 if beta is None else float(np.count_nonzero(beta > 0))
 
     def _wrong(self, margins: np.ndarray) -> int:
         on_line = margins == 0.0
@@ -191,7 +195,7 @@ class Run:
             solver=self.solver,
             coef=best.coef,
             intercept=float(best.intercept),
-            dual=best.beta,
+            dual=np.zeros(self.problem.n) if best.beta is None else best.beta,
             certificate=best.certificate(),
             status=status,
             trace=self.trace,
