@@ -25,7 +25,7 @@ lint: $(VENV)/.stamp-test-lab ## ruff and mypy
 	@$(PY) -m mypy
 
 bench: $(VENV)/.stamp-bench-dask-lab ## time dualgap against its peers on this machine, and on a cluster of local processes
-	@$(PY) -m benchmarks
+	@$(PY) -m benchmarks --losses hinge,squared_hinge,logistic
 	@$(PY) -m benchmarks.kernel
 	@$(PY) -m benchmarks.scale cluster
 	@$(PY) -m benchmarks.scale faults

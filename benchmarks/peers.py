@@ -34,6 +34,10 @@ class Peer:
     train: Callable[..., np.ndarray]
     dense_only: bool = False
     most_features: int = 10**9  # beyond which it needs more memory or time than a race can give it
+    most_rows: int = 10**9
+
+    def takes(self, X: Any) -> bool:
+        return bool(X.shape[0] <= self.most_rows and X.shape[1] <= self.most_features)
 
 
 def _c(y: np.ndarray, l2: float) -> float:
@@ -119,7 +123,7 @@ PEERS = (
     Peer("Snap ML", "snapml", ("hinge", "logistic"), (1e-1, 1e-2, 1e-3, 1e-4, 1e-5), _snap(1)),
     Peer("Snap ML (2 threads)", "snapml", ("hinge", "logistic"), (1e-1, 1e-2, 1e-3, 1e-4, 1e-5), _snap(2)),
     Peer("scikit-learn SGD", "sklearn", ("hinge", "squared_hinge", "logistic"), (5, 20, 80, 320), _sgd),
-    Peer("skglm", "skglm", ("hinge",), (1e-2, 1e-4, 1e-6), _skglm),
+    Peer("skglm", "skglm", ("hinge",), (1e-2, 1e-4, 1e-6), _skglm, most_rows=50_000),
     Peer("cyanure", "cyanure", ("squared_hinge", "logistic"), (1e-2, 1e-3, 1e-4, 1e-6), _cyanure),
     Peer(
         "newton-cholesky",
