@@ -21,7 +21,9 @@ def main() -> None:
     parser.add_argument("--losses", default="hinge", help="hinge, squared_hinge, logistic")
     parser.add_argument("--peers", default=None, help="names of peers, separated by commas; all that are installed by default")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds after which a peer is asked for no more precision")
+    parser.add_argument(
+        "--patience", type=float, default=PATIENCE, help="seconds after which a peer is asked for no more precision"
+    )
     options = parser.parse_args()
     peers = options.peers.split(",") if options.peers else None
     OUTPUTS.mkdir(exist_ok=True)
