@@ -75,3 +75,8 @@ def test_gram_of_some_rows_in_threads(monkeypatch, threads, kind):
 
 def test_no_row_no_matrix():
     assert not gram_of_rows(storage.dense(np.ones((3, 2))), np.zeros(3), 2).any()
+
+
+def test_rows_without_an_entry_have_no_matrix():
+    rows = storage.csr(sparse.csr_matrix((6, 2)))
+    assert not gram_of_rows(rows, np.ones(6), 2).any()

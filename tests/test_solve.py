@@ -17,6 +17,7 @@ from scipy import sparse
 import dualgap
 from conftest import make_data
 from dualgap import SDCA, ConvergenceWarning, Pegasos, Problem, SmoothHinge, certify, solve
+from dualgap.certificate import dual_point
 from dualgap.solvers import State, Support
 from reference import REFERENCE_LOSSES, Model, dual_value, optimum, primal_value
 
@@ -622,3 +623,13 @@ def test_result():
     np.testing.assert_allclose(result.decision(X), X @ result.coef + result.intercept)
     assert repr(dualgap.Trace()) == "Trace(empty)"
     assert repr(result.trace).startswith(f"Trace({len(result.trace)} evaluations to epoch")
+
+
+def test_a_solver_may_go_on_writing_to_its_dual_variables():
+    class Careless(dualgap.SDCA):
+        def dual(self, problem, state):
+            return state.ascent.beta
+
+    problem = dualgap.Problem([[1.0, 0.3], [-1.0, 0.2], [0.4, -1.0], [0.3, 0.8]], [1, 0, 0, 1], l2=0.05)
+    result = dualgap.solve(problem, Careless(), tol=0.0, max_epochs=7, evaluate=lambda epoch: epoch == 2)
+    assert dual_point(problem, result.dual).value == pytest.approx(result.certificate.dual, rel=1e-12)

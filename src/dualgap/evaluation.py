@@ -163,7 +163,10 @@ class Run:
 
     def _own_point(self, state: Any) -> DualPoint | None:
         beta = self.solver.dual(self.problem, state)
-        return None if beta is None or not all_finite(beta) else dual_point(self.problem, beta)
+        if beta is None:
+            return None
+        beta = np.array(beta, dtype=np.float64)  # the best one is kept, and a solver may go on writing to its own
+        return dual_point(self.problem, beta) if all_finite(beta) else None
 
     def _margin_bound(self, scores: np.ndarray, margins: np.ndarray, best_b: bool) -> DualPoint:
         if self.problem.intercept == "free" and not best_b:

@@ -45,7 +45,7 @@ def gram_of_rows(rows: Any, weight: np.ndarray, size: int) -> np.ndarray:
         inner, places = inner.rows, inner.which[active]
     weight = weight[active]
     add: Any = _add_sparse if isinstance(inner, CSR) else _add_narrow if size <= NARROW else _add_by_blas
-    width = len(inner.data) / max(inner.length(), 1) if isinstance(inner, CSR) else size
+    width = max(len(inner.data) / max(inner.length(), 1), 1.0) if isinstance(inner, CSR) else size
 
     def work(first: int, last: int) -> np.ndarray:
         H = np.zeros((size, size))

@@ -8,6 +8,7 @@ import dualgap
 from conftest import make_data
 from dualgap.ascent import shuffle_blocks
 from dualgap.certificate import dual_point
+from dualgap.solvers import dca
 from dualgap.solvers.dca import BOUND, COUNT, DCA
 from dualgap.solvers.leap import leap
 
@@ -185,3 +186,32 @@ def test_a_free_intercept_is_not_thrown_off_its_way():
     for seed in range(3):
         problem = dualgap.Problem(X, y, l2=1.5e-4, intercept="free")
         assert dualgap.solve(problem, "dca", tol=1e-8, max_epochs=3000, seed=seed).converged
+
+
+@pytest.mark.parametrize("loss", ["hinge", "smooth_hinge"])
+def test_an_interrupted_sweep_leaves_no_scores_of_another_model(monkeypatch, loss):
+    # A Ctrl-C that comes while compiled code runs is raised when that returns: v has moved, and nothing after the call is done.
+    X, y = make_data(500, 20, seed=3)
+    problem = dualgap.Problem(X, y, l2=1e-2, loss=loss)
+    dualgap.solve(problem, "dca", tol=0.5)
+    whole = dca.sweep
+    for stop in range(5, 40, 3):
+        calls = []
+
+        def sweep(*arguments, calls=calls, stop=stop):
+            whole(*arguments)
+            calls.append(1)
+            if len(calls) == stop:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(dca, "sweep", sweep)
+        result = dualgap.solve(problem, "dca", tol=0.0, max_epochs=300)
+        assert result.status == "interrupted"
+        assert result.certificate.primal == pytest.approx(problem.objective(result.coef), rel=1e-12)
+
+
+def test_leaps_do_not_keep_a_badly_scaled_problem_from_its_optimum():
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((217, 261)) * 10 ** rng.uniform(-2, 2, 261)
+    y = np.where(X @ rng.standard_normal(261) > 0, 1, -1)
+    assert dualgap.solve(dualgap.Problem(X, y, l2=0.03), "dca", tol=1e-8, max_epochs=2000).converged

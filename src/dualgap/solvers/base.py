@@ -104,7 +104,7 @@ class Solver:
         return None, None
 
     def dual(self, problem: Problem, state: Any) -> np.ndarray | None:
-        """Dual variables where the method has them; the certificate makes them feasible."""
+        """Dual variables where the method has them, copied or not; the certificate makes them feasible."""
         return None
 
     def scores(self, problem: Problem, state: Any) -> np.ndarray | None:

@@ -117,11 +117,11 @@ class DCA(Solver):
         ascent, numbers = state.ascent, state.open.numbers
         count = int(numbers[COUNT])
         self._arrange(state, count, rng)
+        state.scores = None  # before v moves: what interrupts the sweep must not find scores of another model
         sweep(ascent.rows, problem.loss, problem.penalty, ascent.at, ascent.beta, ascent.v, state.open, ascent.ahead)
         if problem.intercept == "free":
             ascent.move_centre()
         state.sweeps += 1
-        state.scores = None
         self._follow(state, count == problem.n)
         if not state.full and (numbers[GAP] <= state.reopen_at or state.gap <= state.aim * state.tol or numbers[COUNT] == 0):
             believed = state.gap

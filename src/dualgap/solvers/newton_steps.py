@@ -88,9 +88,10 @@ def slope_at(loss, margins, dm, prox, samples, along, t):
 def line_search(loss, margins, dm, prox, samples, along, first=math.nan):
     """The t where the derivative, which never falls with t, passes zero; the full step when that is good enough.
 
-    `first` is the derivative at 0, or NaN where it is not known.
+    `first` is the derivative at 0, or NaN where it is not known. Where it says that there is no way down it is computed afresh: sums that
+    were only ever added to may have the wrong sign in the end.
     """
-    if math.isnan(first):
+    if not first < 0.0:
         first = slope_at(loss, margins, dm, prox, samples, along, 0.0)
     if not first < 0.0:
         return 0.0
