@@ -19,7 +19,7 @@ __all__ = ["gram_of_rows", "solve_positive"]
 
 NARROW = 64  # columns up to which a loop in the processor's first cache beats the call of a BLAS
 THREAD_WORK = 3_000_000  # products of pairs of numbers that a thread should have to form, if waking it is to pay
-BLAS_ROWS = 256  # that are copied and multiplied at once
+BLAS_ROWS = 512  # that are copied and multiplied at once
 SERIAL = 64  # unknowns up to which the BLAS has no use for a second thread
 
 
@@ -97,11 +97,9 @@ def _add_narrow(rows, scale, places, weight, H):
 
 
 def _add_by_blas(rows: Any, scale: float, places: np.ndarray, weight: np.ndarray, H: np.ndarray) -> None:
-    from scipy.linalg import blas
-
     size, x = len(H), rows.x
     width = x.shape[1]
-    buffer = np.empty((min(BLAS_ROWS, max(len(places), 1)), size))
+    buffer, product = np.empty((min(BLAS_ROWS, max(len(places), 1)), size)), np.empty_like(H)
     for start in range(0, len(places), BLAS_ROWS):
         part = places[start : start + BLAS_ROWS]
         A = buffer[: len(part)]
@@ -109,8 +107,7 @@ def _add_by_blas(rows: Any, scale: float, places: np.ndarray, weight: np.ndarray
         if size > width:
             A[:, width] = scale
         A *= np.sqrt(weight[start : start + BLAS_ROWS])[:, None]
-        # H's lower triangle is the upper one of what the BLAS, which goes by columns, sees.
-        blas.dsyrk(1.0, A.T, beta=1.0, c=H.T, trans=0, lower=0, overwrite_c=1)
+        H += np.matmul(A.T, A, out=product)  # SciPy's call, which would add to H itself, keeps other threads waiting
 
 
 def solve_positive(H: np.ndarray, rhs: np.ndarray) -> np.ndarray:

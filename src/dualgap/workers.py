@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
-__all__ = ["READING", "blas_alone", "collect", "processors", "share"]
+__all__ = ["READING", "blas_alone", "collect", "one_processor", "processors", "share"]
 
 READING = 8_000_000  # bytes that a thread should have to read, if waking it is to pay
 
 
+_here = threading.local()
+
+
 def processors() -> int:
-    """Processors that this process may use.
+    """Processors that this thread may use: those of the process, or one within `one_processor`.
 
     Examples
     --------
@@ -24,13 +28,35 @@ def processors() -> int:
     >>> processors() >= 1
     True
     """
+    return 1 if getattr(_here, "alone", False) else _all_processors()
+
+
+def _all_processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+@contextmanager
+def one_processor() -> Iterator[None]:
+    """Keep this thread's work to itself, where others like it have the other processors.
+
+    Examples
+    --------
+    >>> from dualgap.workers import one_processor, processors
+    >>> with one_processor():
+    ...     processors()
+    1
+    """
+    before, _here.alone = getattr(_here, "alone", False), True
+    try:
+        yield
+    finally:
+        _here.alone = before
 
 
 @cache
 def _pool(process: int) -> ThreadPoolExecutor:
     # By process number: threads do not survive a fork, and a child that waited for its parent's would wait for ever.
-    return ThreadPoolExecutor(processors(), thread_name_prefix="dualgap-rows")
+    return ThreadPoolExecutor(_all_processors(), thread_name_prefix="dualgap-rows")
 
 
 def share(work: Callable[[int, int], None], count: int, least: int) -> None:

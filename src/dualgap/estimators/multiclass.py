@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from dualgap.estimators.choice import choose_solver
 from dualgap.problem import Problem
 from dualgap.result import Result
 from dualgap.solve import minimise
+from dualgap.workers import one_processor
 
 __all__ = ["Budget", "Task", "solve_tasks"]
 
@@ -72,7 +74,8 @@ def solve_tasks(tasks: Sequence[Task], budget: Budget, around: Callable[[int], A
     clock = _Clock(budget.max_seconds, len(tasks), threads)
 
     def solve_one(k: int) -> Result:
-        with around(k):
+        # Threads of a problem's own would only get in the way of the other problems'.
+        with around(k), nullcontext() if threads == 1 else one_processor():
             problem = tasks[k].make()
             result = minimise(
                 problem,
