@@ -38,7 +38,6 @@ LOOSEST, TIGHTEST = 0.5, 1e-3  # bounds on the part of ‖g‖ that a linear sys
 ENOUGH = 0.25  # part of the gap asked for at which a linear system's residual is small enough for any purpose
 WIDEN, NARROW, GOOD_STEP = 8.0, 0.5, 0.7  # the reach changes by GOOD_STEP/t, between these factors, after a step of length t
 SHORTEST_REACH = 1e-6  # below it hardly a row is about a kink
-LEAST_BYTES = 8_000_000  # of rows that a thread should have to read, if waking it is to pay
 
 
 @dataclass
@@ -230,7 +229,7 @@ def excess(r: np.ndarray, ridge: np.ndarray) -> float:
 
 def _in_threads(work: Any, which: np.ndarray, rows: Any, out: np.ndarray) -> list[Any]:
     """work(which, out), which adds to out; in two threads where that pays, each with half of the rows and sums of its own."""
-    if processors() == 1 or len(which) * nbytes(rows) < 2 * LEAST_BYTES * rows.length():
+    if processors() == 1 or len(which) * nbytes(rows) < 2 * READING * rows.length():
         return [work(which, out)]
     parts, sums, answers = np.array_split(which, 2), (out, np.zeros_like(out)), [None, None]
 
