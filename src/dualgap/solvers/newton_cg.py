@@ -29,7 +29,7 @@ from dualgap.problem import Problem
 from dualgap.rows import WithBias, nbytes
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register, whole_number
 from dualgap.solvers.newton_steps import Prox, line_search
-from dualgap.workers import blas_alone, processors, share
+from dualgap.workers import READING, blas_alone, processors, share
 
 __all__ = ["NewtonCG"]
 
