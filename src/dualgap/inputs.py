@@ -60,12 +60,11 @@ def _as_csr(X: Any, name: str) -> Any:
     least = int(READING * rows / max(matrix.indices.nbytes, 1)) + 1
     if bad < 0:
         # Threads look at ranges of rows of their own.
-        found = collect(lambda first, last: _examine(matrix.indptr[first : last + 1], matrix.indices, width), rows, least)
-        firsts = (rows * k // len(found) for k in range(len(found)))
-        bad = next((first + place for first, (place, _) in zip(firsts, found, strict=True) if place >= 0), -1)
+        found = collect(lambda first, last: (first, *_examine(matrix.indptr[first : last + 1], matrix.indices, width)), rows, least)
+        bad = next((first + place for first, place, _ in found if place >= 0), -1)
     if bad >= 0:
         raise ValueError(f"{name} is a damaged CSR matrix: row {bad} has a column outside 0…{width - 1} or a bad indptr")
-    if any(twice for _, twice in found):
+    if any(twice for *_, twice in found):
         # A column given twice counts as the sum; ‖xᵢ‖² taken entry by entry would miss that, and dual steps would be too long.
         matrix = matrix.copy()
         matrix.has_canonical_format = False  # what the caller's matrix remembers of itself may be out of date

@@ -38,10 +38,8 @@ PLAIN_STEPS = 12  # of plain Newton on a smooth loss, before the proximal term i
 REACH = 4.0  # a row is closed when so many steps like the last would not bring it to its bound; more, where that proved too few
 CLOSE_BELOW = 0.1  # relative gap below which rows are closed: before, steps go anywhere
 REOPEN = 1e-3  # all rows are opened once the gap of the open ones has fallen to this part of what it was with all
-ACTIVE_PER_FEATURE, ACTIVE_SHARE = (
-    4,
-    20,
-)  # rows between the bounds when a sample's w is taken over: so many a feature, or one in so many
+ACTIVE_PER_FEATURE = 4  # rows between the bounds when a sample's w is taken over: so many a feature …
+ACTIVE_SHARE = 20  # … or one in so many
 PATIENCE = 20  # steps on one inner problem before δ, which makes it harder the smaller it is, is raised
 SAMPLE = 8  # a first w comes from one row in so many …
 SAMPLE_PER_FEATURE = 4  # … as long as that leaves so many rows a feature …

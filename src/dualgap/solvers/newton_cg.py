@@ -28,12 +28,12 @@ from dualgap.penalties import L2
 from dualgap.problem import Problem
 from dualgap.rows import WithBias, nbytes
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register, whole_number
+from dualgap.solvers.newton import LEAST_CURVATURE
 from dualgap.solvers.newton_steps import Prox, line_search
 from dualgap.workers import READING, blas_alone, processors, share
 
 __all__ = ["NewtonCG"]
 
-LEAST_CURVATURE = 1e-5  # of a free intercept: as if one row in a hundred thousand bent with slope 1
 LOOSEST, TIGHTEST = 0.5, 1e-3  # bounds on the part of ‖g‖ that a linear system may leave
 ENOUGH = 0.25  # part of the gap asked for at which a linear system's residual is small enough for any purpose
 WIDEN, NARROW, GOOD_STEP = 8.0, 0.5, 0.7  # the reach changes by GOOD_STEP/t, between these factors, after a step of length t

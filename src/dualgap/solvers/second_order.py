@@ -19,20 +19,14 @@ from dualgap.workers import blas_alone
 __all__ = ["all_at_once", "epoch_cost", "worth_it"]
 
 FEWEST = 16  # variables below which there is no point
-SETTLED = (
-    0.1  # those that have left a bound or come to one in an epoch, as a part of those between, up to which these are all moved
-)
+SETTLED = 0.1  # of those between, the part that may have left a bound or come to one in an epoch for all of them to be moved
 FALL = 30.0  # what such a step is expected to divide the gap by,
 USEFUL = 4.0  # and what it has to: after two in a row that did not, the next must promise so many times more
 PATIENCE = 1.5  # how many times over it has to pay
 TURNS = 2  # steps with one matrix
 HELD = 4  # of the variables moved, no more may end at a bound than their number divided by this
-STEP, VALUE, FLOP, CALL = (
-    1.5,
-    1.0,
-    0.015,
-    1e6,
-)  # about what these take in ns: a pair step by row, a kernel value read, a flop, Python
+# About what these take in ns: a pair step by row, a kernel value read, a flop, and Python.
+STEP, VALUE, FLOP, CALL = 1.5, 1.0, 0.015, 1e6
 
 
 def epoch_cost(steps: int, touched: int, size: int, count: int) -> float:
