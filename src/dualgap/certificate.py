@@ -6,6 +6,7 @@ or, with a free intercept, Σ cᵢβᵢyᵢ = 0 is made feasible first: a tolera
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -103,8 +104,9 @@ def require_semidefinite(problem: Problem) -> None:
     )
 
 
-def dual_point(problem: Problem, beta: np.ndarray) -> DualPoint:
-    """The feasible point nearest to hand from β, and its dual value.
+def dual_point(problem: Problem, beta: np.ndarray, combine: Callable[[np.ndarray], np.ndarray] | None = None) -> DualPoint:
+    """The feasible point nearest to hand from β, and its dual value. `combine` does for a kernel machine what the problem's does, or as
+    much of it as its caller needs: scores of rows with β > 0 have to be exact.
 
     Examples
     --------
@@ -131,7 +133,7 @@ def dual_point(problem: Problem, beta: np.ndarray) -> DualPoint:
             beta = beta * (problem.l1 / longest * (1.0 - 2.0**-52))
         return DualPoint(beta, float(total_psi(problem.loss, beta, problem.c)), None, None)
     a /= problem.l2
-    v = problem.combine(a)
+    v = (combine or problem.combine)(a)
     if problem.kernel is None:
         coef = problem.penalty.primal(v)
         conjugate = problem.penalty.total_conjugate(v, problem.l2)
@@ -238,6 +240,11 @@ def _hinge_intercept(problem: Problem, scores: np.ndarray) -> float:
     # passed lowers that rate by cᵢ. The minimum is where the rate reaches zero; where it stays there until the next kink, every b
     # between is a minimum, and the middle keeps the same distance from both classes.
     kinks = problem.y - scores
+    if problem.sample_weight is None:
+        # As many lie below as there are rows of the positive class: no need to sort them all.
+        middle = int(np.count_nonzero(problem.y > 0))
+        kinks.partition([max(middle - 1, 0), min(middle, problem.n - 1)])
+        return 0.5 * float(kinks[max(middle - 1, 0)] + kinks[min(middle, problem.n - 1)])
     order = np.argsort(kinks, kind="stable")
     passed = np.cumsum(problem.c[order])
     positive = float(problem.c[problem.y > 0].sum())

@@ -96,6 +96,7 @@ class Run:
     def __init__(self, problem: Problem, solver: Any, watched: list[Watched], tol: float = 0.0) -> None:
         self.problem, self.solver, self.watched, self.tol = problem, solver, watched, tol
         self.known_scores = getattr(solver, "scores", lambda problem, state: None)
+        self.combine = getattr(solver, "combine", lambda problem, state, a: problem.combine(a))
         self.trace, self.clock, self.best = Trace(), Clock(), Best(problem)
         self.model = (self.best.coef, 0.0)
         self.record: dict[str, float] = {}
@@ -166,7 +167,9 @@ class Run:
         if beta is None:
             return None
         beta = np.array(beta, dtype=np.float64)  # the best one is kept, and a solver may go on writing to its own
-        return dual_point(self.problem, beta) if all_finite(beta) else None
+        if not all_finite(beta):
+            return None
+        return dual_point(self.problem, beta, lambda a: self.combine(self.problem, state, a))
 
     def _margin_bound(self, scores: np.ndarray, margins: np.ndarray, best_b: bool) -> DualPoint:
         if self.problem.intercept == "free" and not best_b:

@@ -137,19 +137,14 @@ def gaussian_rows(arithmetic, twice_gamma, products, left, right, store, slots, 
 
 @kernel
 def gaussian_sum(arithmetic, twice_gamma, products, left, right, a, out):
-    """out[i] += Σₜ a[t]·exp(2γ·products[t, i] + left[t] + right[i]), two terms at once so that `out` is read and written less often."""
+    """out[i] += Σₜ a[t]·exp(2γ·products[i, t] + left[t] + right[i]): a sum for each row, in registers as wide as its precision allows"""
     wide_vectors()
     zero = arithmetic.one - arithmetic.one
-    count = products.shape[0]
-    for t in range(0, count - 1, 2):
-        p, q, base, other, weight, second = products[t], products[t + 1], left[t], left[t + 1], a[t], a[t + 1]
-        for i in range(p.shape[0]):
-            value = weight * arithmetic.negative_exp(min(twice_gamma * p[i] + (base + right[i]), zero))
-            out[i] += value + second * arithmetic.negative_exp(min(twice_gamma * q[i] + (other + right[i]), zero))
-    if count % 2 == 1:
-        p, base, weight = products[count - 1], left[count - 1], a[count - 1]
-        for i in range(p.shape[0]):
-            out[i] += weight * arithmetic.negative_exp(min(twice_gamma * p[i] + (base + right[i]), zero))
+    for i in range(products.shape[0]):
+        p, base, total = products[i], right[i], zero
+        for t in range(p.shape[0]):
+            total += a[t] * arithmetic.negative_exp(min(twice_gamma * p[t] + (base + left[t]), zero))
+        out[i] += total
 
 
 class Terms(NamedTuple):

@@ -27,11 +27,13 @@ from dualgap.kernels import Kernel, is_sparse, squares
 from dualgap.rows import CSR, csr
 from dualgap.workers import blas_alone, share
 
-__all__ = ["BLOCK", "Panels", "scratch", "whole_numbers"]
+__all__ = ["BLOCK", "SUPPORTS", "Panels", "scratch", "whole_numbers"]
 
 BLOCK = 1 << 18  # products held at once: 1 or 2 MB
 THREADED = 1 << 17  # kernel values that are worth a thread
 CHEAP = 128  # products of so many numbers are done about as fast as their result is stored
+SUPPORTS = 256  # terms of a sum over kernel values at once
+LINE = 64  # bytes of a line of the processor's cache
 SPARSE = 0.3  # share of non-zeros up to which a sparse product is the faster one
 
 
@@ -59,6 +61,10 @@ class _Dense:
 
     def products(self, left: np.ndarray, first: int, last: int, out: np.ndarray) -> np.ndarray:
         return np.matmul(left, self.x[first:last].T, out=out)
+
+    def products_by_row(self, left: np.ndarray, first: int, last: int, out: np.ndarray) -> np.ndarray:
+        """The same the other way round: a line of products for each of the rows first…last."""
+        return np.matmul(self.x[first:last], left.T, out=out)
 
     def squares(self) -> np.ndarray:
         return squares(self.x)
@@ -96,8 +102,8 @@ class _Sparse:
 
 def _aligned(count: int, dtype: Any) -> np.ndarray:
     """Zeros of `count` rows of WIDTH that begin with a line of the processor's cache, as wide registers want them."""
-    flat = np.zeros(count * WIDTH + 16, dtype=dtype)
-    start = -flat.ctypes.data % 64 // flat.itemsize
+    flat = np.zeros(count * WIDTH + LINE, dtype=dtype)
+    start = -flat.ctypes.data % LINE // flat.itemsize
     return flat[start : start + count * WIDTH].reshape(count, WIDTH)
 
 
@@ -169,7 +175,9 @@ def scratch(count: int, dtype: Any) -> np.ndarray:
     held = getattr(_memory, "bytes", None)
     size = count * np.dtype(dtype).itemsize
     if held is None or held.nbytes < size:
-        held = _memory.bytes = np.empty(size, dtype=np.uint8)
+        # From where a line of the processor's cache begins, as wide registers want it.
+        held = np.empty(size + LINE, dtype=np.uint8)
+        held = _memory.bytes = held[-held.ctypes.data % LINE :]
     return held[:size].view(dtype)
 
 
@@ -204,7 +212,8 @@ class Panels:
         self.by_product = kernel.function is None and kernel.name != "precomputed"
         self.places: Any = None  # of a precomputed matrix the rows and columns that are meant; None: all
         if self.by_product:
-            self._set_right(_right(kernel, X, np.dtype(products or dtype), move=products is None))
+            self.right = _right(kernel, X, np.dtype(products or dtype), move=products is None)
+            self.exponents: Any = self._exponents(self.right.squares()) if kernel.name == "rbf" else None
 
     @property
     def cheap(self) -> bool:
@@ -213,9 +222,20 @@ class Panels:
             return False
         return (self.X.nnz / max(self.count, 1) if is_sparse(self.X) else self.X.shape[1]) <= CHEAP
 
-    def _set_right(self, right: Any) -> None:
-        self.right = right
-        self.exponents: Any = self._exponents(right.squares()) if self.kernel.name == "rbf" else None
+    @property
+    def lengths(self) -> Any:
+        """‖row‖ of each, as rounded; None unless the kernel is a Gaussian whose values are computed here."""
+        return None if not self.by_product or self.exponents is None else np.sqrt(self.exponents / -self.kernel.gamma)
+
+    @property
+    def terms(self) -> int:
+        """Numbers that a product of two rows adds up, at most."""
+        return int(np.diff(self.X.indptr).max(initial=0)) if is_sparse(self.X) else int(self.X.shape[1])
+
+    @property
+    def summed(self) -> int:
+        """Terms that `add` sums up in its own precision, at most, when it is given no more than SUPPORTS rows."""
+        return WIDTH if isinstance(self.right, _Sparse) else SUPPORTS
 
     def _exponents(self, squares: np.ndarray) -> np.ndarray:
         return (-self.kernel.gamma * squares).astype(self.dtype)
@@ -228,7 +248,8 @@ class Panels:
         if self.kernel.name == "precomputed":
             other.places = indices if self.places is None else self.places[indices]
         elif self.by_product:
-            other._set_right(self.right.take(indices))
+            other.right = self.right.take(indices)
+            other.exponents = None if self.exponents is None else self.exponents[indices]
         else:
             other.X = self.X[indices]
         return other
@@ -277,18 +298,54 @@ class Panels:
         a = a.astype(self.dtype, copy=False)
         if a.ndim == 2:
             self._add_several(left, a, out)
-        elif self.exponents is not None and isinstance(self.right, _Sparse):
-            self._add_sparse(left, a, out)
-        else:
+        elif self.exponents is None:
 
             def finish(products: np.ndarray, first: int, last: int) -> None:
-                if self.exponents is not None:
-                    right = self.exponents[first:last]
-                    gaussian_sum(self.arithmetic, self._twice_gamma, products, left.exponents, right, a, out[first:last])
-                else:
-                    out[first:last] += a @ self.kernel.from_products(products.astype(self.dtype, copy=False))
+                out[first:last] += a @ self.kernel.from_products(products.astype(self.dtype, copy=False))
 
             self._by_blocks(left, finish)
+        elif isinstance(self.right, _Sparse):
+            self._add_sparse(left, a, out)
+        else:
+            self._add_dense(left, a, out)
+
+    def _add_dense(self, left: _Left, a: np.ndarray, out: np.ndarray) -> None:
+        # A column for each of the left-hand rows, in the order in which the BLAS reads them fastest.
+        left = left._replace(rows=np.asfortranarray(left.rows))
+
+        def work(first: int, last: int) -> None:
+            width = max(BLOCK // left.height, 64)
+            buffer = scratch(left.height * min(width, last - first), self.right.dtype)
+            for start in range(first, last, width):
+                end = min(start + width, last)
+                products = buffer[: left.height * (end - start)].reshape(end - start, left.height)
+                self.right.products_by_row(left.rows, start, end, products)
+                right = self.exponents[start:end]
+                gaussian_sum(self.arithmetic, self._twice_gamma, products, left.exponents, right, a, out[start:end])
+
+        with blas_alone:
+            share(work, self.count, least=max(1, THREADED // left.height))
+
+    def add_both(self, first: int, last: int, a: np.ndarray, out: np.ndarray) -> None:
+        """What the values of the rows first…last with each other and with all later ones add to K·a: each value counts both ways."""
+        left = self.own(np.arange(first, last))
+        places = np.arange(left.height)
+        back: dict[int, np.ndarray] = {}
+
+        def finish(products: np.ndarray, begin: int, end: int) -> None:
+            values = products.astype(self.dtype, copy=False)
+            if self.exponents is not None:
+                right = self.exponents[begin:end]
+                gaussian_rows(self.arithmetic, self._twice_gamma, products, left.exponents, right, values, places, 0)
+            else:
+                values = self.kernel.from_products(values)
+            out[begin:end] += a[first:last] @ values
+            later = max(begin, last)
+            back[begin] = values[:, later - begin :] @ a[later:end]
+
+        self._by_blocks(left, finish, first)
+        for begin in sorted(back):
+            out[first:last] += back[begin]
 
     def _add_several(self, left: _Left, a: np.ndarray, out: np.ndarray) -> None:
         places = np.arange(left.height)
@@ -322,16 +379,16 @@ class Panels:
     def _twice_gamma(self) -> Any:
         return self.dtype.type(2.0 * self.kernel.gamma)
 
-    def _by_blocks(self, left: _Left, finish: Any) -> None:
+    def _by_blocks(self, left: _Left, finish: Any, begin: int = 0) -> None:
         height = left.height
         width = max(BLOCK // height, 64)
 
         def work(first: int, last: int) -> None:
             buffer = scratch(height * min(width, last - first), self.right.dtype)
-            for start in range(first, last, width):
-                end = min(start + width, last)
+            for start in range(begin + first, begin + last, width):
+                end = min(start + width, begin + last)
                 out = buffer[: height * (end - start)].reshape(height, end - start)
                 finish(self.right.products(left.rows, start, end, out), start, end)
 
         with blas_alone:
-            share(work, self.count, least=max(1, THREADED // height))
+            share(work, self.count - begin, least=max(1, THREADED // height))

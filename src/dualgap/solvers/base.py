@@ -111,6 +111,11 @@ class Solver:
         """xᵢ·w of that coef for every row, where the method has just computed them, exactly; the certificate then need not."""
         return None
 
+    def combine(self, problem: Problem, state: Any, a: np.ndarray) -> np.ndarray:
+        """Σ aᵢ xᵢ for the certificate of `dual`. A kernel method without a model of its own may leave inexact the scores of rows that have
+        no weight in a and, surely, no loss at the best intercept."""
+        return problem.combine(a)
+
     def hint(self, problem: Problem, state: Any) -> float | None:
         """The relative gap as far as the method knows it for free; the driver then certifies when it is worth it. None: no idea."""
         return None

@@ -14,7 +14,7 @@ from dualgap.solvers.pair_steps import subtract_rows
 from dualgap.solvers.signed_box import bias_weight, extremes, gap_of
 from dualgap.workers import share
 
-__all__ = ["Pace", "WorkingSetState", "inside", "measure", "settled", "subtract"]
+__all__ = ["Known", "Pace", "WorkingSetState", "inside", "measure", "settled", "subtract"]
 
 
 class Pace(NamedTuple):
@@ -23,6 +23,15 @@ class Pace(NamedTuple):
     fall: float
     cost: float
     changed: int
+
+
+class Known(NamedTuple):
+    """Scores K·a of all rows as they were known at some a, how far off they are at most, and whether that is enough for a certificate."""
+
+    a: np.ndarray
+    scores: np.ndarray
+    radius: np.ndarray
+    sure: bool
 
 
 @dataclass
@@ -39,7 +48,7 @@ class WorkingSetState(State):
     gap: float = math.inf  # of the open rows, /l2
     gap_then: float = math.inf  # the same when rows were last opened
     exact: float = 1.0  # the relative gap when errors were last computed from nothing
-    then: Any = None  # all a that the errors of rows not open belong to
+    known: Any = None  # Known
     sure: bool = False  # whether the rows not open are left to the certificate
     asked: bool = False  # whether a certificate has been computed since the last epoch
     steps: int = 0

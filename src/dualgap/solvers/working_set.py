@@ -23,12 +23,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dualgap.certificate import best_intercept, dual_point
-from dualgap.expansion import expansion
+from dualgap.expansion import expansion, own_expansion
 from dualgap.losses import Hinge, SmoothHinge, SquaredHinge
 from dualgap.panels import Panels, scratch
 from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Solver, Support, Warm, no, one_of, register
-from dualgap.solvers.open_rows import Pace, WorkingSetState, inside, measure, settled, subtract
+from dualgap.solvers.far_rows import rough_scores, sure_scores
+from dualgap.solvers.open_rows import Known, Pace, WorkingSetState, inside, measure, settled, subtract
 from dualgap.solvers.pair_steps import gather, pair_steps, single_steps
 from dualgap.solvers.row_cache import RowCache
 from dualgap.solvers.second_order import all_at_once, epoch_cost, worth_it
@@ -65,7 +66,6 @@ RIDGE = {
     "float32": 1e-5,
     "float64": 1e-10,
 }  # added to the diagonal of a matrix that is factored, as a part of it; more where that fails
-SUPPORTS = 256  # terms of a sum over kernel values at once
 SINGLE_RANGE = 1e4  # γ‖x‖² up to which float32 products leave distances exact enough
 
 
@@ -133,11 +133,13 @@ class WorkingSet(Solver):
         state.ridge = RIDGE[panels.dtype.name]
         state.cache = RowCache(panels, int(self.cache_size * 1e6))
         state.open = np.arange(problem.n)
+        state.known = Known(np.zeros(problem.n), np.zeros(problem.n), np.zeros(problem.n), sure=False)
         if warm is not None and warm.dual is not None and warm.dual.any():
             point = dual_point(problem, warm.dual)
             assert point.stored is not None
             state.all.a[:] = point.coef
             self._set_errors(problem, state, point.stored)
+            state.known = Known(state.all.a.copy(), point.stored, np.zeros(problem.n), sure=True)
         elif self.shrinking:
             while panels.cheap and state.reach >= GROWTH * SAMPLE * self.size:
                 state.reach //= GROWTH
@@ -179,7 +181,6 @@ class WorkingSet(Solver):
             state.cache.clear(self._panels(state, state.open))
         elif len(state.open) < problem.n:
             self._add(problem, state)
-        state.then = state.all.a.copy()
         state.box = Box(*(part[state.open] for part in state.all))
         measure(problem, state)
         state.gap_then = state.gap
@@ -199,10 +200,6 @@ class WorkingSet(Solver):
         a, _, _, e, r = state.all
         if problem.intercept != "free":
             return 0.0
-        if isinstance(problem.loss, Hinge) and problem.sample_weight is None:
-            # Of the kinks of the loss in b as many lie below as there are rows of the positive class: no need to sort them all.
-            middle = int(np.count_nonzero(problem.y > 0))
-            return float(np.partition(e, [middle - 1, middle])[middle - 1 : middle + 1].mean())
         return best_intercept(problem, problem.y - e - r * a)
 
     def _add(self, problem: Problem, state: WorkingSetState) -> None:
@@ -232,7 +229,7 @@ class WorkingSet(Solver):
     def epoch(self, problem: Problem, state: WorkingSetState, rng: np.random.Generator) -> None:
         if state.asked:
             self._write_back(state)
-            self._set_errors(problem, state, problem.combine(state.all.a))
+            self._set_errors(problem, state, sure_scores(problem, state, state.all.a))
             self._open(problem, state)
             state.exact, state.asked, state.sure = state.relative_gap, False, state.reach == problem.n
         elif not state.sure and len(state.open) < problem.n and state.gap <= self._enough(problem, state) * state.gap_then:
@@ -271,17 +268,16 @@ class WorkingSet(Solver):
         state.all.e[state.open] = state.box.e
 
     def _reopen(self, problem: Problem, state: WorkingSetState) -> None:
-        """Errors of the rows that are not open from what has changed since they were known; then open those that want to move."""
+        """Errors of the rows that are not open; then open those that want to move."""
         before, sampled = state.gap, state.reach < problem.n
         self._write_back(state)
-        changed = np.flatnonzero(state.all.a != state.then)
-        change = (state.all.a - state.then)[changed]
+        a, _, _, e, r = state.all
         rest = np.setdiff1d(np.arange(problem.n), state.open, assume_unique=True)
-        total, panels = np.full(len(rest), bias_weight(problem) * change.sum()), state.panels.take(rest)
-        for start in range(0, len(changed), SUPPORTS):
-            part = slice(start, start + SUPPORTS)
-            panels.add(state.panels.own(changed[part]), change[part], total)
-        state.all.e[rest] -= total + state.all.r[rest] * (state.all.a - state.then)[rest]
+        bias = bias_weight(problem) * a.sum()
+        scores, radius = problem.y - e - r * a - bias, np.full(problem.n, np.inf)  # of open rows, without a bound
+        scores[rest], radius[rest] = rough_scores(problem, state, a, rest)
+        e[rest] = (problem.y - scores - r * a - bias)[rest]
+        state.known = Known(a.copy(), scores, radius, sure=False)
         self._open(problem, state)
         state.sure = (not sampled and state.gap <= SURE * before) or len(state.open) == problem.n
 
@@ -291,7 +287,7 @@ class WorkingSet(Solver):
             a, box = state.all.a, state.box
             a[state.open] = box.a
             if len(state.open) == problem.n:
-                scores = problem.combine(a)  # which remembers them for a certificate of the same point
+                scores = sure_scores(problem, state, a)  # remembered for a certificate of the same point
             else:
                 scores = expansion(problem.kernel, problem.X[state.open], problem.X, a)  # type: ignore[arg-type]
             box.e[:] = problem.y[state.open] - scores - box.r * box.a - bias_weight(problem) * a.sum()
@@ -368,6 +364,8 @@ class WorkingSet(Solver):
         self._refresh(small, state)
         self._reopen(small, state)
         self._add(small, state)
+        if state.panels.lengths is not None:
+            own_expansion(state.panels.kernel, small.X, state.all.a)  # where rows are many, a part of certificates
         return small, state
 
     # -------------------------------------------------------------------------------------------------------------- results
@@ -376,6 +374,9 @@ class WorkingSet(Solver):
         self._write_back(state)
         state.asked = True
         return beta_of(problem, state.all.a)
+
+    def combine(self, problem: Problem, state: WorkingSetState, a: np.ndarray) -> np.ndarray:
+        return sure_scores(problem, state, a)
 
     def hint(self, problem: Problem, state: WorkingSetState) -> float:
         # A certificate in vain costs more than the steps to a gap that is surely small enough.

@@ -1,0 +1,96 @@
+"""Scores of all rows where most need not be exact: float32 sums with a bound on their error, and float64 where that leaves a doubt.
+
+Beyond the margin the losses are flat: a row that surely lies there adds nothing to the primal objective, however little is known of
+its score. The dual objective asks for the scores of rows with a weight alone. So a certificate needs n × support vectors values in
+float32, most of which are at hand from looks at the rows that were not open, and float64 for those few rows.
+
+With u the unit roundoff, γ‖x − z‖² from rounded rows, a product of d terms and rounded squares is off by no more than
+δ = γu(d + 10)(‖x‖ + ‖z‖)², and the kernel value by a factor between e^−δ and e^δ and the error of the exponential. Values are
+positive: sums over weights of one sign, in blocks of support vectors of like length, bound what they are off by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from dualgap.certificate import best_intercept
+from dualgap.expansion import expansion, own_expansion
+from dualgap.panels import SUPPORTS
+from dualgap.problem import Problem
+from dualgap.solvers.open_rows import Known, WorkingSetState
+
+__all__ = ["rough_scores", "sure_scores"]
+
+FEWEST = 1 << 20  # kernel values below which all may as well be exact
+EXPONENTIAL = {"float32": 1e-6, "float64": 1e-14}  # relative error of an exponential, with much to spare
+DOUBT = 0.5  # δ beyond which a bound is of no use
+SPARE = 1.01  # for what is of second order in u
+LEAST = 1e-37  # what the smallest exponential may be off by
+ROUNDING = 1e-13  # relative differences of weights that leave their sum the same but for rounding
+CLOSE = 1e-3  # rows so close to the margin are made exact with those in doubt: the intercept may yet move a little
+
+
+def rough_scores(problem: Problem, state: WorkingSetState, a: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(K·a) of some rows in the precision of the steps, and how far off they are at most; infinite where there is no bound.
+
+    Summed is what has changed since scores were last known, or all of it where that is less."""
+    known, panels = state.known, state.panels
+    terms = a - known.a
+    if np.count_nonzero(terms) < np.count_nonzero(a):
+        scores, radius = known.scores[rows], known.radius[rows]
+    else:
+        terms, scores, radius = a, np.zeros(len(rows)), np.zeros(len(rows))
+    some = panels if len(rows) == panels.count else panels.take(rows)
+    total = np.empty(len(rows))
+    rounding = np.finfo(panels.dtype).eps / 2
+    lengths, reach = some.lengths, panels.lengths
+    for sign, part in _blocks(reach, terms):
+        total[:] = 0.0
+        weights = np.abs(terms[part])
+        some.add(panels.own(part), weights, total)
+        scores += sign * total
+        if lengths is not None:
+            delta = SPARE * rounding * panels.kernel.gamma * (panels.terms + 10) * (lengths + float(reach[part].max())) ** 2
+            off = np.where(delta < DOUBT, delta + delta * delta, np.inf)  # ≥ e^δ − 1
+            off += 2.0 * EXPONENTIAL[panels.dtype.name] + (panels.summed + 8) * rounding
+            radius += off * total + LEAST * float(weights.sum())
+    if lengths is None:
+        radius[:] = np.inf
+    return scores, radius
+
+
+def _blocks(lengths: np.ndarray | None, terms: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
+    """Terms of one sign, of rows of about one length."""
+    for sign in (1.0, -1.0):
+        own = np.flatnonzero(terms * sign > 0.0)
+        if lengths is not None:
+            own = own[np.argsort(lengths[own], kind="stable")]
+        for start in range(0, len(own), SUPPORTS):
+            yield sign, own[start : start + SUPPORTS]
+
+
+def sure_scores(problem: Problem, state: WorkingSetState, a: np.ndarray) -> np.ndarray:
+    """K·a, exact on every row with a weight in a or a loss at the best intercept; the others are near enough to be sure of that."""
+    support = a != 0.0
+    count = int(np.count_nonzero(support))
+    if state.panels.lengths is None or (problem.n - count) * count < FEWEST:
+        return problem.combine(a)
+    known = state.known
+    if known.sure and (np.abs(a - known.a) <= ROUNDING * np.abs(a)).all():
+        return np.array(known.scores)
+    rest = np.flatnonzero(~support)
+    scores, radius = np.empty(problem.n), np.zeros(problem.n)
+    scores[rest], radius[rest] = rough_scores(problem, state, a, rest)
+    assert problem.kernel is not None
+    scores[support] = own_expansion(problem.kernel, problem.X[support], a[support])
+    while True:
+        margins = problem.y * (scores + best_intercept(problem, scores))
+        margins -= radius
+        if not (margins[radius > 0.0] < 1.0).any():
+            state.known = Known(a.copy(), scores, radius, sure=True)
+            return scores.copy()
+        doubtful = np.flatnonzero((radius > 0.0) & (margins < 1.0 + CLOSE))
+        scores[doubtful] = expansion(problem.kernel, problem.X[doubtful], problem.X, a)
+        radius[doubtful] = 0.0
