@@ -224,18 +224,10 @@ class Panels:
 
     @property
     def lengths(self) -> Any:
-        """‖row‖ of each, as rounded; None unless the kernel is a Gaussian whose values are computed here."""
-        return None if not self.by_product or self.exponents is None else np.sqrt(self.exponents / -self.kernel.gamma)
-
-    @property
-    def terms(self) -> int:
-        """Numbers that a product of two rows adds up, at most."""
-        return int(np.diff(self.X.indptr).max(initial=0)) if is_sparse(self.X) else int(self.X.shape[1])
-
-    @property
-    def summed(self) -> int:
-        """Terms that `add` sums up in its own precision, at most, when it is given no more than SUPPORTS rows."""
-        return WIDTH if isinstance(self.right, _Sparse) else SUPPORTS
+        """‖row‖ of each, as rounded, by which the errors of Gaussian values of arrays are bounded; None for all others."""
+        if not self.by_product or self.exponents is None or isinstance(self.right, _Sparse):
+            return None
+        return np.sqrt(self.exponents / -self.kernel.gamma)
 
     def _exponents(self, squares: np.ndarray) -> np.ndarray:
         return (-self.kernel.gamma * squares).astype(self.dtype)

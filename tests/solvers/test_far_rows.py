@@ -8,7 +8,7 @@ import dualgap
 from dualgap.expansion import expansion, own_expansion
 from dualgap.kernels import make_kernel
 from dualgap.solvers import far_rows
-from dualgap.solvers.far_rows import rough_scores, sure_scores
+from dualgap.solvers.far_rows import exact_scores, rough_scores, sure_scores
 
 N = 400
 RNG = np.random.default_rng(3)
@@ -33,10 +33,9 @@ def started(data, **options):
         X * np.logspace(-3, 1.5, N)[:, None],
         np.rint(3 * X),
         THIN,
-        sparse.csr_array(THIN),
         X.astype(np.float32),
     ],
-    ids=["normal", "far from zero", "wide", "some far out", "whole", "thin", "sparse", "float32"],
+    ids=["normal", "far from zero", "wide", "some far out", "whole", "thin", "float32"],
 )
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e4])
 def test_scores_in_float32_are_within_their_bound(data, size):
@@ -65,14 +64,19 @@ def test_what_has_changed_is_added_to_what_is_known():
     np.testing.assert_allclose(scores, expansion(problem.kernel, X, X, b), atol=1e-3)
 
 
-def test_without_a_bound_all_rows_are_exact():
-    problem, _, state = started(X, kernel="poly", degree=2, coef0=1.0)
-    a = RNG.normal(size=N)
-    assert np.isinf(rough_scores(problem, state, a, np.arange(10))[1]).all()
-    np.testing.assert_allclose(sure_scores(problem, state, a), expansion(problem.kernel, X, X, a), rtol=1e-12)
+@pytest.mark.parametrize("data", [X, sparse.csr_array(THIN)], ids=["poly", "sparse"])
+def test_without_a_bound_all_rows_are_exact(data, monkeypatch):
+    monkeypatch.setattr(far_rows, "FEWEST", 0)
+    problem, _, state = started(data, **({} if sparse.issparse(data) else {"kernel": "poly", "degree": 2, "coef0": 1.0}))
+    a = np.where(RNG.random(N) < 0.3, RNG.normal(size=N), 0.0)
+    scores, radius = rough_scores(problem, state, a, np.arange(10))
+    assert np.isinf(radius).all()
+    exact = expansion(problem.kernel, problem.X, problem.X, a)
+    np.testing.assert_allclose(scores, exact[:10], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(sure_scores(problem, state, a), exact, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("data", [X, sparse.csr_array(THIN), np.rint(3 * X)], ids=["dense", "sparse", "whole"])
+@pytest.mark.parametrize("data", [X, np.rint(3 * X)], ids=["normal", "whole"])
 @pytest.mark.parametrize(
     "options",
     [
@@ -129,3 +133,13 @@ def test_own_expansion_is_the_matrix_product(name, data, monkeypatch):
     kernel = make_kernel(name, X, gamma=0.3, degree=2, coef0=1.0)
     a = RNG.normal(size=data.shape[0])
     np.testing.assert_allclose(own_expansion(kernel, data, a), kernel(data, data) @ a, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("data", [X, sparse.csr_array(THIN)], ids=["dense", "sparse"])
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.9, 1.0])
+def test_exact_scores_of_any_rows(data, share):
+    problem, _, _ = started(data)
+    a = np.where(RNG.random(N) < 0.6, RNG.normal(size=N), 0.0)
+    rows = np.flatnonzero(np.where(a != 0.0, RNG.random(N) < share, RNG.random(N) < 0.3))
+    exact = expansion(problem.kernel, problem.X, problem.X, a)
+    np.testing.assert_allclose(exact_scores(problem, a, rows), exact[rows], rtol=1e-12, atol=1e-12)

@@ -205,7 +205,7 @@ def test_errors_from_float32_are_set_right_before_they_matter():
     scores = point.stored
     b = dualgap.certificate.best_intercept(problem, scores)
     primal = problem.objective(point.coef, b)
-    assert (primal - point.value) / primal <= 1e-6
+    assert (primal - point.value) / primal <= 2e-6  # without that it is 6e-4
 
 
 def test_warm_start_over_a_path():
@@ -444,7 +444,7 @@ def test_scores_of_all_rows_are_not_computed_again_for_the_certificate(monkeypat
     sums = []
     dualgap.solve(build(), dualgap.WorkingSet(precision="float32"), tol=1e-4)  # compiles, which takes sums of its own
     monkeypatch.setattr("dualgap.expansion.expansion", lambda *given: sums.append(1) or expansion(*given))
-    monkeypatch.setattr("dualgap.solvers.working_set.expansion", lambda *given: sums.append(1) or expansion(*given))
+    monkeypatch.setattr("dualgap.solvers.far_rows.expansion", lambda *given: sums.append(1) or expansion(*given))
     result = dualgap.solve(build(), dualgap.WorkingSet(precision="float32"), tol=1e-4)
     assert result.status == "converged"
     assert result.epochs == len(sums) == 1

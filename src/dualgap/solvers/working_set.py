@@ -23,12 +23,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dualgap.certificate import best_intercept, dual_point
-from dualgap.expansion import expansion, own_expansion
+from dualgap.expansion import own_expansion
 from dualgap.losses import Hinge, SmoothHinge, SquaredHinge
 from dualgap.panels import Panels, scratch
 from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Solver, Support, Warm, no, one_of, register
-from dualgap.solvers.far_rows import rough_scores, sure_scores
+from dualgap.solvers.far_rows import exact_scores, rough_scores, sure_scores
 from dualgap.solvers.open_rows import Known, Pace, WorkingSetState, inside, measure, settled, subtract
 from dualgap.solvers.pair_steps import gather, pair_steps, single_steps
 from dualgap.solvers.row_cache import RowCache
@@ -253,7 +253,8 @@ class WorkingSet(Solver):
         self._tidy(problem, state)
 
     def _tidy(self, problem: Problem, state: WorkingSetState) -> None:
-        if state.relative_gap <= REFRESH * state.exact:
+        # Far enough below the tolerance a certificate is next, which computes what is exact itself.
+        if 0.5 * state.tol < HINT * state.relative_gap and state.relative_gap <= REFRESH * state.exact:
             self._refresh(problem, state)
         if self.shrinking and problem.n > self.size:
             self._close(problem, state)
@@ -289,7 +290,7 @@ class WorkingSet(Solver):
             if len(state.open) == problem.n:
                 scores = sure_scores(problem, state, a)  # remembered for a certificate of the same point
             else:
-                scores = expansion(problem.kernel, problem.X[state.open], problem.X, a)  # type: ignore[arg-type]
+                scores = exact_scores(problem, a, state.open)
             box.e[:] = problem.y[state.open] - scores - box.r * box.a - bias_weight(problem) * a.sum()
             measure(problem, state)
         state.exact = state.relative_gap
