@@ -47,7 +47,8 @@ def expansion(kernel: Kernel, A: Any, B: Any, a: np.ndarray) -> np.ndarray:
         for start in range(0, len(support), SUPPORTS):
             part = support[start : start + SUPPORTS]
             if by_product:
-                panels.add(panels.other(B[part]), a[part], total)
+                left = panels.own(part) if A is B and rows >= len(out) else panels.other(B[part])
+                panels.add(left, a[part], total)
             else:
                 total += kernel(block, B[part]) @ a[part]
     return out

@@ -364,8 +364,9 @@ class Panels:
 
     def _terms(self, left: _Left, a: np.ndarray, number: int) -> Terms:
         part = slice(number * WIDTH, (number + 1) * WIDTH)
-        padding = (0, WIDTH - len(a[part]))
-        return Terms(np.pad(a[part], padding), np.pad(left.exponents[part], padding), self._twice_gamma)
+        terms = Terms(np.zeros(WIDTH, dtype=self.dtype), np.zeros(WIDTH, dtype=self.dtype), self._twice_gamma)
+        terms.a[: len(a[part])], terms.left[: len(a[part])] = a[part], left.exponents[part]
+        return terms
 
     @property
     def _twice_gamma(self) -> Any:

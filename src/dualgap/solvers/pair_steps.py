@@ -19,9 +19,9 @@ __all__ = ["gather", "pair_steps", "single_steps", "subtract_rows"]
 
 
 @kernel
-def gather(store, slots, columns, out):
-    """out[s, t] = store[slots[s], columns[t]]"""
-    for s in range(slots.shape[0]):
+def gather(store, slots, columns, out, first, last):
+    """out[s, t] = store[slots[s], columns[t]] for the rows first…last"""
+    for s in range(first, last):
         row = store[slots[s]]
         for t in range(columns.shape[0]):
             out[s, t] = row[columns[t]]

@@ -13,7 +13,7 @@ import numpy as np
 from dualgap.problem import Problem
 from dualgap.solvers.free_step import FreeStep, gather_lower
 from dualgap.solvers.open_rows import WorkingSetState, inside, measure, settled, subtract
-from dualgap.solvers.signed_box import bias_weight, reluctance
+from dualgap.solvers.signed_box import bias_weight, largest, reluctance
 from dualgap.workers import blas_alone
 
 __all__ = ["all_at_once", "epoch_cost", "worth_it"]
@@ -22,11 +22,13 @@ FEWEST = 16  # variables below which there is no point
 SETTLED = 0.1  # of those between, the part that may have left a bound or come to one in an epoch for all of them to be moved
 FALL = 30.0  # what such a step is expected to divide the gap by,
 USEFUL = 4.0  # and what it has to: after two in a row that did not, the next must promise so many times more
-PATIENCE = 1.5  # how many times over it has to pay
+PATIENCE = 1.0  # how many times over it has to pay
+LEAVING = 8  # of the rows at a bound that want to leave it, the keenest are moved too, as many as variables between divided by this
 TURNS = 2  # steps with one matrix
 HELD = 4  # of the variables moved, no more may end at a bound than their number divided by this
-# About what these take in ns: a pair step by row, a kernel value read, a flop, and Python.
-STEP, VALUE, FLOP, CALL = 1.5, 1.0, 0.015, 1e6
+# About what these take in ns: a pair step by row, a kernel value read, one put into a matrix, a flop, and Python.
+STEP, VALUE, PUT, FLOP, CALL = 1.5, 1.0, 6.0, 0.015, 1e6
+SOLVES = 0.4  # flops for columns of the inverse, of m³: a tenth of the variables end at a bound, and those flops take twice as long
 
 
 def epoch_cost(steps: int, touched: int, size: int, count: int) -> float:
@@ -45,16 +47,19 @@ def worth_it(problem: Problem, state: WorkingSetState, margin: float) -> bool:
         return False
     wanted = min(FALL, margin * state.relative_gap / state.tol) if state.tol > 0 else FALL
     epochs = math.log(max(wanted, 1.0)) / max(-math.log(pace.fall), 1e-3) if 0.0 < pace.fall < 1.0 else math.inf
-    cost = CALL + FLOP * count**3 / 3 + 3 * VALUE * count * len(state.open)
+    cost = CALL + FLOP * (1 / 3 + SOLVES) * count**3 + PUT * count**2 + 3 * VALUE * count * len(state.open)
     return epochs * pace.cost > PATIENCE * USEFUL ** max(state.useless - 1, 0) * cost
 
 
 def all_at_once(problem: Problem, state: WorkingSetState) -> bool:
-    """A step on all variables between their bounds and those that want to leave one. False: no memory for it, or it was of no use."""
+    """A step on all variables between their bounds and some that want to leave one. False: no memory for it, or it was of no use."""
     box, cache, tied, before = state.box, state.cache, problem.intercept == "free", state.gap
     between = inside(state)
     level = float(np.median(box.e[between])) if tied and between.any() else 0.0
-    rows = np.flatnonzero(reluctance(problem, box, level) < 0.0)
+    wish = reluctance(problem, box, level)
+    keen = np.flatnonzero((wish < 0.0) & ~between)
+    keen = keen[largest(-wish[keen], 1 + int(np.count_nonzero(between)) // LEAVING)]
+    rows = np.sort(np.concatenate([np.flatnonzero(between), keen]))
     m = len(rows)
     memory = cache.lend(m * m + m * (m // HELD), m)
     if memory is None or m == 0:

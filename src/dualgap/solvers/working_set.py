@@ -44,6 +44,7 @@ from dualgap.solvers.signed_box import (
     whole_box,
     worth_keeping,
 )
+from dualgap.workers import share
 
 __all__ = ["WorkingSet"]
 
@@ -66,6 +67,7 @@ RIDGE = {
     "float32": 1e-5,
     "float64": 1e-10,
 }  # added to the diagonal of a matrix that is factored, as a part of it; more where that fails
+GATHERED = 1 << 17  # kernel values to be put together that are worth a thread
 SINGLE_RANGE = 1e4  # γ‖x‖² up to which float32 products leave distances exact enough
 
 
@@ -323,7 +325,7 @@ class WorkingSet(Solver):
         box, cache = state.box, state.cache
         slots = cache.fetch(chosen, settled(state))
         K = scratch(len(chosen) ** 2, cache.store.dtype).reshape(len(chosen), len(chosen))
-        gather(cache.store, slots, chosen, K)
+        share(lambda first, last: gather(cache.store, slots, chosen, K, first, last), len(chosen), GATHERED // len(chosen))
         if problem.intercept == "penalised":
             K += bias_weight(problem)
         small = Box(*(part[chosen] for part in box))
