@@ -51,6 +51,18 @@ def test_scores_in_float32_are_within_their_bound(data, size):
     assert np.median(radius) < 0.05 * np.abs(a).sum()  # a bound that says something
 
 
+def test_where_float32_says_nothing_the_bound_says_so():
+    """Rows so far out that a distance in float32 is all rounding, with weights whose sums underflow."""
+    data = X * np.logspace(0, 4, N)[:, None]
+    problem = dualgap.Problem(data, y, l2=1e-3, kernel="rbf", gamma=0.4, intercept="free")
+    state = dualgap.WorkingSet(size=64, precision="float32").start(problem, np.random.default_rng(0))
+    a = np.where(np.arange(N) % 2, 1e-30, 0.0)
+    scores, radius = rough_scores(problem, state, a, np.arange(N))
+    assert not np.isnan(radius).any()
+    assert np.isinf(radius[-10:]).all()
+    assert (np.abs(scores - expansion(problem.kernel, data, data, a)) <= radius).all()
+
+
 def test_what_has_changed_is_added_to_what_is_known():
     problem, _, state = started(X)
     a = RNG.normal(size=N)

@@ -1,8 +1,8 @@
 """Scores of all rows where most need not be exact: float32 sums with a bound on their error, and float64 where that leaves a doubt.
 
 Beyond the margin the losses are flat: a row that surely lies there adds nothing to the primal objective, however little is known of
-its score. The dual objective asks for the scores of rows with a weight alone. So a certificate needs n × support vectors values in
-float32, most of which are at hand from looks at the rows that were not open, and float64 for those few rows.
+its score. The dual objective asks for the scores of rows with a weight alone. So a certificate needs float64 for those, and float32 for
+the rest.
 
 With u the unit roundoff, γ‖x − z‖² from rounded rows, a product of d terms and rounded squares is off by no more than
 δ = γu(d + 10)(‖x‖ + ‖z‖)², and the kernel value by a factor between e^−δ and e^δ and the error of the exponential. Values are
@@ -57,9 +57,8 @@ def rough_scores(problem: Problem, state: WorkingSetState, a: np.ndarray, rows: 
         scores += sign * total
         if lengths is not None:
             delta = SPARE * rounding * panels.kernel.gamma * (problem.d + 10) * (lengths + float(reach[part].max())) ** 2
-            off = np.where(delta < DOUBT, delta + delta * delta, np.inf)  # ≥ e^δ − 1
-            off += 2.0 * EXPONENTIAL[panels.dtype.name] + (SUPPORTS + 8) * rounding
-            radius += off * total + LEAST * float(weights.sum())
+            off = delta + delta * delta + 2.0 * EXPONENTIAL[panels.dtype.name] + (SUPPORTS + 8) * rounding  # δ + δ² ≥ e^δ − 1
+            radius += np.where(delta < DOUBT, off * total + LEAST * float(weights.sum()), np.inf)
     if lengths is None:
         radius[:] = np.inf
     return scores, radius
@@ -92,10 +91,11 @@ def sure_scores(problem: Problem, state: WorkingSetState, a: np.ndarray) -> np.n
     while True:
         margins = problem.y * (scores + best_intercept(problem, scores))
         margins -= radius
-        if not (margins[radius > 0.0] < 1.0).any():
+        inexact = radius != 0.0
+        if (margins[inexact] >= 1.0).all():
             state.known = Known(a.copy(), scores, radius, sure=True)
             return scores.copy()
-        doubtful = np.flatnonzero((radius > 0.0) & (margins < 1.0 + CLOSE))
+        doubtful = np.flatnonzero(inexact & ~(margins >= 1.0 + CLOSE))
         scores[doubtful] = exact_scores(problem, a, doubtful)
         radius[doubtful] = 0.0
 
