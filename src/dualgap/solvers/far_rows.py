@@ -23,6 +23,7 @@ from dualgap.kernels import is_sparse
 from dualgap.panels import SUPPORTS
 from dualgap.problem import Problem
 from dualgap.solvers.open_rows import Known, WorkingSetState
+from dualgap.solvers.pair_steps import subtract_rows
 
 __all__ = ["exact_scores", "rough_scores", "sure_scores"]
 
@@ -82,7 +83,8 @@ def sure_scores(problem: Problem, state: WorkingSetState, a: np.ndarray) -> np.n
     support = a != 0.0
     count = int(np.count_nonzero(support))
     if state.panels.lengths is None or (problem.n - count) * count < FEWEST:
-        state.known = Known(a.copy(), problem.combine(a), np.zeros(problem.n), sure=True)
+        scores = _from_cache(state, a)
+        state.known = Known(a.copy(), problem.combine(a) if scores is None else scores, np.zeros(problem.n), sure=True)
         return np.array(state.known.scores)
     rest = np.flatnonzero(~support)
     scores, radius = np.empty(problem.n), np.zeros(problem.n)
@@ -98,6 +100,16 @@ def sure_scores(problem: Problem, state: WorkingSetState, a: np.ndarray) -> np.n
         doubtful = np.flatnonzero(inexact & ~(margins >= 1.0 + CLOSE))
         scores[doubtful] = exact_scores(problem, a, doubtful)
         radius[doubtful] = 0.0
+
+
+def _from_cache(state: WorkingSetState, a: np.ndarray) -> np.ndarray | None:
+    """K·a from kernel rows in float64 that are at hand, all of them; else None."""
+    cache, support = state.cache, np.flatnonzero(a)
+    if cache.store.dtype != np.float64 or len(state.open) < state.panels.count or (cache.slot_of[support] < 0).any():
+        return None
+    out = np.zeros(len(a))
+    subtract_rows(cache.store, cache.slot_of[support], -a[support], out, 0, len(out))
+    return out
 
 
 def exact_scores(problem: Problem, a: np.ndarray, rows: np.ndarray) -> np.ndarray:

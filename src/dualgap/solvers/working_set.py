@@ -158,6 +158,8 @@ class WorkingSet(Solver):
         assert kernel is not None
         if kernel.function is not None or kernel.name == "precomputed":
             return X.dtype if kernel.name == "precomputed" else np.dtype(np.float64)
+        if problem.n <= self.size and 8 * problem.n**2 <= 1e6 * self.cache_size:  # one set, whose matrix serves the certificate too
+            return np.dtype(np.float64)
         if kernel.name == "rbf" and not kernel.gamma * max(float(X.max()), -float(X.min())) ** 2 < SINGLE_RANGE:
             return np.dtype(np.float64)
         return np.dtype(np.float32)
@@ -324,10 +326,7 @@ class WorkingSet(Solver):
         """Solve the problem of the chosen rows; returns how many steps that took."""
         box, cache = state.box, state.cache
         slots = cache.fetch(chosen, settled(state))
-        K = scratch(len(chosen) ** 2, cache.store.dtype).reshape(len(chosen), len(chosen))
-        share(lambda first, last: gather(cache.store, slots, chosen, K, first, last), len(chosen), GATHERED // len(chosen))
-        if problem.intercept == "penalised":
-            K += bias_weight(problem)
+        K = self._matrix(problem, state, chosen, slots)
         small = Box(*(part[chosen] for part in box))
         tiny = (1e-6 if cache.store.dtype == np.float32 else 1e-12) * float(K.diagonal().mean())
         diagonal = K.diagonal() + small.r
@@ -340,6 +339,17 @@ class WorkingSet(Solver):
         box.a[chosen] = small.a
         subtract(problem, state, chosen, slots, change)
         return taken
+
+    def _matrix(self, problem: Problem, state: WorkingSetState, chosen: np.ndarray, slots: np.ndarray) -> np.ndarray:
+        """The kernel matrix of the chosen rows: put together from the cache, or the cache itself where it has just these."""
+        store = state.cache.store
+        if store.shape == (len(chosen), len(chosen)) and problem.intercept != "penalised" and (slots == chosen).all():
+            return np.asarray(store)
+        K = scratch(len(chosen) ** 2, store.dtype).reshape(len(chosen), len(chosen))
+        share(lambda first, last: gather(store, slots, chosen, K, first, last), len(chosen), GATHERED // len(chosen))
+        if problem.intercept == "penalised":
+            K += bias_weight(problem)
+        return K
 
     def _close(self, problem: Problem, state: WorkingSetState) -> None:
         """Leave out rows at a bound that no open row would make move."""
