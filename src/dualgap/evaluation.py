@@ -22,7 +22,7 @@ from dualgap.inputs import all_finite
 from dualgap.problem import Problem
 from dualgap.result import Result, Status, Trace
 
-__all__ = ["Best", "Clock", "Run", "Watched", "make_watched"]
+__all__ = ["STALL_EVALUATIONS", "Best", "Clock", "Run", "Watched", "make_watched"]
 
 STALL_EVALUATIONS = 20  # with less than 1 % off the gap over so many evaluations, and over half of the epochs, a run has stalled
 DIVERGED = 1e9  # times the objective of w = 0

@@ -118,6 +118,8 @@ def make_kernel(kernel: Any, X: Any = None, gamma: float | str = "scale", degree
     for name, value in (("degree", degree), ("coef0", coef0)):
         if not is_number(value) or not np.isfinite(value) or (name == "degree" and value < 0):
             raise ValueError(f"{name}={value!r} must be a finite number" + (" that is not negative" if name == "degree" else ""))
+    if kernel == "poly" and degree != int(degree):
+        raise ValueError(f"degree={degree!r} must be a whole number for kernel='poly': other powers of a negative number are none")
     return Kernel(kernel, _gamma(gamma, X) if kernel in ("rbf", "poly", "sigmoid") else 1.0, degree, coef0)
 
 

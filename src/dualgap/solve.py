@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dualgap.certificate import Certificate
-from dualgap.evaluation import Run, make_watched
+from dualgap.evaluation import STALL_EVALUATIONS, Run, make_watched
 from dualgap.inputs import as_vector, is_number
 from dualgap.problem import Problem
 from dualgap.result import ConvergenceWarning, Result, Status, advice
@@ -241,10 +241,15 @@ class _Due:
         self.by_hint = evaluate == "auto" and tol > 0  # no hint is ever as small as 0
         self.tol = self.target = tol
         self.wait, self.again = 1, 0
+        self.least, self.since = math.inf, 0  # the smallest hint, and when it was seen
 
     def __call__(self, epoch: int, hint: float | None) -> bool:
         if hint is None or not self.by_hint:
             return self.by_epoch(epoch)
+        if hint < 0.99 * self.least:
+            self.least, self.since = hint, epoch
+        elif epoch > 2 * self.since + STALL_EVALUATIONS:
+            return True  # as near as rounding lets it come, perhaps: evaluations will tell, and end the run
         if hint <= self.tol and (hint <= self.target or epoch >= self.again):
             # Should the certificate not agree, the hint has to improve, or some epochs have to pass, before it is believed again.
             self.target, self.again, self.wait = 0.7 * hint, epoch + self.wait, 2 * self.wait

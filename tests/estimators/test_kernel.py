@@ -5,6 +5,7 @@ import pytest
 import sklearn.svm
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_iris, make_moons
+from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import scale
 
 from dualgap import SVC
@@ -134,3 +135,24 @@ def test_errors(iris):
         SVC(kernel=lambda a, b: a @ b.T if len(a) == 149 else np.zeros((len(a), 3))).fit(X, y).predict(X[:2])
     with pytest.raises(AttributeError, match="coef_ is there for kernel='linear' only"):
         SVC().fit(X, y).coef_  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"kernel": lambda a, b: np.ones(3)}, r"returned shape \(3,\)"),
+        ({"kernel": lambda a, b: 1.0}, r"returned shape \(\)"),
+        ({"kernel": lambda a, b: np.full((len(a), len(b)), np.nan)}, "returned nan for samples 0 and 0"),
+        ({"kernel": "poly", "degree": 2.5}, "degree=2.5 must be a whole number"),
+        ({"class_weight": {1: 0.0}}, "class_weight is zero for class 1"),
+    ],
+)
+def test_what_is_wrong_is_named(options, words):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    with pytest.raises(ValueError, match=words):
+        SVC(**options).fit(X, (X[:, 0] > 0).astype(int))
+
+
+def test_coef_before_fit_says_so():
+    with pytest.raises(NotFittedError):
+        _ = SVC(kernel="linear").coef_

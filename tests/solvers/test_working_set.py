@@ -237,6 +237,15 @@ def test_inner_steps_solve_the_small_problem():
             assert max(rise.max(), -fall.min()) < 1e-6
 
 
+def test_errors_that_float32_cannot_tell_apart_are_told_apart():
+    K = np.eye(3) + 0.5
+    a, low, high = np.zeros(3), np.full(3, -1.0), np.ones(3)
+    e = -0.4216874 + np.array([4e-9, 0.0, -4e-9])
+    box = Box(a, low, high, e, np.zeros(3))
+    assert pair_steps(K, K.diagonal().copy(), box, 1e-12, 1e-3, 100) > 0
+    assert np.ptp(e) < 1e-11
+
+
 def test_the_least_recently_used_row_is_given_up():
     cache = RowCache(Panels(make_kernel("linear"), X, np.float64), memory=3 * N * 8)
     for wanted in ([0, 1, 2], [1], [0], [3]):  # 2 has not been used for longest
@@ -458,3 +467,19 @@ def test_the_intercept_that_rows_are_chosen_by_is_the_best_one(weights):
     scores = problem.y - state.all.e
     losses = [problem.c @ np.maximum(0.0, 1 - problem.y * (scores + b)) for b in (solver._intercept(problem, state), *state.all.e)]
     assert losses[0] == pytest.approx(min(losses), rel=1e-12)
+
+
+def test_a_large_scale_is_worked_on_in_float64():
+    """Values of 10⁷, as a linear kernel has on features in the thousands, are known to 1 in float32, and a margin to nothing."""
+    wide = np.random.default_rng(0).normal(size=(600, 4)) * [3000.0, 1.0, 0.1, 500.0]
+    labels = np.where(wide[:, 1] + 10 * wide[:, 2] > 0, 1.0, -1.0)
+    for data, dtype in ((wide, np.float64), (wide / 3000.0, np.float32)):
+        problem = dualgap.Problem(data, labels, l2=1 / 600, kernel="linear", intercept="free")
+        assert dualgap.WorkingSet().start(problem, np.random.default_rng(0)).panels.dtype == dtype
+
+
+def test_a_gap_at_the_limit_of_rounding_ends_the_run():
+    with pytest.warns(dualgap.ConvergenceWarning, match="stalled"):
+        result = dualgap.solve(build(l2=1e-9), dualgap.WorkingSet(), tol=1e-16, max_epochs=100_000)
+    assert result.status == "stalled"
+    assert result.epochs < 1000

@@ -167,7 +167,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"gamma={self.gamma!r} comes to {self._gamma} on these data: X is too large or too small; scale the features"
             )
-        table = np.asarray(_dense(self.kernel(X, X)), dtype=np.float64) if callable(self.kernel) else X
+        table = _called(self.kernel, X, len(y)) if callable(self.kernel) else X
         data = Labelled(table, y, sample_weight, self.class_weight)
         pairs = [(1, 0)] if len(data.classes) == 2 else list(combinations(range(len(data.classes)), 2))
         labels = data.classes.tolist()
@@ -281,6 +281,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     @property
     def coef_(self) -> Any:
         """Weights of the features; kernel="linear" only."""
+        check_is_fitted(self)
         if self.kernel != "linear":
             raise AttributeError(f"coef_ is there for kernel='linear' only, not for kernel={self.kernel!r}")
         coef: Any = self._pair_coefficients().T @ self.support_vectors_
@@ -363,3 +364,18 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
 def _dense(matrix: Any) -> Any:
     return matrix.toarray() if hasattr(matrix, "toarray") else matrix
+
+
+def _called(kernel: Any, X: Any, n: int) -> np.ndarray:
+    """The matrix that a function makes of the training rows, checked."""
+    values = np.asarray(_dense(kernel(X, X)), dtype=np.float64)
+    if values.shape != (n, n):
+        raise ValueError(
+            f"the function given as kernel returned shape {values.shape}; a row and a column for each of the {n} samples is needed"
+        )
+    if not np.isfinite(values).all():
+        row, column = np.argwhere(~np.isfinite(values))[0]
+        raise ValueError(
+            f"the function given as kernel returned {values[row, column]} for samples {row} and {column}; all values must be finite"
+        )
+    return values

@@ -44,6 +44,9 @@ class Labelled:
                 label = self.classes.tolist()[empty[0]]
                 raise ValueError(f"sample_weight is zero for every sample of class {label!r}; leave those samples out of X and y")
         self.by_class = class_weights(class_weight, self.classes, self.codes, self.weights)
+        if self.by_class is not None and classes is None and not self.by_class.all():
+            label = self.classes.tolist()[int(np.argmin(self.by_class))]
+            raise ValueError(f"class_weight is zero for class {label!r}; leave its samples out of X and y")
 
     def one_against_rest(self, k: int) -> Side:
         """Class k against the rest, which keeps weight 1; with two classes both have their class weights."""

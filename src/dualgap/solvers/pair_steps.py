@@ -68,7 +68,11 @@ def pair_steps(K, diagonal, box, tiny, ratio, most):
     a, low, high, e, r = box
     n = a.shape[0]
     target = -1.0
-    top = 0.0  # keys are of differences from the last top, which float32 tells apart however close they are
+    top = -np.inf  # keys are of differences from the last top, which float32 tells apart however close they are
+    for k in range(n):
+        top = max(top, e[k] if a[k] < high[k] else -np.inf)
+    if top == -np.inf:
+        return 0
     for step in range(most):
         first = NOTHING
         for k in range(n):

@@ -69,6 +69,7 @@ RIDGE = {
 }  # added to the diagonal of a matrix that is factored, as a part of it; more where that fails
 GATHERED = 1 << 17  # kernel values to be put together that are worth a thread
 SINGLE_RANGE = 1e4  # γ‖x‖² up to which float32 products leave distances exact enough
+SINGLE_ERROR = 1e-2  # what the rounding of one kernel value to float32, at the largest weight, may change a margin by
 
 
 @register
@@ -162,7 +163,8 @@ class WorkingSet(Solver):
             return np.dtype(np.float64)
         if kernel.name == "rbf" and not kernel.gamma * max(float(X.max()), -float(X.min())) ** 2 < SINGLE_RANGE:
             return np.dtype(np.float64)
-        return np.dtype(np.float32)
+        rounding = float(problem.sqnorms.max()) * float(problem.c.max()) / problem.l2 * np.finfo(np.float32).eps
+        return np.dtype(np.float32 if rounding < SINGLE_ERROR else np.float64)
 
     def _check_cache(self, problem: Problem, panels: Panels) -> None:
         row = problem.n * panels.dtype.itemsize
