@@ -51,7 +51,7 @@ class Single(NamedTuple):
 
 @compiled
 class Double(NamedTuple):
-    """float64: relative error 4e-16."""
+    """float64: relative error 4e-16 near 0, 3e-14 at −700."""
 
     one: float
 

@@ -227,7 +227,7 @@ class Panels:
         """‖row‖ of each, as rounded, by which the errors of Gaussian values of arrays are bounded; None for all others."""
         if not self.by_product or self.exponents is None or isinstance(self.right, _Sparse):
             return None
-        return np.sqrt(self.exponents / -self.kernel.gamma)
+        return np.sqrt(self.exponents.astype(np.float64) / -self.kernel.gamma)
 
     def _exponents(self, squares: np.ndarray) -> np.ndarray:
         return (-self.kernel.gamma * squares).astype(self.dtype)

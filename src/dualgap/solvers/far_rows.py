@@ -28,10 +28,10 @@ from dualgap.solvers.pair_steps import subtract_rows
 __all__ = ["exact_scores", "rough_scores", "sure_scores"]
 
 FEWEST = 1 << 20  # kernel values below which all may as well be exact
-EXPONENTIAL = {"float32": 5e-7, "float64": 1e-15}  # relative error of an exponential
+EXPONENTIAL = {"float32": 5e-7, "float64": 5e-14}  # relative error of an exponential
 DOUBT = 0.5  # δ beyond which a bound is of no use
 SPARE = 1.01  # for what is of second order in u
-LEAST = 1e-37  # what the smallest exponential may be off by
+LEAST = 1e-37  # what the smallest exponential, and a sum of the smallest numbers, may be off by
 ROUNDING = 1e-13  # relative differences of weights that leave their sum the same but for rounding
 MORE = 1.1  # changes are summed even if they are so many times more than what is changed: being small, they leave smaller errors
 CLOSE = 1e-3  # rows so close to the margin are made exact with those in doubt: the intercept may yet move a little
@@ -59,7 +59,7 @@ def rough_scores(problem: Problem, state: WorkingSetState, a: np.ndarray, rows: 
         if lengths is not None:
             delta = SPARE * rounding * panels.kernel.gamma * (problem.d + 10) * (lengths + float(reach[part].max())) ** 2
             off = delta + delta * delta + 2.0 * EXPONENTIAL[panels.dtype.name] + (SUPPORTS + 8) * rounding  # δ + δ² ≥ e^δ − 1
-            radius += np.where(delta < DOUBT, off * total + LEAST * float(weights.sum()), np.inf)
+            radius += np.where(delta < DOUBT, off * total + LEAST * (1.0 + float(weights.sum())), np.inf)
     if lengths is None:
         radius[:] = np.inf
     return scores, radius

@@ -8,13 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dualgap.panels import scratch
 from dualgap.problem import Problem
 from dualgap.solvers.base import State
-from dualgap.solvers.pair_steps import subtract_rows
+from dualgap.solvers.pair_steps import gather, subtract_rows
 from dualgap.solvers.signed_box import bias_weight, extremes, gap_of
 from dualgap.workers import share
 
-__all__ = ["Known", "Pace", "WorkingSetState", "inside", "measure", "settled", "subtract"]
+__all__ = ["Known", "Pace", "WorkingSetState", "inside", "matrix_of", "measure", "settled", "subtract"]
+
+
+GATHERED = 1 << 17  # kernel values to be put together that are worth a thread
 
 
 class Pace(NamedTuple):
@@ -78,6 +82,18 @@ def measure(problem: Problem, state: WorkingSetState) -> None:
     """The gap of the open rows."""
     bottom, top = sorted(extremes(state.box)) if problem.intercept == "free" else (0.0, 0.0)
     state.gap = gap_of(problem.loss, state.box, problem.y[state.open], bottom, top)
+
+
+def matrix_of(problem: Problem, state: WorkingSetState, chosen: np.ndarray, slots: np.ndarray) -> np.ndarray:
+    """The kernel matrix of the chosen rows: put together from the cache, or the cache itself where it has just these."""
+    store = state.cache.store
+    if store.shape == (len(chosen), len(chosen)) and problem.intercept != "penalised" and (slots == chosen).all():
+        return np.asarray(store)
+    K = scratch(len(chosen) ** 2, store.dtype).reshape(len(chosen), len(chosen))
+    share(lambda first, last: gather(store, slots, chosen, K, first, last), len(chosen), GATHERED // len(chosen))
+    if problem.intercept == "penalised":
+        K += bias_weight(problem)
+    return K
 
 
 def subtract(problem: Problem, state: WorkingSetState, rows: np.ndarray, slots: np.ndarray, change: np.ndarray) -> None:

@@ -62,10 +62,12 @@ class RowCache:
             free = self._oldest(len(missing), settled)
             given_up = self.row_in[free]
             self.slot_of[given_up[given_up >= 0]] = -1
+            self.row_in[free] = -1
+            # Only now may they be found: who is interrupted while rows are computed must not take what was there before for them.
+            self.panels.rows(self.panels.own(wanted[missing]), self.store, free)
             self.row_in[free] = wanted[missing]
             self.slot_of[wanted[missing]] = slots[missing] = free
             self.used[free] = self._clock
-            self.panels.rows(self.panels.own(wanted[missing]), self.store, free)
             self.computed += len(missing)
         return slots
 
@@ -133,14 +135,14 @@ class RowCache:
         _shorten(self._flat, occupied, before, np.arange(before))
         _lengthen(self._flat, len(occupied), before, panels.count, place)
         self.clear(panels)
-        self.slot_of[rows] = np.arange(len(rows))
-        self.row_in[: len(rows)] = rows
-        self.used[: len(rows)] = used
         new = np.delete(np.arange(panels.count), place)
         if len(rows) and len(new):
             columns = np.empty((len(rows), len(new)), dtype=self.store.dtype)
             panels.take(new).rows(panels.own(rows), columns, np.arange(len(rows)))
             _scatter(columns, new, self.store)
+        self.slot_of[rows] = np.arange(len(rows))
+        self.row_in[: len(rows)] = rows
+        self.used[: len(rows)] = used
 
 
 @kernel

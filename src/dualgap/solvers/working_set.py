@@ -25,18 +25,19 @@ import numpy as np
 from dualgap.certificate import best_intercept, dual_point
 from dualgap.expansion import own_expansion
 from dualgap.losses import Hinge, SmoothHinge, SquaredHinge
-from dualgap.panels import Panels, scratch
+from dualgap.panels import Panels
 from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Solver, Support, Warm, no, one_of, register
 from dualgap.solvers.far_rows import exact_scores, rough_scores, sure_scores
-from dualgap.solvers.open_rows import Known, Pace, WorkingSetState, inside, measure, settled, subtract
-from dualgap.solvers.pair_steps import gather, pair_steps, single_steps
+from dualgap.solvers.open_rows import Known, Pace, WorkingSetState, inside, matrix_of, measure, settled, subtract
+from dualgap.solvers.pair_steps import pair_steps, single_steps
 from dualgap.solvers.row_cache import RowCache
 from dualgap.solvers.second_order import all_at_once, epoch_cost, worth_it
 from dualgap.solvers.signed_box import (
     Box,
     beta_of,
     bias_weight,
+    extremes,
     in_turn,
     largest,
     reluctance,
@@ -44,7 +45,6 @@ from dualgap.solvers.signed_box import (
     whole_box,
     worth_keeping,
 )
-from dualgap.workers import share
 
 __all__ = ["WorkingSet"]
 
@@ -67,7 +67,6 @@ RIDGE = {
     "float32": 1e-5,
     "float64": 1e-10,
 }  # added to the diagonal of a matrix that is factored, as a part of it; more where that fails
-GATHERED = 1 << 17  # kernel values to be put together that are worth a thread
 SINGLE_RANGE = 1e4  # γ‖x‖² up to which float32 products leave distances exact enough
 SINGLE_ERROR = 1e-2  # what the rounding of one kernel value to float32, at the largest weight, may change a margin by
 
@@ -196,11 +195,20 @@ class WorkingSet(Solver):
         if not self.shrinking or problem.n <= self.size:
             return np.arange(problem.n)
         among = np.arange(problem.n) if reach == problem.n else np.sort(state.order[:reach])
-        distance = reluctance(problem, state.all, self._intercept(problem, state))[among]
+        distance = self._reluctance(problem, state)[among]
         count = int(np.count_nonzero(distance < 0.0))
         chosen = np.sort(largest(-distance, count + max(count, spare)))
         chosen = chosen[distance[chosen] < np.inf]
         return among[chosen] if len(chosen) <= CLOSED * problem.n else np.arange(problem.n)
+
+    def _reluctance(self, problem: Problem, state: WorkingSetState) -> np.ndarray:
+        """How far rows are from wanting to move: at the best intercept, or at the one that the open rows have settled on."""
+        distance = reluctance(problem, state.all, self._intercept(problem, state))
+        if problem.intercept == "free" and state.box is not None:
+            level = 0.5 * sum(extremes(Box(*(part[state.open] for part in state.all))))
+            if math.isfinite(level):
+                distance = np.minimum(distance, reluctance(problem, state.all, level))
+        return distance
 
     def _intercept(self, problem: Problem, state: WorkingSetState) -> float:
         a, _, _, e, r = state.all
@@ -215,7 +223,7 @@ class WorkingSet(Solver):
             new = np.setdiff1d(self._promising(problem, state, state.reach, problem.n // SPARE), state.open, assume_unique=True)
         else:
             rest = np.setdiff1d(np.arange(problem.n), state.open, assume_unique=True)
-            distance = reluctance(problem, state.all, self._intercept(problem, state))[rest]
+            distance = self._reluctance(problem, state)[rest]
             count = int(np.count_nonzero(distance < 0.0))
             new = np.sort(rest[largest(-distance, 2 * count)]) if count else rest[:0]
         if len(new) == 0:
@@ -271,6 +279,8 @@ class WorkingSet(Solver):
         return SAMPLED if state.reach < problem.n else REOPEN
 
     def _write_back(self, state: WorkingSetState) -> None:
+        if len(state.box.a) != len(state.open):
+            return  # interrupted while rows were being opened: `all` has everything
         state.all.a[state.open] = state.box.a
         state.all.e[state.open] = state.box.e
 
@@ -328,7 +338,7 @@ class WorkingSet(Solver):
         """Solve the problem of the chosen rows; returns how many steps that took."""
         box, cache = state.box, state.cache
         slots = cache.fetch(chosen, settled(state))
-        K = self._matrix(problem, state, chosen, slots)
+        K = matrix_of(problem, state, chosen, slots)
         small = Box(*(part[chosen] for part in box))
         tiny = (1e-6 if cache.store.dtype == np.float32 else 1e-12) * float(K.diagonal().mean())
         diagonal = K.diagonal() + small.r
@@ -341,17 +351,6 @@ class WorkingSet(Solver):
         box.a[chosen] = small.a
         subtract(problem, state, chosen, slots, change)
         return taken
-
-    def _matrix(self, problem: Problem, state: WorkingSetState, chosen: np.ndarray, slots: np.ndarray) -> np.ndarray:
-        """The kernel matrix of the chosen rows: put together from the cache, or the cache itself where it has just these."""
-        store = state.cache.store
-        if store.shape == (len(chosen), len(chosen)) and problem.intercept != "penalised" and (slots == chosen).all():
-            return np.asarray(store)
-        K = scratch(len(chosen) ** 2, store.dtype).reshape(len(chosen), len(chosen))
-        share(lambda first, last: gather(store, slots, chosen, K, first, last), len(chosen), GATHERED // len(chosen))
-        if problem.intercept == "penalised":
-            K += bias_weight(problem)
-        return K
 
     def _close(self, problem: Problem, state: WorkingSetState) -> None:
         """Leave out rows at a bound that no open row would make move."""
