@@ -504,3 +504,15 @@ def test_rows_that_were_not_computed_are_not_found(monkeypatch):
 
 def problem_rows(rows):
     return make_kernel("rbf", X, gamma=0.7)(X[rows], X)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_row_of_a_class(seed):
+    """The best intercept of all rows and the level that the open ones settle on differ there, and closed rows violate at the second."""
+    rng = np.random.default_rng(seed)
+    data, labels, weights = rng.normal(size=(600, 3)), np.full(600, -1.0), rng.uniform(0.1, 3.0, 600)
+    labels[rng.integers(600)] = 1.0
+    problem = dualgap.Problem(
+        data, labels, l2=0.25 / weights.sum(), kernel="rbf", gamma=0.5, intercept="free", sample_weight=weights
+    )
+    assert dualgap.solve(problem, dualgap.WorkingSet(size=64), tol=1e-6).status == "converged"
