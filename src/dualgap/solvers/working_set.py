@@ -195,20 +195,11 @@ class WorkingSet(Solver):
         if not self.shrinking or problem.n <= self.size:
             return np.arange(problem.n)
         among = np.arange(problem.n) if reach == problem.n else np.sort(state.order[:reach])
-        distance = self._reluctance(problem, state)[among]
+        distance = reluctance(problem, state.all, self._intercept(problem, state))[among]
         count = int(np.count_nonzero(distance < 0.0))
         chosen = np.sort(largest(-distance, count + max(count, spare)))
         chosen = chosen[distance[chosen] < np.inf]
         return among[chosen] if len(chosen) <= CLOSED * problem.n else np.arange(problem.n)
-
-    def _reluctance(self, problem: Problem, state: WorkingSetState) -> np.ndarray:
-        """How far rows are from wanting to move: at the best intercept, or at the one that the open rows have settled on."""
-        distance = reluctance(problem, state.all, self._intercept(problem, state))
-        if problem.intercept == "free" and state.box is not None:
-            level = 0.5 * sum(extremes(Box(*(part[state.open] for part in state.all))))
-            if math.isfinite(level):
-                distance = np.minimum(distance, reluctance(problem, state.all, level))
-        return distance
 
     def _intercept(self, problem: Problem, state: WorkingSetState) -> float:
         a, _, _, e, r = state.all
@@ -223,7 +214,11 @@ class WorkingSet(Solver):
             new = np.setdiff1d(self._promising(problem, state, state.reach, problem.n // SPARE), state.open, assume_unique=True)
         else:
             rest = np.setdiff1d(np.arange(problem.n), state.open, assume_unique=True)
-            distance = self._reluctance(problem, state)[rest]
+            distance = reluctance(problem, state.all, self._intercept(problem, state))[rest]
+            if not (distance < 0.0).any() and problem.intercept == "free":
+                # Nothing violates at the best intercept, which may not be the one that the open rows have settled on.
+                level = 0.5 * sum(extremes(Box(*(part[state.open] for part in state.all))))
+                distance = reluctance(problem, state.all, level)[rest] if math.isfinite(level) else distance
             count = int(np.count_nonzero(distance < 0.0))
             new = np.sort(rest[largest(-distance, 2 * count)]) if count else rest[:0]
         if len(new) == 0:
