@@ -25,6 +25,7 @@ from dualgap.solvers.base import Solver, State, Warm, get_solver, require
 
 __all__ = ["Progress", "solve"]
 
+SMALL = 1e-2  # a hint that stays where it is may be a slow start above this, and the limit of rounding below
 HINTED_EPOCHS = {2**k for k in range(5, 24)}  # evaluations of a solver that knows its gap, before that is small enough
 
 
@@ -248,7 +249,7 @@ class _Due:
             return self.by_epoch(epoch)
         if hint < 0.99 * self.least:
             self.least, self.since = hint, epoch
-        elif epoch > 2 * self.since + STALL_EVALUATIONS:
+        elif self.least < SMALL and epoch > 2 * self.since + STALL_EVALUATIONS:
             return True  # as near as rounding lets it come, perhaps: evaluations will tell, and end the run
         if hint <= self.tol and (hint <= self.target or epoch >= self.again):
             # Should the certificate not agree, the hint has to improve, or some epochs have to pass, before it is believed again.
