@@ -321,16 +321,10 @@ class Panels:
     def add_both(self, first: int, last: int, a: np.ndarray, out: np.ndarray) -> None:
         """What the values of the rows first…last with each other and with all later ones add to K·a: each value counts both ways."""
         left = self.own(np.arange(first, last))
-        places = np.arange(left.height)
         back: dict[int, np.ndarray] = {}
 
         def finish(products: np.ndarray, begin: int, end: int) -> None:
-            values = products.astype(self.dtype, copy=False)
-            if self.exponents is not None:
-                right = self.exponents[begin:end]
-                gaussian_rows(self.arithmetic, self._twice_gamma, products, left.exponents, right, values, places, 0)
-            else:
-                values = self.kernel.from_products(values)
+            values = self._from_products(products, left, begin, end)
             out[begin:end] += a[first:last] @ values
             later = max(begin, last)
             back[begin] = values[:, later - begin :] @ a[later:end]
@@ -339,16 +333,19 @@ class Panels:
         for begin in sorted(back):
             out[first:last] += back[begin]
 
+    def _from_products(self, products: np.ndarray, left: _Left, first: int, last: int) -> np.ndarray:
+        """Kernel values of the left-hand rows with the rows first…last, in the place of their products where the precision is the same."""
+        values = products.astype(self.dtype, copy=False)
+        if self.exponents is None:
+            return self.kernel.from_products(values)
+        right, places = self.exponents[first:last], np.arange(left.height)
+        gaussian_rows(self.arithmetic, self._twice_gamma, products, left.exponents, right, values, places, 0)
+        return values
+
     def _add_several(self, left: _Left, a: np.ndarray, out: np.ndarray) -> None:
-        places = np.arange(left.height)
 
         def finish(products: np.ndarray, first: int, last: int) -> None:
-            values = products.astype(self.dtype, copy=False)
-            if self.exponents is not None:
-                right = self.exponents[first:last]
-                gaussian_rows(self.arithmetic, self._twice_gamma, products, left.exponents, right, values, places, 0)
-            else:
-                values = self.kernel.from_products(values)
+            values = self._from_products(products, left, first, last)
             out[first:last] += values.T @ a
 
         self._by_blocks(left, finish)
