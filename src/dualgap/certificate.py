@@ -117,9 +117,8 @@ def dual_point(problem: Problem, beta: np.ndarray, combine: Callable[[np.ndarray
     """
     require_semidefinite(problem)
     top = problem.loss.ceiling()
-    if not (
-        beta.min() >= 0.0 and beta.max() <= top
-    ):  # a copy only where it is needed: β may be a large part of the memory there is
+    # A copy only where it is needed: β may be a large part of the memory there is.
+    if not (beta.min() >= 0.0 and beta.max() <= top):
         beta = np.clip(beta, 0.0, top)
     if problem.intercept == "free":
         beta = _balanced(problem, beta)

@@ -343,7 +343,6 @@ class Panels:
         return values
 
     def _add_several(self, left: _Left, a: np.ndarray, out: np.ndarray) -> None:
-
         def finish(products: np.ndarray, first: int, last: int) -> None:
             values = self._from_products(products, left, first, last)
             out[first:last] += values.T @ a

@@ -17,7 +17,6 @@ from dualgap.workers import share
 
 __all__ = ["Known", "Pace", "WorkingSetState", "inside", "matrix_of", "measure", "settled", "subtract"]
 
-
 GATHERED = 1 << 17  # kernel values to be put together that are worth a thread
 
 
@@ -52,7 +51,7 @@ class WorkingSetState(State):
     gap: float = math.inf  # of the open rows, /l2
     gap_then: float = math.inf  # the same when rows were last opened
     exact: float = 1.0  # the relative gap when errors were last computed from nothing
-    known: Any = None  # Known
+    known: Any = None  # Known: what looks at all rows, and certificates, have told
     sure: bool = False  # whether the rows not open are left to the certificate
     asked: bool = False  # whether a certificate has been computed since the last epoch
     steps: int = 0

@@ -63,10 +63,8 @@ REOPEN = 1e-2  # the other rows are looked at again once the gap of the open one
 SURE = 2.0  # unless they once had no more to add than makes the gap so many times larger: then a certificate will tell
 HINT = 1.5  # the gap as it is made known, times the one of the open rows
 REFRESH = 1e-4  # errors from float32 values are computed anew once the gap has fallen to this part of what it was
-RIDGE = {
-    "float32": 1e-5,
-    "float64": 1e-10,
-}  # added to the diagonal of a matrix that is factored, as a part of it; more where that fails
+# Added to the diagonal of a matrix that is factored, as a part of it; more where that fails.
+RIDGE = {"float32": 1e-5, "float64": 1e-10}
 SINGLE_RANGE = 1e4  # γ‖x‖² up to which float32 products leave distances exact enough
 SINGLE_ERROR = 1e-2  # what the rounding of one kernel value to float32, at the largest weight, may change a margin by
 
