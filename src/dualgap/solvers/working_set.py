@@ -17,7 +17,7 @@ it matters.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -359,9 +359,12 @@ class WorkingSet(Solver):
         state.box = Box(*(part[keep] for part in state.box))
         state.last = np.empty(0, dtype=np.int64)
 
+    def plan(self, problem: Problem) -> str:
+        return str(self._dtype(problem).name)
+
     def rehearse(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, WorkingSetState]:
         small = problem.head(32)
-        state = self.start(small, rng)
+        state = replace(self, precision=self.plan(problem)).start(small, rng)
         for _ in range(2):
             self.epoch(small, state, rng)
         if len(state.open) == small.n:
