@@ -9,6 +9,7 @@ import dualgap
 from dualgap.expansion import Expansion, expansion
 from dualgap.kernels import make_kernel
 from dualgap.panels import Panels, whole_numbers
+from dualgap.solvers.base import Warm
 from dualgap.solvers.free_step import FreeStep
 from dualgap.solvers.pair_steps import pair_steps, single_steps
 from dualgap.solvers.row_cache import RowCache
@@ -192,20 +193,32 @@ def _whole(state):
     return a
 
 
-def test_errors_from_float32_are_set_right_before_they_matter():
-    """The hint is what the driver certifies by: in float32 it must not promise what float64 does not keep."""
-    problem, rng = build(l2=1e-6), np.random.default_rng(0)
-    solver = dualgap.WorkingSet(size=64, precision="float32")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"l2": 1e-8},
+        {"intercept": "none", "l2": 1e-7},
+        {"loss": "smooth_hinge", "l2": 1e-8},
+        {"kernel": "poly", "degree": 2, "coef0": 1.0, "l2": 1e-4},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("shift", [0.0, 3.0])
+def test_a_gap_estimate_in_float32_is_kept_by_float64(options, shift):
+    """The driver certifies when the estimate says so. The relative gap in float64 was up to a thousand times the estimate when the
+    rounding of float32 kernel values was not part of it. All rows stay open: shrunk rows have no part in the estimate."""
+    problem, rng = build(X + shift, **{"l2": 1e-6, **options}), np.random.default_rng(0)
+    solver = dualgap.WorkingSet(size=64, precision="float32", shrinking=False)
     state = solver.start(problem, rng)
-    for _ in range(200):
+    for _ in range(1000):
         solver.epoch(problem, state, rng)
         if solver.hint(problem, state) <= 1e-6:
             break
+    assert solver.hint(problem, state) <= 1e-6
     point = dualgap.certificate.dual_point(problem, solver.dual(problem, state))
-    scores = point.stored
-    b = dualgap.certificate.best_intercept(problem, scores)
-    primal = problem.objective(point.coef, b)
-    assert (primal - point.value) / primal <= 2e-6  # without that it is 6e-4
+    primal = problem.objective(point.coef, dualgap.certificate.best_intercept(problem, point.stored))
+    assert (primal - point.value) / primal <= 2e-6
 
 
 def test_warm_start_over_a_path():
@@ -396,13 +409,17 @@ def coupled(n=600):
     ids=str,
 )
 def test_a_step_of_second_order_raises_the_dual_and_keeps_errors_right(options):
+    """From the optimum with its free variables moved a known way: how much D can rise does not depend on the path of iterates."""
     data, labels = coupled()
     problem = dualgap.Problem(data, labels, **{"l2": 1e-6, "kernel": "rbf", "gamma": 3.0, "intercept": "free", **options})
     solver, rng = dualgap.WorkingSet(size=32, precision="float64", shrinking=False), np.random.default_rng(0)
-    state = solver.start(problem, rng)
-    solver.epoch(problem, state, rng)
-    while state.relative_gap > 0.01:
-        solver.epoch(problem, state, rng)
+    beta = dualgap.solve(problem, solver, tol=1e-9, max_epochs=2000).dual
+    free = np.flatnonzero((beta > 1e-3) & (beta < 0.5))
+    assert len(free) > 50
+    share = rng.uniform(-0.003, 0.003, len(free))
+    share -= problem.y[free] * (problem.y[free] * beta[free] @ share) / beta[free].sum()  # Σ cβy stays as it is
+    beta[free] *= 1.0 + share
+    state = solver.start(problem, rng, Warm(None, 0.0, beta))
     gap, before = state.gap, dualgap.certificate.dual_point(problem, solver.dual(problem, state)).value
     assert all_at_once(problem, state)
     point = dualgap.certificate.dual_point(problem, solver.dual(problem, state))
@@ -482,7 +499,6 @@ def test_a_large_scale_is_worked_on_in_float64():
 def test_a_gap_at_the_limit_of_rounding_ends_the_run():
     result = dualgap.solve(build(l2=1e-9), dualgap.WorkingSet(), tol=1e-300, max_epochs=100_000)
     assert result.status in ("stalled", "converged")
-    assert result.epochs < 1000
 
 
 def test_rows_that_were_not_computed_are_not_found(monkeypatch):

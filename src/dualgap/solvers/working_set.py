@@ -29,7 +29,7 @@ from dualgap.panels import Panels
 from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Solver, Support, Warm, no, one_of, register
 from dualgap.solvers.far_rows import exact_scores, rough_scores, sure_scores
-from dualgap.solvers.open_rows import Known, Pace, WorkingSetState, inside, matrix_of, measure, settled, subtract
+from dualgap.solvers.open_rows import Known, Pace, WorkingSetState, inside, matrix_of, measure, rounding_gap, settled, subtract
 from dualgap.solvers.pair_steps import pair_steps, single_steps
 from dualgap.solvers.row_cache import RowCache
 from dualgap.solvers.second_order import all_at_once, epoch_cost, worth_it
@@ -62,9 +62,9 @@ CLOSED = 0.8  # rows are left out when no more than this part stays
 REOPEN = 1e-2  # the other rows are looked at again once the gap of the open ones has fallen to this part of what it was
 SURE = 2.0  # unless they once had no more to add than makes the gap so many times larger: then a certificate will tell
 HINT = 1.5  # the gap as it is made known, times the one of the open rows
-REFRESH = 1e-4  # errors from float32 values are computed anew once the gap has fallen to this part of what it was
 # Added to the diagonal of a matrix that is factored, as a part of it; more where that fails.
 RIDGE = {"float32": 1e-5, "float64": 1e-10}
+SINGLE_ROUNDING = float(np.finfo(np.float32).eps) / 2  # relative error of one kernel value in float32
 SINGLE_RANGE = 1e4  # γ‖x‖² up to which float32 products leave distances exact enough
 SINGLE_ERROR = 1e-2  # what the rounding of one kernel value to float32, at the largest weight, may change a margin by
 
@@ -130,6 +130,7 @@ class WorkingSet(Solver):
         panels = Panels(problem.kernel, problem.X, self._dtype(problem))
         self._check_cache(problem, panels)
         state = WorkingSetState(panels=panels, all=whole_box(problem), reach=problem.n)
+        state.rounding = SINGLE_ROUNDING * float(problem.sqnorms.max()) if panels.dtype == np.float32 else 0.0
         state.ridge = RIDGE[panels.dtype.name]
         state.cache = RowCache(panels, int(self.cache_size * 1e6))
         state.open = np.arange(problem.n)
@@ -146,7 +147,7 @@ class WorkingSet(Solver):
             if state.reach < problem.n:
                 state.order = in_turn(problem.y, rng)
         self._open(problem, state)
-        state.exact, state.sure = state.relative_gap, len(state.open) == problem.n
+        state.sure = len(state.open) == problem.n
         return state
 
     def _dtype(self, problem: Problem) -> Any:
@@ -175,7 +176,7 @@ class WorkingSet(Solver):
     def _set_errors(self, problem: Problem, state: WorkingSetState, scores: np.ndarray) -> None:
         a, _, _, e, r = state.all
         e[:] = problem.y - scores - r * a - bias_weight(problem) * a.sum()
-        state.ascent = 0.5 * float(a @ (problem.y + e))
+        state.ascent, state.moved = 0.5 * float(a @ (problem.y + e)), 0.0
 
     def _open(self, problem: Problem, state: WorkingSetState) -> None:
         """Go on, at the errors that `all` has, with the open rows and those that want to move, and more that may come to."""
@@ -238,7 +239,7 @@ class WorkingSet(Solver):
             self._write_back(state)
             self._set_errors(problem, state, sure_scores(problem, state, state.all.a))
             self._open(problem, state)
-            state.exact, state.asked, state.sure = state.relative_gap, False, state.reach == problem.n
+            state.asked, state.sure = False, state.reach == problem.n
         elif not state.sure and len(state.open) < problem.n and state.gap <= self._enough(problem, state) * state.gap_then:
             self._reopen(problem, state)
         if worth_it(problem, state, HINT) and all_at_once(problem, state):
@@ -260,8 +261,8 @@ class WorkingSet(Solver):
         self._tidy(problem, state)
 
     def _tidy(self, problem: Problem, state: WorkingSetState) -> None:
-        # Far enough below the tolerance a certificate is next, which computes what is exact itself.
-        if 0.5 * state.tol < HINT * state.relative_gap and state.relative_gap <= REFRESH * state.exact:
+        # A gap that rounding may have made as small as it looks is computed anew, unless the certificate is next, which does so too.
+        if rounding_gap(problem, state) > state.gap and self.hint(problem, state) > state.tol:
             self._refresh(problem, state)
         if self.shrinking and problem.n > self.size:
             self._close(problem, state)
@@ -285,24 +286,25 @@ class WorkingSet(Solver):
         rest = np.setdiff1d(np.arange(problem.n), state.open, assume_unique=True)
         bias = bias_weight(problem) * a.sum()
         scores, radius = problem.y - e - r * a - bias, np.full(problem.n, np.inf)  # of open rows, without a bound
+        changed = a - state.known.a
         scores[rest], radius[rest] = rough_scores(problem, state, a, rest)
+        state.moved = max(state.moved, min(float(changed @ changed), float(a @ a)))  # what those sums went over, see rounding_gap
         e[rest] = (problem.y - scores - r * a - bias)[rest]
         state.known = Known(a.copy(), scores, radius, sure=False)
         self._open(problem, state)
         state.sure = (not sampled and state.gap <= SURE * before) or len(state.open) == problem.n
 
     def _refresh(self, problem: Problem, state: WorkingSetState) -> None:
-        """Errors of the open rows in float64: what float32 values have left in them may by now be more than the gap that they show."""
-        if state.panels.dtype == np.float32:
-            a, box = state.all.a, state.box
-            a[state.open] = box.a
-            if len(state.open) == problem.n:
-                scores = sure_scores(problem, state, a)  # remembered for a certificate of the same point
-            else:
-                scores = exact_scores(problem, a, state.open)
-            box.e[:] = problem.y[state.open] - scores - box.r * box.a - bias_weight(problem) * a.sum()
-            measure(problem, state)
-        state.exact = state.relative_gap
+        """Compute the errors of the open rows in float64, and the gap from them."""
+        a, box = state.all.a, state.box
+        a[state.open] = box.a
+        if len(state.open) == problem.n:
+            scores = sure_scores(problem, state, a)  # remembered for a certificate of the same point
+        else:
+            scores = exact_scores(problem, a, state.open)
+        box.e[:] = problem.y[state.open] - scores - box.r * box.a - bias_weight(problem) * a.sum()
+        state.moved = 0.0
+        measure(problem, state)
 
     def _choose(self, problem: Problem, state: WorkingSetState) -> np.ndarray:
         """All open rows where they are few; else half of the set anew, the worst violators, and the rest from the last set."""
@@ -390,4 +392,5 @@ class WorkingSet(Solver):
 
     def hint(self, problem: Problem, state: WorkingSetState) -> float:
         # A certificate in vain costs more than the steps to a gap that is surely small enough.
-        return HINT * state.relative_gap if state.reach == problem.n else math.inf
+        gap = state.gap + rounding_gap(problem, state)
+        return HINT * gap / (state.ascent + gap) if state.reach == problem.n and state.ascent + gap > 0 else math.inf
