@@ -1,25 +1,45 @@
-# Every target makes the virtual environment it needs in .venv, and only when pyproject.toml has changed since.
-#   make test PYTHON=python3.12      to choose the interpreter of a new environment
+# Every target makes the virtual environment it needs in .venv, and only when pyproject.toml or constraints.txt has changed since.
+#   make test PYTHON=python3.12     to choose the interpreter of a new environment
+#   make test WHEELS=folder         to install from a folder of wheels that `make wheels` filled, without a network
+#   make test WARNINGS=error        to fail on warnings of other libraries too
 
-VENV   := .venv
-PY     := $(VENV)/bin/python
-PYTHON ?=
+VENV        := .venv
+PYTHON      ?=
+PYTHONS     := $(or $(PYTHON),python3.13 python3.12 python3.11 python3.14 python3 python)
+CONSTRAINTS ?= constraints.txt
+WHEELS      ?=
+WARNINGS    ?=
+MATRIX      ?=
+
+ifeq ($(OS),Windows_NT)
+PY := $(VENV)/Scripts/python.exe
+else
+PY := $(VENV)/bin/python
+endif
+
+# Which releases may be installed: those of constraints.txt, from the package index or from a folder of wheels.
+WHICH = $(if $(CONSTRAINTS),--constraint "$(CONSTRAINTS)") $(if $(WHEELS),--no-index --find-links "$(WHEELS)")
+BUILD = hatchling editables
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint bench docs clean
+.PHONY: help demo test test-matrix lint bench docs wheels pins release clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-6s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.stamp-lab ## race the solvers on data that comes with the package; the report goes to demo-report/
 	@$(PY) -m dualgap compare --out demo-report
 
-test: lint ## lint, then every test and every documented example
-	@$(PY) -m pytest -q -n 2
+test: lint $(VENV)/.stamp-test ## lint, then every test and every documented example
+	@$(PY) -m pytest -q -n 2 $(if $(WARNINGS),-W $(WARNINGS))
 
-lint: $(VENV)/.stamp-test-lab ## ruff and mypy
+test-matrix: ## the tests as on other processors, Pythons and releases of what we build on; MATRIX="--list" shows them
+	@$(MAKE) --silent $(PY)
+	@$(PY) tools/matrix.py $(MATRIX)
+
+lint: $(VENV)/.stamp-lint-test ## ruff and mypy
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
@@ -34,36 +54,58 @@ docs: $(VENV)/.stamp-docs ## build the documentation in site/
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 	@echo "open site/index.html"
 
-clean: ## remove reports, builds and caches; the environment stays (rm -r .venv for that)
-	@rm -rf demo-report site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+wheels: $(PY) ## download what demo and test install to wheels/, for a machine without a network
+	@$(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip >/dev/null
+	@$(PY) -m pip download --quiet --disable-pip-version-check --constraint constraints.txt --dest wheels $(BUILD)
+	@$(PY) -m pip download --quiet --disable-pip-version-check --constraint constraints.txt --dest wheels ".[lint,test]"
+	@echo "on the other machine: make test WHEELS=wheels"
 
-# .stamp-test-lab says that the extras test and lab are installed as pyproject.toml asks for them now.
-$(VENV)/.stamp-%: pyproject.toml | $(PY)
+pins: ## write constraints.txt anew, with the newest releases that pyproject.toml allows (needs uv)
+	@printf '%s\n' $(BUILD) | uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --no-annotate \
+	    --custom-compile-command "make pins" --upgrade --output-file constraints.txt \
+	    --extra lab --extra dask --extra pictures --extra onnx --extra docs --extra test --extra lint --extra release pyproject.toml -
+
+release: $(VENV)/.stamp-release ## build and check dist/*.whl and dist/*.tar.gz, and fold changes/ into CHANGELOG.md
+	@$(PY) tools/release.py
+
+clean: ## remove reports, builds and caches; the environment stays (rm -r .venv for that)
+	@rm -rf demo-report site build dist .matrix .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find src tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# .stamp-test-lab says that the extras test and lab are installed as pyproject.toml and the constraints ask for them now. The build
+# backend is installed first and used as it is, so that its release is pinned too. A home that cannot be written to holds no cache.
+$(VENV)/.stamp-%: pyproject.toml $(CONSTRAINTS) | $(PY)
 	@extras=$$(echo '$*' | tr - ,); \
 	echo "installing dualgap[$$extras] in $(VENV) ..."; \
+	[ -w "$${HOME:-/nonexistent}" ] || export UV_NO_CACHE=1 PIP_NO_CACHE_DIR=1; \
 	if command -v uv >/dev/null 2>&1; then \
-	    uv pip install --quiet --python $(PY) --editable ".[$$extras]"; \
+	    install() { uv pip install --quiet --python $(PY) $(WHICH) "$$@" || uv pip install --offline --quiet --python $(PY) $(WHICH) "$$@"; }; \
 	else \
-	    $(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip >/dev/null && \
-	    $(PY) -m pip install --quiet --quiet --disable-pip-version-check --editable ".[$$extras]"; \
-	fi
+	    $(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip >/dev/null || exit 1; \
+	    install() { $(PY) -m pip install --quiet --quiet --disable-pip-version-check $(WHICH) "$$@"; }; \
+	fi; \
+	install $(BUILD) && install --no-build-isolation --editable ".[$$extras]" || { \
+	    echo "Could not install dualgap[$$extras] and what it needs ($(or $(CONSTRAINTS),the newest releases)). Without a network:" >&2; \
+	    echo "run 'make wheels' on a machine of this kind that has one, copy its folder wheels here, then: make $(or $(MAKECMDGOALS),test) WHEELS=wheels" >&2; \
+	    exit 1; \
+	}
 	@touch $@
 
 # A name on PATH proves nothing (a version manager's shim may refuse to run), so each candidate is asked for its version.
 $(PY):
 	@found=; \
-	for candidate in $(or $(PYTHON),python3.13 python3.12 python3.11 python3 python); do \
-	    if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	for candidate in $(PYTHONS); do \
+	    if "$$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' >/dev/null 2>&1; then \
 	        found=$$candidate; break; \
 	    fi; \
 	done; \
 	if [ -z "$$found" ]; then \
-	    echo "dualgap needs Python 3.11 or newer. Tried: $(or $(PYTHON),python3.13 python3.12 python3.11 python3 python); none of them runs and is new enough." >&2; \
+	    echo "dualgap needs Python 3.11 to 3.14. Tried: $(PYTHONS); none of them runs and is one of these." >&2; \
 	    echo "Install one, or name one: make $(or $(MAKECMDGOALS),test) PYTHON=/path/to/python3" >&2; \
 	    exit 1; \
 	fi; \
 	if command -v uv >/dev/null 2>&1; then \
+	    [ -w "$${HOME:-/nonexistent}" ] || export UV_NO_CACHE=1; \
 	    uv venv --quiet --clear --python "$$(command -v $$found)" $(VENV); \
 	elif "$$found" -c 'import venv, ensurepip' >/dev/null 2>&1; then \
 	    "$$found" -m venv --clear $(VENV); \

@@ -1,7 +1,7 @@
 """The blood-cell pictures: find the nucleus in six steps, cut out 120 × 120 pixels around it, take the negative, flatten.
 
 Each step is a small function on arrays; `steps` gives every intermediate picture, `load_crops` runs them over the whole archive and
-keeps the result in the cache. Needs OpenCV (`pip install 'dualgap[lab]'`).
+keeps the result in the cache. Needs OpenCV (`pip install 'dualgap[pictures]'`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _cv2() -> Any:
     try:
         import cv2
     except ImportError:
-        raise DataError("the picture pipeline needs OpenCV: pip install 'dualgap[lab]'") from None
+        raise DataError("the picture pipeline needs OpenCV: pip install 'dualgap[pictures]'") from None
     return cv2
 
 

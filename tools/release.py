@@ -1,0 +1,67 @@
+"""Build the wheel and the sdist, check both, and fold the news fragments of changes/ into CHANGELOG.md.
+
+    python tools/release.py           called by `make release`, in an environment with the extra `release`
+
+The version is the one in src/dualgap/__init__.py. Nothing is uploaded, committed or tagged.
+"""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DIST = ROOT / "dist"
+# What an installed package, and `make test` in an unpacked sdist, cannot do without.
+WHEEL = ("dualgap/__init__.py", "dualgap/py.typed")
+SDIST = ("Makefile", "constraints.txt", "pyproject.toml", "README.md", "tests/conftest.py", "tools/lowest.py", "docs/index.md")
+
+
+def main() -> None:
+    version = read_version()
+    shutil.rmtree(DIST, ignore_errors=True)
+    _run("build", "--no-isolation", "--outdir", str(DIST))
+    wheel, sdist = DIST / f"dualgap-{version}-py3-none-any.whl", DIST / f"dualgap-{version}.tar.gz"
+    _run("twine", "check", "--strict", str(wheel), str(sdist))
+    with zipfile.ZipFile(wheel) as archive:
+        _require(wheel, WHEEL, set(archive.namelist()))
+        _require(wheel, _tracked("src/dualgap"), {f"src/{name}" for name in archive.namelist()})
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+        _require(sdist, (*SDIST, *_tracked("src", "tests", "docs", "benchmarks", "tools")), names)
+    _run("towncrier", "build", "--yes", "--version", version)
+    print(f"built and checked {wheel.relative_to(ROOT)} and {sdist.relative_to(ROOT)}; CHANGELOG.md has the news of {version}")
+
+
+def read_version() -> str:
+    """The version, read without importing the package."""
+    for statement in ast.parse((ROOT / "src/dualgap/__init__.py").read_text(encoding="utf-8")).body:
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__version__":
+            return str(ast.literal_eval(statement.value))
+    raise SystemExit("src/dualgap/__init__.py has no line __version__ = …")
+
+
+def _run(module: str, *arguments: str) -> None:
+    if subprocess.run([sys.executable, "-m", module, *arguments], cwd=ROOT, check=False).returncode != 0:
+        raise SystemExit(f"{module} {' '.join(arguments)} failed; nothing is ready for release")
+
+
+def _tracked(*folders: str) -> list[str]:
+    """The files of these folders that git tracks; none in a tree without git."""
+    answer = subprocess.run(["git", "ls-files", "-z", *folders], cwd=ROOT, capture_output=True, text=True, check=False)
+    return [name for name in answer.stdout.split("\0") if name]
+
+
+def _require(archive: Path, wanted: list[str] | tuple[str, ...], names: set[str]) -> None:
+    missing = sorted(set(wanted) - names)
+    if missing:
+        raise SystemExit(f"{archive.name} lacks {', '.join(missing)}: see tool.hatch.build in pyproject.toml")
+
+
+if __name__ == "__main__":
+    main()
