@@ -2,7 +2,6 @@
 
 import zipfile
 
-import cv2
 import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
@@ -10,6 +9,7 @@ from sklearn.svm import LinearSVC
 from dualgap.data import DataError, images, load
 from dualgap.data.drawn_cells import BACKGROUND, CYTOPLASM, NUCLEUS, RED_CELL, draw_cell
 
+cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed: pip install 'dualgap[pictures]'")
 HEIGHT, WIDTH = 240, 320
 
 
