@@ -35,8 +35,7 @@ demo: $(VENV)/.stamp-lab ## race the solvers on data that comes with the package
 test: lint $(VENV)/.stamp-test ## lint, then every test and every documented example
 	@$(PY) -m pytest -q -n 2 $(if $(WARNINGS),-W $(WARNINGS))
 
-test-matrix: ## the tests as on other processors, Pythons and releases of what we build on; MATRIX="--list" shows them
-	@$(MAKE) --silent $(PY)
+test-matrix: $(PY) ## the tests as on other processors, Pythons and releases of what we build on; MATRIX="--list" shows them
 	@$(PY) tools/matrix.py $(MATRIX)
 
 lint: $(VENV)/.stamp-lint-test ## ruff and mypy
