@@ -5,8 +5,9 @@
     python tools/matrix.py --only x86-64-v2,oldest    some of it
 
 A processor is played by telling numba which instructions it may use and OpenBLAS which kernels to take, one thread by binding the
-tests to one core. Each Python and each set of releases has an environment of its own in .matrix/, made by the Makefile as `make test`
-makes its own. What a job prints goes to .matrix/<job>.log. Standard library only.
+tests to one core. Environments are made by the Makefile, as `make test` makes its own: .venv serves the jobs that differ in the
+processor alone, every other Python and set of releases has its own in .matrix/. What a job prints goes to .matrix/<job>.log.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class Job:
 
     @property
     def environment(self) -> Path:
+        if self.releases == "pinned" and not self.python:
+            return ROOT / ".venv"
         return FOLDER / f"python{self.python or _own_version()}-{self.releases}"
 
 
@@ -119,7 +122,7 @@ def _make_environment(job: Job, out) -> int:
 
 
 def _variables(job: Job) -> dict[str, str]:
-    chosen = {"DUALGAP_CACHE_DIR": str(job.environment / "cache")}
+    chosen = {"DUALGAP_CACHE_DIR": str(FOLDER / f"cache-{job.environment.name.lstrip('.')}")}
     if job.processor:
         chosen |= {"NUMBA_CPU_NAME": job.processor, "NUMBA_CPU_FEATURES": ""}
     if job.blas:
