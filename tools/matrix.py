@@ -45,7 +45,7 @@ class Job:
     @property
     def environment(self) -> Path:
         if self.releases == "pinned" and not self.python:
-            return ROOT / ".venv"
+            return Path(sys.prefix) if ROOT in Path(sys.prefix).parents else ROOT / ".venv"
         return FOLDER / f"python{self.python or _own_version()}-{self.releases}"
 
 
