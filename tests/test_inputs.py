@@ -1,5 +1,7 @@
 """From what a user has to what kernels read: conversions, no needless copies, and errors that name the place."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -45,6 +47,12 @@ def test_unsorted_csr_is_used_as_it_is():
     np.testing.assert_array_equal(matrix.indices, [2, 0, 1])
 
 
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", PendingDeprecationWarning)  # users have them all the same
+    MATRIX = np.matrix(X)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 @pytest.mark.parametrize(
     "given",
     [
@@ -58,7 +66,7 @@ def test_unsorted_csr_is_used_as_it_is():
         X.astype(">f4"),
         X.astype(object),
         X.astype(str),
-        np.matrix(X),
+        MATRIX,
         np.repeat(np.repeat(X, 2, axis=0), 2, axis=1)[::2, ::2],
         X[::-1][::-1],
         np.ma.masked_array(X, mask=False),
