@@ -24,6 +24,14 @@ SDIST = ("Makefile", "constraints.txt", "pyproject.toml", "README.md", "tests/co
 
 def main() -> None:
     version = read_version()
+    build_and_check(version)  # before the news are folded, so that a fault leaves them as they are
+    _run("towncrier", "build", "--yes", "--version", version)
+    wheel, sdist = build_and_check(version)
+    print(f"built and checked {wheel.relative_to(ROOT)} and {sdist.relative_to(ROOT)}; CHANGELOG.md has the news of {version}")
+
+
+def build_and_check(version: str) -> tuple[Path, Path]:
+    """Return the paths of the wheel and the sdist, both with all that belongs in them."""
     shutil.rmtree(DIST, ignore_errors=True)
     _run("build", "--no-isolation", "--outdir", str(DIST))
     wheel, sdist = DIST / f"dualgap-{version}-py3-none-any.whl", DIST / f"dualgap-{version}.tar.gz"
@@ -34,8 +42,7 @@ def main() -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
         _require(sdist, (*SDIST, *_tracked("src", "tests", "docs", "benchmarks", "tools")), names)
-    _run("towncrier", "build", "--yes", "--version", version)
-    print(f"built and checked {wheel.relative_to(ROOT)} and {sdist.relative_to(ROOT)}; CHANGELOG.md has the news of {version}")
+    return wheel, sdist
 
 
 def read_version() -> str:
