@@ -2,6 +2,8 @@
 
 import csv
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -235,3 +237,11 @@ def test_strange_models_are_refused(capsys, table, tmp_path):
     assert "is not a model that dualgap fit wrote" in run(capsys, "certify", path, table)[2]
     path.write_text("no zip file at all")
     assert "is not a model that dualgap fit wrote" in run(capsys, "predict", path, table)[2]
+
+
+def test_without_the_extra_a_sentence_says_what_to_install():
+    """`pip install dualgap` alone puts the command on the path; it starts, and says what it needs."""
+    code = "import sys; sys.modules['typer'] = None; from dualgap.__main__ import main; sys.exit(main())"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 1
+    assert ran.stderr == "dualgap: typer is not installed; the command line needs it: pip install 'dualgap[lab]'\n"

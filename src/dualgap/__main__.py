@@ -1,10 +1,23 @@
-"""`python -m dualgap` is the command line."""
+"""The entry point of the command line: `dualgap`, and `python -m dualgap`."""
 
 from __future__ import annotations
 
 import sys
 
-from dualgap.cli import main
+__all__ = ["main"]
+
+
+def main() -> int:
+    """Run the command line, or say which extra it needs; returns the exit code."""
+    try:
+        from dualgap import cli
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] == "dualgap":
+            raise
+        print(f"dualgap: {error.name} is not installed; the command line needs it: pip install 'dualgap[lab]'", file=sys.stderr)
+        return 1
+    return cli.main()
+
 
 if __name__ == "__main__":
     sys.exit(main())
