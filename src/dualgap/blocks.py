@@ -42,7 +42,7 @@ class GramBlock(NamedTuple):
         return np.nan  # as for Gram rows
 
     def add(self, i, a, v):
-        k = self.k[np.int64(i) - self.first]
+        k = self.k[int(np.int64(i) - self.first)]
         for j in range(k.shape[0]):
             v[j] += a * k[j]
 

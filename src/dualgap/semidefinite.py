@@ -6,6 +6,8 @@ polynomial kernels (whole degree, coef0 ≥ 0) are semidefinite by their formula
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from dualgap.problem import Problem
@@ -43,7 +45,7 @@ def extreme_eigenvalues(problem: Problem) -> tuple[float, float]:
         return float(values[0]), float(values[-1])
     from scipy.sparse.linalg import LinearOperator, eigsh
 
-    operator = LinearOperator((problem.n, problem.n), matvec=lambda v: problem.combine(np.ravel(v)), dtype=np.float64)
+    operator: Any = LinearOperator((problem.n, problem.n), matvec=lambda v: problem.combine(np.ravel(v)), dtype=np.float64)
     start = np.random.default_rng(0).standard_normal(problem.n)
     values = eigsh(operator, k=2, which="BE", v0=start, tol=1e-8, return_eigenvectors=False)
     return float(min(values)), float(max(values))

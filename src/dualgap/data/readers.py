@@ -5,6 +5,7 @@ Named data sets are the registry's business. Every error says which file, where 
 
 from __future__ import annotations
 
+import inspect
 import os
 import zipfile
 import zlib
@@ -204,7 +205,9 @@ def read_mat(path: str | os.PathLike[str], target: str | int | None = None) -> D
 
     path = Path(path)
     try:
-        variables = {name: value for name, value in loadmat(path).items() if not name.startswith("__")}
+        # From 1.15 on SciPy wants to be told which of its two kinds of sparse matrices to make; either will do here.
+        told: Any = {"spmatrix": False} if "spmatrix" in inspect.signature(loadmat).parameters else {}
+        variables = {name: value for name, value in loadmat(path, **told).items() if not name.startswith("__")}
     except NotImplementedError:
         raise DataError(f"{path} is a MATLAB 7.3 file; save it with save('-v7', …)") from None
     except (MatReadError, ValueError, TypeError, OSError, zlib.error, EOFError, KeyError) as error:

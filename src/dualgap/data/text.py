@@ -150,7 +150,7 @@ def _draw_documents(indptr, column_of, idf, out, labels, exponent, seed):
         norm = 0.0
         total = 0.0
         for k in range(start, stop):
-            j = np.int64(indices[k])
+            j = int(indices[k])
             place = (j * 0x9E3779B1) & mask
             while word[place] != j:
                 place = (place + 1) & mask

@@ -125,7 +125,7 @@ def _feasible(d: np.ndarray, low: np.ndarray, high: np.ndarray, tied: bool) -> n
     d = np.clip(d, low, high)
     for _ in range(2 if tied else 0):
         between = (d > low) & (d < high)
-        d[between] -= d.sum() / max(np.count_nonzero(between), 1)
+        d[between] -= d.sum() / max(int(np.count_nonzero(between)), 1)
         d = np.clip(d, low, high)
     if tied and d.sum() != 0.0:
         spare = d - low if d.sum() > 0.0 else high - d
