@@ -210,7 +210,7 @@ def read_mat(path: str | os.PathLike[str], target: str | int | None = None) -> D
         variables = {name: value for name, value in loadmat(path, **told).items() if not name.startswith("__")}
     except NotImplementedError:
         raise DataError(f"{path} is a MATLAB 7.3 file; save it with save('-v7', …)") from None
-    except (MatReadError, ValueError, TypeError, OSError, zlib.error, EOFError, KeyError) as error:
+    except (MatReadError, ValueError, TypeError, OSError, zlib.error, EOFError, LookupError) as error:
         raise DataError(f"{path} is not a whole MAT file ({error}); it may be cut short") from None
     return _from_variables(path, variables, target)
 
