@@ -5,6 +5,7 @@ All of them are turned into callbacks of the driver, one set for each problem (c
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 from collections.abc import Callable, Iterator
@@ -19,8 +20,13 @@ except ImportError:  # scikit-learn before 1.9
         """Stands in where scikit-learn has no callbacks."""
 
     def with_callbacks(method: Any) -> Any:  # type: ignore[no-redef]
-        """Stands in where scikit-learn has no callbacks."""
-        return method
+        """Stands in where scikit-learn has no callbacks. It adds a frame as theirs does, so a warning has one stacklevel for both."""
+
+        @functools.wraps(method)
+        def run(estimator: Any, *args: Any, **kwargs: Any) -> Any:
+            return method(estimator, *args, **kwargs)
+
+        return run
 
 
 __all__ = ["CallbackSupportMixin", "Monitor", "log_to_screen", "with_callbacks"]
