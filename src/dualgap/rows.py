@@ -271,8 +271,8 @@ def dense(x: np.ndarray) -> Dense:
     --------
     >>> import numpy as np
     >>> from dualgap.rows import dense
-    >>> dense(np.eye(2)).dot(1, np.array([3.0, 4.0]))
-    np.float64(4.0)
+    >>> float(dense(np.eye(2)).dot(1, np.array([3.0, 4.0])))
+    4.0
     """
     return Dense(_readonly(x))
 

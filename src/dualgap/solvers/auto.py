@@ -228,7 +228,7 @@ def successor(problem: Problem) -> tuple[Solver, float]:
     >>> import dualgap, numpy as np
     >>> from scipy import sparse
     >>> from dualgap.solvers.auto import successor
-    >>> X, y = sparse.random_array((100, 5000), density=0.01, rng=np.random.default_rng(0), format="csr"), np.arange(100) % 2
+    >>> X, y = sparse.eye_array(100, 5000, format="csr"), np.arange(100) % 2
     >>> successor(dualgap.Problem(X, y, loss="logistic"))
     (NewtonCG(products=250), 30.0)
     >>> successor(dualgap.Problem(X, y, loss="hinge"))
