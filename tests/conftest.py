@@ -5,13 +5,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn
 from hypothesis import settings
+from scipy import sparse
 
 # The same examples on every run and machine, and no time limit for the one that compiles.
 settings.register_profile("dualgap", derandomize=True, deadline=None, database=None, print_blob=False)
 settings.load_profile("dualgap")
 
 ROOT = Path(__file__).resolve().parents[1]
+
+# (1, 9), say: for the few tests that ask for something of scikit-learn itself
+SKLEARN = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +40,12 @@ def make_data(n=60, d=5, seed=0, noise=0.5):
     y = np.where(X @ rng.normal(size=d) + 0.3 + noise * rng.normal(size=n) > 0, 1.0, -1.0)
     y[:2] = 1.0, -1.0
     return X, y
+
+
+def random_sparse(n, d, density, rng):
+    """An n × d CSR array with round(density · n · d) non-zeros at random places."""
+    places = rng.choice(n * d, size=round(density * n * d), replace=False)
+    return sparse.csr_array((rng.uniform(0.5, 1.5, len(places)), np.divmod(places, d)), shape=(n, d))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.svm import LinearSVC
 
 import dualgap
-from conftest import make_data
+from conftest import SKLEARN, make_data
 from dualgap import scaling
 
 X, y = make_data(80, 4, seed=7)
@@ -28,7 +28,10 @@ def test_C_of_liblinear(C):
 
 
 def test_C_with_an_l1_ratio():
-    model = LogisticRegression(C=0.5, l1_ratio=0.3, solver="saga", fit_intercept=False, tol=1e-12, max_iter=100_000).fit(X, y)
+    options = {"solver": "saga", "fit_intercept": False, "tol": 1e-12, "max_iter": 100_000}
+    if SKLEARN < (1, 8):
+        options["penalty"] = "elasticnet"  # from 1.8 on, l1_ratio alone says so
+    model = LogisticRegression(C=0.5, l1_ratio=0.3, **options).fit(X, y)
     ours = solved(loss="logistic", **scaling.from_C(0.5, len(y), l1_ratio=0.3))
     np.testing.assert_allclose(ours.coef, model.coef_[0], atol=1e-4)
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import dualgap
-from conftest import make_data
+from conftest import make_data, random_sparse
 from dualgap.data import text_like
 from dualgap.solvers import auto
 from dualgap.solvers.auto import Auto, first_method, successor, wants_gram
@@ -15,7 +15,7 @@ from dualgap.solvers.newton_cg import NewtonCG
 
 def problem_of(n, d, *, density=None, **options):
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, d)) if density is None else sparse.random_array((n, d), density=density, rng=rng, format="csr")
+    X = rng.standard_normal((n, d)) if density is None else random_sparse(n, d, density, rng)
     return dualgap.Problem(X, np.arange(n) % 2, **options)
 
 

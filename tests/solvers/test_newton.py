@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import dualgap
-from conftest import make_data
+from conftest import make_data, random_sparse
 from dualgap.solvers.newton import Newton
 
 
@@ -60,7 +60,7 @@ def test_a_sample_of_many_rows_gives_the_start_and_the_rare_class_its_share():
 
 
 def test_too_many_features_are_refused_with_a_way_out():
-    X = sparse.random_array((50, 5000), density=0.01, rng=np.random.default_rng(0), format="csr")
+    X = random_sparse(50, 5000, 0.01, np.random.default_rng(0))
     with pytest.raises(dualgap.NotSupported, match=r"5000 × 5000.*these can: .*dca"):
         dualgap.solve(dualgap.Problem(X, np.arange(50) % 2), "newton")
 
