@@ -6,6 +6,7 @@ from scipy import sparse
 from sklearn.datasets import make_classification
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from conftest import SKLEARN
 from dualgap import LinearSVC, LinearSVCPath, LinearSVCPathCV
 from dualgap.estimators import ConvergenceWarning
 
@@ -110,9 +111,14 @@ def test_errors(data):
 EXACT = {"check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"}
 
 
+def expected_failures(estimator):
+    """For scikit-learn 1.6: its check makes binary labels from the first row's label after it has shuffled one of its two data sets."""
+    return dict.fromkeys(EXACT, "the check gives its two data sets different labels") if SKLEARN < (1, 7) else {}
+
+
 @pytest.mark.filterwarnings("ignore::dualgap.estimators.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:The least populated class in y")
-@parametrize_with_checks([LinearSVCPath(Cs=2), LinearSVCPathCV(Cs=2, cv=2)])
+@parametrize_with_checks([LinearSVCPath(Cs=2), LinearSVCPathCV(Cs=2, cv=2)], expected_failed_checks=expected_failures)
 def test_sklearn_checks(estimator, check):
     if check.func.__name__ in EXACT:
         estimator.set_params(tol=1e-13, Cs=[0.01, 0.1])

@@ -1,7 +1,7 @@
 """scikit-learn's own tests of its svm module, run with its LinearSVC and SVC swapped for ours.
 
 Every test there that trains one of the two is run, or is listed below with the reason why ours differs; the page
-docs/coming-from-scikit-learn.md lists the same.
+docs/coming-from-scikit-learn.md lists the same. The list is for scikit-learn LISTED; OLDER has the tests that older ones add.
 """
 
 import inspect
@@ -14,7 +14,9 @@ import sklearn.svm
 from sklearn.svm.tests import test_sparse, test_svm
 
 import dualgap
+from conftest import SKLEARN
 
+LISTED = (1, 9)
 DOC = Path(__file__).resolve().parents[2] / "docs" / "coming-from-scikit-learn.md"
 
 EXACT_BITS = "asks for dual coefficients equal to the last bit; ours are right to the tolerance (1e-15 at tol=1e-13)"
@@ -51,6 +53,13 @@ DIFFERENT = {
     "test_svc_nonfinite_params": "asks for other words in the error on data near the largest float",
     "test_svc_ovr_tie_breaking": "asks that votes tie at gamma=1e6; of all best intercepts ours takes the middle, and they do not",
 }
+OLDER = {
+    "test_unicode_kernel": PROBABILITY,
+    "test_consistent_proba": PROBABILITY,
+    "test_svc_clone_with_callable_kernel": PROBABILITY,
+    "test_crammer_singer_binary": "its score depends on one row at 0.003 from the boundary; after max_iter epochs ours is wrong on it",
+}
+LEFT_OUT = DIFFERENT if SKLEARN >= LISTED else DIFFERENT | OLDER
 # Compared to seven or more digits there, between two fits or with numbers written down.
 CLOSE = {
     "test_svm_classifier_sided_sample_weight",
@@ -133,7 +142,7 @@ def parametrizations(function):
 
 @pytest.mark.filterwarnings("ignore::dualgap.estimators.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of scikit-learn's own models in the same test
-@pytest.mark.parametrize(("module", "name", "arguments"), [c for c in cases() if c.values[1] not in DIFFERENT])
+@pytest.mark.parametrize(("module", "name", "arguments"), [c for c in cases() if c.values[1] not in LEFT_OUT])
 def test_theirs_passes_with_ours(module, name, arguments, monkeypatch):
     svc = CloseSVC if name in CLOSE else dualgap.SVC
     ours = types.SimpleNamespace(**{n: getattr(sklearn.svm, n) for n in sklearn.svm.__all__})
@@ -147,8 +156,12 @@ def test_theirs_passes_with_ours(module, name, arguments, monkeypatch):
     function(**arguments)
 
 
-def test_the_list_of_differences_is_whole():
+@pytest.mark.skipif(SKLEARN < LISTED, reason="an older scikit-learn does not have all the tests in the list of differences")
+def test_the_list_of_differences_has_only_tests_of_scikit_learn():
     names = {c.values[1] for c in cases()}
     assert names >= set(DIFFERENT), f"not tests of scikit-learn: {set(DIFFERENT) - names}"
+
+
+def test_the_list_of_differences_is_whole():
     text = DOC.read_text(encoding="utf-8")
     assert [name for name in DIFFERENT if f"`{name}`" not in text] == []
