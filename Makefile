@@ -73,12 +73,16 @@ clean: ## remove reports, builds and caches; the environment stays (rm -r .venv 
 
 # .stamp-test-lab says that the extras test and lab are installed as pyproject.toml and the constraints ask for them now. The build
 # backend is installed first and used as it is, so that its release is pinned too. A home that cannot be written to holds no cache.
+# Without a network uv finds in its cache what it has installed before; pip does not.
 $(VENV)/.stamp-%: pyproject.toml $(CONSTRAINTS) | $(PY)
 	@extras=$$(echo '$*' | tr - ,); \
 	echo "installing dualgap[$$extras] in $(VENV) ..."; \
 	[ -w "$${HOME:-/nonexistent}" ] || export UV_NO_CACHE=1 PIP_NO_CACHE_DIR=1; \
 	if command -v uv >/dev/null 2>&1; then \
-	    install() { uv pip install --quiet --python $(PY) $(WHICH) "$$@" || uv pip install --offline --quiet --python $(PY) $(WHICH) "$$@"; }; \
+	    install() { \
+	        said=$$(uv pip install --quiet --python $(PY) $(WHICH) "$$@" 2>&1) || \
+	        uv pip install --offline --quiet --python $(PY) $(WHICH) "$$@" 2>/dev/null || { echo "$$said" >&2; return 1; }; \
+	    }; \
 	else \
 	    $(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip >/dev/null || exit 1; \
 	    install() { $(PY) -m pip install --quiet --quiet --disable-pip-version-check $(WHICH) "$$@"; }; \
