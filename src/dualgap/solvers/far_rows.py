@@ -19,13 +19,13 @@ import numpy as np
 
 from dualgap.certificate import best_intercept
 from dualgap.expansion import expansion, own_expansion
-from dualgap.kernels import is_sparse
+from dualgap.kernels import is_sparse, squares
 from dualgap.panels import SUPPORTS
 from dualgap.problem import Problem
 from dualgap.solvers.open_rows import Known, WorkingSetState
 from dualgap.solvers.pair_steps import subtract_rows
 
-__all__ = ["exact_scores", "rough_scores", "sure_scores"]
+__all__ = ["exact_scores", "rough_scores", "single_error", "sure_scores"]
 
 FEWEST = 1 << 20  # kernel values below which all may as well be exact
 EXPONENTIAL = {"float32": 5e-7, "float64": 5e-14}  # relative error of an exponential
@@ -34,7 +34,26 @@ SPARE = 1.01  # for what is of second order in u
 LEAST = 1e-37  # what the smallest exponential, and a sum of the smallest numbers, may be off by
 ROUNDING = 1e-13  # relative differences of weights that leave their sum the same but for rounding
 MORE = 1.1  # changes are summed even if they are so many times more than what is changed: being small, they leave smaller errors
+SAMPLE = 1000  # rows that tell how far rows are from their mean, about
 CLOSE = 1e-3  # rows so close to the margin are made exact with those in doubt: the intercept may yet move a little
+
+
+def single_error(problem: Problem) -> float:
+    """Estimate how far off one kernel value in float32 is.
+
+    That is its own rounding, and for a Gaussian that of the exponent: with δ as above for two rows at the usual distance from the mean.
+    A precomputed matrix is taken as it was given.
+    """
+    kernel, X = problem.kernel, problem.X
+    assert kernel is not None
+    if kernel.name == "precomputed":
+        return 0.0
+    relative = 1.0
+    if kernel.name == "rbf":
+        rows = X[:: 1 + problem.n // SAMPLE]
+        rows = rows if is_sparse(rows) else rows - rows.mean(axis=0, dtype=np.float64)
+        relative += 4.0 * kernel.gamma * float(squares(rows).mean())
+    return 0.5 * float(np.finfo(np.float32).eps) * relative * float(problem.sqnorms.max())
 
 
 def rough_scores(problem: Problem, state: WorkingSetState, a: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

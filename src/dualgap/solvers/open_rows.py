@@ -51,7 +51,8 @@ class WorkingSetState(State):
     gap: float = math.inf  # of the open rows, /l2
     gap_then: float = math.inf  # the same when rows were last opened
     rounding: float = 0.0  # error of one kernel value that steps read; 0 in float64
-    moved: float = 0.0  # Σ (Δa)² over the steps since errors were last computed in float64
+    exact_at: Any = None  # a of all rows when errors were last computed in float64
+    summed: float = 0.0  # Σ (terms)² of the float32 sums that gave shrunk rows their errors since then
     known: Any = None  # Known: what looks at all rows, and certificates, have told
     sure: bool = False  # whether the rows not open are left to the certificate
     asked: bool = False  # whether a certificate has been computed since the last epoch
@@ -87,13 +88,15 @@ def measure(problem: Problem, state: WorkingSetState) -> None:
 def rounding_gap(problem: Problem, state: WorkingSetState) -> float:
     """Estimate by how much rounded kernel values make the gap of the open rows, /l2, look smaller than it is.
 
-    A step Δa with kernel values off by ε leaves an error of ε·Δa in e, of either sign: ε·√Σ(Δa)² over many. The gap is a sum of
+    With kernel values off by ε, of either sign, e is off by ε‖a − a'‖, where a' is the a at which e was last exact. The gap is a sum of
     (c/l2)(φ(m) − ψ(β) + βm), which an error of η in m changes by up to η where φ has a kink and 0 < β < 1. For a smooth φ its root is
     a distance, which η changes by √(κ/2)·η, where κ bounds φ''.
     """
-    if state.rounding == 0.0 or state.moved == 0.0:
+    if state.rounding == 0.0:
         return 0.0
-    error = state.rounding * math.sqrt(state.moved)
+    moved = state.all.a - state.exact_at
+    moved[state.open] = state.box.a - state.exact_at[state.open]
+    error = state.rounding * math.sqrt(max(float(moved @ moved), state.summed))
     weight = float(problem.c[state.open[inside(state)]].sum()) / problem.l2
     curvature = problem.loss.curvature()
     if not math.isfinite(curvature):
@@ -118,7 +121,6 @@ def subtract(problem: Problem, state: WorkingSetState, rows: np.ndarray, slots: 
     """Errors of the open rows after a change in the variables of some, whose kernel rows are in those slots of the cache."""
     box, store = state.box, state.cache.store
     box.e[rows] -= box.r[rows] * change
-    state.moved += float(change @ change)
     moved = np.flatnonzero(change)
     slots, change = slots[moved], change[moved]
     if problem.intercept == "penalised":

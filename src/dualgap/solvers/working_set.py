@@ -28,7 +28,7 @@ from dualgap.losses import Hinge, SmoothHinge, SquaredHinge
 from dualgap.panels import Panels
 from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Solver, Support, Warm, no, one_of, register
-from dualgap.solvers.far_rows import exact_scores, rough_scores, sure_scores
+from dualgap.solvers.far_rows import exact_scores, rough_scores, single_error, sure_scores
 from dualgap.solvers.open_rows import Known, Pace, WorkingSetState, inside, matrix_of, measure, rounding_gap, settled, subtract
 from dualgap.solvers.pair_steps import pair_steps, single_steps
 from dualgap.solvers.row_cache import RowCache
@@ -64,9 +64,8 @@ SURE = 2.0  # unless they once had no more to add than makes the gap so many tim
 HINT = 1.5  # the gap as it is made known, times the one of the open rows
 # Added to the diagonal of a matrix that is factored, as a part of it; more where that fails.
 RIDGE = {"float32": 1e-5, "float64": 1e-10}
-SINGLE_ROUNDING = float(np.finfo(np.float32).eps) / 2  # relative error of one kernel value in float32
 SINGLE_RANGE = 1e4  # γ‖x‖² up to which float32 products leave distances exact enough
-SINGLE_ERROR = 1e-2  # what the rounding of one kernel value to float32, at the largest weight, may change a margin by
+SINGLE_ERROR = 5e-3  # what the rounding of one kernel value to float32, at the largest weight, may change a margin by
 
 
 @register
@@ -130,10 +129,10 @@ class WorkingSet(Solver):
         panels = Panels(problem.kernel, problem.X, self._dtype(problem))
         self._check_cache(problem, panels)
         state = WorkingSetState(panels=panels, all=whole_box(problem), reach=problem.n)
-        state.rounding = SINGLE_ROUNDING * float(problem.sqnorms.max()) if panels.dtype == np.float32 else 0.0
+        state.rounding = single_error(problem) if panels.dtype == np.float32 else 0.0
         state.ridge = RIDGE[panels.dtype.name]
         state.cache = RowCache(panels, int(self.cache_size * 1e6))
-        state.open = np.arange(problem.n)
+        state.open, state.exact_at = np.arange(problem.n), np.zeros(problem.n)
         state.known = Known(np.zeros(problem.n), np.zeros(problem.n), np.zeros(problem.n), sure=False)
         if warm is not None and warm.dual is not None and warm.dual.any():
             point = dual_point(problem, warm.dual)
@@ -161,8 +160,8 @@ class WorkingSet(Solver):
             return np.dtype(np.float64)
         if kernel.name == "rbf" and not kernel.gamma * max(float(X.max()), -float(X.min())) ** 2 < SINGLE_RANGE:
             return np.dtype(np.float64)
-        rounding = float(problem.sqnorms.max()) * float(problem.c.max()) / problem.l2 * np.finfo(np.float32).eps
-        return np.dtype(np.float32 if rounding < SINGLE_ERROR else np.float64)
+        margin = single_error(problem) * float(problem.c.max()) / problem.l2
+        return np.dtype(np.float32 if margin < SINGLE_ERROR else np.float64)
 
     def _check_cache(self, problem: Problem, panels: Panels) -> None:
         row = problem.n * panels.dtype.itemsize
@@ -176,7 +175,8 @@ class WorkingSet(Solver):
     def _set_errors(self, problem: Problem, state: WorkingSetState, scores: np.ndarray) -> None:
         a, _, _, e, r = state.all
         e[:] = problem.y - scores - r * a - bias_weight(problem) * a.sum()
-        state.ascent, state.moved = 0.5 * float(a @ (problem.y + e)), 0.0
+        state.ascent = 0.5 * float(a @ (problem.y + e))
+        state.exact_at, state.summed = a.copy(), 0.0
 
     def _open(self, problem: Problem, state: WorkingSetState) -> None:
         """Go on, at the errors that `all` has, with the open rows and those that want to move, and more that may come to."""
@@ -286,9 +286,9 @@ class WorkingSet(Solver):
         rest = np.setdiff1d(np.arange(problem.n), state.open, assume_unique=True)
         bias = bias_weight(problem) * a.sum()
         scores, radius = problem.y - e - r * a - bias, np.full(problem.n, np.inf)  # of open rows, without a bound
-        changed = a - state.known.a
+        terms = a - state.known.a if state.known.sure else a
+        state.summed = max(state.summed, min(float(terms @ terms), float(a @ a)))
         scores[rest], radius[rest] = rough_scores(problem, state, a, rest)
-        state.moved = max(state.moved, min(float(changed @ changed), float(a @ a)))  # what those sums went over, see rounding_gap
         e[rest] = (problem.y - scores - r * a - bias)[rest]
         state.known = Known(a.copy(), scores, radius, sure=False)
         self._open(problem, state)
@@ -303,7 +303,7 @@ class WorkingSet(Solver):
         else:
             scores = exact_scores(problem, a, state.open)
         box.e[:] = problem.y[state.open] - scores - box.r * box.a - bias_weight(problem) * a.sum()
-        state.moved = 0.0
+        state.exact_at, state.summed = a.copy(), 0.0
         measure(problem, state)
 
     def _choose(self, problem: Problem, state: WorkingSetState) -> np.ndarray:
