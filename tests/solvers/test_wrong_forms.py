@@ -48,11 +48,11 @@ def test_pegasos_step_of_one_over_lambda_n():
 
 
 def test_pegasos_margin_after_the_decay():
-    """All rows say y·x = a with ‖a‖² = 1.5·l2: after the first step the margin is 1.5, and no step is due. The decay halves it to
-    0.75, where the wrong form sees a violation."""
+    """All rows say y·x = a with ‖a‖² = 1.9·l2: after the first step the margin is 1.9, and no step is due. The decay halves it to
+    0.95, where the wrong form sees a violation. After t steps the margin is 1.9·k/t with a whole k, never 1: rounding decides nothing."""
     a = np.array([0.3, -0.4])
     signs = np.where(np.arange(10) % 2 == 0, 1.0, -1.0)
-    l2 = a @ a / 1.5
+    l2 = a @ a / 1.9
     problem = dualgap.Problem(signs[:, None] * a, signs, l2=l2)
     solver, rng = dualgap.Pegasos(), np.random.default_rng(0)
     state = solver.start(problem, rng)
@@ -64,8 +64,8 @@ def test_pegasos_margin_after_the_decay():
         right.append((1 - 1 / t) * w + (a @ w < 1) / (l2 * t) * a)
         decayed = (1 - 1 / t) * wrong[-1]
         wrong.append(decayed + (a @ decayed < 1) / (l2 * t) * a)
-    assert a @ right[2] == pytest.approx(0.75)
-    assert a @ wrong[2] == pytest.approx(1.5)
+    assert a @ right[2] == pytest.approx(0.95)
+    assert a @ wrong[2] == pytest.approx(1.9)
     np.testing.assert_allclose(ours, right[-1], rtol=1e-12)
     assert np.linalg.norm(ours - wrong[-1]) > 0.05 * np.linalg.norm(ours)
 
