@@ -5,7 +5,7 @@
 
 VENV        := .venv
 PYTHON      ?=
-PYTHONS     := $(or $(PYTHON),python3.13 python3.12 python3.11 python3.14 python3 python)
+PYTHONS     := $(if $(PYTHON),"$(PYTHON)",python3.13 python3.12 python3.11 python3.14 python3 python)
 CONSTRAINTS ?= constraints.txt
 WHEELS      ?=
 WARNINGS    ?=
@@ -24,7 +24,7 @@ BUILD = hatchling editables
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-matrix lint bench docs wheels pins release clean
+.PHONY: help demo test test-matrix lint bench docs wheels pins dist release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -32,7 +32,7 @@ help: ## this list
 demo: $(VENV)/.stamp-lab ## race the solvers on data that comes with the package; the report goes to demo-report/
 	@$(PY) -m dualgap compare --out demo-report
 
-test: lint $(VENV)/.stamp-test ## lint, then every test and every documented example
+test: lint ## lint, then every test and every documented example
 	@$(PY) -m pytest -q -n 2 $(if $(WARNINGS),-W $(WARNINGS))
 
 test-matrix: $(PY) ## the tests as on other processors, Pythons and releases of what we build on; MATRIX="--list" shows them
@@ -64,7 +64,10 @@ pins: ## write constraints.txt anew, with the newest releases that pyproject.tom
 	    --custom-compile-command "make pins" --upgrade --output-file constraints.txt \
 	    --extra lab --extra dask --extra pictures --extra onnx --extra docs --extra test --extra lint --extra release pyproject.toml -
 
-release: $(VENV)/.stamp-release ## build and check dist/*.whl and dist/*.tar.gz, and fold changes/ into CHANGELOG.md
+dist: $(VENV)/.stamp-release ## build and check dist/*.whl and dist/*.tar.gz
+	@$(PY) tools/release.py --keep-news
+
+release: $(VENV)/.stamp-release ## the same, with changes/ folded into CHANGELOG.md
 	@$(PY) tools/release.py
 
 clean: ## remove reports, builds and caches; the environment stays (rm -r .venv for that)
@@ -77,7 +80,7 @@ clean: ## remove reports, builds and caches; the environment stays (rm -r .venv 
 $(VENV)/.stamp-%: pyproject.toml $(CONSTRAINTS) | $(PY)
 	@extras=$$(echo '$*' | tr - ,); \
 	echo "installing dualgap[$$extras] in $(VENV) ..."; \
-	[ -w "$${HOME:-/nonexistent}" ] || export UV_NO_CACHE=1 PIP_NO_CACHE_DIR=1; \
+	[ -w "$${HOME:-/nonexistent}" ] || { [ "$$UV_CACHE_DIR$$XDG_CACHE_HOME" ] || export UV_NO_CACHE=1; [ "$$PIP_CACHE_DIR$$XDG_CACHE_HOME" ] || export PIP_NO_CACHE_DIR=1; }; \
 	if command -v uv >/dev/null 2>&1; then \
 	    install() { \
 	        said=$$(uv pip install --quiet --python $(PY) $(WHICH) "$$@" 2>&1) || \
@@ -85,7 +88,7 @@ $(VENV)/.stamp-%: pyproject.toml $(CONSTRAINTS) | $(PY)
 	    }; \
 	else \
 	    $(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip >/dev/null || exit 1; \
-	    install() { $(PY) -m pip install --quiet --quiet --disable-pip-version-check $(WHICH) "$$@"; }; \
+	    install() { $(PY) -m pip install --quiet --quiet --retries 2 --disable-pip-version-check $(WHICH) "$$@"; }; \
 	fi; \
 	install $(BUILD) && install --no-build-isolation --editable ".[$$extras]" || { \
 	    echo "Could not install dualgap[$$extras] and what it needs ($(or $(CONSTRAINTS),the newest releases)). Without a network:" >&2; \
@@ -103,13 +106,13 @@ $(PY):
 	    fi; \
 	done; \
 	if [ -z "$$found" ]; then \
-	    echo "dualgap needs Python 3.11 to 3.14. Tried: $(PYTHONS); none of them runs and is one of these." >&2; \
+	    echo 'dualgap needs Python 3.11 to 3.14. Tried: $(PYTHONS); none of them runs and is one of these.' >&2; \
 	    echo "Install one, or name one: make $(or $(MAKECMDGOALS),test) PYTHON=/path/to/python3" >&2; \
 	    exit 1; \
 	fi; \
 	if command -v uv >/dev/null 2>&1; then \
-	    [ -w "$${HOME:-/nonexistent}" ] || export UV_NO_CACHE=1; \
-	    uv venv --quiet --clear --python "$$(command -v $$found)" $(VENV); \
+	    [ -w "$${HOME:-/nonexistent}" ] || [ "$$UV_CACHE_DIR$$XDG_CACHE_HOME" ] || export UV_NO_CACHE=1; \
+	    uv venv --quiet --clear --python "$$(command -v "$$found")" $(VENV); \
 	elif "$$found" -c 'import venv, ensurepip' >/dev/null 2>&1; then \
 	    "$$found" -m venv --clear $(VENV); \
 	else \

@@ -9,11 +9,13 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numba
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import dualgap
+from dualgap.estimators.progress import CallbackSupportMixin
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -51,8 +53,8 @@ def find(path):
 
 @pytest.mark.parametrize(("path", "name"), [(path, name) for path, names in PRIVATE.items() for name in names])
 def test_private_names_of_others_are_still_there(path, name):
-    library = path.split(".")[0]
-    installed = importlib.metadata.version({"sklearn": "scikit-learn"}.get(library, library))
+    library = path.split(".")[0].replace("sklearn", "scikit-learn")
+    installed = importlib.metadata.version(library)
     try:
         there = hasattr(find(path), name) or importlib.import_module(f"{path}.{name}") is not None
     except (AttributeError, ModuleNotFoundError):
@@ -61,6 +63,13 @@ def test_private_names_of_others_are_still_there(path, name):
         f"{library} {installed} has no {path}.{name}, which dualgap uses though {library} does not promise to keep it: "
         f"find what took its place, or lower the upper bound of {library} in pyproject.toml"
     )
+
+
+def test_private_attributes_of_others_are_still_there():
+    """Those that are set on instances, or that only newer releases have."""
+    assert hasattr(numba.njit(lambda x: x), "_cache"), "numba's dispatchers have no _cache any more: kernels are not kept on disk"
+    if hasattr(CallbackSupportMixin, "set_callbacks"):  # scikit-learn from 1.9 on
+        assert hasattr(CallbackSupportMixin, "_init_callback_context"), "scikit-learn's callbacks begin otherwise: see progress.py"
 
 
 def test_private_names_of_others_are_listed():

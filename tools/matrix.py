@@ -4,10 +4,10 @@
     python tools/matrix.py                            all of it
     python tools/matrix.py --only x86-64-v2,oldest    some of it
 
-A processor is played by telling numba which instructions it may use and OpenBLAS which kernels to take, one thread by binding the
-tests to one core. Environments are made by the Makefile, as `make test` makes its own: .venv serves the jobs that differ in the
-processor alone, every other Python and set of releases has its own in .matrix/. What a job prints goes to .matrix/<job>.log.
-Standard library only.
+A processor is played by telling numba and NumPy which instructions they may use and OpenBLAS which kernels to take, a number of
+threads by binding the tests to as many cores. Environments are made by the Makefile, as `make test` makes its own: .venv serves the
+jobs that differ in the processor alone, every other Python and set of releases has its own in .matrix/. What a job prints goes to
+.matrix/<job>.log. Standard library only.
 """
 
 from __future__ import annotations
@@ -30,6 +30,13 @@ FOLDER = ROOT / ".matrix"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 # The part that computes; the rest (files, reports, the command line) does not depend on the processor.
 COMPUTES = ("--ignore=tests/data", "--ignore=tests/lab", "--ignore=tests/test_cli.py", "--ignore=tests/test_layout.py")
+# Prints the instructions that NumPy would choose on this machine, and that the processor it plays does not have.
+NEWER_FEATURES = """
+import sys
+from numpy._core._multiarray_umath import __cpu_dispatch__ as known, __cpu_features__ as here
+later = {"x86-64-v2": ("AVX", "FMA", "F16C", "XOP", "X86_V3", "X86_V4"), "x86-64-v3": ("AVX512", "X86_V4")}.get(sys.argv[1], ())
+print(*[name for name in known if here.get(name) and name.startswith(later)] if later else "")
+"""
 
 
 @dataclass(frozen=True)
@@ -124,16 +131,19 @@ def _make_environment(job: Job, out) -> int:
 def _variables(job: Job) -> dict[str, str]:
     chosen = {"DUALGAP_CACHE_DIR": str(FOLDER / f"cache-{job.environment.name.lstrip('.')}")}
     if job.processor:
-        chosen |= {"NUMBA_CPU_NAME": job.processor, "NUMBA_CPU_FEATURES": ""}
-    if job.blas:
-        chosen["OPENBLAS_CORETYPE"] = job.blas
-    if job.threads == 1:
-        chosen |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+        chosen |= {"NUMBA_CPU_NAME": job.processor, "NUMBA_CPU_FEATURES": "", "OPENBLAS_CORETYPE": job.blas}
+        chosen["NPY_DISABLE_CPU_FEATURES"] = _answer([str(_python_in(job.environment)), "-c", NEWER_FEATURES, job.processor])
+    if job.pytest == COMPUTES:
+        chosen |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), str(job.threads))
     return chosen
 
 
 def _bound(job: Job) -> list[str]:
-    return ["taskset", "--cpu-list", "0"] if job.threads == 1 and shutil.which("taskset") else []
+    """Before a command: keep it to as many cores as the job has threads."""
+    if job.pytest != COMPUTES or not shutil.which("taskset"):
+        return []
+    cores = sorted(os.sched_getaffinity(0))[: job.threads]
+    return ["taskset", "--cpu-list", ",".join(map(str, cores))]
 
 
 def _call(command: list[str], out, variables: dict[str, str] | None = None) -> int:
@@ -151,10 +161,9 @@ def _lacking(job: Job) -> str:
     """Why this machine cannot run a job, or nothing."""
     if job.processor and platform.machine().lower() not in ("x86_64", "amd64"):
         return f"the processor is {platform.machine()}, not x86-64"
-    if job.processor == "x86-64-v4" and "avx512vl" not in _processor_flags():
-        return "the processor has no AVX-512"
-    if job.processor == "x86-64-v3" and "avx2" not in _processor_flags():
-        return "the processor has no AVX2"
+    needed = {"x86-64-v3": "avx2", "x86-64-v4": "avx512vl"}.get(job.processor, "")
+    if needed not in _processor_flags():
+        return f"the processor does not list {needed}"
     if job.python and _interpreter(job.python) is None:
         return f"no Python {job.python} was found"
     return ""
@@ -189,7 +198,7 @@ def _candidates(version: str) -> Iterator[str]:
 def _answer(command: list[str]) -> str:
     try:
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout.strip()
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):
         return ""
 
 
@@ -209,7 +218,7 @@ def _describe(job: Job) -> str:
 
 
 def _changes(job: Job) -> str:
-    """Direct dependencies whose release differs from the pinned one."""
+    """Packages whose release differs from the pinned one."""
     pinned = _releases((ROOT / "constraints.txt").read_text(encoding="utf-8"))
     code = "from importlib.metadata import distributions as d; print(*[f'{x.name}=={x.version}' for x in d()], sep='\\n')"
     installed = _releases(_answer([str(_python_in(job.environment)), "-c", code]))

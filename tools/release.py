@@ -1,6 +1,7 @@
 """Build the wheel and the sdist, check both, and fold the news fragments of changes/ into CHANGELOG.md.
 
-    python tools/release.py           called by `make release`, in an environment with the extra `release`
+    python tools/release.py                called by `make release`, in an environment with the extra `release`
+    python tools/release.py --keep-news    called by `make dist`: build and check, and leave the news as they are
 
 The version is the one in src/dualgap/__init__.py. Nothing is uploaded, committed or tagged.
 """
@@ -24,10 +25,17 @@ SDIST = ("Makefile", "constraints.txt", "pyproject.toml", "README.md", "tests/co
 
 def main() -> None:
     version = read_version()
-    build_and_check(version)  # before the news are folded, so that a fault leaves them as they are
-    _run("towncrier", "build", "--yes", "--version", version)
+    fold = "--keep-news" not in sys.argv[1:]
+    if fold and not any((ROOT / "changes").glob("*.*.md")):
+        raise SystemExit("changes/ has no news to fold into CHANGELOG.md: make dist builds and checks without them")
     wheel, sdist = build_and_check(version)
-    print(f"built and checked {wheel.relative_to(ROOT)} and {sdist.relative_to(ROOT)}; CHANGELOG.md has the news of {version}")
+    if fold:  # after the checks, so that a fault leaves the news as they are; the sdist is built again to have them
+        _run("towncrier", "build", "--yes", "--version", version)
+        build_and_check(version)
+    print(
+        f"built and checked {wheel.relative_to(ROOT)} and {sdist.relative_to(ROOT)}"
+        + fold * f"; CHANGELOG.md has the news of {version}"
+    )
 
 
 def build_and_check(version: str) -> tuple[Path, Path]:
@@ -60,6 +68,8 @@ def _run(module: str, *arguments: str) -> None:
 
 def _tracked(*folders: str) -> list[str]:
     """The files of these folders that git tracks; none in a tree without git."""
+    if shutil.which("git") is None:
+        return []
     answer = subprocess.run(["git", "ls-files", "-z", *folders], cwd=ROOT, capture_output=True, text=True, check=False)
     return [name for name in answer.stdout.split("\0") if name]
 
