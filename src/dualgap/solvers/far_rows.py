@@ -34,14 +34,14 @@ SPARE = 1.01  # for what is of second order in u
 LEAST = 1e-37  # what the smallest exponential, and a sum of the smallest numbers, may be off by
 ROUNDING = 1e-13  # relative differences of weights that leave their sum the same but for rounding
 MORE = 1.1  # changes are summed even if they are so many times more than what is changed: being small, they leave smaller errors
-SAMPLE = 1000  # rows that tell how far rows are from their mean, about
+SAMPLE = 1000  # rows from which the mean squared distance from the mean is estimated
 CLOSE = 1e-3  # rows so close to the margin are made exact with those in doubt: the intercept may yet move a little
 
 
 def single_error(problem: Problem) -> float:
     """Estimate how far off one kernel value in float32 is.
 
-    That is its own rounding, and for a Gaussian that of the exponent: with δ as above for two rows at the usual distance from the mean.
+    A value has its own rounding, and a Gaussian that of its exponent: δ as above, for two rows at the usual distance from the mean.
     A precomputed matrix is taken as it was given.
     """
     kernel, X = problem.kernel, problem.X
