@@ -14,7 +14,7 @@ import numpy as np
 
 import dualgap
 from benchmarks.kernel import DATA, a9a
-from dualgap.approximate import approximate
+from dualgap.run.approximation import approximate
 
 OUTPUTS = Path(__file__).parent / "outputs"
 FEATURES = (25, 50, 100, 200, 400, 800)

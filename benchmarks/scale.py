@@ -135,7 +135,7 @@ def cluster_benchmark(options: argparse.Namespace) -> None:
 
     import dualgap
     from distributed import Client
-    from dualgap.distributed import train
+    from dualgap.cluster import train
 
     print(
         "| data | n | d | workers | rounds | local epochs | MB sent | MB by the model | seconds | median round, s | relative gap | P − P* |"
@@ -175,7 +175,7 @@ def faults_benchmark(options: argparse.Namespace) -> None:
     import dask
 
     from distributed import Client
-    from dualgap.distributed import train
+    from dualgap.cluster import train
 
     with Client(n_workers=4, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as client:
         parts = [dask.delayed(_part)(k, 4) for k in range(4)]  # scattered data would die with the worker that holds them

@@ -1,54 +1,47 @@
-"""The shape of the package: one-way imports, a light `import dualgap`, short modules, examples on public names.
+"""The shape of the package: rooms in one order, doors, a light `import dualgap`, examples on public names.
 
-What the modules compute is tested by the files named after them.
+What the modules compute is tested by the files in the folder of the same name.
 """
 
 import ast
 import graphlib
+import importlib
 import inspect
 import os
+import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-SRC = Path(__file__).resolve().parents[1] / "src"
+ROOT = Path(__file__).resolve().parents[1]
+SRC = ROOT / "src"
 PACKAGE = SRC / "dualgap"
-MAX_LINES = 400
 
-# From the bottom up. A unit (a module or a folder directly under src/dualgap) may import the units of the layers below
-# its own, and itself; units that share a layer do not know each other. "__init__" is `import dualgap`, the public face.
-LAYERS = [
-    {"jit", "workers"},
-    {"rows", "gaussian"},
-    {"inputs", "linalg", "passes"},
-    {"losses", "penalties", "kernels", "blocks", "scaling"},
-    {"panels"},
-    {"expansion"},
-    {"problem"},
-    {"ascent", "semidefinite"},
-    {"certificate"},
-    {"solvers"},
-    {"trace"},
-    {"result"},
-    {"evaluation"},
-    {"solve"},
-    {"audit", "approximate"},
-    {"data"},
-    {"store"},
-    {"distributed"},
-    {"estimators"},
-    {"lab"},
-    {"__init__"},
-    {"demo"},
-    {"cli_fit"},
-    {"cli"},
-    {"__main__"},
+# A room is a folder with a door: the `__all__` of its `__init__`. A room may import the doors of the rooms before it, and nothing else.
+# The rooms inside `solvers` also know the modules of `solvers` itself that do not know them (`base` and the like).
+ROOMS = [
+    "core",
+    "kernels",
+    "problem",
+    "proof",
+    "solvers.coordinate",
+    "solvers.gradient",
+    "solvers.newton",
+    "solvers.working_set",
+    "solvers",
+    "run",
+    "data",
+    "store",
+    "cluster",
+    "estimators",
+    "lab",
+    "app",
 ]
-LEVEL = {unit: level for level, layer in enumerate(LAYERS) for unit in layer}
-
 HEAVY = ["pandas", "polars", "pyarrow", "matplotlib", "plotly", "typer", "rich", "dask", "cv2"]
+TOP = {"dualgap", "dualgap.__main__"}
 
 
 def module_files():
@@ -60,86 +53,143 @@ def module_files():
     return files
 
 
-def unit_of(module):
-    """The part of `module` that has a place in LAYERS: dualgap.solvers.sdca -> solvers, dualgap -> __init__."""
-    parts = module.split(".")
-    return parts[1] if len(parts) > 1 else "__init__"
+def room_of(module):
+    """The room that `module` is in: dualgap.solvers.newton.steps -> solvers.newton; None for the modules at the top."""
+    inside = module.removeprefix("dualgap").lstrip(".")
+    return max((room for room in ROOMS if inside == room or inside.startswith(room + ".")), key=len, default=None)
 
 
 def imports_of(module, files):
-    """(imported dualgap module, line) for each import statement in `module`, wherever it stands."""
+    """(imported dualgap module, name or None, line) for each import in `module`, those inside functions too."""
     path = files[module]
-    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
     found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=str(path))):
         if isinstance(node, ast.Import):
-            found += [(alias.name, node.lineno) for alias in node.names]
+            found += [(alias.name, None, node.lineno) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
-            source = ".".join(filter(None, [base, node.module]))
-            for alias in node.names:  # what is imported from a folder may be a module of it
-                inner = f"{source}.{alias.name}"
-                found.append((inner if inner in files else source, node.lineno))
-    return [(name, line) for name, line in dict.fromkeys(found) if name.split(".")[0] == "dualgap"]
+            assert not node.level, f"{module}:{node.lineno}: write imports out in full"
+            found += [(node.module, alias.name, node.lineno) for alias in node.names]
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "import_module":
+            found += [(arg.value, None, node.lineno) for arg in node.args if isinstance(arg, ast.Constant)]
+    return [item for item in found if item[0].split(".")[0] == "dualgap"]
 
 
-def import_graph():
+def wrong_import(here, imported, name, files):
+    """Why `here` may not import `name` from `imported`, or None if it may."""
+    mine, theirs = room_of(here), room_of(imported)
+    if here in TOP or mine == theirs:
+        return None
+    if theirs is None:
+        return "the package itself" if name != "__version__" else None
+    if mine.startswith(theirs + "."):  # a room inside `solvers` and a module beside it
+        return f"the door of {theirs}, which opens after it" if imported == f"dualgap.{theirs}" else None
+    if ROOMS.index(theirs) >= ROOMS.index(mine):
+        return f"{theirs}, which comes after {mine}"
+    if imported != f"dualgap.{theirs}":
+        return f"the inside of {theirs}"
+    if name not in importlib.import_module(imported).__all__:
+        return f"what the door of {theirs} does not list"
+    return None
+
+
+def test_every_module_is_in_a_room():
+    homeless = [module for module in module_files() if room_of(module) is None and module not in TOP]
+    assert not homeless, f"no room for {', '.join(homeless)}: move each into a folder that ROOMS lists"
+    missing = [room for room in ROOMS if not PACKAGE.joinpath(*room.split("."), "__init__.py").is_file()]
+    assert not missing, f"ROOMS lists {', '.join(missing)}, where there is no folder with a door"
+
+
+def test_rooms_are_entered_by_their_doors():
     files = module_files()
-    return {module: imports_of(module, files) for module in files}
-
-
-def test_every_module_has_a_place():
-    unplaced = sorted({unit_of(module) for module in module_files()} - LEVEL.keys())
-    assert not unplaced, (
-        f"no layer for {', '.join(unplaced)}: add each to LAYERS in tests/test_layout.py, above all that it "
-        "imports and below all that imports it"
-    )
-
-
-def test_imports_point_one_way():
     wrong = []
-    for module, imports in import_graph().items():
-        here = unit_of(module)
-        for imported, line in imports:
-            there = unit_of(imported)
-            if here == there or here not in LEVEL:
-                continue
-            if there not in LEVEL:
-                wrong.append(f"{module}:{line} imports {imported}, which has no layer: add it to LAYERS in this file")
-            elif LEVEL[there] >= LEVEL[here]:
-                wrong.append(f"{module}:{line} imports {imported}, but {there} is not below {here} in LAYERS")
-    assert not wrong, "\n".join(["imports against the grain:", *wrong])
+    for here in files:
+        for imported, name, line in imports_of(here, files):
+            reason = wrong_import(here, imported, name, files)
+            if reason:
+                wrong.append(f"{here}:{line} imports {name or imported} from {imported}: {reason}")
+    assert not wrong, "\n".join(["imports that the order of the rooms or their doors do not allow:", *wrong])
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_door_says_what_belongs_behind_it(room):
+    door = importlib.import_module(f"dualgap.{room}")
+    lines = [line for line in (door.__doc__ or "").split("Examples")[0].splitlines() if line.strip()]
+    assert 1 <= len(lines) <= 4, "the docstring of a door says in about three lines what belongs in the room and what does not"
+    assert sorted(set(door.__all__)) == sorted(door.__all__)
+    assert all(hasattr(door, name) for name in door.__all__)
 
 
 def test_no_import_cycle():
-    """Also inside a folder, where LAYERS has no say."""
-    graph = {module: {name for name, _ in imports if name != module} for module, imports in import_graph().items()}
+    """Also inside a room."""
+    files = module_files()
+    graph = {}
+    for here in files:
+        named = {f"{imported}.{name}" for imported, name, _ in imports_of(here, files) if f"{imported}.{name}" in files}
+        modules = {imported for imported, name, _ in imports_of(here, files) if f"{imported}.{name}" not in files}
+        graph[here] = {module for module in named | modules if module in files and module != here}
     try:
         graphlib.TopologicalSorter(graph).prepare()
     except graphlib.CycleError as error:
         pytest.fail("modules import each other in a circle: " + " -> ".join(reversed(error.args[1])))
 
 
-def test_import_is_light():
-    code = f"import sys, dualgap; print(*[name for name in {HEAVY!r} if name in sys.modules])"
+def test_the_map_is_the_tree():
+    """CONTRIBUTING lists every room in its order, and every module in its room."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    block = text[text.index("src/dualgap/\n") :].split("\n\n")[0].split("    tests/")[0]
+    room, listed = None, {}
+    for line in block.splitlines()[1:]:
+        head = re.match(r" {6}(  )?([a-z_]+)/ ", line)
+        if head:
+            room = f"solvers.{head[2]}" if head[1] else head[2]
+        elif room:
+            listed.setdefault(room, []).extend(line.split())
+    inside = {room: [] for room in ROOMS}
+    for module in module_files():
+        room = room_of(module)
+        if room and module != f"dualgap.{room}":
+            inside[room].append(module.removeprefix(f"dualgap.{room}.").replace(".__init__", ""))
+    inside["lab"] = [name for name in inside["lab"] if name != "claims"]
+    assert {room: sorted(names) for room, names in listed.items()} == {room: sorted(names) for room, names in inside.items()}
+
+
+def test_old_module_names_still_work():
+    from dualgap.core.moved import MOVED
+
+    for old, new in MOVED.items():
+        assert importlib.import_module(old) is importlib.import_module(new)
+
+
+def test_pickles_of_the_hall_can_be_read():
+    import dualgap
+    from dualgap.core.moved import MOVED
+
+    model = dualgap.LinearSVC(solver=dualgap.SDCA()).fit([[0.0], [1.0]], [0, 1])
+    text = pickle.dumps(model, protocol=0)
+    for old, new in MOVED.items():
+        text = text.replace(f"c{new}\n".encode(), f"c{old}\n".encode())
+    assert b"cdualgap.solvers.sdca\n" in text
+    assert pickle.loads(text).predict([[1.0]]) == 1
+
+
+def run_python(code):
     path = os.pathsep.join(filter(None, [str(SRC), os.environ.get("PYTHONPATH")]))
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    env = {**os.environ, "PYTHONPATH": path}
+    run = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode == 0, run.stderr
-    heavy = run.stdout.split()
+    return run.stdout.split()
+
+
+def test_import_is_light():
+    heavy = run_python(f"import sys, dualgap; print(*[name for name in {HEAVY!r} if name in sys.modules])")
     assert not heavy, f"`import dualgap` also imports {', '.join(heavy)}: import it in the function that needs it"
 
 
-def test_modules_are_short():
-    lengths = {module: len(path.read_text(encoding="utf-8").splitlines()) for module, path in module_files().items()}
-    long = [f"{module} has {lines} lines" for module, lines in lengths.items() if lines > MAX_LINES]
-    assert not long, f"over {MAX_LINES} lines, so find the two modules inside: " + "; ".join(long)
+def test_estimators_leave_the_store_and_the_cluster_alone():
+    code = "import sys; from dualgap import LinearSVC; print(*[name for name in sys.modules if name.startswith('dualgap.')])"
+    loaded = run_python(code)
+    unasked = [name for name in loaded if name.split(".")[1] in {"data", "store", "cluster", "lab", "app"}]
+    assert not unasked, f"`from dualgap import LinearSVC` also imports {', '.join(unasked)}"
 
 
 def test_public_names_have_examples():

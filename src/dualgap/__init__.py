@@ -5,34 +5,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dualgap import scaling, solvers
-from dualgap.audit import certify
-from dualgap.certificate import Certificate, CertificateError
-from dualgap.losses import Hinge, Logistic, SmoothHinge, SquaredHinge
-from dualgap.problem import Problem
-from dualgap.result import ConvergenceWarning, Result, Trace
-from dualgap.solve import Progress, solve
-from dualgap.solvers import (
-    APG,
-    ASDCA,
-    DCA,
-    SAGA,
-    SDCA,
-    SGD,
-    SVRG,
-    Auto,
-    Blocks,
-    DualCoordinate,
-    DualGradient,
-    Newton,
-    NewtonCG,
-    NotSupported,
-    Pegasos,
-    ProxNewton,
-    Solver,
-    Subgradient,
-    WorkingSet,
-)
+from dualgap import solvers
+from dualgap.core import Hinge, Logistic, SmoothHinge, SquaredHinge
+from dualgap.problem import Problem, scaling
+from dualgap.proof import Certificate, CertificateError
+from dualgap.run import ConvergenceWarning, Progress, Result, Trace, certify, solve
+from dualgap.solvers import Auto, NotSupported, Solver
+from dualgap.solvers.coordinate import ASDCA, DCA, SDCA, Blocks, DualCoordinate
+from dualgap.solvers.gradient import APG, SAGA, SGD, SVRG, DualGradient, Pegasos, Subgradient
+from dualgap.solvers.newton import Newton, NewtonCG, ProxNewton
+from dualgap.solvers.working_set import WorkingSet
 
 if TYPE_CHECKING:
     from dualgap.estimators import SVC, LinearSVC, LinearSVCPath, LinearSVCPathCV

@@ -10,7 +10,7 @@ __all__ = ["main"]
 def main() -> int:
     """Run the command line, or say which extra it needs; returns the exit code."""
     try:
-        from dualgap import cli
+        from dualgap.app import cli
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] == "dualgap":
             raise

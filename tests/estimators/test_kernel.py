@@ -9,8 +9,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import scale
 
 from dualgap import SVC
-from dualgap.certificate import CertificateError
 from dualgap.estimators import ConvergenceWarning
+from dualgap.proof.certificate import CertificateError
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dualgap.lab import parse_study
-from dualgap.lab.cells import REFERENCE, cells_of
+from dualgap.lab.plan import REFERENCE, cells_of
 from dualgap.lab.results import Results
 from dualgap.lab.store import Store
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from dualgap.lab.claims import judge
-from dualgap.lab.fields import StudyError
+from dualgap.lab.claims.judge import judge
+from dualgap.lab.claims.verdicts import CHECKS, Answer, clearly_less, together
+from dualgap.lab.schema import StudyError
 from dualgap.lab.study import Claim
-from dualgap.lab.verdicts import CHECKS, Answer, clearly_less, together
 
 
 def verdict(results, check, **options):

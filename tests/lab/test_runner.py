@@ -17,7 +17,7 @@ import pytest
 from dualgap.lab import parse_study, run_study
 from dualgap.lab.store import Store
 from dualgap.solvers import REGISTRY
-from dualgap.solvers.sdca import SDCA
+from dualgap.solvers.coordinate.sdca import SDCA
 
 PACKAGE = Path(run_study.__code__.co_filename).resolve().parents[1]
 TIMES = ("cpu_seconds", "wall_seconds", "compile_seconds", "trace_cpu_seconds", "trace_wall_seconds", "environment")

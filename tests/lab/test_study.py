@@ -5,9 +5,9 @@ import json
 import pytest
 
 from dualgap.lab import StudyError, load_study, parse_study, study_names
-from dualgap.lab.cells import cells_of
-from dualgap.lab.claims import judge
+from dualgap.lab.claims.judge import judge
 from dualgap.lab.gallery import make_figure
+from dualgap.lab.plan import cells_of
 from dualgap.lab.results import Results
 from dualgap.lab.store import Store
 from dualgap.lab.tables import make_table

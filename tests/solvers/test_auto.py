@@ -9,8 +9,8 @@ from conftest import make_data, random_sparse
 from dualgap.data import text_like
 from dualgap.solvers import auto
 from dualgap.solvers.auto import Auto, first_method, successor, wants_gram
-from dualgap.solvers.held import forming_passes
-from dualgap.solvers.newton_cg import NewtonCG
+from dualgap.solvers.newton.newton_cg import NewtonCG
+from dualgap.solvers.precomputed import forming_passes
 
 
 def problem_of(n, d, *, density=None, **options):

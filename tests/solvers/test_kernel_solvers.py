@@ -8,7 +8,7 @@ from scipy import sparse
 
 import dualgap
 from conftest import make_data
-from dualgap.blocks import BlockedGram, as_bytes, parts
+from dualgap.kernels.gram_cache import BlockedGram, as_bytes, parts
 
 SOLVERS = ["pegasos", "sdca", "dual_gradient", "dual_coordinate"]
 

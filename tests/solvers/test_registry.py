@@ -140,7 +140,7 @@ def test_table_prints_and_exports():
 
 
 def test_solvers_is_a_function_and_a_package():
-    import dualgap.solvers.sdca as module
+    import dualgap.solvers.coordinate.sdca as module
 
     assert module.SDCA is dualgap.solvers.SDCA
     assert callable(dualgap.solvers)

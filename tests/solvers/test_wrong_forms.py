@@ -8,7 +8,7 @@ import pytest
 
 import dualgap
 from conftest import make_data
-from dualgap.certificate import dual_point, make_certificate
+from dualgap.proof.certificate import dual_point, make_certificate
 from reference import REFERENCE_LOSSES, Model, dual_value, optimum, primal_value, w_of_beta
 
 X, y = make_data(60, 5, seed=3)

@@ -6,16 +6,21 @@
 
 from __future__ import annotations
 
-from dualgap.data.dataset import DataError, DataSet, MissingFile
+from dualgap.data.compressed import open_bytes
+from dualgap.data.dataset import DataError, DataSet, MissingFile, whole_numbers
+from dualgap.data.drawn_cells import draw_cell
+from dualgap.data.images import decode, reduce, steps
 from dualgap.data.libsvm import LibsvmBlock, iter_libsvm, read_libsvm
 from dualgap.data.pca import PCA, fit_pca
 from dualgap.data.preprocess import Scaler, class_weights, fit_scaler, hold_out, split_indices, standardise, undersample
-from dualgap.data.readers import read, read_mat, read_npz, write_npz
+from dualgap.data.readers import COMPRESSED, read, read_mat, read_npz, write_npz
 from dualgap.data.registry import describe, entry, load, names
-from dualgap.data.tables import read_csv, read_parquet
+from dualgap.data.sources import find, picture_parts
+from dualgap.data.tables import columns_of_table, csv_engine, csv_first_line, read_csv, read_parquet, table_from_columns
 from dualgap.data.text import text_like
 
 __all__ = [
+    "COMPRESSED",
     "PCA",
     "DataError",
     "DataSet",
@@ -23,23 +28,35 @@ __all__ = [
     "MissingFile",
     "Scaler",
     "class_weights",
+    "columns_of_table",
+    "csv_engine",
+    "csv_first_line",
+    "decode",
     "describe",
+    "draw_cell",
     "entry",
+    "find",
     "fit_pca",
     "fit_scaler",
     "hold_out",
     "iter_libsvm",
     "load",
     "names",
+    "open_bytes",
+    "picture_parts",
     "read",
     "read_csv",
     "read_libsvm",
     "read_mat",
     "read_npz",
     "read_parquet",
+    "reduce",
     "split_indices",
     "standardise",
+    "steps",
+    "table_from_columns",
     "text_like",
     "undersample",
+    "whole_numbers",
     "write_npz",
 ]

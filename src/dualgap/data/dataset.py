@@ -19,7 +19,8 @@ class DataError(ValueError):
 
     Examples
     --------
-    >>> from dualgap.data import DataError, load
+    >>> from dualgap.data.dataset import DataError
+    >>> from dualgap.data.registry import load
     >>> try:
     ...     load("breast-cancre")
     ... except DataError as error:
@@ -33,7 +34,7 @@ class MissingFile(DataError):
 
     Examples
     --------
-    >>> from dualgap.data import DataError, MissingFile
+    >>> from dualgap.data.dataset import DataError, MissingFile
     >>> issubclass(MissingFile, DataError)
     True
     """
@@ -59,7 +60,7 @@ class DataSet:
 
     Examples
     --------
-    >>> from dualgap.data import DataSet
+    >>> from dualgap.data.dataset import DataSet
     >>> data = DataSet("tiny", [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], ["a", "b", "b"])
     >>> data
     DataSet('tiny', 3 × 2, 2 classes)
@@ -141,7 +142,7 @@ class DataSet:
 
         Examples
         --------
-        >>> from dualgap.data import DataSet
+        >>> from dualgap.data.dataset import DataSet
         >>> DataSet("a", [[1.0], [2.0]], [0, 1]).with_(name="b").name
         'b'
         """

@@ -11,7 +11,7 @@ import functools
 
 import numpy as np
 
-from dualgap.jit import kernel
+from dualgap.core import kernel
 
 __all__ = ["EXACT", "NOT_A_NUMBER", "UNDECIDED", "parse_decimal", "powers_of_five"]
 

@@ -89,7 +89,7 @@ def drawn_cells(n: int = 1000, n_test: int = 250, seed: int = 0, pca: int | None
 
     Examples
     --------
-    >>> from dualgap.data import load
+    >>> from dualgap.data.registry import load
     >>> load("blood-cells-generated", n=8, n_test=4)
     DataSet('blood-cells-generated', 8 × 14,400, 2 classes, 4 test rows, generated)
     """

@@ -279,7 +279,7 @@ def reduce(data: DataSet, n_components: int = 40, spectrum: int | None = None) -
 
     Examples
     --------
-    >>> from dualgap.data import load
+    >>> from dualgap.data.registry import load
     >>> from dualgap.data.images import reduce
     >>> reduced, pca = reduce(load("blood-cells-generated", n=20, n_test=5), 3)
     >>> reduced

@@ -14,10 +14,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from dualgap.core import kernel
 from dualgap.data.compressed import open_bytes
 from dualgap.data.dataset import DataError
 from dualgap.data.decimals import EXACT, NOT_A_NUMBER, UNDECIDED, parse_decimal, powers_of_five
-from dualgap.jit import kernel
 
 __all__ = ["LibsvmBlock", "iter_libsvm", "read_libsvm"]
 
@@ -31,7 +31,7 @@ class LibsvmBlock(NamedTuple):
     Examples
     --------
     >>> import numpy as np
-    >>> from dualgap.data import LibsvmBlock
+    >>> from dualgap.data.libsvm import LibsvmBlock
     >>> block = LibsvmBlock(np.array([1.0]), np.array([0, 2]), np.array([0, 3]), np.array([0.5, 2.0]))
     >>> block.to_csr(4).toarray()
     array([[0.5, 0. , 0. , 2. ]])
@@ -70,7 +70,7 @@ def read_libsvm(
     Examples
     --------
     >>> import os, tempfile
-    >>> from dualgap.data import read_libsvm
+    >>> from dualgap.data.libsvm import read_libsvm
     >>> path = os.path.join(tempfile.mkdtemp(), "tiny.svm")
     >>> with open(path, "w") as file:
     ...     _ = file.write("+1 1:0.5 3:2 # a comment\\n-1 qid:4 2:1e-1\\n")
@@ -105,7 +105,7 @@ def iter_libsvm(
     Examples
     --------
     >>> import os, tempfile
-    >>> from dualgap.data import iter_libsvm
+    >>> from dualgap.data.libsvm import iter_libsvm
     >>> path = os.path.join(tempfile.mkdtemp(), "tiny.svm")
     >>> with open(path, "w") as file:
     ...     _ = file.write("1 1:1\\n-1 2:1\\n1 3:1\\n")

@@ -20,7 +20,7 @@ class PCA:
     Examples
     --------
     >>> import numpy as np
-    >>> from dualgap.data import fit_pca
+    >>> from dualgap.data.pca import fit_pca
     >>> X = np.random.default_rng(0).standard_normal((50, 4))
     >>> pca = fit_pca(X, 4)
     >>> bool(np.allclose(pca.restore(pca.apply(X)), X))
@@ -51,7 +51,7 @@ def fit_pca(X: Any, n_components: int, spectrum: int | None = None) -> PCA:
     Examples
     --------
     >>> import numpy as np
-    >>> from dualgap.data import fit_pca
+    >>> from dualgap.data.pca import fit_pca
     >>> fit_pca(np.array([[0.0, 0.0], [2.0, 2.0], [4.0, 4.0]]), 1).singular_values
     array([4.])
     """

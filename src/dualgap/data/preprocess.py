@@ -19,7 +19,7 @@ def split_indices(y: Any, test: float = 0.25, seed: int = 0) -> tuple[np.ndarray
 
     Examples
     --------
-    >>> from dualgap.data import split_indices
+    >>> from dualgap.data.preprocess import split_indices
     >>> train, test = split_indices([0] * 6 + [1] * 3, test=1 / 3)
     >>> len(train), len(test)
     (6, 3)
@@ -41,7 +41,8 @@ def hold_out(data: DataSet, test: float = 0.25, seed: int = 0) -> DataSet:
 
     Examples
     --------
-    >>> from dualgap.data import hold_out, load
+    >>> from dualgap.data.preprocess import hold_out
+    >>> from dualgap.data.registry import load
     >>> hold_out(load("breast-cancer"), test=1 / 3)
     DataSet('breast-cancer', 379 × 30, 2 classes, 190 test rows)
     """
@@ -58,7 +59,7 @@ class Scaler:
     Examples
     --------
     >>> import numpy as np
-    >>> from dualgap.data import Scaler
+    >>> from dualgap.data.preprocess import Scaler
     >>> Scaler(np.array([1.0]), np.array([2.0])).apply(np.array([[3.0], [5.0]]))
     array([[1.],
            [2.]])
@@ -90,7 +91,7 @@ def fit_scaler(X: Any, method: str = "standard") -> Scaler:
     Examples
     --------
     >>> import numpy as np
-    >>> from dualgap.data import fit_scaler
+    >>> from dualgap.data.preprocess import fit_scaler
     >>> fit_scaler(np.array([[1.0, 5.0], [3.0, 5.0]])).scale
     array([1., 1.])
     """
@@ -117,7 +118,8 @@ def standardise(data: DataSet, method: str | None = None) -> DataSet:
 
     Examples
     --------
-    >>> from dualgap.data import load, standardise
+    >>> from dualgap.data.registry import load
+    >>> from dualgap.data.preprocess import standardise
     >>> bool(abs(standardise(load("breast-cancer")).X.mean(axis=0)).max() < 1e-12)
     True
     """
@@ -132,7 +134,8 @@ def undersample(data: DataSet, ratio: float = 1.0, seed: int = 0) -> DataSet:
 
     Examples
     --------
-    >>> from dualgap.data import load, undersample
+    >>> from dualgap.data.registry import load
+    >>> from dualgap.data.preprocess import undersample
     >>> undersample(load("binary")).counts
     {-1: 55, 1: 55}
     """
@@ -153,7 +156,7 @@ def class_weights(y: Any) -> np.ndarray:
 
     Examples
     --------
-    >>> from dualgap.data import class_weights
+    >>> from dualgap.data.preprocess import class_weights
     >>> class_weights(["a", "a", "a", "b"])
     array([0.66666667, 0.66666667, 0.66666667, 2.        ])
     """

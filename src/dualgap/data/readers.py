@@ -42,7 +42,7 @@ def read(path: str | os.PathLike[str], target: str | int | None = None, **option
     Examples
     --------
     >>> import os, tempfile
-    >>> from dualgap.data import read
+    >>> from dualgap.data.readers import read
     >>> path = os.path.join(tempfile.mkdtemp(), "pets.csv")
     >>> with open(path, "w") as file:
     ...     _ = file.write("weight,height,animal\\n4.1,25,cat\\n30.5,60,dog\\n3.8,24,cat\\n")
@@ -118,7 +118,7 @@ def read_npz(path: str | os.PathLike[str], target: str | int | None = None) -> D
     Examples
     --------
     >>> import os, tempfile, numpy as np
-    >>> from dualgap.data import read_npz
+    >>> from dualgap.data.readers import read_npz
     >>> path = os.path.join(tempfile.mkdtemp(), "tiny.npz")
     >>> np.savez(path, X=[[1.0, 2.0], [3.0, 4.0]], y=[0, 1])
     >>> read_npz(path)
@@ -161,7 +161,8 @@ def write_npz(data: DataSet, path: str | os.PathLike[str]) -> None:
     Examples
     --------
     >>> import os, tempfile
-    >>> from dualgap.data import load, read_npz, write_npz
+    >>> from dualgap.data.registry import load
+    >>> from dualgap.data.readers import read_npz, write_npz
     >>> path = os.path.join(tempfile.mkdtemp(), "cloud.npz")
     >>> write_npz(load("separable", n=10), path)
     >>> read_npz(path)
@@ -194,7 +195,7 @@ def read_mat(path: str | os.PathLike[str], target: str | int | None = None) -> D
     Examples
     --------
     >>> import os, tempfile, scipy.io
-    >>> from dualgap.data import read_mat
+    >>> from dualgap.data.readers import read_mat
     >>> path = os.path.join(tempfile.mkdtemp(), "tiny.mat")
     >>> scipy.io.savemat(path, {"X": [[1.0, 2.0], [3.0, 4.0]], "y": [[-1], [1]]})
     >>> read_mat(path)

@@ -34,7 +34,7 @@ def entry(name: str) -> Entry:
 
     Examples
     --------
-    >>> from dualgap.data import entry
+    >>> from dualgap.data.registry import entry
     >>> entry("a9a").shape, entry("a9a").licence
     ((32561, 123), 'CC BY 4.0')
     """
@@ -61,7 +61,7 @@ def load(name: str, folder: str | os.PathLike[str] | None = None, download: bool
 
     Examples
     --------
-    >>> from dualgap.data import load
+    >>> from dualgap.data.registry import load
     >>> load("breast-cancer")
     DataSet('breast-cancer', 569 × 30, 2 classes)
     >>> load("parabolic", n=300, seed=7)
@@ -92,7 +92,7 @@ def describe(folder: str | os.PathLike[str] | None = None) -> list[dict[str, Any
 
     Examples
     --------
-    >>> from dualgap.data import describe
+    >>> from dualgap.data.registry import describe
     >>> row = describe()[0]
     >>> row["name"], row["rows"], row["columns"], row["found"]
     ('breast-cancer', 569, 30, 'yes')

@@ -16,10 +16,10 @@ from typing import IO
 
 import numpy as np
 
+from dualgap.core import cache_folder
 from dualgap.data.dataset import DataError, MissingFile
 from dualgap.data.readers import read_mat
 from dualgap.data.tables import read_csv
-from dualgap.jit import cache_folder
 
 __all__ = ["File", "data_cache", "find", "locate", "user_folder", "verify"]
 

@@ -33,7 +33,7 @@ def read_csv(path: str | os.PathLike[str], target: str | int | None = None, engi
     Examples
     --------
     >>> import os, tempfile
-    >>> from dualgap.data import read_csv
+    >>> from dualgap.data.tables import read_csv
     >>> path = os.path.join(tempfile.mkdtemp(), "a.csv")
     >>> with open(path, "w") as file:
     ...     _ = file.write("u;v;label\\n1;2;0\\n3;4;1\\n")
@@ -62,7 +62,7 @@ def read_parquet(path: str | os.PathLike[str], target: str | int | None = None) 
     --------
     >>> import os, tempfile
     >>> import polars
-    >>> from dualgap.data import read_parquet
+    >>> from dualgap.data.tables import read_parquet
     >>> path = os.path.join(tempfile.mkdtemp(), "a.parquet")
     >>> polars.DataFrame({"u": [1.0, 3.0], "label": ["no", "yes"]}).write_parquet(path)
     >>> read_parquet(path)

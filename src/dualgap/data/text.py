@@ -7,8 +7,8 @@ import math
 import numpy as np
 from scipy import sparse
 
+from dualgap.core import kernel
 from dualgap.data.dataset import DataSet
-from dualgap.jit import kernel
 
 __all__ = ["text_like"]
 
@@ -30,7 +30,7 @@ def text_like(
 
     Examples
     --------
-    >>> from dualgap.data import text_like
+    >>> from dualgap.data.text import text_like
     >>> data = text_like(n=100, d=1000, nonzeros=20)
     >>> data
     DataSet('text-like', 100 × 1,000 sparse, 2 classes, generated)

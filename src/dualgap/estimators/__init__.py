@@ -1,9 +1,20 @@
 """scikit-learn estimators over `Problem` and the driver. Importing this package imports scikit-learn; `import dualgap` does not."""
 
-from dualgap.estimators.common import ConvergenceWarning
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from dualgap.estimators.common import ConvergenceWarning, class_weights
 from dualgap.estimators.kernel import SVC
 from dualgap.estimators.linear import LinearSVC
 from dualgap.estimators.path import LinearSVCPath
 from dualgap.estimators.path_cv import LinearSVCPathCV
 
-__all__ = ["SVC", "ConvergenceWarning", "LinearSVC", "LinearSVCPath", "LinearSVCPathCV"]
+__all__ = ["SVC", "ConvergenceWarning", "LinearSVC", "LinearSVCPath", "LinearSVCPathCV", "class_weights", "fit_on_cluster"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "fit_on_cluster":  # the one name that needs the room `cluster`
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module("dualgap.estimators.on_cluster").fit_on_cluster

@@ -11,8 +11,8 @@ from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
-from dualgap import result
-from dualgap.scaling import from_C
+from dualgap.problem import from_C
+from dualgap.run import result
 
 __all__ = [
     "ConvergenceWarning",
@@ -32,7 +32,7 @@ class ConvergenceWarning(result.ConvergenceWarning, SklearnConvergenceWarning):
     Examples
     --------
     >>> import sklearn.exceptions
-    >>> from dualgap.estimators import ConvergenceWarning
+    >>> from dualgap.estimators.common import ConvergenceWarning
     >>> issubclass(ConvergenceWarning, sklearn.exceptions.ConvergenceWarning)
     True
     """

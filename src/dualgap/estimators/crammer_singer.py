@@ -18,15 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dualgap.ascent import fresh_seed, natural_order, shuffle
-from dualgap.certificate import Certificate, make_certificate
+from dualgap.core import WithBias, fresh_seed, kernel, natural_order, shuffle
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.multiclass import Budget
-from dualgap.jit import kernel
 from dualgap.problem import Problem
-from dualgap.result import Status, Trace
-from dualgap.rows import WithBias
-from dualgap.solve import Progress, schedule
+from dualgap.proof import Certificate, make_certificate
+from dualgap.run import Progress, Status, Trace, schedule
 
 __all__ = ["CrammerSinger", "JointResult", "fit_jointly", "solve_jointly"]
 

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from dualgap.estimators.labelled import Labelled
 from dualgap.problem import Problem
-from dualgap.result import Result
+from dualgap.run import Result
 
 __all__ = ["keep", "rebuilt", "warm_of"]
 

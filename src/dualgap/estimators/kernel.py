@@ -15,16 +15,15 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
+from dualgap.core import blas_alone
 from dualgap.estimators.common import check_labels, fit_seed, number, one_of, penalties, warn_unless_converged, whole
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.multiclass import Budget, Task, solve_tasks
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
-from dualgap.expansion import expansion
-from dualgap.kernels import make_kernel
+from dualgap.kernels import expansion, make_kernel
 from dualgap.problem import Problem
-from dualgap.result import Result
+from dualgap.run import Result
 from dualgap.solvers.working_set import WorkingSet
-from dualgap.workers import blas_alone
 
 __all__ = ["SVC"]
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualgap.estimators.common import class_weights
-from dualgap.inputs import as_weights
+from dualgap.problem import as_weights
 
 __all__ = ["Labelled", "Side"]
 

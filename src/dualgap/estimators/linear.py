@@ -11,24 +11,15 @@ from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dualgap.estimators.common import (
-    check_labels,
-    fit_seed,
-    number,
-    one_of,
-    penalties,
-    warn_unless_converged,
-    whole,
-)
+from dualgap.estimators.common import check_labels, fit_seed, number, one_of, penalties, warn_unless_converged, whole
 from dualgap.estimators.crammer_singer import fit_jointly
 from dualgap.estimators.fitted import keep, rebuilt, warm_of
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.multiclass import Budget, Task, solve_tasks
+from dualgap.estimators.on_store import is_store, make_problem, store_labels
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
-from dualgap.estimators.scale import fit_on_cluster, is_dask, make_problem, store_labels
 from dualgap.estimators.streaming import partial_fit
-from dualgap.problem import Problem
-from dualgap.store import Store
+from dualgap.problem import Problem, is_dask
 
 __all__ = ["LinearSVC"]
 
@@ -201,9 +192,11 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         C, ratio, budget = number("C", self.C), self._ratio(), self._budget()
         joint = one_of("multi_class", self.multi_class, ("ovr", "crammer_singer")) == "crammer_singer"
         if is_dask(X):
+            from dualgap.estimators.on_cluster import fit_on_cluster
+
             fit_on_cluster(self, X, y, sample_weight, stacklevel=4)
             return self
-        X, y = (X, store_labels(self, X, y)) if isinstance(X, Store) else validate_data(self, X, y, **_ACCEPTED)
+        X, y = (X, store_labels(self, X, y)) if is_store(X) else validate_data(self, X, y, **_ACCEPTED)
         check_labels(y)
         data = Labelled(X, y, sample_weight, self.class_weight)
         singles = [1] if joint or len(data.classes) == 2 else list(range(len(data.classes)))

@@ -16,11 +16,9 @@ from typing import Any
 
 from joblib import effective_n_jobs
 
-from dualgap.estimators.choice import choose_solver
+from dualgap.core import one_processor
 from dualgap.problem import Problem
-from dualgap.result import Result
-from dualgap.solve import minimise
-from dualgap.workers import one_processor
+from dualgap.run import Result, minimise
 
 __all__ = ["Budget", "Task", "solve_tasks"]
 
@@ -79,7 +77,7 @@ def solve_tasks(tasks: Sequence[Task], budget: Budget, around: Callable[[int], A
             problem = tasks[k].make()
             result = minimise(
                 problem,
-                choose_solver(problem, budget.solver),
+                budget.solver,
                 budget.tol,
                 budget.max_epochs,
                 clock.share(),

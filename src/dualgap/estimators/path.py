@@ -16,14 +16,12 @@ from sklearn.base import BaseEstimator
 from sklearn.linear_model._base import LinearClassifierMixin
 from sklearn.utils.validation import validate_data
 
-from dualgap.audit import certify
-from dualgap.certificate import Certificate, best_intercept, dual_point, primal_value
-from dualgap.estimators.choice import choose_solver
+from dualgap.core import slopes
 from dualgap.estimators.common import check_labels, fit_seed, number, one_of, penalties, warn_unless_converged, whole
 from dualgap.estimators.labelled import Labelled
-from dualgap.losses import slopes
 from dualgap.problem import Problem
-from dualgap.solve import minimise
+from dualgap.proof import Certificate, best_intercept, dual_point, primal_value
+from dualgap.run import certify, minimise
 
 __all__ = ["LinearSVCPath", "Point"]
 
@@ -203,8 +201,7 @@ class LinearSVCPath(LinearClassifierMixin, BaseEstimator):
             warm = (None if start[0] is None else start[0][keep], *start[1:])
         elif screened == problem.d:
             screened, keep = 0, np.ones(problem.d, dtype=bool)
-        solver = choose_solver(reduced, self.solver)
-        result = minimise(reduced, solver, tol, self.max_iter, seconds, seed, warm_start=None if last is None else warm)
+        result = minimise(reduced, self.solver, tol, self.max_iter, seconds, seed, warm_start=None if last is None else warm)
         coef = np.zeros(problem.d)
         coef[keep] = result.coef
         certificate = result.certificate
@@ -213,7 +210,7 @@ class LinearSVCPath(LinearClassifierMixin, BaseEstimator):
             if result.status == "converged" and certificate.relative_gap > tol:  # nearly never: go on with all features
                 again = minimise(
                     problem,
-                    choose_solver(problem, self.solver),
+                    self.solver,
                     tol,
                     self.max_iter,
                     seconds,

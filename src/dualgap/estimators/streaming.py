@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.ascent import Ascent, fresh_seed, natural_order, shuffle
+from dualgap.core import fresh_seed, natural_order, shuffle, total_psi, total_value
 from dualgap.estimators.common import penalties
 from dualgap.estimators.labelled import Labelled, Side
 from dualgap.estimators.multiclass import Budget
-from dualgap.losses import total_psi, total_value
 from dualgap.problem import Problem
+from dualgap.solvers.coordinate import Ascent
 
 __all__ = ["Stream", "absorb", "partial_fit", "typical_length"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from dualgap.core import LOSSES
 from dualgap.data import entry, names
-from dualgap.lab.fields import StudyError, suggest
+from dualgap.lab.schema import StudyError, suggest
 from dualgap.lab.study import Study, parse_study
-from dualgap.losses import LOSSES
 from dualgap.problem import Problem
 from dualgap.solvers import REGISTRY
 

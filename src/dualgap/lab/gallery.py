@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.data import DataError, DataSet, entry, load
-from dualgap.data.sources import find, picture_parts
-from dualgap.lab.fields import kind_of
+from dualgap.data import DataError, DataSet, entry, find, load, picture_parts
 from dualgap.lab.figures import KINDS, PLAIN, FigureData, Line, Panel, Points, Surface, register_kind
 from dualgap.lab.palette import BOUNDARY
 from dualgap.lab.prepare import prepare
 from dualgap.lab.results import Group, Results
+from dualgap.lab.run_one import make_problem
+from dualgap.lab.schema import kind_of
 from dualgap.lab.study import DataSpec, Figure
-from dualgap.lab.work import make_problem
 
 __all__ = ["make_figure"]
 
@@ -96,7 +95,7 @@ def _crops(spec: DataSpec) -> DataSet:
 @register_kind("singular_values", "data", "count", "kept")
 def singular_values(results: Results, options: dict[str, Any]) -> tuple[list[Panel], int]:
     """How fast the singular values of the centred training rows fall, and where the reduction cuts."""
-    from dualgap.data.images import reduce
+    from dualgap.data import reduce
 
     kept, count = int(options.get("kept", 40)), int(options.get("count", 1000))
     _, pca = reduce(_crops(_spec(results, options)), kept, spectrum=count)
@@ -114,7 +113,7 @@ def pictures(results: Results, options: dict[str, Any]) -> tuple[list[Panel], in
     data, each = _crops(_spec(results, options)), int(options.get("each", 5))
     show = data.X
     if options.get("reduced"):
-        from dualgap.data.images import reduce
+        from dualgap.data import reduce
 
         reduced, pca = reduce(data, int(options["reduced"]))
         show = pca.restore(reduced.X)
@@ -129,7 +128,7 @@ def pictures(results: Results, options: dict[str, Any]) -> tuple[list[Panel], in
 @register_kind("pipeline", "data", "each")
 def pipeline(results: Results, options: dict[str, Any]) -> tuple[list[Panel], int]:
     """Every step from a microscope picture to a row of the data, on one cell of each class."""
-    from dualgap.data.images import steps
+    from dualgap.data import steps
 
     panels = []
     for name, picture in _originals(_spec(results, options)):
@@ -147,11 +146,11 @@ def pipeline(results: Results, options: dict[str, Any]) -> tuple[list[Panel], in
 
 def _originals(spec: DataSpec) -> list[tuple[str, np.ndarray]]:
     """A picture of each class as the microscope took it (or as the stand-in draws it)."""
-    from dualgap.data.images import decode
+    from dualgap.data import decode
 
     known = entry(spec.name)
     if not known.files:
-        from dualgap.data.drawn_cells import draw_cell
+        from dualgap.data import draw_cell
 
         rng = np.random.default_rng(0)
         return [(name, draw_cell(name.upper(), rng)) for name in CLASSES.values()]

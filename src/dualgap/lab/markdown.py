@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dualgap.lab.content import Report
+from dualgap.lab.report_model import Report
 from dualgap.lab.store import file_name
 from dualgap.lab.tables import escaped, shown_number, summary_table
 

@@ -16,9 +16,18 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dualgap import data as library
-from dualgap.data import DataError, DataSet
-from dualgap.lab.cells import data_fingerprint
+from dualgap.data import (
+    DataError,
+    DataSet,
+    class_weights,
+    hold_out,
+    load,
+    read,
+    split_indices,
+    standardise,
+    undersample,
+)
+from dualgap.lab.plan import data_fingerprint
 from dualgap.lab.study import DataSpec
 
 __all__ = ["Prepared", "open_prepared", "prepare", "share"]
@@ -50,15 +59,15 @@ def prepare(spec: DataSpec) -> Prepared:
     ((379, 30), (190, 30), 'standardised: each feature has mean 0 and variance 1 on the training rows')
     """
     if spec.path:
-        data = library.read(spec.path, spec.target or None, **spec.options)
+        data = read(spec.path, spec.target or None, **spec.options)
     else:
-        data = library.load(spec.name, **spec.options)
+        data = load(spec.name, **spec.options)
     name = spec.label or (spec.name if spec.path and spec.name else data.label)
     options = ", ".join(f"{option} = {value}" for option, value in spec.options.items())
     notes = [f"loaded with {options}"] if options else []
     data = _two_classes(data.with_(X=_floats(data.X), X_test=_floats(data.X_test)), spec, notes)
     if spec.max_rows and data.shape[0] > spec.max_rows:
-        _, kept = library.split_indices(data.y, spec.max_rows / data.shape[0], spec.split_seed)
+        _, kept = split_indices(data.y, spec.max_rows / data.shape[0], spec.split_seed)
         data = data.with_(X=data.X[kept], y=data.y[kept])
         notes.append(f"cut to {len(kept):,} rows, drawn at random within each class")
     if data.has_test and spec.ignore_test:
@@ -120,7 +129,7 @@ def _held_out(data: DataSet, spec: DataSpec, notes: list[str]) -> DataSet:
         raise DataError(f"{data.name}: one class has {rarest} row; a stratified split needs at least two of each")
     share = "a third" if abs(spec.test_size - 1 / 3) < 5e-3 else f"{100 * spec.test_size:.3g} %"
     notes.append(f"{share} of the rows held out for testing, stratified by class")
-    return library.hold_out(data, spec.test_size, spec.split_seed)
+    return hold_out(data, spec.test_size, spec.split_seed)
 
 
 def _scaled(data: DataSet, spec: DataSpec, notes: list[str]) -> DataSet:
@@ -137,16 +146,16 @@ def _scaled(data: DataSet, spec: DataSpec, notes: list[str]) -> DataSet:
         notes.append("not standardised: that would fill a sparse matrix")
         return data
     notes.append("standardised: each feature has mean 0 and variance 1 on the training rows")
-    return library.standardise(data)
+    return standardise(data)
 
 
 def _balanced(data: DataSet, spec: DataSpec, notes: list[str]) -> tuple[DataSet, np.ndarray | None]:
     if spec.balance in ("undersample", "both"):
-        data = library.undersample(data, spec.per_positive, spec.split_seed)
+        data = undersample(data, spec.per_positive, spec.split_seed)
         notes.append(f"training rows undersampled to {data.counts[1]:,} positive and {data.counts[0]:,} negative ones")
     if spec.balance in ("class_weight", "both"):
         notes.append("class weights: both classes weigh alike in the training objective")
-        return data, library.class_weights(data.y)
+        return data, class_weights(data.y)
     return data, None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dualgap.lab.work import Outcome
+from dualgap.lab.run_one import Outcome
 
 __all__ = ["Display", "Live", "Silent"]
 

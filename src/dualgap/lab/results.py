@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dualgap.lab.cells import REFERENCE, Cell, cells_of, problem_name
 from dualgap.lab.palette import Style, styles_for
+from dualgap.lab.plan import REFERENCE, Cell, cells_of, problem_name
 from dualgap.lab.store import FINAL, Store
 from dualgap.lab.study import SolverSpec, Study
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dualgap.data import DataError
-from dualgap.lab.cells import Cell, cells_of, data_fingerprint
 from dualgap.lab.environment import describe_environment
+from dualgap.lab.plan import Cell, cells_of, data_fingerprint
 from dualgap.lab.prepare import open_prepared, share
 from dualgap.lab.progress import Display, Silent
 from dualgap.lab.results import Results
+from dualgap.lab.run_one import Outcome, execute
 from dualgap.lab.store import Store, write_atomically
 from dualgap.lab.study import Study
-from dualgap.lab.work import Outcome, execute
 
 __all__ = ["Ran", "run_study"]
 
@@ -51,7 +51,8 @@ def run_study(study: Study, out: str | Path, jobs: int | None = None, display: D
     Examples
     --------
     >>> import tempfile
-    >>> from dualgap.lab import parse_study, run_study
+    >>> from dualgap.lab.study import parse_study
+    >>> from dualgap.lab.runner import run_study
     >>> study = parse_study(
     ...     {
     ...         "name": "tiny",

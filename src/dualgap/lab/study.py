@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from dualgap.lab.fields import StudyError, Where, check_kind, choice, list_of, number, of, read_table, suggest
+from dualgap.lab.schema import StudyError, Where, check_kind, choice, list_of, number, of, read_table, suggest
 
 __all__ = [
     "Budget",
@@ -158,7 +158,7 @@ class Study:
 
     Examples
     --------
-    >>> from dualgap.lab import load_study
+    >>> from dualgap.lab.study import load_study
     >>> study = load_study("primal-dual")
     >>> study.name, [solver.solver for solver in study.solvers]
     ('primal-dual', ['subgradient', 'dual_gradient', 'dual_coordinate'])
@@ -311,11 +311,11 @@ def parse_study(table: dict[str, Any], file: str = "study") -> Study:
 
     Examples
     --------
-    >>> from dualgap.lab import parse_study
+    >>> from dualgap.lab.study import parse_study
     >>> parse_study({"name": "mine", "title": "Mine", "runs": 0})
     Traceback (most recent call last):
     ...
-    dualgap.lab.fields.StudyError: study: runs: 0 is not a whole number of at least 1
+    dualgap.lab.schema.StudyError: study: runs: 0 is not a whole number of at least 1
     """
     where = Where(file)
     study = read_table(Study, table, where, STUDY)
@@ -339,7 +339,7 @@ def load_study(source: str | Path) -> Study:
 
     Examples
     --------
-    >>> from dualgap.lab import load_study
+    >>> from dualgap.lab.study import load_study
     >>> load_study("huberised").races[0].id
     'solvers'
     """
@@ -365,7 +365,7 @@ def study_names() -> list[str]:
 
     Examples
     --------
-    >>> from dualgap.lab import study_names
+    >>> from dualgap.lab.study import study_names
     >>> study_names()
     ['blood-cells', 'convergence', 'credit-fraud', 'huberised', 'primal-dual']
     """

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.lab.fields import kind_of
 from dualgap.lab.figures import ended, named
 from dualgap.lab.ranking import LEVELS, Ranking, setting_name
 from dualgap.lab.results import Group, Results
+from dualgap.lab.schema import kind_of
 from dualgap.lab.study import Table
 
 __all__ = ["TABLES", "TableData", "escaped", "make_table", "ranking_table", "shown_number", "summary_table"]

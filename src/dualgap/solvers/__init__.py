@@ -14,23 +14,11 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from dualgap.solvers.apg import APG
-from dualgap.solvers.asdca import ASDCA
 from dualgap.solvers.auto import Auto
-from dualgap.solvers.base import REGISTRY, NotSupported, Solver, State, Support, Warm, get_solver, register
-from dualgap.solvers.blocks import Blocks
-from dualgap.solvers.dca import DCA
-from dualgap.solvers.dual_coordinate import DualCoordinate
-from dualgap.solvers.dual_gradient import DualGradient
-from dualgap.solvers.newton import Newton
-from dualgap.solvers.newton_cg import NewtonCG
-from dualgap.solvers.pegasos import Pegasos
-from dualgap.solvers.prox_newton import ProxNewton
-from dualgap.solvers.saga import SAGA
-from dualgap.solvers.sdca import SDCA
-from dualgap.solvers.sgd import SGD
-from dualgap.solvers.subgradient import Subgradient
-from dualgap.solvers.svrg import SVRG
+from dualgap.solvers.base import REGISTRY, NotSupported, Solver, State, Support, Warm, get_solver, label_of, register, require
+from dualgap.solvers.coordinate import ASDCA, DCA, SDCA, Blocks, DualCoordinate
+from dualgap.solvers.gradient import APG, SAGA, SGD, SVRG, DualGradient, Pegasos, Subgradient
+from dualgap.solvers.newton import Newton, NewtonCG, ProxNewton
 from dualgap.solvers.table import SolverRecord, SolverTable, solver_table
 from dualgap.solvers.working_set import WorkingSet
 
@@ -61,7 +49,10 @@ __all__ = [
     "Warm",
     "WorkingSet",
     "get_solver",
+    "label_of",
     "register",
+    "require",
+    "solver_table",
 ]
 
 

@@ -27,19 +27,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dualgap import rows as storage
-from dualgap.linalg import NARROW
-from dualgap.losses import Logistic
-from dualgap.penalties import L1, L2
+from dualgap.core import L1, L2, NARROW, Logistic
+from dualgap.core import rows as storage
 from dualgap.problem import Problem
-from dualgap.solvers.apg import APG
 from dualgap.solvers.base import Solver, State, Support, Warm, register
-from dualgap.solvers.dca import DCA
-from dualgap.solvers.held import forming_passes, on_gram
-from dualgap.solvers.newton import Newton
-from dualgap.solvers.newton_cg import NewtonCG
-from dualgap.solvers.prox_newton import ProxNewton
-from dualgap.solvers.sdca import SDCA
+from dualgap.solvers.coordinate import DCA, SDCA
+from dualgap.solvers.gradient import APG
+from dualgap.solvers.newton import Newton, NewtonCG, ProxNewton
+from dualgap.solvers.precomputed import forming_passes, on_gram
 from dualgap.solvers.working_set import WorkingSet
 
 __all__ = ["Auto"]

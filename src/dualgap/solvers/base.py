@@ -7,8 +7,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.certificate import require_semidefinite
 from dualgap.problem import Problem
+from dualgap.proof import require_semidefinite
 
 __all__ = ["REGISTRY", "NotSupported", "Solver", "State", "Support", "Warm", "get_solver", "label_of", "register"]
 
@@ -189,15 +189,3 @@ def require(solver: Any, problem: Problem) -> None:
         able = [name for name, cls in REGISTRY.items() if can(cls(), problem)]
         hint = f"; these can: {', '.join(able)}" if able else ""
         raise NotSupported(f"{label_of(solver)} cannot solve {problem!r}: {answer.reason}{hint}")
-
-
-def one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Check a parameter that takes one of a few names."""
-    if value not in choices:
-        raise ValueError(f"{name}={value!r} is unknown; choose one of {list(choices)}")
-
-
-def whole_number(name: str, value: Any) -> None:
-    """Check a parameter that counts something."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name}={value!r} must be a whole number of at least 1")

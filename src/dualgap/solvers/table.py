@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.losses import LOSSES
+from dualgap.core import LOSSES
 from dualgap.problem import INTERCEPTS, Problem
 from dualgap.solvers.base import REGISTRY, Solver
 

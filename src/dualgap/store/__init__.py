@@ -1,8 +1,20 @@
-"""Stores: training data on disk in blocks, made by `convert` from files of any size, trained on without being read into memory."""
+"""Training data on disk in blocks, larger than memory: made by `convert` from files of any size, read a block at a time.
 
-from dualgap.store.convert import convert, write_store
+File formats belong in `data`; many machines belong in `cluster`.
+"""
+
+from __future__ import annotations
+
+from dualgap.store.conversion import convert, write_store
 from dualgap.store.manifest import Manifest, StoreError
 from dualgap.store.problem import StoreProblem
 from dualgap.store.store import Store
 
-__all__ = ["Manifest", "Store", "StoreError", "StoreProblem", "convert", "write_store"]
+__all__ = [
+    "Manifest",
+    "Store",
+    "StoreError",
+    "StoreProblem",
+    "convert",
+    "write_store",
+]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.data.dataset import DataError, whole_numbers
+from dualgap.data import DataError, whole_numbers
 from dualgap.store.manifest import PROGRESS, Manifest, Part, StoreError, check_size, part_from, save_json, write_array
 
 __all__ = ["Job"]

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.data.dataset import DataError
+from dualgap.data import DataError
 
 __all__ = ["ARRAYS", "FileRecord", "Manifest", "Part", "StoreError", "read_array", "write_array"]
 
@@ -36,7 +36,8 @@ class StoreError(DataError):
     Examples
     --------
     >>> import tempfile
-    >>> from dualgap.store import Store, StoreError
+    >>> from dualgap.store.store import Store
+    >>> from dualgap.store.manifest import StoreError
     >>> try:
     ...     Store(tempfile.mkdtemp())
     ... except StoreError as error:

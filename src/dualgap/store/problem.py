@@ -12,13 +12,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap import rows as storage
-from dualgap.inputs import as_weights, encode_labels
-from dualgap.losses import LOSSES, make_loss
-from dualgap.penalties import make_penalty
-from dualgap.problem import Problem, check_intercept
-from dualgap.rows import Block
-from dualgap.store.blocks import Parts
+from dualgap.core import LOSSES, Block, make_loss, make_penalty
+from dualgap.core import rows as storage
+from dualgap.problem import Problem, as_weights, check_intercept, encode_labels
+from dualgap.store.folder import Parts
 from dualgap.store.manifest import StoreError
 
 __all__ = ["StoreProblem"]
@@ -38,7 +35,7 @@ class StoreProblem(Problem):
     --------
     >>> import os, tempfile
     >>> import dualgap
-    >>> from dualgap.store import convert
+    >>> from dualgap.store.conversion import convert
     >>> folder = tempfile.mkdtemp()
     >>> path = os.path.join(folder, "tiny.svm")
     >>> with open(path, "w") as file:

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dualgap import rows as storage
-from dualgap.rows import Block
+from dualgap.core import Block
+from dualgap.core import rows as storage
 from dualgap.store.manifest import StoreError, array_path
 
 __all__ = ["Runs", "read_ahead"]

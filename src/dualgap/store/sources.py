@@ -16,12 +16,8 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dualgap.data.compressed import open_bytes
-from dualgap.data.dataset import DataError, DataSet
-from dualgap.data.libsvm import iter_libsvm
-from dualgap.data.readers import COMPRESSED
-from dualgap.data.tables import csv_engine, csv_first_line, table_from_columns
-from dualgap.inputs import as_features, as_labels
+from dualgap.data import COMPRESSED, DataError, DataSet, csv_engine, csv_first_line, iter_libsvm, open_bytes, table_from_columns
+from dualgap.problem import as_features, as_labels
 
 __all__ = ["Given", "Piece", "Source", "open_source"]
 
@@ -126,7 +122,7 @@ def _parquet(source: Source) -> Iterator[Piece]:
         from pyarrow import parquet
     except ImportError:
         raise DataError(f"{source.path}: reading Parquet needs pyarrow: pip install 'dualgap[lab]'") from None
-    from dualgap.data.tables import columns_of_table
+    from dualgap.data import columns_of_table
 
     rows = 0
     try:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from dualgap.store.blocks import Parts
+from dualgap.store.folder import Parts
 from dualgap.store.problem import StoreProblem
 
 __all__ = ["Store"]
 
 
 class Store(Parts):
-    """Training data on disk, read block by block; made by `dualgap convert` or `dualgap.store.convert`.
+    """Training data on disk, read block by block; made by `dualgap convert` or `dualgap.store.conversion`.
 
     Labels are held in memory (two bytes a row), rows never are. Sizes are checked when the store is opened, and checksums the first
     time each block is read. `fit` and `solve` take it as it is: `LinearSVC().fit(store)`, `solve(store.problem(l2=1e-5))`.
@@ -24,7 +24,8 @@ class Store(Parts):
     --------
     >>> import os, tempfile
     >>> import dualgap
-    >>> from dualgap.store import Store, convert
+    >>> from dualgap.store.store import Store
+    >>> from dualgap.store.conversion import convert
     >>> folder = tempfile.mkdtemp()
     >>> path = os.path.join(folder, "tiny.svm")
     >>> with open(path, "w") as file:

@@ -1,0 +1,137 @@
+"""The commands `convert` and `fit`: files to stores, and data in memory, on disk or on a cluster to models."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["ERROR", "OK", "MaxSeconds", "Seed", "Target", "convert", "fit", "samples_of"]
+
+OK, ERROR = 0, 1
+
+Seed = Annotated[int, typer.Option(min=0, help="Seed that every run's own seed is derived from.")]
+MaxSeconds = Annotated[float | None, typer.Option(min=0.001, help="Most seconds that one run may take.")]
+Target = Annotated[
+    str, typer.Option(help="Label column of a table. [default: one called target, label, class or y]", show_default=False)
+]
+
+
+def samples_of(name: str, target: str) -> Any:
+    """A file, or a data set by name."""
+    from dualgap.data import load, read
+
+    return read(name, target or None) if Path(name).exists() else load(name)
+
+
+def store_of(folder: str, target: str, standardise: bool | None) -> Any:
+    """A store; what was decided when it was made cannot be asked for now."""
+    from dualgap.store import Store
+
+    if target or standardise:
+        option = "--target" if target else "--standardise"
+        raise ValueError(f"{option} with a store: a store's columns are as they were converted; leave it out")
+    if not Path(folder).is_dir():
+        raise ValueError(f"--scheduler trains on a store, which {folder} is not: `dualgap convert {folder} FOLDER` first")
+    return Store(folder)
+
+
+def convert(
+    data: Annotated[list[str], typer.Argument(help="Files (LIBSVM text, CSV, Parquet; compressed or not), then the folder.")],
+    target: Target = "",
+    dtype: Annotated[str, typer.Option(help="float64 or float32.")] = "float64",
+    block_mb: Annotated[float, typer.Option(min=0.001, help="Megabytes a block; training holds two blocks.")] = 64.0,
+    n_features: Annotated[
+        int | None, typer.Option(min=1, help="Number of columns. [default: the largest that occurs]", show_default=False)
+    ] = None,
+    shuffle: Annotated[bool, typer.Option("--shuffle/--no-shuffle", help="Put the rows in random order.")] = True,
+    seed: Seed = 0,
+) -> int:
+    """Convert files to a store: a folder of plain arrays that `fit` trains on without reading them into memory.
+
+    Give the same command again after a stop, and it goes on from there.
+
+    **Examples**
+
+        dualgap convert data.libsvm.bz2 store/
+        dualgap convert day-1.csv day-2.csv store/ --target label --dtype float32
+    """
+    from dualgap.store import convert as convert_files
+
+    if len(data) < 2:
+        raise ValueError("give at least one file and, last, the folder that the store goes to")
+
+    def say(stage: str, rows: int) -> None:
+        print(f"{'read' if stage == 'read' else 'mixed'} {rows:,} rows", file=sys.stderr)
+
+    options: dict[str, Any] = {"dtype": dtype, "block_bytes": int(block_mb * 1e6), "n_features": n_features}
+    store = convert_files(data[:-1], data[-1], target=target or None, shuffle=shuffle, seed=seed, progress=say, **options)
+    print(f"{store}, {store.nbytes / 1e6:,.1f} MB")
+    print(data[-1])
+    return OK
+
+
+def fit(
+    data: Annotated[str, typer.Argument(help="A file, the name of a data set, or the folder of a store.")],
+    model: Annotated[Path, typer.Option("--model", "-m", help="File to write the model to.")],
+    target: Target = "",
+    loss: Annotated[str, typer.Option(help="hinge, smooth_hinge, squared_hinge or log_loss.")] = "hinge",
+    c: Annotated[float, typer.Option("--C", help="Inverse strength of the penalty, as in scikit-learn.")] = 1.0,
+    l2: Annotated[float | None, typer.Option(help="Strength of the penalty instead of C: l2 = 1 / (C · rows).")] = None,
+    balanced: Annotated[bool, typer.Option("--balanced", help="Let every class weigh alike.")] = False,
+    solver: Annotated[str, typer.Option(help="A solver's name, or auto.")] = "auto",
+    tol: Annotated[float, typer.Option(help="Certified relative gap to reach.")] = 1e-4,
+    max_seconds: MaxSeconds = None,
+    standardise: Annotated[
+        bool | None,
+        typer.Option("--standardise/--no-standardise", help="[default: dense data yes, sparse data no]", show_default=False),
+    ] = None,
+    seed: Seed = 0,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler, whose workers train on a store.", show_default=False)
+    ] = None,
+) -> int:
+    """Train a linear classifier on all rows and write it to a file, with its certificate.
+
+    The file is of skops' format: opening it runs no code. Exit code 1 when the gap was not reached.
+
+    **Examples**
+
+        dualgap fit mydata.csv --target label --model model.skops
+        dualgap fit a9a --model a9a.skops --l2 1e-4 --tol 1e-6
+        dualgap fit store/ --model big.skops --tol 1e-2
+        dualgap fit /shared/store --model big.skops --scheduler tcp://10.0.0.1:8786
+    """
+    import warnings
+
+    from dualgap.app.model_file import fit_model, save_model
+    from dualgap.app.store_model import fit_store_model
+    from dualgap.estimators import ConvergenceWarning
+
+    on_disk = scheduler is not None or Path(data).is_dir()
+    samples = store_of(data, target, standardise) if on_disk else samples_of(data, target)
+    options = {
+        "loss": loss,
+        "C": c if l2 is None else 1.0 / (l2 * samples.shape[0]),
+        "class_weight": "balanced" if balanced else None,
+        "solver": solver,
+        "tol": tol,
+        "max_time": max_seconds,
+        "random_state": seed,
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in one line
+        made = fit_store_model(samples, scheduler, **options) if on_disk else fit_model(samples, standardise, **options)
+    save_model(made, model)
+    svc = made.estimator
+    scaled = "columns standardised" if len(made.pipeline) > 1 else "columns as they are"
+    print(
+        f"{samples.folder if on_disk else samples.name}: {samples.shape[0]:,} × {samples.shape[1]:,}, {len(svc.classes_)} classes, {scaled}"
+    )
+    for certificate in svc.certificate_ if isinstance(svc.certificate_, list) else [svc.certificate_]:
+        print(certificate)
+    print(f"{svc.status_} after {svc.n_iter_} {'epochs' if scheduler is None else 'rounds'}, relative gap asked for {tol:g}")
+    print(model)
+    return OK if svc.status_ == "converged" else ERROR

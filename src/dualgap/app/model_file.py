@@ -1,0 +1,177 @@
+"""Models on disk: fit a data set, save with skops, load what is known to be safe and nothing else, predict, certify.
+
+A model file holds the scikit-learn pipeline and the names of the columns it was trained on.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualgap.data import DataError, DataSet, read
+from dualgap.estimators import LinearSVC, class_weights
+from dualgap.problem import Problem, from_C
+from dualgap.proof import Certificate
+from dualgap.run import certify
+
+__all__ = ["ModelError", "SavedModel", "certify_model", "features_of", "fit_model", "load_model", "save_model"]
+
+# What a model of ours is made of. skops builds no object of any other type, so that opening a file runs no code of a stranger's.
+TRUSTED = ("dualgap.proof.certificate.Certificate", "dualgap.estimators.linear.LinearSVC", "dualgap.run.result.Trace")
+
+
+class ModelError(ValueError):
+    """A file that is no model of dualgap's, or one that holds types it should not.
+
+    Examples
+    --------
+    >>> from dualgap.app.model_file import ModelError, load_model
+    >>> try:
+    ...     load_model("nowhere.skops")
+    ... except ModelError as error:
+    ...     print(error)
+    nowhere.skops does not exist
+    """
+
+
+class SavedModel:
+    """A trained pipeline with the names of its columns."""
+
+    def __init__(self, pipeline: Any, columns: tuple[str, ...] | None) -> None:
+        self.pipeline, self.columns = pipeline, columns
+
+    @property
+    def estimator(self) -> LinearSVC:
+        """The classifier at the end of the pipeline."""
+        return self.pipeline[-1]
+
+    def transformed(self, X: Any) -> Any:
+        """Samples as the classifier sees them."""
+        return self.pipeline[:-1].transform(X) if len(self.pipeline) > 1 else X
+
+
+def fit_model(data: DataSet, standardise: bool | None = None, **parameters: Any) -> SavedModel:
+    """Train a LinearSVC, on standardised columns where the data are dense (or as asked).
+
+    Examples
+    --------
+    >>> from dualgap.data import load
+    >>> from dualgap.app.model_file import fit_model
+    >>> fit_model(load("breast-cancer"), loss="hinge", random_state=0).estimator.status_
+    'converged'
+    """
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    dense = not data.is_sparse
+    if standardise and not dense:
+        raise DataError(f"{data.name}: to standardise would fill a sparse matrix; leave --standardise out")
+    steps: list[tuple[str, Any]] = [("scale", StandardScaler())] if (dense if standardise is None else standardise) else []
+    pipeline = Pipeline([*steps, ("svc", LinearSVC(**parameters))])
+    return SavedModel(pipeline.fit(data.X, data.y), data.feature_names)
+
+
+def save_model(model: SavedModel, path: Path) -> None:
+    """Write a model; a crash leaves the old file or the new one."""
+    import skops.io
+
+    from dualgap.lab import write_atomically
+
+    columns = list(model.columns) if model.columns else []
+    write_atomically(path, skops.io.dumps({"format": "dualgap-model-1", "pipeline": model.pipeline, "columns": columns}))
+
+
+def load_model(path: str | Path) -> SavedModel:
+    """Read a model; a file that asks for types that no model of ours has is refused before anything is built."""
+    path = Path(path)
+    if not path.is_file():
+        raise ModelError(f"{path} does not exist")
+    import zipfile
+
+    import skops.io
+
+    try:
+        strange = sorted(set(skops.io.get_untrusted_types(file=path)) - set(TRUSTED))
+    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, AttributeError, ImportError) as error:
+        raise ModelError(f"{path} is not a model that dualgap fit wrote: {error}") from error
+    if strange:
+        raise ModelError(f"{path} holds types that a model of dualgap's does not have, and is not opened: {', '.join(strange)}")
+    content = skops.io.load(path, trusted=list(TRUSTED))
+    if not isinstance(content, dict) or content.get("format") != "dualgap-model-1":
+        raise ModelError(f"{path} is not a model that dualgap fit wrote")
+    return SavedModel(content["pipeline"], tuple(content["columns"]) or None)
+
+
+def features_of(model: SavedModel, path: str, target: str | None = None) -> Any:
+    """The samples of a file, by the model's column names where it is a table; a label column may be there or not."""
+    if model.columns is not None and Path(path).suffix.lower() in (".csv", ".tsv", ".parquet"):
+        table = _table(path)
+        missing = [name for name in model.columns if name not in table.columns]
+        if missing:
+            raise DataError(f"{path}: there is no column {missing[0]!r}, which the model was trained on")
+        return table.select(model.columns).to_numpy().astype(np.float64)
+    data = read(path, target)
+    if data.shape[1] != model.pipeline.n_features_in_:
+        raise DataError(f"{path}: {data.shape[1]} columns, but the model was trained on {model.pipeline.n_features_in_}")
+    return data.X
+
+
+def _table(path: str) -> Any:
+    import polars as pl
+
+    try:
+        if path.lower().endswith(".parquet"):
+            return pl.read_parquet(path)
+        return pl.read_csv(path, separator="\t" if path.lower().endswith(".tsv") else ",", infer_schema_length=None)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise DataError(f"{path}: cannot be read: {error}") from error
+
+
+def certify_model(model: SavedModel, data: DataSet) -> list[tuple[str, Certificate]]:
+    """How far a model is from the best one for its own objective on some data: a certificate, or with more classes one for each.
+
+    Examples
+    --------
+    >>> from dualgap.data import load
+    >>> from dualgap.app.model_file import certify_model, fit_model
+    >>> data = load("breast-cancer")
+    >>> name, certificate = certify_model(fit_model(data, loss="hinge", random_state=0), data)[0]
+    >>> certificate.relative_gap < 0.01
+    True
+    """
+    svc = model.estimator
+    if svc.multi_class != "ovr":
+        raise ModelError(f"a model with multi_class={svc.multi_class!r} cannot be certified; 'ovr' can")
+    unknown = sorted(set(data.counts) - set(svc.classes_.tolist()))
+    if unknown:
+        raise DataError(f"{data.name}: the label {unknown[0]!r} is not one of the model's: {', '.join(map(str, svc.classes_))}")
+    X = model.transformed(data.X)
+    if len(svc.classes_) == 2:
+        return [("", certify(_objective(svc, X, data.y, 1), svc.coef_[0], svc.intercept_[0]))]
+    return [
+        (f"class {name} against the rest", certify(_objective(svc, X, data.y, k), svc.coef_[k], svc.intercept_[k]))
+        for k, name in enumerate(svc.classes_)
+    ]
+
+
+def _objective(svc: LinearSVC, X: Any, y: np.ndarray, k: int) -> Problem:
+    """What the classifier minimises for class k against the rest: its C, its class weights, its intercept."""
+    codes = np.searchsorted(svc.classes_, y)
+    weights = class_weights(svc.class_weight, svc.classes_, codes, None)
+    if weights is not None and len(svc.classes_) > 2:
+        weights = np.where(np.arange(len(svc.classes_)) == k, weights, 1.0)  # as LIBLINEAR weighs the one class and not the rest
+    sample_weight = None if weights is None else weights[codes]
+    total = float(len(y)) if sample_weight is None else float(sample_weight.sum())
+    settings: dict[str, Any] = from_C(svc.C, total)
+    return Problem(
+        X,
+        np.where(codes == k, 1, -1),
+        "logistic" if svc.loss == "log_loss" else svc.loss,
+        svc.delta if svc.loss == "smooth_hinge" else None,
+        sample_weight=sample_weight,
+        intercept=svc.intercept if svc.fit_intercept else "none",
+        intercept_scale=svc.intercept_scaling,
+        **settings,
+    )

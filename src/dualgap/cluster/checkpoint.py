@@ -1,0 +1,96 @@
+"""Checkpoints: β of every partition and the number of the round, in a folder that all workers see."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from dualgap.cluster.partition import SAVED
+from dualgap.cluster.worker_pool import Team
+
+__all__ = ["Checkpoint", "CheckpointError"]
+
+STATE = "state.json"
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that is missing, damaged, or of another run.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dualgap.cluster.checkpoint import CheckpointError
+    >>> from dualgap.cluster.checkpoint import Checkpoint
+    >>> try:
+    ...     Checkpoint(tempfile.mkdtemp(), every=60.0).resume({})
+    ... except CheckpointError as error:
+    ...     print(str(error).split("holds ")[1])
+    no checkpoint: leave resume out to start afresh
+    """
+
+
+class Checkpoint:
+    """Writes every so many seconds; `restored` says where a partition's last saved β is. Without a folder it does nothing."""
+
+    def __init__(self, folder: str | os.PathLike[str] | None, every: float) -> None:
+        self.folder = None if folder is None else Path(folder).absolute()
+        self.every = every
+        self.round = 0
+        self.centre = 0.0
+        self.meta: dict[str, Any] = {}
+        self._last = time.monotonic()
+
+    def begin(self, meta: dict[str, Any]) -> None:
+        """A new run: what an earlier one left behind is removed, so that no lost partition is given another run's β."""
+        self.meta = meta
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for path in [self.folder / STATE, *self.folder.glob("beta-*.npy")]:
+                path.unlink(missing_ok=True)
+
+    def resume(self, meta: dict[str, Any]) -> None:
+        """Go on from what the folder holds, if it is of the same problem."""
+        if self.folder is None:
+            raise CheckpointError("resume=True needs checkpoint=, the folder of the run to go on with")
+        self.meta = meta
+        path = self.folder / STATE
+        try:
+            state = json.loads(path.read_text(encoding="utf-8"))
+            self.round, self.centre, saved = int(state["round"]), float(state["centre"]), state["meta"]
+        except FileNotFoundError:
+            raise CheckpointError(f"{self.folder} holds no checkpoint: leave resume out to start afresh") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{path} is damaged ({error}): leave resume out to start afresh") from None
+        different = [key for key in meta if saved.get(key) != meta[key]]
+        if different:
+            key = different[0]
+            raise CheckpointError(f"{self.folder} is of another problem: its {key} is {saved.get(key)!r}, not {meta[key]!r}")
+
+    def restored(self, k: int) -> str | None:
+        """The file with the last saved β of partition k, if there is one."""
+        if self.folder is None:
+            return None
+        path = self.folder / SAVED.format(k)
+        return str(path) if path.exists() else None
+
+    def save(self, team: Team, number: int, centre: float, now: bool = False) -> bool:
+        """Save if it is time."""
+        if self.folder is None or not (now or time.monotonic() - self._last >= self.every):
+            return False
+        team.call("save", str(self.folder))  # one that is lost meanwhile begins again from the file before
+        partial = self.folder / f"{STATE}.partial"
+        partial.write_text(json.dumps({"round": number, "centre": centre, "meta": self.meta}), encoding="utf-8")
+        os.replace(partial, self.folder / STATE)
+        self.round, self._last = number, time.monotonic()
+        return True
+
+    def where(self) -> str:
+        """For error messages: what there is to go on from."""
+        if self.folder is None:
+            return "no checkpoint was asked for, so that the run is lost; give checkpoint=FOLDER next time"
+        if not (self.folder / STATE).exists():
+            return f"{self.folder} has no checkpoint yet: start afresh"
+        return f"the last checkpoint is of round {self.round}, in {self.folder}: go on from it with resume=True"

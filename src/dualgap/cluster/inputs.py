@@ -1,0 +1,115 @@
+"""From Dask collections, delayed parts or a store to loaders of partitions, one a worker.
+
+What a loader holds can be computed again on another worker: delayed tasks, or the name of a store on a disk that all workers see.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dualgap.cluster.dask_workers import Loader
+from dualgap.cluster.partition import Partition
+from dualgap.store import Store
+
+__all__ = ["loaders_for"]
+
+
+def loaders_for(X: Any, y: Any, sample_weight: Any, partitions: int) -> list[Loader]:
+    """Loaders of at most so many partitions, of about the same number of parts each."""
+    if isinstance(X, Store):
+        if y is not None or sample_weight is not None:
+            raise ValueError("a store has its own labels, and no weights: leave y and sample_weight out")
+        groups = np.array_split(np.arange(len(X.parts)), min(partitions, len(X.parts)))
+        return [_store_loader(str(X.folder), group.tolist()) for group in groups]
+    parts = _delayed_parts(X, y, sample_weight)
+    groups = np.array_split(np.arange(len(parts)), min(partitions, len(parts)))
+    return [_delayed_loader([parts[i] for i in group]) for group in groups]
+
+
+def _store_loader(folder: str, numbers: list[int]) -> Loader:
+    def load(client: Any, worker: str) -> Any:
+        return client.submit(_from_store, folder, numbers, workers=[worker], allow_other_workers=False, pure=False)
+
+    return load
+
+
+def _from_store(folder: str, numbers: list[int]) -> Partition:
+    store = Store(folder)
+    matrices = [store.matrix(k) for k in numbers]
+    labels = store.labels()
+    X = sparse.vstack(matrices, format="csr") if store.is_sparse else np.concatenate(matrices)
+    return Partition(X, np.concatenate([labels[store.starts[k] : store.starts[k + 1]] for k in numbers]))
+
+
+# --------------------------------------------------------------------------------------------------------------- Dask collections
+
+
+def _delayed_loader(parts: list[tuple[Any, ...]]) -> Loader:
+    def load(client: Any, worker: str) -> Any:
+        futures = [tuple(client.compute(list(part))) for part in parts]
+        flat = [future for part in futures for future in part]
+        width = len(futures[0])
+        return client.submit(_joined, flat, width, workers=[worker], allow_other_workers=False, pure=False)
+
+    return load
+
+
+def _joined(flat: list[Any], width: int) -> Partition:
+    parts = [flat[k : k + width] for k in range(0, len(flat), width)]
+    if width == 1:  # a delayed part is a pair (X, y), or a triple with weights
+        parts = [list(part[0]) for part in parts]
+        for part in parts:
+            if len(part) not in (2, 3):
+                raise ValueError(f"a delayed part must give (X, y) or (X, y, sample_weight); it gave {len(part)} things")
+    columns = list(zip(*parts, strict=True))
+    matrices = [X.to_numpy() if hasattr(X, "to_numpy") else X for X in columns[0]]
+    X = sparse.vstack(matrices, format="csr") if sparse.issparse(matrices[0]) else np.concatenate(matrices)
+    vectors = [np.concatenate([np.asarray(v).reshape(-1) for v in column]) for column in columns[1:]]
+    return Partition(X, *vectors)
+
+
+def _delayed_parts(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, ...]]:
+    if isinstance(X, (list, tuple)):
+        if y is not None or sample_weight is not None:
+            raise ValueError("delayed parts give (X, y) or (X, y, sample_weight) each: leave y and sample_weight out")
+        return [(part,) for part in X]
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    columns = [_row_parts(X, "X")]
+    for vector, name in ((y, "y"), (sample_weight, "sample_weight")):
+        if vector is not None:
+            columns.append(_vector_parts(vector, name, X, len(columns[0])))
+    return list(zip(*columns, strict=True))
+
+
+def _row_parts(X: Any, name: str) -> list[Any]:
+    if hasattr(X, "npartitions") and not hasattr(X, "chunks"):
+        return list(X.to_delayed())
+    if X.ndim != 2:
+        raise ValueError(f"{name} has {X.ndim} dimension(s); a two-dimensional Dask array is needed, one row a sample")
+    whole = X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
+    return list(whole.to_delayed()[:, 0])
+
+
+def _vector_parts(vector: Any, name: str, X: Any, parts: int) -> list[Any]:
+    """Pieces of y or of the weights, cut where X is cut."""
+    if hasattr(vector, "npartitions") and not hasattr(vector, "chunks"):
+        pieces = list(vector.to_delayed())
+    else:
+        if not hasattr(X, "chunks"):
+            raise ValueError(f"{name} is a {type(vector).__name__} beside a data frame X; give a series of the same data frame")
+        import dask.array
+
+        array = vector if hasattr(vector, "chunks") else dask.array.from_array(np.asarray(vector), chunks=(X.chunks[0],))
+        unknown = any(np.isnan(size) for size in X.chunks[0])
+        if not unknown and array.chunks[0] != X.chunks[0]:
+            if array.shape[0] != X.shape[0]:
+                raise ValueError(f"{name} has {array.shape[0]} values but X has {X.shape[0]} rows")
+            array = array.rechunk({0: X.chunks[0]})
+        pieces = list(array.to_delayed().ravel())
+    if len(pieces) != parts:
+        raise ValueError(f"{name} comes in {len(pieces)} pieces and X in {parts}; make them of the same data, or rechunk one")
+    return pieces

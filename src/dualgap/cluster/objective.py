@@ -1,0 +1,107 @@
+"""From the descriptions of all partitions and a user's options to the one objective that they share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dualgap.cluster.partition import Description, Objective
+from dualgap.cluster.worker_pool import Team
+from dualgap.core import make_loss, make_penalty
+from dualgap.problem import check_intercept
+from dualgap.solvers import NotSupported
+
+__all__ = ["Whole", "pose"]
+
+
+class Whole:
+    """What the partitions are together: rows, features, and sums over rows by label."""
+
+    def __init__(self, descriptions: dict[int, Description]) -> None:
+        parts = [descriptions[k] for k in sorted(descriptions)]
+        widths = sorted({part.features for part in parts})
+        if len(widths) > 1:
+            raise ValueError(f"partitions have {widths[0]} and {widths[-1]} features; all must have the same columns")
+        self.features = widths[0]
+        self.rows = [part.rows for part in parts]
+        self.nbytes = sum(part.nbytes for part in parts)
+        names = {label for part in parts for label in part.weights}
+        try:
+            self.classes = np.array(sorted(names))
+        except TypeError:
+            raise ValueError("labels mix numbers and text over the partitions; they must be of one kind") from None
+        if len(names) < 2:
+            raise ValueError(f"y has one class only, {self.classes.tolist()}; two are needed to train a classifier")
+        labels = self.classes.tolist()
+        self.weights = {label: sum(part.weights.get(label, 0.0) for part in parts) for label in labels}
+        self.squares = {label: sum(part.squares.get(label, 0.0) for part in parts) for label in labels}
+        empty = [label for label in labels if not self.weights[label] > 0]
+        if empty:
+            raise ValueError(f"sample_weight is zero for every sample of class {empty[0]!r}; leave those samples out")
+
+
+def pose(
+    team: Team,
+    loss: Any = "hinge",
+    delta: float | None = None,
+    l2: float = 1e-4,
+    l1: float = 0.0,
+    intercept: str = "none",
+    *,
+    intercept_scale: float = 1.0,
+    class_weight: dict[Any, float] | None = None,
+    positive: Any = None,
+    whole: Whole | None = None,
+) -> tuple[Objective, np.ndarray]:
+    """The objective over a team's rows, and its two classes; parameters as for `dualgap.Problem`.
+
+    Parameters
+    ----------
+    class_weight : mapping of labels to weights, optional
+        On top of the samples' own; a label that is not in it has weight 1.
+    positive : label, optional
+        Of more than two classes, the one against the rest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualgap.cluster.worker_pool import InProcess
+    >>> from dualgap.cluster.partition import Partition
+    >>> from dualgap.cluster.objective import pose
+    >>> objective, classes = pose(InProcess([Partition(np.eye(3), [0, 1, 1])]), "logistic", l2=0.1)
+    >>> objective.positive, classes.tolist()
+    (1, [0, 1])
+    """
+    penalty = make_penalty(l2, l1)
+    if l2 == 0:
+        raise NotSupported(
+            "l1 alone (l2 = 0) leaves w undetermined by the dual variables that the workers hold; rounds need l2 > 0"
+        )
+    check_intercept(intercept, l2)
+    if not 0.0 < intercept_scale < np.inf:
+        raise ValueError(f"intercept_scale={intercept_scale!r} must be a positive number")
+    whole = whole or Whole(team.call("describe"))
+    labels = whole.classes.tolist()
+    if positive is None:
+        if len(labels) != 2:
+            raise ValueError(f"y has {len(labels)} classes; give positive=, the one against the rest, or use dualgap.LinearSVC")
+        positive = labels[1]
+    factors = {label: float((class_weight or {}).get(label, 1.0)) for label in labels}
+    total = sum(factors[label] * whole.weights[label] for label in labels)
+    scale = float(intercept_scale)
+    if intercept == "free":
+        mean_square = sum(factors[label] * whole.squares[label] for label in labels) / total
+        scale = 0.3 * float(np.sqrt(max(mean_square, 1e-12)))  # see Ascent, where it was measured
+    objective = Objective(
+        loss=make_loss(loss, delta),
+        penalty=penalty,
+        l2=float(l2),
+        intercept=intercept,
+        scale=scale,
+        positive=positive,
+        class_weight={label: factors[label] / total for label in labels},
+        partitions=team.count,
+    )
+    rest = [label for label in labels if label != positive]
+    return objective, np.array([rest[0], positive]) if len(labels) == 2 else np.array([False, True])

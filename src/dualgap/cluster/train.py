@@ -1,0 +1,134 @@
+"""`train`: a model from data on a cluster."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from dualgap.cluster.checkpoint import Checkpoint
+from dualgap.cluster.dask_workers import PATIENCE, DaskTeam
+from dualgap.cluster.inputs import loaders_for
+from dualgap.cluster.objective import Whole, pose
+from dualgap.cluster.rounds import RoundsResult, run_rounds
+from dualgap.run import ConvergenceWarning
+
+__all__ = ["current_client", "make_team", "train"]
+
+CHECKPOINT_SECONDS = 60.0
+
+
+def current_client(client: Any = None) -> Any:
+    """The client given, or the one that is current; an error says how to make one."""
+    try:
+        from distributed import Client, default_client
+    except ImportError:
+        raise ImportError("training on a cluster needs Dask: pip install 'dualgap[dask]'") from None
+    if isinstance(client, str):
+        return Client(client)
+    if client is not None:
+        return client
+    try:
+        return default_client()
+    except ValueError:
+        raise ValueError(
+            "no Dask client is active: make one with distributed.Client(ADDRESS), or distributed.Client() for a local cluster"
+        ) from None
+
+
+def make_team(X: Any, y: Any = None, sample_weight: Any = None, client: Any = None, partitions: int | None = None) -> DaskTeam:
+    """Load data onto a cluster's workers, one partition a worker unless said otherwise."""
+    client = current_client(client)
+    count = partitions or max(len(client.nthreads()), 1)
+    return DaskTeam(client, loaders_for(X, y, sample_weight, count))
+
+
+def train(
+    X: Any,
+    y: Any = None,
+    loss: Any = "hinge",
+    delta: float | None = None,
+    l2: float = 1e-4,
+    l1: float = 0.0,
+    sample_weight: Any = None,
+    intercept: str = "none",
+    *,
+    intercept_scale: float = 1.0,
+    client: Any = None,
+    partitions: int | None = None,
+    tol: float = 1e-4,
+    max_rounds: int = 1000,
+    max_seconds: float | None = None,
+    local_epochs: int | str = "auto",
+    seed: int = 0,
+    callbacks: Iterable[Callable[[Any], Any]] = (),
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    resume: bool = False,
+    patience: float = PATIENCE,
+) -> RoundsResult:
+    """Train on the workers of a Dask cluster until the certified relative gap is at most `tol`.
+
+    Parameters
+    ----------
+    X : Dask array or data frame, list of delayed parts, or Store
+        Delayed parts give (X, y) or (X, y, sample_weight), X an array or a CSR matrix. A store must be on a disk that all workers see.
+    y, sample_weight : Dask array or series, or an array
+        Left out for delayed parts and stores, which have their own.
+    loss, delta, l2, l1, intercept, intercept_scale
+        As for `dualgap.Problem`; l2 must be above 0.
+    client : distributed.Client or the address of a scheduler, optional
+        The current client by default.
+    partitions : int, optional
+        One a worker by default.
+    max_rounds, max_seconds
+        The budget.
+    local_epochs : "auto" or int
+        Passes of each worker over its rows between two messages. "auto" measures: as many as make a round work as long as it waits. A
+        fixed number makes the run the same every time.
+    callbacks : functions of a `dualgap.Progress`
+        Called every round; the record has bytes_sent, local_epochs and lost beside the gap. One that returns True ends the run.
+    checkpoint : folder, optional
+        Where the workers save their dual variables every `checkpoint_seconds`; all must see it. A worker that dies then costs what was
+        done since; without it, all that its rows had gained.
+    resume : bool
+        Go on from the checkpoint of an earlier run of the same problem.
+    patience : float
+        Seconds to wait for a worker once none is left.
+
+    Examples
+    --------
+    >>> import dask.array
+    >>> from distributed import Client
+    >>> from sklearn.datasets import make_classification
+    >>> from dualgap.cluster.train import train
+    >>> X, y = make_classification(400, random_state=0)
+    >>> with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0") as client:
+    ...     result = train(dask.array.from_array(X, chunks=(100, -1)), y, l2=0.01, local_epochs=2, client=client)
+    >>> result.status, result.partitions
+    ('converged', 2)
+    """
+    client = current_client(client)
+    count = partitions or max(len(client.nthreads()), 1)
+    team = DaskTeam(client, loaders_for(X, y, sample_weight, count), patience)
+    saved = Checkpoint(checkpoint, checkpoint_seconds)
+    team.where = saved.where
+    whole = Whole(team.call("describe"))
+    objective, classes = pose(team, loss, delta, l2, l1, intercept, intercept_scale=intercept_scale, whole=whole)
+    meta = {"rows": whole.rows, "features": whole.features, "classes": classes.tolist(), "objective": repr(objective)}
+    if resume:
+        saved.resume(meta)
+    else:
+        saved.begin(meta)
+    options = {"local_epochs": local_epochs, "seed": seed, "callbacks": tuple(callbacks), "checkpoint": saved}
+    result = run_rounds(team, objective, classes, tol, max_rounds, max_seconds, **options)  # type: ignore[arg-type]
+    if result.status not in ("converged", "interrupted") and tol > 0:
+        warnings.warn(
+            f"training ended with status {result.status!r} after {result.rounds} rounds at a relative gap of "
+            f"{result.certificate.relative_gap:.1e}, above the tolerance {tol:.1e}; raise max_rounds, standardise the features, or use "
+            f"a larger l2 ({l2:g} now)",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return result

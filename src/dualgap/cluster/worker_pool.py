@@ -1,0 +1,84 @@
+"""Team: all partitions behind one face, wherever they are. Here the team in one process; `cluster.py` has the one on Dask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from dualgap.cluster.partition import Objective, Partition, Reply
+
+__all__ = ["InProcess", "Restored", "Team"]
+
+Restored = Callable[[int], str | None]  # the file with a partition's last saved β
+
+
+class Team(Protocol):
+    """What the coordinator asks of its partitions.
+
+    `call` runs a method on some of them and returns answers by partition number. A partition that is lost on the way is made anew, has the
+    problem posed to it again with the last β that was saved (or zero), and answers with a Reply that says `restarted`.
+    """
+
+    count: int
+    losses: list[str]  # what has been lost so far, in words
+
+    def call(self, method: str, *args: Any, only: Sequence[int] | None = None) -> dict[int, Any]:
+        """method(*args) on all partitions, or on some."""
+
+    def pose(self, objective: Objective, restored: Restored) -> dict[int, Reply]:
+        """Configure all partitions, and remember with what, for those that have to be made anew."""
+
+    def payload(self, array: np.ndarray) -> Any:
+        """A vector made ready for being sent to every partition once."""
+
+
+class InProcess:
+    """Partitions in this process: what tests and a single machine use; the arithmetic is that of a cluster.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualgap.cluster.worker_pool import InProcess
+    >>> from dualgap.cluster.partition import Partition
+    >>> team = InProcess([Partition(np.eye(2), [0, 1]), Partition(-np.eye(2), [1, 0])])
+    >>> [description.rows for description in team.call("describe").values()]
+    [2, 2]
+    """
+
+    def __init__(self, partitions: Sequence[Partition]) -> None:
+        if not partitions:
+            raise ValueError("partitions is empty; give at least one")
+        self.partitions = list(partitions)
+        self.count = len(self.partitions)
+        self.losses: list[str] = []
+        self._lost: set[int] = set()
+        self._posed: tuple[Objective, Restored] | None = None
+
+    def call(self, method: str, *args: Any, only: Sequence[int] | None = None) -> dict[int, Any]:
+        """method(*args) on all partitions, or on some."""
+        return {k: self._one(k, method, args) for k in (range(self.count) if only is None else only)}
+
+    def _one(self, k: int, method: str, args: tuple[Any, ...]) -> Any:
+        if k in self._lost and self._posed is not None:
+            self._lost.discard(k)
+            objective, restored = self._posed
+            old = self.partitions[k]
+            self.partitions[k] = Partition(old.X, old.y, old.sample_weight)
+            self.losses.append(f"partition {k} was lost")
+            return self.partitions[k].configure(objective, restored(k), k)
+        return getattr(self.partitions[k], method)(*args)
+
+    def pose(self, objective: Objective, restored: Restored) -> dict[int, Reply]:
+        """Configure all partitions."""
+        self._posed = (objective, restored)
+        return {k: partition.configure(objective, restored(k), k) for k, partition in enumerate(self.partitions)}
+
+    def payload(self, array: np.ndarray) -> Any:
+        """The vector itself."""
+        return array
+
+    def lose(self, k: int) -> None:
+        """Pretend that a worker died: partition k and its β are gone by the next call."""
+        self._lost.add(k)

@@ -1,0 +1,71 @@
+"""Arithmetic that knows of no problem: compilation, storage of rows, losses, penalties, linear algebra, threads, checks.
+
+What needs labels or an objective belongs in `problem`; what evaluates kernel functions belongs in `kernels`.
+"""
+
+from __future__ import annotations
+
+from dualgap.core import moved, rows
+from dualgap.core.checks import is_number, one_of, whole_number
+from dualgap.core.jit import cache_folder, compiled, kernel, prefetch, sequential, wide_vectors
+from dualgap.core.linalg import NARROW, gram_of_rows, solve_positive
+from dualgap.core.losses import LOSSES, Hinge, Logistic, SmoothHinge, SquaredHinge, make_loss, slopes, total_psi, total_value
+from dualgap.core.order import draw, fresh_seed, natural_order, shuffle, shuffle_blocks
+from dualgap.core.penalties import L1, L2, ElasticNet, make_penalty
+from dualgap.core.row_sums import add_in_threads, scores_in_threads, sqnorms_in_threads
+from dualgap.core.rows import CSR, Block, Gram, WithBias, accumulate, csr, gram, nbytes, scores, some
+from dualgap.core.threads import READING, blas_alone, collect, one_processor, processors, share
+
+__all__ = [
+    "CSR",
+    "L1",
+    "L2",
+    "LOSSES",
+    "NARROW",
+    "READING",
+    "Block",
+    "ElasticNet",
+    "Gram",
+    "Hinge",
+    "Logistic",
+    "SmoothHinge",
+    "SquaredHinge",
+    "WithBias",
+    "accumulate",
+    "add_in_threads",
+    "blas_alone",
+    "cache_folder",
+    "collect",
+    "compiled",
+    "csr",
+    "draw",
+    "fresh_seed",
+    "gram",
+    "gram_of_rows",
+    "is_number",
+    "kernel",
+    "make_loss",
+    "make_penalty",
+    "moved",
+    "natural_order",
+    "nbytes",
+    "one_of",
+    "one_processor",
+    "prefetch",
+    "processors",
+    "rows",
+    "scores",
+    "scores_in_threads",
+    "sequential",
+    "share",
+    "shuffle",
+    "shuffle_blocks",
+    "slopes",
+    "solve_positive",
+    "some",
+    "sqnorms_in_threads",
+    "total_psi",
+    "total_value",
+    "whole_number",
+    "wide_vectors",
+]

@@ -1,0 +1,137 @@
+"""Small dense linear algebra for second-order solvers: weighted Gram matrices of rows, and positive definite systems.
+
+The BLAS keeps to one thread here: its own wait for each other between small products, and where another process has one of the cores
+they took ten times as long as one alone.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from dualgap.core.jit import kernel
+from dualgap.core.rows import CSR, Some, WithBias
+from dualgap.core.threads import blas_alone, collect
+
+__all__ = ["gram_of_rows", "solve_positive"]
+
+NARROW = 64  # columns up to which a loop in the processor's first cache beats the call of a BLAS
+THREAD_WORK = 3_000_000  # products of pairs of numbers that a thread should have to form, if waking it is to pay
+BLAS_ROWS = 512  # that are copied and multiplied at once
+SERIAL = 64  # unknowns up to which the BLAS has no use for a second thread
+
+
+def gram_of_rows(rows: Any, weight: np.ndarray, size: int) -> np.ndarray:
+    """The lower triangle of Σ weightᵢ xᵢxᵢᵀ over the rows whose weight is not zero; with WithBias the constant column is last.
+
+    What stands above the diagonal is not meant to be read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualgap.core.linalg import gram_of_rows
+    >>> from dualgap.core.rows import dense
+    >>> np.tril(gram_of_rows(dense(np.array([[1.0, 2.0], [3.0, 4.0]])), np.array([1.0, 0.0]), 2))
+    array([[1., 0.],
+           [2., 4.]])
+    """
+    active = np.flatnonzero(weight)
+    scale = rows.scale if isinstance(rows, WithBias) else 0.0
+    inner = rows.rows if isinstance(rows, WithBias) else rows
+    places = active
+    if isinstance(inner, Some):
+        inner, places = inner.rows, inner.which[active]
+    weight = weight[active]
+    add: Any = _add_sparse if isinstance(inner, CSR) else _add_narrow if size <= NARROW else _add_by_blas
+    width = max(len(inner.data) / max(inner.length(), 1), 1.0) if isinstance(inner, CSR) else size
+
+    def work(first: int, last: int) -> np.ndarray:
+        H = np.zeros((size, size))
+        add(inner, scale, places[first:last], weight[first:last], H)
+        return H
+
+    with blas_alone if add is _add_by_blas else nullcontext():
+        parts = collect(work, len(active), max(size, int(THREAD_WORK / (width * width))))
+    for part in parts[1:]:
+        parts[0] += part
+    return parts[0]
+
+
+@kernel
+def _add_sparse(rows, scale, places, weight, H):
+    last = H.shape[0] - 1
+    for k in range(places.shape[0]):
+        i = places[k]
+        rows.outer(i, weight[k], H)
+        if scale > 0.0:
+            rows.add(i, weight[k] * scale, H[last])
+            H[last, last] += weight[k] * scale * scale
+
+
+@kernel
+def _add_narrow(rows, scale, places, weight, H):
+    """Eight rows at a time, so that each number of H is loaded and stored once for eight products."""
+    x, size, count = rows.x, H.shape[0], places.shape[0]
+    a, b = np.zeros((8, size)), np.zeros((8, size))
+    for start in range(0, count, 8):
+        for r in range(8):
+            if start + r < count:
+                row, c = x[places[start + r]], weight[start + r]
+                for k in range(row.shape[0]):
+                    a[r, k] = row[k]
+                    b[r, k] = c * row[k]
+                if scale > 0.0:
+                    a[r, size - 1], b[r, size - 1] = scale, c * scale
+            else:
+                for k in range(size):
+                    b[r, k] = 0.0
+        a0, a1, a2, a3, a4, a5, a6, a7 = a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]
+        for k in range(size):
+            b0, b1, b2, b3, b4, b5, b6, b7 = b[0, k], b[1, k], b[2, k], b[3, k], b[4, k], b[5, k], b[6, k], b[7, k]
+            h = H[k]
+            for m in range(k + 1):
+                low = b0 * a0[m] + b1 * a1[m] + b2 * a2[m] + b3 * a3[m]
+                h[m] += low + (b4 * a4[m] + b5 * a5[m] + b6 * a6[m] + b7 * a7[m])
+
+
+def _add_by_blas(rows: Any, scale: float, places: np.ndarray, weight: np.ndarray, H: np.ndarray) -> None:
+    size, x = len(H), rows.x
+    width = x.shape[1]
+    buffer, product = np.empty((min(BLAS_ROWS, max(len(places), 1)), size)), np.empty_like(H)
+    for start in range(0, len(places), BLAS_ROWS):
+        part = places[start : start + BLAS_ROWS]
+        A = buffer[: len(part)]
+        A[:, :width] = x[part]
+        if size > width:
+            A[:, width] = scale
+        A *= np.sqrt(weight[start : start + BLAS_ROWS])[:, None]
+        H += np.matmul(A.T, A, out=product)  # SciPy's call, which would add to H itself, keeps other threads waiting
+
+
+def solve_positive(H: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+    """H⁻¹·rhs for a symmetric positive definite H, by Cholesky; a ridge is added where rounding has cost H its definiteness.
+
+    Only the lower triangle of H is read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualgap.core.linalg import solve_positive
+    >>> solve_positive(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 2.0]))
+    array([1. , 0.5])
+    """
+    from scipy.linalg import lapack
+
+    diagonal = H.diagonal()
+    for ridge in (0.0, 1e-14, 1e-12, 1e-10, 1e-8):
+        # Its columns are H's rows, so that the BLAS's upper triangle is H's lower one.
+        L = np.array(H.T, order="F")
+        if ridge:
+            L[np.diag_indices(len(L))] += ridge * diagonal.mean()
+        with blas_alone if len(L) > SERIAL else nullcontext():
+            _, x, info = lapack.dposv(L, rhs, lower=0, overwrite_a=1)
+        if info == 0 and np.isfinite(x).all():
+            return np.asarray(x)
+    return rhs / np.maximum(diagonal, 1e-300)

@@ -1,0 +1,295 @@
+"""Losses: all that a loss knows, in one place. Scalar arithmetic on a margin m = y(x·w + b) and its dual variable β.
+
+    value(m)              φ(m)
+    slope(m)              β = −φ'(m)
+    psi(β)                ψ(β) = −φ*(−β), the loss's part of the dual objective
+    dual_step(β, m, q)    the β⁺ that maximises ψ(β⁺) − m(β⁺−β) − q(β⁺−β)²/2: the exact coordinate step, q = cᵢ‖xᵢ‖²/l2
+    pull(β, m)            dψ/dβ − m: where the dual objective pulls β, up to the weight c
+    bend(β⁺, q)           −dβ⁺/dm of that step at its result β⁺: the curvature that Newton's method sees
+    ceiling()             upper end of β's domain; the lower end is 0 for all
+    curvature()           Lipschitz constant of φ' (infinite for the hinge)
+
+A loss knows neither the data nor n. q = 0 (an empty row) gives β⁺ = −φ'(m), never a division by it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualgap.core.checks import is_number
+from dualgap.core.jit import compiled, kernel
+
+__all__ = ["LOSSES", "Hinge", "Logistic", "SmoothHinge", "SquaredHinge", "make_loss", "slopes", "total_psi", "total_value"]
+
+
+@compiled
+class Hinge(NamedTuple):
+    """The hinge, max(0, 1 − m).
+
+    Examples
+    --------
+    >>> from dualgap import Hinge
+    >>> Hinge().value(0.25), Hinge().slope(0.25)
+    (0.75, 1.0)
+    """
+
+    kink: float = 1.0
+
+    def value(self, margin):
+        return max(0.0, 1.0 - margin)
+
+    def slope(self, margin):
+        return 1.0 if margin < 1.0 else 0.0
+
+    def psi(self, beta):
+        return beta
+
+    def dual_step(self, beta, margin, q):
+        if q <= 0.0:
+            return 1.0 if margin < 1.0 else 0.0
+        return min(1.0, max(0.0, beta + (1.0 - margin) / q))
+
+    def pull(self, beta, margin):
+        return 1.0 - margin
+
+    def bend(self, beta, q):
+        return 1.0 / q if 0.0 < beta < 1.0 else 0.0
+
+    def ceiling(self):
+        return 1.0
+
+    def curvature(self):
+        return np.inf
+
+
+# --8<-- [start:smooth_hinge]
+@compiled
+class SmoothHinge(NamedTuple):
+    """The huberised hinge: quadratic over a width δ below the margin 1, linear beneath.
+
+    Examples
+    --------
+    >>> from dualgap import SmoothHinge
+    >>> SmoothHinge(delta=0.5).value(0.75), SmoothHinge(delta=0.5).slope(0.75)
+    (0.0625, 0.5)
+    """
+
+    delta: float = 1.0
+
+    def value(self, margin):
+        if margin >= 1.0:
+            return 0.0
+        if margin > 1.0 - self.delta:
+            return (1.0 - margin) * (1.0 - margin) / (2.0 * self.delta)
+        return 1.0 - margin - 0.5 * self.delta
+
+    def slope(self, margin):
+        return min(1.0, max(0.0, (1.0 - margin) / self.delta))
+
+    def psi(self, beta):
+        return beta - 0.5 * self.delta * beta * beta
+
+    def dual_step(self, beta, margin, q):
+        return min(1.0, max(0.0, beta + (1.0 - margin - self.delta * beta) / (q + self.delta)))
+
+    def pull(self, beta, margin):
+        return 1.0 - margin - self.delta * beta
+
+    def bend(self, beta, q):
+        return 1.0 / (q + self.delta) if 0.0 < beta < 1.0 else 0.0
+
+    def ceiling(self):
+        return 1.0
+
+    def curvature(self):
+        return 1.0 / self.delta
+
+
+# --8<-- [end:smooth_hinge]
+
+
+@compiled
+class SquaredHinge(NamedTuple):
+    """The squared hinge, max(0, 1 − m)².
+
+    Examples
+    --------
+    >>> from dualgap import SquaredHinge
+    >>> SquaredHinge().value(0.5), SquaredHinge().slope(0.5)
+    (0.25, 1.0)
+    """
+
+    kink: float = 1.0
+
+    def value(self, margin):
+        short = max(0.0, 1.0 - margin)
+        return short * short
+
+    def slope(self, margin):
+        return 2.0 * max(0.0, 1.0 - margin)
+
+    def psi(self, beta):
+        return beta - 0.25 * beta * beta
+
+    def dual_step(self, beta, margin, q):
+        return max(0.0, beta + (1.0 - margin - 0.5 * beta) / (q + 0.5))
+
+    def pull(self, beta, margin):
+        return 1.0 - margin - 0.5 * beta
+
+    def bend(self, beta, q):
+        return 1.0 / (q + 0.5) if beta > 0.0 else 0.0
+
+    def ceiling(self):
+        return np.inf
+
+    def curvature(self):
+        return 2.0
+
+
+@compiled
+class Logistic(NamedTuple):
+    """The logistic loss, log(1 + e^(−m)).
+
+    Examples
+    --------
+    >>> from dualgap import Logistic
+    >>> Logistic().slope(0.0)
+    0.5
+    """
+
+    scale: float = 1.0
+
+    def value(self, margin):
+        if margin > 0.0:
+            return math.log1p(math.exp(-margin))
+        return math.log1p(math.exp(margin)) - margin
+
+    def slope(self, margin):
+        if margin > 0.0:
+            e = math.exp(-margin)
+            return e / (1.0 + e)
+        return 1.0 / (1.0 + math.exp(margin))
+
+    def psi(self, beta):
+        s = 0.0
+        if beta > 0.0:
+            s -= beta * math.log(beta)
+        if beta < 1.0:
+            s -= (1.0 - beta) * math.log1p(-beta)
+        return s
+
+    def dual_step(self, beta, margin, q):
+        # With β⁺ = 1/(1+e^(−t)) the condition log(β⁺/(1−β⁺)) + m + q(β⁺−β) = 0 reads t + m + q(β⁺(t)−β) = 0. Its slope in t
+        # lies in [1, 1+q/4], and no logarithm of β is taken, so β = 0 and β = 1 are ordinary starting points. t = −m is the
+        # root when β is already right. For a large q Newton's step may leave the bracket, or jump between its two ends for ever;
+        # a step that does not land strictly inside is replaced by bisection.
+        low = -margin - q * (1.0 - beta)
+        high = -margin + q * beta
+        t = -margin
+        new = beta
+        for _ in range(100):
+            if t > 0.0:
+                new = 1.0 / (1.0 + math.exp(-t))
+            else:
+                e = math.exp(t)
+                new = e / (1.0 + e)
+            f = t + margin + q * (new - beta)
+            if f > 0.0:
+                high = t
+            else:
+                low = t
+            spread = new * (1.0 - new)
+            step = f / (1.0 + q * spread)
+            if abs(step) <= 1e-5:
+                # The step's second-order part is taken along, which leaves an error of its cube: another exponential would not show.
+                return new - spread * step * (1.0 - (0.5 - new) * step / (1.0 + q * spread))
+            t -= step
+            if not (low < t < high):
+                t = 0.5 * (low + high)
+        return new
+
+    def pull(self, beta, margin):
+        # The pull grows without bound towards 0 and 1, where β therefore never rests.
+        return math.log1p(-beta) - math.log(beta) - margin if 0.0 < beta < 1.0 else (math.inf if beta <= 0.0 else -math.inf)
+
+    def bend(self, beta, q):
+        spread = beta * (1.0 - beta)
+        return spread / (1.0 + q * spread)
+
+    def ceiling(self):
+        return 1.0
+
+    def curvature(self):
+        return 0.25
+
+
+LOSSES: dict[str, Any] = {
+    "hinge": Hinge,
+    "smooth_hinge": SmoothHinge,
+    "squared_hinge": SquaredHinge,
+    "logistic": Logistic,
+}
+METHODS = ("value", "slope", "psi", "dual_step", "pull", "bend", "ceiling", "curvature")  # what kernels call on a loss
+_ALIASES = {"log_loss": "logistic", "huberised_hinge": "smooth_hinge", "huberized_hinge": "smooth_hinge"}
+
+
+def make_loss(loss: Any, delta: float | None = None) -> Any:
+    """The loss object for a name, or the object itself.
+
+    Examples
+    --------
+    >>> from dualgap.core.losses import make_loss
+    >>> make_loss("smooth_hinge", delta=0.5)
+    SmoothHinge(delta=0.5)
+    """
+    if not isinstance(loss, str):
+        missing = [m for m in METHODS if not hasattr(loss, m)]
+        if missing or isinstance(loss, type):
+            raise TypeError(f"loss={loss!r} is neither one of {sorted(LOSSES)} nor a loss object (it lacks {missing})")
+        if delta is not None:
+            raise ValueError(
+                f"delta={delta!r} beside the loss object {loss!r}: give delta with loss='smooth_hinge', or in the object"
+            )
+        return loss
+    name = _ALIASES.get(loss, loss)
+    if name not in LOSSES:
+        raise ValueError(f"loss={loss!r} is unknown; choose one of {sorted(LOSSES)} or pass a loss object")
+    if name != "smooth_hinge":
+        if delta is not None:
+            raise ValueError(f"delta={delta!r} belongs to loss='smooth_hinge' only, not to loss={loss!r}")
+        return LOSSES[name]()
+    width = 1.0 if delta is None else delta
+    if not is_number(width) or not (0.0 < width < math.inf):
+        raise ValueError(f"delta={delta!r} must be a positive number: the width of the smoothed part of the hinge")
+    return SmoothHinge(float(width))
+
+
+@kernel
+def total_value(loss, margins, c):
+    """Σ cᵢ φ(mᵢ)"""
+    s = 0.0
+    for i in range(margins.shape[0]):
+        if c[i] != 0.0:
+            s += c[i] * loss.value(margins[i])
+    return s
+
+
+@kernel
+def total_psi(loss, beta, c):
+    """Σ cᵢ ψ(βᵢ)"""
+    s = 0.0
+    for i in range(beta.shape[0]):
+        if c[i] != 0.0:
+            s += c[i] * loss.psi(beta[i])
+    return s
+
+
+@kernel
+def slopes(loss, margins, out):
+    """out[i] = −φ'(mᵢ)"""
+    for i in range(margins.shape[0]):
+        out[i] = loss.slope(margins[i])

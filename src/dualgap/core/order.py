@@ -1,0 +1,64 @@
+"""Random orders of rows: permutations and independent draws, fast enough for short rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dualgap.core.jit import kernel, sequential
+
+__all__ = ["draw", "fresh_seed", "natural_order", "shuffle", "shuffle_blocks"]
+
+
+@sequential
+def _stir(x):
+    """The next state of a 64-bit xorshift generator; NumPy's would cost more than a step on a short row."""
+    x ^= x >> np.uint64(12)
+    x ^= x << np.uint64(25)
+    x ^= x >> np.uint64(27)
+    return x
+
+
+@sequential
+def _below(x, n):
+    """A number from 0…n−1 out of a generator's state: its upper half, scaled."""
+    return np.int64(((x * np.uint64(2685821657736338717)) >> np.uint64(32)) * np.uint64(n) >> np.uint64(32))
+
+
+@kernel
+def shuffle(order, seed):
+    """A fresh random permutation of `order`, in place (Fisher–Yates)."""
+    x = np.uint64(seed) | np.uint64(1)
+    for k in range(order.shape[0] - 1, 0, -1):
+        x = _stir(x)
+        j = _below(x, k + 1)
+        order[k], order[j] = order[j], order[k]
+
+
+@kernel
+def shuffle_blocks(order, size, seed):
+    """A fresh random permutation of the blocks of `size` entries, in place; what is left over stays at the end."""
+    x = np.uint64(seed) | np.uint64(1)
+    for k in range(order.shape[0] // size - 1, 0, -1):
+        x = _stir(x)
+        a, b = k * size, _below(x, k + 1) * size
+        for m in range(size):
+            order[a + m], order[b + m] = order[b + m], order[a + m]
+
+
+@kernel
+def draw(order, n, seed):
+    """Fill `order` with independent draws from 0…n−1."""
+    x = np.uint64(seed) | np.uint64(1)
+    for k in range(order.shape[0]):
+        x = _stir(x)
+        order[k] = _below(x, n)
+
+
+def natural_order(n: int) -> np.ndarray:
+    """0…n−1, in the smallest unsigned type that kernels take."""
+    return np.arange(n, dtype=np.uint32 if n < 2**32 else np.uint64)
+
+
+def fresh_seed(rng: np.random.Generator) -> np.int64:
+    """A seed for `shuffle` and `draw`."""
+    return np.int64(rng.random() * 2**62)  # integers() takes twenty times as long, which small problems feel

@@ -1,0 +1,151 @@
+"""Penalties, separable over the coordinates of w: L2, ElasticNet, L1.
+
+    value(w)         R at a coordinate (or an array of them)
+    conjugate(u)     R*(u) at a coordinate; for L1 it is 0 on [−l1, l1], and the certificate scales u into that box
+    prox(w, step)    argmin over z of R(z) + (z − w)²/(2·step)
+    score(rows,i,v)  xᵢ·w where v = u/l2 is what dual methods store: w itself for L2, w = soft(v, l1/l2) with an l1 part
+    scaled_score(rows,i,v,s)   the same for v/s
+    primal(v)        w from that v
+    strength()       l2, by which v is scaled
+    total_penalty(w), total_conjugate(v, factor)   R(w) and R*(factor·v), sums over a whole vector
+
+An intercept is never part of w here: it is either unpenalised or has a quadratic penalty of its own (see problem.py).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualgap.core.checks import is_number
+from dualgap.core.jit import compiled
+
+__all__ = ["L1", "L2", "ElasticNet", "make_penalty"]
+
+
+@compiled
+class L2(NamedTuple):
+    """(l2/2)·‖w‖²"""
+
+    l2: float
+
+    def value(self, w):
+        return 0.5 * self.l2 * w * w
+
+    def conjugate(self, u):
+        return u * u / (2.0 * self.l2)
+
+    def prox(self, w, step):
+        return w / (1.0 + step * self.l2)
+
+    def score(self, rows, i, v):
+        return rows.dot(i, v)
+
+    def scaled_score(self, rows, i, v, s):
+        return rows.dot(i, v) / s
+
+    def primal(self, v):
+        return v
+
+    def strength(self):
+        return self.l2
+
+    def total_penalty(self, w):
+        return 0.5 * self.l2 * float(w @ w)
+
+    def total_conjugate(self, v, factor):
+        return 0.5 * (factor / self.l2) * (factor * float(v @ v))  # not the factor's square, which may be infinite
+
+
+@compiled
+class ElasticNet(NamedTuple):
+    """l1·‖w‖₁ + (l2/2)·‖w‖², both positive"""
+
+    l1: float
+    l2: float
+
+    def value(self, w):
+        return self.l1 * np.abs(w) + 0.5 * self.l2 * w * w
+
+    def conjugate(self, u):
+        excess = np.maximum(np.abs(u) - self.l1, 0.0)
+        return excess * excess / (2.0 * self.l2)
+
+    def prox(self, w, step):
+        t = step * self.l1
+        return (np.maximum(w - t, 0.0) + np.minimum(w + t, 0.0)) / (1.0 + step * self.l2)
+
+    def score(self, rows, i, v):
+        return rows.soft_dot(i, v, self.l1 / self.l2)
+
+    def scaled_score(self, rows, i, v, s):
+        return rows.soft_dot(i, v, s * self.l1 / self.l2) / s
+
+    def primal(self, v):
+        t = self.l1 / self.l2
+        return np.maximum(v - t, 0.0) + np.minimum(v + t, 0.0)
+
+    def strength(self):
+        return self.l2
+
+    def total_penalty(self, w):
+        return self.l1 * float(np.abs(w).sum()) + 0.5 * self.l2 * float(w @ w)
+
+    def total_conjugate(self, v, factor):
+        return float(np.sum(self.conjugate(factor * v)))
+
+
+@compiled
+class L1(NamedTuple):
+    """l1·‖w‖₁"""
+
+    l1: float
+
+    def value(self, w):
+        return self.l1 * np.abs(w)
+
+    def conjugate(self, u):
+        return 0.0 * u
+
+    def prox(self, w, step):
+        t = step * self.l1
+        return np.maximum(w - t, 0.0) + np.minimum(w + t, 0.0)
+
+    def score(self, rows, i, v):
+        return np.nan  # u does not determine w; dual coordinate methods need l2 > 0
+
+    def scaled_score(self, rows, i, v, s):
+        return np.nan
+
+    def primal(self, v):
+        return np.nan * v
+
+    def strength(self):
+        return 0.0
+
+    def total_penalty(self, w):
+        return self.l1 * float(np.abs(w).sum())
+
+    def total_conjugate(self, v, factor):
+        return 0.0
+
+
+def make_penalty(l2: float, l1: float = 0.0) -> Any:
+    """The penalty l1·‖w‖₁ + (l2/2)·‖w‖² as the simplest object that says it.
+
+    Examples
+    --------
+    >>> from dualgap.core.penalties import make_penalty
+    >>> make_penalty(0.1), make_penalty(0.1, 0.2), make_penalty(0.0, 0.2)
+    (L2(l2=0.1), ElasticNet(l1=0.2, l2=0.1), L1(l1=0.2))
+    """
+    for name, value in (("l2", l2), ("l1", l1)):
+        if not is_number(value) or not (0.0 <= value < math.inf):
+            raise ValueError(f"{name}={value!r} must be a finite number that is not negative")
+    if l2 == 0 and l1 == 0:
+        raise ValueError("l2=0 and l1=0: without a penalty the problem need not have a minimum; give l2 > 0 (1e-4, say) or l1 > 0")
+    if l1 == 0:
+        return L2(float(l2))
+    return ElasticNet(float(l1), float(l2)) if l2 > 0 else L1(float(l1))

@@ -1,0 +1,364 @@
+"""How samples are stored and read: Dense, CSR, Gram, and WithBias around any of them.
+
+The only module that knows storage. Row i is read through methods that kernels call:
+
+    dot(i, v)            xᵢ·w for the vector "w as stored" v
+    soft_dot(i, v, t)    xᵢ·soft(v, t), for penalties with an l1 part
+    add(i, a, v)         w += a·xᵢ
+    add_squares(i, a, v) v += a·xᵢ², square by square (not for kernel matrices)
+    sqnorm(i)            ‖xᵢ‖²
+
+CSR rows also tell which coordinates they touch, column(k) for k from begin(i) up to end(i), and add themselves to the lower triangle of a
+matrix: outer(i, a, H), H += a·xᵢxᵢᵀ. Dense ones do that several at a time (linalg.py).
+
+For Dense and CSR, v is w itself. For Gram rows (a kernel machine) v holds the n scores ⟨φ(xᵢ), w⟩, so the same solver text trains
+kernel machines. Data arrays are read-only views of the caller's; index arrays are viewed as unsigned, which spares kernels the
+check for negative indices.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualgap.core.jit import compiled, kernel, prefetch, sequential
+
+__all__ = [
+    "CSR",
+    "Block",
+    "Dense",
+    "Gram",
+    "Some",
+    "WithBias",
+    "accumulate",
+    "csr",
+    "csr_arrays",
+    "dense",
+    "gram",
+    "head",
+    "nbytes",
+    "scores",
+    "some",
+    "sqnorms",
+    "take",
+]
+
+LINE = 64  # bytes in a cache line
+
+
+@compiled
+class Dense(NamedTuple):
+    """Rows of a C-ordered array."""
+
+    x: np.ndarray
+
+    def length(self):
+        return self.x.shape[0]
+
+    def dot(self, i, v):
+        x = self.x[i]
+        s = 0.0
+        for k in range(x.shape[0]):
+            s += x[k] * v[k]
+        return s
+
+    def soft_dot(self, i, v, t):
+        x = self.x[i]
+        s = 0.0
+        for k in range(x.shape[0]):
+            s += x[k] * (max(v[k] - t, 0.0) + min(v[k] + t, 0.0))
+        return s
+
+    def add(self, i, a, v):
+        x = self.x[i]
+        for k in range(x.shape[0]):
+            v[k] += a * x[k]
+
+    def add_squares(self, i, a, v):
+        x = self.x[i]
+        for k in range(x.shape[0]):
+            v[k] += a * x[k] * x[k]
+
+    def sqnorm(self, i):
+        x = self.x[i]
+        s = 0.0
+        for k in range(x.shape[0]):
+            s += np.float64(x[k]) * x[k]
+        return s
+
+    def prefetch(self, i):
+        width = self.x.shape[1]
+        step = LINE // self.x.itemsize
+        # The hardware follows a row once it has begun; only the beginning needs asking for.
+        for k in range(i * width, i * width + min(width, 4 * step), step):
+            prefetch(self.x, k)
+
+
+@sequential
+def _sparse_dot(first, last, indices, data, v):
+    s = 0.0
+    for k in range(first, last):
+        s += data[k] * v[indices[k]]
+    return s
+
+
+@compiled
+class CSR(NamedTuple):
+    """Rows of a compressed sparse matrix. Columns may come in any order; a column given twice counts twice."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+
+    def length(self):
+        return self.indptr.shape[0] - 1
+
+    def dot(self, i, v):
+        return _sparse_dot(self.indptr[i], self.indptr[i + 1], self.indices, self.data, v)
+
+    def soft_dot(self, i, v, t):
+        s = 0.0
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            vk = v[self.indices[k]]
+            s += self.data[k] * (max(vk - t, 0.0) + min(vk + t, 0.0))
+        return s
+
+    def add(self, i, a, v):
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            v[self.indices[k]] += a * self.data[k]
+
+    def add_squares(self, i, a, v):
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            v[self.indices[k]] += a * self.data[k] * self.data[k]
+
+    def sqnorm(self, i):
+        s = 0.0
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            s += np.float64(self.data[k]) * self.data[k]
+        return s
+
+    def outer(self, i, a, H):
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            row, ax = self.indices[k], a * self.data[k]
+            for m in range(self.indptr[i], k + 1):
+                column = self.indices[m]
+                H[max(row, column), min(row, column)] += ax * self.data[m]
+
+    def begin(self, i):
+        return self.indptr[i]
+
+    def end(self, i):
+        return self.indptr[i + 1]
+
+    def column(self, k):
+        return self.indices[k]
+
+    def prefetch(self, i):
+        first, last = self.indptr[i], self.indptr[i + 1]
+        for k in range(first, last, LINE // self.indices.itemsize):
+            prefetch(self.indices, k)
+        for k in range(first, last, LINE // self.data.itemsize):
+            prefetch(self.data, k)
+
+
+@compiled
+class Gram(NamedTuple):
+    """Rows of a kernel matrix K; "w as stored" is the vector of scores K·a of the expansion a."""
+
+    k: np.ndarray
+
+    def length(self):
+        return self.k.shape[0]
+
+    def dot(self, i, v):
+        return v[i]
+
+    def soft_dot(self, i, v, t):
+        return np.nan  # no coordinates to threshold; Problem refuses l1 > 0 on kernels
+
+    def add(self, i, a, v):
+        k = self.k[i]
+        for j in range(k.shape[0]):
+            v[j] += a * k[j]
+
+    def sqnorm(self, i):
+        return np.float64(self.k[i, i])
+
+    def prefetch(self, i):
+        prefetch(self.k, i * self.k.shape[1])
+
+
+@compiled
+class Some(NamedTuple):
+    """Some of the rows, those that `which` names, numbered from 0, without a copy."""
+
+    rows: Any
+    which: np.ndarray
+
+    def length(self):
+        return self.which.shape[0]
+
+    def dot(self, i, v):
+        return self.rows.dot(self.which[i], v)
+
+    def soft_dot(self, i, v, t):
+        return self.rows.soft_dot(self.which[i], v, t)
+
+    def add(self, i, a, v):
+        self.rows.add(self.which[i], a, v)
+
+    def add_squares(self, i, a, v):
+        self.rows.add_squares(self.which[i], a, v)
+
+    def sqnorm(self, i):
+        return self.rows.sqnorm(self.which[i])
+
+    def prefetch(self, i):
+        self.rows.prefetch(self.which[i])
+
+
+@compiled
+class WithBias(NamedTuple):
+    """Rows with one more column, constant `scale`, whose coefficient is the last entry of v; `centre` is added to every score.
+
+    A penalised intercept is b = scale·v[-1] with centre 0. The proximal-point loop for a free intercept moves the centre.
+    """
+
+    rows: Any
+    scale: float
+    centre: float
+
+    def length(self):
+        return self.rows.length()
+
+    def dot(self, i, v):
+        return self.rows.dot(i, v) + (self.scale * v[v.shape[0] - 1] + self.centre)
+
+    def soft_dot(self, i, v, t):
+        return self.rows.soft_dot(i, v, t) + (self.scale * v[v.shape[0] - 1] + self.centre)
+
+    def add(self, i, a, v):
+        self.rows.add(i, a, v)
+        v[v.shape[0] - 1] += a * self.scale
+
+    def add_squares(self, i, a, v):
+        self.rows.add_squares(i, a, v)
+        v[v.shape[0] - 1] += a * self.scale * self.scale
+
+    def sqnorm(self, i):
+        return self.rows.sqnorm(i) + self.scale * self.scale
+
+    def prefetch(self, i):
+        self.rows.prefetch(i)
+
+
+def _readonly(array: np.ndarray) -> np.ndarray:
+    # One type for the compiler whether the caller's array is writable or not (a memory map, say), and no kernel can write to it.
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _unsigned(indices: np.ndarray) -> np.ndarray:
+    return indices.view(np.dtype(f"u{indices.dtype.itemsize}"))
+
+
+def dense(x: np.ndarray) -> Dense:
+    """Rows of a C-ordered float array, without a copy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualgap.core.rows import dense
+    >>> float(dense(np.eye(2)).dot(1, np.array([3.0, 4.0])))
+    4.0
+    """
+    return Dense(_readonly(x))
+
+
+def csr(matrix: Any) -> CSR:
+    """Rows of a SciPy CSR matrix or array, without a copy."""
+    return csr_arrays(matrix.indptr, matrix.indices, matrix.data)
+
+
+def csr_arrays(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray) -> CSR:
+    """Rows of the three arrays of a CSR matrix, without a copy."""
+    return CSR(_readonly(_unsigned(indptr)), _readonly(_unsigned(indices)), _readonly(data))
+
+
+def gram(k: np.ndarray) -> Gram:
+    """Rows of a kernel matrix, without a copy."""
+    return Gram(_readonly(k))
+
+
+def some(rows: Any, which: np.ndarray) -> Some:
+    """Those rows that `which` names, without a copy; some of some rows are some rows, of the same type."""
+    return Some(rows.rows, rows.which[which]) if isinstance(rows, Some) else Some(rows, which)
+
+
+@kernel
+def scores(rows, v, out):
+    """out[i] = xᵢ·w"""
+    for i in range(rows.length()):
+        out[i] = rows.dot(i, v)
+
+
+@kernel
+def accumulate(rows, a, v):
+    """v += Σ aᵢ xᵢ"""
+    for i in range(rows.length()):
+        if a[i] != 0.0:
+            rows.add(i, a[i], v)
+
+
+@kernel
+def sqnorms(rows, out):
+    """out[i] = ‖xᵢ‖²"""
+    for i in range(rows.length()):
+        out[i] = rows.sqnorm(i)
+
+
+class Block(NamedTuple):
+    """Some rows of a problem, at hand for kernels, and which ones they are: a slice or an array of row numbers."""
+
+    index: Any
+    rows: Any
+
+
+def head(rows: Any, count: int) -> Any:
+    """The first rows, of the same type (for a kernel matrix: its leading square)."""
+    if isinstance(rows, Dense):
+        return dense(rows.x[:count])
+    if isinstance(rows, CSR):
+        return CSR(_readonly(rows.indptr[: count + 1]), rows.indices, rows.data)
+    return gram(np.ascontiguousarray(rows.k[:count, :count]))
+
+
+def take(rows: Any, indices: np.ndarray) -> Any:
+    """A copy of some rows, of the same type (for a kernel matrix: the square of those rows and columns)."""
+    if isinstance(rows, Dense):
+        return dense(rows.x[indices])
+    if isinstance(rows, Gram):
+        return gram(rows.k[np.ix_(indices, indices)])
+    lengths = rows.indptr[indices + 1] - rows.indptr[indices]
+    indptr = np.zeros(len(indices) + 1, dtype=rows.indptr.dtype)
+    np.cumsum(lengths, out=indptr[1:])
+    chosen, data = np.empty(int(indptr[-1]), dtype=rows.indices.dtype), np.empty(int(indptr[-1]), dtype=rows.data.dtype)
+    _copy_rows(rows.indptr, rows.indices, rows.data, indices, chosen, data)
+    return CSR(_readonly(indptr), _readonly(chosen), _readonly(data))
+
+
+@kernel
+def _copy_rows(indptr, indices, data, wanted, indices_out, data_out):
+    place = 0
+    for i in wanted:
+        for k in range(indptr[i], indptr[i + 1]):
+            indices_out[place] = indices[k]
+            data_out[place] = data[k]
+            place += 1
+
+
+def nbytes(rows: Any) -> int:
+    """Memory that the rows' arrays hold."""
+    return sum(part.nbytes if isinstance(part, np.ndarray) else nbytes(part) for part in rows if not isinstance(part, float))

@@ -1,0 +1,143 @@
+"""Kernel functions: linear, RBF, polynomial, sigmoid, precomputed, or a callable. Values only; storage is in rows.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dualgap.core import is_number
+
+__all__ = ["KERNELS", "Kernel", "is_sparse", "make_kernel", "squares"]
+
+KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """k(x, z) by name, or a callable that takes two arrays of rows and returns their kernel matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualgap.kernels.function import make_kernel
+    >>> make_kernel("rbf", gamma=0.5)(np.array([[0.0, 0.0]]), np.array([[0.0, 2.0]])).round(4)
+    array([[0.1353]])
+    """
+
+    name: str
+    gamma: float = 1.0
+    degree: int = 3
+    coef0: float = 0.0
+    function: Callable[[Any, Any], Any] | None = None
+
+    def __call__(self, A: Any, B: Any) -> np.ndarray:
+        """The matrix of k(a, b) for the rows a of A and b of B."""
+        if self.name == "precomputed":
+            return np.ascontiguousarray(A)
+        if self.function is not None:
+            return self._called(A, B)
+        # float32 products would leave distances with errors of 1e-7, and a matrix that is no longer positive semidefinite.
+        product: Any = A.astype(np.float64, copy=False) @ B.astype(np.float64, copy=False).T
+        k = np.ascontiguousarray(product.toarray() if is_sparse(product) else product)
+        if self.name == "rbf":
+            k *= -2.0
+            k += squares(A)[:, None]
+            k += squares(B)[None, :]
+            np.maximum(k, 0.0, out=k)  # rounding may leave a distance just below zero
+            k *= -self.gamma
+            return np.exp(k, out=k)
+        return self.from_products(k)
+
+    def from_products(self, k: np.ndarray) -> np.ndarray:
+        """Kernel values from inner products, in their place: for the kernels that depend on nothing else."""
+        if self.name == "linear":
+            return k
+        k *= self.gamma
+        k += self.coef0
+        return np.power(k, self.degree, out=k) if self.name == "poly" else np.tanh(k, out=k)
+
+    def _called(self, A: Any, B: Any) -> np.ndarray:
+        assert self.function is not None
+        k = np.ascontiguousarray(self.function(A, B), dtype=np.float64)
+        if k.shape != (A.shape[0], B.shape[0]):
+            raise ValueError(f"kernel {self.name} returned shape {k.shape}; for these rows it must be {(A.shape[0], B.shape[0])}")
+        if not np.isfinite(k).all():
+            row, column = np.argwhere(~np.isfinite(k))[0]
+            raise ValueError(
+                f"kernel {self.name} returned {k[row, column]} at row {row}, column {column}; every value must be finite"
+            )
+        return k
+
+    @property
+    def semidefinite(self) -> bool:
+        """Whether every matrix of this kernel is positive semidefinite by its formula. False: that depends on the data."""
+        if self.function is not None:
+            return False
+        return self.name in ("linear", "rbf") or (self.name == "poly" and self.coef0 >= 0 and self.degree == int(self.degree))
+
+    def diagonal(self, A: Any) -> np.ndarray:
+        """k(a, a) for each row a, without the whole matrix."""
+        if self.name == "rbf":
+            return np.ones(A.shape[0])
+        if self.name == "precomputed":
+            return np.ascontiguousarray(np.diagonal(A), dtype=np.float64)
+        if self.function is not None:
+            return np.array([float(self._called(A[i : i + 1], A[i : i + 1])[0, 0]) for i in range(A.shape[0])])
+        lengths = squares(A)
+        if self.name == "linear":
+            return lengths
+        inner = self.gamma * lengths + self.coef0
+        return inner**self.degree if self.name == "poly" else np.tanh(inner)
+
+
+def is_sparse(matrix: Any) -> bool:
+    """Whether a matrix is one of SciPy's sparse ones."""
+    return bool(sparse.issparse(matrix))
+
+
+def squares(A: Any) -> np.ndarray:
+    """‖a‖² of each row a, in float64."""
+    if is_sparse(A):
+        A = A.astype(np.float64, copy=False)  # squares in float32 would lose half of the digits, or overflow
+        return np.asarray(A.multiply(A).sum(axis=1)).reshape(-1)
+    return np.einsum("ij,ij->i", A, A, dtype=np.float64)
+
+
+def make_kernel(kernel: Any, X: Any = None, gamma: float | str = "scale", degree: int = 3, coef0: float = 0.0) -> Kernel:
+    """A Kernel from a name or a callable; gamma 'scale' is 1/(d·var(X)) and 'auto' is 1/d, as in scikit-learn."""
+    if isinstance(kernel, Kernel):
+        return kernel
+    if callable(kernel):
+        return Kernel(getattr(kernel, "__name__", "callable"), function=kernel)
+    if not isinstance(kernel, str) or kernel not in KERNELS:
+        raise ValueError(f"kernel={kernel!r} is unknown; choose one of {list(KERNELS)} or pass a callable")
+    for name, value in (("degree", degree), ("coef0", coef0)):
+        if not is_number(value) or not np.isfinite(value) or (name == "degree" and value < 0):
+            raise ValueError(f"{name}={value!r} must be a finite number" + (" that is not negative" if name == "degree" else ""))
+    if kernel == "poly" and degree != int(degree):
+        raise ValueError(f"degree={degree!r} must be a whole number for kernel='poly': other powers of a negative number are none")
+    return Kernel(kernel, _gamma(gamma, X) if kernel in ("rbf", "poly", "sigmoid") else 1.0, degree, coef0)
+
+
+def _gamma(gamma: float | str, X: Any) -> float:
+    if isinstance(gamma, str):
+        if gamma not in ("scale", "auto"):
+            raise ValueError(f"gamma={gamma!r} is unknown; give a positive number, 'scale' or 'auto'")
+        if X is None:
+            raise ValueError(f"gamma={gamma!r} needs the data; give a positive number instead")
+        return 1.0 / X.shape[1] if gamma == "auto" else _scale_gamma(X)
+    if not is_number(gamma) or not 0.0 < gamma < np.inf:
+        raise ValueError(f"gamma={gamma!r} must be a positive number, 'scale' or 'auto'")
+    return float(gamma)
+
+
+def _scale_gamma(X: Any) -> float:
+    if is_sparse(X):
+        variance = float(squares(X).sum()) / (X.shape[0] * X.shape[1]) - float(X.mean(dtype=np.float64)) ** 2
+    else:
+        variance = float(X.var(dtype=np.float64))
+    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0

@@ -1,0 +1,189 @@
+"""A kernel matrix that does not fit: blocks of its rows, computed when needed and kept while the memory given lasts.
+
+Kernels (the compiled ones) see a GramBlock, whose rows are in memory, and an order that stays inside it. What runs over all rows goes
+block by block: `parts` sorts an order into one piece a block, `loaded` gives the rows for a piece. Rows of any other kind pass
+through both as they are.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualgap.core import WithBias, add_in_threads, compiled, prefetch
+
+__all__ = ["BlockedGram", "GramBlock", "add_rows", "as_bytes", "loaded", "parts"]
+
+KEPT_BLOCKS = 4  # at least so many blocks fit in the memory given, so that one can be reused while others come and go
+
+
+@compiled
+class GramBlock(NamedTuple):
+    """Rows `first`… of a kernel matrix, as many as `k` has; the diagonal is there for all."""
+
+    k: np.ndarray
+    diagonal: np.ndarray
+    first: int
+
+    def length(self):
+        return self.diagonal.shape[0]
+
+    def dot(self, i, v):
+        return v[i]
+
+    def soft_dot(self, i, v, t):
+        return np.nan  # as for Gram rows
+
+    def add(self, i, a, v):
+        k = self.k[int(np.int64(i) - self.first)]
+        for j in range(k.shape[0]):
+            v[j] += a * k[j]
+
+    def sqnorm(self, i):
+        return self.diagonal[i]
+
+    def prefetch(self, i):
+        prefetch(self.k, (np.int64(i) - self.first) * self.k.shape[1])
+
+
+class BlockedGram:
+    """The rows of K(X, X) in blocks, the least recently used of which are dropped when the memory is full.
+
+    Parameters
+    ----------
+    kernel : function of two arrays of rows that returns their kernel matrix
+    diagonal : k(x, x) of every row
+    memory : int
+        Bytes for the blocks that are kept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualgap.kernels.gram_cache import BlockedGram
+    >>> X = np.arange(6.0).reshape(6, 1)
+    >>> rows = BlockedGram(lambda A, B: A @ B.T, X, (X * X).sum(axis=1), memory=6 * 8 * 4)
+    >>> rows.height, rows.combine(np.ones(6))
+    (1, array([ 0., 15., 30., 45., 60., 75.]))
+    """
+
+    def __init__(self, kernel: Callable[[Any, Any], np.ndarray], X: Any, diagonal: np.ndarray, memory: int) -> None:
+        self.kernel, self.X, self.memory = kernel, X, memory
+        self.n = X.shape[0]
+        self.diagonal = np.ascontiguousarray(diagonal, dtype=np.float64)
+        self.diagonal.flags.writeable = False
+        if memory < 8 * self.n * KEPT_BLOCKS:
+            raise ValueError(
+                f"kernel_memory={memory} bytes is too little: {KEPT_BLOCKS} rows of the kernel matrix take {8 * self.n * KEPT_BLOCKS}"
+            )
+        self.height = memory // (8 * self.n * KEPT_BLOCKS)  # rows a block
+        self.computed = 0  # blocks computed so far: what the cache failed to save
+        self._kept: OrderedDict[int, GramBlock] = OrderedDict()
+        self._lock = threading.Lock()  # problems in several threads may share these rows
+
+    def block(self, number: int) -> GramBlock:
+        """A block's rows, from the cache or computed."""
+        with self._lock:
+            if number in self._kept:
+                self._kept.move_to_end(number)
+                return self._kept[number]
+            while len(self._kept) >= KEPT_BLOCKS:  # before the new one comes, so that memory never exceeds what was given
+                self._kept.popitem(last=False)
+            first = number * self.height
+            k = np.ascontiguousarray(self.kernel(self.X[first : first + self.height], self.X), dtype=np.float64)
+            k.flags.writeable = False
+            self.computed += 1
+            block = self._kept[number] = GramBlock(k, self.diagonal, first)
+            return block
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BlockedGram, (
+            self.kernel,
+            self.X,
+            np.array(self.diagonal),
+            self.memory,
+        )  # blocks are cheaper to compute than to carry
+
+    def split(self, order: np.ndarray) -> list[np.ndarray]:
+        """The order in pieces, one a block: blocks as they first appear in it, rows within a block in its sequence."""
+        if len(order) == 0:
+            return []
+        numbers = order // self.height
+        _, appearance, member = np.unique(numbers, return_index=True, return_inverse=True)
+        rank = np.empty(len(appearance), dtype=np.int64)
+        rank[np.argsort(appearance)] = np.arange(len(appearance))
+        place = np.argsort(rank[member], kind="stable")
+        ends = np.cumsum(np.bincount(rank[member], minlength=len(appearance)))[:-1]
+        return np.split(order[place], ends)
+
+    def combine(self, a: np.ndarray) -> np.ndarray:
+        """K·a, block by block; blocks whose rows all have weight zero are not computed."""
+        v = np.zeros(self.n)
+        numbers = np.unique(np.flatnonzero(a) // self.height)
+        # Those in memory first: the others would push them out.
+        for number in sorted(numbers, key=lambda number: (number not in self._kept, number)):
+            block = self.block(int(number))
+            v += a[block.first : block.first + len(block.k)] @ block.k
+        return v
+
+    def head(self, count: int) -> BlockedGram:
+        """The leading square, in two blocks or more."""
+        memory = 8 * count * max(count // 2, 1) * KEPT_BLOCKS
+        return BlockedGram(self.kernel, self.X[:count], self.diagonal[:count].copy(), memory)
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        """The arrays that are always held, as iterating the other rows gives theirs."""
+        return iter((self.diagonal,))
+
+
+def _inner(rows: Any) -> Any:
+    return rows.rows if isinstance(rows, WithBias) else rows
+
+
+def parts(rows: Any, order: np.ndarray) -> list[np.ndarray]:
+    """An order in pieces, each of which stays within rows that can be in memory together."""
+    inner = _inner(rows)
+    return inner.split(order) if isinstance(inner, BlockedGram) else [order]
+
+
+def loaded(rows: Any, part: np.ndarray) -> Any:
+    """Rows as kernels take them, for a piece that `parts` gave."""
+    inner = _inner(rows)
+    if not isinstance(inner, BlockedGram):
+        return rows
+    block = inner.block(int(part[0]) // inner.height)
+    return rows._replace(rows=block) if isinstance(rows, WithBias) else block
+
+
+def add_rows(rows: Any, a: np.ndarray, v: np.ndarray) -> None:
+    """v += Σ aᵢ xᵢ over all rows."""
+    inner = _inner(rows)
+    if not isinstance(inner, BlockedGram):
+        add_in_threads(rows, a, v)
+        return
+    v[: inner.n] += inner.combine(a)
+    if isinstance(rows, WithBias):
+        v[-1] += rows.scale * float(a.sum())
+
+
+def as_bytes(memory: Any) -> int:
+    """Bytes from a number of them, or from words such as "500 MB" and "2GB".
+
+    Examples
+    --------
+    >>> from dualgap.kernels.gram_cache import as_bytes
+    >>> as_bytes("1.5 MB"), as_bytes(4096)
+    (1500000, 4096)
+    """
+    units = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+    if isinstance(memory, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kKMG]?B?)\s*", memory)
+        if match and match[2].upper() in units:
+            return int(float(match[1]) * units[match[2].upper()])
+    elif isinstance(memory, (int, float, np.integer, np.floating)) and not isinstance(memory, bool) and 0 < memory < float("inf"):
+        return int(memory)
+    raise ValueError(f"kernel_memory={memory!r} must be a positive number of bytes, or words such as '500 MB' or '2 GB'")

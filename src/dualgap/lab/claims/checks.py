@@ -1,0 +1,306 @@
+"""The checks that claims are judged by. Each looks at runs alone and returns an answer with its numbers.
+
+Distances from the optimum are measured from the best lower bound that any solver found on the same problem, so that "converged" never
+means "stopped moving".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from dualgap.lab.claims.verdicts import Answer, Untold, check, clearly_less, level, names, percent, pick, together
+from dualgap.lab.figures import named
+from dualgap.lab.prepare import prepare
+from dualgap.lab.results import Group, Results
+from dualgap.lab.run_one import make_problem
+from dualgap.lab.tables import shown_number
+
+__all__ = ["alike", "at_least", "below_baseline", "extreme", "first", "near", "ratio", "same_objective"]
+
+# what a claim may give as an option
+Names = Sequence[str]
+Limits = Mapping[str, float]
+Settings = Mapping[str, Any]
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+COSTS = {"epoch": "epochs", "passes": "passes", "cpu_seconds": "CPU seconds"}
+
+
+def _each(results: Results, data: Any, judge: Callable[[str], Answer]) -> Answer:
+    return together({results.data_name(name): judge(name) for name in names(data)})
+
+
+def _label(results: Results, solver: str) -> str:
+    return results.label(results.study.solver_spec(solver))
+
+
+# ----------------------------------------------------------------------------------------------------------- how runs ended
+
+
+@check
+def alike(
+    results: Results,
+    race: str,
+    data: Any,
+    families: Names = (),
+    solvers: Names = (),
+    columns: Limits = NOTHING,
+) -> Answer:
+    """Members of a family (or the solvers named) end within `columns[name]` of each other in each column."""
+
+    def one(name: str) -> Answer:
+        parts = {family: [g for g in results.select(race, name) if g.solver.family == family] for family in families}
+        if solvers:
+            parts["all"] = [pick(results, race, name, solver) for solver in solvers]
+        numbers: dict[str, Any] = {}
+        apart = []
+        for part, groups in parts.items():
+            if len(groups) < 2:
+                raise Untold(f"Fewer than two members of {part} have run on {results.data_name(name)}")
+            for column, within in columns.items():
+                means = [float(level(group, column).mean()) for group in groups]
+                spread = max(means) - min(means)
+                numbers[f"{part}, spread of {named(column)}" if part != "all" else f"spread of {named(column)}"] = spread
+                if spread > within * (1 + 1e-9):
+                    who = "the solvers" if part == "all" else f"those of the family {part}"
+                    apart.append(f"{who} differ by {shown_number(spread)} in {named(column)}")
+        limits = ", ".join(f"{shown_number(within)} in {named(column)}" for column, within in columns.items())
+        if apart:
+            return Answer(False, f"Alike would mean within {limits}, but {'; '.join(apart)}.", numbers)
+        return Answer(True, f"All stay within {limits} of each other.", numbers)
+
+    return _each(results, data, one)
+
+
+@check
+def near(
+    results: Results,
+    race: str,
+    data: Any,
+    solvers: list[str],
+    column: str,
+    value: float,
+    within: float,
+    settings: Settings = NOTHING,
+) -> Answer:
+    """Every solver named ends within `within` of a value."""
+
+    def one(name: str) -> Answer:
+        means = {_label(results, s): float(level(pick(results, race, name, s, dict(settings)), column).mean()) for s in solvers}
+        far = [label for label, mean in means.items() if abs(mean - value) > within * (1 + 1e-9)]
+        span = f"{shown_number(value)} ± {shown_number(within)}"
+        if not far:
+            return Answer(True, f"Every solver named ends at {span}.", means)
+        who = "None" if len(far) == len(means) else f"Not {', '.join(far)}"
+        low, high = min(means.values()), max(means.values())
+        found = shown_number(low) if low == high else f"{shown_number(low)} to {shown_number(high)}"
+        return Answer(False, f"{who} ends at {span}: {named(column)} is {found}.", means)
+
+    return _each(results, data, one)
+
+
+@check
+def extreme(results: Results, race: str, data: Any, who: str, column: str, least: bool = True, rivals: Names = ()) -> Answer:
+    """One solver ends with the smallest (or largest) value of a column, by more than the spread over runs."""
+
+    def one(name: str) -> Answer:
+        groups = [g for g in results.select(race, name) if not rivals or g.solver.id in (who, *rivals)]
+        mine = pick(results, race, name, who)
+        others = [g for g in groups if g.solver.id != who]
+        if not others:
+            raise Untold(f"There is nothing to compare {_label(results, who)} with on {results.data_name(name)}")
+        sign = 1.0 if least else -1.0
+        best = min(others, key=lambda g: sign * level(g, column).mean())
+        numbers = {results.label(g.solver): float(level(g, column).mean()) for g in [mine, *others]}
+        answer = clearly_less(sign * level(mine, column), sign * level(best, column))
+        ours, theirs = numbers[_label(results, who)], numbers[results.label(best.solver)]
+        values = f"{named(column)} {shown_number(ours)} against {shown_number(theirs)}"
+        kind = "smallest" if least else "largest"
+        if answer is None:
+            return Answer(
+                None, f"{values} for {results.label(best.solver)}: the difference is within the spread over runs.", numbers
+            )
+        text = "ends with" if answer else "does not end with"
+        return Answer(answer, f"{_label(results, who)} {text} the {kind} {values} for {results.label(best.solver)}.", numbers)
+
+    return _each(results, data, one)
+
+
+@check
+def below_baseline(results: Results, race: str, data: Any, solvers: list[str]) -> Answer:
+    """No solver is more accurate than always saying the commoner class."""
+
+    def one(name: str) -> Answer:
+        groups = [pick(results, race, name, solver) for solver in solvers]
+        baseline = float(groups[0].values("majority_accuracy")[0])
+        means = {results.label(g.solver): float(level(g, "accuracy").mean()) for g in groups}
+        above = [label for label, mean in means.items() if mean > baseline]
+        numbers = {"always the commoner class": baseline, **means}
+        if above:
+            return Answer(
+                False, f"{', '.join(above)} is more accurate than always saying the commoner class ({percent(baseline)}).", numbers
+            )
+        return Answer(True, f"The most accurate has {percent(max(means.values()))}, the baseline {percent(baseline)}.", numbers)
+
+    return _each(results, data, one)
+
+
+@check
+def at_least(
+    results: Results, race: str, data: Any, solvers: list[str], columns: dict[str, float], certified: float = 1.0
+) -> Answer:
+    """Some solver, certified to a relative gap, reaches every threshold at once; the best of them is shown."""
+
+    def one(name: str) -> Answer:
+        best: tuple[float, Group] | None = None
+        for solver in solvers:
+            group = pick(results, race, name, solver)
+            room = min(float(level(group, column).mean()) - threshold for column, threshold in columns.items())
+            if float(level(group, "relative_gap").max()) <= certified and (best is None or room > best[0]):
+                best = (room, group)
+        if best is None:
+            return Answer(False, f"No solver was certified to a relative gap of {shown_number(certified)}.")
+        room, group = best
+        numbers = {named(column): float(level(group, column).mean()) for column in columns}
+        numbers["relative gap"] = float(level(group, "relative_gap").max())
+        text = ", ".join(
+            f"{named(column)} {shown_number(numbers[named(column)])} (asked: {threshold:g})"
+            for column, threshold in columns.items()
+        )
+        return Answer(room >= 0, f"{results.label(group.solver)}: {text}.", numbers)
+
+    return _each(results, data, one)
+
+
+@check
+def same_objective(
+    results: Results,
+    race: str,
+    data: Any,
+    solvers: list[str],
+    within: float,
+    apart: Names = (),
+    common: Settings = NOTHING,
+) -> Answer:
+    """The solvers end within a share of the best bound; those `apart`, which minimise something else, end above it.
+
+    Models of the solvers apart are valued by the `common` problem: numbers of two objectives cannot be compared.
+    """
+
+    def one(name: str) -> Answer:
+        groups = [pick(results, race, name, solver) for solver in solvers]
+        over = {results.label(g.solver): float((level(g, "primal") / g.bound - 1.0).mean()) for g in groups}
+        numbers = {f"{label}, above the best bound": percent(value) for label, value in over.items()}
+        late = [label for label, value in over.items() if value > within]
+        text = f"Within {percent(within)} of the best bound: {len(groups) - len(late)} of {len(groups)}"
+        text += f"; not {', '.join(late)} ({percent(max(over.values()))})" if late else ""
+        holds = not late
+        for solver in apart:
+            value = valued(results, pick(results, race, name, solver), common) / groups[0].bound - 1.0
+            numbers[f"{_label(results, solver)}, valued by the same objective, above the best bound"] = percent(value)
+            text += f"; {_label(results, solver)} ends {percent(value)} above it"
+            holds = holds and value > within
+        return Answer(holds, f"{text}.", numbers)
+
+    return _each(results, data, one)
+
+
+def valued(results: Results, group: Group, common: Settings) -> float:
+    """The value of a kept model by another objective."""
+    row = next((row for row in group.rows if row.get("coef") is not None), None)
+    if row is None:
+        raise Untold(f"No model of {results.label(group.solver)} was kept")
+    problem = make_problem(prepare(results.study.data_spec(group.data)), dict(common))
+    return problem.objective(np.array(row["coef"]), row["intercept"])
+
+
+# ---------------------------------------------------------------------------------------------------------------- how fast
+
+
+@check
+def first(
+    results: Results, race: str, data: Any, winners: list[str], rivals: list[str], within: float, cost: str = "cpu_seconds"
+) -> Answer:
+    """One of the winners comes within a share of the best bound before every rival does."""
+
+    def one(name: str) -> Answer:
+        costs = {s: pick(results, race, name, s).first("suboptimality", within, cost) for s in [*winners, *rivals]}
+        numbers = {f"{_label(results, s)}, {COSTS[cost]}": float(np.median(values)) for s, values in costs.items()}
+        ours, theirs = min(winners, key=lambda s: np.median(costs[s])), min(rivals, key=lambda s: np.median(costs[s]))
+        mine, other = float(np.median(costs[ours])), float(np.median(costs[theirs]))
+        if np.isinf(mine) and np.isinf(other):
+            return Answer(None, f"None came within {percent(within)} of the best bound in the budget.", numbers)
+        answer = clearly_less(costs[ours], costs[theirs])
+        text = f"To within {percent(within)} of the best bound, {_label(results, ours)} took {_cost(mine, cost)}, "
+        text += f"{_label(results, theirs)} {_cost(other, cost)}"
+        return Answer(answer, f"{text}{'' if answer is not None else ', which is within the spread over runs'}.", numbers)
+
+    return _each(results, data, one)
+
+
+def _cost(value: float, cost: str) -> str:
+    return f"{shown_number(value)} {COSTS[cost]}" if np.isfinite(value) else "more than the budget"
+
+
+@check
+def ratio(
+    results: Results,
+    race: str,
+    data: Any,
+    slow: str,
+    quick: str,
+    low: float,
+    high: float = np.inf,
+    what: str = "seconds_per_epoch",
+    within: float = 0.01,
+) -> Answer:
+    """The cost of one solver over another's lies between two bounds; `what`: a cost an epoch, or seconds to within a share of the bound."""
+
+    def one(name: str) -> Answer:
+        values = {}
+        for solver in (slow, quick):
+            group = pick(results, race, name, solver)
+            if what == "seconds_per_epoch":
+                values[solver] = group.values("cpu_seconds") / group.values("epochs")
+            else:
+                values[solver] = group.first("suboptimality", within, "cpu_seconds")
+        a, b = float(np.median(values[slow])), float(np.median(values[quick]))
+        unit = "a pass" if what == "seconds_per_epoch" else f"to within {percent(within)}"
+        numbers = {f"{_label(results, slow)}, CPU seconds {unit}": a, f"{_label(results, quick)}, CPU seconds {unit}": b}
+        if not np.isfinite(b):
+            return Answer(
+                None, f"{_label(results, quick)} did not come within {percent(within)} of the best bound in the budget.", numbers
+            )
+        if not np.isfinite(a):
+            text = f"{_label(results, quick)} came within {percent(within)} of the best bound, {_label(results, slow)} not in the budget"
+            return Answer(None if np.isfinite(high) else True, f"{text}.", numbers)
+        found = a / b
+        numbers["ratio"] = found
+        asked = f"at least {low:g}" if not np.isfinite(high) else f"{low:g} to {high:g}"
+        text = f"{_label(results, slow)} takes {shown_number(found)} times as long as {_label(results, quick)} {unit} (asked: {asked})."
+        return Answer(low <= found <= high, text, numbers)
+
+    return _each(results, data, one)
+
+
+@check
+def against_text(results: Results, race: str, data: Any, solver: str, seconds: float, epochs: int, least: float) -> Answer:
+    """The text's seconds for so many epochs, over ours: the claim that it takes that long holds where the factor is below `least`."""
+
+    def one(name: str) -> Answer:
+        group = pick(results, race, name, solver)
+        spent = float(np.median(group.values("cpu_seconds") / group.values("epochs"))) * epochs
+        factor = seconds / spent
+        pairs = zip(group.traces("best_gap"), group.traces("epoch"), strict=True)
+        left = float(np.median([gap[max(int(np.sum(epoch <= epochs)) - 1, 0)] for gap, epoch in pairs]))
+        numbers = {"seconds, text": seconds, "CPU seconds here": spent, "factor": factor, "relative gap after them": left}
+        text = f"{epochs} epochs take {shown_number(spent)} s here and {shown_number(seconds)} s in the text, "
+        text += f"a factor of {shown_number(round(factor))}"
+        text += f"; the certified relative gap is then {shown_number(left)}"
+        return Answer(factor < least, f"{text}.", numbers)
+
+    return _each(results, data, one)

@@ -1,0 +1,42 @@
+"""Claims: what a text says, judged from the results. A verdict is computed, with its numbers and one sentence why."""
+
+from __future__ import annotations
+
+import inspect
+
+from dualgap.lab.claims import checks, trends
+from dualgap.lab.claims.verdicts import CHECKS, FAILS, HOLDS, OPEN, SIGNS, Untold, Verdict
+from dualgap.lab.results import Results
+from dualgap.lab.schema import StudyError, suggest
+from dualgap.lab.study import Claim
+
+__all__ = ["SIGNS", "Verdict", "checks", "judge", "trends"]
+
+
+def judge(results: Results, claim: Claim) -> Verdict:
+    """The verdict on a claim; what cannot be computed cannot be told, and the sentence says what is lacking.
+
+    Examples
+    --------
+    >>> from dualgap.lab.claims.judge import SIGNS
+    >>> list(SIGNS)
+    ['holds', 'does not hold', 'cannot be told']
+    """
+    where = f"{results.study.name}: claim {claim.id!r}"
+    if claim.check not in CHECKS:
+        raise StudyError(f"{where}: there is no check {claim.check!r}; {suggest(claim.check, CHECKS)}")
+    function = CHECKS[claim.check]
+    known = list(inspect.signature(function).parameters)[1:]
+    for option in claim.options:
+        if option not in known:
+            raise StudyError(f"{where}: the check {claim.check} has no option {option!r}; {suggest(option, known)}")
+    try:
+        inspect.signature(function).bind(results, **claim.options)
+    except TypeError as error:
+        raise StudyError(f"{where}: the check {claim.check}: {error}") from error
+    try:
+        answer = function(results, **claim.options)
+    except Untold as lacking:
+        return Verdict(claim, OPEN, f"{lacking}.", {})
+    verdict = OPEN if answer.holds is None else HOLDS if answer.holds else FAILS
+    return Verdict(claim, verdict, answer.why, answer.numbers)

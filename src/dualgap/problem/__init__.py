@@ -1,0 +1,28 @@
+"""The objective: `Problem`, the checks that turn a user's inputs into arrays, and the scaling of C, alpha and λ.
+
+How good a model is belongs in `proof`; how to find one belongs in `solvers`.
+"""
+
+from __future__ import annotations
+
+from dualgap.problem import scaling
+from dualgap.problem.inputs import all_finite, as_features, as_labels, as_vector, as_weights, encode_labels, is_dask
+from dualgap.problem.problem import INTERCEPTS, Problem, Samples, check_intercept
+from dualgap.problem.scaling import from_C, from_sum_of_losses
+
+__all__ = [
+    "INTERCEPTS",
+    "Problem",
+    "Samples",
+    "all_finite",
+    "as_features",
+    "as_labels",
+    "as_vector",
+    "as_weights",
+    "check_intercept",
+    "encode_labels",
+    "from_C",
+    "from_sum_of_losses",
+    "is_dask",
+    "scaling",
+]

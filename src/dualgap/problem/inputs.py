@@ -1,0 +1,327 @@
+"""From what a user has (arrays, sparse matrices, data frames, labels of any kind) to what kernels read, checked once.
+
+No copy is made of C-ordered float32 or float64 arrays and of CSR matrices with such data; anything else is converted once. Every
+error names the argument, the place (row, column) and what would be right.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dualgap.core import READING, collect, is_number, kernel
+
+__all__ = ["all_finite", "as_features", "as_labels", "as_vector", "as_weights", "encode_labels", "is_dask"]
+
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def as_features(X: Any, name: str = "X", columns: int | None = None) -> Any:
+    """A C-ordered float array or a CSR matrix of float data, finite, two-dimensional and not empty.
+
+    Examples
+    --------
+    >>> from dualgap.problem.inputs import as_features
+    >>> as_features([[1, 2], [3, 4]])
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    matrix = _as_csr(X, name) if sparse.issparse(X) else _as_array(X, name)
+    rows, width = matrix.shape
+    if rows == 0 or width == 0:
+        # The wording "0 sample(s)" and "0 feature(s)" is what scikit-learn's own checks look for.
+        what = "0 sample(s)" if rows == 0 else "0 feature(s)"
+        raise ValueError(f"Found array with {what} (shape={matrix.shape}) for {name} while a minimum of 1 is required.")
+    if columns is not None and width != columns:
+        raise ValueError(f"{name} has {width} features, but the model was trained on {columns}")
+    _check_finite(matrix, name, X)
+    return matrix
+
+
+def _as_csr(X: Any, name: str) -> Any:
+    if X.ndim != 2:
+        raise ValueError(f"{name} has {X.ndim} dimension(s); give a two-dimensional sparse matrix, one row a sample")
+    if X.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} has dtype {X.dtype}")
+    matrix = X if X.format == "csr" else X.tocsr()
+    if matrix.data.dtype not in FLOATS:
+        matrix = matrix.astype(np.float64)
+    if matrix.indices.dtype != matrix.indptr.dtype:
+        # SciPy keeps them equal; arrays set by hand may differ, and kernels are compiled for one type.
+        matrix = type(matrix)((matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)), shape=matrix.shape)
+    if not matrix.data.flags.c_contiguous:
+        matrix = matrix.copy()
+    rows, width = matrix.shape
+    bad = _first_bad_pointer(matrix.indptr, rows, min(len(matrix.indices), len(matrix.data)))
+    least = int(READING * rows / max(matrix.indices.nbytes, 1)) + 1
+    if bad < 0:
+        # Threads look at ranges of rows of their own.
+        found = collect(lambda first, last: (first, *_examine(matrix.indptr[first : last + 1], matrix.indices, width)), rows, least)
+        bad = next((first + place for first, place, _ in found if place >= 0), -1)
+    if bad >= 0:
+        raise ValueError(f"{name} is a damaged CSR matrix: row {bad} has a column outside 0…{width - 1} or a bad indptr")
+    if any(twice for *_, twice in found):
+        # A column given twice counts as the sum; ‖xᵢ‖² taken entry by entry would miss that, and dual steps would be too long.
+        matrix = matrix.copy()
+        matrix.has_canonical_format = False  # what the caller's matrix remembers of itself may be out of date
+        matrix.sum_duplicates()
+    return matrix
+
+
+@kernel
+def _first_bad_pointer(indptr, rows, stored):
+    if indptr.shape[0] != rows + 1 or indptr[0] < 0 or stored < indptr[rows]:
+        return 0
+    for i in range(rows):
+        if indptr[i + 1] < indptr[i] or indptr[i + 1] > indptr[rows]:
+            return i
+    return -1
+
+
+@kernel
+def _examine(indptr, indices, width):
+    """The first row with a column that is none, or −1; and, where there is no such row, whether one has a column twice."""
+    rows = indptr.shape[0] - 1
+    used = indices[indptr[0] : indptr[rows]]
+    largest = smallest = used.dtype.type(0)
+    for k in range(used.shape[0]):  # all of them in one loop, which SIMD can take
+        largest = max(largest, used[k])
+        smallest = min(smallest, used[k])
+    if largest < width and smallest >= 0:
+        return -1, _has_duplicates(indptr, indices, width)
+    for i in range(rows):
+        for k in range(indptr[i], indptr[i + 1]):
+            if indices[k] < 0 or indices[k] >= width:
+                return i, False
+    return -1, False
+
+
+@kernel
+def _has_duplicates(indptr, indices, width):
+    seen = np.empty(0, np.int32)  # a mark for each column, made only when a row is not sorted
+    for i in range(indptr.shape[0] - 1):
+        row = indices[indptr[i] : indptr[i + 1]]
+        ascending = True
+        for k in range(1, row.shape[0]):
+            ascending &= row[k - 1] < row[k]
+        if ascending:
+            continue
+        if row.shape[0] <= 32 and width > 250_000:  # comparing all pairs of a short row beats marks beyond a core's own cache
+            twice = False
+            for k in range(1, row.shape[0]):
+                for m in range(k):
+                    twice |= row[m] == row[k]
+            if twice:
+                return True
+            continue
+        if seen.shape[0] == 0:
+            seen = np.zeros(width, np.int32)
+        mark = np.int32(i % 2**30 + 1)
+        for k in range(row.shape[0]):
+            if seen[row[k]] == mark:
+                return True
+            seen[row[k]] = mark
+    return False
+
+
+def _as_array(X: Any, name: str) -> np.ndarray:
+    frame = hasattr(X, "columns") and hasattr(X, "to_numpy")
+    values = X.to_numpy() if frame else X
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name} is a masked array with missing values; fill or drop them first")
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "mM":
+            raise ValueError(f"dates or durations of dtype {array.dtype}")
+        if array.dtype.kind in "OSUV":
+            array = _object_to_float(array)
+    except (TypeError, ValueError) as error:
+        where = f" (column {_text_column(X)!r})" if frame else ""
+        raise ValueError(f"{name} holds values that are not numbers{where}: {error}; encode them as numbers first") from None
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}")
+    if array.ndim != 2:
+        hint = (
+            " Reshape your data with X.reshape(-1, 1) for one feature or X.reshape(1, -1) for one sample."
+            if array.ndim == 1
+            else ""
+        )
+        raise ValueError(f"{name} has {array.ndim} dimension(s). Expected 2D array, one row a sample.{hint}")
+    if array.dtype.newbyteorder("=") not in FLOATS or not array.dtype.isnative:
+        array = array.astype(np.float32 if array.dtype.newbyteorder("=") == np.float32 else np.float64)
+    return np.require(array, requirements=["C", "ALIGNED"])
+
+
+def _object_to_float(array: np.ndarray) -> np.ndarray:
+    try:
+        return array.astype(np.float64)
+    except TypeError:  # None and pandas' NA do not convert; as NaN they are reported with their place
+        filled = array.copy()
+        filled[np.asarray(np.frompyfunc(_is_missing, 1, 1)(array), dtype=bool)] = np.nan
+        return filled.astype(np.float64)
+
+
+def _text_column(frame: Any) -> Any:
+    for column in frame.columns:
+        values = np.asarray(frame[column].to_numpy())
+        if values.dtype.kind in "mM":
+            return column
+        try:
+            _object_to_float(values)
+        except (TypeError, ValueError):
+            return column
+    return "?"
+
+
+def _check_finite(matrix: Any, name: str, given: Any) -> None:
+    is_sparse = sparse.issparse(matrix)
+    flat = matrix.data[: matrix.indptr[-1]] if is_sparse else matrix.reshape(-1)
+    found = collect(lambda first, last: _located(flat, first, last), len(flat), READING // flat.itemsize)
+    place = next((place for place in found if place >= 0), -1)
+    if place < 0:
+        return
+    if is_sparse:
+        row = int(np.searchsorted(matrix.indptr, place, side="right")) - 1
+        column: Any = int(matrix.indices[place])
+    else:
+        row, column = divmod(int(place), matrix.shape[1])
+    if hasattr(given, "columns") and hasattr(given, "to_numpy"):
+        column = given.columns[column]
+    what = "NaN" if math.isnan(flat[place]) else "infinity"
+    raise ValueError(
+        f"{name} contains {what} at row {row}, column {column!r}; fill or drop missing values and clip infinite ones first"
+    )
+
+
+def _located(flat: np.ndarray, first: int, last: int) -> int:
+    place = int(_first_not_finite(flat[first:last]))
+    return first + place if place >= 0 else -1
+
+
+_ZEROS = {dtype: np.zeros(8192, dtype) for dtype in FLOATS}
+
+
+@np.errstate(invalid="ignore")
+def _first_not_finite(flat: np.ndarray) -> int:
+    # x·0 is NaN just for NaN and infinity: products that the BLAS sums, in blocks so small that it keeps to one thread.
+    zeros = _ZEROS[flat.dtype]
+    for start in range(0, len(flat), len(zeros)):
+        part = flat[start : start + len(zeros)]
+        if np.isnan(np.dot(part, zeros[: len(part)])):
+            return start + int(np.argmin(np.isfinite(part)))
+    return -1
+
+
+def all_finite(vector: np.ndarray) -> bool:
+    """Whether no value is NaN or infinite."""
+    return bool(_first_not_finite(vector) < 0)
+
+
+def as_vector(values: Any, name: str, length: int) -> np.ndarray:
+    """A finite float64 vector of the given length."""
+    vector = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    if vector.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} has dtype {vector.dtype}")
+    try:
+        vector = np.ascontiguousarray(vector, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} holds values that are not numbers") from None
+    if vector.ndim == 2 and 1 in vector.shape:
+        vector = vector.reshape(-1)
+    if vector.ndim != 1:
+        raise ValueError(f"{name} has {vector.ndim} dimensions; a vector of {length} numbers is needed")
+    if vector.shape[0] != length:
+        raise ValueError(f"{name} has {vector.shape[0]} values where {length} are needed")
+    place = _first_not_finite(vector)
+    if place >= 0:
+        raise ValueError(f"{name}[{place}] is {vector[place]}; every value must be finite")
+    return vector
+
+
+def as_weights(weights: Any, length: int) -> np.ndarray:
+    """Sample weights: finite, none negative, not all zero."""
+    vector = as_vector(np.full(length, weights) if is_number(weights) else weights, "sample_weight", length)
+    if vector.min() < 0:
+        place = int(np.argmin(vector))
+        raise ValueError(f"sample_weight[{place}] is {vector[place]}; weights must not be negative")
+    if not vector.max() > 0:
+        raise ValueError("sample_weight is zero for every sample; at least one of each class must count")
+    return vector
+
+
+def as_labels(y: Any, length: int | None, name: str = "y") -> np.ndarray:
+    """Labels as a one-dimensional array of numbers or strings."""
+    if y is None:
+        raise ValueError(f"requires {name} to be passed, but the target {name} is None")
+    labels = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels.reshape(-1)
+    if labels.ndim != 1:
+        raise ValueError(f"{name} has shape {labels.shape}; it must be one-dimensional, one label a sample")
+    if length is not None and labels.shape[0] != length:
+        raise ValueError(f"{name} has {labels.shape[0]} labels but X has {length} rows; they must be of one length")
+    if labels.dtype.kind == "O":
+        missing = next((i for i, v in enumerate(labels) if _is_missing(v)), None)
+        if missing is not None:
+            raise ValueError(f"{name}[{missing}] is missing; every sample needs a label")
+        strings = [isinstance(v, (str, bytes)) for v in labels]
+        if any(strings) and not all(strings):
+            raise ValueError(
+                f"{name} mixes strings and other values ({labels[strings.index(False)]!r}); labels must be of one kind"
+            )
+        labels = np.array(labels.tolist())
+    if labels.dtype.kind == "f" and labels.shape[0] and not np.isfinite(labels).all():
+        place = int(np.flatnonzero(~np.isfinite(labels))[0])
+        raise ValueError(f"{name}[{place}] is {labels[place]}; labels must not be NaN or infinity")
+    return labels
+
+
+def _is_missing(value: Any) -> bool:
+    # pandas' own markers are told by name: this module must not import pandas.
+    return value is None or (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in ("NAType", "NaTType")
+
+
+def encode_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The two classes in sorted order, and ±1 for each sample (+1 for the second class).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualgap.problem.inputs import encode_labels
+    >>> encode_labels(np.array(["sick", "well", "sick"]))
+    (array(['sick', 'well'], dtype='<U4'), array([-1.,  1., -1.]))
+    """
+    numeric = labels.dtype.kind in "fiub"
+    if numeric and labels.shape[0]:
+        low, high = labels.min(), labels.max()
+        classes = np.array([low, high]) if low != high else np.array([low])
+        if np.count_nonzero(labels == low) + (np.count_nonzero(labels == high) if low != high else 0) != labels.shape[0]:
+            classes = np.unique(labels)
+    else:
+        try:
+            classes = np.unique(labels)
+        except TypeError as error:
+            raise ValueError(f"y holds labels that cannot be sorted ({error}); use numbers or strings") from None
+    if classes.shape[0] == 1:
+        raise ValueError(f"y has one class only, {classes[0]!r}; two are needed to train a classifier")
+    if classes.shape[0] != 2:
+        shown = ", ".join(repr(c) for c in classes[:4]) + (", …" if classes.shape[0] > 4 else "")
+        raise ValueError(f"y has {classes.shape[0]} classes ({shown}); a Problem has two: use dualgap.LinearSVC for more")
+    return classes, np.where(labels == classes[1], 1.0, -1.0)
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask collection or a list of delayed parts; does not import Dask.
+
+    Examples
+    --------
+    >>> from dualgap.problem import is_dask
+    >>> is_dask([[1.0, 2.0]])
+    False
+    """
+    if isinstance(X, (list, tuple)):
+        return len(X) > 0 and all(type(part).__module__.startswith("dask.") for part in X)
+    return any(cls.__module__.startswith(("dask.array", "dask.dataframe", "dask.delayed")) for cls in type(X).__mro__)

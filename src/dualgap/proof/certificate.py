@@ -1,0 +1,291 @@
+"""Certificates: a feasible dual point bounds how far a model is from optimal. Exact or absent.
+
+For every dual feasible β, P(w, b) − P* ≤ P(w, b) − D(β) =: gap. u(β) is always rebuilt from β in float64; a β that breaks its box
+or, with a free intercept, Σ cᵢβᵢyᵢ = 0 is made feasible first: a tolerance is not feasibility.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dualgap.core import Hinge, kernel, slopes, total_psi, total_value
+from dualgap.problem import Problem, as_vector
+from dualgap.proof.semidefinite import extreme_eigenvalues, is_semidefinite
+
+__all__ = ["Certificate", "CertificateError", "DualPoint", "best_intercept", "dual_point", "read_off"]
+
+ROUNDING = 1e-9  # a gap below −ROUNDING·primal cannot be rounding
+
+
+class CertificateError(ArithmeticError):
+    """A negative gap: a bug, or a kernel matrix that is not positive semidefinite.
+
+    Examples
+    --------
+    >>> import dualgap
+    >>> issubclass(dualgap.CertificateError, ArithmeticError)
+    True
+    """
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A proof of how good a model is: its objective is at most `gap` above the best possible one.
+
+    Attributes
+    ----------
+    primal : P(w, b) of the model
+    dual : a lower bound on every model's P
+    source : where the bound's β came from: "solver", "margins", "given" or "ascent"
+
+    Examples
+    --------
+    >>> from dualgap import Certificate
+    >>> c = Certificate(primal=0.5, dual=0.4995, source="solver")
+    >>> print(c)
+    primal 0.5, dual 0.4995, gap 5.0e-04: at most 0.1 % above the optimum (bound from solver)
+    """
+
+    primal: float
+    dual: float
+    source: str
+
+    @property
+    def gap(self) -> float:
+        """primal − dual, at least the model's distance from the optimum."""
+        return max(self.primal - self.dual, 0.0)
+
+    @property
+    def relative_gap(self) -> float:
+        """gap / primal; infinite where the primal is, or is not above zero."""
+        if self.gap == 0.0:
+            return 0.0
+        return self.gap / self.primal if 0.0 < self.primal < np.inf else np.inf
+
+    def __str__(self) -> str:
+        # A gap of g means that primal ≤ optimum + g, and the optimum is at least `dual`.
+        above = f"{100 * self.gap / self.dual:.3g} % above the optimum" if self.dual > 0 else f"{self.gap:.2g} above the optimum"
+        return f"primal {self.primal:.8g}, dual {self.dual:.8g}, gap {self.gap:.1e}: at most {above} (bound from {self.source})"
+
+
+def make_certificate(primal: float, dual: float, source: str) -> Certificate:
+    """A certificate; a gap too negative to be rounding raises."""
+    if primal - dual < -ROUNDING * abs(primal):
+        raise CertificateError(
+            f"primal {primal!r} is below the dual bound {dual!r}: the kernel matrix is not positive semidefinite, or this is a bug"
+        )
+    return Certificate(float(primal), float(dual), source)
+
+
+@dataclass(frozen=True)
+class DualPoint:
+    """A feasible β with its bound D(β) and, where l2 > 0, the model w(β) that belongs to it (`stored`: as solvers store it)."""
+
+    beta: np.ndarray
+    value: float
+    coef: np.ndarray | None
+    stored: np.ndarray | None
+
+
+def require_semidefinite(problem: Problem) -> None:
+    """Raise where the kernel is none: on a matrix with negative eigenvalues a gap, small or not, proves nothing."""
+    if problem.kernel is None or is_semidefinite(problem):
+        return
+    low, high = extreme_eigenvalues(problem)
+    raise CertificateError(
+        f"kernel {problem.kernel.name!r}: its matrix on these rows is not positive semidefinite (eigenvalues from {low:.3g} to "
+        f"{high:.3g}), so the objective has no minimum and no gap can be certified; use 'rbf', or 'poly' with coef0 ≥ 0, or other "
+        "parameters of this kernel (a matrix rounded to float32: compute it in float64)"
+    )
+
+
+def dual_point(problem: Problem, beta: np.ndarray, combine: Callable[[np.ndarray], np.ndarray] | None = None) -> DualPoint:
+    """The feasible point nearest to hand from β, and its dual value. `combine` does for a kernel machine what the problem's does, or as
+    much of it as its caller needs: scores of rows with β > 0 have to be exact.
+
+    Examples
+    --------
+    >>> import dualgap, numpy as np
+    >>> from dualgap.proof.certificate import dual_point
+    >>> dual_point(dualgap.Problem([[1.0], [-1.0]], [1, 0], l2=1.0), np.array([0.5, 2.0])).value
+    0.46875
+    """
+    require_semidefinite(problem)
+    top = problem.loss.ceiling()
+    # A copy only where it is needed: β may be a large part of the memory there is.
+    if not (beta.min() >= 0.0 and beta.max() <= top):
+        beta = np.clip(beta, 0.0, top)
+    if problem.intercept == "free":
+        beta = _balanced(problem, beta)
+    a = problem.c * problem.y
+    a *= beta
+    if problem.l2 == 0.0:
+        u = problem.combine(a)
+        longest = float(np.abs(u).max())
+        if longest > problem.l1:
+            # A little less than fits, so that rounding does not leave a coordinate outside the box.
+            beta = beta * (problem.l1 / longest * (1.0 - 2.0**-52))
+        return DualPoint(beta, float(total_psi(problem.loss, beta, problem.c)), None, None)
+    a /= problem.l2
+    v = (combine or problem.combine)(a)
+    if problem.kernel is None:
+        coef = problem.penalty.primal(v)
+        conjugate = problem.penalty.total_conjugate(v, problem.l2)
+    else:
+        coef = a
+        conjugate = 0.5 * problem.l2 * float(coef @ v)
+    if problem.intercept == "penalised":
+        bias = problem.intercept_scale * problem.l2 * float(a.sum())
+        conjugate += bias * bias / (2.0 * problem.l2)  # overflows to infinity, a bound that says nothing; bias**2 would raise
+    value = float(total_psi(problem.loss, beta, problem.c)) - conjugate
+    return DualPoint(beta, value, coef, coef if problem.kernel is None else v)
+
+
+def _balanced(problem: Problem, beta: np.ndarray) -> np.ndarray:
+    """β with Σ cᵢβᵢyᵢ = 0: the heavier class is scaled down, then one of its β takes up what rounding left."""
+    positive, negative = (float(problem.c @ np.where(problem.y == sign, beta, 0.0)) for sign in (1.0, -1.0))
+    if min(positive, negative) <= 0.0:
+        return np.zeros(problem.n)
+    heavy = 1.0 if positive > negative else -1.0
+    factor = min(positive, negative) / max(positive, negative)
+    balanced = np.where(problem.y == heavy, factor * beta, beta)
+    for _ in range(3):
+        parts = problem.c * balanced
+        rest = float(parts @ problem.y)
+        if rest == 0.0:
+            break
+        place = int(np.argmax(np.where(problem.y * rest > 0.0, parts, -1.0)))
+        balanced[place] = max(0.0, balanced[place] - abs(rest) / problem.c[place])
+    return balanced
+
+
+# ---------------------------------------------------------------------------------------------------------------- intercepts
+
+
+def best_intercept(problem: Problem, scores: np.ndarray) -> float:
+    """The b that minimises Σ cᵢ φ(yᵢ(scoreᵢ + b)), plus the intercept's penalty where it has one, for a fixed w.
+
+    Examples
+    --------
+    >>> import dualgap, numpy as np
+    >>> from dualgap.proof.certificate import best_intercept
+    >>> problem = dualgap.Problem([[1.0], [2.0], [3.0]], [0, 0, 1], l2=1.0, intercept="free")
+    >>> best_intercept(problem, np.array([1.0, 2.0, 3.0]))
+    -2.5
+    """
+    if problem.intercept == "none":
+        return 0.0
+    if isinstance(problem.loss, Hinge) and problem.intercept == "free":
+        return _hinge_intercept(problem, scores)
+    rho = problem.l2 / problem.intercept_scale**2 if problem.intercept == "penalised" else 0.0
+
+    centre = -float(problem.c @ scores)
+    return float(_root(problem.loss, scores, problem.samples, rho, centre))
+
+
+@kernel
+def _balance_at(loss, scores, samples, rho, b):
+    s = -rho * b
+    for i in range(scores.shape[0]):
+        y = samples.y[i]
+        s += samples.c[i] * y * loss.slope(y * (scores[i] + b))
+    return s
+
+
+@kernel
+def _root(loss, scores, samples, rho, centre):
+    """Where −dP/db, which never rises with b, passes zero: a bracket, then regula falsi (Illinois) guarded by bisection."""
+    reach = 1.0
+    low = centre - reach
+    f_low = _balance_at(loss, scores, samples, rho, low)
+    while f_low < 0.0:
+        reach *= 2.0
+        low = centre - reach
+        f_low = _balance_at(loss, scores, samples, rho, low)
+    reach = 1.0
+    high = centre + reach
+    f_high = _balance_at(loss, scores, samples, rho, high)
+    while f_high > 0.0:
+        reach *= 2.0
+        high = centre + reach
+        f_high = _balance_at(loss, scores, samples, rho, high)
+    g_low, g_high = f_low, f_high  # halved when the same end stays twice, so that neither end gets stuck
+    for k in range(200):
+        if f_low == 0.0:
+            return low
+        if f_high == 0.0:
+            return high
+        middle = 0.5 * (low + high)
+        if high - low <= 4e-16 * max(1.0, abs(middle)):
+            return middle
+        b = middle if k % 3 == 2 else low + (high - low) * g_low / (g_low - g_high)
+        if not low < b < high:
+            b = middle
+        f = _balance_at(loss, scores, samples, rho, b)
+        if f > 0.0:
+            low, f_low, g_low, g_high = b, f, f, 0.5 * g_high
+        else:
+            high, f_high, g_high, g_low = b, f, f, 0.5 * g_low
+    return 0.5 * (low + high)
+
+
+def _hinge_intercept(problem: Problem, scores: np.ndarray) -> float:
+    # In b the loss is piecewise linear with a kink at yᵢ − scoreᵢ: it falls at the rate Σ_{y=+1} c at first, and every kink that is
+    # passed lowers that rate by cᵢ. The minimum is where the rate reaches zero; where it stays there until the next kink, every b
+    # between is a minimum, and the middle keeps the same distance from both classes.
+    kinks = problem.y - scores
+    if problem.sample_weight is None:
+        # As many lie below as there are rows of the positive class: no need to sort them all.
+        middle = int(np.count_nonzero(problem.y > 0))
+        kinks.partition([max(middle - 1, 0), min(middle, problem.n - 1)])
+        return 0.5 * float(kinks[max(middle - 1, 0)] + kinks[min(middle, problem.n - 1)])
+    order = np.argsort(kinks, kind="stable")
+    passed = np.cumsum(problem.c[order])
+    positive = float(problem.c[problem.y > 0].sum())
+    first, last = np.searchsorted(passed, [positive * (1.0 - 1e-14), positive * (1.0 + 1e-14)])
+    end = len(order) - 1
+    return 0.5 * float(kinks[order[min(first, end)]] + kinks[order[min(last, end)]])
+
+
+def read_off(problem: Problem, coef: np.ndarray, beta: np.ndarray) -> float:
+    """The intercept read off the support vectors after training without one.
+
+    b = −½(min of w·x over y = +1 with β > 0, plus max of w·x over y = −1 with β > 0). It is exact where the classes are separable;
+    `best_intercept` minimises the loss in every case.
+
+    Examples
+    --------
+    >>> import dualgap, numpy as np
+    >>> from dualgap.proof.certificate import read_off
+    >>> problem = dualgap.Problem([[0.0], [2.0]], [0, 1], l2=0.1)
+    >>> read_off(problem, np.array([1.0]), np.array([1.0, 1.0]))
+    -1.0
+    """
+    scores = problem.scores(problem.stored(as_vector(coef, "coef", problem.size)))
+    positive, negative = (scores[(problem.y == sign) & (beta > 0)] for sign in (1.0, -1.0))
+    if len(positive) == 0 or len(negative) == 0:
+        raise ValueError("an intercept can be read off only where both classes have a support vector (some β > 0)")
+    return -0.5 * float(positive.min() + negative.max())
+
+
+# ----------------------------------------------------------------------------------------------------------------- evaluation
+
+
+def margins_of(problem: Problem, stored: np.ndarray, intercept: float) -> np.ndarray:
+    """yᵢ(xᵢ·w + b) for every training row."""
+    return problem.y * (problem.scores(stored) + intercept)
+
+
+def primal_value(problem: Problem, coef: np.ndarray, intercept: float, stored: np.ndarray, margins: np.ndarray) -> float:
+    """P(w, b), given the margins."""
+    return float(total_value(problem.loss, margins, problem.c)) + problem.regulariser(coef, intercept, stored)
+
+
+def dual_from_margins(problem: Problem, margins: np.ndarray) -> DualPoint:
+    """The dual point β = −φ'(m)."""
+    beta = np.empty(problem.n)
+    slopes(problem.loss, margins, beta)
+    return dual_point(problem, beta)

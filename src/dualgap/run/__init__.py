@@ -1,0 +1,28 @@
+"""Running a solver: the driver loop, evaluation, stopping rules, the trace, `Result`, and `certify` for models from elsewhere.
+
+The arithmetic of a method belongs in `solvers`; what scikit-learn expects belongs in `estimators`.
+"""
+
+from __future__ import annotations
+
+from dualgap.run import result
+from dualgap.run.approximation import ApproximateResult, Approximation, approximate
+from dualgap.run.certifying import certify
+from dualgap.run.driver import Progress, minimise, schedule, solve
+from dualgap.run.result import ConvergenceWarning, Result, Status, Trace
+
+__all__ = [
+    "ApproximateResult",
+    "Approximation",
+    "ConvergenceWarning",
+    "Progress",
+    "Result",
+    "Status",
+    "Trace",
+    "approximate",
+    "certify",
+    "minimise",
+    "result",
+    "schedule",
+    "solve",
+]

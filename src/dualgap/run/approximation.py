@@ -1,0 +1,143 @@
+"""Kernel problems made linear by an explicit choice: Nyström or random Fourier features, for any linear solver.
+
+A feature map z with z(x)·z(x') ≈ k(x, x') turns the kernel problem into a linear one of m columns, which trains in time linear in n. That
+is another problem: its certificate proves how well *it* was solved, and says so. `Approximation.judge` certifies what came out as a
+model of the kernel problem itself, for one pass over n × support vectors kernel values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dualgap.kernels import BLOCK, METHODS, Fourier, Nystroem
+from dualgap.problem import Problem, as_features
+from dualgap.proof import Certificate, best_intercept, dual_point, make_certificate, primal_value
+from dualgap.run.driver import solve
+from dualgap.run.result import Result
+
+__all__ = ["ApproximateResult", "Approximation", "approximate"]
+
+
+@dataclass(frozen=True)
+class Approximation:
+    """A kernel problem and the linear one that stands in for it.
+
+    Attributes
+    ----------
+    kernel_problem : the problem that was given
+    problem : the linear problem on the features; same loss, penalty, weights and intercept
+    method, features : how many of which features
+    """
+
+    kernel_problem: Problem
+    problem: Problem
+    method: str
+    features: int
+    transform: Any
+
+    def describe(self) -> str:
+        """What the certificate is for."""
+        return f"the problem on {self.features} {METHODS[self.method]} features, not the kernel problem"
+
+    def solve(self, solver: Any = "auto", tol: float = 1e-4, **options: Any) -> ApproximateResult:
+        """Train on the features; arguments as of `dualgap.solve`."""
+        return ApproximateResult(self, solve(self.problem, solver, tol, **options))
+
+    def judge(self, result: ApproximateResult) -> Certificate:
+        """A certificate for the kernel problem itself, of the kernel model that the dual variables found make."""
+        problem = self.kernel_problem
+        point = dual_point(problem, result.result.dual)
+        assert point.coef is not None
+        assert point.stored is not None
+        b = best_intercept(problem, point.stored)
+        primal = primal_value(problem, point.coef, b, point.stored, problem.y * (point.stored + b))
+        return make_certificate(primal, point.value, "approximation")
+
+
+@dataclass(frozen=True)
+class ApproximateResult:
+    """A model on features, for samples as the kernel problem has them.
+
+    Attributes
+    ----------
+    result : the Result on the features
+    certificate : its certificate, which names the problem that it is for
+    """
+
+    approximation: Approximation
+    result: Result
+
+    @property
+    def certificate(self) -> Certificate:
+        """How well the approximated problem was solved."""
+        found = self.result.certificate
+        return replace(found, source=f"{found.source}; for {self.approximation.describe()}")
+
+    @property
+    def status(self) -> str:
+        """The status of the run."""
+        return self.result.status
+
+    def decision(self, X: Any) -> np.ndarray:
+        """Scores of new samples, positive for the second class."""
+        matrix = as_features(X, columns=self.approximation.kernel_problem.d)
+        step = max(1, BLOCK // self.approximation.features)
+        parts = [self.result.decision(self.approximation.transform(matrix[i : i + step])) for i in range(0, matrix.shape[0], step)]
+        return np.concatenate(parts)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels of new samples."""
+        return self.approximation.kernel_problem.classes[(self.decision(X) > 0).astype(int)]
+
+
+def approximate(problem: Problem, method: str = "nystroem", features: int = 500, seed: int = 0) -> Approximation:
+    """The linear problem on features whose inner products approximate the kernel.
+
+    Parameters
+    ----------
+    problem : Problem with a kernel
+    method : {"nystroem", "fourier"}
+        Nyström features come from `features` rows of the data and suit every kernel; random Fourier features know nothing of the data
+        and suit the RBF kernel. For the same number Nyström features are nearly always the closer ones.
+    features : int
+        Columns of the linear problem.
+    seed : int
+
+    Examples
+    --------
+    >>> import dualgap
+    >>> from dualgap.run.approximation import approximate
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(2000, noise=0.2, random_state=0)
+    >>> problem = dualgap.Problem(X, y, l2=1e-3, kernel="rbf", gamma=1.0, intercept="free")
+    >>> result = approximate(problem, "nystroem", features=50).solve(tol=1e-4)
+    >>> result.certificate.source
+    'solver; for the problem on 50 Nyström features, not the kernel problem'
+    >>> result.approximation.judge(result).relative_gap < 0.1
+    True
+    """
+    if problem.kernel is None or problem.kernel.name == "precomputed":
+        raise ValueError(
+            "approximate needs a problem with a kernel that is a function of samples; this one has none to approximate"
+        )
+    if method not in METHODS:
+        raise ValueError(f"method={method!r} is unknown; choose one of {sorted(METHODS)}")
+    if isinstance(features, bool) or features != int(features) or features < 1:
+        raise ValueError(f"features={features!r} must be a whole number of at least 1")
+    rng = np.random.default_rng(seed)
+    transform = (Nystroem if method == "nystroem" else Fourier)(problem.kernel, problem.X, int(features), rng)
+    Z = transform(problem.X)
+    linear = Problem(
+        Z,
+        problem.classes[(problem.y > 0).astype(int)],
+        loss=problem.loss,
+        l2=problem.l2,
+        sample_weight=problem.sample_weight,
+        intercept=problem.intercept,
+        intercept_scale=problem.intercept_scale,
+        classes=problem.classes,
+    )
+    return Approximation(problem, linear, method, Z.shape[1], transform)

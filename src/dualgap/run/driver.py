@@ -1,0 +1,291 @@
+"""The driver: compiles outside the clock, runs epochs, stops the clock, evaluates, and decides when to stop.
+
+The one place with a clock and a tolerance. Solvers only do arithmetic; whatever happens (Ctrl-C, a time limit, divergence), the best
+model so far comes back with its certificate.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dualgap.core import is_number
+from dualgap.problem import Problem, as_vector
+from dualgap.proof import Certificate
+from dualgap.run.evaluation import STALL_EVALUATIONS, Run, make_watched
+from dualgap.run.result import ConvergenceWarning, Result, Status, advice
+from dualgap.solvers import Solver, State, Warm, get_solver, require
+
+__all__ = ["Progress", "solve"]
+
+SMALL = 1e-2  # a hint that stays where it is may be a slow start above this, and the limit of rounding below
+HINTED_EPOCHS = {2**k for k in range(5, 24)}  # evaluations of a solver that knows its gap, before that is small enough
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback is shown at each evaluation: the newest row of the trace, the certificate and the model it is of.
+
+    Examples
+    --------
+    >>> import dualgap
+    >>> from sklearn.datasets import make_classification
+    >>> seen = []
+    >>> problem = dualgap.Problem(*make_classification(100, random_state=0), l2=0.1)
+    >>> result = dualgap.solve(problem, "sdca", callbacks=[lambda progress: seen.append(progress.epoch)])
+    >>> seen[:3]
+    [1, 2, 3]
+    """
+
+    epoch: int
+    record: dict[str, float]
+    certificate: Certificate
+    tol: float
+    max_epochs: int
+    coef: np.ndarray  # the model just evaluated; not to be changed
+    intercept: float
+
+
+def solve(
+    problem: Problem,
+    solver: Any = "auto",
+    tol: float = 1e-4,
+    max_epochs: int = 200,
+    max_seconds: float | None = None,
+    seed: int | np.random.Generator | None = 0,
+    *,
+    watch: Any = None,
+    evaluate: str | Callable[[int], bool] = "auto",
+    callbacks: Iterable[Callable[[Progress], Any]] = (),
+    warm_start: Any = None,
+    stall: bool = True,
+) -> Result:
+    """Minimise a problem's objective until its certified relative gap is at most `tol`.
+
+    Parameters
+    ----------
+    problem : Problem
+    solver : str or solver object
+        A name from `dualgap.solvers()`, or an object such as `dualgap.SDCA(order="cyclic")`. "auto" picks the method by the
+        problem's shape.
+    tol : float
+        Bound on gap / primal, certified. 0 asks for as much as the budget gives: the run ends earlier only where rounding leaves no gap
+        at all or, unless stall=False, where the gap has stopped falling. It ends without a warning.
+    max_epochs, max_seconds
+        The budget. Seconds are of the wall clock and include evaluations; they are looked at between epochs.
+    seed : int or numpy Generator
+        The same seed, data and thread count give the same trace.
+    watch : (X, y), or a mapping of names to such pairs, optional
+        Held-out data whose error and balanced accuracy are recorded.
+    evaluate : {"auto", "geometric", "epoch"} or callable
+        When to stop the clock and certify: "geometric" at epochs that grow by a quarter each time, "epoch" at every one, a callable
+        where it says so for the epoch's number. "auto" is "geometric", except that a solver which follows its gap itself is
+        certified when it believes to have reached tol. The last epoch is always evaluated.
+    callbacks : functions of a Progress
+        Called after each evaluation; one that returns True ends the run with status "interrupted".
+    warm_start : Result, or a tuple (coef, intercept, dual) with None for what is not known, optional
+        Methods on the dual variables (SDCA, DCA, ASDCA, DualGradient, DualCoordinate) start from `dual` and do not look at `coef`;
+        SGD, Subgradient, SAGA, SVRG, Newton and NewtonCG start from `coef`, without which they start from zero; APG takes either. Pegasos
+        starts afresh: its first step forgets any w.
+    stall : bool
+        Whether a gap that has stopped falling ends the run with status "stalled".
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> import dualgap
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> problem = dualgap.Problem(scale(X), y, loss="smooth_hinge", delta=0.5, l2=1e-3, intercept="free")
+    >>> result = dualgap.solve(problem, "sdca", tol=1e-3)
+    >>> result.status, result.certificate.relative_gap <= 1e-3
+    ('converged', True)
+    """
+    result = minimise(
+        problem,
+        solver,
+        tol,
+        max_epochs,
+        max_seconds,
+        seed,
+        watch=watch,
+        evaluate=evaluate,
+        callbacks=callbacks,
+        warm_start=warm_start,
+        stall=stall,
+    )
+    if result.status not in ("converged", "interrupted") and tol > 0:
+        warnings.warn(advice(result, tol), ConvergenceWarning, stacklevel=2)
+    return result
+
+
+def minimise(
+    problem: Problem,
+    solver: Any,
+    tol: float,
+    max_epochs: int,
+    max_seconds: float | None = None,
+    seed: int | np.random.Generator | None = 0,
+    *,
+    watch: Any = None,
+    evaluate: str | Callable[[int], bool] = "auto",
+    callbacks: Iterable[Callable[[Progress], Any]] = (),
+    warm_start: Any = None,
+    stall: bool = True,
+    halt: Callable[[], bool] | None = None,
+) -> Result:
+    """`solve` without its warning, for callers that have words of their own for a run that ended early.
+
+    `halt` is asked after each epoch; where it says True, the run ends with status "interrupted". Ctrl-C reaches the main thread alone, and
+    this is how runs in other threads hear of it.
+    """
+    if not isinstance(problem, Problem):
+        raise TypeError(f"problem={problem!r} must be a dualgap.Problem, which holds the data, loss and penalty")
+    # One method works on rows that are read from disk, so that there is nothing to choose.
+    solver = get_solver("blocks" if problem.streaming and isinstance(solver, str) and solver == "auto" else solver)
+    _check_budget(tol, max_epochs, max_seconds)
+    due = _Due(evaluate, tol)
+    known = getattr(solver, "hint", lambda problem, state: None)
+    require(solver, problem)
+    watched = make_watched(problem, watch)
+    warm = _make_warm(problem, warm_start)
+    rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
+    compile_seconds = _compile(problem, solver)
+
+    run = Run(problem, solver, watched, tol)
+    callbacks = tuple(callbacks)
+    began = time.perf_counter()
+    evaluation = 0.0
+    status: Status = "max_epochs"
+    epoch = 0
+    state = None
+    try:
+        with run.clock, np.errstate(all="ignore"):  # a run that diverges is answered by its status
+            state = solver.start(problem, rng, warm)
+            if isinstance(state, State):
+                state.tol = tol
+        for epoch in range(1, max_epochs + 1):
+            with run.clock, np.errstate(all="ignore"):
+                solver.epoch(problem, state, rng)
+                hint = known(problem, state)
+            # What the last evaluation took is kept in hand for the one that ends the run.
+            looked = time.perf_counter()
+            out_of_time = max_seconds is not None and looked - began + evaluation >= max_seconds
+            halted = halt is not None and halt()
+            if not (due(epoch, hint) or out_of_time or halted or epoch == max_epochs):
+                continue
+            certificate = run.evaluate(state, epoch)
+            evaluation = time.perf_counter() - looked
+            progress = Progress(epoch, run.record, certificate, tol, max_epochs, *run.model)
+            stop = any([_says_stop(callback(progress)) for callback in callbacks])
+            ended = run.verdict(tol, stall)
+            if ended or stop or halted or out_of_time:
+                status = ended or ("interrupted" if stop or halted else "max_seconds")
+                break
+    except KeyboardInterrupt:
+        status = "interrupted"
+        if state is not None and epoch > run.record.get("epoch", 0.0):
+            run.evaluate(state, epoch)
+    return run.result(status, epoch, compile_seconds)
+
+
+_compiled: set[Any] = set()
+
+
+def _compile(problem: Problem, solver: Any) -> float:
+    """Run the solver on a few rows of the same types, so that no compilation falls into timed epochs. Returns the seconds it took."""
+    plan = getattr(solver, "plan", lambda problem: "")(problem)
+    key = (repr(solver), plan, type(problem.loss), type(problem.penalty), problem.intercept, *_types(problem))
+    if key in _compiled:
+        return 0.0
+    began = time.perf_counter()
+    rehearse = getattr(solver, "rehearse", None) or partial(Solver.rehearse, solver)
+    with np.errstate(all="ignore"):
+        small, state = rehearse(problem, np.random.default_rng(0))
+        Run(small, solver, []).evaluate(state, 1)
+    _compiled.add(key)
+    return time.perf_counter() - began
+
+
+def _types(problem: Problem) -> tuple[Any, ...]:
+    if problem.kernel is not None and not problem.formed:
+        return (problem.kernel.name, type(problem.X), problem.X.dtype.str)
+    rows = problem.rows
+    return (type(rows), *(part.dtype.str if isinstance(part, np.ndarray) else type(part) for part in rows))
+
+
+def _check_budget(tol: float, max_epochs: int, max_seconds: float | None) -> None:
+    if not is_number(tol) or not 0.0 <= tol < 1.0:
+        raise ValueError(f"tol={tol!r} must lie in [0, 1): it bounds the relative gap")
+    if not isinstance(max_epochs, (int, np.integer)) or max_epochs < 1:
+        raise ValueError(f"max_epochs={max_epochs!r} must be a whole number of at least 1")
+    if max_seconds is not None and not (is_number(max_seconds) and max_seconds > 0):
+        raise ValueError(f"max_seconds={max_seconds!r} must be a positive number of seconds, or None for no limit")
+
+
+class _Due:
+    """Whether to evaluate after an epoch: by the epoch's number or, where a solver has a hint of its gap, when that says it is time."""
+
+    def __init__(self, evaluate: str | Callable[[int], bool], tol: float) -> None:
+        self.by_epoch = schedule(evaluate)
+        self.by_hint = evaluate == "auto" and tol > 0  # no hint is ever as small as 0
+        self.tol = self.target = tol
+        self.wait, self.again = 1, 0
+        self.least, self.since = math.inf, 0  # the smallest hint, and when it was seen
+
+    def __call__(self, epoch: int, hint: float | None) -> bool:
+        if hint is None or not self.by_hint:
+            return self.by_epoch(epoch)
+        if hint < 0.99 * self.least:
+            self.least, self.since = hint, epoch
+        elif self.least < SMALL and epoch > 2 * self.since + STALL_EVALUATIONS:
+            return True  # as near as rounding lets it come, perhaps: evaluations will tell, and end the run
+        if hint <= self.tol and (hint <= self.target or epoch >= self.again):
+            # Should the certificate not agree, the hint has to improve, or some epochs have to pass, before it is believed again.
+            self.target, self.again, self.wait = 0.7 * hint, epoch + self.wait, 2 * self.wait
+            return True
+        return epoch in HINTED_EPOCHS
+
+
+def schedule(evaluate: str | Callable[[int], bool]) -> Callable[[int], bool]:
+    """At which epochs to evaluate, as a function of the epoch's number."""
+    if callable(evaluate):
+        return evaluate
+    if evaluate == "epoch":
+        return lambda epoch: True
+    if evaluate in ("auto", "geometric"):
+        return lambda epoch: epoch <= 5 or math.floor(math.log(epoch, 1.25)) > math.floor(math.log(epoch - 1, 1.25))
+    raise ValueError(f"evaluate={evaluate!r} is unknown; choose 'auto', 'geometric', 'epoch' or a function of the epoch's number")
+
+
+def _says_stop(answer: Any) -> bool:
+    # True itself, NumPy's too; a callback that returns what it made is not asking to stop.
+    return isinstance(answer, (bool, np.bool_)) and bool(answer)
+
+
+def _make_warm(problem: Problem, warm: Any) -> Warm | None:
+    if warm is None:
+        return None
+    if hasattr(warm, "coef"):
+        warm = (warm.coef, warm.intercept, warm.dual)
+    if not isinstance(warm, (tuple, list)) or len(warm) != 3:
+        raise ValueError(
+            f"warm_start={warm!r} must be a Result or a tuple (coef, intercept, dual), with None for what is not known"
+        )
+    coef, intercept, dual = warm
+    return Warm(
+        None if coef is None else as_vector(coef, "warm_start coef", problem.size),
+        0.0 if intercept is None or problem.intercept == "none" else float(intercept),
+        None if dual is None else as_vector(dual, "warm_start dual", problem.n),
+    )

@@ -1,0 +1,211 @@
+"""Evaluation of a run while its clock stands: certificates, held-out sets, the trace, and whether it is time to stop."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dualgap.problem import Problem, all_finite
+from dualgap.proof import (
+    Certificate,
+    DualPoint,
+    best_intercept,
+    dual_from_margins,
+    dual_point,
+    make_certificate,
+    primal_value,
+)
+from dualgap.run.result import Result, Status, Trace
+
+__all__ = ["STALL_EVALUATIONS", "Best", "Clock", "Run", "Watched", "make_watched"]
+
+STALL_EVALUATIONS = 20  # with less than 1 % off the gap over so many evaluations, and over half of the epochs, a run has stalled
+DIVERGED = 1e9  # times the objective of w = 0
+
+
+class Watched:
+    """A held-out set, checked and converted once."""
+
+    def __init__(self, problem: Problem, name: str, X: Any, y: Any) -> None:
+        self.name, self.problem = name, problem
+        self.X = problem.features(X, f"{name} X")
+        self.y = problem.signs(y, self.X.shape[0], f"{name} y")
+
+    def measure(self, coef: np.ndarray, intercept: float) -> dict[str, float]:
+        wrong = (self.problem.decision(self.X, coef, intercept) > 0) != (self.y > 0)
+        per_class = [1.0 - wrong[self.y == sign].mean() for sign in (1.0, -1.0) if (self.y == sign).any()]
+        return {f"{self.name}_error": float(wrong.mean()), f"{self.name}_balanced_accuracy": float(np.mean(per_class))}
+
+
+def make_watched(problem: Problem, watch: Any) -> list[Watched]:
+    if watch is None:
+        return []
+    sets = watch if isinstance(watch, Mapping) else {"test": watch}
+    for name, pair in sets.items():
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ValueError(f"watch: {name!r} must be a pair (X, y); got {type(pair).__name__}")
+    return [Watched(problem, str(name), X, y) for name, (X, y) in sets.items()]
+
+
+class Best:
+    """The best primal model and the best dual bound so far; together they make the certificate."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.coef, self.intercept = np.zeros(problem.size), 0.0
+        self.primal = self.at_zero = float(problem.loss.value(0.0))  # of w = 0; the weights add up to 1
+        self.dual = 0.0  # D(0) = 0, whatever the loss
+        self.beta: np.ndarray | None = None  # zeros, as long as none is better
+        self.source = "margins"
+
+    def offer_model(self, coef: np.ndarray, intercept: float, primal: float) -> None:
+        if primal < self.primal:
+            self.coef, self.intercept, self.primal = coef, intercept, primal
+
+    def offer_bound(self, point: DualPoint, source: str) -> None:
+        if point.value > self.dual:
+            self.dual, self.beta, self.source = point.value, point.beta, source
+
+    def certificate(self, primal: float | None = None) -> Certificate:
+        return make_certificate(self.primal if primal is None else primal, self.dual, self.source)
+
+
+class Clock:
+    """CPU and wall seconds of the updates alone."""
+
+    def __init__(self) -> None:
+        self.cpu = self.wall = 0.0
+
+    def __enter__(self) -> Clock:
+        self._cpu, self._wall = time.process_time(), time.perf_counter()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.cpu += time.process_time() - self._cpu
+        self.wall += time.perf_counter() - self._wall
+
+
+class Run:
+    """Evaluation of one run: trace, best model, best bound."""
+
+    def __init__(self, problem: Problem, solver: Any, watched: list[Watched], tol: float = 0.0) -> None:
+        self.problem, self.solver, self.watched, self.tol = problem, solver, watched, tol
+        self.known_scores = getattr(solver, "scores", lambda problem, state: None)
+        self.combine = getattr(solver, "combine", lambda problem, state, a: problem.combine(a))
+        self.trace, self.clock, self.best = Trace(), Clock(), Best(problem)
+        self.model = (self.best.coef, 0.0)
+        self.record: dict[str, float] = {}
+
+    @np.errstate(over="ignore", invalid="ignore")  # a run that diverges is answered by its status
+    def evaluate(self, state: Any, epoch: int) -> Certificate:
+        """Certify the present model and add a row to the trace."""
+        problem, best = self.problem, self.best
+        own = self._own_point(state)
+        if own is not None:
+            best.offer_bound(own, "solver")
+        coef, intercept = self.solver.model(problem, state)
+        scores = None
+        if coef is not None:
+            stored = problem.stored(coef)
+            scores = self.known_scores(problem, state)
+        elif own is not None and own.coef is not None and own.stored is not None:
+            coef, stored = own.coef, own.stored
+        else:  # neither a model nor a finite dual point: the run has diverged
+            coef = stored = np.full(problem.size, np.nan)
+        if scores is None:
+            scores = problem.scores(stored)
+        finite = all_finite(scores)
+        best_b = intercept is None
+        if intercept is None:
+            intercept = best_intercept(problem, scores) if finite else math.nan
+        margins = scores + intercept
+        margins *= problem.y
+        primal = primal_value(problem, coef, intercept, stored, margins) if finite else math.inf
+        if finite and math.isfinite(primal):
+            # The hinge's slope is a coin toss at its kink, where the support vectors are: a solver's own β is better there.
+            # On a store the slopes would cost another reading of all rows, and where the solver's bound will do they are not needed.
+            best.offer_model(coef, intercept, primal)
+            smooth = math.isfinite(problem.loss.curvature()) and not problem.streaming
+            if own is None or (smooth and not best.certificate().relative_gap <= self.tol):
+                best.offer_bound(self._margin_bound(scores, margins, best_b), "margins")
+        certificate = best.certificate(primal)
+        self.model = (coef, float(intercept))
+        self.record = record = {
+            "epoch": float(epoch),
+            "passes": float(state.passes),
+            "cpu_seconds": self.clock.cpu,
+            "wall_seconds": self.clock.wall,
+            "primal": primal,
+            "dual": certificate.dual,
+            "gap": certificate.gap,
+            "relative_gap": certificate.relative_gap if math.isfinite(primal) else math.inf,
+            # As `predict` would have it: a score of exactly 0 is the first class, so a margin of 0 need not be an error.
+            "train_error": self._wrong(margins) / problem.n,
+            "support_vectors": self._support_vectors(best.beta if own is None else own.beta),
+            "nonzeros": float(np.count_nonzero(coef)),
+        }
+        for held_out in self.watched:
+            record.update(held_out.measure(coef, intercept))
+        self.trace.append(record)
+        return certificate
+
+    def _support_vectors(self, beta: np.ndarray | None) -> float:
+        return 0.0 if beta is None else float(np.count_nonzero(beta > 0))
+
+    def _wrong(self, margins: np.ndarray) -> int:
+        on_line = margins == 0.0
+        right = np.count_nonzero(margins > 0.0) + (np.count_nonzero(self.problem.y[on_line] < 0.0) if on_line.any() else 0)
+        return len(margins) - int(right)
+
+    def _own_point(self, state: Any) -> DualPoint | None:
+        beta = self.solver.dual(self.problem, state)
+        if beta is None:
+            return None
+        beta = np.array(beta, dtype=np.float64)  # the best one is kept, and a solver may go on writing to its own
+        if not all_finite(beta):
+            return None
+        return dual_point(self.problem, beta, lambda a: self.combine(self.problem, state, a))
+
+    def _margin_bound(self, scores: np.ndarray, margins: np.ndarray, best_b: bool) -> DualPoint:
+        if self.problem.intercept == "free" and not best_b:
+            # At the best b for this w the slopes nearly balance, so that little is lost in making them do so exactly.
+            margins = self.problem.y * (scores + best_intercept(self.problem, scores))
+        return dual_from_margins(self.problem, margins)
+
+    def verdict(self, tol: float, stall: bool) -> Status | None:
+        """Whether the run is over by its own doing."""
+        if self.best.certificate().relative_gap <= tol:
+            return "converged"
+        if math.isfinite(self.record["primal"]) and len(self.trace) < 5:
+            return None
+        primal = self.trace["primal"]
+        if not math.isfinite(primal[-1]) or (len(primal) >= 5 and (primal[-5:] > DIVERGED * self.best.at_zero).all()):
+            return "diverged"
+        if stall and len(primal) > STALL_EVALUATIONS:
+            best_gaps = np.minimum.accumulate(primal) - self.trace["dual"]
+            epochs = self.trace["epoch"]
+            since = min(len(primal) - STALL_EVALUATIONS, int(np.searchsorted(epochs, 0.5 * epochs[-1]))) - 1
+            if since >= 0 and best_gaps[-1] > 0.99 * best_gaps[since]:
+                return "stalled"
+        return None
+
+    def result(self, status: Status, epochs: int, compile_seconds: float) -> Result:
+        best = self.best
+        return Result(
+            problem=self.problem,
+            solver=self.solver,
+            coef=best.coef,
+            intercept=float(best.intercept),
+            dual=np.zeros(self.problem.n) if best.beta is None else best.beta,
+            certificate=best.certificate(),
+            status=status,
+            trace=self.trace,
+            epochs=epochs,
+            cpu_seconds=self.clock.cpu,
+            wall_seconds=self.clock.wall,
+            compile_seconds=compile_seconds,
+        )

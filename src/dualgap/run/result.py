@@ -1,0 +1,174 @@
+"""What a run gives back: Result, Trace, Status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from dualgap.problem import Problem
+from dualgap.proof import Certificate
+from dualgap.solvers import label_of
+
+__all__ = ["ConvergenceWarning", "Result", "Status", "Trace", "advice"]
+
+Status = Literal["converged", "max_epochs", "max_seconds", "interrupted", "diverged", "stalled"]
+
+
+class ConvergenceWarning(UserWarning):
+    """A run ended before its certified gap was as small as asked.
+
+    Examples
+    --------
+    >>> import warnings, dualgap
+    >>> problem = dualgap.Problem([[1.0], [2.0], [0.5]], [0, 1, 1], l2=1e-3)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     result = dualgap.solve(problem, "pegasos", tol=1e-9, max_epochs=2)
+    >>> caught[0].category.__name__, result.status
+    ('ConvergenceWarning', 'max_epochs')
+    """
+
+
+class Trace:
+    """A table of what was seen at each evaluation, kept as columns.
+
+    epoch, passes, cpu_seconds and wall_seconds (updates only), primal, dual (best bound so far), gap, relative_gap, train_error,
+    support_vectors (β > 0), nonzeros (of w), and for each watched set NAME_error and NAME_balanced_accuracy.
+
+    Examples
+    --------
+    >>> import dualgap
+    >>> from sklearn.datasets import make_classification
+    >>> problem = dualgap.Problem(*make_classification(100, random_state=0), l2=0.1)
+    >>> trace = dualgap.solve(problem, "sdca").trace
+    >>> bool((trace["gap"] >= 0).all())
+    True
+    """
+
+    def __init__(self) -> None:
+        self._columns: dict[str, list[float]] = {}
+        self._length = 0
+
+    def append(self, record: dict[str, float]) -> None:
+        """Add a row; a column that was not there before is NaN in the rows before it."""
+        if self._columns.keys() == record.keys():
+            for name, value in record.items():
+                self._columns[name].append(value)
+            self._length += 1
+            return
+        for name, value in record.items():
+            self._columns.setdefault(name, [np.nan] * self._length).append(value)
+        self._length += 1
+        for column in self._columns.values():
+            if len(column) < self._length:
+                column.append(np.nan)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._columns:
+            raise KeyError(f"the trace has no column {name!r}; it has {self.columns}")
+        return np.asarray(self._columns[name], dtype=float)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return list(self._columns)
+
+    def last(self) -> dict[str, float]:
+        """The newest row."""
+        return {name: column[-1] for name, column in self._columns.items()}
+
+    def to_dict(self) -> dict[str, np.ndarray]:
+        """Columns as arrays."""
+        return {name: self[name] for name in self._columns}
+
+    def to_pandas(self) -> Any:
+        """The trace as a pandas data frame (needs pandas)."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_dict())
+
+    def __repr__(self) -> str:
+        if not self._length:
+            return "Trace(empty)"
+        last = self.last()
+        return f"Trace({self._length} evaluations to epoch {last['epoch']:.0f}, relative gap {last['relative_gap']:.1e})"
+
+
+@dataclass(frozen=True)
+class Result:
+    """A trained model with the proof of its quality.
+
+    Attributes
+    ----------
+    coef, intercept : the model w, b; for a kernel problem coef holds the n coefficients of the kernel expansion
+    dual : one dual variable β a sample, feasible; `certificate.dual` is its value
+    certificate : primal, dual, gap, relative_gap, source
+    status : "converged", "max_epochs", "max_seconds", "interrupted", "diverged" or "stalled"
+    trace : what was seen along the way
+    epochs, cpu_seconds, wall_seconds : the cost of the updates; evaluation is not counted
+    compile_seconds : spent on compiling or loading kernels before the clock started
+
+    Examples
+    --------
+    >>> import dualgap
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(100, random_state=0)
+    >>> result = dualgap.solve(dualgap.Problem(X, y, l2=0.1), "sdca")
+    >>> result.certificate.relative_gap <= 1e-4, result.predict(X).shape
+    (True, (100,))
+    """
+
+    problem: Problem = field(repr=False)
+    solver: Any
+    coef: np.ndarray
+    intercept: float
+    dual: np.ndarray
+    certificate: Certificate
+    status: Status
+    trace: Trace
+    epochs: int
+    cpu_seconds: float
+    wall_seconds: float
+    compile_seconds: float
+
+    @property
+    def converged(self) -> bool:
+        """Whether the certified relative gap is at most the tolerance that was asked for."""
+        return self.status == "converged"
+
+    def decision(self, X: Any) -> np.ndarray:
+        """Scores of new samples, positive for the second class."""
+        return self.problem.decision(X, self.coef, self.intercept)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels of new samples, as they were given in training."""
+        return self.problem.predict(X, self.coef, self.intercept)
+
+    def __repr__(self) -> str:
+        c = self.certificate
+        return (
+            f"Result({label_of(self.solver)}: {self.status} after {self.epochs} epochs, {self.cpu_seconds:.3g} s CPU; "
+            f"primal {c.primal:.6g}, relative gap {c.relative_gap:.1e})"
+        )
+
+
+def advice(result: Result, tol: float) -> str:
+    """What to say of a run that ended above its tolerance: how far from optimal at most, and what to try."""
+    c = result.certificate
+    tried = {
+        "max_epochs": "raise max_epochs",
+        "max_seconds": "raise max_seconds",
+        "stalled": "the gap has stopped falling: try another solver, or a larger tol",
+        "diverged": "the objective blew up: scale the features, lower the step, or try another solver",
+    }[result.status]
+    return (
+        f"{label_of(result.solver)} ended with status {result.status!r} after {result.epochs} epochs at a relative gap of "
+        f"{c.relative_gap:.1e} (gap {c.gap:.3g}), above the tolerance {tol:.1e}; the model is at most "
+        f"{100 * c.gap / c.primal:.3g} % of its objective from optimal. "
+        f"What to try: {tried}; standardise the features; or use a larger l2 ({result.problem.l2:g} now)."
+    )

@@ -1,0 +1,180 @@
+"""SDCA: stochastic dual coordinate ascent (Shalev-Shwartz and Zhang, 2013)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dualgap.core import draw, fresh_seed, kernel, natural_order, one_of, shuffle
+from dualgap.problem import Problem
+from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
+from dualgap.solvers.coordinate.ascent import Ascent, Tally
+
+__all__ = ["SDCA"]
+
+
+@dataclass
+class SDCAState(State):
+    ascent: Any = None
+    order: Any = None
+    epochs: int = 0
+    # The suffix since T₀, the largest power of two not above T/2: sums (average) or draws (random) of two blocks of epochs.
+    suffix: Any = None
+
+
+@register
+@dataclass(frozen=True)
+class SDCA(Solver):
+    """Stochastic dual coordinate ascent: one exact step on one dual variable at a time.
+
+    Parameters
+    ----------
+    order : {"permutation", "random", "cyclic"}
+        A fresh permutation each epoch, independent draws, or the rows as they come.
+    output : {"last", "average", "random"}
+        The last iterate, the average of the iterates since T₀, or one of them at random. T₀ is T/2 when the number of epochs T is a
+        power of two, else the largest power of two below T/2, so that no list of iterates has to be kept.
+    first_epoch : {"sdca", "sgd"}
+        "sgd" starts with one pass of modified stochastic gradient descent, whose β then starts SDCA. A warm start takes its place.
+
+    A warm start is one from dual variables: w follows from them, so that a `coef` without them starts nothing.
+
+    Examples
+    --------
+    >>> import dualgap
+    >>> from sklearn.datasets import make_classification
+    >>> problem = dualgap.Problem(*make_classification(200, random_state=0), l2=1e-2)
+    >>> dualgap.solve(problem, dualgap.SDCA(order="cyclic"), tol=1e-3).status
+    'converged'
+    """
+
+    order: str = "permutation"
+    output: str = "last"
+    first_epoch: str = "sdca"
+
+    name: ClassVar[str] = "sdca"
+    takes_blocks: ClassVar[bool] = True
+    summary: ClassVar[str] = "stochastic dual coordinate ascent"
+
+    def __post_init__(self) -> None:
+        one_of("order", self.order, ("permutation", "random", "cyclic"))
+        one_of("output", self.output, ("last", "average", "random"))
+        one_of("first_epoch", self.first_epoch, ("sdca", "sgd"))
+
+    def supports(self, problem: Problem) -> Support:
+        if problem.l2 == 0:
+            return no("l1 alone (l2 = 0) leaves w undetermined by the dual variables; dual coordinate steps need l2 > 0")
+        if problem.blocked and self.first_epoch == "sgd":
+            return no(
+                "first_epoch='sgd' makes one pass in one order, which kernel rows in blocks do not allow; use first_epoch='sdca'"
+            )
+        return YES
+
+    def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> SDCAState:
+        warm = warm or Warm()
+        ascent = Ascent(problem, warm.dual, warm.intercept)
+        state = SDCAState(ascent=ascent, order=natural_order(problem.n))
+        if self.output == "average":
+            ascent.tally = Tally(np.zeros(problem.n), np.zeros(problem.n, dtype=np.int64))
+            state.suffix = AveragedSuffix(ascent)
+        elif self.output == "random":
+            state.suffix = DrawnSuffix(ascent)
+        return state
+
+    def epoch(self, problem: Problem, state: SDCAState, rng: np.random.Generator) -> None:
+        self._arrange(problem, state, rng)
+        ascent = state.ascent
+        t = state.epochs * problem.n
+        if state.epochs == 0 and self.first_epoch == "sgd" and not ascent.beta.any():
+            rows = ascent.biased_rows(centre=0.0)
+            modified_sgd(rows, problem.loss, problem.penalty, ascent.at, ascent.beta, ascent.v, state.order)
+            ascent.rebuild()
+        elif self.output == "random":
+            # A step of this epoch, drawn uniformly, at which the iterate is kept as the epoch's candidate.
+            cut = int(rng.integers(problem.n))
+            ascent.steps(state.order[:cut], t)
+            state.suffix.candidate = ascent.beta.copy()
+            ascent.epoch(state.order[cut:], t + cut)
+        else:
+            ascent.epoch(state.order, t)
+        state.epochs += 1
+        state.passes += 1.0
+        if state.suffix is not None:
+            state.suffix.close_epoch(state.epochs, problem.n, rng)
+
+    def _arrange(self, problem: Problem, state: SDCAState, rng: np.random.Generator) -> None:
+        if self.order == "permutation" or (state.epochs == 0 and self.first_epoch == "sgd" and self.order == "random"):
+            shuffle(state.order, fresh_seed(rng))  # the first epoch of modified SGD needs every row once
+        elif self.order == "random":
+            draw(state.order, problem.n, fresh_seed(rng))
+
+    def dual(self, problem: Problem, state: SDCAState) -> np.ndarray:
+        return state.ascent.beta.copy() if state.suffix is None else state.suffix.beta()
+
+
+class AveragedSuffix:
+    """Average of β over the steps since T₀, from running sums: those at the last two powers of two are remembered."""
+
+    def __init__(self, ascent: Ascent) -> None:
+        self.ascent = ascent
+        self.now, self.step = np.zeros_like(ascent.beta), 0
+        self.older = self.newer = (self.now, 0)
+
+    def close_epoch(self, epochs: int, n: int, rng: np.random.Generator) -> None:
+        tally, self.step = self.ascent.tally, epochs * n
+        tally.total[:] += self.ascent.beta * (self.step - tally.since)
+        tally.since[:] = self.step
+        self.now = tally.total
+        if epochs & (epochs - 1) == 0:
+            self.older, self.newer = self.newer, (tally.total.copy(), self.step)
+
+    def beta(self) -> np.ndarray:
+        total, since = self.older
+        return self.ascent.beta.copy() if self.step == since else (self.now - total) / (self.step - since)
+
+
+class DrawnSuffix:
+    """One iterate drawn uniformly from those since T₀: a reservoir of one for each of the last two blocks between powers of two."""
+
+    def __init__(self, ascent: Ascent) -> None:
+        self.candidate = ascent.beta.copy()
+        self.blocks: list[tuple[np.ndarray, int]] = []  # (draw, epochs it stands for)
+        self.chosen = self.candidate
+
+    def close_epoch(self, epochs: int, n: int, rng: np.random.Generator) -> None:
+        if (epochs > 1 and (epochs - 1) & (epochs - 2) == 0) or not self.blocks:
+            self.blocks = [*self.blocks[-1:], (self.candidate, 0)]
+        draw_so_far, count = self.blocks[-1]
+        keep = draw_so_far if rng.random() >= 1.0 / (count + 1) else self.candidate
+        self.blocks[-1] = (keep, count + 1)
+        if epochs & (epochs - 1) == 0:
+            self.blocks = self.blocks[-1:]  # T₀ = T/2 exactly: the block before has served
+        counts = np.array([count for _, count in self.blocks], dtype=float)
+        self.chosen = self.blocks[int(rng.choice(len(self.blocks), p=counts / counts.sum()))][0]
+
+    def beta(self) -> np.ndarray:
+        return self.chosen.copy()
+
+
+@kernel
+def modified_sgd(rows, loss, penalty, at, beta, v, order):
+    """One pass that treats the t rows seen so far as the whole data: l2·t in place of l2·n, from β = 0 and v = 0.
+
+        β_t = argmax of the coordinate objective with q = ‖x_t‖²/(l2·t);   w ← ((t−1)/t)·w + β_t y_t x_t/(l2·t)
+
+    v is Σ n·cβyx/l2, so that w = v/t and no decay is carried out. With weights, t counts them in units of the mean weight.
+    """
+    n = order.shape[0]
+    seen = 0.0
+    for s in range(n):
+        i = order[s]
+        y, weight = at.y[i], n * at.c[i]
+        if weight > 0.0:
+            margin = y * penalty.scaled_score(rows, i, v, seen) if seen > 0.0 else 0.0
+            seen += weight
+            new = loss.dual_step(0.0, margin, n * at.q[i] / seen)
+            if new != 0.0:
+                beta[i] = new
+                rows.add(i, n * new * at.step[i], v)

@@ -1,0 +1,126 @@
+"""Blocks: dual coordinate ascent a block of rows at a time, for data that are read from disk.
+
+Block minimisation (Yu et al., 2010) keeps its blocks for ever, and pays with many times the epochs: what one block gains, the next takes
+back. Here every epoch has new blocks, so that an epoch is worth as much as one in a fresh random order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dualgap.core import Block, WithBias, fresh_seed, natural_order, nbytes, shuffle
+from dualgap.core import rows as storage
+from dualgap.problem import Problem
+from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
+from dualgap.solvers.coordinate.ascent import AHEAD, CACHED_BYTES, Coordinates, NoTally, ascend
+
+__all__ = ["Blocks"]
+
+
+@dataclass
+class BlocksState(State):
+    beta: Any = None
+    v: Any = None  # u(β)/l2, with the bias column's entry last where there is an intercept
+    scale: float = 1.0
+    centre: float = 0.0
+    epochs: int = 0
+
+
+@register
+@dataclass(frozen=True)
+class Blocks(Solver):
+    """Dual coordinate ascent block by block: the rows of a block are visited a few times before the next block takes their place.
+
+    On a store, the blocks of the first epoch are its parts; later epochs put theirs together from short runs of rows all over the
+    store. The next block is read while this one is worked on. On a problem in memory, a block is a copy of rows drawn at random.
+
+    Parameters
+    ----------
+    inner : int
+        Visits to each block's rows, in a fresh random order each time, before the next block. More of them make up for slow reading.
+    block_rows : int
+        Rows a block where the problem is in memory; a store has blocks of its own.
+
+    Examples
+    --------
+    >>> import dualgap
+    >>> from sklearn.datasets import make_classification
+    >>> problem = dualgap.Problem(*make_classification(500, random_state=0), l2=1e-2)
+    >>> dualgap.solve(problem, dualgap.Blocks(inner=3, block_rows=100)).status
+    'converged'
+    """
+
+    inner: int = 2
+    block_rows: int = 65_536
+
+    name: ClassVar[str] = "blocks"
+    summary: ClassVar[str] = "dual coordinate ascent block by block, for stores"
+    takes_streams: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for name in ("inner", "block_rows"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
+
+    def supports(self, problem: Problem) -> Support:
+        if problem.l2 == 0:
+            return no("l1 alone (l2 = 0) leaves w undetermined by the dual variables; dual coordinate steps need l2 > 0")
+        if problem.kernel is not None:
+            return no("a kernel machine's rows are as many as long; use 'dca'")
+        return YES
+
+    def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> BlocksState:
+        warm = warm or Warm()
+        beta = np.zeros(problem.n) if warm.dual is None else np.clip(warm.dual, 0.0, problem.loss.ceiling())
+        state = BlocksState(beta=beta, centre=warm.intercept if problem.intercept == "free" else 0.0)
+        state.scale = problem.intercept_scale
+        if problem.intercept == "free":
+            state.scale = 0.3 * float(np.sqrt(max(problem.c @ problem.sqnorms, 1e-12)))  # see Ascent, where it was measured
+        a = problem.c * problem.y * beta / problem.l2
+        state.v = problem.combine(a)
+        if problem.intercept != "none":
+            state.v = np.append(state.v, state.scale * a.sum())
+        return state
+
+    def epoch(self, problem: Problem, state: BlocksState, rng: np.random.Generator) -> None:
+        for block in self._blocks(problem, state, rng):
+            self._work(problem, state, block, rng)
+        if problem.intercept == "free":
+            state.centre += state.scale * state.v[-1]
+        state.passes += self.inner
+        state.epochs += 1
+
+    def _blocks(self, problem: Any, state: BlocksState, rng: np.random.Generator) -> Iterator[Block]:
+        if problem.streaming:
+            return problem.blocks(rng, mixed=state.epochs > 0)  # type: ignore[no-any-return]
+        order = rng.permutation(problem.n)
+        pieces = (np.sort(order[k : k + self.block_rows]) for k in range(0, problem.n, self.block_rows))
+        return (Block(piece, storage.take(problem.rows, piece)) for piece in pieces)
+
+    def _work(self, problem: Problem, state: BlocksState, block: Block, rng: np.random.Generator) -> None:
+        """Steps on the rows of one block; β of the others stays as it is, and so does their part of v."""
+        here = block.index
+        y, c, squares, beta = problem.y[here], problem.c[here], problem.sqnorms[here], state.beta[here]
+        rows = block.rows
+        if problem.intercept != "none":
+            rows, squares = WithBias(rows, state.scale, state.centre), squares + state.scale * state.scale
+        at = Coordinates(y, c, c * squares / problem.l2, c * y / problem.l2)
+        ahead = AHEAD if nbytes(rows) > CACHED_BYTES else 0
+        order = natural_order(len(y))
+        for _ in range(self.inner):
+            shuffle(order, fresh_seed(rng))
+            ascend(rows, problem.loss, problem.penalty, at, beta, state.v, order, ahead, NoTally(), 0)
+        state.beta[here] = beta
+
+    def model(self, problem: Any, state: BlocksState) -> tuple[np.ndarray, None]:
+        return problem.penalty.primal(state.v[: problem.d]).copy(), None
+
+    def dual(self, problem: Any, state: BlocksState) -> np.ndarray:
+        if problem.streaming:
+            problem.foresee(self.model(problem, state)[0])
+        return state.beta.copy()

@@ -1,0 +1,225 @@
+"""Projected gradient ascent on the dual, the whole vector at a time.
+
+    β ← clip(β + η·∂D/∂β),   ∂D/∂βᵢ = cᵢ(ψ'(βᵢ) − mᵢ),   m the margins of w(β)
+
+Distances are measured in Σ cᵢ(·)², where the step is one number for all samples, η = 1/L with L the largest eigenvalue of
+Σ cᵢxᵢxᵢᵀ/l2 (plus ψ's curvature), and the step is the loss's own dual_step(β, m, L): the clipped gradient step for the hinges; for the
+logistic loss, whose ψ' is unbounded, the proximal form of it. A free intercept adds Σ cᵢβᵢyᵢ = 0. The projection onto it shifts every
+yᵢβᵢ by the same amount before it clips; the shift is the intercept, and a root finder sets it.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from dualgap.core import kernel, one_of
+from dualgap.problem import Problem
+from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
+from dualgap.solvers.precomputed import LARGEST, forming_passes, inner_products, nonzeros
+
+__all__ = ["DualGradient"]
+
+USUAL_ITERATIONS = 200  # over which the cost of forming XXᵀ is spread when deciding whether it pays
+BLAS_GAIN = 8.0  # multiplications of a dense matrix product done in the time of one of a pass over rows
+MARGIN = 1.05  # a power iteration ends a little below the largest eigenvalue
+
+
+class Scores:
+    """x·w(β) + b(β) of every row: through w in two passes over the rows, or through a held XXᵀ in one over that matrix."""
+
+    def __init__(self, problem: Problem, held: bool) -> None:
+        self.problem = problem
+        self.primal = problem.penalty.primal
+        self.matrix = inner_products(problem) if held else None
+        self.passes = 2.0 if problem.kernel is None else 1.0
+        if held:
+            self.passes = problem.n**2 / max(nonzeros(problem), 1)
+
+    def __call__(self, a: np.ndarray) -> np.ndarray:
+        """Scores of the w that belongs to u/l2 = Σ aᵢxᵢ, with the penalised intercept's part."""
+        problem = self.problem
+        if self.matrix is not None:
+            out = self.matrix @ a
+        else:
+            v = problem.combine(a)
+            out = v if problem.kernel is not None else problem.scores(self.primal(v))
+        return out + problem.intercept_scale**2 * float(a.sum()) if problem.intercept == "penalised" else out
+
+
+@dataclass
+class DualGradientState(State):
+    scores: Any = None
+    beta: Any = None
+    z: Any = None
+    last: Any = None  # the last z and its margins, by which L is checked
+    t: float = 1.0
+    lipschitz: float = 1.0
+    shift: float = 0.0
+
+
+@register
+@dataclass(frozen=True)
+class DualGradient(Solver):
+    """Projected gradient ascent on all dual variables at once.
+
+    Parameters
+    ----------
+    accelerate : bool
+        Nesterov's momentum, dropped when a step goes against it.
+    gram : {"auto", "always", "never"}
+        Whether to form XXᵀ once (n² numbers) and work on it instead of passing over the rows twice an iteration. "auto" does so
+        where it costs less: many more columns than rows. An l1 part and kernels leave no choice.
+
+    An epoch is one iteration. The power iteration for the step, and XXᵀ where it is formed, are counted in `passes`.
+
+    Examples
+    --------
+    >>> import dualgap
+    >>> from sklearn.datasets import make_classification
+    >>> problem = dualgap.Problem(*make_classification(100, random_state=0), l2=1e-1, intercept="free")
+    >>> dualgap.solve(problem, "dual_gradient", max_epochs=1000).status
+    'converged'
+    """
+
+    accelerate: bool = True
+    gram: str = "auto"
+
+    name: ClassVar[str] = "dual_gradient"
+    takes_blocks: ClassVar[bool] = True
+    summary: ClassVar[str] = "projected gradient ascent on the whole dual vector"
+    sparse_cost: ClassVar[str] = "all rows"
+
+    def __post_init__(self) -> None:
+        one_of("gram", self.gram, ("auto", "always", "never"))
+
+    def supports(self, problem: Problem) -> Support:
+        if problem.l2 == 0:
+            return no("l1 alone (l2 = 0) makes the dual objective infinitely steep at its edge; gradient steps need l2 > 0")
+        if self.gram == "always" and problem.l1 > 0:
+            return no("gram='always' with an l1 part: XXᵀ has no coordinates of w to threshold; use gram='auto'")
+        return YES
+
+    def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> DualGradientState:
+        held = problem.kernel is None and self._hold(problem)
+        beta = np.zeros(problem.n)
+        if warm is not None and warm.dual is not None:
+            beta = np.clip(warm.dual, 0.0, problem.loss.ceiling())
+        state = DualGradientState(scores=Scores(problem, held), beta=beta, z=beta)
+        state.shift = 0.0 if warm is None else warm.intercept
+        state.passes = forming_passes(problem) if held else 0.0
+        state.lipschitz = _largest_eigenvalue(problem, state, rng)
+        return state
+
+    def _hold(self, problem: Problem) -> bool:
+        if self.gram != "auto" or problem.l1 > 0 or problem.n > LARGEST:
+            return self.gram == "always"
+        stored = nonzeros(problem)
+        forming = 0.5 * problem.n * stored / (1.0 if sparse.issparse(problem.X) else BLAS_GAIN)
+        return problem.n**2 + forming / USUAL_ITERATIONS < 2.0 * stored
+
+    def epoch(self, problem: Problem, state: DualGradientState, rng: np.random.Generator) -> None:
+        margins = problem.y * state.scores(problem.c * problem.y * state.z / problem.l2)
+        state.passes += state.scores.passes
+        _check_curvature(problem, state, margins)
+        new = np.empty(problem.n)
+        args = (problem.loss, problem.samples, state.z, margins, state.lipschitz)
+        if problem.intercept == "free":
+            state.shift = _balanced_step(*args, state.shift, new)
+        else:
+            step_all(*args, 0.0, new)
+        old, state.beta = state.beta, new
+        state.last = (state.z, margins)
+        if self.accelerate and float(problem.c @ ((state.z - new) * (new - old))) <= 0.0:
+            t_next = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * state.t**2))
+            state.z = new + (state.t - 1.0) / t_next * (new - old)
+            state.t = t_next
+        else:  # no momentum, or the step went against it
+            state.z, state.t = new, 1.0
+
+    def dual(self, problem: Problem, state: DualGradientState) -> np.ndarray:
+        return state.beta.copy()
+
+
+def _largest_eigenvalue(problem: Problem, state: DualGradientState, rng: np.random.Generator) -> float:
+    """L = λmax of Σ cᵢxᵢxᵢᵀ/l2, by power iteration on the dual side, where kernels live as well."""
+    root = np.sqrt(problem.c)
+    linear = copy.copy(state.scores)
+    linear.primal = lambda v: v  # an l1 part only flattens the objective: without it L is its upper bound
+    direction = root * rng.standard_normal(problem.n)
+    estimate = 0.0
+    for _ in range(100):
+        length = float(np.linalg.norm(direction))
+        if not length > 0.0:
+            break
+        direction = root * linear(root * direction / (length * problem.l2))
+        state.passes += linear.passes
+        new = float(np.linalg.norm(direction))
+        settled, estimate = new <= 1.001 * estimate, new
+        if settled:
+            break
+    return MARGIN * estimate
+
+
+def _check_curvature(problem: Problem, state: DualGradientState, margins: np.ndarray) -> None:
+    """Raise L where two successive points show it to be too small; then momentum starts afresh."""
+    if state.last is None:
+        return
+    move = state.z - state.last[0]
+    square = float(problem.c @ (move * move))
+    turn = float(problem.c @ (move * (margins - state.last[1])))
+    # Differences of margins carry rounding; a step that is lost in it says nothing about L.
+    if square > 1e-20 and turn > state.lipschitz * square:
+        state.lipschitz = MARGIN * turn / square
+
+
+@kernel
+def step_all(loss, samples, beta, margins, q, shift, out):
+    """out = the steps on all coordinates at margins m + y·shift; returns Σ cᵢyᵢoutᵢ, which falls as the shift grows."""
+    total = 0.0
+    for i in range(beta.shape[0]):
+        y = samples.y[i]
+        out[i] = loss.dual_step(beta[i], margins[i] + y * shift, q)
+        total += samples.c[i] * y * out[i]
+    return total
+
+
+def _balanced_step(
+    loss: Any, samples: Any, beta: np.ndarray, margins: np.ndarray, q: float, shift: float, out: np.ndarray
+) -> float:
+    """The step with Σ cᵢyᵢoutᵢ = 0; returns the shift that makes it so.
+
+    A bracket around the root, regula falsi (Illinois) guarded by bisection, and at last the mix of the bracket's two ends that
+    balances: between two points of the box it stays in the box.
+    """
+    args = (loss, samples, beta, margins, q)
+    ends = []
+    for sign in (-1.0, 1.0):
+        reach = 1e-3
+        while sign * (f := step_all(*args, shift + sign * reach, out)) > 0.0 and reach < 1e300:
+            reach *= 4.0
+        ends.append((shift + sign * reach, f))
+    (low, f_low), (high, f_high) = ends
+    g_low, g_high = f_low, f_high
+    for k in range(100):
+        middle = 0.5 * (low + high)
+        if f_low == 0.0 or f_high == 0.0 or high - low <= 1e-15 * max(1.0, abs(middle)):
+            break
+        b = middle if k % 3 == 2 else low + (high - low) * g_low / (g_low - g_high)
+        b = b if low < b < high else middle
+        f = step_all(*args, b, out)
+        if f > 0.0:
+            low, f_low, g_low, g_high = b, f, f, 0.5 * g_high
+        else:
+            high, f_high, g_high, g_low = b, f, f, 0.5 * g_low
+    upper = np.empty_like(out)
+    f_low = step_all(*args, low, out)
+    f_high = step_all(*args, high, upper)
+    mix = f_low / (f_low - f_high) if f_low > f_high else 0.0
+    out += mix * (upper - out)
+    return low + mix * (high - low)

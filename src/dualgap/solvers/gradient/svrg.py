@@ -1,0 +1,116 @@
+"""SVRG (Johnson and Zhang, 2013; proximal: Xiao and Zhang, 2014): stochastic proximal gradient around snapshots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from dualgap.core import compiled, draw, fresh_seed, one_of
+from dualgap.problem import Problem
+from dualgap.solvers.base import Solver, State, Support, Warm, register
+from dualgap.solvers.gradient.lazy_prox import settle, track
+from dualgap.solvers.gradient.primal import (
+    check_positive,
+    first_coef,
+    fixed_step,
+    look_ahead,
+    make_bias,
+    separable,
+    smooth_only,
+)
+from dualgap.solvers.gradient.saga import reduced_steps, remember
+
+__all__ = ["SVRG"]
+
+
+@compiled
+class Snapshot(NamedTuple):
+    """SVRG's memory: the slopes at the snapshot, whose mean gradient (the drift) stays as it is between snapshots."""
+
+    slopes: np.ndarray
+    share: float  # 0
+
+    def learn(self, rows, i, slope, change, drift):
+        pass
+
+
+@dataclass
+class SVRGState(State):
+    point: Any = None
+    bias: Any = None
+    memory: Any = None
+    order: Any = None
+
+
+@register
+@dataclass(frozen=True)
+class SVRG(Solver):
+    """Proximal stochastic gradient steps whose variance a snapshot removes.
+
+    An epoch takes the gradient of the loss at a snapshot of w (one pass over the data, in which the n slopes are kept) and then steps
+
+        w ← prox(w − η[gradient of a drawn sample at w − the same at the snapshot + the gradient at the snapshot])
+
+    Both parts of the penalty sit in the prox. `passes` charges the snapshot's pass and the inner steps.
+
+    Parameters
+    ----------
+    step_size : float, optional
+        1/(4L) by default, L being the largest n·cᵢ(‖xᵢ‖², +1 with an intercept) times the loss's curvature.
+    inner : float
+        Steps between snapshots, in passes over the data.
+    snapshot : {"last", "average"}
+        The next snapshot (and starting point) is the last iterate, or the average of those since the snapshot before.
+
+    Examples
+    --------
+    >>> import dualgap
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(200, random_state=0)
+    >>> problem = dualgap.Problem(X, y, loss="logistic", l2=1e-2, l1=1e-2, intercept="free")
+    >>> result = dualgap.solve(problem, dualgap.SVRG(inner=3), tol=1e-6)
+    >>> result.status, float(result.trace["passes"][0])
+    ('converged', 4.0)
+    """
+
+    step_size: float | None = None
+    inner: float = 4.0
+    snapshot: str = "last"
+
+    name: ClassVar[str] = "svrg"
+    summary: ClassVar[str] = "proximal stochastic gradient, variance reduced by snapshots"
+
+    def __post_init__(self) -> None:
+        check_positive("step_size", self.step_size)
+        if not 0.0 < self.inner < np.inf:
+            raise ValueError(f"inner={self.inner!r} must be a positive number of passes between snapshots (2, say)")
+        one_of("snapshot", self.snapshot, ("last", "average"))
+
+    def supports(self, problem: Problem) -> Support:
+        return smooth_only(problem, "SVRG")
+
+    def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> SVRGState:
+        step_size = fixed_step(problem, self.step_size, divisor=4.0)
+        averaged = self.snapshot == "average"
+        point = track(problem.rows, first_coef(problem, warm), step_size, separable(problem), averaged)
+        steps = max(1, round(self.inner * problem.n))
+        order = np.empty(steps, dtype=np.uint32 if problem.n < 2**32 else np.uint64)
+        return SVRGState(point=point, bias=make_bias(problem, warm), memory=Snapshot(np.empty(problem.n), 0.0), order=order)
+
+    def epoch(self, problem: Problem, state: SVRGState, rng: np.random.Generator) -> None:
+        point, bias, order = state.point, state.bias, state.order
+        remember(problem, point, bias, state.memory.slopes)
+        draw(order, problem.n, fresh_seed(rng))
+        point.total[:] = 0.0
+        bias.state[2] = 0.0
+        reduced_steps(problem.rows, problem.samples, problem.loss, point, bias, state.memory, order, look_ahead(problem))
+        settle(problem.rows, point)
+        if self.snapshot == "average":
+            point.w[:] = point.total / len(order)
+            bias.state[0] = bias.state[2] / len(order)
+        state.passes += 1.0 + len(order) / problem.n
+
+    def model(self, problem: Problem, state: SVRGState) -> tuple[np.ndarray, float]:
+        return state.point.w.copy(), float(state.bias.state[0])

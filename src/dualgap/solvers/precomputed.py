@@ -1,0 +1,73 @@
+"""The matrix of inner products XXᵀ, held once, for the dual methods that work on it rather than on rows of X."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from dualgap.core import gram
+from dualgap.kernels import is_sparse, make_kernel
+from dualgap.problem import Problem
+
+__all__ = ["LARGEST", "forming_passes", "inner_products", "matrix_bytes", "nonzeros", "on_gram"]
+
+LARGEST = 20_000  # rows whose matrix is held: 3.2 GB
+COLUMNS = 4096  # of X, multiplied at a time
+
+
+def matrix_bytes(n: int) -> str:
+    """What n² float64 take, for people.
+
+    Examples
+    --------
+    >>> from dualgap.solvers.precomputed import matrix_bytes
+    >>> matrix_bytes(100_000)
+    '80 GB'
+    """
+    return f"{8 * n * n / 1e9:.3g} GB"
+
+
+def nonzeros(problem: Problem) -> int:
+    """Stored numbers in X."""
+    X: Any = problem.X
+    return int(X[: problem.n].nnz) if is_sparse(X) else problem.n * problem.d
+
+
+def inner_products(problem: Problem) -> np.ndarray:
+    """XXᵀ in float64, whatever the data's type: a matrix rounded to float32 would stop a method near a gap of 1e-6.
+
+    Examples
+    --------
+    >>> import dualgap
+    >>> from dualgap.solvers.precomputed import inner_products
+    >>> inner_products(dualgap.Problem([[1.0, 2.0], [0.0, 1.0]], [0, 1]))
+    array([[5., 2.],
+           [2., 1.]])
+    """
+    X: Any = problem.X[: problem.n]  # a problem's head keeps the whole X but has fewer rows
+    if is_sparse(X):
+        X = X.astype(np.float64, copy=False)
+        return np.ascontiguousarray((X @ X.T).toarray())
+    product = np.zeros((problem.n, problem.n))
+    for first in range(0, problem.d, COLUMNS):  # a float64 copy of float32 data is made in parts, as there may be many columns
+        part = X[:, first : first + COLUMNS].astype(np.float64, copy=False)
+        product += part @ part.T
+    return product
+
+
+def forming_passes(problem: Problem) -> float:
+    """What forming XXᵀ costs in passes over the rows: each row meets every other once."""
+    return 0.0 if problem.kernel is not None else 0.5 * (problem.n + 1)
+
+
+def on_gram(problem: Problem) -> Problem:
+    """The same problem over the rows of XXᵀ (as a machine with the linear kernel); a kernel problem is that already."""
+    if problem.kernel is not None:
+        return problem
+    held = copy.copy(problem)
+    held.__dict__.pop("sqnorms", None)
+    held.kernel = make_kernel("linear")
+    held.rows = gram(inner_products(problem))
+    return held

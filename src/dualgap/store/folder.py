@@ -1,0 +1,155 @@
+"""Parts: the folder of a store, opened: labels, parts as blocks of rows, and blocks mixed from all parts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dualgap.core import Block
+from dualgap.core import rows as storage
+from dualgap.problem import as_features
+from dualgap.store.manifest import Manifest, StoreError, read_array
+from dualgap.store.runs import Runs, read_ahead
+
+__all__ = ["Parts"]
+
+
+class Parts:
+    """The parts of a store: what `Store` is without the problem that is posed over it."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self.manifest = Manifest.load(self.folder)
+        self.parts = self.manifest.parts
+        self.starts = np.concatenate([[0], np.cumsum([part.rows for part in self.parts])]).astype(np.int64)
+        self._verified: set[tuple[int, str]] = set()
+        self.reads = 0  # blocks read so far
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and features."""
+        return self.manifest.rows, self.manifest.features
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether rows are stored by their non-zeros."""
+        return self.manifest.storage == "csr"
+
+    @property
+    def nbytes(self) -> int:
+        """Size on disk."""
+        return sum(part.nbytes for part in self.parts)
+
+    @property
+    def classes(self) -> np.ndarray:
+        """The distinct labels, sorted."""
+        return np.sort(np.asarray(self.manifest.classes))
+
+    def labels(self) -> np.ndarray:
+        """The label of every row, in the order of the store."""
+        return self.classes[self.codes()]
+
+    def codes(self) -> np.ndarray:
+        """The place of every row's label in `classes`."""
+        found = np.asarray(self.manifest.classes)
+        place = np.searchsorted(self.classes, found).astype(np.uint16)
+        codes = np.concatenate([self._array(k, "labels") for k in range(len(self.parts))])
+        if len(codes) and int(codes.max()) >= len(found):
+            raise StoreError(f"{self.folder}: a label is not in the manifest's list of classes; convert the data again")
+        return place[codes]
+
+    def origin(self) -> np.ndarray:
+        """Which row of the input each row of the store was; `result.dual[argsort(origin)]` is in the order of the input."""
+        return np.concatenate([self._array(k, "origin") for k in range(len(self.parts))])
+
+    def sqnorms(self) -> np.ndarray:
+        """‖x‖² of every row."""
+        return np.concatenate([self._array(k, "sqnorms") for k in range(len(self.parts))])
+
+    def offsets(self, k: int) -> np.ndarray:
+        """Where the rows of a sparse part begin in its indices and data."""
+        return self._array(k, "indptr")
+
+    def read(self, k: int) -> Block:
+        """Part k as a block."""
+        arrays = {name: self._array(k, name) for name in self._row_arrays}
+        self.reads += 1
+        return Block(slice(int(self.starts[k]), int(self.starts[k + 1])), self._rows(arrays))
+
+    def stream(self, order: Sequence[int] | None = None) -> Iterator[Block]:
+        """Parts in the given order; while one is worked on, a thread reads the next."""
+        return read_ahead(self.read, range(len(self.parts)) if order is None else order)
+
+    def mixed(self, rng: np.random.Generator) -> Iterator[Block]:
+        """All rows once, in blocks of about a part's size, each made of short runs of rows from all over the store.
+
+        Visiting fixed blocks of rows one after the other takes many times the epochs of a random order. Blocks put together anew for
+        every epoch, out of runs long enough to be read at the disk's full speed, take no more than a random order does.
+        """
+        for k in range(len(self.parts)):
+            for name in self._row_arrays:
+                if (k, name) not in self._verified:  # a run has no checksum of its own
+                    self._array(k, name)
+        runs = self._runs
+        blocks = np.array_split(rng.permutation(len(runs.first)), max(len(self.parts), 1))
+        return read_ahead(lambda some: runs.read(np.sort(some)), [some for some in blocks if len(some)])
+
+    @cached_property
+    def _runs(self) -> Runs:
+        return Runs(self)
+
+    def matrix(self, k: int) -> Any:
+        """The rows of block k as an array or a CSR matrix."""
+        arrays = {name: self._array(k, name) for name in self._row_arrays}
+        if not self.is_sparse:
+            return arrays["x"]
+        return sparse.csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(self.parts[k].rows, self.shape[1]))
+
+    def verify(self) -> None:
+        """Read every file and compare its checksum; a StoreError names the first that is wrong."""
+        for k, part in enumerate(self.parts):
+            for name in part.files:
+                read_array(self.folder, part, name, verify=True)
+                self._verified.add((k, name))
+
+    @property
+    def _row_arrays(self) -> tuple[str, ...]:
+        return ("indptr", "indices", "data") if self.is_sparse else ("x",)
+
+    def _array(self, k: int, name: str) -> np.ndarray:
+        # A wrong column number would let a kernel write outside its arrays, so that nothing unverified gets as far as that.
+        fresh = (k, name) not in self._verified
+        values = read_array(self.folder, self.parts[k], name, verify=fresh)
+        if fresh and name in ("data", "x", "indices"):
+            self._check_contents(k, name, values)
+        self._verified.add((k, name))
+        return values
+
+    def _check_contents(self, k: int, name: str, values: np.ndarray) -> None:
+        part = self.parts[k]
+        if name == "indices":
+            good = values.size == part.stored and (not values.size or (values.min() >= 0 and values.max() < self.shape[1]))
+            if not good:
+                raise StoreError(f"{self.folder}, {part.name}: a column lies outside 0…{self.shape[1] - 1}; convert the data again")
+        elif values.size:
+            as_features(values.reshape(1, -1), f"{self.folder}, {part.name}")
+
+    def _rows(self, arrays: dict[str, np.ndarray]) -> Any:
+        if not self.is_sparse:
+            return storage.dense(arrays["x"])
+        return storage.csr_arrays(arrays["indptr"], arrays["indices"], arrays["data"])
+
+    def __reduce__(self) -> Any:
+        return type(self), (str(self.folder),)
+
+    def __repr__(self) -> str:
+        kind = "sparse" if self.is_sparse else "dense"
+        parts = "1 part" if len(self.parts) == 1 else f"{len(self.parts)} parts"
+        rows, features = self.shape
+        return f"Store({rows:,} × {features:,} {kind} {self.manifest.dtype}, {len(self.manifest.classes)} classes, {parts})"

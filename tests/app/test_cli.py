@@ -1,0 +1,247 @@
+"""The command line as a user meets it: exit codes, one-line errors, files that appear."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from dualgap.app.cli import main
+from dualgap.lab import study_names
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A small CSV with a label column of words."""
+    path = tmp_path_factory.mktemp("data") / "pets.csv"
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 90)
+    X = rng.standard_normal((90, 3)) + 1.5 * y[:, None]
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["weight", "height", "age", "animal"])
+        writer.writerows([[*row, "dog" if label else "cat"] for row, label in zip(X.round(4).tolist(), y, strict=True)])
+    return path
+
+
+def run(capsys, *arguments):
+    code = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+QUICK = ["--loss", "hinge", "--runs", "1", "--epochs", "30", "--jobs", "1"]
+
+
+def test_compare_a_table(capsys, table, tmp_path):
+    code, out, err = run(capsys, "compare", table, "--target", "animal", "--solvers", "sdca,pegasos", *QUICK, "--out", tmp_path)
+    assert code == 0, err
+    assert "standardised" in err  # and says so
+    assert "held out for testing" in err
+    assert "sdca · run 1: " in err  # a line a run
+    lines = out.splitlines()
+    assert lines[-1] == str(tmp_path / "report.html")
+    assert "test error" in lines[1]
+    assert {line.split()[0] for line in lines[2:4]} == {"sdca", "pegasos"}
+    for name in ("report.html", "report.md", "figures/gap-hinge.png", "tables/runs.csv", "results/results.parquet"):
+        assert (tmp_path / name).stat().st_size > 0
+    again = run(capsys, "compare", table, "--target", "animal", "--solvers", "sdca,pegasos", *QUICK, "--out", tmp_path)
+    assert "2 of 2 runs were done before" in again[2]
+    code, out, _ = run(capsys, "report", tmp_path)
+    assert (code, out.splitlines()[-1]) == (0, str(tmp_path / "report.html"))
+
+
+ERRORS = [
+    (["compare", "nowhere.csv", "--target", "y"], 1, "nowhere.csv: there is no such file"),
+    (["compare", "breast-cancre"], 1, "there is no data set 'breast-cancre'; did you mean 'breast-cancer'?"),
+    (["compare", "--solvers", "sdac"], 1, "there is no solver 'sdac'; did you mean 'sdca'?"),
+    (["compare", "--loss", "hing"], 1, "there is no loss 'hing'; did you mean 'hinge'?"),
+    (
+        ["compare", "--solvers", "pegasos", "--loss", "logistic"],
+        1,
+        "pegasos cannot be raced on this problem: Pegasos is made for the hinge",
+    ),
+    (["compare", "--l2", "small"], 1, "--l2: 'small' is not a number"),
+    (["compare", "--test-size", "2"], 1, "test_size: 2.0 is not a share"),
+    (["compare", "--runs", "0"], 2, "Invalid value for '--runs'"),
+    (["compare", "--runs", "many"], 2, "Invalid value for '--runs'"),
+    (["compare", "--frobnicate"], 2, "No such option"),
+    (["frobnicate"], 2, "No such command"),
+    (["reproduce", "blood-cell"], 1, "there is no study 'blood-cell'; did you mean 'blood-cells'?"),
+    (["report", "nowhere"], 1, "nowhere holds no results"),
+    (["predict", "nowhere.skops", "x.csv"], 1, "nowhere.skops does not exist"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "message"), ERRORS, ids=[" ".join(arguments) for arguments, _, _ in ERRORS])
+def test_errors_are_one_line(capsys, arguments, code, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found, out, err = run(capsys, *arguments)
+    assert found == code
+    assert message in err
+    assert err.startswith("dualgap: ")
+    assert len(err.splitlines()) == 1
+    assert "Traceback" not in err
+    assert not out
+
+
+def test_debug_shows_the_traceback(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run(capsys, "compare", "nowhere.csv", "--debug")
+    assert code == 1
+    assert "Traceback" in err
+
+
+def test_interrupted(capsys, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dualgap.lab.comparison", stop)
+    code, _, err = run(capsys, "compare")
+    assert code == 130
+    assert "the same command goes on from there" in err
+
+
+@pytest.mark.parametrize("command", ["compare", "reproduce", "report", "fit", "predict", "certify", "solvers", "datasets"])
+def test_help_shows_examples(capsys, command):
+    code, out, _ = run(capsys, command, "--help")
+    assert code == 0
+    assert f"dualgap {command}" in out
+    assert "Example" in out
+
+
+def test_lists(capsys):
+    code, out, _ = run(capsys, "solvers")
+    assert code == 0
+    assert "pegasos" in out
+    code, out, _ = run(capsys, "datasets")
+    assert code == 0
+    assert "breast-cancer" in out
+    assert "fetch by hand" in out or "at hand" in out
+
+
+def test_several_classes(capsys, tmp_path):
+    arguments = ["compare", "digits", "--solvers", "sdca", *QUICK, "--out", tmp_path]
+    code, _, err = run(capsys, *arguments)
+    assert code == 3  # the report says what was missing
+    assert "10 classes (0, 1, 2, 3, 4, 5, 6, 7, …); say which of them is the positive one" in err
+    code, _, err = run(capsys, *arguments, "--positive", "8")
+    assert code == 0, err
+    assert "positive: 8; negative: every other class" in err
+
+
+def test_missing_data_say_what_to_fetch(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("DUALGAP_DATA", str(tmp_path / "empty"))
+    monkeypatch.setenv("DUALGAP_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "empty").mkdir()
+    code, out, err = run(capsys, "reproduce", "blood-cells", "--runs", "1", "--out", tmp_path / "out")
+    assert code == 3
+    assert "https://www.kaggle.com/datasets/paultimothymooney/blood-cells" in err
+    page = (tmp_path / "out" / "blood-cells" / "report.html").read_text(encoding="utf-8")
+    assert "Data that were not found" in page
+    assert "https://www.kaggle.com/datasets/paultimothymooney/blood-cells" in page
+    assert out.splitlines()[-1] == str(tmp_path / "out" / "blood-cells" / "report.html")
+    assert "cannot be told" in out
+
+
+def test_a_study_of_ones_own(capsys, tmp_path):
+    study = tmp_path / "mine.toml"
+    study.write_text(
+        """
+        name = "mine"
+        title = "Mine"
+        runs = 1
+        data = [{ id = "plane", name = "separable", options = { n = 60 } }]
+        solvers = [{ id = "sdca", solver = "sdca" }]
+        [[races]]
+        id = "main"
+        data = ["plane"]
+        solvers = ["sdca"]
+        problem = { l2 = 0.01 }
+        budget = { epochs = 5 }
+        reference = false
+        [[claims]]
+        id = "c"
+        says = "It is right nine times out of ten."
+        check = "near"
+        options = { race = "main", data = ["plane"], solvers = ["sdca"], column = "accuracy", value = 0.95, within = 0.05 }
+        """
+    )
+    code, out, err = run(capsys, "reproduce", study, "--out", tmp_path / "out", "--jobs", "1")
+    assert code == 0, err
+    assert "✓ holds: It is right nine times out of ten." in out
+    assert json.loads((tmp_path / "out" / "mine" / "study.json").read_text())["runs"] == 1
+    assert "mine" not in study_names()
+
+
+# ---------------------------------------------------------------------------------------------------------------------- models
+
+
+@pytest.fixture(scope="module")
+def model(table, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "pets.skops"
+    assert main(["fit", str(table), "--target", "animal", "--model", str(path), "--tol", "1e-5"]) == 0
+    return path
+
+
+def test_fit_predict_certify(capsys, table, model, tmp_path):
+    code, out, _ = run(capsys, "predict", model, table)
+    assert code == 0
+    rows = list(csv.reader(out.splitlines()))
+    assert rows[0] == ["label", "score"]
+    assert len(rows) == 91
+    assert all((label == "dog") == (float(score) > 0) for label, score in rows[1:])
+    unlabelled = tmp_path / "new.csv"  # other order of columns, no labels
+    unlabelled.write_text("age,weight,height\n2,3,3\n-2,-2,-2\n")
+    code, out, _ = run(capsys, "predict", model, unlabelled, "--out", tmp_path / "said.csv")
+    assert (code, out.strip()) == (0, str(tmp_path / "said.csv"))
+    assert [line.split(",")[0] for line in (tmp_path / "said.csv").read_text().splitlines()] == ["label", "dog", "cat"]
+    code, out, _ = run(capsys, "certify", model, table, "--target", "animal", "--tol", "1e-2")
+    assert code == 0
+    assert "at most" in out
+    assert float(out.splitlines()[-1].split()[-1]) <= 1e-2
+
+
+def test_certify_misses_its_tolerance(capsys, table, model):
+    code, _, err = run(capsys, "certify", model, table, "--target", "animal", "--tol", "0")
+    assert code == 1
+    assert "is above --tol 0" in err
+
+
+def test_a_missing_column_is_named(capsys, model, tmp_path):
+    (tmp_path / "short.csv").write_text("weight,height\n1,2\n")
+    code, _, err = run(capsys, "predict", model, tmp_path / "short.csv")
+    assert code == 1
+    assert "there is no column 'age', which the model was trained on" in err
+
+
+class Stranger:
+    """A type that no model of dualgap's has."""
+
+    def __init__(self):
+        self.secret = 1
+
+
+def test_strange_models_are_refused(capsys, table, tmp_path):
+    import skops.io
+
+    path = tmp_path / "strange.skops"
+    skops.io.dump({"format": "dualgap-model-1", "pipeline": Stranger(), "columns": []}, path)
+    code, _, err = run(capsys, "predict", path, table)
+    assert code == 1
+    assert "holds types that a model of dualgap's does not have, and is not opened" in err
+    assert "Stranger" in err
+    skops.io.dump({"something": "else"}, path)
+    assert "is not a model that dualgap fit wrote" in run(capsys, "certify", path, table)[2]
+    path.write_text("no zip file at all")
+    assert "is not a model that dualgap fit wrote" in run(capsys, "predict", path, table)[2]
+
+
+def test_without_the_extra_a_sentence_says_what_to_install():
+    """`pip install dualgap` alone puts the command on the path; it starts, and says what it needs."""
+    code = "import sys; sys.modules['typer'] = None; from dualgap.__main__ import main; sys.exit(main())"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 1
+    assert ran.stderr == "dualgap: typer is not installed; the command line needs it: pip install 'dualgap[lab]'\n"

@@ -1,0 +1,180 @@
+"""On a real cluster of two processes: every kind of input, a worker killed in the middle, a cluster that is gone."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import dualgap
+from dualgap.cluster import ClusterLost, train
+from dualgap.store import write_store
+
+pytest.importorskip("distributed", reason="dask.distributed is not installed: pip install 'dualgap[dask]'")
+dask = pytest.importorskip("dask", reason="dask is not installed: pip install 'dualgap[dask]'")
+
+OPTIONS = {"loss": "smooth_hinge", "l2": 1e-2, "intercept": "free"}  # one loss for all tests: compiling takes longer than they do
+
+
+def sample(n=400, d=25, seed=0):
+    rng = np.random.default_rng(seed)
+    X = sparse.random(n, d, 0.3, "csr", random_state=seed)
+    y = np.where(X @ rng.standard_normal(d) + 0.3 * rng.standard_normal(n) > 0.1, 1, 0)
+    return X, y
+
+
+X, y = sample()
+
+
+@pytest.fixture(scope="module")
+def best():
+    return dualgap.solve(dualgap.Problem(X, y, **OPTIONS), "sdca", tol=1e-8, max_epochs=20_000).certificate
+
+
+def agrees(result, best, tol=1e-4):
+    assert result.status == "converged"
+    assert result.certificate.relative_gap <= tol
+    assert best.dual - 1e-12 <= result.certificate.primal <= best.primal * (1 + tol)
+    assert result.certificate.dual <= best.primal + 1e-12
+
+
+def as_array():
+    import dask.array
+
+    return dask.array.from_array(X.toarray(), chunks=(60, 10)), y
+
+
+def as_frame():
+    pandas = pytest.importorskip("pandas")
+    frames = pytest.importorskip("dask.dataframe")
+    table = pandas.DataFrame(X.toarray(), columns=[f"x{j}" for j in range(25)]).assign(label=y)
+    frame = frames.from_pandas(table, npartitions=5)
+    return frame.drop(columns=["label"]), frame["label"]
+
+
+def as_delayed():
+    return [dask.delayed(lambda k: (X[k::5], y[k::5]))(k) for k in range(5)], None
+
+
+@pytest.mark.parametrize("make", [as_array, as_frame, as_delayed], ids=["array", "data frame", "delayed CSR"])
+def test_inputs(client, best, make):
+    result = train(*make(), **OPTIONS, local_epochs=2)
+    agrees(result, best)
+    assert result.partitions == 2
+    assert not result.losses
+
+
+def test_store_on_shared_disk(client, best, tmp_path):
+    store = write_store([(X[k::5], y[k::5]) for k in range(5)], tmp_path / "store", block_bytes=2000)
+    result = train(store, **OPTIONS, local_epochs="auto", client=client)
+    agrees(result, best)
+    assert (result.predict(X) == dualgap.solve(dualgap.Problem(X, y, **OPTIONS), "sdca").predict(X)).mean() > 0.99
+
+
+def test_fixed_epochs_give_the_same_model_every_time(client):
+    runs = [train(*as_delayed(), **OPTIONS, local_epochs=2, seed=5) for _ in range(2)]
+    np.testing.assert_array_equal(runs[0].coef, runs[1].coef)
+
+
+def test_linear_svc(client):
+    model = dualgap.LinearSVC(loss="smooth_hinge", C=0.1, class_weight="balanced", tol=1e-3, random_state=0).fit(*as_array())
+    alone = dualgap.LinearSVC(loss="smooth_hinge", C=0.1, class_weight="balanced", tol=1e-6, random_state=0, solver="sdca").fit(
+        X, y
+    )
+    assert model.status_ == "converged"
+    assert model.objective_ == pytest.approx(alone.objective_, rel=1e-3)
+    assert model.dual_gap_ >= model.objective_ - alone.objective_ - 1e-9
+    assert (model.predict(X) == alone.predict(X)).mean() > 0.98
+    with pytest.raises(ValueError, match="solver='sdca' on a cluster"):
+        dualgap.LinearSVC(solver="sdca").fit(*as_array())
+
+
+def test_linear_svc_of_three_classes(client):
+    labels = y + (np.arange(400) % 7 == 0)
+    import dask.array
+
+    rows = dask.array.from_array(X.toarray(), chunks=(100, -1))
+    model = dualgap.LinearSVC(loss="smooth_hinge", C=0.02, tol=1e-2, random_state=0).fit(rows, labels)
+    alone = dualgap.LinearSVC(loss="smooth_hinge", C=0.02, tol=1e-6, random_state=0, solver="sdca").fit(X, labels)
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.objective_ == pytest.approx(alone.objective_, rel=1e-2)
+
+
+def test_errors_of_a_worker_reach_the_user(client):
+    parts = [dask.delayed(lambda: (np.array([[1.0, np.nan]]), np.array([1])))()]
+    with pytest.raises(ValueError, match="NaN at row 0, column 1"):
+        train(parts, l2=0.1)
+    with pytest.raises(ValueError, match="it gave 1 things"):
+        train([dask.delayed(lambda: (np.eye(2),))()], l2=0.1)
+    with pytest.raises(ValueError, match="leave y and sample_weight out"):
+        train(as_delayed()[0], y, l2=0.1)
+
+
+@pytest.mark.parametrize("saved", [False, True], ids=["without checkpoint", "with checkpoint"])
+def test_a_worker_killed_in_the_middle(client, best, tmp_path, saved):
+    killed = []
+
+    def kill(progress):
+        if progress.epoch == 5 and not killed:
+            killed.extend(client.run(os.getpid).values())
+            os.kill(killed[0], signal.SIGKILL)
+
+    where = {"checkpoint": tmp_path / "run", "checkpoint_seconds": 0.1} if saved else {}
+    result = train(*as_delayed(), **OPTIONS, tol=1e-5, local_epochs=1, max_rounds=3000, callbacks=[kill], **where)
+    assert killed
+    agrees(result, best, 1e-5)
+    assert len(result.losses) == 1
+    assert ("its last checkpoint" if saved else "zero") in result.losses[0]
+    problem = dualgap.Problem(X, y, **OPTIONS)
+    assert problem.objective(result.coef, result.intercept) == pytest.approx(result.certificate.primal, rel=1e-12)
+
+
+def test_no_worker_left(tmp_path, best):
+    """All workers gone: an error that names the checkpoint, from which another run goes on."""
+    from distributed import Client
+
+    folder = tmp_path / "run"
+    options = {**OPTIONS, "tol": 1e-5, "local_epochs": 1, "max_rounds": 3000, "checkpoint": folder, "checkpoint_seconds": 0.0}
+    with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50) as client:
+
+        def stop(progress):
+            if progress.epoch == 5:
+                client.sync(client.cluster.workers[0].close)
+
+        with pytest.raises(ClusterLost, match=r"no worker is left.*the last checkpoint is of round \d+.*resume=True"):
+            train(as_delayed()[0], callbacks=[stop], patience=0.5, client=client, partitions=2, **options)
+    with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50) as client:
+        result = train(as_delayed()[0], resume=True, client=client, partitions=2, **options)
+    agrees(result, best, 1e-5)
+    assert result.trace["relative_gap"][0] < 0.5
+
+
+def test_scheduler_lost():
+    from distributed import Client
+
+    options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0", "silence_logs": 50}
+    with dask.config.set({"distributed.comm.timeouts.connect": "1s"}), Client(**options) as client:
+
+        def stop(progress):
+            if progress.epoch == 3:
+                client.sync(client.cluster.scheduler.close)
+
+        with pytest.raises(ClusterLost, match=r"the scheduler at .* is gone.*no checkpoint was asked for"):
+            train(as_delayed()[0], **OPTIONS, tol=1e-9, local_epochs=1, callbacks=[stop], client=client)
+
+
+def test_no_client():
+    with pytest.raises(ValueError, match=r"no Dask client is active: make one with distributed.Client"):
+        train(as_delayed()[0], l2=0.1)
+
+
+def test_command_line(client, tmp_path, capsys):
+    pytest.importorskip("typer", reason="the command line needs the extra 'lab'")
+    pytest.importorskip("skops", reason="model files need the extra 'lab'")
+    from dualgap.app.cli import main
+
+    write_store([(X[k::5], y[k::5]) for k in range(5)], tmp_path / "store", block_bytes=2000)
+    options = ["--l2", "0.01", "--loss", "smooth_hinge", "--tol", "1e-3", "--scheduler", client.scheduler.address]
+    assert main(["fit", str(tmp_path / "store"), "--model", str(tmp_path / "model.skops"), *options]) == 0
+    assert "rounds, relative gap asked for 0.001" in capsys.readouterr().out

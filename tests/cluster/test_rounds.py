@@ -1,0 +1,222 @@
+"""Rounds in one process, without Dask: the same optimum as one solver on all rows, exact certificates, lost partitions, resuming."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import dualgap
+from dualgap.cluster import CheckpointError, InProcess, Partition, pose, run_rounds
+from dualgap.cluster.checkpoint import Checkpoint
+from dualgap.cluster.partition import Ask
+from dualgap.cluster.rounds import Pace
+
+CASES = [
+    {"loss": "hinge", "l2": 1e-2},
+    {"loss": "smooth_hinge", "l2": 1e-2, "intercept": "free"},
+    {"loss": "logistic", "l2": 1e-2, "l1": 3e-3, "intercept": "penalised"},
+    {"loss": "squared_hinge", "l2": 1e-2, "l1": 3e-3, "intercept": "free"},
+]
+
+
+def sample(n=400, d=25, seed=0):
+    rng = np.random.default_rng(seed)
+    X = sparse.random(n, d, 0.3, "csr", random_state=seed)
+    y = np.where(X @ rng.standard_normal(d) + 0.3 * rng.standard_normal(n) > 0.1, "yes", "no")
+    return X, y
+
+
+X, y = sample()
+
+
+def make_team(partitions=3, weights=None):
+    pieces = [slice(k, None, partitions) for k in range(partitions)]
+    return InProcess([Partition(X[s], y[s], None if weights is None else weights[s]) for s in pieces])
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda options: f"{options['loss']}-{options.get('intercept', 'none')}")
+def case(request):
+    """Options, and what is certain about the optimum."""
+    options = request.param
+    return options, dualgap.solve(dualgap.Problem(X, y, **options), "sdca", tol=1e-8, max_epochs=20_000).certificate
+
+
+def test_same_optimum_as_one_process(case):
+    options, best = case
+    team = make_team()
+    result = run_rounds(team, *pose(team, **options), tol=1e-5, local_epochs=3, max_rounds=3000)
+    assert result.status == "converged"
+    assert best.dual - 1e-12 <= result.certificate.primal <= best.primal * (1 + 1e-5)
+    assert result.certificate.dual <= best.primal + 1e-12
+
+
+def test_certificate_is_that_of_the_whole_problem(case):
+    """After a few rounds, far from the optimum: the sums of the parts are P and D of all rows for that model and those dual variables."""
+    options, _ = case
+    team = make_team()
+    result = run_rounds(team, *pose(team, **options), tol=0.0, local_epochs=1, max_rounds=4)
+    problem = dualgap.Problem(X, y, **options)
+    beta = np.empty(len(y))
+    for k, partition in enumerate(team.partitions):
+        beta[k::3] = partition.dual()
+    again = dualgap.certify(problem, result.coef, result.intercept, dual=beta)
+    assert again.primal == pytest.approx(result.certificate.primal, rel=1e-12)
+    assert again.dual == pytest.approx(result.certificate.dual, rel=1e-9)
+
+
+def test_one_round_never_lowers_the_dual(case):
+    """σ = K is safe: without momentum, adding all partitions' steps raises D."""
+    options, _ = case
+    team = make_team(4)
+    objective, _ = pose(team, **options)
+    problem = dualgap.Problem(X, y, **{**options, "intercept": options.get("intercept", "none").replace("free", "none")})
+    replies = team.pose(objective, lambda k: None)
+    bounds = []
+    for number in range(1, 6):
+        v = sum(reply.share for reply in replies.values())
+        replies = team.call("step", Ask(number, 0.0, 2, number, False), v)
+        psi = sum(reply.psi for reply in replies.values())
+        v = sum(reply.share for reply in replies.values())
+        conjugate = float(np.sum(problem.penalty.conjugate(objective.l2 * v[:25]))) + 0.5 * objective.l2 * float(
+            np.sum(v[25:] ** 2)
+        )
+        bounds.append(psi - conjugate)
+    assert all(np.diff(bounds) >= -1e-14)
+    assert bounds[0] > 0
+
+
+def test_shares_add_up_to_v_of_all_dual_variables():
+    team = make_team()
+    objective, _ = pose(team, "smooth_hinge", l2=1e-2)
+    replies = team.pose(objective, lambda k: None)
+    for number in range(1, 8):
+        v = sum(reply.share for reply in replies.values())
+        replies = team.call("step", Ask(number, 0.0, 2, number, False, 0.5), v)
+    for partition, reply in zip(team.partitions, replies.values(), strict=True):
+        signs = np.where(partition.labels == "yes", 1.0, -1.0)
+        expected = partition.X.T @ (partition.dual() * signs / len(y)) / 1e-2
+        np.testing.assert_allclose(reply.share, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_the_same_round_asked_twice_is_done_once():
+    team = make_team(2)
+    objective, _ = pose(team, l2=1e-2)
+    v = sum(reply.share for reply in team.pose(objective, lambda k: None).values())
+    ask = Ask(1, 0.0, 3, 0, False)
+    first, second = team.call("step", ask, v), team.call("step", ask, v)
+    np.testing.assert_array_equal(first[0].share, second[0].share)
+
+
+def test_weights(case):
+    options, _ = case
+    weights = np.random.default_rng(3).random(len(y)) + 0.1
+    team = make_team(weights=weights)
+    result = run_rounds(team, *pose(team, **options, class_weight={"yes": 3.0}), tol=1e-5, local_epochs=3, max_rounds=3000)
+    problem = dualgap.Problem(X, y, **options, sample_weight=weights * np.where(y == "yes", 3.0, 1.0))
+    assert problem.objective(result.coef, result.intercept) == pytest.approx(result.certificate.primal, rel=1e-12)
+    best = dualgap.solve(problem, "sdca", tol=1e-7, max_epochs=20_000).certificate
+    assert result.certificate.primal <= best.primal * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("saved", [False, True], ids=["from zero", "from a checkpoint"])
+def test_a_lost_partition(tmp_path, saved):
+    options = CASES[1]
+    best = dualgap.solve(dualgap.Problem(X, y, **options), "sdca", tol=1e-8, max_epochs=20_000).certificate
+    team = make_team()
+    checkpoint = Checkpoint(tmp_path / "run" if saved else None, every=0.0)
+    checkpoint.begin({})
+    gaps = []
+
+    def lose(progress):
+        gaps.append(progress.record["relative_gap"])
+        if progress.epoch == 6:
+            team.lose(1)
+
+    result = run_rounds(
+        team, *pose(team, **options), tol=1e-5, local_epochs=2, max_rounds=3000, callbacks=[lose], checkpoint=checkpoint
+    )
+    assert result.status == "converged"
+    assert result.losses == ["partition 1 was lost"]
+    assert "went on after partition 1 was lost" in repr(result)
+    assert best.dual - 1e-12 <= result.certificate.primal <= best.primal * (1 + 1e-5)
+    assert result.certificate.dual <= best.primal + 1e-12
+    if saved:
+        assert max(gaps[7:]) < 2 * gaps[5]  # little was lost
+    else:
+        assert max(gaps[7:]) > 2 * gaps[5]
+
+
+def test_a_partition_lost_while_the_certificate_is_made():
+    """The attempt is given up; no certificate mixes dual variables from before with those from after."""
+    team = make_team()
+    real = team.call
+    calls = []
+
+    def call(method, *args, only=None):
+        if method == "prove" and not calls:
+            calls.append(method)
+            team.lose(0)
+        return real(method, *args, only=only)
+
+    team.call = call
+    result = run_rounds(team, *pose(team, **CASES[1]), tol=1e-4, local_epochs=2, max_rounds=3000)
+    assert result.status == "converged"
+    assert len(result.losses) == 1
+    problem = dualgap.Problem(X, y, **CASES[1])
+    assert problem.objective(result.coef, result.intercept) == pytest.approx(result.certificate.primal, rel=1e-12)
+
+
+def test_resume(tmp_path):
+    options = {**CASES[0], "l2": 1e-3}
+    team = make_team()
+    posed = pose(team, **options)
+    first = Checkpoint(tmp_path / "run", every=0.0)
+    first.begin({"rows": 400})
+    stopped = run_rounds(team, *posed, tol=1e-4, local_epochs=1, callbacks=[lambda p: p.epoch == 15], checkpoint=first)
+    assert stopped.status == "interrupted"
+    again = make_team()
+    second = Checkpoint(tmp_path / "run", every=1e9)
+    second.resume({"rows": 400})
+    result = run_rounds(again, *posed, tol=1e-4, local_epochs=1, max_rounds=3000, checkpoint=second)
+    assert result.status == "converged"
+    assert result.trace["relative_gap"][0] <= 1.01 * stopped.certificate.relative_gap
+    with pytest.raises(CheckpointError, match="of another problem: its rows is 400, not 300"):
+        Checkpoint(tmp_path / "run", 1.0).resume({"rows": 300})
+    with pytest.raises(CheckpointError, match="holds no checkpoint"):
+        Checkpoint(tmp_path / "empty", 1.0).resume({})
+
+
+def test_progress_and_bytes():
+    team = make_team(2)
+    seen = []
+    result = run_rounds(team, *pose(team, l2=1e-2), tol=1e-3, local_epochs=2, callbacks=[lambda p: seen.append(p.record)])
+    vector = 25 * 8
+    assert [r["epoch"] for r in seen] == list(range(1, len(seen) + 1))
+    sent = np.diff([r["bytes_sent"] for r in seen])
+    assert (sent == 4 * vector).all()  # to two partitions and back
+    assert result.bytes_sent == (2 + 4 * result.rounds + 4) * vector  # the first shares, the rounds, one certificate
+
+
+def test_pace_works_as_long_as_it_waits():
+    pace = Pace("auto")
+    for _ in range(10):
+        pace.observe(round_seconds=1.0 + 0.125 * pace.epochs, working=0.125 * pace.epochs)
+    assert pace.epochs == 8
+    for _ in range(10):
+        pace.observe(round_seconds=0.01 + pace.epochs, working=float(pace.epochs))
+    assert pace.epochs == 1
+    fixed = Pace(5)
+    fixed.observe(1.0, 0.001)
+    assert fixed.epochs == 5
+    with pytest.raises(ValueError, match="local_epochs=0"):
+        Pace(0)
+
+
+def test_refusals():
+    with pytest.raises(dualgap.NotSupported, match="l2 > 0"):
+        pose(make_team(), l2=0.0, l1=0.1)
+    with pytest.raises(ValueError, match="25 and 26 features"):
+        pose(InProcess([Partition(X, y), Partition(sparse.hstack([X, X[:, :1]], "csr"), y)]), l2=0.1)
+    with pytest.raises(ValueError, match="one class only"):
+        pose(InProcess([Partition(X[y == "no"], y[y == "no"])]), l2=0.1)
+    with pytest.raises(ValueError, match="3 classes; give positive="):
+        pose(InProcess([Partition(np.eye(3), [0, 1, 2])]), l2=0.1)

@@ -1,0 +1,358 @@
+"""Compilation: dispatch on classes, and a disk cache that can neither serve a stale kernel nor get in anybody's way."""
+
+import importlib
+import os
+import pkgutil
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import dualgap
+from dualgap.core import jit
+from dualgap.core.jit import compiled, kernel, prefetch
+
+PACKAGE = Path(dualgap.__file__).parent
+
+# One epoch on four rows, through every layer; the numbers depend on the loss, the rows and the penalty.
+TINY = """
+import numpy as np, dualgap
+X = np.array([[1.0, 0.5], [-0.5, 1.0], [0.25, -1.0], [-1.0, -0.25]])
+result = dualgap.solve(dualgap.Problem(X, [1, 1, 0, 0], l2=0.05), dualgap.SDCA(order="cyclic"), tol=0, max_epochs=1)
+print(dualgap.__file__, repr(result.dual.tolist()), result.certificate.primal)
+"""
+
+# A single kernel that dispatches on a loss: enough where the solver does not matter.
+SMALL = """
+import numpy as np
+from dualgap.core.losses import Hinge, total_value
+print(total_value(Hinge(), np.array([-1.0, 0.5, 3.0]), np.array([0.5, 0.25, 0.25])))
+"""
+
+
+def python(code, cache, package=None, check=True, **variables):
+    """Run code in a fresh interpreter with a kernel cache of its own; returns what it printed."""
+    path = [str(package)] if package else []
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": os.pathsep.join([*path, str(PACKAGE.parent)]), **variables}
+    env.pop("DUALGAP_CACHE_DIR", None)
+    if cache is not None:
+        env["DUALGAP_CACHE_DIR"] = str(cache)
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], env=env, capture_output=True, text=True, timeout=300, check=False
+    )
+    if check:
+        assert run.returncode == 0, run.stderr
+    return run.stdout.strip()
+
+
+def files(folder):
+    """Every file below a folder, with the time it was written."""
+    return {path: path.stat().st_mtime_ns for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def compiled_kernels(folder):
+    """How many machine-code files a cache holds."""
+    return len([path for path in files(folder) if path.suffix == ".nbc"])
+
+
+# -------------------------------------------------------------------------------------------------------------- the disk cache
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """A copy of the package with a cache of its own that one tiny run has filled: (folder, cache, what the run printed)."""
+    folder, cache = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("cache")
+    shutil.copytree(PACKAGE, folder / "dualgap", ignore=shutil.ignore_patterns("__pycache__"))
+    first = python(TINY, cache, folder)
+    assert first.startswith(str(folder))  # the copy ran, and not the package under test
+    return folder, cache, first
+
+
+def test_a_second_process_loads_what_the_first_compiled(copy):
+    folder, cache, first = copy
+    before = files(cache)
+    assert compiled_kernels(cache) > 3
+    assert python(TINY, cache, folder) == first
+    assert files(cache) == before
+
+
+def test_nothing_is_written_into_the_package(copy):
+    """So that a read-only install caches like any other."""
+    folder, cache, _ = copy
+    suffixes = {path.suffix for path in files(folder)}
+    assert not suffixes & {".nbi", ".nbc"}
+    assert all(folder not in path.parents for path in files(cache))
+
+
+def test_a_read_only_install_loads_from_the_cache(copy):
+    folder, cache, first = copy
+    before = files(cache)
+    paths = [folder / "dualgap", *(path for path in (folder / "dualgap").rglob("*") if path.is_dir())]
+    modes = {path: path.stat().st_mode for path in paths}
+    try:
+        for path in paths:
+            path.chmod(0o555)
+        assert python(TINY, cache, folder) == first
+    finally:
+        for path, mode in modes.items():
+            path.chmod(mode)
+    assert files(cache) == before
+
+
+@pytest.mark.parametrize(
+    ("module", "old", "new"),
+    [
+        ("core/losses.py", "beta + (1.0 - margin) / q", "beta + (0.5 - margin) / q"),
+        ("core/rows.py", "s += np.float64(x[k]) * x[k]", "s += 3.0 * x[k] * x[k]"),
+        ("core/penalties.py", "return rows.dot(i, v)\n", "return rows.dot(i, v) + 0.25\n"),
+    ],
+)
+def test_an_edit_is_seen_by_the_next_run(copy, module, old, new):
+    """numba's own cache looks at the kernel's file alone, and would run the old formula."""
+    folder, cache, first = copy
+    source = folder / "dualgap" / module
+    text = source.read_text(encoding="utf-8")
+    assert text.count(old) >= 1
+    stamp = source.stat()
+    source.write_text(text.replace(old, new, 1), encoding="utf-8")
+    os.utime(source, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # a file's time proves nothing: its contents do
+    try:
+        edited = python(TINY, cache, folder)
+        assert edited != first
+    finally:
+        source.write_text(text, encoding="utf-8")
+
+
+def test_taking_the_edit_back_takes_the_result_back(copy):
+    folder, cache, first = copy
+    assert python(TINY, cache, folder) == first
+
+
+def test_a_loss_of_the_users_own_is_keyed_on_its_file(tmp_path):
+    module = tmp_path / "mine.py"
+    text = (
+        "from typing import NamedTuple\n"
+        "from dualgap.core.jit import compiled\n"
+        "@compiled\n"
+        "class Mine(NamedTuple):\n"
+        "    scale: float = 3.0\n"
+        "    def value(self, margin):\n"
+        "        return self.scale * margin\n"
+    )
+    code = "import numpy as np, mine\nfrom dualgap.core.losses import total_value\nprint(total_value(mine.Mine(), np.ones(1), np.ones(1)))"
+    cache = tmp_path / "cache"
+    module.write_text(text)
+    assert python(code, cache, tmp_path) == "3.0"
+    count = compiled_kernels(cache)
+    assert count == 1
+    assert python(code, cache, tmp_path) == "3.0"
+    assert compiled_kernels(cache) == count
+    module.write_text(text.replace("self.scale * margin", "self.scale + margin"))
+    assert python(code, cache, tmp_path) == "4.0"
+
+
+def test_classes_of_a_script_are_compiled_afresh(tmp_path):
+    """Every script's `__main__.Mine` has the same name: none may find another's kernel."""
+    code = (
+        "from typing import NamedTuple\nimport numpy as np\nfrom dualgap.core import compiled\n"
+        "from dualgap.core.losses import total_value\n"
+        "@compiled\nclass Mine(NamedTuple):\n    scale: float = 3.0\n    def value(self, margin):\n        return {} * margin\n"
+        "print(total_value(Mine(), np.ones(1), np.ones(1)))"
+    )
+    assert python(code.format("self.scale"), tmp_path) == "3.0"
+    assert python(code.format("7.0"), tmp_path) == "7.0"
+    assert compiled_kernels(tmp_path) == 0
+
+
+def test_a_cache_folder_that_cannot_be_written_is_done_without(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    assert python(SMALL, blocked) == "1.125"
+    assert jit._cache_folder.__wrapped__(str(blocked)) is None
+    assert blocked.read_text() == "not a folder"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders are found in other ways there")
+def test_where_the_cache_goes(tmp_path, monkeypatch):
+    find = jit._cache_folder.__wrapped__  # not what this process has found already
+    cache, temporary, blocked = tmp_path / "cache", tmp_path / "temporary", tmp_path / "file"
+    temporary.mkdir()
+    blocked.write_text("not a folder")
+    assert find(str(tmp_path / "asked")) == tmp_path / "asked" / "kernels"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    user = tmp_path / "Library" / "Caches" if sys.platform == "darwin" else tmp_path / ".cache"
+    assert find(None) == user / "dualgap" / "kernels"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    assert find(None) == cache / "dualgap" / "kernels"
+    # A home that cannot be written to: the temporary folder, under the user's own name there.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    found = find(None)
+    assert found is not None
+    assert found.parent.parent == temporary
+
+
+def test_two_processes_at_once(tmp_path):
+    env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "DUALGAP_CACHE_DIR": str(tmp_path)}
+    runs = [
+        subprocess.Popen([sys.executable, "-c", SMALL], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    for run in runs:
+        out, err = run.communicate(timeout=300)
+        assert run.returncode == 0, err
+        assert out.strip() == "1.125"
+    before = files(tmp_path)
+    assert compiled_kernels(tmp_path) >= 1
+    assert python(SMALL, tmp_path) == "1.125"
+    assert files(tmp_path) == before
+
+
+def test_a_damaged_cache_is_replaced(tmp_path):
+    assert python(SMALL, tmp_path) == "1.125"
+    for suffix in (".nbc", ".nbi"):  # the code itself, then the index
+        for path in files(tmp_path):
+            if path.suffix == suffix:
+                path.write_bytes(b"garbage")
+        assert python(SMALL, tmp_path) == "1.125"
+    before = files(tmp_path)
+    assert python(SMALL, tmp_path) == "1.125"
+    assert files(tmp_path) == before  # mended
+
+
+def test_kernels_run_as_python_with_numba_switched_off(tmp_path):
+    assert python(SMALL, tmp_path, NUMBA_DISABLE_JIT="1") == "1.125"
+    assert compiled_kernels(tmp_path) == 0
+
+
+def test_the_sources_that_a_key_covers():
+    found = {Path(path).name for path in jit._import_closure(str(PACKAGE / "ascent.py"))}
+    assert {"ascent.py", "jit.py", "core/rows.py", "problem.py", "core/losses.py", "core/penalties.py", "inputs.py"} <= found
+    assert {Path(path).name for path in jit._import_closure(str(PACKAGE / "jit.py"))} == {"jit.py"}
+
+
+def test_multi_line_and_aliased_imports_are_followed(tmp_path):
+    module = tmp_path / "user.py"
+    module.write_text(
+        "from dualgap.core.losses import (\n    Hinge,\n    Logistic as L,\n)\nfrom dualgap import rows as storage\nimport dualgap.kernels\n"
+    )
+    found = {Path(path).name for path in jit._import_closure(str(module))}
+    assert {"user.py", "core/losses.py", "core/rows.py", "kernels.py", "__init__.py"} <= found
+
+
+# ------------------------------------------------------------------------------------------------------- kernels and classes
+
+
+@compiled
+class Twice(NamedTuple):
+    factor: float = 2.0
+
+    def apply_to(self, x):
+        return self.factor * x
+
+
+@compiled
+class Shift(NamedTuple):
+    inner: Twice
+    by: float
+
+    def apply_to(self, x):
+        return self.inner.apply_to(x) + self.by
+
+
+@kernel
+def apply_all(thing, x, out):
+    for i in range(x.shape[0]):
+        out[i] = thing.apply_to(x[i])
+
+
+@kernel
+def divide(a, b):
+    return a / b
+
+
+@kernel
+def is_finite_sum(x):
+    s = 0.0
+    for i in range(x.shape[0]):
+        s += x[i]
+    return np.isfinite(s)
+
+
+@kernel
+def prefetch_all(x):
+    for i in range(x.shape[0]):
+        prefetch(x, i)
+    return x[0]
+
+
+def test_dispatch_by_class_and_through_other_classes():
+    x, out = np.arange(3.0), np.empty(3)
+    apply_all(Twice(3.0), x, out)
+    np.testing.assert_array_equal(out, 3.0 * x)
+    apply_all(Shift(Twice(), 1.0), x, out)
+    np.testing.assert_array_equal(out, 2.0 * x + 1.0)
+    assert Shift(Twice(), 1.0).apply_to(2.0) == 5.0
+
+
+def test_division_is_numpys():
+    assert divide(1.0, 0.0) == np.inf
+    assert np.isnan(divide(0.0, 0.0))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_finite_stays_visible(value):
+    x = np.ones(100)
+    assert is_finite_sum(x)
+    x[57] = value
+    assert not is_finite_sum(x)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint32])
+def test_prefetch_does_nothing_that_shows(dtype):
+    x = np.ones(5, dtype=dtype)
+    assert prefetch_all(x) == 1
+    assert prefetch(x, 2) is None
+
+
+def test_a_class_without_fields_is_refused():
+    with pytest.raises(TypeError, match="Empty has no field"):
+
+        @compiled
+        class Empty(NamedTuple):
+            pass
+
+
+def test_a_field_of_a_methods_name_is_refused():
+    with pytest.raises(TypeError, match=r"Knot.strength is a field, but L2.strength is a compiled method"):
+
+        @compiled
+        class Knot(NamedTuple):
+            strength: float
+
+    with pytest.raises(TypeError, match=r"Turn.stiffness is a method, but Bias.stiffness is a field"):
+
+        @compiled
+        class Turn(NamedTuple):
+            angle: float
+
+            def stiffness(self):
+                return self.angle
+
+
+def test_no_tuple_that_kernels_take_has_a_field_of_a_methods_name():
+    """Tuples of plain data are not declared with `compiled`, but numba offers them the methods all the same."""
+    on_the_wire = {"Reply", "Proof"}  # between processes of a cluster, never in a kernel
+    found = {}
+    for module in pkgutil.walk_packages(dualgap.__path__, "dualgap."):
+        if not module.name.endswith("__main__"):
+            for name, item in vars(importlib.import_module(module.name)).items():
+                if isinstance(item, type) and issubclass(item, tuple) and name not in on_the_wire:
+                    found[name] = set(getattr(item, "_fields", ())) & set(jit._methods)
+    assert len(found) > 30
+    assert {name: fields for name, fields in found.items() if fields} == {}

@@ -1,0 +1,103 @@
+"""Newton: precision where smoothing alone stalls, hard problems, and the start from a sample."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import dualgap
+from conftest import make_data, random_sparse
+from dualgap.solvers.newton.newton import Newton
+
+
+def collinear(n=300, d=6):
+    """Columns that are nearly copies of each other."""
+    X, y = make_data(n, d, seed=5)
+    return np.hstack([X, X + 1e-7 * np.random.default_rng(0).standard_normal(X.shape)]), y
+
+
+@pytest.mark.parametrize("l2", [1e-2, 1e-5, 1e-8])
+def test_hinge_is_certified_to_1e8_even_with_collinear_columns(l2):
+    X, y = collinear()
+    result = dualgap.solve(dualgap.Problem(X, y, l2=l2), "newton", tol=1e-8, max_epochs=500)
+    assert result.converged
+
+
+def test_dense_and_sparse_rows_take_the_same_steps():
+    X, y = make_data(200, 6, seed=7)
+    X[np.abs(X) < 0.5] = 0.0
+    runs = [dualgap.solve(dualgap.Problem(A, y, l2=1e-3), "newton", tol=1e-9) for A in (X, sparse.csr_array(X))]
+    np.testing.assert_allclose(runs[0].coef, runs[1].coef, atol=1e-9)
+    assert runs[0].epochs == runs[1].epochs
+
+
+@pytest.mark.parametrize("loss", ["smooth_hinge", "squared_hinge", "logistic"])
+def test_smooth_losses_take_few_steps(loss):
+    X, y = make_data(400, 6, seed=8)
+    result = dualgap.solve(dualgap.Problem(X, y, loss=loss, l2=1e-3, intercept="free"), "newton", tol=1e-9, max_epochs=30)
+    assert result.converged
+
+
+def test_the_hint_is_the_certified_gap():
+    X, y = make_data(300, 5, seed=9)
+    problem, solver, rng = dualgap.Problem(X, y, l2=1e-3), Newton(), np.random.default_rng(0)
+    state = solver.start(problem, rng)
+    for _ in range(6):
+        solver.epoch(problem, state, rng)
+        coef, _ = solver.model(problem, state)
+        certified = dualgap.certify(problem, coef, dual=solver.dual(problem, state)).relative_gap
+        assert solver.hint(problem, state) == pytest.approx(certified, rel=1e-6, abs=1e-12)
+
+
+def test_a_sample_of_many_rows_gives_the_start_and_the_rare_class_its_share():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((8000, 4))
+    y = np.where(X[:, 0] + 0.5 * rng.standard_normal(8000) > 2.2, 1.0, -1.0)  # 2 % positive
+    problem, solver = dualgap.Problem(X, y, l2=1e-3, intercept="penalised"), Newton()
+    state = solver.start(problem, np.random.default_rng(0))
+    best = dualgap.solve(problem, solver, tol=1e-8)
+    assert best.converged
+    assert problem.objective(state.x[:-1], state.x[-1]) < 1.2 * best.certificate.primal < 0.5 * problem.objective(np.zeros(4))
+
+
+def test_too_many_features_are_refused_with_a_way_out():
+    X = random_sparse(50, 5000, 0.01, np.random.default_rng(0))
+    with pytest.raises(dualgap.NotSupported, match=r"5000 × 5000.*these can: .*dca"):
+        dualgap.solve(dualgap.Problem(X, np.arange(50) % 2), "newton")
+
+
+def test_delta_must_be_positive():
+    with pytest.raises(ValueError, match=r"delta=0"):
+        Newton(delta=0.0)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "smooth_hinge", "logistic"])
+def test_a_free_intercept_with_rare_positives_does_not_run_away(loss):
+    # At w = 0 every row of the smooth hinge of width 1 lies in its linear part, and b has no curvature at all.
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((6000, 5))
+    y = np.where(X[:, 0] > 2.7, 1.0, -1.0)
+    result = dualgap.solve(dualgap.Problem(X, y, loss=loss, l2=1e-4, intercept="free"), "auto", tol=1e-6)
+    assert result.converged
+
+
+@pytest.mark.parametrize("intercept", ["none", "free"])
+def test_far_rows_are_closed_and_opened_before_a_gap_is_believed(intercept):
+    X, y = make_data(3000, 6, seed=11)
+    problem, solver, rng = dualgap.Problem(X, y, l2=1e-4, intercept=intercept), Newton(), np.random.default_rng(0)
+    state = solver.start(problem, rng)
+    state.tol = 1e-8
+    counts, hints = [], []
+    for _ in range(100):
+        solver.epoch(problem, state, rng)
+        counts.append(len(state.which))
+        hints.append(solver.hint(problem, state))
+        beta = solver.dual(problem, state)
+        u = (problem.c * problem.y * beta) @ X
+        np.testing.assert_allclose(state.u[:6], u, atol=1e-12)  # the closed rows' part stays in it
+        if hints[-1] <= 1e-8:
+            break
+    assert min(counts) < 1500
+    assert counts[-1] == 3000
+    assert all(np.isinf(hint) for count, hint in zip(counts, hints, strict=True) if count < 3000)
+    coef, _ = solver.model(problem, state)
+    assert dualgap.certify(problem, coef, solver.intercept(problem, state), dual=beta).relative_gap <= 2e-8
