@@ -11,7 +11,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,8 @@ from dualgap.solvers import Solver, State, Warm, get_solver, require
 
 __all__ = ["Progress", "solve"]
 
-SMALL = 1e-2  # a hint that stays where it is may be a slow start above this, and the limit of rounding below
-HINTED_EPOCHS = {2**k for k in range(5, 24)}  # evaluations of a solver that knows its gap, before that is small enough
+SMALL = 1e-2  # relative gap: an estimate that stays above it may be a slow start, one that stays below it the limit of rounding
+ESTIMATED_EPOCHS = {2**k for k in range(5, 24)}  # epochs at which a solver that estimates its gap is evaluated all the same
 
 
 @dataclass(frozen=True)
@@ -156,7 +155,6 @@ def minimise(
     solver = get_solver("blocks" if problem.streaming and isinstance(solver, str) and solver == "auto" else solver)
     _check_budget(tol, max_epochs, max_seconds)
     due = _Due(evaluate, tol)
-    known = getattr(solver, "hint", lambda problem, state: None)
     require(solver, problem)
     watched = make_watched(problem, watch)
     warm = _make_warm(problem, warm_start)
@@ -178,18 +176,18 @@ def minimise(
         for epoch in range(1, max_epochs + 1):
             with run.clock, np.errstate(all="ignore"):
                 solver.epoch(problem, state, rng)
-                hint = known(problem, state)
+                estimate = solver.gap_estimate(problem, state)
             # What the last evaluation took is kept in hand for the one that ends the run.
             looked = time.perf_counter()
             out_of_time = max_seconds is not None and looked - began + evaluation >= max_seconds
             halted = halt is not None and halt()
-            if not (due(epoch, hint) or out_of_time or halted or epoch == max_epochs):
+            if not (due(epoch, estimate) or out_of_time or halted or epoch == max_epochs):
                 continue
             certificate = run.evaluate(state, epoch)
             evaluation = time.perf_counter() - looked
             progress = Progress(epoch, run.record, certificate, tol, max_epochs, *run.model)
             stop = any([_says_stop(callback(progress)) for callback in callbacks])
-            ended = run.verdict(tol, stall)
+            ended = run.stopping_rule(tol, stall)
             if ended or stop or halted or out_of_time:
                 status = ended or ("interrupted" if stop or halted else "max_seconds")
                 break
@@ -203,16 +201,14 @@ def minimise(
 _compiled: set[Any] = set()
 
 
-def _compile(problem: Problem, solver: Any) -> float:
+def _compile(problem: Problem, solver: Solver) -> float:
     """Run the solver on a few rows of the same types, so that no compilation falls into timed epochs. Returns the seconds it took."""
-    plan = getattr(solver, "plan", lambda problem: "")(problem)
-    key = (repr(solver), plan, type(problem.loss), type(problem.penalty), problem.intercept, *_types(problem))
+    key = (repr(solver), solver.plan(problem), type(problem.loss), type(problem.penalty), problem.intercept, *_types(problem))
     if key in _compiled:
         return 0.0
     began = time.perf_counter()
-    rehearse = getattr(solver, "rehearse", None) or partial(Solver.rehearse, solver)
     with np.errstate(all="ignore"):
-        small, state = rehearse(problem, np.random.default_rng(0))
+        small, state = solver.warm_up(problem, np.random.default_rng(0))
         Run(small, solver, []).evaluate(state, 1)
     _compiled.add(key)
     return time.perf_counter() - began
@@ -235,27 +231,27 @@ def _check_budget(tol: float, max_epochs: int, max_seconds: float | None) -> Non
 
 
 class _Due:
-    """Whether to evaluate after an epoch: by the epoch's number or, where a solver has a hint of its gap, when that says it is time."""
+    """Whether to evaluate after an epoch: by the epoch's number or, where a solver estimates its gap, once the estimate reaches tol."""
 
     def __init__(self, evaluate: str | Callable[[int], bool], tol: float) -> None:
         self.by_epoch = schedule(evaluate)
-        self.by_hint = evaluate == "auto" and tol > 0  # no hint is ever as small as 0
+        self.by_estimate = evaluate == "auto" and tol > 0  # no estimate is ever as small as 0
         self.tol = self.target = tol
         self.wait, self.again = 1, 0
-        self.least, self.since = math.inf, 0  # the smallest hint, and when it was seen
+        self.least, self.since = math.inf, 0  # the smallest estimate, and its epoch
 
-    def __call__(self, epoch: int, hint: float | None) -> bool:
-        if hint is None or not self.by_hint:
+    def __call__(self, epoch: int, estimate: float | None) -> bool:
+        if estimate is None or not self.by_estimate:
             return self.by_epoch(epoch)
-        if hint < 0.99 * self.least:
-            self.least, self.since = hint, epoch
+        if estimate < 0.99 * self.least:
+            self.least, self.since = estimate, epoch
         elif self.least < SMALL and epoch > 2 * self.since + STALL_EVALUATIONS:
             return True  # as near as rounding lets it come, perhaps: evaluations will tell, and end the run
-        if hint <= self.tol and (hint <= self.target or epoch >= self.again):
-            # Should the certificate not agree, the hint has to improve, or some epochs have to pass, before it is believed again.
-            self.target, self.again, self.wait = 0.7 * hint, epoch + self.wait, 2 * self.wait
+        if estimate <= self.tol and (estimate <= self.target or epoch >= self.again):
+            # Should the certificate not agree, the estimate has to improve, or some epochs have to pass, before it counts again.
+            self.target, self.again, self.wait = 0.7 * estimate, epoch + self.wait, 2 * self.wait
             return True
-        return epoch in HINTED_EPOCHS
+        return epoch in ESTIMATED_EPOCHS
 
 
 def schedule(evaluate: str | Callable[[int], bool]) -> Callable[[int], bool]:

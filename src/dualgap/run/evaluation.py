@@ -20,6 +20,7 @@ from dualgap.proof import (
     primal_value,
 )
 from dualgap.run.result import Result, Status, Trace
+from dualgap.solvers import Solver
 
 __all__ = ["STALL_EVALUATIONS", "Best", "Clock", "Run", "Watched", "make_watched"]
 
@@ -92,10 +93,8 @@ class Clock:
 class Run:
     """Evaluation of one run: trace, best model, best bound."""
 
-    def __init__(self, problem: Problem, solver: Any, watched: list[Watched], tol: float = 0.0) -> None:
+    def __init__(self, problem: Problem, solver: Solver, watched: list[Watched], tol: float = 0.0) -> None:
         self.problem, self.solver, self.watched, self.tol = problem, solver, watched, tol
-        self.known_scores = getattr(solver, "scores", lambda problem, state: None)
-        self.combine = getattr(solver, "combine", lambda problem, state, a: problem.combine(a))
         self.trace, self.clock, self.best = Trace(), Clock(), Best(problem)
         self.model = (self.best.coef, 0.0)
         self.record: dict[str, float] = {}
@@ -111,7 +110,7 @@ class Run:
         scores = None
         if coef is not None:
             stored = problem.stored(coef)
-            scores = self.known_scores(problem, state)
+            scores = self.solver.scores(problem, state)
         elif own is not None and own.coef is not None and own.stored is not None:
             coef, stored = own.coef, own.stored
         else:  # neither a model nor a finite dual point: the run has diverged
@@ -168,7 +167,7 @@ class Run:
         beta = np.array(beta, dtype=np.float64)  # the best one is kept, and a solver may go on writing to its own
         if not all_finite(beta):
             return None
-        return dual_point(self.problem, beta, lambda a: self.combine(self.problem, state, a))
+        return dual_point(self.problem, beta, lambda a: self.solver.combine(self.problem, state, a))
 
     def _margin_bound(self, scores: np.ndarray, margins: np.ndarray, best_b: bool) -> DualPoint:
         if self.problem.intercept == "free" and not best_b:
@@ -176,8 +175,8 @@ class Run:
             margins = self.problem.y * (scores + best_intercept(self.problem, scores))
         return dual_from_margins(self.problem, margins)
 
-    def verdict(self, tol: float, stall: bool) -> Status | None:
-        """Whether the run is over by its own doing."""
+    def stopping_rule(self, tol: float, stall: bool) -> Status | None:
+        """The status of a run that has converged, diverged or stalled; None while it is to go on."""
         if self.best.certificate().relative_gap <= tol:
             return "converged"
         if math.isfinite(self.record["primal"]) and len(self.trace) < 5:

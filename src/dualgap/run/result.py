@@ -9,7 +9,7 @@ import numpy as np
 
 from dualgap.problem import Problem
 from dualgap.proof import Certificate
-from dualgap.solvers import label_of
+from dualgap.solvers import Solver
 
 __all__ = ["ConvergenceWarning", "Result", "Status", "Trace", "advice"]
 
@@ -124,7 +124,7 @@ class Result:
     """
 
     problem: Problem = field(repr=False)
-    solver: Any
+    solver: Solver
     coef: np.ndarray
     intercept: float
     dual: np.ndarray
@@ -152,7 +152,7 @@ class Result:
     def __repr__(self) -> str:
         c = self.certificate
         return (
-            f"Result({label_of(self.solver)}: {self.status} after {self.epochs} epochs, {self.cpu_seconds:.3g} s CPU; "
+            f"Result({self.solver.label()}: {self.status} after {self.epochs} epochs, {self.cpu_seconds:.3g} s CPU; "
             f"primal {c.primal:.6g}, relative gap {c.relative_gap:.1e})"
         )
 
@@ -167,7 +167,7 @@ def advice(result: Result, tol: float) -> str:
         "diverged": "the objective blew up: scale the features, lower the step, or try another solver",
     }[result.status]
     return (
-        f"{label_of(result.solver)} ended with status {result.status!r} after {result.epochs} epochs at a relative gap of "
+        f"{result.solver.label()} ended with status {result.status!r} after {result.epochs} epochs at a relative gap of "
         f"{c.relative_gap:.1e} (gap {c.gap:.3g}), above the tolerance {tol:.1e}; the model is at most "
         f"{100 * c.gap / c.primal:.3g} % of its objective from optimal. "
         f"What to try: {tried}; standardise the features; or use a larger l2 ({result.problem.l2:g} now)."

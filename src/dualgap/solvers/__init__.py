@@ -15,7 +15,7 @@ import sys
 from types import ModuleType
 
 from dualgap.solvers.auto import Auto
-from dualgap.solvers.base import REGISTRY, NotSupported, Solver, State, Support, Warm, get_solver, label_of, register, require
+from dualgap.solvers.base import REGISTRY, NotSupported, Solver, State, Support, Warm, get_solver, register, require
 from dualgap.solvers.coordinate import ASDCA, DCA, SDCA, Blocks, DualCoordinate
 from dualgap.solvers.gradient import APG, SAGA, SGD, SVRG, DualGradient, Pegasos, Subgradient
 from dualgap.solvers.newton import Newton, NewtonCG, ProxNewton
@@ -49,7 +49,6 @@ __all__ = [
     "Warm",
     "WorkingSet",
     "get_solver",
-    "label_of",
     "register",
     "require",
     "solver_table",

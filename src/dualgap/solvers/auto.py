@@ -117,7 +117,7 @@ class Auto(Solver):
             self._hand_over(state, DCA(), rng)
 
     def _note(self, state: AutoState) -> None:
-        gap = state.method.hint(state.problem, state.inner)
+        gap = state.method.gap_estimate(state.problem, state.inner)
         if gap is not None and gap < math.inf:
             state.seen = state.passes, gap
             if state.passes < 0.5 * state.switch_at or state.mark[1] == math.inf:
@@ -142,13 +142,13 @@ class Auto(Solver):
         # Newton seldom hands over, and NewtonCG is seldom come to: to compile what few runs need would keep every first fit waiting.
         return [first]
 
-    def rehearse(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, AutoState]:
+    def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, AutoState]:
         methods = self._methods(problem)
         target = problem.head(4)
         if wants_gram(problem):
             target = on_gram(target)
         for method in methods:
-            small, inner = method.rehearse(target, rng)
+            small, inner = method.warm_up(target, rng)
         return small, AutoState(method=methods[-1], inner=inner, problem=small)
 
     def _hand_over(self, state: AutoState, method: Solver, rng: np.random.Generator) -> None:
@@ -172,8 +172,8 @@ class Auto(Solver):
     def dual(self, problem: Problem, state: AutoState) -> np.ndarray | None:
         return state.method.dual(state.problem, state.inner)
 
-    def hint(self, problem: Problem, state: AutoState) -> float | None:
-        return state.method.hint(state.problem, state.inner)
+    def gap_estimate(self, problem: Problem, state: AutoState) -> float | None:
+        return state.method.gap_estimate(state.problem, state.inner)
 
 
 def first_method(problem: Problem) -> Solver:

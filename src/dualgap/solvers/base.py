@@ -10,7 +10,7 @@ import numpy as np
 from dualgap.problem import Problem
 from dualgap.proof import require_semidefinite
 
-__all__ = ["REGISTRY", "NotSupported", "Solver", "State", "Support", "Warm", "get_solver", "label_of", "register"]
+__all__ = ["REGISTRY", "NotSupported", "Solver", "State", "Support", "Warm", "get_solver", "register"]
 
 
 class NotSupported(ValueError):
@@ -116,16 +116,20 @@ class Solver:
         no weight in a and, surely, no loss at the best intercept."""
         return problem.combine(a)
 
-    def hint(self, problem: Problem, state: Any) -> float | None:
-        """The relative gap as far as the method knows it for free; the driver then certifies when it is worth it. None: no idea."""
+    def gap_estimate(self, problem: Problem, state: Any) -> float | None:
+        """The relative gap as the method estimates it for free; the driver then certifies when that is small enough. None: no estimate."""
         return None
 
+    def intercept(self, problem: Problem, state: Any) -> float:
+        """The intercept that the method has arrived at, for a method that goes on from here. 0 where it keeps none."""
+        return 0.0
+
     def plan(self, problem: Problem) -> str:
-        """What `rehearse` depends on besides the solver and the types of the data: nothing, unless a method chooses among others."""
+        """Say what `warm_up` depends on besides the solver and the types of the data: nothing, unless a method chooses among others."""
         return ""
 
-    def rehearse(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, Any]:
-        """A short run on a few rows of the same types, by which the driver has all kernels compiled before its clock starts."""
+    def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, Any]:
+        """Run two epochs on a few rows of the same types: the driver has all kernels compiled before its clock starts."""
         small = problem.head(4)
         state = self.start(small, rng, None)
         for _ in range(2):
@@ -152,7 +156,23 @@ def register(cls: type[Solver]) -> type[Solver]:
     return cls
 
 
-def get_solver(solver: Any) -> Any:
+class Completed(Solver):
+    """An object with the five methods that a solver must have, and the defaults of `Solver` for the rest."""
+
+    solver: Any
+
+    def __init__(self, solver: Any) -> None:
+        own = {name: getattr(solver, name, None) for name in dir(Solver) if not name.startswith("_")}
+        self.__dict__.update({name: value for name, value in own.items() if value is not None}, solver=solver)
+
+    def label(self) -> str:
+        return type(self.solver).__name__
+
+    def __repr__(self) -> str:
+        return repr(self.solver)
+
+
+def get_solver(solver: Any) -> Solver:
     """A solver object from a registered name, a class or an object."""
     if isinstance(solver, str):
         if solver not in REGISTRY:
@@ -160,32 +180,28 @@ def get_solver(solver: Any) -> Any:
         return REGISTRY[solver]()
     if isinstance(solver, type):
         solver = solver()
+    if isinstance(solver, Solver):
+        return solver
     missing = [m for m in ("supports", "start", "epoch", "model", "dual") if not callable(getattr(solver, m, None))]
     if missing:
         raise TypeError(f"solver={solver!r} is neither a name from {sorted(REGISTRY)} nor a solver object (it lacks {missing})")
-    return solver
+    return Completed(solver)
 
 
-def label_of(solver: Any) -> str:
-    """A solver's name for people. One that is no subclass of Solver need not have a `label`."""
-    label = getattr(solver, "label", None)
-    return str(label()) if callable(label) else type(solver).__name__
-
-
-def can(solver: Any, problem: Problem) -> Support:
+def can(solver: Solver, problem: Problem) -> Support:
     """What `supports` says, with what no solver has to say for itself: most cannot work on rows that come in blocks."""
-    if problem.streaming and not getattr(solver, "takes_streams", False):
+    if problem.streaming and not solver.takes_streams:
         return no("the rows of a store are read block by block, and it needs all of them at hand")
-    if problem.blocked and not getattr(solver, "takes_blocks", False):
+    if problem.blocked and not solver.takes_blocks:
         return no("the kernel matrix exceeds kernel_memory, and it needs all rows at hand; raise kernel_memory")
-    return solver.supports(problem)  # type: ignore[no-any-return]
+    return solver.supports(problem)
 
 
-def require(solver: Any, problem: Problem) -> None:
+def require(solver: Solver, problem: Problem) -> None:
     """Raise NotSupported, naming solvers that can, unless the solver takes the problem; CertificateError where none could prove it."""
     require_semidefinite(problem)
     answer = can(solver, problem)
     if not answer:
         able = [name for name, cls in REGISTRY.items() if can(cls(), problem)]
-        hint = f"; these can: {', '.join(able)}" if able else ""
-        raise NotSupported(f"{label_of(solver)} cannot solve {problem!r}: {answer.reason}{hint}")
+        others = f"; these can: {', '.join(able)}" if able else ""
+        raise NotSupported(f"{solver.label()} cannot solve {problem!r}: {answer.reason}{others}")

@@ -19,7 +19,7 @@ def run_epochs(problem, epochs, solver=None, seed=0):
     history = []
     for _ in range(epochs):
         solver.epoch(problem, state, rng)
-        history.append((int(state.open.numbers[COUNT]), solver.hint(problem, state)))
+        history.append((int(state.open.numbers[COUNT]), solver.gap_estimate(problem, state)))
     return state, history
 
 
@@ -47,7 +47,7 @@ def test_shrinks_and_looks_at_all_rows_again(loss, intercept):
         if intercept != "free":
             primal = problem.objective(ascent.v[:6], b)
             gap = (primal - dual_point(problem, ascent.beta).value) / primal
-            assert solver.hint(problem, state) == pytest.approx(gap, rel=1e-6, abs=1e-13)
+            assert solver.gap_estimate(problem, state) == pytest.approx(gap, rel=1e-6, abs=1e-13)
     assert min(counts) < 200
     assert looks > 1
 
@@ -96,7 +96,7 @@ def test_follows_the_objective_and_its_gap(loss):
     certificate = dualgap.certify(problem, problem.combine(problem.c * y * state.ascent.beta / problem.l2), dual=state.ascent.beta)
     assert state.primal == pytest.approx(certificate.primal, rel=1e-4)
     assert certificate.relative_gap < 1e-5
-    assert min(hint for _, hint in history) < 1e-4
+    assert min(estimate for _, estimate in history) < 1e-4
 
 
 @pytest.mark.parametrize("intercept", ["none", "penalised"])

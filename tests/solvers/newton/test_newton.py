@@ -45,7 +45,7 @@ def test_the_hint_is_the_certified_gap():
         solver.epoch(problem, state, rng)
         coef, _ = solver.model(problem, state)
         certified = dualgap.certify(problem, coef, dual=solver.dual(problem, state)).relative_gap
-        assert solver.hint(problem, state) == pytest.approx(certified, rel=1e-6, abs=1e-12)
+        assert solver.gap_estimate(problem, state) == pytest.approx(certified, rel=1e-6, abs=1e-12)
 
 
 def test_a_sample_of_many_rows_gives_the_start_and_the_rare_class_its_share():
@@ -86,18 +86,18 @@ def test_far_rows_are_closed_and_opened_before_a_gap_is_believed(intercept):
     problem, solver, rng = dualgap.Problem(X, y, l2=1e-4, intercept=intercept), Newton(), np.random.default_rng(0)
     state = solver.start(problem, rng)
     state.tol = 1e-8
-    counts, hints = [], []
+    counts, estimates = [], []
     for _ in range(100):
         solver.epoch(problem, state, rng)
         counts.append(len(state.which))
-        hints.append(solver.hint(problem, state))
+        estimates.append(solver.gap_estimate(problem, state))
         beta = solver.dual(problem, state)
         u = (problem.c * problem.y * beta) @ X
         np.testing.assert_allclose(state.u[:6], u, atol=1e-12)  # the closed rows' part stays in it
-        if hints[-1] <= 1e-8:
+        if estimates[-1] <= 1e-8:
             break
     assert min(counts) < 1500
     assert counts[-1] == 3000
-    assert all(np.isinf(hint) for count, hint in zip(counts, hints, strict=True) if count < 3000)
+    assert all(np.isinf(estimate) for count, estimate in zip(counts, estimates, strict=True) if count < 3000)
     coef, _ = solver.model(problem, state)
     assert dualgap.certify(problem, coef, solver.intercept(problem, state), dual=beta).relative_gap <= 2e-8

@@ -173,7 +173,7 @@ def test_a_sample_first_and_rows_added_later_leave_errors_right(kind):
     state = solver.start(problem, rng)
     if kind == "rbf":
         assert len(state.open) < N // 4  # a sample
-        assert solver.hint(problem, state) == np.inf  # which does not speak for all rows
+        assert solver.gap_estimate(problem, state) == np.inf  # which does not speak for all rows
     counts = []
     for _ in range(40):
         solver.epoch(problem, state, rng)
@@ -185,7 +185,7 @@ def test_a_sample_first_and_rows_added_later_leave_errors_right(kind):
         rows = state.cache.row_in[state.cache.row_in >= 0]
         np.testing.assert_allclose(state.cache.store[state.cache.row_in >= 0], K[np.ix_(state.open[rows], state.open)], atol=1e-12)
     assert len(set(counts)) > 2
-    assert solver.hint(problem, state) < 1e-3
+    assert solver.gap_estimate(problem, state) < 1e-3
 
 
 def _whole(state):
@@ -221,9 +221,9 @@ def test_a_gap_estimate_in_float32_is_kept_by_float64(shift, options):
     state = solver.start(problem, rng)
     for _ in range(1000):
         solver.epoch(problem, state, rng)
-        if solver.hint(problem, state) <= 1e-6:
+        if solver.gap_estimate(problem, state) <= 1e-6:
             break
-    assert solver.hint(problem, state) <= 1e-6
+    assert solver.gap_estimate(problem, state) <= 1e-6
     point = dualgap.proof.certificate.dual_point(problem, solver.dual(problem, state))
     primal = problem.objective(point.coef, dualgap.proof.certificate.best_intercept(problem, point.stored))
     assert (primal - point.value) / primal <= 2e-6

@@ -207,12 +207,12 @@ class DCA(Solver):
         ascent = state.ascent
         return 0.0 if problem.intercept == "none" else float(ascent.centre + ascent.scale * ascent.v[-1])
 
-    def hint(self, problem: Problem, state: DCAState) -> float:
+    def gap_estimate(self, problem: Problem, state: DCAState) -> float:
         # The gap of some rows says nothing of the others.
         return state.gap if state.full else math.inf
 
-    def rehearse(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, DCAState]:
-        small, state = super().rehearse(problem, rng)
+    def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, DCAState]:
+        small, state = super().warm_up(problem, rng)
         shuffle_blocks(state.open.order, 2, fresh_seed(rng))
         self._look(small, state)
         if self._may_leap(problem):

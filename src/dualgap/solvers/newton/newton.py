@@ -200,8 +200,8 @@ class Newton(Solver):
         bends(problem.loss, state.beta, state.prox.delta, state.samples.c, state.work)
         return bool(state.work.any())
 
-    def rehearse(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, NewtonState]:
-        small, state = super().rehearse(problem, rng)
+    def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, NewtonState]:
+        small, state = super().warm_up(problem, rng)
         self._close(small, state, 1.0)
         return small, state
 
@@ -315,6 +315,6 @@ class Newton(Solver):
         """The intercept as the method carries it, which `model` leaves to the exact minimisation."""
         return 0.0 if problem.intercept == "none" else float(problem.intercept_scale * state.x[-1])
 
-    def hint(self, problem: Problem, state: NewtonState) -> float:
+    def gap_estimate(self, problem: Problem, state: NewtonState) -> float:
         # The gap of some rows says nothing of the others.
         return state.gap if self._all_open(problem, state) else math.inf

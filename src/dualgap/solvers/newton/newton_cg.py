@@ -223,7 +223,7 @@ class NewtonCG(Solver):
         """The intercept as the method carries it, which `model` leaves to the exact minimisation."""
         return 0.0 if problem.intercept == "none" else float(problem.intercept_scale * state.x[-1])
 
-    def hint(self, problem: Problem, state: NewtonCGState) -> float:
+    def gap_estimate(self, problem: Problem, state: NewtonCGState) -> float:
         return state.gap
 
 

@@ -70,7 +70,7 @@ SPARE = 4  # rows open at first beyond those that want to move: n divided by thi
 CLOSED = 0.8  # rows are left out when no more than this part stays
 REOPEN = 1e-2  # the other rows are looked at again once the gap of the open ones has fallen to this part of what it was
 SURE = 2.0  # unless they once had no more to add than makes the gap so many times larger: then a certificate will tell
-HINT = 1.5  # the gap as it is made known, times the one of the open rows
+ESTIMATE = 1.5  # the gap as it is made known, times the one of the open rows
 # Added to the diagonal of a matrix that is factored, as a part of it; more where that fails.
 RIDGE = {"float32": 1e-5, "float64": 1e-10}
 SINGLE_RANGE = 1e4  # γ‖x‖² up to which float32 products leave distances exact enough
@@ -251,7 +251,7 @@ class WorkingSet(Solver):
             state.asked, state.sure = False, state.reach == problem.n
         elif not state.sure and len(state.open) < problem.n and state.gap <= self._enough(problem, state) * state.gap_then:
             self._reopen(problem, state)
-        if worth_it(problem, state, HINT) and all_at_once(problem, state):
+        if worth_it(problem, state, ESTIMATE) and all_at_once(problem, state):
             self._tidy(problem, state)
             return
         touched, before, steps, between = 0, state.gap, state.steps, inside(state)
@@ -271,7 +271,7 @@ class WorkingSet(Solver):
 
     def _tidy(self, problem: Problem, state: WorkingSetState) -> None:
         # A gap that rounding may have made as small as it looks is computed anew, unless the certificate is next, which does so too.
-        if rounding_gap(problem, state) > state.gap and self.hint(problem, state) > state.tol:
+        if rounding_gap(problem, state) > state.gap and self.gap_estimate(problem, state) > state.tol:
             self._refresh(problem, state)
         if self.shrinking and problem.n > self.size:
             self._close(problem, state)
@@ -373,7 +373,7 @@ class WorkingSet(Solver):
     def plan(self, problem: Problem) -> str:
         return str(self._dtype(problem).name)
 
-    def rehearse(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, WorkingSetState]:
+    def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, WorkingSetState]:
         small = problem.head(32)
         state = replace(self, precision=self.plan(problem)).start(small, rng)
         for _ in range(2):
@@ -399,7 +399,7 @@ class WorkingSet(Solver):
     def combine(self, problem: Problem, state: WorkingSetState, a: np.ndarray) -> np.ndarray:
         return sure_scores(problem, state, a)
 
-    def hint(self, problem: Problem, state: WorkingSetState) -> float:
+    def gap_estimate(self, problem: Problem, state: WorkingSetState) -> float:
         # A certificate in vain costs more than the steps to a gap that is surely small enough.
         gap = state.gap + rounding_gap(problem, state)
-        return HINT * gap / (state.ascent + gap) if state.reach == problem.n and state.ascent + gap > 0 else math.inf
+        return ESTIMATE * gap / (state.ascent + gap) if state.reach == problem.n and state.ascent + gap > 0 else math.inf
