@@ -11,6 +11,7 @@ from dualgap.cluster.worker_pool import Team
 from dualgap.core import make_loss, make_penalty
 from dualgap.problem import check_intercept
 from dualgap.solvers import NotSupported
+from dualgap.solvers.coordinate import free_scale
 
 __all__ = ["Whole", "pose"]
 
@@ -92,7 +93,7 @@ def pose(
     scale = float(intercept_scale)
     if intercept == "free":
         mean_square = sum(factors[label] * whole.squares[label] for label in labels) / total
-        scale = 0.3 * float(np.sqrt(max(mean_square, 1e-12)))  # see Ascent, where it was measured
+        scale = free_scale(mean_square)
     objective = Objective(
         loss=make_loss(loss, delta),
         penalty=penalty,

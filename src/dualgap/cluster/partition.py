@@ -25,10 +25,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import WithBias, accumulate, natural_order, nbytes, shuffle, total_psi, total_value
+from dualgap.core import accumulate, natural_order, nbytes, rows_ahead, shuffle, total_psi, total_value
 from dualgap.core import rows as storage
 from dualgap.problem import as_features, as_labels, as_weights
-from dualgap.solvers.coordinate import AHEAD, CACHED_BYTES, Coordinates, NoTally, ascend
+from dualgap.solvers.coordinate import BiasColumn, Coordinates, NoTally, ascend
 
 SAVED = "beta-{:05d}.npy"
 
@@ -120,7 +120,7 @@ class Partition:
         self.rows = storage.csr(self.X) if hasattr(self.X, "indptr") else storage.dense(self.X)
         self.sqnorms = np.empty(n)
         storage.sqnorms(self.rows, self.sqnorms)
-        self.ahead = AHEAD if nbytes(self.rows) > CACHED_BYTES else 0
+        self.ahead = rows_ahead(self.rows)
 
     def describe(self) -> Description:
         """What the whole needs to know of these rows."""
@@ -147,8 +147,7 @@ class Partition:
             factor[self.labels == label] = weight
         self.c = self.weights * factor
         self.signs = np.where(self.labels == objective.positive, 1.0, -1.0)
-        sigma, biased = float(objective.partitions), objective.intercept != "none"
-        squares = self.sqnorms + (objective.scale**2 if biased else 0.0)
+        sigma, squares = float(objective.partitions), BiasColumn(objective.intercept, objective.scale).squares(self.sqnorms)
         step = self.c * self.signs / objective.l2
         self.at = Coordinates(self.signs, self.c, sigma * self.c * squares / objective.l2, sigma * step)
         self.beta = np.zeros(n) if saved is None else np.clip(np.load(saved), 0.0, objective.loss.ceiling())
@@ -259,7 +258,7 @@ class Partition:
 
     def _biased(self, centre: float) -> Any:
         objective = self._posed()
-        return self.rows if objective.intercept == "none" else WithBias(self.rows, objective.scale, centre)
+        return BiasColumn(objective.intercept, objective.scale, centre).rows(self.rows)
 
     def _share_of(self, beta: np.ndarray) -> np.ndarray:
         objective = self._posed()

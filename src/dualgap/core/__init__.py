@@ -13,7 +13,7 @@ from dualgap.core.losses import LOSSES, Hinge, Logistic, SmoothHinge, SquaredHin
 from dualgap.core.order import draw, fresh_seed, natural_order, shuffle, shuffle_blocks
 from dualgap.core.penalties import L1, L2, ElasticNet, make_penalty
 from dualgap.core.row_sums import add_in_threads, scores_in_threads, sqnorms_in_threads
-from dualgap.core.rows import CSR, Block, Gram, WithBias, accumulate, csr, gram, nbytes, scores, some
+from dualgap.core.rows import CSR, Block, Gram, WithBias, accumulate, csr, gram, nbytes, rows_ahead, scores, some
 from dualgap.core.threads import READING, blas_alone, collect, one_processor, processors, share
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "prefetch",
     "processors",
     "rows",
+    "rows_ahead",
     "scores",
     "scores_in_threads",
     "sequential",

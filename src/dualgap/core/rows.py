@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualgap.core.jit import compiled, kernel, prefetch, sequential
+from dualgap.core.machine import SHARED_CACHE
 
 __all__ = [
     "CSR",
@@ -38,6 +39,7 @@ __all__ = [
     "gram",
     "head",
     "nbytes",
+    "rows_ahead",
     "scores",
     "some",
     "sqnorms",
@@ -45,6 +47,7 @@ __all__ = [
 ]
 
 LINE = 64  # bytes in a cache line
+AHEAD = 4  # rows between a prefetch and its use
 
 
 @compiled
@@ -362,3 +365,8 @@ def _copy_rows(indptr, indices, data, wanted, indices_out, data_out):
 def nbytes(rows: Any) -> int:
     """Memory that the rows' arrays hold."""
     return sum(part.nbytes if isinstance(part, np.ndarray) else nbytes(part) for part in rows if not isinstance(part, float))
+
+
+def rows_ahead(rows: Any) -> int:
+    """How many rows ahead kernels that visit rows at random should prefetch: none where the cores' cache holds all rows."""
+    return AHEAD if nbytes(rows) > SHARED_CACHE else 0

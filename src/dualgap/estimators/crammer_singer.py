@@ -5,7 +5,7 @@
               subject to Σ cᵢ (1[k = yᵢ] − pᵢₖ) = 0 for every k where the intercept is free
 
 A step on row i maximises D over pᵢ: the projection of pᵢ + (1[k ≠ yᵢ] + gᵢₖ)/q onto the simplex, q = cᵢ‖xᵢ‖²/l2. A free intercept is
-treated as in ascent.py: a bias column, and centres that move to b after each epoch.
+a bias column with one centre per class, see solvers/coordinate/bias.py.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dualgap.core import WithBias, fresh_seed, kernel, natural_order, shuffle
+from dualgap.core import fresh_seed, kernel, natural_order, shuffle
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.multiclass import Budget
 from dualgap.problem import Problem
 from dualgap.proof import Certificate, make_certificate
 from dualgap.run import Progress, Status, Trace, schedule
+from dualgap.solvers.coordinate import BiasColumn
 
 __all__ = ["CrammerSinger", "JointResult", "fit_jointly", "solve_jointly"]
 
@@ -215,29 +216,23 @@ class _Joint:
 
     def __init__(self, joint: CrammerSinger, warm: Any) -> None:
         self.joint, base = joint, joint.base
-        self.biased = base.intercept != "none"
-        self.scale = base.intercept_scale
-        if base.intercept == "free":
-            self.scale = 0.3 * float(np.sqrt(max(base.c @ base.sqnorms, 1e-12)))
-        self.rows = WithBias(base.rows, self.scale, 0.0) if self.biased else base.rows
-        squares = base.sqnorms + (self.scale**2 if self.biased else 0.0)
-        self.at = Labels(joint.codes, base.c, base.c * squares / base.l2, base.c / base.l2)
+        self.bias = BiasColumn.of(base, np.zeros(joint.K) if warm is None else warm[1].copy())
+        self.rows = self.bias.rows(base.rows, centre=0.0)
+        self.at = Labels(joint.codes, base.c, base.c * self.bias.squares(base.sqnorms) / base.l2, base.c / base.l2)
         self.p = joint.own.copy() if warm is None else warm[0].copy()
-        self.centre = np.zeros(joint.K) if warm is None or base.intercept != "free" else warm[1].copy()
         self.best = joint.dual_point(self.p)
-        self.W = np.zeros((joint.K, base.d + self.biased))
+        self.W = np.zeros((joint.K, base.d + self.bias.width))
         self.W[:, : base.d] = self.best.coef
-        if self.biased:
+        if self.bias.width:
             self.p = self.best.p.copy()
-            self.W[:, -1] = self.scale * ((joint.own - self.p) * self.at.step[:, None]).sum(axis=0)
+            self.W[:, -1] = self.bias.scale * ((joint.own - self.p) * self.at.step[:, None]).sum(axis=0)
         self.z = np.empty(joint.K)
         self.trace = Trace()
         self.coef, self.intercept, self.primal = np.zeros((joint.K, base.d)), np.zeros(joint.K), np.inf
 
     def epoch(self, order: np.ndarray) -> None:
-        sweep(self.rows, self.at, self.W, self.centre, self.p, order, self.z)
-        if self.joint.base.intercept == "free":
-            self.centre += self.scale * self.W[:, -1]
+        sweep(self.rows, self.at, self.W, self.bias.centre, self.p, order, self.z)
+        self.bias.move_centre(self.W[:, -1])
 
     def certificate(self) -> Certificate:
         return make_certificate(self.primal, self.best.value, "solver")
@@ -247,9 +242,8 @@ class _Joint:
         point = self.joint.dual_point(self.p)
         if point.value > self.best.value:
             self.best = point
-        intercept = np.zeros(self.joint.K)
-        if self.biased:
-            intercept = self.centre + self.scale * self.W[:, -1] if self.joint.base.intercept == "penalised" else self.centre.copy()
+        free = self.bias.intercept == "free"
+        intercept = self.bias.centre.copy() if free else self.bias.value(self.W[:, -1])
         primal = self.joint.primal(point.coef, intercept)
         if primal < self.primal:
             self.coef, self.intercept, self.primal = point.coef, intercept, primal

@@ -18,9 +18,9 @@ from dualgap.estimators.common import penalties
 from dualgap.estimators.labelled import Labelled, Side
 from dualgap.estimators.multiclass import Budget
 from dualgap.problem import Problem
-from dualgap.solvers.coordinate import Ascent
+from dualgap.solvers.coordinate import Ascent, free_scale
 
-__all__ = ["Stream", "absorb", "partial_fit", "typical_length"]
+__all__ = ["Stream", "absorb", "partial_fit"]
 
 
 @dataclass
@@ -35,15 +35,10 @@ class Stream:
         return np.array(problem.penalty.primal(self.v))
 
 
-def typical_length(problem: Problem) -> float:
-    """The scale of a free intercept's move: a third of a typical row, as in the coordinate solvers."""
-    return 0.3 * float(np.sqrt(max(problem.c @ problem.sqnorms, 1e-12)))
-
-
 def absorb(stream: Stream, problem: Problem, tol: float, max_epochs: int, rng: np.random.Generator) -> tuple[float, int]:
     """Move the model by one batch. Returns the certified relative gap of the batch's problem, and the epochs it took."""
     ascent = Ascent(problem)
-    ascent.rows = ascent.biased_rows(stream.intercept)
+    ascent.rows = ascent.bias.rows(problem.rows, stream.intercept)
     before = np.zeros_like(ascent.v)
     before[: problem.d] = stream.v
     ascent.v[:] = before
@@ -62,7 +57,7 @@ def absorb(stream: Stream, problem: Problem, tol: float, max_epochs: int, rng: n
 
 
 def _moved(ascent: Ascent) -> float:
-    return 0.0 if ascent.problem.intercept == "none" else ascent.scale * float(ascent.v[-1])
+    return ascent.intercept()  # the column's centre is 0: the b before the batch is in the scores alone
 
 
 def _relative_gap(ascent: Ascent, before: np.ndarray, intercept: float) -> float:
@@ -105,5 +100,7 @@ def _batch_problem(model: Any, data: Labelled, side: Side, strengths: tuple[floa
     kind = "penalised" if model.fit_intercept else "none"
     problem = Problem(data.X, side.signs, model.loss, model.delta, *strengths, side.weights, kind, classes=(-1.0, 1.0))
     if kind == "penalised":
-        problem.intercept_scale = model.intercept_scaling if model.intercept == "penalised" else typical_length(problem)
+        problem.intercept_scale = (
+            model.intercept_scaling if model.intercept == "penalised" else free_scale(problem.c @ problem.sqnorms)
+        )
     return problem

@@ -128,14 +128,14 @@ def test_a_leap_with_a_free_intercept_raises_what_the_steps_raise():
 
     def raised():
         balance = np.sum(problem.c * y * ascent.beta)
-        return problem.c @ ascent.beta - 0.5 * problem.l2 * ascent.v @ ascent.v - ascent.centre * balance
+        return problem.c @ ascent.beta - 0.5 * problem.l2 * ascent.v @ ascent.v - ascent.bias.centre * balance
 
     for _ in range(30):
         before, v = ascent.beta.copy(), ascent.v.copy()
         for _ in range(3):
             solver._sweep(problem, state, rng)
         value = raised()
-        tilt = ascent.centre * problem.l2 / ascent.scale
+        tilt = ascent.bias.centre * problem.l2 / ascent.bias.scale
         gains.append(leap(ascent.rows, problem.loss, ascent.at, ascent.beta, ascent.v, problem.l2, tilt, before, v))
         assert raised() - value == pytest.approx(gains[-1], abs=1e-13)
     assert max(gains) > 0.0

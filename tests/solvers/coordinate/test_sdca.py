@@ -45,12 +45,12 @@ def test_epochs_equal_the_naive_twin(loss, penalty, intercept):
     problem, model = twins(loss, penalty, intercept, weights)
     beta, centre = np.zeros(N), 0.0
     for found, order, state in epochs_of(problem, SDCA(), 3):
-        scale = None if intercept == "none" else state.ascent.scale
+        scale = None if intercept == "none" else state.ascent.bias.scale
         sdca_epoch(model, beta, order, centre, scale)
         np.testing.assert_allclose(found, beta, rtol=1e-9, atol=1e-11)
         if intercept == "free":  # the centre of the proximal-point loop moves to the b of the epoch's end
             centre += scale**2 * np.sum(model.c * beta * Y) / model.l2
-            assert state.ascent.centre == pytest.approx(centre, rel=1e-9, abs=1e-11)
+            assert state.ascent.bias.centre == pytest.approx(centre, rel=1e-9, abs=1e-11)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -162,7 +162,7 @@ def test_a_drawn_iterate_does_not_change_the_path():
     for expected, _, other in epochs_of(problem, SDCA(order="cyclic"), 6):
         solver.epoch(problem, state, rng)
         np.testing.assert_array_equal(state.ascent.beta, expected)
-        assert state.ascent.centre == other.ascent.centre
+        assert state.ascent.bias.centre == other.ascent.bias.centre
 
 
 # ----------------------------------------------------------------------------------------------------------- the first epoch

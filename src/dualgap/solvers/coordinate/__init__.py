@@ -5,23 +5,24 @@ The one coordinate step, the bias column of a free intercept and the extrapolati
 
 from __future__ import annotations
 
-from dualgap.solvers.coordinate.ascent import AHEAD, CACHED_BYTES, Ascent, Coordinates, NoTally, ascend
+from dualgap.solvers.coordinate.ascent import Ascent, Coordinates, NoTally, ascend
 from dualgap.solvers.coordinate.asdca import ASDCA
+from dualgap.solvers.coordinate.bias import BiasColumn, free_scale
 from dualgap.solvers.coordinate.dca import DCA
 from dualgap.solvers.coordinate.dual_coordinate import DualCoordinate
 from dualgap.solvers.coordinate.sdca import SDCA
 from dualgap.solvers.coordinate.streamed import Blocks
 
 __all__ = [
-    "AHEAD",
     "ASDCA",
-    "CACHED_BYTES",
     "DCA",
     "SDCA",
     "Ascent",
+    "BiasColumn",
     "Blocks",
     "Coordinates",
     "DualCoordinate",
     "NoTally",
     "ascend",
+    "free_scale",
 ]

@@ -6,8 +6,7 @@
 With an l1 part the same step, at the margin of soft(v, l1/l2), still ascends. What is here serves SDCA, certificates for models
 from elsewhere, and every other method that needs such a step; the order of the steps is the caller's.
 
-A free intercept is the multiplier b of Σ cᵢβᵢyᵢ = 0. The proximal-point loop gives the bias a column of its own with the penalty
-(ρ/2)(b − centre)², ρ = l2/scale², and moves the centre to b after each epoch.
+An intercept is a column of the rows, see bias.py.
 """
 
 from __future__ import annotations
@@ -17,14 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import WithBias, compiled, kernel, nbytes, prefetch
+from dualgap.core import compiled, kernel, prefetch, rows_ahead
 from dualgap.kernels import add_rows, loaded, parts
 from dualgap.problem import Problem
+from dualgap.solvers.coordinate.bias import BiasColumn
 
-__all__ = ["AHEAD", "CACHED_BYTES", "Ascent", "Coordinates", "NoTally", "Tally", "ascend"]
-
-CACHED_BYTES = 16_000_000  # data beyond this are no longer near a core, and asking for rows ahead of time pays for itself
-AHEAD = 4  # rows between a prefetch and its use
+__all__ = ["Ascent", "Coordinates", "NoTally", "Tally", "ascend", "coordinates"]
 
 
 class Coordinates(NamedTuple):
@@ -34,6 +31,11 @@ class Coordinates(NamedTuple):
     c: np.ndarray
     q: np.ndarray
     step: np.ndarray
+
+
+def coordinates(y: np.ndarray, c: np.ndarray, squares: np.ndarray, l2: float) -> Coordinates:
+    """Return the constants of steps on rows with these ‖xᵢ‖²."""
+    return Coordinates(y, c, c * squares / l2, c * y / l2)
 
 
 @compiled
@@ -89,41 +91,23 @@ class Ascent:
         self.problem = problem
         self.beta = np.zeros(problem.n) if beta is None else np.clip(beta, 0.0, problem.loss.ceiling())
         self.tally: Any = NoTally()
-        self.ahead = AHEAD if nbytes(problem.rows) > CACHED_BYTES else 0
-        # A penalised intercept is the bias column's coefficient, all of it; only a free one has a centre to start from.
-        self._set_bias(self._first_scale(), centre if problem.intercept == "free" else 0.0)
-
-    def _first_scale(self) -> float:
-        if self.problem.intercept != "free":
-            return self.problem.intercept_scale
-        # A longer bias column shortens the steps of all rows, a shorter one those of b: on simulated, medical and census data a third
-        # of a typical row's length cost the fewest epochs, at or near those of no intercept at all.
-        return 0.3 * float(np.sqrt(max(self.problem.c @ self.problem.sqnorms, 1e-12)))
-
-    def _set_bias(self, scale: float, centre: float) -> None:
-        problem = self.problem
-        self.scale, self.centre = scale, centre
-        self.rows = self.biased_rows(centre)
-        squares = problem.sqnorms + (scale * scale if problem.intercept != "none" else 0.0)
-        self.at = Coordinates(problem.y, problem.c, problem.c * squares / problem.l2, problem.c * problem.y / problem.l2)
+        self.ahead = rows_ahead(problem.rows)
+        self.bias = BiasColumn.of(problem, centre)
+        self.rows = self.bias.rows(problem.rows)
+        self.at = coordinates(problem.y, problem.c, self.bias.squares(problem.sqnorms), problem.l2)
         self.rebuild()
-
-    def biased_rows(self, centre: float) -> Any:
-        """The problem's rows, with the bias column where there is an intercept."""
-        return self.problem.rows if self.problem.intercept == "none" else WithBias(self.problem.rows, self.scale, centre)
 
     def rebuild(self) -> None:
         """v from β, afresh."""
         problem = self.problem
-        self.v = np.zeros(problem.size + (problem.intercept != "none"))
+        self.v = np.zeros(problem.size + self.bias.width)
         if self.beta.any():
             add_rows(self.rows, self.beta * self.at.step, self.v)
 
     def epoch(self, order: np.ndarray, t: int = 0) -> int:
         """Steps in the given order, then the centre of a free intercept is moved; returns how many β changed."""
         changed = self.steps(order, t)
-        if self.problem.intercept == "free":
-            self.move_centre()
+        self.move_centre()
         return changed
 
     def steps(self, order: np.ndarray, t: int = 0) -> int:
@@ -137,6 +121,11 @@ class Ascent:
         return changed
 
     def move_centre(self) -> None:
-        """One step of the proximal-point loop on b."""
-        self.centre += self.scale * self.v[-1]
-        self.rows = self.biased_rows(self.centre)
+        """Move the centre of a free intercept to b; without one, do nothing."""
+        if self.bias.intercept == "free":
+            self.bias.move_centre(float(self.v[-1]))
+            self.rows = self.bias.rows(self.problem.rows)
+
+    def intercept(self) -> float:
+        """Return b of (β, v)."""
+        return float(self.bias.value(self.v[-1]))

@@ -14,9 +14,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import WithBias, accumulate, fresh_seed, kernel, natural_order, one_of, shuffle, total_psi, whole_number
+from dualgap.core import accumulate, fresh_seed, kernel, natural_order, one_of, shuffle, total_psi, whole_number
 from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
+from dualgap.solvers.coordinate.bias import BiasColumn
 
 __all__ = ["ASDCA"]
 
@@ -103,8 +104,7 @@ class ASDCA(Solver):
         return YES
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> ASDCAState:
-        biased = problem.intercept == "penalised"
-        rows = WithBias(problem.rows, problem.intercept_scale, 0.0) if biased else problem.rows
+        rows = BiasColumn.of(problem).rows(problem.rows)
         beta = np.zeros(problem.n)
         if warm is not None and warm.dual is not None:
             beta = np.clip(warm.dual, 0.0, problem.loss.ceiling())
@@ -161,8 +161,7 @@ def cautious_theta(problem: Problem, batch: int) -> float:
     >>> cautious_theta(problem, 1)  # s = 2/4
     0.125
     """
-    squares = problem.sqnorms + (problem.intercept_scale**2 if problem.intercept == "penalised" else 0.0)
-    longest = float(np.max(problem.n * problem.c * squares))
+    longest = float(np.max(problem.n * problem.c * BiasColumn.of(problem).squares(problem.sqnorms)))
     if longest == 0.0:
         return 0.25
     s = problem.l2 * problem.n / (problem.loss.curvature() * longest)

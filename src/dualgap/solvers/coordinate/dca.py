@@ -117,8 +117,7 @@ class DCA(Solver):
         self._arrange(state, count, rng)
         state.scores = None  # before v moves: what interrupts the sweep must not find scores of another model
         sweep(ascent.rows, problem.loss, problem.penalty, ascent.at, ascent.beta, ascent.v, state.open, ascent.ahead)
-        if problem.intercept == "free":
-            ascent.move_centre()
+        ascent.move_centre()
         state.sweeps += 1
         self._follow(state, count == problem.n)
         if not state.full and (numbers[GAP] <= state.reopen_at or state.gap <= state.aim * state.tol or numbers[COUNT] == 0):
@@ -179,7 +178,7 @@ class DCA(Solver):
                 ascent.beta,
                 ascent.v,
                 problem.l2,
-                ascent.centre * problem.l2 / ascent.scale if problem.intercept == "free" else 0.0,
+                ascent.bias.centre * problem.l2 / ascent.bias.scale if problem.intercept == "free" else 0.0,
                 state.from_beta,
                 state.from_v,
             )
@@ -204,8 +203,7 @@ class DCA(Solver):
 
     def intercept(self, problem: Problem, state: DCAState) -> float:
         """The intercept as the method carries it, which `model` leaves to the exact minimisation."""
-        ascent = state.ascent
-        return 0.0 if problem.intercept == "none" else float(ascent.centre + ascent.scale * ascent.v[-1])
+        return float(state.ascent.intercept())
 
     def gap_estimate(self, problem: Problem, state: DCAState) -> float:
         # The gap of some rows says nothing of the others.

@@ -88,7 +88,7 @@ class SDCA(Solver):
         ascent = state.ascent
         t = state.epochs * problem.n
         if state.epochs == 0 and self.first_epoch == "sgd" and not ascent.beta.any():
-            rows = ascent.biased_rows(centre=0.0)
+            rows = ascent.bias.rows(problem.rows, centre=0.0)
             modified_sgd(rows, problem.loss, problem.penalty, ascent.at, ascent.beta, ascent.v, state.order)
             ascent.rebuild()
         elif self.output == "random":

@@ -12,21 +12,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dualgap.core import Block, WithBias, fresh_seed, natural_order, nbytes, shuffle
+from dualgap.core import Block, fresh_seed, natural_order, rows_ahead, shuffle
 from dualgap.core import rows as storage
 from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
-from dualgap.solvers.coordinate.ascent import AHEAD, CACHED_BYTES, Coordinates, NoTally, ascend
+from dualgap.solvers.coordinate.ascent import NoTally, ascend, coordinates
+from dualgap.solvers.coordinate.bias import BiasColumn
 
 __all__ = ["Blocks"]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class BlocksState(State):
-    beta: Any = None
-    v: Any = None  # u(β)/l2, with the bias column's entry last where there is an intercept
-    scale: float = 1.0
-    centre: float = 0.0
+    """β and what belongs to it; all but `bias.scale` is changed by every epoch."""
+
+    beta: np.ndarray
+    v: np.ndarray  # u(β)/l2; the bias column's coefficient is last where there is an intercept
+    bias: BiasColumn
     epochs: int = 0
 
 
@@ -77,21 +79,15 @@ class Blocks(Solver):
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> BlocksState:
         warm = warm or Warm()
         beta = np.zeros(problem.n) if warm.dual is None else np.clip(warm.dual, 0.0, problem.loss.ceiling())
-        state = BlocksState(beta=beta, centre=warm.intercept if problem.intercept == "free" else 0.0)
-        state.scale = problem.intercept_scale
-        if problem.intercept == "free":
-            state.scale = 0.3 * float(np.sqrt(max(problem.c @ problem.sqnorms, 1e-12)))  # see Ascent, where it was measured
+        bias = BiasColumn.of(problem, warm.intercept)
         a = problem.c * problem.y * beta / problem.l2
-        state.v = problem.combine(a)
-        if problem.intercept != "none":
-            state.v = np.append(state.v, state.scale * a.sum())
-        return state
+        v = problem.combine(a)
+        return BlocksState(beta=beta, v=np.append(v, bias.scale * a.sum()) if bias.width else v, bias=bias)
 
     def epoch(self, problem: Problem, state: BlocksState, rng: np.random.Generator) -> None:
         for block in self._blocks(problem, state, rng):
             self._work(problem, state, block, rng)
-        if problem.intercept == "free":
-            state.centre += state.scale * state.v[-1]
+        state.bias.move_centre(float(state.v[-1]))
         state.passes += self.inner
         state.epochs += 1
 
@@ -105,13 +101,9 @@ class Blocks(Solver):
     def _work(self, problem: Problem, state: BlocksState, block: Block, rng: np.random.Generator) -> None:
         """Steps on the rows of one block; β of the others stays as it is, and so does their part of v."""
         here = block.index
-        y, c, squares, beta = problem.y[here], problem.c[here], problem.sqnorms[here], state.beta[here]
-        rows = block.rows
-        if problem.intercept != "none":
-            rows, squares = WithBias(rows, state.scale, state.centre), squares + state.scale * state.scale
-        at = Coordinates(y, c, c * squares / problem.l2, c * y / problem.l2)
-        ahead = AHEAD if nbytes(rows) > CACHED_BYTES else 0
-        order = natural_order(len(y))
+        rows, beta = state.bias.rows(block.rows), state.beta[here]
+        at = coordinates(problem.y[here], problem.c[here], state.bias.squares(problem.sqnorms[here]), problem.l2)
+        ahead, order = rows_ahead(rows), natural_order(len(beta))
         for _ in range(self.inner):
             shuffle(order, fresh_seed(rng))
             ascend(rows, problem.loss, problem.penalty, at, beta, state.v, order, ahead, NoTally(), 0)

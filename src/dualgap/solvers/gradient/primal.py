@@ -6,17 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import ElasticNet, compiled, kernel, nbytes, one_of
+from dualgap.core import ElasticNet, compiled, kernel, one_of
 from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Support, Warm, no
-from dualgap.solvers.coordinate import AHEAD, CACHED_BYTES
 
 __all__ = [
     "SCHEDULES",
     "Bias",
     "Schedule",
     "linear_only",
-    "look_ahead",
     "loss_gradient",
     "make_bias",
     "row_smoothness",
@@ -66,11 +64,6 @@ def fixed_step(problem: Problem, step_size: float | None, divisor: float) -> flo
         return float(step_size)
     largest = float(row_smoothness(problem).max()) * problem.loss.curvature()
     return 1.0 / (divisor * largest) if largest > 0.0 else 1.0
-
-
-def look_ahead(problem: Problem) -> int:
-    """How many rows ahead to prefetch: none where the data sit in a core's cache."""
-    return AHEAD if nbytes(problem.rows) > CACHED_BYTES else 0
 
 
 @kernel

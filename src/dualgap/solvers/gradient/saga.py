@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import compiled, draw, fresh_seed, kernel, natural_order
+from dualgap.core import compiled, draw, fresh_seed, kernel, natural_order, rows_ahead
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, register
 from dualgap.solvers.gradient.lazy_prox import settle, track
@@ -16,7 +16,6 @@ from dualgap.solvers.gradient.primal import (
     check_positive,
     first_coef,
     fixed_step,
-    look_ahead,
     loss_gradient,
     make_bias,
     separable,
@@ -120,7 +119,7 @@ class SAGA(Solver):
 
     def epoch(self, problem: Problem, state: SAGAState, rng: np.random.Generator) -> None:
         draw(state.order, problem.n, fresh_seed(rng))
-        ahead = look_ahead(problem)
+        ahead = rows_ahead(problem.rows)
         reduced_steps(problem.rows, problem.samples, problem.loss, state.point, state.bias, state.table, state.order, ahead)
         state.passes += 1.0
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import CSR, ElasticNet, compiled, fresh_seed, kernel, natural_order, one_of, shuffle, whole_number
+from dualgap.core import CSR, ElasticNet, compiled, fresh_seed, kernel, natural_order, one_of, rows_ahead, shuffle, whole_number
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, register
 from dualgap.solvers.gradient.primal import (
@@ -15,7 +15,6 @@ from dualgap.solvers.gradient.primal import (
     check_schedule,
     first_coef,
     linear_only,
-    look_ahead,
     make_bias,
     make_schedule,
     row_smoothness,
@@ -271,7 +270,7 @@ class SGD(Solver):
         return SGDState(
             point=point,
             bias=make_bias(problem, warm),
-            plan=Plan(schedule, batch, batches, average, look_ahead(problem)),
+            plan=Plan(schedule, batch, batches, average, rows_ahead(problem.rows)),
             memory=Memory(np.empty(batch), np.zeros(problem.n), np.zeros(6)),
             order=natural_order(problem.n),
         )

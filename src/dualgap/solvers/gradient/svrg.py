@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import compiled, draw, fresh_seed, one_of
+from dualgap.core import compiled, draw, fresh_seed, one_of, rows_ahead
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, register
 from dualgap.solvers.gradient.lazy_prox import settle, track
@@ -15,7 +15,6 @@ from dualgap.solvers.gradient.primal import (
     check_positive,
     first_coef,
     fixed_step,
-    look_ahead,
     make_bias,
     separable,
     smooth_only,
@@ -105,7 +104,7 @@ class SVRG(Solver):
         draw(order, problem.n, fresh_seed(rng))
         point.total[:] = 0.0
         bias.state[2] = 0.0
-        reduced_steps(problem.rows, problem.samples, problem.loss, point, bias, state.memory, order, look_ahead(problem))
+        reduced_steps(problem.rows, problem.samples, problem.loss, point, bias, state.memory, order, rows_ahead(problem.rows))
         settle(problem.rows, point)
         if self.snapshot == "average":
             point.w[:] = point.total / len(order)
