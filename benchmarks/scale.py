@@ -132,9 +132,9 @@ def _sets(folder: str | None) -> Iterator[tuple[str, Any, np.ndarray, float]]:
 def cluster_benchmark(options: argparse.Namespace) -> None:
     """The same problem on 1, 2 and 4 local processes, against one process without a cluster."""
     import dask
+    from distributed import Client
 
     import dualgap
-    from distributed import Client
     from dualgap.cluster import train
 
     print(
@@ -173,8 +173,8 @@ def faults_benchmark(options: argparse.Namespace) -> None:
     import signal
 
     import dask
-
     from distributed import Client
+
     from dualgap.cluster import train
 
     with Client(n_workers=4, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as client:

@@ -89,13 +89,13 @@ def test_fraud_stand_in_has_the_real_shape():
 @pytest.mark.parametrize(
     ("make", "match"),
     [
-        (lambda: generators.separable(n=1), "n is 1"),
-        (lambda: generators.correlated(rho=1.5), "rho is 1.5"),
+        (lambda: generators.separable(n=1), "n=1 must be"),
+        (lambda: generators.correlated(rho=1.5), "rho=1.5 must be"),
         (lambda: generators.binary(d=5, informative=6), "informative is 6"),
         (lambda: generators.fraud(n=10, positives=10), "positives is 10"),
         (lambda: text_like(n=10, d=100, nonzeros=50), "nonzeros is 50"),
-        (lambda: text_like(n=10, flip=0.7), "flip is 0.7"),
-        (lambda: text_like(n=0), "n is 0"),
+        (lambda: text_like(n=10, flip=0.7), "flip=0.7 must be"),
+        (lambda: text_like(n=0), "n=0 must be"),
     ],
 )
 def test_bad_sizes_are_named(make, match):

@@ -213,7 +213,7 @@ def test_columns_and_their_base(tmp_path):
         read_libsvm(path, n_features=2)
     with pytest.raises(ValueError, match="zero_based is 'yes'"):
         read_libsvm(path, zero_based="yes")
-    with pytest.raises(ValueError, match="block_rows is 0"):
+    with pytest.raises(ValueError, match="block_rows=0 must be"):
         list(iter_libsvm(path, 0))
     assert read_libsvm(path, dtype=np.float32)[0].dtype == np.float32
 

@@ -35,7 +35,7 @@ def test_split_is_stratified_and_a_partition():
 def test_a_rare_class_is_in_both_parts():
     train, test = split_indices([0] * 100 + [1] * 2, test=0.1)
     assert 1 == sum(i >= 100 for i in train) == sum(i >= 100 for i in test)
-    with pytest.raises(ValueError, match=r"test is 1\.0"):
+    with pytest.raises(ValueError, match=r"test=1\.0 must be"):
         split_indices([0, 1], test=1.0)
 
 
@@ -79,7 +79,7 @@ def test_sparse_data_stay_sparse(sparse_like):
         fit_scaler(data.X)
     with pytest.raises(ValueError, match="make sparse data dense"):
         fit_scaler(X).apply(data.X)
-    with pytest.raises(ValueError, match="method is 'minmax'"):
+    with pytest.raises(ValueError, match="method='minmax' is unknown"):
         fit_scaler(X, "minmax")
     with pytest.raises(ValueError, match="X has 3 columns, but the scaler was fitted on 12"):
         fit_scaler(X).apply(X[:, :3])
@@ -91,7 +91,7 @@ def test_undersample_leaves_the_test_part():
     least = data.counts[-1]
     assert balanced.counts == {-1: least, 1: 2 * least}
     assert balanced.X_test is data.X_test
-    with pytest.raises(ValueError, match=r"ratio is 0\.5"):
+    with pytest.raises(ValueError, match=r"ratio=0\.5 must be"):
         undersample(data, ratio=0.5)
 
 

@@ -232,7 +232,7 @@ def test_interrupt_keeps_the_best_model(digits, n_jobs):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"C": 0}, "C=0 must be a finite number above 0"),
+        ({"C": 0}, "C=0 must be a positive number"),
         ({"C": "1"}, "C='1' must be"),
         ({"tol": -1e-3}, "tol=-0.001 must be"),
         ({"max_iter": 2.5}, "max_iter=2.5 must be a whole number"),

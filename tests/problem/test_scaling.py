@@ -79,7 +79,7 @@ def test_sgd_on_the_mapped_problem_beats_the_unmapped_one():
     [
         (lambda: scaling.from_C(0.0, 10), "C=0.0 must be a positive number"),
         (lambda: scaling.from_C(1.0, -1), "total_weight=-1 must be a positive number"),
-        (lambda: scaling.from_alpha(1.0, 1.5), r"l1_ratio=1.5 must lie in \[0, 1\]"),
+        (lambda: scaling.from_alpha(1.0, 1.5), r"l1_ratio=1.5 must be a number in \[0, 1\]"),
         (lambda: scaling.from_sum_of_losses(1.0, 2.5), "n=2.5 must be the number of samples"),
         (lambda: scaling.from_sum_of_losses(-1.0, 5), "lam=-1.0 must be a positive number"),
         (lambda: scaling.from_sum_of_losses(1.0, 5, l1=-1), "l1=-1 must be a finite number"),

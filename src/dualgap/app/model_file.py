@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dualgap.data import DataError, DataSet, read
-from dualgap.estimators import LinearSVC, class_weights
+from dualgap.estimators import LinearSVC, weights_by_class
 from dualgap.problem import Problem, from_C
 from dualgap.proof import Certificate
 from dualgap.run import certify
@@ -159,7 +159,7 @@ def certify_model(model: SavedModel, data: DataSet) -> list[tuple[str, Certifica
 def _objective(svc: LinearSVC, X: Any, y: np.ndarray, k: int) -> Problem:
     """What the classifier minimises for class k against the rest: its C, its class weights, its intercept."""
     codes = np.searchsorted(svc.classes_, y)
-    weights = class_weights(svc.class_weight, svc.classes_, codes, None)
+    weights = weights_by_class(svc.class_weight, svc.classes_, codes, None)
     if weights is not None and len(svc.classes_) > 2:
         weights = np.where(np.arange(len(svc.classes_)) == k, weights, 1.0)  # as LIBLINEAR weighs the one class and not the rest
     sample_weight = None if weights is None else weights[codes]

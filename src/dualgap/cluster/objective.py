@@ -8,7 +8,7 @@ import numpy as np
 
 from dualgap.cluster.partition import Description, Objective
 from dualgap.cluster.worker_pool import Team
-from dualgap.core import make_loss, make_penalty
+from dualgap.core import make_loss, make_penalty, number
 from dualgap.problem import check_intercept
 from dualgap.solvers import NotSupported
 from dualgap.solvers.coordinate import free_scale
@@ -80,8 +80,6 @@ def pose(
             "l1 alone (l2 = 0) leaves w undetermined by the dual variables that the workers hold; rounds need l2 > 0"
         )
     check_intercept(intercept, l2)
-    if not 0.0 < intercept_scale < np.inf:
-        raise ValueError(f"intercept_scale={intercept_scale!r} must be a positive number")
     whole = whole or Whole(team.call("describe"))
     labels = whole.classes.tolist()
     if positive is None:
@@ -90,7 +88,7 @@ def pose(
         positive = labels[1]
     factors = {label: float((class_weight or {}).get(label, 1.0)) for label in labels}
     total = sum(factors[label] * whole.weights[label] for label in labels)
-    scale = float(intercept_scale)
+    scale = number("intercept_scale", intercept_scale)
     if intercept == "free":
         mean_square = sum(factors[label] * whole.squares[label] for label in labels) / total
         scale = free_scale(mean_square)

@@ -17,6 +17,7 @@ import numpy as np
 from dualgap.cluster.checkpoint import Checkpoint
 from dualgap.cluster.partition import Ask, Objective, Proof, Reply
 from dualgap.cluster.worker_pool import Team
+from dualgap.core import whole_number
 from dualgap.proof import Certificate, make_certificate
 from dualgap.run import Progress, Status, Trace
 
@@ -35,10 +36,8 @@ class Pace:
     """
 
     def __init__(self, epochs: int | str) -> None:
-        if epochs != "auto" and (not isinstance(epochs, (int, np.integer)) or isinstance(epochs, bool) or epochs < 1):
-            raise ValueError(f"local_epochs={epochs!r} must be 'auto' or a whole number of at least 1")
         self.fixed = epochs != "auto"
-        self.epochs = int(epochs) if self.fixed else 1
+        self.epochs = whole_number("local_epochs", epochs, wanted="'auto' or a whole number of at least 1") if self.fixed else 1
         self._overheads: list[float] = []
         self._epochs: list[float] = []
 

@@ -6,7 +6,7 @@ What needs labels or an objective belongs in `problem`; what evaluates kernel fu
 from __future__ import annotations
 
 from dualgap.core import moved, rows
-from dualgap.core.checks import is_number, one_of, whole_number
+from dualgap.core.checks import count, is_number, is_sparse, is_whole, number, one_of, whole_number
 from dualgap.core.jit import cache_folder, compiled, kernel, prefetch, sequential, wide_vectors
 from dualgap.core.linalg import NARROW, gram_of_rows, solve_positive
 from dualgap.core.losses import LOSSES, Hinge, Logistic, SmoothHinge, SquaredHinge, make_loss, slopes, total_psi, total_value
@@ -37,18 +37,22 @@ __all__ = [
     "cache_folder",
     "collect",
     "compiled",
+    "count",
     "csr",
     "draw",
     "fresh_seed",
     "gram",
     "gram_of_rows",
     "is_number",
+    "is_sparse",
+    "is_whole",
     "kernel",
     "make_loss",
     "make_penalty",
     "moved",
     "natural_order",
     "nbytes",
+    "number",
     "one_of",
     "one_processor",
     "prefetch",

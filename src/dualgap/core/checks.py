@@ -1,26 +1,68 @@
-"""Checks of arguments: each raises a ValueError that names the argument, its value and what would be right."""
+"""Checks of arguments. Each returns the value, or raises a ValueError that names the argument, its value and what would be right."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeGuard
 
 import numpy as np
+from scipy import sparse
 
-__all__ = ["is_number", "one_of", "whole_number"]
+__all__ = ["count", "is_number", "is_sparse", "is_whole", "number", "one_of", "whole_number"]
+
+_IN_WORDS = {"(0, inf)": "a positive number", "[0, inf)": "a finite number that is not negative"}
+
+
+def is_whole(value: Any) -> TypeGuard[int]:
+    """Whether a value is an integer of Python or NumPy; True and False are not."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def is_number(value: Any) -> bool:
-    """Whether a parameter is one real number; True and False are none."""
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    """Whether a value is one real number of Python or NumPy; True and False are not."""
+    return isinstance(value, (float, np.floating)) or is_whole(value)
 
 
-def one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Check a parameter that takes one of a few names."""
-    if value not in choices:
+def is_sparse(matrix: Any) -> bool:
+    """Whether a matrix is one of SciPy's; a plain bool, since issparse's TypeIs makes type checkers forget the matrix's methods."""
+    return bool(sparse.issparse(matrix))
+
+
+def number(name: str, value: Any, within: str = "(0, inf)", wanted: str | None = None) -> float:
+    """Check a number in an interval, such as "[0, 1)"; `wanted` says in words what would be right.
+
+    Examples
+    --------
+    >>> from dualgap.core import number
+    >>> number("rate", 2), number("tol", 0.0, "[0, 1)")
+    (2.0, 0.0)
+    >>> number("C", -1.0)
+    Traceback (most recent call last):
+    ...
+    ValueError: C=-1.0 must be a positive number
+    """
+    low, high = map(float, within[1:-1].split(","))
+    above = is_number(value) and (value > low if within[0] == "(" else value >= low)
+    if not above or not (value < high if within[-1] == ")" else value <= high):
+        raise ValueError(f"{name}={value!r} must be {wanted or _IN_WORDS.get(within, f'a number in {within}')}")
+    return float(value)
+
+
+def whole_number(name: str, value: Any, least: int = 1, wanted: str | None = None) -> int:
+    """Check an integer of at least `least`; `wanted` says in words what would be right."""
+    if not is_whole(value) or value < least:
+        raise ValueError(f"{name}={value!r} must be {wanted or f'a whole number of at least {least}'}")
+    return int(value)
+
+
+def count(name: str, value: Any, least: int = 1, wanted: str | None = None) -> int:
+    """Check a whole number that may be written as a float, such as 1e4."""
+    whole = is_number(value) and np.isfinite(value) and value == int(value)
+    return whole_number(name, int(value) if whole else value, least, wanted)
+
+
+def one_of(name: str, value: Any, choices: Sequence[str | None]) -> Any:
+    """Check a value that is one of a few names (or None, where that is among the choices)."""
+    if not isinstance(value, str | None) or value not in choices:
         raise ValueError(f"{name}={value!r} is unknown; choose one of {list(choices)}")
-
-
-def whole_number(name: str, value: Any) -> None:
-    """Check a parameter that counts something."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
+    return value

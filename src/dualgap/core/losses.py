@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core.checks import is_number
+from dualgap.core.checks import number
 from dualgap.core.jit import compiled, kernel
 
 __all__ = ["LOSSES", "Hinge", "Logistic", "SmoothHinge", "SquaredHinge", "make_loss", "slopes", "total_psi", "total_value"]
@@ -263,9 +263,7 @@ def make_loss(loss: Any, delta: float | None = None) -> Any:
             raise ValueError(f"delta={delta!r} belongs to loss='smooth_hinge' only, not to loss={loss!r}")
         return LOSSES[name]()
     width = 1.0 if delta is None else delta
-    if not is_number(width) or not (0.0 < width < math.inf):
-        raise ValueError(f"delta={delta!r} must be a positive number: the width of the smoothed part of the hinge")
-    return SmoothHinge(float(width))
+    return SmoothHinge(number("delta", width, wanted="a positive number: the width of the smoothed part of the hinge"))
 
 
 @kernel

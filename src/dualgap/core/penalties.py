@@ -14,12 +14,11 @@ An intercept is never part of w here: it is either unpenalised or has a quadrati
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core.checks import is_number
+from dualgap.core.checks import number
 from dualgap.core.jit import compiled
 
 __all__ = ["L1", "L2", "ElasticNet", "make_penalty"]
@@ -141,11 +140,9 @@ def make_penalty(l2: float, l1: float = 0.0) -> Any:
     >>> make_penalty(0.1), make_penalty(0.1, 0.2), make_penalty(0.0, 0.2)
     (L2(l2=0.1), ElasticNet(l1=0.2, l2=0.1), L1(l1=0.2))
     """
-    for name, value in (("l2", l2), ("l1", l1)):
-        if not is_number(value) or not (0.0 <= value < math.inf):
-            raise ValueError(f"{name}={value!r} must be a finite number that is not negative")
+    l2, l1 = number("l2", l2, "[0, inf)"), number("l1", l1, "[0, inf)")
     if l2 == 0 and l1 == 0:
         raise ValueError("l2=0 and l1=0: without a penalty the problem need not have a minimum; give l2 > 0 (1e-4, say) or l1 > 0")
     if l1 == 0:
-        return L2(float(l2))
-    return ElasticNet(float(l1), float(l2)) if l2 > 0 else L1(float(l1))
+        return L2(l2)
+    return ElasticNet(l1, l2) if l2 > 0 else L1(l1)

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from dualgap.data.compressed import open_bytes
-from dualgap.data.dataset import DataError, DataSet, MissingFile, whole_numbers
+from dualgap.data.dataset import DataError, DataSet, MissingFile, integer_labels
 from dualgap.data.drawn_cells import draw_cell
 from dualgap.data.images import decode, reduce, steps
 from dualgap.data.libsvm import LibsvmBlock, iter_libsvm, read_libsvm
@@ -39,6 +39,7 @@ __all__ = [
     "fit_pca",
     "fit_scaler",
     "hold_out",
+    "integer_labels",
     "iter_libsvm",
     "load",
     "names",
@@ -57,6 +58,5 @@ __all__ = [
     "table_from_columns",
     "text_like",
     "undersample",
-    "whole_numbers",
     "write_npz",
 ]

@@ -9,23 +9,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-__all__ = ["DataError", "DataSet", "MissingFile", "whole_numbers"]
+from dualgap.core import is_sparse
+
+__all__ = ["DataError", "DataSet", "MissingFile", "integer_labels"]
 
 
 class DataError(ValueError):
     """Data that cannot be read, found or trusted; the message says which, where, and what would be right.
 
-    Examples
-    --------
-    >>> from dualgap.data.dataset import DataError
-    >>> from dualgap.data.registry import load
-    >>> try:
-    ...     load("breast-cancre")
-    ... except DataError as error:
-    ...     print(error)
-    there is no data set 'breast-cancre'; did you mean 'breast-cancer'? dualgap.data.names() lists them all
+        Examples
+        --------
+        >>> from dualgap.core import is_sparse
+    from dualgap.data.dataset import DataError
+        >>> from dualgap.data.registry import load
+        >>> try:
+        ...     load("breast-cancre")
+        ... except DataError as error:
+        ...     print(error)
+        there is no data set 'breast-cancre'; did you mean 'breast-cancer'? dualgap.data.names() lists them all
     """
 
 
@@ -158,13 +160,8 @@ class DataSet:
         return f"DataSet({self.name!r}, {', '.join(parts)})"
 
 
-def whole_numbers(y: np.ndarray) -> np.ndarray:
+def integer_labels(y: np.ndarray) -> np.ndarray:
     """Labels as int64 where all of them are whole, so that a class is called 1 and not 1.0."""
     if y.dtype.kind == "f" and y.size and np.isfinite(y).all() and (y == np.round(y)).all() and np.abs(y).max() < 2**53:
         return y.astype(np.int64)
     return y
-
-
-def is_sparse(X: Any) -> bool:
-    """Whether X is a SciPy sparse matrix or array; a plain answer, where scipy.sparse.issparse makes a type checker forget X's methods."""
-    return bool(sparse.issparse(X))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dualgap.core import count
 from dualgap.data import images
 from dualgap.data.dataset import DataSet
 from dualgap.data.sources import CELL_TYPES
@@ -94,8 +95,7 @@ def drawn_cells(n: int = 1000, n_test: int = 250, seed: int = 0, pca: int | None
     DataSet('blood-cells-generated', 8 × 14,400, 2 classes, 4 test rows, generated)
     """
     for value, name in ((n, "n"), (n_test, "n_test")):
-        if int(value) != value or value < 2:
-            raise ValueError(f"{name} is {value!r}; it must be a whole number of at least 2")
+        count(name, value, 2)
     rng = np.random.default_rng(seed)
     y = np.where(rng.permutation(n + n_test) % 2 == 0, 1, -1)
     X = np.empty((n + n_test, images.SIDE**2), dtype=np.float32)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dualgap.core import count, number
 from dualgap.data.dataset import DataSet
 
 __all__ = [
@@ -29,22 +30,10 @@ def _generated(name: str, X: np.ndarray, y: np.ndarray, description: str, **fiel
     )
 
 
-def _positive(value: int, name: str, least: int = 2) -> int:
-    if int(value) != value or value < least:
-        raise ValueError(f"{name} is {value!r}; it must be a whole number of at least {least}")
-    return int(value)
-
-
-def _in_range(value: float, name: str, low: float, high: float) -> float:
-    if not low <= value <= high:
-        raise ValueError(f"{name} is {value!r}; it must lie between {low} and {high}")
-    return float(value)
-
-
 def _two_gaussians(n: int, seed: int, distance: float) -> tuple[np.ndarray, np.ndarray]:
     """Unit Gaussians at ±(distance/2)·(1, 1)/√2, classes of equal size in random order; the best error is Φ(−distance/2)."""
     rng = np.random.default_rng(seed)
-    y = np.where(rng.permutation(_positive(n, "n")) % 2 == 0, 1, -1)
+    y = np.where(rng.permutation(count("n", n, 2)) % 2 == 0, 1, -1)
     return rng.standard_normal((n, 2)) + y[:, None] * (distance / 2 / np.sqrt(2)), y
 
 
@@ -86,7 +75,7 @@ def parabolic(n: int = 1000, seed: int = 0, noise: float = 0.2) -> DataSet:
     (100, 2)
     """
     rng = np.random.default_rng(seed)
-    X = rng.standard_normal((_positive(n, "n"), 2))
+    X = rng.standard_normal((count("n", n, 2), 2))
     height = X[:, 1] - X[:, 0] ** 2 + 1 + noise * rng.standard_normal(n)
     return _generated("parabolic", X, np.where(height > 0, 1, -1), "a Gaussian cloud in the plane, parted by a parabola")
 
@@ -106,10 +95,10 @@ def binary(
     >>> generators.binary().counts
     {-1: 55, 1: 945}
     """
-    _positive(n, "n")
-    _positive(informative, "informative", 1)
-    _in_range(positive, "positive", 0.0, 1.0)
-    _in_range(noise, "noise", 0.0, 1.0)
+    count("n", n, 2)
+    count("informative", informative)
+    number("positive", positive, "[0, 1]")
+    number("noise", noise, "[0, 1]")
     if informative > d:
         raise ValueError(f"informative is {informative}, but there are only d = {d} features")
     rng = np.random.default_rng(seed)
@@ -136,8 +125,8 @@ def correlated(
     >>> generators.correlated(n=50, d=200, rho=0.8, n_test=20)
     DataSet('correlated', 50 × 200, 2 classes, 20 test rows, generated)
     """
-    _positive(n, "n")
-    _in_range(rho, "rho", 0.0, 1.0)
+    count("n", n, 2)
+    number("rho", rho, "[0, 1]")
     if not 1 <= informative <= d:
         raise ValueError(f"informative is {informative}; it must lie between 1 and d = {d}")
     rng = np.random.default_rng(seed)
@@ -203,10 +192,10 @@ def fraud(n: int = 284_807, positives: int = 492, seed: int = 0, hidden: float =
     >>> data, data.counts
     (DataSet('fraud-generated', 5,000 × 30, 2 classes, generated), {0: 4990, 1: 10})
     """
-    _positive(n, "n")
+    count("n", n, 2)
     if not 1 <= positives < n:
         raise ValueError(f"positives is {positives}; it must lie between 1 and n - 1 = {n - 1}")
-    _in_range(hidden, "hidden", 0.0, 1.0)
+    number("hidden", hidden, "[0, 1]")
     rng = np.random.default_rng(seed)
     y = np.zeros(n, dtype=np.int64)
     y[rng.choice(n, positives, replace=False)] = 1

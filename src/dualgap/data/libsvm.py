@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dualgap.core import kernel
+from dualgap.core import count, kernel
 from dualgap.data.compressed import open_bytes
 from dualgap.data.dataset import DataError
 from dualgap.data.decimals import EXACT, NOT_A_NUMBER, UNDECIDED, parse_decimal, powers_of_five
@@ -113,9 +113,7 @@ def iter_libsvm(
     [2, 1]
     """
     _check_zero_based(zero_based)
-    if int(block_rows) != block_rows or block_rows < 1:
-        raise ValueError(f"block_rows is {block_rows!r}; it must be a whole number of at least 1")
-    for block, low, high in _raw_blocks(Path(path), int(block_rows), dtype):
+    for block, low, high in _raw_blocks(Path(path), count("block_rows", block_rows), dtype):
         first = _first_column(path, low, zero_based)
         if zero_based == "auto":
             zero_based = first == 0  # every block after this one is counted the same way

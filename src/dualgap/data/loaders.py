@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.data.dataset import DataError, DataSet, whole_numbers
+from dualgap.data.dataset import DataError, DataSet, integer_labels
 from dualgap.data.libsvm import read_libsvm
 from dualgap.data.preprocess import split_indices
 from dualgap.data.sources import spam_rows
@@ -68,9 +68,9 @@ SPAM_FEATURES = (
 def libsvm(paths: list[Path], n_features: int, dtype: str = "float64") -> DataSet:
     """One LIBSVM file, or a training and a test file."""
     train, *tests = (read_libsvm(path, n_features=n_features, dtype=np.dtype(dtype)) for path in paths)
-    parts = [train[0], whole_numbers(train[1])]
+    parts = [train[0], integer_labels(train[1])]
     for X, y in tests:
-        parts += [X, whole_numbers(y)]
+        parts += [X, integer_labels(y)]
     return DataSet(paths[0].name, *parts)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.data.dataset import DataError, DataSet, is_sparse
+from dualgap.core import is_sparse, number, one_of
+from dualgap.data.dataset import DataError, DataSet
 
 __all__ = ["Scaler", "class_weights", "fit_scaler", "hold_out", "split_indices", "standardise", "undersample"]
 
@@ -24,8 +25,7 @@ def split_indices(y: Any, test: float = 0.25, seed: int = 0) -> tuple[np.ndarray
     >>> len(train), len(test)
     (6, 3)
     """
-    if not 0 < test < 1:
-        raise ValueError(f"test is {test!r}; it must be a share between 0 and 1")
+    number("test", test, "(0, 1)", "a share between 0 and 1")
     y = np.asarray(y)
     rng = np.random.default_rng(seed)
     chosen = np.zeros(len(y), dtype=bool)
@@ -95,8 +95,7 @@ def fit_scaler(X: Any, method: str = "standard") -> Scaler:
     >>> fit_scaler(np.array([[1.0, 5.0], [3.0, 5.0]])).scale
     array([1., 1.])
     """
-    if method not in ("standard", "max-abs"):
-        raise ValueError(f"method is {method!r}; it must be 'standard' or 'max-abs'")
+    one_of("method", method, ("standard", "max-abs"))
     if method == "max-abs":
         largest = abs(X).max(axis=0)
         scale = np.asarray(largest.toarray() if is_sparse(largest) else largest, dtype=np.float64).reshape(-1)
@@ -139,8 +138,7 @@ def undersample(data: DataSet, ratio: float = 1.0, seed: int = 0) -> DataSet:
     >>> undersample(load("binary")).counts
     {-1: 55, 1: 55}
     """
-    if not ratio >= 1:
-        raise ValueError(f"ratio is {ratio!r}; it must be at least 1")
+    number("ratio", ratio, "[1, inf]", "a number of at least 1")
     rng = np.random.default_rng(seed)
     least = min(data.counts.values())
     keep = np.zeros(len(data.y), dtype=bool)

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dualgap.data.dataset import DataError, DataSet, is_sparse, whole_numbers
+from dualgap.core import is_sparse
+from dualgap.data.dataset import DataError, DataSet, integer_labels
 from dualgap.data.libsvm import read_libsvm
 from dualgap.data.tables import read_csv, read_parquet
 
@@ -73,7 +74,7 @@ def read(path: str | os.PathLike[str], target: str | int | None = None, **option
         if target is not None:
             raise DataError(f"{path} is read as LIBSVM text, where the label comes first on a line; leave target out")
         X, y = read_libsvm(path, **options)
-        data = DataSet(_stem(path), X, whole_numbers(y))
+        data = DataSet(_stem(path), X, integer_labels(y))
     return data.with_(source=str(path), description=data.description or f"read from {path.name}")
 
 
@@ -259,4 +260,4 @@ def _labels(path: Path, given: Any, name: str) -> np.ndarray:
         y = y.reshape(-1)
     if y.dtype.kind not in "fiubU":
         raise DataError(f"{path}: {name} has dtype {y.dtype}; labels must be numbers or text")
-    return whole_numbers(y.astype(np.int64) if y.dtype.kind in "iub" else y)
+    return integer_labels(y.astype(np.int64) if y.dtype.kind in "iub" else y)

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from dualgap.core import is_whole
 from dualgap.data.compressed import open_bytes
-from dualgap.data.dataset import DataError, DataSet, whole_numbers
+from dualgap.data.dataset import DataError, DataSet, integer_labels
 
 __all__ = ["read_csv", "read_parquet"]
 
@@ -234,7 +235,7 @@ def _choose_target(path: Path, names: list[str], target: str | int | None, named
         return target
     if isinstance(target, str) and target.lstrip("-").isdigit():
         target = int(target)  # from the command line, a number is text
-    if isinstance(target, (int, np.integer)) and not isinstance(target, bool):
+    if is_whole(target):
         if not -len(names) <= target < len(names):
             raise DataError(f"target is {target}, but {path} has {len(names)} columns (0…{len(names) - 1})")
         return names[target]
@@ -284,4 +285,4 @@ def _target_labels(path: Path, name: str, column: np.ndarray) -> np.ndarray:
         raise _missing_values(path, name, int(missing_rows.sum()), int(np.argmax(missing_rows)))
     if column.dtype.kind == "b":
         return column.astype(np.int64)
-    return whole_numbers(column)
+    return integer_labels(column)

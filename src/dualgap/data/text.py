@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy import sparse
 
-from dualgap.core import kernel
+from dualgap.core import count, kernel, number
 from dualgap.data.dataset import DataSet
 
 __all__ = ["text_like"]
@@ -38,14 +38,11 @@ def text_like(
     True
     """
     for value, name in ((n, "n"), (d, "d"), (nonzeros, "nonzeros")):
-        if int(value) != value or value < 1:
-            raise ValueError(f"{name} is {value!r}; it must be a whole number of at least 1")
+        count(name, value)
     if nonzeros > max(d // 8, 1):
         raise ValueError(f"nonzeros is {nonzeros}; at most d/8 = {max(d // 8, 1)} distinct terms a row can be drawn quickly")
-    if not 0 <= flip < 0.5:
-        raise ValueError(f"flip is {flip!r}; it must lie in [0, 0.5)")
-    if not exponent > 0:
-        raise ValueError(f"exponent is {exponent!r}; it must be positive")
+    number("flip", flip, "[0, 0.5)")
+    number("exponent", exponent)
     rng = np.random.default_rng(seed)
     low = max(nonzeros // 2, 1)
     lengths = rng.integers(low, 2 * nonzeros - low + 1, size=n)

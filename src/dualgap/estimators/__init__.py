@@ -5,13 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from dualgap.estimators.common import ConvergenceWarning, class_weights
+from dualgap.estimators.common import ConvergenceWarning, weights_by_class
 from dualgap.estimators.kernel import SVC
 from dualgap.estimators.linear import LinearSVC
 from dualgap.estimators.path import LinearSVCPath
 from dualgap.estimators.path_cv import LinearSVCPathCV
 
-__all__ = ["SVC", "ConvergenceWarning", "LinearSVC", "LinearSVCPath", "LinearSVCPathCV", "class_weights", "fit_on_cluster"]
+__all__ = ["SVC", "ConvergenceWarning", "LinearSVC", "LinearSVCPath", "LinearSVCPathCV", "fit_on_cluster", "weights_by_class"]
 
 
 def __getattr__(name: str) -> Any:

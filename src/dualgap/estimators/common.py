@@ -1,4 +1,4 @@
-"""What the estimators share: checks of parameters, class weights, the scale of C, the warning of a fit that ended early."""
+"""What the estimators share: class weights, the scale of C, the warning of a fit that ended early."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
+from dualgap.core import is_whole, number
 from dualgap.problem import from_C
 from dualgap.run import result
 
 __all__ = [
     "ConvergenceWarning",
-    "class_weights",
     "fit_seed",
-    "number",
     "penalties",
     "warn_unless_converged",
-    "whole",
+    "weights_by_class",
     "worst_status",
 ]
 
@@ -40,35 +39,10 @@ class ConvergenceWarning(result.ConvergenceWarning, SklearnConvergenceWarning):
 
 # ---------------------------------------------------------------------------------------------------------------- parameters
 
-NUMBERS = (int, float, np.integer, np.floating)
-
-
-def number(name: str, value: Any, low: float = 0.0, high: float = np.inf, *, open_low: bool = True) -> float:
-    """A finite number in the given range, or an error that names the parameter."""
-    real = float(value) if isinstance(value, NUMBERS) and not isinstance(value, bool) else np.nan
-    if not ((low < real if open_low else low <= real) and real <= high and np.isfinite(real)):
-        bounds = f"{'above' if open_low else 'at least'} {low:g}" + (f" and at most {high:g}" if high < np.inf else "")
-        raise ValueError(f"{name}={value!r} must be a finite number {bounds}")
-    return real
-
-
-def whole(name: str, value: Any, low: int = 1) -> int:
-    """A whole number of at least `low`, or an error that names the parameter."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < low:
-        raise ValueError(f"{name}={value!r} must be a whole number of at least {low}")
-    return int(value)
-
-
-def one_of(name: str, value: Any, choices: Sequence[Any]) -> Any:
-    """One of a few values, or an error that names them."""
-    if not isinstance(value, str | None) or value not in choices:
-        raise ValueError(f"{name}={value!r} is unknown; choose one of {list(choices)}")
-    return value
-
 
 def fit_seed(random_state: Any) -> int:
     """The seed of a fit: the number given, or one drawn from the generator given (scikit-learn's convention)."""
-    if isinstance(random_state, (int, np.integer)) and random_state >= 0:
+    if is_whole(random_state) and random_state >= 0:
         return int(random_state)
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
@@ -93,7 +67,9 @@ def check_labels(y: np.ndarray) -> None:
     check_classification_targets(y)
 
 
-def class_weights(class_weight: Any, classes: np.ndarray, codes: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray | None:
+def weights_by_class(
+    class_weight: Any, classes: np.ndarray, codes: np.ndarray, sample_weight: np.ndarray | None
+) -> np.ndarray | None:
     """One weight a class: None, "balanced" (total weight / (number of classes · the class's weight)), or a mapping of labels."""
     if class_weight is None:
         return None
@@ -111,7 +87,7 @@ def class_weights(class_weight: Any, classes: np.ndarray, codes: np.ndarray, sam
         place = np.flatnonzero(classes == label)
         if len(place) == 0:
             raise ValueError(f"class_weight has the label {label!r}, which is not one of the classes {classes.tolist()}")
-        weights[place[0]] = number(f"class_weight[{label!r}]", value, open_low=False)
+        weights[place[0]] = number(f"class_weight[{label!r}]", value, "[0, inf)")
     return weights
 
 

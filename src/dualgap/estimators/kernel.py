@@ -15,8 +15,8 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from dualgap.core import blas_alone
-from dualgap.estimators.common import check_labels, fit_seed, number, one_of, penalties, warn_unless_converged, whole
+from dualgap.core import blas_alone, number, one_of, whole_number
+from dualgap.estimators.common import check_labels, fit_seed, penalties, warn_unless_converged
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.multiclass import Budget, Task, solve_tasks
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
@@ -190,8 +190,8 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _budget(self) -> Budget:
         return Budget(
             solver=self._solver(),
-            tol=number("tol", self.tol, 0.0, 1.0, open_low=False),
-            max_epochs=UNLIMITED if self.max_iter == -1 else whole("max_iter", self.max_iter),
+            tol=number("tol", self.tol, "[0, 1]"),
+            max_epochs=UNLIMITED if self.max_iter == -1 else whole_number("max_iter", self.max_iter),
             max_seconds=None if self.max_time is None else number("max_time", self.max_time),
             seed=fit_seed(self.random_state),
             n_jobs=self.n_jobs,

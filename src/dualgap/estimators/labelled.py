@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.estimators.common import class_weights
+from dualgap.estimators.common import weights_by_class
 from dualgap.problem import as_weights
 
 __all__ = ["Labelled", "Side"]
@@ -43,7 +43,7 @@ class Labelled:
             if len(empty):
                 label = self.classes.tolist()[empty[0]]
                 raise ValueError(f"sample_weight is zero for every sample of class {label!r}; leave those samples out of X and y")
-        self.by_class = class_weights(class_weight, self.classes, self.codes, self.weights)
+        self.by_class = weights_by_class(class_weight, self.classes, self.codes, self.weights)
         if self.by_class is not None and classes is None and not self.by_class.all():
             label = self.classes.tolist()[int(np.argmin(self.by_class))]
             raise ValueError(f"class_weight is zero for class {label!r}; leave its samples out of X and y")

@@ -11,12 +11,13 @@ from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dualgap.estimators.common import check_labels, fit_seed, number, one_of, penalties, warn_unless_converged, whole
+from dualgap.core import number, one_of, whole_number
+from dualgap.estimators.common import check_labels, fit_seed, penalties, warn_unless_converged
 from dualgap.estimators.crammer_singer import fit_jointly
 from dualgap.estimators.fitted import keep, rebuilt, warm_of
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.multiclass import Budget, Task, solve_tasks
-from dualgap.estimators.on_store import is_store, make_problem, store_labels
+from dualgap.estimators.on_store import is_store, problem_over, store_labels
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
 from dualgap.estimators.streaming import partial_fit
 from dualgap.problem import Problem, is_dask
@@ -225,7 +226,7 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
 
     def _ratio(self) -> float:
         one_of("penalty", self.penalty, (None, "l1", "l2"))
-        ratio = number("l1_ratio", self.l1_ratio, 0.0, 1.0, open_low=False)
+        ratio = number("l1_ratio", self.l1_ratio, "[0, 1]")
         if self.penalty is None:
             return ratio
         asked = 1.0 if self.penalty == "l1" else 0.0
@@ -238,8 +239,8 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
     def _budget(self) -> Budget:
         return Budget(
             solver=self.solver,
-            tol=number("tol", self.tol, 0.0, 1.0, open_low=False),
-            max_epochs=whole("max_iter", self.max_iter),
+            tol=number("tol", self.tol, "[0, 1]"),
+            max_epochs=whole_number("max_iter", self.max_iter),
             max_seconds=None if self.max_time is None else number("max_time", self.max_time),
             seed=fit_seed(self.random_state),
             n_jobs=self.n_jobs,
@@ -257,7 +258,7 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         """A function from a class's number to the problem of that class against the rest."""
         first = data.one_against_rest(1)
         l2, l1 = penalties(C, ratio, first.total)
-        base = make_problem(
+        base = problem_over(
             data.X,
             first.signs,
             self.loss,

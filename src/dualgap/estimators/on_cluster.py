@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from dualgap.cluster import RoundsResult, Whole, make_team, pose, run_rounds
-from dualgap.estimators.common import class_weights, number, penalties, warn_unless_converged
+from dualgap.core import number
+from dualgap.estimators.common import penalties, warn_unless_converged, weights_by_class
 from dualgap.estimators.multiclass import Budget
 from dualgap.estimators.progress import log_to_screen
 
@@ -63,7 +64,7 @@ def _factors(class_weight: Any, whole: Whole, label: Any) -> dict[Any, float]:
     """The weight of each label: with more than two classes the rest keeps weight 1, as LIBLINEAR has it."""
     labels = whole.classes.tolist()
     counts = np.array([whole.weights[each] for each in labels])
-    weights = class_weights(class_weight, whole.classes, np.arange(len(labels)), counts)
+    weights = weights_by_class(class_weight, whole.classes, np.arange(len(labels)), counts)
     if weights is None:
         return dict.fromkeys(labels, 1.0)
     by_class = dict(zip(labels, weights.tolist(), strict=True))

@@ -12,7 +12,7 @@ from dualgap.problem import Problem
 if TYPE_CHECKING:
     from dualgap.store import Store
 
-__all__ = ["is_store", "make_problem", "store_labels"]
+__all__ = ["is_store", "problem_over", "store_labels"]
 
 
 def is_store(X: Any) -> bool:
@@ -21,7 +21,7 @@ def is_store(X: Any) -> bool:
     return room is not None and isinstance(X, room.Store)
 
 
-def make_problem(X: Any, signs: np.ndarray, *args: Any, **options: Any) -> Problem:
+def problem_over(X: Any, signs: np.ndarray, *args: Any, **options: Any) -> Problem:
     """A problem over what an estimator was given: rows in memory, or a store."""
     if not is_store(X):
         return Problem(X, signs, *args, **options)

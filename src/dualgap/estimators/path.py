@@ -16,8 +16,8 @@ from sklearn.base import BaseEstimator
 from sklearn.linear_model._base import LinearClassifierMixin
 from sklearn.utils.validation import validate_data
 
-from dualgap.core import slopes
-from dualgap.estimators.common import check_labels, fit_seed, number, one_of, penalties, warn_unless_converged, whole
+from dualgap.core import number, one_of, slopes, whole_number
+from dualgap.estimators.common import check_labels, fit_seed, penalties, warn_unless_converged
 from dualgap.estimators.labelled import Labelled
 from dualgap.problem import Problem
 from dualgap.proof import Certificate, best_intercept, dual_point, primal_value
@@ -131,8 +131,8 @@ class LinearSVCPath(LinearClassifierMixin, BaseEstimator):
 
     def _trace(self, X: Any, y: np.ndarray, sample_weight: Any) -> list[list[Point]]:
         """The points of the path, for each l1_ratio those of every C; sets the grid and the classes."""
-        tol, seed = number("tol", self.tol, 0.0, 1.0, open_low=False), fit_seed(self.random_state)
-        whole("max_iter", self.max_iter)
+        tol, seed = number("tol", self.tol, "[0, 1]"), fit_seed(self.random_state)
+        whole_number("max_iter", self.max_iter)
         data = Labelled(X, y, sample_weight, self.class_weight)
         if len(data.classes) > 2:
             # The words "Only binary classification" are what scikit-learn's own checks look for.
@@ -143,7 +143,7 @@ class LinearSVCPath(LinearClassifierMixin, BaseEstimator):
         side = data.one_against_rest(1)
         self.l1_ratios_ = np.atleast_1d(np.asarray(self.l1_ratios, dtype=float))
         for ratio in self.l1_ratios_:
-            number("l1_ratios", float(ratio), 0.0, 1.0, open_low=False)
+            number("l1_ratios", float(ratio), "[0, 1]")
         one_of("intercept", self.intercept, ("free", "penalised"))
         kind = self.intercept if self.fit_intercept else "none"
         scale = number("intercept_scaling", self.intercept_scaling)
@@ -164,12 +164,12 @@ class LinearSVCPath(LinearClassifierMixin, BaseEstimator):
         return grid
 
     def _grid(self, base: Problem, total: float) -> np.ndarray:
-        if not isinstance(self.Cs, (int, np.integer)):
+        if np.ndim(self.Cs) > 0:
             Cs = np.sort(np.asarray(self.Cs, dtype=float))
             for C in Cs:
                 number("Cs", float(C))
             return Cs
-        count = whole("Cs", self.Cs)
+        count = whole_number("Cs", self.Cs)
         positive = self.l1_ratios_[self.l1_ratios_ > 0]
         if len(positive) == 0:
             return np.geomspace(1e-4, 1e2, count)

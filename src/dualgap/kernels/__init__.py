@@ -6,7 +6,7 @@ Nothing here knows labels, losses or an objective: those belong in `problem`.
 from __future__ import annotations
 
 from dualgap.kernels.features import BLOCK, METHODS, Fourier, Nystroem
-from dualgap.kernels.function import Kernel, is_sparse, make_kernel, squares
+from dualgap.kernels.function import Kernel, make_kernel, squares
 from dualgap.kernels.gram_cache import BlockedGram, add_rows, as_bytes, loaded, parts
 from dualgap.kernels.sums import Expansion, expansion, own_expansion
 from dualgap.kernels.values import SUPPORTS, Panels, scratch
@@ -24,7 +24,6 @@ __all__ = [
     "add_rows",
     "as_bytes",
     "expansion",
-    "is_sparse",
     "loaded",
     "make_kernel",
     "own_expansion",

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from dualgap.core import is_number
+from dualgap.core import is_sparse, number
 
-__all__ = ["KERNELS", "Kernel", "is_sparse", "make_kernel", "squares"]
+__all__ = ["KERNELS", "Kernel", "make_kernel", "squares"]
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
 
@@ -94,11 +93,6 @@ class Kernel:
         return inner**self.degree if self.name == "poly" else np.tanh(inner)
 
 
-def is_sparse(matrix: Any) -> bool:
-    """Whether a matrix is one of SciPy's sparse ones."""
-    return bool(sparse.issparse(matrix))
-
-
 def squares(A: Any) -> np.ndarray:
     """‖a‖² of each row a, in float64."""
     if is_sparse(A):
@@ -115,9 +109,8 @@ def make_kernel(kernel: Any, X: Any = None, gamma: float | str = "scale", degree
         return Kernel(getattr(kernel, "__name__", "callable"), function=kernel)
     if not isinstance(kernel, str) or kernel not in KERNELS:
         raise ValueError(f"kernel={kernel!r} is unknown; choose one of {list(KERNELS)} or pass a callable")
-    for name, value in (("degree", degree), ("coef0", coef0)):
-        if not is_number(value) or not np.isfinite(value) or (name == "degree" and value < 0):
-            raise ValueError(f"{name}={value!r} must be a finite number" + (" that is not negative" if name == "degree" else ""))
+    number("degree", degree, "[0, inf)")
+    number("coef0", coef0, "(-inf, inf)", "a finite number")
     if kernel == "poly" and degree != int(degree):
         raise ValueError(f"degree={degree!r} must be a whole number for kernel='poly': other powers of a negative number are none")
     return Kernel(kernel, _gamma(gamma, X) if kernel in ("rbf", "poly", "sigmoid") else 1.0, degree, coef0)
@@ -130,9 +123,7 @@ def _gamma(gamma: float | str, X: Any) -> float:
         if X is None:
             raise ValueError(f"gamma={gamma!r} needs the data; give a positive number instead")
         return 1.0 / X.shape[1] if gamma == "auto" else _scale_gamma(X)
-    if not is_number(gamma) or not 0.0 < gamma < np.inf:
-        raise ValueError(f"gamma={gamma!r} must be a positive number, 'scale' or 'auto'")
-    return float(gamma)
+    return number("gamma", gamma, wanted="a positive number, 'scale' or 'auto'")
 
 
 def _scale_gamma(X: Any) -> float:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import WithBias, add_in_threads, compiled, prefetch
+from dualgap.core import WithBias, add_in_threads, compiled, number, prefetch
 
 __all__ = ["BlockedGram", "GramBlock", "add_rows", "as_bytes", "loaded", "parts"]
 
@@ -125,8 +125,8 @@ class BlockedGram:
         v = np.zeros(self.n)
         numbers = np.unique(np.flatnonzero(a) // self.height)
         # Those in memory first: the others would push them out.
-        for number in sorted(numbers, key=lambda number: (number not in self._kept, number)):
-            block = self.block(int(number))
+        for k in sorted(numbers, key=lambda k: (k not in self._kept, k)):
+            block = self.block(int(k))
             v += a[block.first : block.first + len(block.k)] @ block.k
         return v
 
@@ -184,6 +184,4 @@ def as_bytes(memory: Any) -> int:
         match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kKMG]?B?)\s*", memory)
         if match and match[2].upper() in units:
             return int(float(match[1]) * units[match[2].upper()])
-    elif isinstance(memory, (int, float, np.integer, np.floating)) and not isinstance(memory, bool) and 0 < memory < float("inf"):
-        return int(memory)
-    raise ValueError(f"kernel_memory={memory!r} must be a positive number of bytes, or words such as '500 MB' or '2 GB'")
+    return int(number("kernel_memory", memory, wanted="a positive number of bytes, or words such as '500 MB' or '2 GB'"))

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.kernels.function import Kernel, is_sparse
-from dualgap.kernels.values import BLOCK, SUPPORTS, Panels, whole_numbers
+from dualgap.core import is_sparse
+from dualgap.kernels.function import Kernel
+from dualgap.kernels.values import BLOCK, SUPPORTS, Panels, exact_in_float32
 
 __all__ = ["Expansion", "expansion", "own_expansion"]
 
@@ -40,7 +41,7 @@ def expansion(kernel: Kernel, A: Any, B: Any, a: np.ndarray) -> np.ndarray:
         return out
     by_product = kernel.function is None
     rows = ROWS if by_product else max(BLOCK // SUPPORTS, 1)
-    single = by_product and whole_numbers(B) and (A is B or whole_numbers(A))
+    single = by_product and exact_in_float32(B) and (A is B or exact_in_float32(A))
     for first in range(0, len(out), rows):
         block, total = A[first : first + rows], out[first : first + rows]
         panels = Panels(kernel, block, np.float64, np.float32 if single else None)
@@ -68,7 +69,7 @@ def own_expansion(kernel: Kernel, Z: Any, a: np.ndarray) -> np.ndarray:
     if kernel.function is not None or kernel.name == "precomputed" or is_sparse(Z):
         return expansion(kernel, Z, Z, a)
     out = np.zeros(Z.shape[0])
-    panels = Panels(kernel, Z, np.float64, np.float32 if whole_numbers(Z) else None)
+    panels = Panels(kernel, Z, np.float64, np.float32 if exact_in_float32(Z) else None)
     for first in range(0, len(out), SUPPORTS):
         panels.add_both(first, min(first + SUPPORTS, len(out)), a, out)
     return out

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dualgap.core import CSR, blas_alone, csr, kernel, share
-from dualgap.kernels.function import Kernel, is_sparse, squares
+from dualgap.core import CSR, blas_alone, csr, is_sparse, kernel, share
+from dualgap.kernels.function import Kernel, squares
 from dualgap.kernels.gaussian import (
     WIDTH,
     Terms,
@@ -25,7 +25,7 @@ from dualgap.kernels.gaussian import (
     sparse_gaussian_sum,
 )
 
-__all__ = ["BLOCK", "SUPPORTS", "Panels", "scratch", "whole_numbers"]
+__all__ = ["BLOCK", "SUPPORTS", "Panels", "exact_in_float32", "scratch"]
 
 BLOCK = 1 << 18  # products held at once: 1 or 2 MB
 THREADED = 1 << 17  # kernel values that are worth a thread
@@ -126,7 +126,7 @@ def _centred(X, centre, out):
             out[i, j] = X[i, j] - centre[j]
 
 
-def whole_numbers(X: Any) -> bool:
+def exact_in_float32(X: Any) -> bool:
     """Whether all of X are whole numbers, so small that float32 gives inner products of rows exactly: counts, yes or no, few grey levels.
 
     No sum of some of the products is then above (numbers in a row)·max² ≤ 2²⁴, up to which float32 has every whole number.
@@ -134,8 +134,12 @@ def whole_numbers(X: Any) -> bool:
     Examples
     --------
     >>> import numpy as np
-    >>> from dualgap.kernels.values import whole_numbers
-    >>> whole_numbers(np.array([[3.0, 0.0], [1.0, 2.0]])), whole_numbers(np.array([[0.5]])), whole_numbers(np.array([[5000.0]]))
+    >>> from dualgap.kernels.values import exact_in_float32
+    >>> (
+    ...     exact_in_float32(np.array([[3.0, 0.0], [1.0, 2.0]])),
+    ...     exact_in_float32(np.array([[0.5]])),
+    ...     exact_in_float32(np.array([[5000.0]])),
+    ... )
     (True, False, False)
     """
     if is_sparse(X):
@@ -190,7 +194,7 @@ class Panels:
     kernel : Kernel
     X : array or CSR matrix; for a precomputed kernel its matrix
     dtype : numpy.float32 or numpy.float64
-    products : numpy.float32 where that gives inner products exactly (`whole_numbers`) though values are wanted in float64; None: dtype
+    products : numpy.float32 where that gives inner products exactly (`exact_in_float32`) though values are wanted in float64; None: dtype
 
     Examples
     --------

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any, TypeVar
 
+from dualgap.core import is_number, is_whole
+
 __all__ = ["StudyError", "Where", "read_list", "read_table"]
 
 Spec = TypeVar("Spec")
@@ -49,8 +51,8 @@ class Where:
 KINDS: dict[type, tuple[str, Callable[[Any], bool]]] = {
     str: ("a string", lambda v: isinstance(v, str)),
     bool: ("true or false", lambda v: isinstance(v, bool)),
-    int: ("a whole number", lambda v: isinstance(v, int) and not isinstance(v, bool)),
-    float: ("a number", lambda v: isinstance(v, int | float) and not isinstance(v, bool)),
+    int: ("a whole number", is_whole),
+    float: ("a number", is_number),
     dict: ("a table", lambda v: isinstance(v, dict)),
     list: ("a list", lambda v: isinstance(v, list)),
 }
@@ -127,7 +129,7 @@ def choice(*choices: Any) -> Callable[[Any, Where], Any]:
     return read
 
 
-def number(low: float, high: float, wanted: str, kind: type = float) -> Callable[[Any, Where], Any]:
+def in_range(low: float, high: float, wanted: str, kind: type = float) -> Callable[[Any, Where], Any]:
     """A reader of a number within bounds; `wanted` says in words what would be right."""
 
     def read(value: Any, where: Where) -> Any:

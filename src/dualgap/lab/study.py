@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from dualgap.lab.schema import StudyError, Where, check_kind, choice, list_of, number, of, read_table, suggest
+from dualgap.lab.schema import StudyError, Where, check_kind, choice, in_range, list_of, of, read_table, suggest
 
 __all__ = [
     "Budget",
@@ -250,11 +250,11 @@ def _tables_of(cls: type, readers: dict[str, Callable[[Any, Where], Any]]) -> Ca
     return read
 
 
-AT_LEAST_ONE = number(1, 10**9, "a whole number of at least 1", int)
+AT_LEAST_ONE = in_range(1, 10**9, "a whole number of at least 1", int)
 BUDGET = {
-    "tol": number(0.0, 1.0, "a relative gap between 0 (never stop on it) and 1"),
+    "tol": in_range(0.0, 1.0, "a relative gap between 0 (never stop on it) and 1"),
     "epochs": AT_LEAST_ONE,
-    "seconds": number(1e-3, 1e9, "a positive number of seconds"),
+    "seconds": in_range(1e-3, 1e9, "a positive number of seconds"),
     "evaluate": choice("epoch", "geometric"),
 }
 DATA = {
@@ -264,13 +264,13 @@ DATA = {
     "path": of(str),
     "target": of(str),
     "options": of(dict),
-    "test_size": number(0.01, 0.99, "a share between 0.01 and 0.99"),
+    "test_size": in_range(0.01, 0.99, "a share between 0.01 and 0.99"),
     "split_seed": of(int),
     "standardise": choice("auto", True, False),
     "balance": choice("none", "class_weight", "undersample", "both"),
-    "per_positive": number(1.0, 1e6, "a number of at least 1: rows of the common class kept for each of the rare one"),
+    "per_positive": in_range(1.0, 1e6, "a number of at least 1: rows of the common class kept for each of the rare one"),
     "scale_rows": of(bool),
-    "max_rows": number(0, 10**12, "a number of rows, 0 for all", int),
+    "max_rows": in_range(0, 10**12, "a number of rows, 0 for all", int),
     "ignore_test": of(bool),
     "positive": list_of(str),
 }
@@ -283,7 +283,7 @@ RACE = {
     "problem": _problem,
     "grid": _grid,
     "budget": _table_of(Budget, BUDGET),
-    "runs": number(0, 10**6, "a number of runs, 0 for the study's", int),
+    "runs": in_range(0, 10**6, "a number of runs, 0 for the study's", int),
     "keep_models": of(bool),
     "reference": of(bool),
 }
@@ -296,7 +296,7 @@ STUDY = {
     "text": of(str),
     "notes": list_of(str),
     "runs": AT_LEAST_ONE,
-    "seed": number(0, 2**63 - 1, "a whole number of at least 0", int),
+    "seed": in_range(0, 2**63 - 1, "a whole number of at least 0", int),
     "data": _tables_of(DataSpec, DATA),
     "solvers": _tables_of(SolverSpec, SOLVER),
     "races": _tables_of(Race, RACE),

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dualgap.core import LOSSES, is_number, make_loss, make_penalty, scores_in_threads, sqnorms_in_threads, total_value
+from dualgap.core import LOSSES, make_loss, make_penalty, number, one_of, scores_in_threads, sqnorms_in_threads, total_value
 from dualgap.core import rows as storage
 from dualgap.kernels import BlockedGram, Expansion, Kernel, add_rows, as_bytes, expansion, make_kernel
 from dualgap.problem.inputs import all_finite, as_features, as_labels, as_vector, as_weights, encode_labels
@@ -93,9 +93,7 @@ class Problem:
         self.penalty = make_penalty(l2, l1)
         self.l2, self.l1 = float(l2), float(l1)
         self.intercept = check_intercept(intercept, self.l2)
-        if not is_number(intercept_scale) or not 0.0 < intercept_scale < np.inf:
-            raise ValueError(f"intercept_scale={intercept_scale!r} must be a positive number")
-        self.intercept_scale = float(intercept_scale)
+        self.intercept_scale = number("intercept_scale", intercept_scale)
         self.X = as_features(X)
         self.n, self.d = self.X.shape
         labels = as_labels(y, self.n)
@@ -337,8 +335,8 @@ class Problem:
 
 
 def check_intercept(intercept: Any, l2: float) -> str:
-    if intercept not in INTERCEPTS:
-        raise ValueError(f"intercept={intercept!r} is unknown; choose one of {list(INTERCEPTS)}")
+    """Check the kind of intercept against its names and the penalty that it needs."""
+    one_of("intercept", intercept, INTERCEPTS)
     if intercept == "penalised" and l2 == 0:
         raise ValueError("intercept='penalised' needs l2 > 0, which is its penalty; use intercept='free' or give l2 > 0")
-    return str(intercept)
+    return intercept

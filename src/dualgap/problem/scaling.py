@@ -11,7 +11,7 @@ factor that each docstring names, so compare values only after they are mapped.
 
 from __future__ import annotations
 
-import math
+from dualgap.core import count, number
 
 __all__ = ["from_C", "from_alpha", "from_sum_of_losses"]
 
@@ -34,7 +34,7 @@ def from_C(C: float, total_weight: float, l1_ratio: float = 0.0) -> dict[str, fl
     >>> scaling.from_C(1.0, total_weight=100)
     {'l2': 0.01, 'l1': 0.0}
     """
-    strength = 1.0 / (_positive("C", C) * _positive("total_weight", total_weight))
+    strength = 1.0 / (number("C", C) * number("total_weight", total_weight))
     return _split(strength, l1_ratio)
 
 
@@ -49,7 +49,7 @@ def from_alpha(alpha: float, l1_ratio: float = 0.0) -> dict[str, float]:
     >>> scaling.from_alpha(0.125, l1_ratio=0.25)
     {'l2': 0.09375, 'l1': 0.03125}
     """
-    return _split(_positive("alpha", alpha), l1_ratio)
+    return _split(number("alpha", alpha), l1_ratio)
 
 
 def from_sum_of_losses(lam: float, n: int, half: bool = False, l1: float = 0.0) -> dict[str, float]:
@@ -81,20 +81,10 @@ def from_sum_of_losses(lam: float, n: int, half: bool = False, l1: float = 0.0) 
     >>> dualgap.solve(problem, "sgd", tol=2e-2, max_epochs=500).status
     'converged'
     """
-    if isinstance(n, bool) or n != int(n) or n < 1:
-        raise ValueError(f"n={n!r} must be the number of samples, a whole number of at least 1")
-    if not 0.0 <= l1 < math.inf:
-        raise ValueError(f"l1={l1!r} must be a finite number that is not negative")
-    return {"l2": _positive("lam", lam) * (1.0 if half else 2.0) / n, "l1": float(l1) / n}
-
-
-def _positive(name: str, value: float) -> float:
-    if not 0.0 < value < math.inf:
-        raise ValueError(f"{name}={value!r} must be a positive number")
-    return float(value)
+    n = count("n", n, wanted="the number of samples, a whole number of at least 1")
+    return {"l2": number("lam", lam) * (1.0 if half else 2.0) / n, "l1": number("l1", l1, "[0, inf)") / n}
 
 
 def _split(strength: float, l1_ratio: float) -> dict[str, float]:
-    if not 0.0 <= l1_ratio <= 1.0:
-        raise ValueError(f"l1_ratio={l1_ratio!r} must lie in [0, 1]: the share of the l1 part")
+    number("l1_ratio", l1_ratio, "[0, 1]", "a number in [0, 1]: the share of the l1 part")
     return {"l2": strength * (1.0 - l1_ratio), "l1": strength * l1_ratio}

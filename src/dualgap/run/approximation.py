@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dualgap.core import count, one_of
 from dualgap.kernels import BLOCK, METHODS, Fourier, Nystroem
 from dualgap.problem import Problem, as_features
 from dualgap.proof import Certificate, best_intercept, dual_point, make_certificate, primal_value
@@ -123,12 +124,10 @@ def approximate(problem: Problem, method: str = "nystroem", features: int = 500,
         raise ValueError(
             "approximate needs a problem with a kernel that is a function of samples; this one has none to approximate"
         )
-    if method not in METHODS:
-        raise ValueError(f"method={method!r} is unknown; choose one of {sorted(METHODS)}")
-    if isinstance(features, bool) or features != int(features) or features < 1:
-        raise ValueError(f"features={features!r} must be a whole number of at least 1")
+    one_of("method", method, sorted(METHODS))
+    features = count("features", features)
     rng = np.random.default_rng(seed)
-    transform = (Nystroem if method == "nystroem" else Fourier)(problem.kernel, problem.X, int(features), rng)
+    transform = (Nystroem if method == "nystroem" else Fourier)(problem.kernel, problem.X, features, rng)
     Z = transform(problem.X)
     linear = Problem(
         Z,

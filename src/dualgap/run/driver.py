@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.core import is_number
+from dualgap.core import number, whole_number
 from dualgap.problem import Problem, as_vector
 from dualgap.proof import Certificate
 from dualgap.run.evaluation import STALL_EVALUATIONS, Run, make_watched
@@ -222,12 +222,10 @@ def _types(problem: Problem) -> tuple[Any, ...]:
 
 
 def _check_budget(tol: float, max_epochs: int, max_seconds: float | None) -> None:
-    if not is_number(tol) or not 0.0 <= tol < 1.0:
-        raise ValueError(f"tol={tol!r} must lie in [0, 1): it bounds the relative gap")
-    if not isinstance(max_epochs, (int, np.integer)) or max_epochs < 1:
-        raise ValueError(f"max_epochs={max_epochs!r} must be a whole number of at least 1")
-    if max_seconds is not None and not (is_number(max_seconds) and max_seconds > 0):
-        raise ValueError(f"max_seconds={max_seconds!r} must be a positive number of seconds, or None for no limit")
+    number("tol", tol, "[0, 1)", "a number in [0, 1): it bounds the relative gap")
+    whole_number("max_epochs", max_epochs)
+    if max_seconds is not None:
+        number("max_seconds", max_seconds, "(0, inf]", "a positive number of seconds, or None for no limit")
 
 
 class _Due:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.core import gram
-from dualgap.kernels import is_sparse, make_kernel
+from dualgap.core import gram, is_sparse
+from dualgap.kernels import make_kernel
 from dualgap.problem import Problem
 
 __all__ = ["LARGEST", "forming_passes", "inner_products", "matrix_bytes", "nonzeros", "on_gram"]

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from dualgap.core import one_of, whole_number
 from dualgap.core import rows as storage
 from dualgap.data import DataError
 from dualgap.store.job import Job
@@ -144,8 +145,7 @@ def _open_sources(data: Paths, target: Any, dtype: str, zero_based: Any, n_featu
     paths = [Path(data)] if isinstance(data, (str, os.PathLike)) else [Path(path) for path in data]
     if not paths:
         raise ValueError("data is empty; give at least one file")
-    if dtype not in ("float64", "float32"):
-        raise ValueError(f"dtype={dtype!r} is unknown; choose 'float64' or 'float32'")
+    one_of("dtype", dtype, ("float64", "float32"))
     if zero_based not in (True, False, "auto"):
         raise ValueError(f"zero_based={zero_based!r} is unknown; choose True, False or 'auto'")
     sources: list[Source] = []
@@ -160,8 +160,7 @@ def _open_sources(data: Paths, target: Any, dtype: str, zero_based: Any, n_featu
 
 
 def _settings(sources: list[Source], block_bytes: int, shuffle: bool, seed: int) -> dict[str, Any]:
-    if not isinstance(block_bytes, (int, np.integer)) or block_bytes < 1:
-        raise ValueError(f"block_bytes={block_bytes!r} must be a whole number of at least 1")
+    whole_number("block_bytes", block_bytes)
     described = []
     for source in sources:
         stat = source.path.stat()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.data import DataError, whole_numbers
+from dualgap.data import DataError, integer_labels
 from dualgap.store.manifest import PROGRESS, Manifest, Part, StoreError, check_size, part_from, save_json, write_array
 
 __all__ = ["Job"]
@@ -118,7 +118,7 @@ class Job:
         s = self.settings
         if not features:
             raise DataError("no sample has a feature: there is nothing to train on")
-        classes = whole_numbers(np.asarray(self.classes)).tolist()
+        classes = integer_labels(np.asarray(self.classes)).tolist()
         Manifest(s["storage"], s["dtype"], self.rows, features, classes, self.counts, self.parts, seed, s["sources"]).save(
             self.folder
         )

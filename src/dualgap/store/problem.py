@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import LOSSES, Block, make_loss, make_penalty
+from dualgap.core import LOSSES, Block, make_loss, make_penalty, number
 from dualgap.core import rows as storage
 from dualgap.problem import Problem, as_weights, check_intercept, encode_labels
 from dualgap.store.folder import Parts
@@ -63,9 +63,7 @@ class StoreProblem(Problem):
         self.loss, self.penalty = make_loss(loss, delta), make_penalty(l2, l1)
         self.l2, self.l1 = float(l2), float(l1)
         self.intercept = check_intercept(intercept, self.l2)
-        if not 0.0 < intercept_scale < np.inf:
-            raise ValueError(f"intercept_scale={intercept_scale!r} must be a positive number")
-        self.intercept_scale = float(intercept_scale)
+        self.intercept_scale = number("intercept_scale", intercept_scale)
         self.X, self.kernel = store, None
         self.n, self.d = store.shape
         if y is None:

@@ -9,7 +9,7 @@ import dualgap
 from dualgap.core.threads import share
 from dualgap.kernels.function import make_kernel
 from dualgap.kernels.sums import Expansion, expansion
-from dualgap.kernels.values import Panels, whole_numbers
+from dualgap.kernels.values import Panels, exact_in_float32
 from dualgap.solvers.base import Warm
 from dualgap.solvers.working_set.dual_box import Box
 from dualgap.solvers.working_set.free_step import FreeStep
@@ -332,7 +332,7 @@ def test_products_of_whole_numbers_in_float32_are_exact_or_not_taken(name, stora
     """Expansions are in float64: products may be in float32 only where that changes nothing."""
     rng = np.random.default_rng(5)
     data = np.floor(rng.exponential(1.0, size=(200, 40))) * (rng.random((200, 40)) < 0.2) * factor
-    assert whole_numbers(data) == whole_numbers(storage(data)) == taken
+    assert exact_in_float32(data) == exact_in_float32(storage(data)) == taken
     kernel, a = make_kernel(name, gamma=0.01 / factor**2, degree=2), rng.normal(size=200)
     exact = kernel(data, data) @ a
     np.testing.assert_allclose(expansion(kernel, storage(data), storage(data), a), exact, rtol=1e-12, atol=1e-11)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dualgap.core import Block, fresh_seed, natural_order, rows_ahead, shuffle
+from dualgap.core import Block, fresh_seed, natural_order, rows_ahead, shuffle, whole_number
 from dualgap.core import rows as storage
 from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
@@ -65,9 +65,7 @@ class Blocks(Solver):
 
     def __post_init__(self) -> None:
         for name in ("inner", "block_rows"):
-            value = getattr(self, name)
-            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
+            whole_number(name, getattr(self, name))
 
     def supports(self, problem: Problem) -> Support:
         if problem.l2 == 0:

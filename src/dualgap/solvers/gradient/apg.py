@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import SmoothHinge, WithBias, accumulate, kernel, one_of, scores, slopes, total_psi
+from dualgap.core import SmoothHinge, WithBias, accumulate, kernel, number, one_of, scores, slopes, total_psi
 from dualgap.problem import Problem
 from dualgap.proof import best_intercept, dual_point
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
@@ -88,10 +88,8 @@ class APG(Solver):
 
     def __post_init__(self) -> None:
         one_of("restart", self.restart, ("gradient", "function"))
-        if not 0.0 < self.width < math.inf:
-            raise ValueError(f"width={self.width!r} must be a positive number: the first width of the smoothed hinge")
-        if not 0.0 < self.shrink < 1.0:
-            raise ValueError(f"shrink={self.shrink!r} must lie strictly between 0 and 1")
+        number("width", self.width, wanted="a positive number: the first width of the smoothed hinge")
+        number("shrink", self.shrink, "(0, 1)")
 
     def supports(self, problem: Problem) -> Support:
         if problem.kernel is not None:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import ElasticNet, compiled, kernel, one_of
+from dualgap.core import ElasticNet, compiled, kernel, number, one_of
 from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Support, Warm, no
 
@@ -129,8 +129,8 @@ def check_schedule(schedule: Any, rate: Any) -> None:
 
 def check_positive(name: str, value: Any) -> None:
     """Check a parameter that is None or a positive number."""
-    if value is not None and not 0.0 < value < np.inf:
-        raise ValueError(f"{name}={value!r} must be a positive number, or None for the default that the data give")
+    if value is not None:
+        number(name, value, wanted="a positive number, or None for the default that the data give")
 
 
 # ------------------------------------------------------------------------------------------------------------------- support

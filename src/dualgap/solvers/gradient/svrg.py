@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import compiled, draw, fresh_seed, one_of, rows_ahead
+from dualgap.core import compiled, draw, fresh_seed, number, one_of, rows_ahead
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, register
 from dualgap.solvers.gradient.lazy_prox import settle, track
@@ -83,8 +83,7 @@ class SVRG(Solver):
 
     def __post_init__(self) -> None:
         check_positive("step_size", self.step_size)
-        if not 0.0 < self.inner < np.inf:
-            raise ValueError(f"inner={self.inner!r} must be a positive number of passes between snapshots (2, say)")
+        number("inner", self.inner, wanted="a positive number of passes between snapshots (2, say)")
         one_of("snapshot", self.snapshot, ("last", "average"))
 
     def supports(self, problem: Problem) -> Support:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dualgap.core import L2, WithBias, accumulate, gram_of_rows, natural_order, scores_in_threads, solve_positive, some
+from dualgap.core import L2, WithBias, accumulate, gram_of_rows, natural_order, number, scores_in_threads, solve_positive, some
 from dualgap.problem import Problem, Samples
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
 from dualgap.solvers.newton.steps import Prox, answer_linearly, bends, find_far, line_search, respond
@@ -94,8 +94,7 @@ class Newton(Solver):
     summary: ClassVar[str] = "semismooth Newton in a proximal-point loop, d × d systems"
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.delta < math.inf:
-            raise ValueError(f"delta={self.delta!r} must be a positive number")
+        number("delta", self.delta)
 
     def supports(self, problem: Problem) -> Support:
         if not isinstance(problem.penalty, L2):

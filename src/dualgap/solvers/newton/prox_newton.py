@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from dualgap.core import kernel, slopes, total_value
+from dualgap.core import kernel, slopes, total_value, whole_number
 from dualgap.core import rows as storage
 from dualgap.problem import Problem
 from dualgap.proof import best_intercept
@@ -75,8 +75,7 @@ class ProxNewton(Solver):
 
     def __post_init__(self) -> None:
         for name in ("sweeps", "first"):
-            if not isinstance(getattr(self, name), (int, np.integer)) or getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)!r} must be a whole number of at least 1")
+            whole_number(name, getattr(self, name))
 
     def supports(self, problem: Problem) -> Support:
         if problem.kernel is not None:

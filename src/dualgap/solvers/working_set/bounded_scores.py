@@ -17,7 +17,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dualgap.kernels import SUPPORTS, expansion, is_sparse, own_expansion, squares
+from dualgap.core import is_sparse
+from dualgap.kernels import SUPPORTS, expansion, own_expansion, squares
 from dualgap.problem import Problem
 from dualgap.proof import best_intercept
 from dualgap.solvers.working_set.pair_steps import subtract_rows

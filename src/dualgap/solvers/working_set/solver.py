@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dualgap.core import Hinge, SmoothHinge, SquaredHinge, one_of
+from dualgap.core import Hinge, SmoothHinge, SquaredHinge, number, one_of, whole_number
 from dualgap.kernels import Panels, own_expansion
 from dualgap.problem import Problem
 from dualgap.proof import best_intercept, dual_point
@@ -119,10 +119,8 @@ class WorkingSet(Solver):
 
     def __post_init__(self) -> None:
         one_of("precision", self.precision, ("auto", "float32", "float64"))
-        if not isinstance(self.size, (int, np.integer)) or self.size < SMALLEST:
-            raise ValueError(f"size={self.size!r} must be a whole number of at least {SMALLEST}")
-        if not 0.0 < self.cache_size < math.inf:
-            raise ValueError(f"cache_size={self.cache_size!r} must be a positive number of megabytes")
+        whole_number("size", self.size, SMALLEST)
+        number("cache_size", self.cache_size, wanted="a positive number of megabytes")
 
     def supports(self, problem: Problem) -> Support:
         if problem.kernel is None:
