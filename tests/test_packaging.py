@@ -25,10 +25,12 @@ BENCH = {"bench"}  # peers are measured at their newest
 
 # Names that other libraries do not promise to keep: where they are used, and as what. pyproject.toml bounds those libraries for them.
 PRIVATE = {
-    "numba.core.caching": ["_CacheLocator", "CompileResultCacheImpl", "FunctionCache"],
-    "numba.core.caching._CacheLocator": ["get_suitable_cache_subpath", "ensure_cache_path"],
-    "numba.core.caching.CompileResultCacheImpl": ["_locator_classes"],
-    "numba.core.caching.FunctionCache": ["_impl_class", "_index_key", "load_overload", "save_overload", "flush"],
+    "numba.core.caching": ["NullCache"],
+    "numba.core.caching.NullCache": ["load_overload", "save_overload"],
+    "numba.core.compiler.CompileResult": ["_reduce", "_rebuild"],
+    "numba.core.config": ["OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE"],
+    "numba.core.dispatcher": ["Dispatcher"],
+    "numba.core.serialize": ["dumps"],
     "numba.core.cgutils": ["get_or_insert_function"],
     "numba.np": ["arraymath"],
     "sklearn.linear_model._base": ["LinearClassifierMixin", "SparseCoefMixin"],

@@ -1,16 +1,23 @@
 """Compilation: dispatch on classes, and a disk cache that can neither serve a stale kernel nor get in anybody's way."""
 
+import dis
+import enum
 import importlib
 import os
 import pkgutil
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import numba
 import numpy as np
 import pytest
+from numba import types
+from numba.core import config
+from numba.core.dispatcher import Dispatcher
 
 import dualgap
 from dualgap.core import jit
@@ -57,6 +64,12 @@ def files(folder):
 def compiled_kernels(folder):
     """How many machine-code files a cache holds."""
     return len([path for path in files(folder) if path.suffix == ".nbc"])
+
+
+def modules():
+    """Every module of the package."""
+    found = pkgutil.walk_packages(dualgap.__path__, "dualgap.")
+    return [importlib.import_module(module.name) for module in found if not module.name.endswith("__main__")]
 
 
 # -------------------------------------------------------------------------------------------------------------- the disk cache
@@ -127,6 +140,24 @@ def test_an_edit_is_seen_by_the_next_run(copy, module, old, new):
         source.write_text(text, encoding="utf-8")
 
 
+def test_an_edit_of_words_keeps_every_kernel(copy):
+    """A docstring, a comment, a line further down: none of them is compiled."""
+    folder, cache, first = copy
+    before = files(cache)
+    texts = {path: path.read_text(encoding="utf-8") for path in (folder / "dualgap").rglob("*.py")}
+    try:
+        for path, text in texts.items():
+            edited = re.sub(r'^( *)"""(?=\w)', r'\1"""Edited. ', text, flags=re.MULTILINE)
+            edited = re.sub(r"^( *)(return .*)$", r"\1# edited\n\n\1\2  # edited", edited, flags=re.MULTILINE)
+            assert "return" not in text or edited != text
+            path.write_text("# edited\n\n" + edited, encoding="utf-8")
+        assert python(TINY, cache, folder) == first
+    finally:
+        for path, text in texts.items():
+            path.write_text(text, encoding="utf-8")
+    assert files(cache) == before
+
+
 def test_taking_the_edit_back_takes_the_result_back(copy):
     folder, cache, first = copy
     assert python(TINY, cache, folder) == first
@@ -143,7 +174,9 @@ def test_a_loss_of_the_users_own_is_keyed_on_its_file(tmp_path):
         "    def value(self, margin):\n"
         "        return self.scale * margin\n"
     )
-    code = "import numpy as np, mine\nfrom dualgap.core.losses import total_value\nprint(total_value(mine.Mine(), np.ones(1), np.ones(1)))"
+    code = (
+        "import numpy as np, mine\nfrom dualgap.core.losses import total_value\nprint(total_value(mine.Mine(), np.ones(1), np.ones(1)))"
+    )
     cache = tmp_path / "cache"
     module.write_text(text)
     assert python(code, cache, tmp_path) == "3.0"
@@ -158,8 +191,7 @@ def test_a_loss_of_the_users_own_is_keyed_on_its_file(tmp_path):
 def test_classes_of_a_script_are_compiled_afresh(tmp_path):
     """Every script's `__main__.Mine` has the same name: none may find another's kernel."""
     code = (
-        "from typing import NamedTuple\nimport numpy as np\nfrom dualgap.core import compiled\n"
-        "from dualgap.core.losses import total_value\n"
+        "from typing import NamedTuple\nimport numpy as np\nfrom dualgap.core.jit import compiled\nfrom dualgap.core.losses import total_value\n"
         "@compiled\nclass Mine(NamedTuple):\n    scale: float = 3.0\n    def value(self, margin):\n        return {} * margin\n"
         "print(total_value(Mine(), np.ones(1), np.ones(1)))"
     )
@@ -228,21 +260,6 @@ def test_a_damaged_cache_is_replaced(tmp_path):
 def test_kernels_run_as_python_with_numba_switched_off(tmp_path):
     assert python(SMALL, tmp_path, NUMBA_DISABLE_JIT="1") == "1.125"
     assert compiled_kernels(tmp_path) == 0
-
-
-def test_the_sources_that_a_key_covers():
-    found = {Path(path).name for path in jit._import_closure(str(PACKAGE / "ascent.py"))}
-    assert {"ascent.py", "jit.py", "core/rows.py", "problem.py", "core/losses.py", "core/penalties.py", "inputs.py"} <= found
-    assert {Path(path).name for path in jit._import_closure(str(PACKAGE / "jit.py"))} == {"jit.py"}
-
-
-def test_multi_line_and_aliased_imports_are_followed(tmp_path):
-    module = tmp_path / "user.py"
-    module.write_text(
-        "from dualgap.core.losses import (\n    Hinge,\n    Logistic as L,\n)\nfrom dualgap import rows as storage\nimport dualgap.kernels\n"
-    )
-    found = {Path(path).name for path in jit._import_closure(str(module))}
-    assert {"user.py", "core/losses.py", "core/rows.py", "kernels.py", "__init__.py"} <= found
 
 
 # ------------------------------------------------------------------------------------------------------- kernels and classes
@@ -349,10 +366,179 @@ def test_no_tuple_that_kernels_take_has_a_field_of_a_methods_name():
     """Tuples of plain data are not declared with `compiled`, but numba offers them the methods all the same."""
     on_the_wire = {"Reply", "Proof"}  # between processes of a cluster, never in a kernel
     found = {}
-    for module in pkgutil.walk_packages(dualgap.__path__, "dualgap."):
-        if not module.name.endswith("__main__"):
-            for name, item in vars(importlib.import_module(module.name)).items():
-                if isinstance(item, type) and issubclass(item, tuple) and name not in on_the_wire:
-                    found[name] = set(getattr(item, "_fields", ())) & set(jit._methods)
+    for module in modules():
+        for name, item in vars(module).items():
+            if isinstance(item, type) and issubclass(item, tuple) and name not in on_the_wire:
+                found[name] = set(getattr(item, "_fields", ())) & set(jit._methods)
     assert len(found) > 30
     assert {name: fields for name, fields in found.items() if fields} == {}
+
+
+# -------------------------------------------------------------------------------------------------------- the key of a kernel
+
+# The kernel `top` reaches a function two modules away through a folder's __init__, and a constant in a module without compiled code.
+ROOM = {
+    "room/__init__.py": "from room.middle import Ramp\nfrom room.other import unrelated\n",
+    "room/sizes.py": "WIDTH = 3.0\nUNUSED = 1.0\n",
+    "room/other.py": "from dualgap.core.jit import kernel\n@kernel\ndef unrelated(x):\n    return x\n",
+    "room/deep.py": "from dualgap.core.jit import sequential\n@sequential\ndef deep(x, power=2):\n    return x**power\n",
+    "room/middle.py": """
+import numpy as np
+from typing import NamedTuple
+from dualgap.core.jit import compiled, kernel, prefetch
+from room.deep import deep
+TABLE = np.arange(3.0)
+
+@kernel
+def helper(x):
+    prefetch(TABLE, 1)
+    return deep(x) + TABLE[1]
+
+@compiled
+class Ramp(NamedTuple):
+    rise: float = 2.0
+
+    def raised(self, x):
+        'Docstring.'
+        return self.rise * helper(x)
+""",
+    "top.py": """
+from dualgap.core.jit import kernel
+from room import Ramp
+from room.sizes import WIDTH
+
+def make_scaled(factor):
+    @kernel
+    def scaled(x: float):
+        # comment
+        return factor * x
+    return scaled
+scaled = make_scaled(5.0)
+
+@kernel
+def top(x):
+    pick = lambda y: y + 1.0
+    return max(scaled(x), Ramp().raised(pick(WIDTH)))
+""",
+}
+
+
+def key_of_top(folder, file=None, old="", new=""):
+    """The digest of the kernel `top`, all modules imported afresh after an edit of one of them."""
+    for name, text in ROOM.items():
+        assert name != file or old in text
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text.replace(old, new) if name == file else text, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        patch.setattr(sys, "dont_write_bytecode", True)
+        try:
+            return jit._digest(importlib.import_module("top").top)
+        finally:
+            for name in [name for name in sys.modules if name.split(".")[0] in ("top", "room")]:
+                del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("room/middle.py", "Docstring.", "Another docstring."),
+        ("room/middle.py", "        'Docstring.'\n", ""),
+        ("room/deep.py", "    return", "    'New.'\n    # comment\n\n    return"),
+        ("top.py", "# comment", "# another comment"),
+        ("top.py", "x: float", "x: int"),
+        ("top.py", "def make_scaled", "\n\n\ndef make_scaled"),
+        ("room/other.py", "return x", "return -x"),
+        ("room/sizes.py", "UNUSED = 1.0", "UNUSED = 2.0"),
+        ("room/__init__.py", "from room.other import unrelated\n", ""),
+    ],
+)
+def test_what_is_not_compiled_is_not_in_the_key(tmp_path, file, old, new):
+    assert key_of_top(tmp_path, file, old, new) == key_of_top(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("room/deep.py", "x**power", "x**power + x"),  # a function two modules away
+        ("room/deep.py", "power=2", "power=3"),  # its default
+        ("room/deep.py", "sequential", "kernel"),  # its options
+        ("room/sizes.py", "WIDTH = 3.0", "WIDTH = 3"),  # a constant's type
+        ("room/sizes.py", "WIDTH = 3.0", "WIDTH = -0.0"),
+        ("room/middle.py", "arange(3.0)", "arange(0.5, 3.5)"),  # an array
+        ("room/middle.py", "self.rise *", "self.rise +"),  # a method
+        ("room/middle.py", "rise: float = 2.0", "rise: float = 2.5"),  # a field's default
+        ("room/middle.py", "    prefetch(TABLE, 1)\n", ""),
+        ("top.py", "make_scaled(5.0)", "make_scaled(6.0)"),  # a variable around the function
+        ("top.py", "y + 1.0", "y + 2.0"),  # a lambda inside
+    ],
+)
+def test_what_is_compiled_is_in_the_key(tmp_path, file, old, new):
+    assert key_of_top(tmp_path, file, old, new) != key_of_top(tmp_path)
+
+
+def test_the_key_has_the_compilers_settings(monkeypatch):
+    def key():
+        return divide._cache._path((types.float64, types.float64), divide.targetctx)
+
+    before = key()
+    monkeypatch.setattr(config, "BOUNDSCHECK", 1)
+    assert key() != before
+    monkeypatch.undo()
+    monkeypatch.setitem(jit.METHOD_OPTIONS, "fastmath", set())
+    assert key() != before
+    monkeypatch.undo()
+    monkeypatch.setitem(divide.targetoptions, "nogil", False)
+    assert key() != before
+    monkeypatch.undo()
+    assert key() == before
+
+
+def test_a_tuple_or_list_of_classes_has_them_in_the_key(monkeypatch):
+    signatures = [((Twice(), 1.0),), ([Twice()],), (Shift(Twice(), 1.0),)]
+    before = [jit._digest(*map(numba.typeof, values)) for values in signatures]
+    monkeypatch.setitem(jit._methods["apply_to"], Twice, lambda self, x: x)
+    after = [jit._digest(*map(numba.typeof, values)) for values in signatures]
+    assert all(old != new for old, new in zip(before, after, strict=True))
+
+
+class Colour(enum.IntEnum):
+    RED = 1
+
+
+@kernel
+def of_colour(x):
+    return x + Colour.RED
+
+
+def test_a_kernel_without_a_key_is_compiled_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setenv("DUALGAP_CACHE_DIR", str(tmp_path))
+    assert of_colour(2) == 3
+    assert compiled_kernels(tmp_path) == 0
+
+
+def test_old_versions_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setenv("DUALGAP_CACHE_DIR", str(tmp_path))
+    path = divide._cache._path((types.complex64, types.complex64), divide.targetctx)
+    for age in range(1, 10):
+        old = path.with_name(f"{path.stem[:-1]}{age}{age}.nbc")
+        old.write_bytes(b"")
+        os.utime(old, ns=(0, 10**18 - age))
+    assert divide(np.complex64(1), np.complex64(2)) == 0.5
+    assert path.exists()
+    assert len(list(path.parent.iterdir())) == compiled_kernels(tmp_path) == jit.VERSIONS
+    assert path.with_name(f"{path.stem[:-1]}11.nbc").exists()  # the youngest of them
+
+
+def test_every_kernel_of_the_package_has_a_key():
+    kernels = {value for module in modules() for value in vars(module).values() if isinstance(value, Dispatcher)}
+    assert len(kernels) > 80
+    for value in [*kernels, *{cls for table in jit._methods.values() for cls in table if "<locals>" not in cls.__qualname__}]:
+        assert jit._digest(value) == jit._digest(value)
+
+
+def test_globals_are_read_from_the_bytecode():
+    functions = [value.py_func for module in modules() for value in vars(module).values() if isinstance(value, Dispatcher)]
+    for function in [*functions, *(method for table in jit._methods.values() for method in table.values())]:
+        loaded = {step.argval for step in dis.get_instructions(function) if step.opname == "LOAD_GLOBAL"}
+        assert loaded <= jit._bytecode(function.__code__)[1]

@@ -2,27 +2,34 @@
 
 The only module that knows numba's extension API. A kernel takes NamedTuples (rows, a loss, a penalty) and calls their methods;
 numba picks the method by the tuple's class while it compiles, so one kernel text serves every storage and every loss at the speed of
-hand-written code. Compiled kernels are kept on disk, keyed on the sources that went into them.
+hand-written code. Compiled kernels are kept on disk, keyed on what went into them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dis
 import functools
 import hashlib
 import inspect
 import os
+import pickle
 import re
 import sys
 import tempfile
+import uuid
 from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeVar
 
 import numba
 import numba.np.arraymath  # a third of what numba loads on a first call: here it splits that wait between import and first solve
+import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import caching, cgutils, config
+from numba.core import caching, cgutils, config, serialize
+from numba.core.compiler import CompileResult
+from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic, overload, overload_method
 
 __all__ = ["cache_folder", "compiled", "kernel", "prefetch", "sequential", "wide_vectors"]
@@ -30,12 +37,15 @@ __all__ = ["cache_folder", "compiled", "kernel", "prefetch", "sequential", "wide
 # Sums may be reordered for SIMD; unlike full fast-math, NaN and infinity keep their meaning, so divergence stays visible.
 FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
 OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy"}
+METHOD_OPTIONS: dict[str, Any] = {"fastmath": FASTMATH, "error_model": "numpy"}
 
 Class = TypeVar("Class", bound=type)
 
 # method name -> class -> the function; read by numba while it types a call. field name -> the class that has it.
 _methods: dict[str, dict[type, Any]] = {}
 _fields: dict[str, type] = {}
+# function -> what kernels run in its place, with numba's options
+_implementations: dict[Any, tuple[Any, dict[str, Any]]] = {}
 
 
 def compiled(cls: Class) -> Class:
@@ -64,27 +74,23 @@ def compiled(cls: Class) -> Class:
     own = {
         name: function
         for name, function in vars(cls).items()
-        if inspect.isfunction(function) and not name.startswith("_") and name not in _NAMEDTUPLE_METHODS
+        if inspect.isfunction(function) and not name.startswith("_") and name not in ("count", "index")
     }
-    for name in getattr(cls, "_fields", ()):
+    for name in cls._fields:  # type: ignore[attr-defined]
         if name in _methods:
             other = next(iter(_methods[name])).__name__
             raise TypeError(f"{cls.__name__}.{name} is a field, but {other}.{name} is a compiled method: rename the field")
     for name in own:
         if name in _fields:
-            raise TypeError(
-                f"{cls.__name__}.{name} is a method, but {_fields[name].__name__}.{name} is a field: rename one of them"
-            )
-    _fields.update(dict.fromkeys(getattr(cls, "_fields", ()), cls))
+            other = _fields[name].__name__
+            raise TypeError(f"{cls.__name__}.{name} is a method, but {other}.{name} is a field: rename one of them")
+    _fields.update(dict.fromkeys(cls._fields, cls))  # type: ignore[attr-defined]
     for name, function in own.items():
         if name not in _methods:
             _methods[name] = {}
             _make_dispatch(name, function)
         _methods[name][cls] = function
     return cls
-
-
-_NAMEDTUPLE_METHODS = {"count", "index"}
 
 
 def _make_dispatch(name: str, first: Any) -> None:
@@ -95,8 +101,7 @@ def _make_dispatch(name: str, first: Any) -> None:
 
     # numba folds a call's arguments by the chooser's signature, so it must look like the methods it stands for.
     choose.__signature__ = inspect.signature(first)  # type: ignore[attr-defined]
-    options = {"fastmath": FASTMATH, "error_model": "numpy"}
-    overload_method(types.BaseNamedTuple, name, strict=False, jit_options=options)(choose)
+    overload_method(types.BaseNamedTuple, name, strict=False, jit_options=METHOD_OPTIONS)(choose)
 
 
 def kernel(function: Any) -> Any:
@@ -117,9 +122,7 @@ def kernel(function: Any) -> Any:
     """
     dispatcher = numba.njit(**OPTIONS)(function)
     if not config.DISABLE_JIT:
-        cache = SourceKeyedCache.for_function(function)
-        if cache is not None:
-            dispatcher._cache = cache
+        dispatcher._cache = KernelCache(dispatcher)
     return dispatcher
 
 
@@ -143,10 +146,10 @@ def sequential(function: Any) -> Any:
 
 # ---------------------------------------------------------------------------------------------------------------- disk cache
 #
-# numba's own cache looks at the file that defines a kernel and at no other: edit a loss, and the old kernel still runs. Here a kernel
-# is keyed on the contents of its module and of every dualgap module that one imports, directly or not, and of the modules that
-# define the classes in its signature. Keys are digests rather than pickled types, so an entry made for a class that this process
-# does not have is simply another key.
+# numba's own cache looks at the file that defines a kernel and at no other: edit a loss, and the old kernel still runs. Here the name
+# of a file has a digest of all that numba reads: the bytecode of the kernel, of the functions that it calls and of the methods of the
+# classes in its signature, and the constants and globals that these load. So a comment or a docstring changes nothing, and no index
+# has to agree with the files. A global is frozen when a kernel is compiled, so it counts with its value.
 
 
 def cache_folder() -> Path | None:
@@ -191,147 +194,147 @@ def _cache_candidates(asked: str | None) -> list[Path]:
     return candidates
 
 
-class _Locator(caching._CacheLocator):  # type: ignore[misc]
-    def __init__(self, function: Any, source: str, folder: Path) -> None:
-        self._py_file = source
-        self._lineno = function.__code__.co_firstlineno
-        self._folder = folder / self.get_suitable_cache_subpath(source)
-        self._stamp = source_stamp(source)
-
-    def get_cache_path(self) -> str:
-        return str(self._folder)
-
-    def get_source_stamp(self) -> str:
-        return self._stamp
-
-    def get_disambiguator(self) -> str:
-        return str(self._lineno)
-
-    @classmethod
-    def from_function(cls, function: Any, source: str) -> _Locator | None:
-        folder = cache_folder()
-        if folder is None or not os.path.exists(source):
-            return None
-        locator = cls(function, source, folder)
-        try:
-            locator.ensure_cache_path()
-        except OSError:
-            return None
-        return locator
+VERSIONS = 4  # of a kernel for one signature stay on disk, for those who go back and forth between branches
+LIBRARIES = {*sys.stdlib_module_names, "llvmlite", "numba", "numpy"}  # what is theirs has a name; their releases are in every key
+LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
 
 
-class _CacheImpl(caching.CompileResultCacheImpl):  # type: ignore[misc]
-    _locator_classes = (_Locator,)
+class KernelCache(caching.NullCache):  # type: ignore[misc]
+    """Keep the compiled versions of one kernel on disk, a file each. numba asks for one before it compiles, and hands over the result."""
 
-
-class SourceKeyedCache(caching.FunctionCache):  # type: ignore[misc]
-    """numba's function cache with keys that also cover the sources of what a kernel calls."""
-
-    _impl_class = _CacheImpl
-
-    @classmethod
-    def for_function(cls, function: Any) -> SourceKeyedCache | None:
-        try:
-            return cls(function)
-        except RuntimeError:
-            return None  # typed at a prompt, or nowhere to write: compile in memory only
+    def __init__(self, dispatcher: Any) -> None:
+        self._dispatcher = dispatcher
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        if not _importable(sig):
-            return None
+        target_context.refresh()
+        path = self._path(sig, target_context)
         try:
-            return super().load_overload(sig, target_context)
-        except Exception:  # unpickling a damaged file (a full disk, a crash) may raise anything: forget it and compile again
-            with contextlib.suppress(OSError):
-                self.flush()
+            return path and CompileResult._rebuild(target_context, *pickle.loads(path.read_bytes()))
+        except Exception:  # no file yet, or a damaged one (a full disk, a crash), which may raise anything
             return None
 
-    def save_overload(self, sig: Any, data: Any) -> None:
-        if _importable(sig):
-            super().save_overload(sig, data)
+    def save_overload(self, sig: Any, result: Any) -> None:
+        path = self._path(sig, result.target_context)
+        if path is None or result.lifted or result.library.has_dynamic_globals:
+            return
+        data, written = serialize.dumps(result._reduce()), path.with_name(f"{uuid.uuid4().hex}.tmp")
+        with contextlib.suppress(OSError):  # a full disk, or a file that another process has open: the next process tries again
+            written.write_bytes(data)
+            written.replace(path)
+            versions = path.parent.glob(path.name.rpartition("-")[0] + "-*.nbc")
+            for old in sorted(versions, key=lambda version: version.stat().st_mtime_ns)[:-VERSIONS]:
+                old.unlink()
+        with contextlib.suppress(OSError):
+            written.unlink(missing_ok=True)
 
-    def _index_key(self, sig: Any, codegen: Any) -> str:
-        _, magic, code = super()._index_key(sig, codegen)
-        classes = sorted(_classes(sig), key=_class_name)
-        parts = [str(sig), *map(_class_name, classes), str(magic), str(code), str(sorted(OPTIONS["fastmath"]))]
-        parts += [source_stamp(path) for path in sorted({_source_of(cls) for cls in classes})]
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    def _path(self, sig: Any, target_context: Any) -> Path | None:
+        """The file of a signature: the kernel's name, a digest of what it is compiled for, and a digest of what it is compiled from."""
+        folder, function = cache_folder(), self._dispatcher.py_func
+        if folder is None or not os.path.exists(function.__code__.co_filename):
+            return None  # nowhere to write, or typed at a prompt
+        settings = [str(getattr(config, name)) for name in ("OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE")]
+        machine = str(target_context.codegen().magic_tuple())
+        purpose = _digest(str(sig), machine, *settings, sys.implementation.cache_tag, numba.__version__, np.__version__)
+        try:
+            content = _digest(self._dispatcher, METHOD_OPTIONS, *sig)
+        except _NoKeyError:
+            return None
+        name = re.sub(r"[^\w.]", "", f"{function.__module__}.{function.__qualname__}")[-100:]
+        return folder / f"{name}-{purpose[:16]}-{content[:32]}.nbc"
 
 
-def _classes(sig: Any) -> set[type]:
-    """The NamedTuple classes in a signature, those inside others too."""
-    found: set[type] = set()
-    pending = list(sig)
+class _NoKeyError(Exception):
+    """A kernel uses an object that has no digest, so it is not kept on disk."""
+
+
+def _digest(*roots: Any) -> str:
+    """Digest values and all that they bring into a kernel: a walk in depth that enters each function and class once."""
+    found: list[Any] = []
+    seen: dict[int, int] = {}
+    pending = [*reversed(roots)]
     while pending:
-        item = pending.pop()
-        if isinstance(item, types.BaseNamedTuple):
-            found.add(item.instance_class)
-            pending.extend(item.types)
-    return found
+        value = pending.pop()
+        text, parts = (f"number {seen[id(value)]}", []) if id(value) in seen else _describe(value)
+        if isinstance(value, (type, Dispatcher, FunctionType)):
+            seen.setdefault(id(value), len(seen))
+        found += text, len(parts)
+        pending += reversed(parts)
+    return hashlib.sha256(repr(found).encode()).hexdigest()
 
 
-def _class_name(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
+def _describe(value: Any) -> tuple[str, list[Any]]:
+    """What a value adds to a kernel: a text, and further values."""
+    kind = type(value)
+    if value is None or kind in (bool, int, float, complex, str, bytes):
+        return repr(value), []
+    if kind is np.ndarray or isinstance(value, np.generic):
+        return f"{value.dtype!r} {value.shape} {value.strides}", [value.tobytes()]
+    if isinstance(value, tuple):
+        return "tuple", [kind, *value]
+    if kind in (set, frozenset):
+        return "set", sorted(value, key=repr)
+    if kind is dict:
+        return "dict", sorted(value.items())
+    if isinstance(value, Dispatcher):
+        return "kernel", [value.targetoptions, value.locals, _ingredients(value.py_func)]
+    if isinstance(value, type(_prefetch)):
+        return "intrinsic", [_ingredients(value.__wrapped__)]
+    if kind is FunctionType and value in _implementations:
+        function, options = _implementations[value]
+        return "overload", [options, _ingredients(function)]
+    if isinstance(value, types.Type) and not isinstance(value, (types.Callable, types.ClassInstanceType)):
+        return str(value), [getattr(value, name) for name in ("instance_class", "types", "dtype") if hasattr(value, name)]
+    module = value.__name__ if kind is ModuleType else getattr(value, "__module__", None) or kind.__module__
+    name = str(getattr(value, "__qualname__", None) or getattr(value, "__name__", None))
+    if module.partition(".")[0] in LIBRARIES and (kind is ModuleType or getattr(sys.modules.get(module), name, None) is value):
+        return f"{module}.{name}", []
+    if (
+        kind is type and hasattr(value, "_fields") and module != "__main__" and "<locals>" not in name
+    ):  # other processes find it too
+        methods = [_ingredients(table[value]) for _, table in sorted(_methods.items()) if value in table]
+        return f"{module}.{name} {value._fields}", [value._field_defaults, *methods]
+    raise _NoKeyError(f"{module}.{name}")
 
 
-def _source_of(cls: type) -> str:
-    module = sys.modules.get(cls.__module__)
-    return getattr(module, "__file__", None) or ""
-
-
-def _importable(sig: Any) -> bool:
-    """Whether another process would find the same classes: those of a script or a function's inside are new every time."""
-    return all(cls.__module__ != "__main__" and "<locals>" not in cls.__qualname__ for cls in _classes(sig))
+def _ingredients(function: Any) -> tuple[Any, ...]:
+    """What numba reads of a function: its bytecode, its defaults, the variables around it and the globals that it names."""
+    code, names = _bytecode(function.__code__)
+    around = tuple(cell.cell_contents for cell in function.__closure__ or ())
+    known = {name: function.__globals__[name] for name in names if name in function.__globals__}
+    return function.__module__, function.__qualname__, code, function.__defaults__, function.__kwdefaults__, around, known
 
 
 @functools.cache
-def source_stamp(path: str) -> str:
-    """A digest of a source file and of every dualgap module that it imports, directly or through others."""
-    digest = hashlib.sha256()
-    for source in sorted(_import_closure(path)):
-        digest.update(_read(source))
-    return digest.hexdigest()
-
-
-@functools.cache
-def _read(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError:
-        return b""
-
-
-_PACKAGE = Path(__file__).parents[1]
-_IMPORT = re.compile(rb"^\s*(?:from\s+(dualgap[\w.]*)\s+import\s+(\([^)]*\)|[^\n#]*)|import\s+(dualgap[\w.]*))", re.MULTILINE)
-
-
-def _import_closure(path: str) -> set[str]:
-    found: set[str] = set()
-    pending = [path]
-    while pending:
-        source = pending.pop()
-        if source not in found:
-            found.add(source)
-            pending += _imported_sources(source)
-    return found
-
-
-@functools.cache
-def _imported_sources(path: str) -> tuple[str, ...]:
+def _bytecode(code: CodeType) -> tuple[str, set[str]]:
+    """Digest the instructions and the constants that they load; name the globals. Nothing loads a docstring, so it is left out."""
+    steps: list[Any] = []
     names: set[str] = set()
-    for module, imported, plain in _IMPORT.findall(_read(path)):
-        base = (module or plain).decode()
-        names.add(base)
-        names.update(f"{base}.{name}" for name in re.findall(r"\w+", imported.decode()))
-    return tuple(source for name in sorted(names) for source in _module_sources(name))
-
-
-def _module_sources(name: str) -> list[str]:
-    target = _PACKAGE.joinpath(*name.split(".")[1:])
-    return [str(p) for p in (target.with_suffix(".py"), target / "__init__.py") if p.is_file() and p.parent != _PACKAGE.parent]
+    high = 0
+    for operation, low in zip(code.co_code[::2], code.co_code[1::2], strict=True):
+        argument: Any = high | low
+        high = argument << 8 if operation == dis.EXTENDED_ARG else 0
+        if operation in dis.hasconst:
+            argument = code.co_consts[argument]
+            if isinstance(argument, CodeType):  # a lambda, a comprehension
+                argument, inner = _bytecode(argument)
+                names |= inner
+            elif isinstance(argument, frozenset):  # the order of strings changes from process to process
+                argument = sorted(argument, key=repr)
+        elif operation == LOAD_GLOBAL:
+            names.add(code.co_names[argument >> 1])
+        steps += operation, argument
+    variables = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+    counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
+    return hashlib.sha256(repr((steps, variables, counts, code.co_exceptiontable)).encode()).hexdigest(), names
 
 
 # ------------------------------------------------------------------------------------------------------------------ prefetch
+
+
+def _implement(function: Any, implementation: Any, **options: Any) -> None:
+    """Let kernels run an implementation in place of a function."""
+    _implementations[function] = implementation, options
+    overload(function, **options)(implementation)
 
 
 @intrinsic
@@ -359,9 +362,7 @@ def prefetch(array: Any, index: int) -> None:
     """
 
 
-@overload(prefetch, strict=False)
-def _prefetch_overload(array: Any, index: Any) -> Any:
-    return lambda array, index: _prefetch(array, index)
+_implement(prefetch, lambda array, index: lambda array, index: _prefetch(array, index), strict=False)
 
 
 # ------------------------------------------------------------------------------------------------------------- wide vectors
@@ -392,6 +393,4 @@ def wide_vectors() -> None:
     """
 
 
-@overload(wide_vectors, inline="always")
-def _wide_vectors() -> Any:
-    return lambda: _widen()
+_implement(wide_vectors, lambda: lambda: _widen(), inline="always")
