@@ -174,9 +174,7 @@ def test_a_loss_of_the_users_own_is_keyed_on_its_file(tmp_path):
         "    def value(self, margin):\n"
         "        return self.scale * margin\n"
     )
-    code = (
-        "import numpy as np, mine\nfrom dualgap.core.losses import total_value\nprint(total_value(mine.Mine(), np.ones(1), np.ones(1)))"
-    )
+    code = "import numpy as np, mine\nfrom dualgap.core.losses import total_value\nprint(total_value(mine.Mine(), np.ones(1), np.ones(1)))"
     cache = tmp_path / "cache"
     module.write_text(text)
     assert python(code, cache, tmp_path) == "3.0"
