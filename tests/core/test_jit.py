@@ -189,7 +189,7 @@ def test_a_loss_of_the_users_own_is_keyed_on_its_file(tmp_path):
 def test_classes_of_a_script_are_compiled_afresh(tmp_path):
     """Every script's `__main__.Mine` has the same name: none may find another's kernel."""
     code = (
-        "from typing import NamedTuple\nimport numpy as np\nfrom dualgap.core.jit import compiled\nfrom dualgap.core.losses import total_value\n"
+        "from typing import NamedTuple\nimport numpy as np\nfrom dualgap.core import compiled\nfrom dualgap.core import total_value\n"
         "@compiled\nclass Mine(NamedTuple):\n    scale: float = 3.0\n    def value(self, margin):\n        return {} * margin\n"
         "print(total_value(Mine(), np.ones(1), np.ones(1)))"
     )
