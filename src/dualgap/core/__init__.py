@@ -1,4 +1,4 @@
-"""Arithmetic that knows of no problem: compilation, storage of rows, losses, penalties, linear algebra, threads, checks.
+"""Arithmetic that knows of no problem: compilation, storage of rows, losses, penalties, linear algebra, root finding, threads, checks.
 
 What needs labels or an objective belongs in `problem`; what evaluates kernel functions belongs in `kernels`.
 """
@@ -12,6 +12,7 @@ from dualgap.core.linalg import NARROW, gram_of_rows, solve_positive
 from dualgap.core.losses import LOSSES, Hinge, Logistic, SmoothHinge, SquaredHinge, make_loss, slopes, total_psi, total_value
 from dualgap.core.order import draw, fresh_seed, natural_order, shuffle, shuffle_blocks
 from dualgap.core.penalties import L1, L2, ElasticNet, make_penalty
+from dualgap.core.root import Bracket, bracket_root, illinois, nearest
 from dualgap.core.row_sums import add_in_threads, scores_in_threads, sqnorms_in_threads
 from dualgap.core.rows import CSR, Block, Gram, WithBias, accumulate, csr, gram, nbytes, rows_ahead, scores, some
 from dualgap.core.threads import READING, blas_alone, collect, one_processor, processors, share
@@ -24,6 +25,7 @@ __all__ = [
     "NARROW",
     "READING",
     "Block",
+    "Bracket",
     "ElasticNet",
     "Gram",
     "Hinge",
@@ -34,6 +36,7 @@ __all__ = [
     "accumulate",
     "add_in_threads",
     "blas_alone",
+    "bracket_root",
     "cache_folder",
     "collect",
     "compiled",
@@ -43,6 +46,7 @@ __all__ = [
     "fresh_seed",
     "gram",
     "gram_of_rows",
+    "illinois",
     "is_number",
     "is_sparse",
     "is_whole",
@@ -52,6 +56,7 @@ __all__ = [
     "moved",
     "natural_order",
     "nbytes",
+    "nearest",
     "number",
     "one_of",
     "one_processor",

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import Hinge, kernel, slopes, total_psi, total_value
-from dualgap.problem import Problem, as_vector
+from dualgap.core import Hinge, bracket_root, compiled, illinois, kernel, nearest, slopes, total_psi, total_value
+from dualgap.problem import Problem, Samples, as_vector
 from dualgap.proof.semidefinite import extreme_eigenvalues, is_semidefinite
 
 __all__ = ["Certificate", "CertificateError", "DualPoint", "best_intercept", "dual_point", "read_off"]
@@ -181,55 +182,29 @@ def best_intercept(problem: Problem, scores: np.ndarray) -> float:
     if isinstance(problem.loss, Hinge) and problem.intercept == "free":
         return _hinge_intercept(problem, scores)
     rho = problem.l2 / problem.intercept_scale**2 if problem.intercept == "penalised" else 0.0
+    return float(_root(_InterceptGradient(problem.loss, scores, problem.samples, rho), -float(problem.c @ scores)))
 
-    centre = -float(problem.c @ scores)
-    return float(_root(problem.loss, scores, problem.samples, rho, centre))
+
+@compiled
+class _InterceptGradient(NamedTuple):
+    """−dP/db, which never rises with b."""
+
+    loss: Any
+    scores: np.ndarray
+    samples: Samples
+    rho: float  # the penalty (ρ/2)b² of the intercept
+
+    def at(self, b):
+        s = -self.rho * b
+        for i in range(self.scores.shape[0]):
+            y = self.samples.y[i]
+            s += self.samples.c[i] * y * self.loss.slope(y * (self.scores[i] + b))
+        return s
 
 
 @kernel
-def _balance_at(loss, scores, samples, rho, b):
-    s = -rho * b
-    for i in range(scores.shape[0]):
-        y = samples.y[i]
-        s += samples.c[i] * y * loss.slope(y * (scores[i] + b))
-    return s
-
-
-@kernel
-def _root(loss, scores, samples, rho, centre):
-    """Where −dP/db, which never rises with b, passes zero: a bracket, then regula falsi (Illinois) guarded by bisection."""
-    reach = 1.0
-    low = centre - reach
-    f_low = _balance_at(loss, scores, samples, rho, low)
-    while f_low < 0.0:
-        reach *= 2.0
-        low = centre - reach
-        f_low = _balance_at(loss, scores, samples, rho, low)
-    reach = 1.0
-    high = centre + reach
-    f_high = _balance_at(loss, scores, samples, rho, high)
-    while f_high > 0.0:
-        reach *= 2.0
-        high = centre + reach
-        f_high = _balance_at(loss, scores, samples, rho, high)
-    g_low, g_high = f_low, f_high  # halved when the same end stays twice, so that neither end gets stuck
-    for k in range(200):
-        if f_low == 0.0:
-            return low
-        if f_high == 0.0:
-            return high
-        middle = 0.5 * (low + high)
-        if high - low <= 4e-16 * max(1.0, abs(middle)):
-            return middle
-        b = middle if k % 3 == 2 else low + (high - low) * g_low / (g_low - g_high)
-        if not low < b < high:
-            b = middle
-        f = _balance_at(loss, scores, samples, rho, b)
-        if f > 0.0:
-            low, f_low, g_low, g_high = b, f, f, 0.5 * g_high
-        else:
-            high, f_high, g_high, g_low = b, f, f, 0.5 * g_low
-    return 0.5 * (low + high)
+def _root(gradient, start):
+    return nearest(illinois(gradient, bracket_root(gradient, start, 1.0, 2.0), 0.0, 4e-16, 200))
 
 
 def _hinge_intercept(problem: Problem, scores: np.ndarray) -> float:

@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 
 import dualgap
 from conftest import make_data
-from dualgap.solvers.gradient.dual_gradient import _balanced_step, step_all
+from dualgap.solvers.gradient.dual_gradient import balanced_step, step_all
 
 
 @pytest.mark.parametrize("gram", ["always", "never"])
@@ -62,7 +62,7 @@ def test_projection_balances_exactly_and_is_nearest(loss):
     problem = dualgap.Problem(X, y, loss=loss, l2=0.1, sample_weight=rng.uniform(0.5, 2.0, 8), intercept="free")
     beta, margins, q = rng.uniform(-0.2, 1.2, 8), rng.normal(size=8), 3.0
     out = np.empty(8)
-    shift = _balanced_step(problem.loss, problem.samples, beta, margins, q, 0.0, out)
+    shift = balanced_step(problem.loss, problem.samples, beta, margins, q, 0.0, out)
     assert abs(problem.c @ (y * out)) < 1e-16
     assert ((out >= 0) & (out <= 1)).all()
     unshifted = np.empty(8)

@@ -13,13 +13,13 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from dualgap.core import kernel, one_of
-from dualgap.problem import Problem
+from dualgap.core import bracket_root, compiled, illinois, kernel, one_of
+from dualgap.problem import Problem, Samples
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
 from dualgap.solvers.precomputed import LARGEST, forming_passes, inner_products, nonzeros
 
@@ -130,7 +130,7 @@ class DualGradient(Solver):
         new = np.empty(problem.n)
         args = (problem.loss, problem.samples, state.z, margins, state.lipschitz)
         if problem.intercept == "free":
-            state.shift = _balanced_step(*args, state.shift, new)
+            state.shift = balanced_step(*args, state.shift, new)
         else:
             step_all(*args, 0.0, new)
         old, state.beta = state.beta, new
@@ -189,37 +189,34 @@ def step_all(loss, samples, beta, margins, q, shift, out):
     return total
 
 
-def _balanced_step(
-    loss: Any, samples: Any, beta: np.ndarray, margins: np.ndarray, q: float, shift: float, out: np.ndarray
-) -> float:
-    """The step with Σ cᵢyᵢoutᵢ = 0; returns the shift that makes it so.
+@compiled
+class Balance(NamedTuple):
+    """Σ cᵢyᵢoutᵢ of the steps with a shift; `out` holds the steps of the last one asked for."""
 
-    A bracket around the root, regula falsi (Illinois) guarded by bisection, and at last the mix of the bracket's two ends that
-    balances: between two points of the box it stays in the box.
+    loss: Any
+    samples: Samples
+    beta: np.ndarray
+    margins: np.ndarray
+    q: float
+    out: np.ndarray
+
+    def at(self, shift):
+        return step_all(self.loss, self.samples, self.beta, self.margins, self.q, shift, self.out)
+
+
+@kernel
+def balanced_step(loss, samples, beta, margins, q, shift, out):
+    """out = the step with Σ cᵢyᵢoutᵢ = 0; returns the shift that makes it so.
+
+    A bracket around the root, regula falsi, and at last the mix of the bracket's two ends that balances: between two points of the box it
+    stays in the box.
     """
-    args = (loss, samples, beta, margins, q)
-    ends = []
-    for sign in (-1.0, 1.0):
-        reach = 1e-3
-        while sign * (f := step_all(*args, shift + sign * reach, out)) > 0.0 and reach < 1e300:
-            reach *= 4.0
-        ends.append((shift + sign * reach, f))
-    (low, f_low), (high, f_high) = ends
-    g_low, g_high = f_low, f_high
-    for k in range(100):
-        middle = 0.5 * (low + high)
-        if f_low == 0.0 or f_high == 0.0 or high - low <= 1e-15 * max(1.0, abs(middle)):
-            break
-        b = middle if k % 3 == 2 else low + (high - low) * g_low / (g_low - g_high)
-        b = b if low < b < high else middle
-        f = step_all(*args, b, out)
-        if f > 0.0:
-            low, f_low, g_low, g_high = b, f, f, 0.5 * g_high
-        else:
-            high, f_high, g_high, g_low = b, f, f, 0.5 * g_low
+    balance = Balance(loss, samples, beta, margins, q, out)
+    ends = illinois(balance, bracket_root(balance, shift, 1e-3, 4.0), 0.0, 1e-15, 100)
     upper = np.empty_like(out)
-    f_low = step_all(*args, low, out)
-    f_high = step_all(*args, high, upper)
+    f_low = step_all(loss, samples, beta, margins, q, ends.low, out)
+    f_high = step_all(loss, samples, beta, margins, q, ends.high, upper)
     mix = f_low / (f_low - f_high) if f_low > f_high else 0.0
-    out += mix * (upper - out)
-    return low + mix * (high - low)
+    for i in range(out.shape[0]):
+        out[i] += mix * (upper[i] - out[i])
+    return ends.low + mix * (ends.high - ends.low)

@@ -23,7 +23,7 @@ import numpy as np
 from dualgap.core import L2, WithBias, accumulate, gram_of_rows, natural_order, number, scores_in_threads, solve_positive, some
 from dualgap.problem import Problem, Samples
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
-from dualgap.solvers.newton.steps import Prox, answer_linearly, bends, find_far, line_search, respond
+from dualgap.solvers.newton.steps import Descent, Prox, answer_linearly, bends, find_far, line_search, respond
 
 __all__ = ["Newton"]
 
@@ -275,8 +275,8 @@ class Newton(Solver):
             # The closed rows' β stand still: in F they are the line −Σ cβm, whose slope is that of all rows less that of the open.
             slope -= float(state.u @ direction) - float((state.samples.c * state.beta) @ state.work)
         along = slope, float(state.ridge * direction @ direction)
-        first = float(state.residual @ direction) if known else math.nan
-        t = line_search(problem.loss, state.margins, state.work, state.prox, state.samples, along, first)
+        first = -float(state.residual @ direction) if known else math.nan
+        t = line_search(Descent(problem.loss, state.margins, state.work, state.prox, state.samples, along), first)
         state.x += t * direction
         state.margins += t * state.work
         state.stuck = t == 0.0

@@ -37,7 +37,7 @@ from dualgap.core import (
 from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
 from dualgap.solvers.newton.newton import LEAST_CURVATURE
-from dualgap.solvers.newton.steps import Prox, line_search
+from dualgap.solvers.newton.steps import Descent, Prox, line_search
 
 __all__ = ["NewtonCG"]
 
@@ -153,8 +153,8 @@ class NewtonCG(Solver):
         state.along *= problem.y
         state.passes += 1.0
         along = float(state.ridge * state.x @ direction), float(state.ridge * direction @ direction)
-        first = float(state.gradient @ direction)
-        t = line_search(problem.loss, state.margins, state.along, Prox(state.beta, 0.0), problem.samples, along, first)
+        descent = Descent(problem.loss, state.margins, state.along, Prox(state.beta, 0.0), problem.samples, along)
+        t = line_search(descent, -float(state.gradient @ direction))
         if t > 0.0:
             state.x += t * direction
             state.margins += t * state.along

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import kernel
+from dualgap.core import Bracket, compiled, illinois, kernel, nearest
+from dualgap.problem import Samples
 
-__all__ = ["Prox", "answer_linearly", "bends", "find_far", "line_search", "respond"]
+__all__ = ["Descent", "Prox", "answer_linearly", "bends", "find_far", "line_search", "respond"]
+
+
+# The line search. All three compare −dF/dt with its value at t = 0.
+FULL_STEP = 0.1  # the full step is taken if it leaves at most this part of the derivative
+SEARCHED = (
+    0.01  # else the search ends at this part; an inexact search costs more Newton steps, an exact one more passes over the margins
+)
+SEARCH_STEPS = 40  # evaluations within the bracket; a dozen bisections among them
+LONGEST_STEP = 1e6  # in units of the Newton step; only a direction without curvature asks for more
 
 
 class Prox(NamedTuple):
@@ -75,41 +85,42 @@ def answer_linearly(loss, margins, prox, samples, out):
             out[i] = samples.c[i] * samples.y[i] * bend * loss.pull(beta, margins[i])
 
 
-@kernel
-def slope_at(loss, margins, dm, prox, samples, along, t):
-    """dF/dt at x + t·direction; dm is what the direction adds to the margins."""
-    s = along[0] + t * along[1]
-    for i in range(margins.shape[0]):
-        s -= samples.c[i] * dm[i] * loss.dual_step(prox.centre[i], margins[i] + t * dm[i], prox.delta)
-    return s
+@compiled
+class Descent(NamedTuple):
+    """−dF/dt along a direction, which never rises with t. F is its rows' part, and a line and a parabola of the rest."""
+
+    loss: Any
+    margins: np.ndarray
+    dm: np.ndarray  # what the whole step adds to the margins
+    proximal: Prox
+    samples: Samples
+    along: tuple[float, float]  # the rest's derivative is along[0] + t·along[1]
+
+    def at(self, t):
+        s = -self.along[0] - t * self.along[1]
+        for i in range(self.margins.shape[0]):
+            m = self.margins[i] + t * self.dm[i]
+            s += self.samples.c[i] * self.dm[i] * self.loss.dual_step(self.proximal.centre[i], m, self.proximal.delta)
+        return s
 
 
 @kernel
-def line_search(loss, margins, dm, prox, samples, along, first=math.nan):
-    """The t where the derivative, which never falls with t, passes zero; the full step when that is good enough.
+def line_search(descent, first):
+    """Return the t where the derivative passes zero, as exactly as a line search needs; the full step when that is good enough.
 
-    `first` is the derivative at 0, or NaN where it is not known. Where it says that there is no way down it is computed afresh: sums that
-    were only ever added to may have the wrong sign in the end.
+    `first` is −dF/dt at 0, or NaN where it is not known. Where it says that there is no way down it is computed afresh: sums that were
+    only ever added to may have the wrong sign in the end.
     """
-    if not first < 0.0:
-        first = slope_at(loss, margins, dm, prox, samples, along, 0.0)
-    if not first < 0.0:
+    if not first > 0.0:
+        first = descent.at(0.0)
+    if not first > 0.0:
         return 0.0
-    low, f_low, high = 0.0, first, 1.0
-    f_high = slope_at(loss, margins, dm, prox, samples, along, 1.0)
-    if abs(f_high) <= 0.1 * abs(first):
+    low, at_low, high, at_high = 0.0, first, 1.0, descent.at(1.0)
+    if abs(at_high) <= FULL_STEP * first:
         return 1.0
-    while f_high < 0.0 and high < 1e6:
-        low, f_low, high = high, f_high, 2.0 * high
-        f_high = slope_at(loss, margins, dm, prox, samples, along, high)
-    t = high
-    for k in range(40):
-        t = 0.5 * (low + high) if k % 3 == 2 else low + (high - low) * f_low / (f_low - f_high)
-        f = slope_at(loss, margins, dm, prox, samples, along, t)
-        if abs(f) <= 0.01 * abs(first):
-            break
-        if f < 0.0:
-            low, f_low, f_high = t, f, 0.5 * f_high  # the end that stays counts half: regula falsi, Illinois
-        else:
-            high, f_high, f_low = t, f, 0.5 * f_low
-    return t
+    while at_high > 0.0:
+        if high >= LONGEST_STEP:
+            return high
+        low, at_low, high = high, at_high, 2.0 * high
+        at_high = descent.at(high)
+    return nearest(illinois(descent, Bracket(low, at_low, high, at_high), SEARCHED * first, 0.0, SEARCH_STEPS))
