@@ -8,7 +8,8 @@ import dualgap
 from conftest import make_data, random_sparse
 from dualgap.data import text_like
 from dualgap.solvers import auto
-from dualgap.solvers.auto import Auto, first_method, successor, wants_gram
+from dualgap.solvers.auto import Auto, choose, successor, wants_gram
+from dualgap.solvers.newton.newton import Newton
 from dualgap.solvers.newton.newton_cg import NewtonCG
 from dualgap.solvers.precomputed import forming_passes
 
@@ -37,7 +38,7 @@ def problem_of(n, d, *, density=None, **options):
     ],
 )
 def test_first_method(shape, options, expected):
-    assert first_method(problem_of(*shape, **options)).name == expected
+    assert choose(problem_of(*shape, **options)).method.name == expected
 
 
 def test_the_gram_matrix_pays_from_four_features_a_row_on():
@@ -64,7 +65,7 @@ def test_newton_takes_over_from_coordinate_steps(monkeypatch, intercept):
     X[np.abs(X) < 0.7] = 0.0
     problem = dualgap.Problem(sparse.csr_array(X), y, l2=1e-5, intercept=intercept)
     monkeypatch.setattr(auto, "SPARSE_PASSES", 0.0)
-    monkeypatch.setattr(auto, "PATIENCE", 0.05)
+    monkeypatch.setattr(auto, "NEWTON_SHARE", 0.05)
     solver, rng = Auto(), np.random.default_rng(0)
     state = solver.start(problem, rng)
     methods = set()
@@ -86,15 +87,15 @@ def correlated(n=600, d=60, columns=4500, l2=1e-5, **options):
 
 def test_what_takes_over_from_coordinate_steps_at_the_border(monkeypatch):
     few, many = {"density": 0.01}, {"n": 200, "d": 4001, "density": 0.01}
-    assert successor(problem_of(**many, loss="logistic")) == (NewtonCG(), auto.CG_PATIENCE)
-    assert successor(problem_of(**many, loss="squared_hinge")) == (NewtonCG(), auto.RESTING_PATIENCE)
-    assert successor(problem_of(**many, loss="smooth_hinge")) == (NewtonCG(), auto.RESTING_PATIENCE)
+    assert successor(problem_of(**many, loss="logistic")) == (NewtonCG(), auto.CG_PASSES)
+    assert successor(problem_of(**many, loss="squared_hinge")) == (NewtonCG(), auto.CG_PASSES_FLAT)
+    assert successor(problem_of(**many, loss="smooth_hinge")) == (NewtonCG(), auto.CG_PASSES_FLAT)
     assert successor(problem_of(**many))[1] == np.inf
     assert successor(problem_of(**many, loss="logistic", l1=0.1))[1] == np.inf
     problem = problem_of(200, 400, **few, loss="logistic")
     dca_pass, newton_run = auto.costs(problem)
     for patience, expected in ((29.9, "newton"), (30.1, "newton_cg")):
-        monkeypatch.setattr(auto, "PATIENCE", patience * dca_pass / newton_run)
+        monkeypatch.setattr(auto, "NEWTON_SHARE", patience * dca_pass / newton_run)
         method, after = successor(problem)
         assert method.name == expected
         assert after == pytest.approx(min(patience, 30.0))
@@ -128,10 +129,10 @@ def test_conjugate_gradients_take_over_from_coordinate_steps(loss, intercept):
 def test_coordinate_steps_that_will_soon_be_done_go_on(monkeypatch):
     data = text_like(600, 4500, 30, seed=5)
     problem, solver, rng = dualgap.Problem(data.X, data.y, loss="logistic", l2=1e-6), Auto(), np.random.default_rng(0)
-    monkeypatch.setattr(auto, "CG_PATIENCE", 6.0)
+    monkeypatch.setattr(auto, "CG_PASSES", 6.0)
     methods = {}
     for tol, soon in ((1e-6, 1.0), (1e-6, 0.01), (0.0, 1.0)):
-        monkeypatch.setattr(auto, "SOON", soon)
+        monkeypatch.setattr(auto, "EXTRA_PASSES", soon)
         state = solver.start(problem, rng)
         state.tol = tol
         for _ in range(9):
@@ -142,7 +143,7 @@ def test_coordinate_steps_that_will_soon_be_done_go_on(monkeypatch):
 
 def test_a_stalled_run_of_conjugate_gradients_hands_over_to_coordinate_steps(monkeypatch):
     problem, solver, rng = correlated(loss="logistic", l2=1e-4), Auto(), np.random.default_rng(0)
-    monkeypatch.setattr(auto, "CG_STALL_STEPS", 0)
+    monkeypatch.setattr(NewtonCG, "stall_steps", 0)
     state = solver.start(problem, rng)
     methods = []
     for _ in range(60):
@@ -155,7 +156,7 @@ def test_a_stalled_run_of_conjugate_gradients_hands_over_to_coordinate_steps(mon
 def test_a_stalled_newton_run_hands_over_to_coordinate_steps(monkeypatch):
     X, y = make_data(300, 6, seed=2)
     problem, solver, rng = dualgap.Problem(X, y, l2=1e-2), Auto(), np.random.default_rng(0)
-    monkeypatch.setattr(auto, "STALL_STEPS", 0)
+    monkeypatch.setattr(Newton, "stall_steps", 0)
     state = solver.start(problem, rng)
     for _ in range(60):
         solver.epoch(problem, state, rng)

@@ -5,16 +5,16 @@ What needs labels or an objective belongs in `problem`; what evaluates kernel fu
 
 from __future__ import annotations
 
-from dualgap.core import moved, rows
+from dualgap.core import machine, moved, rows
 from dualgap.core.checks import count, is_number, is_sparse, is_whole, number, one_of, whole_number
 from dualgap.core.jit import cache_folder, compiled, kernel, prefetch, sequential, wide_vectors
-from dualgap.core.linalg import NARROW, gram_of_rows, solve_positive
+from dualgap.core.linalg import gram_of_rows, solve_positive
 from dualgap.core.losses import LOSSES, Hinge, Logistic, SmoothHinge, SquaredHinge, make_loss, slopes, total_psi, total_value
 from dualgap.core.order import draw, fresh_seed, natural_order, shuffle, shuffle_blocks
 from dualgap.core.penalties import L1, L2, ElasticNet, make_penalty
 from dualgap.core.root import Bracket, bracket_root, illinois, nearest
 from dualgap.core.row_sums import add_in_threads, scores_in_threads, sqnorms_in_threads
-from dualgap.core.rows import CSR, Block, Gram, WithBias, accumulate, csr, gram, nbytes, rows_ahead, scores, some
+from dualgap.core.rows import CSR, Block, Gram, WithBias, accumulate, csr, gram, is_dense, nbytes, rows_ahead, scores, some, stored
 from dualgap.core.threads import READING, blas_alone, collect, one_processor, processors, share
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "L1",
     "L2",
     "LOSSES",
-    "NARROW",
     "READING",
     "Block",
     "Bracket",
@@ -47,10 +46,12 @@ __all__ = [
     "gram",
     "gram_of_rows",
     "illinois",
+    "is_dense",
     "is_number",
     "is_sparse",
     "is_whole",
     "kernel",
+    "machine",
     "make_loss",
     "make_penalty",
     "moved",
@@ -74,6 +75,7 @@ __all__ = [
     "solve_positive",
     "some",
     "sqnorms_in_threads",
+    "stored",
     "total_psi",
     "total_value",
     "whole_number",

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from dualgap.core.jit import kernel
+from dualgap.core.machine import NARROW, THREAD_WORK
 from dualgap.core.rows import CSR, Some, WithBias
 from dualgap.core.threads import blas_alone, collect
 
 __all__ = ["gram_of_rows", "solve_positive"]
 
-NARROW = 64  # columns up to which a loop in the processor's first cache beats the call of a BLAS
-THREAD_WORK = 3_000_000  # products of pairs of numbers that a thread should have to form, if waking it is to pay
 BLAS_ROWS = 512  # that are copied and multiplied at once
 SERIAL = 64  # unknowns up to which the BLAS has no use for a second thread
 

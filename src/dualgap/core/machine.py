@@ -1,14 +1,63 @@
 """Every number that depends on the machine: cache sizes, work that is worth a thread, and nanoseconds of operations.
 
-All were measured on virtual machines with 2 cores of an AMD EPYC (32 kB first-level, 512 kB second-level cache per core, 32 MB shared) and
-numba 0.61 or later. `python -m benchmarks.calibrate` measures them again and prints them beside these. None changes an answer; each
-only decides which of two ways to the same answer is taken.
+All were measured on virtual machines with 2 cores of an AMD EPYC (512 kB second-level cache per core, 32 MB shared) and numba 0.61 or
+later. `python -m benchmarks.calibrate` measures them again and prints them beside these. None changes an answer: each decides which of
+two ways to it is taken. Constants that belong to a method, not to the machine, stand in the method's own module.
 """
 
 from __future__ import annotations
 
-__all__ = ["OWN_CACHE", "SHARED_CACHE"]
+__all__ = [
+    "BLAS_PRODUCT",
+    "CALL",
+    "CHEAP",
+    "CHOLESKY",
+    "DENSE_ENTRY",
+    "FLOP",
+    "KERNEL_VALUE",
+    "LOGISTIC_STEP",
+    "LOOP_PRODUCT",
+    "MATRIX_ENTRY",
+    "NARROW",
+    "NEWTON_ROW",
+    "OWN_CACHE",
+    "PAIR_STEP",
+    "READING",
+    "SCORE_ENTRY",
+    "SHARED_CACHE",
+    "SPARSE_ENTRY",
+    "STEP",
+    "THREADED",
+    "THREAD_WORK",
+]
 
 # Caches, in bytes
 OWN_CACHE = 1_000_000  # a core's own: beyond it, rows are worth reading in the order in which they are stored
-SHARED_CACHE = 16_000_000  # near a core: beyond it, asking for a row ahead of its use pays
+SHARED_CACHE = 16_000_000  # near a core: beyond it, prefetching a row before its use pays
+
+# Work below which waking a thread costs more than it saves
+READING = 8_000_000  # bytes to read
+THREAD_WORK = 3_000_000  # products of two numbers to add to a matrix
+THREADED = 1 << 17  # kernel values to compute
+
+# Widths at which one way overtakes another
+NARROW = 64  # columns up to which a loop in the first cache forms a Gram matrix faster than the BLAS
+CHEAP = 128  # entries of a row up to which a product of two rows takes no longer than storing its result
+
+# Nanoseconds of one pass of dual coordinate steps (solvers/auto.py)
+DENSE_ENTRY, SPARSE_ENTRY = 1.0, 3.0  # for each stored number, read for the score and again for the update
+STEP = 15.0  # for each row
+LOGISTIC_STEP = 120.0  # for each row besides, for the logarithms in a step of the logistic loss
+
+# Nanoseconds of one step of Newton's method (solvers/auto.py)
+SCORE_ENTRY = (1.0, 1.5)  # for each stored number, dense or sparse: scores and gradient
+NEWTON_ROW = 10.0  # for each row: losses and the line search
+CHOLESKY = 0.03  # times d³: a factorisation with its solves
+BLAS_PRODUCT, LOOP_PRODUCT = 0.03, 0.5  # for each product of two numbers of a row that enters the matrix: by BLAS, by our loops
+
+# Nanoseconds of working-set steps (solvers/working_set)
+PAIR_STEP = 1.5  # a step on a pair of variables, for each row of the working set
+KERNEL_VALUE = 1.0  # a kernel value, read from a cached row
+MATRIX_ENTRY = 6.0  # a kernel value, gathered into a matrix
+FLOP = 0.015  # a floating-point operation of a large factorisation
+CALL = 1e6  # Python's part of a step on all free variables

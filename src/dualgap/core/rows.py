@@ -38,11 +38,13 @@ __all__ = [
     "dense",
     "gram",
     "head",
+    "is_dense",
     "nbytes",
     "rows_ahead",
     "scores",
     "some",
     "sqnorms",
+    "stored",
     "take",
 ]
 
@@ -365,6 +367,16 @@ def _copy_rows(indptr, indices, data, wanted, indices_out, data_out):
 def nbytes(rows: Any) -> int:
     """Memory that the rows' arrays hold."""
     return sum(part.nbytes if isinstance(part, np.ndarray) else nbytes(part) for part in rows if not isinstance(part, float))
+
+
+def is_dense(rows: Any) -> bool:
+    """Return whether every number of a row is stored, and rows are of data: neither sparse nor of a kernel matrix."""
+    return isinstance(rows, Dense)
+
+
+def stored(rows: Any) -> int:
+    """Return how many numbers the rows store: n·d for dense rows, the non-zeros for sparse ones."""
+    return int(rows.x.size) if isinstance(rows, Dense) else len(rows.data)
 
 
 def rows_ahead(rows: Any) -> int:

@@ -11,9 +11,9 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-__all__ = ["READING", "blas_alone", "collect", "one_processor", "processors", "share"]
+from dualgap.core.machine import READING
 
-READING = 8_000_000  # bytes that a thread should have to read, if waking it is to pay
+__all__ = ["READING", "blas_alone", "collect", "one_processor", "processors", "share"]
 
 
 _here = threading.local()

@@ -151,8 +151,7 @@ def minimise(
     """
     if not isinstance(problem, Problem):
         raise TypeError(f"problem={problem!r} must be a dualgap.Problem, which holds the data, loss and penalty")
-    # One method works on rows that are read from disk, so that there is nothing to choose.
-    solver = get_solver("blocks" if problem.streaming and isinstance(solver, str) and solver == "auto" else solver)
+    solver = get_solver(solver).chosen(problem)
     _check_budget(tol, max_epochs, max_seconds)
     due = _Due(evaluate, tol)
     require(solver, problem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple
 
@@ -53,10 +54,12 @@ class State:
 
     `passes` counts rows touched / n. A solver whose epoch costs other than one pass (a snapshot, a line search) adds it up itself.
     `tol` is the relative gap that the driver was asked for, written by it, for methods whose plans depend on it.
+    `gap` is the relative gap over the active rows, for methods that follow it; `auto` tells by it whether a method has stalled.
     """
 
     passes: float = 0.0
     tol: float = 0.0
+    gap: float = math.inf
 
 
 class Warm(NamedTuple):
@@ -86,6 +89,11 @@ class Solver:
     sparse_cost: ClassVar[str] = "row's non-zeros"
     takes_blocks: ClassVar[bool] = False  # whether it works on kernel rows that come in blocks
     takes_streams: ClassVar[bool] = False  # whether it works on rows that are read from disk block by block
+    stall_steps: ClassVar[float] = math.inf  # epochs without halving `State.gap` after which `auto` changes the method
+
+    def chosen(self, problem: Problem) -> Solver:
+        """Return the solver that runs on this problem: itself, unless it only chooses another."""
+        return self
 
     def supports(self, problem: Problem) -> Support:
         """Yes, or no with the reason."""
