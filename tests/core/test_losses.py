@@ -1,11 +1,14 @@
 """Losses: Fenchel–Young, exact coordinate steps, compiled = interpreted = plain NumPy."""
 
+import pickle
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualgap.core.jit import kernel
+from dualgap.core.jit import compiled, kernel
 from dualgap.core.losses import LOSSES as REGISTERED
 from dualgap.core.losses import Hinge, Logistic, SmoothHinge, SquaredHinge, make_loss, slopes, total_psi, total_value
 from reference import REFERENCE_LOSSES
@@ -27,10 +30,10 @@ def compiled_methods(loss, beta, margin, q, out):
         out[1, i] = loss.slope(margin[i])
         out[2, i] = loss.psi(beta[i])
         out[3, i] = loss.dual_step(beta[i], margin[i], q[i])
-        out[4, i] = loss.ceiling()
+        out[4, i] = loss.upper_bound()
         out[5, i] = loss.curvature()
-        out[6, i] = loss.pull(beta[i], margin[i])
-        out[7, i] = loss.bend(beta[i], q[i])
+        out[6, i] = loss.gradient(beta[i], margin[i])
+        out[7, i] = loss.curvature_at(beta[i], q[i])
 
 
 def betas_for(name, unit):
@@ -51,7 +54,7 @@ def test_values_are_those_of_the_formulas(name):
     np.testing.assert_allclose([loss.slope(x) for x in m], naive.slope(m), rtol=1e-13, atol=1e-300)
     beta = np.linspace(0, 1, 101)
     np.testing.assert_allclose([loss.psi(x) for x in beta], naive.psi(beta), rtol=1e-12, atol=1e-15)
-    assert loss.ceiling() == naive.ceiling
+    assert loss.upper_bound() == naive.upper_bound
 
 
 @by_name
@@ -70,7 +73,7 @@ def test_fenchel_young_is_tight_at_the_slope(name, m):
     beta = loss.slope(m)
     terms = [loss.value(m), -loss.psi(beta), beta * m]
     assert abs(sum(terms)) <= 1e-13 * (1 + sum(map(abs, terms)))
-    assert 0 <= beta <= loss.ceiling()
+    assert 0 <= beta <= loss.upper_bound()
 
 
 @by_name
@@ -87,16 +90,16 @@ def test_dual_step_maximises(name, unit, m, q):
     """No point of a grid, coarse over the domain and fine around the answer, does better than the step's answer."""
     loss, beta = LOSSES[name], betas_for(name, unit)
     new = loss.dual_step(beta, m, q)
-    assert 0 <= new <= loss.ceiling()
+    assert 0 <= new <= loss.upper_bound()
 
     def gain(z):
         return REFERENCE_LOSSES[name].psi(z) - m * (z - beta) - q * (z - beta) ** 2 / 2
 
-    top = min(loss.ceiling(), 4e3)
+    top = min(loss.upper_bound(), 4e3)
     grid = np.concatenate(
         [np.linspace(0, top, 2001), new + top * np.geomspace(1e-12, 1e-2, 60), new - top * np.geomspace(1e-12, 1e-2, 60)]
     )
-    grid = grid[(grid >= 0) & (grid <= loss.ceiling())]
+    grid = grid[(grid >= 0) & (grid <= loss.upper_bound())]
     # The terms cancel: what can be told apart is rounding of the largest of them.
     scale = 1 + abs(m) * abs(new - beta) + q * (new - beta) ** 2 + abs(float(REFERENCE_LOSSES[name].psi(new)))
     assert np.max(gain(grid)) <= gain(new) + 1e-13 * scale
@@ -131,7 +134,7 @@ def test_step_stays_where_it_is_optimal(name, m, q):
 def test_pull_is_the_derivative_of_the_dual(name, unit, m):
     loss, beta, h = LOSSES[name], betas_for(name, unit), 1e-6
     psi = REFERENCE_LOSSES[name].psi
-    assert loss.pull(beta, m) == pytest.approx((psi(beta + h) - psi(beta - h)) / (2 * h) - m, rel=1e-5, abs=1e-5)
+    assert loss.gradient(beta, m) == pytest.approx((psi(beta + h) - psi(beta - h)) / (2 * h) - m, rel=1e-5, abs=1e-5)
 
 
 @by_name
@@ -139,10 +142,10 @@ def test_pull_is_the_derivative_of_the_dual(name, unit, m):
 def test_bend_is_the_derivative_of_the_step(name, unit, m, q):
     loss, beta, h = LOSSES[name], betas_for(name, unit), 1e-5
     before, new, after = (loss.dual_step(beta, margin, q) for margin in (m - h, m, m + h))
-    inside = all(0 < z < loss.ceiling() for z in (before, after))
+    inside = all(0 < z < loss.upper_bound() for z in (before, after))
     outside = before == after
     if inside or outside:  # between them is a corner, where the derivative jumps
-        assert loss.bend(new, q) == pytest.approx((before - after) / (2 * h), rel=1e-4, abs=1e-9)
+        assert loss.curvature_at(new, q) == pytest.approx((before - after) / (2 * h), rel=1e-4, abs=1e-9)
 
 
 @by_name
@@ -172,10 +175,10 @@ def test_compiled_methods_are_the_interpreted_ones(name):
             loss.slope(a),
             loss.psi(b),
             loss.dual_step(b, a, l),
-            loss.ceiling(),
+            loss.upper_bound(),
             loss.curvature(),
-            loss.pull(b, a),
-            loss.bend(b, l) if l > 0 else out[7, k],  # 1/q of the hinge is asked for with q > 0 only
+            loss.gradient(b, a),
+            loss.curvature_at(b, l) if l > 0 else out[7, k],  # 1/q of the hinge is asked for with q > 0 only
         ]
         for k, (a, b, l) in enumerate(zip(m, beta, q, strict=True))
     ]
@@ -249,3 +252,42 @@ def test_make_loss_refuses(loss, delta, error, words):
 def test_delta_beside_a_loss_object_is_refused():
     with pytest.raises(ValueError, match=r"delta=0\.5"):
         make_loss(SmoothHinge(1.0), 0.5)
+
+
+@pytest.mark.parametrize(("cls", "field"), [(Hinge, "kink"), (SquaredHinge, "kink"), (Logistic, "scale")])
+def test_a_field_that_no_formula_reads_takes_its_default_only(cls, field):
+    assert cls() == cls(1.0) == cls(**{field: 1}) == pickle.loads(pickle.dumps(cls()))
+    assert type(cls(1)[0]) is float
+    for make in (cls, lambda value: make_loss(cls()._replace(**{field: value}))):
+        with pytest.raises(ValueError, match=f"{field}=0.25.*has no parameter.*numba"):
+            make(0.25)
+
+
+def test_a_loss_with_the_method_names_of_version_0_1_still_works():
+    class Old(NamedTuple):
+        delta: float = 1.0
+        value = SmoothHinge.value
+        slope = SmoothHinge.slope
+        psi = SmoothHinge.psi
+        dual_step = SmoothHinge.dual_step
+        pull = SmoothHinge.gradient
+        bend = SmoothHinge.curvature_at
+        ceiling = SmoothHinge.upper_bound
+        curvature = SmoothHinge.curvature
+
+    compiled(Old)
+    with pytest.warns(DeprecationWarning, match="Old has .* rename pull to gradient, bend to curvature_at, ceiling to upper_bound"):
+        loss = make_loss(Old(0.5))
+    found, wanted = np.empty((8, 1)), np.empty((8, 1))
+    for tested, out in ((loss, found), (SmoothHinge(0.5), wanted)):
+        compiled_methods(tested, np.array([0.3]), np.array([0.7]), np.array([0.2]), out)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_loss_that_lacks_a_method_is_refused():
+    class Half(NamedTuple):
+        delta: float = 1.0
+        value = SmoothHinge.value
+
+    with pytest.raises(TypeError, match=r"lacks.*'upper_bound'"):
+        make_loss(Half())

@@ -71,7 +71,7 @@ def test_any_dual_point_bounds_any_model(loss, penalty, intercept, seed, weighte
     point = dual_point(problem, beta)
     assert point.value <= best + 1e-11
     assert (point.beta >= 0).all()
-    assert (point.beta <= problem.loss.ceiling()).all()
+    assert (point.beta <= problem.loss.upper_bound()).all()
     if intercept == "free":
         assert imbalance(problem, point.beta) <= 4
     assert dual_value(model, point.beta) == pytest.approx(point.value, rel=1e-11, abs=1e-11)
@@ -134,7 +134,7 @@ def test_balance_is_exact_for_weights_of_any_size(loss, draw, spread):
     beta = dual_point(problem, rng.random(40)).beta
     assert imbalance(problem, beta) <= 4
     assert (beta >= 0).all()
-    assert (beta <= problem.loss.ceiling()).all()
+    assert (beta <= problem.loss.upper_bound()).all()
 
 
 def test_a_class_without_mass_leaves_the_zero_point():

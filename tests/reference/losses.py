@@ -13,7 +13,7 @@ class ReferenceLoss(NamedTuple):
     value: Any
     slope: Any
     psi: Any
-    ceiling: float
+    upper_bound: float
     step: Any
 
 
@@ -38,7 +38,7 @@ def smooth_hinge(delta):
         value=lambda m: np.where(m > 1, 0.0, np.where(m > 1 - delta, (1 - m) ** 2 / (2 * delta), 1 - m - delta / 2)),
         slope=lambda m: np.clip((1 - m) / delta, 0, 1),
         psi=lambda b: b - delta * b**2 / 2,
-        ceiling=1.0,
+        upper_bound=1.0,
         step=lambda b, m, q: float(np.clip(b + (1 - m - delta * b) / (q + delta), 0, 1)),
     )
 
@@ -48,7 +48,7 @@ REFERENCE_LOSSES = {
         value=lambda m: np.maximum(0, 1 - m),
         slope=lambda m: np.where(m < 1, 1.0, 0.0),
         psi=lambda b: b,
-        ceiling=1.0,
+        upper_bound=1.0,
         step=_hinge_step,
     ),
     "smooth_hinge": smooth_hinge(0.5),
@@ -56,14 +56,14 @@ REFERENCE_LOSSES = {
         value=lambda m: np.maximum(0, 1 - m) ** 2,
         slope=lambda m: 2 * np.maximum(0, 1 - m),
         psi=lambda b: b - b**2 / 4,
-        ceiling=np.inf,
+        upper_bound=np.inf,
         step=lambda b, m, q: float(max(0, b + (1 - m - b / 2) / (q + 0.5))),
     ),
     "logistic": ReferenceLoss(
         value=lambda m: np.logaddexp(0, -m),
         slope=lambda m: expit(-m),
         psi=lambda b: -xlogy(b, b) - xlogy(1 - b, 1 - b),
-        ceiling=1.0,
+        upper_bound=1.0,
         step=_logistic_step,
     ),
 }

@@ -37,7 +37,7 @@ def primal_value(model, w, b=0.0):
 
 def dual_value(model, beta):
     """D(β); −∞ outside the box, and where l2 = 0 outside ‖u‖∞ ≤ l1. Σ cβy = 0 is left to the caller."""
-    if (beta < 0).any() or (beta > model.loss.ceiling).any():
+    if (beta < 0).any() or (beta > model.loss.upper_bound).any():
         return -np.inf
     u = model.X.T @ (model.c * beta * model.y)
     psi = float(np.sum(model.c * model.loss.psi(beta)))

@@ -466,9 +466,9 @@ class Mine(NamedTuple):
     slope = dualgap.SmoothHinge.slope
     psi = dualgap.SmoothHinge.psi
     dual_step = dualgap.SmoothHinge.dual_step
-    pull = dualgap.SmoothHinge.pull
-    bend = dualgap.SmoothHinge.bend
-    ceiling = dualgap.SmoothHinge.ceiling
+    gradient = dualgap.SmoothHinge.gradient
+    curvature_at = dualgap.SmoothHinge.curvature_at
+    upper_bound = dualgap.SmoothHinge.upper_bound
     curvature = dualgap.SmoothHinge.curvature
 
 X = np.random.default_rng(0).normal(size=(40, 3))

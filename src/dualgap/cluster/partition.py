@@ -150,7 +150,7 @@ class Partition:
         sigma, squares = float(objective.partitions), BiasColumn(objective.intercept, objective.scale).squares(self.sqnorms)
         step = self.c * self.signs / objective.l2
         self.at = Coordinates(self.signs, self.c, sigma * self.c * squares / objective.l2, sigma * step)
-        self.beta = np.zeros(n) if saved is None else np.clip(np.load(saved), 0.0, objective.loss.ceiling())
+        self.beta = np.zeros(n) if saved is None else np.clip(np.load(saved), 0.0, objective.loss.upper_bound())
         if self.beta.shape != (n,):
             raise ValueError(f"{saved} has {self.beta.size} dual variables for a partition of {n} rows; it is of other data")
         self.reached = self.beta.copy()
@@ -188,7 +188,7 @@ class Partition:
         """β a little further along the way that it has come since the last round, and the share that belongs to it."""
         reached = self.beta
         if momentum > 0.0:
-            further = np.clip(reached + momentum * (reached - self.reached), 0.0, self._posed().loss.ceiling())
+            further = np.clip(reached + momentum * (reached - self.reached), 0.0, self._posed().loss.upper_bound())
             self.share = self.share + self._share_of(further - reached)
             self.beta = further
         self.reached = reached.copy() if self.beta is reached else reached

@@ -1,20 +1,21 @@
-"""Losses: all that a loss knows, in one place. Scalar arithmetic on a margin m = y(x·w + b) and its dual variable β.
+"""Losses: everything that a loss knows, in one place. Scalar arithmetic on a margin m = y(x·w + b) and its dual variable β.
 
     value(m)              φ(m)
     slope(m)              β = −φ'(m)
     psi(β)                ψ(β) = −φ*(−β), the loss's part of the dual objective
     dual_step(β, m, q)    the β⁺ that maximises ψ(β⁺) − m(β⁺−β) − q(β⁺−β)²/2: the exact coordinate step, q = cᵢ‖xᵢ‖²/l2
-    pull(β, m)            dψ/dβ − m: where the dual objective pulls β, up to the weight c
-    bend(β⁺, q)           −dβ⁺/dm of that step at its result β⁺: the curvature that Newton's method sees
-    ceiling()             upper end of β's domain; the lower end is 0 for all
+    gradient(β, m)        ψ'(β) − m: the gradient of the dual objective in β, up to the weight c
+    curvature_at(β⁺, q)   −dβ⁺/dm of that step: the curvature of φ, smoothed by q, where the step ends at β⁺
+    upper_bound()         upper bound of β; the lower bound is 0 for every loss
     curvature()           Lipschitz constant of φ' (infinite for the hinge)
 
-A loss knows neither the data nor n. q = 0 (an empty row) gives β⁺ = −φ'(m), never a division by it.
+A loss knows neither the data nor n. With q = 0 (an empty row) the step is β⁺ = −φ'(m), without a division by q.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,30 @@ from dualgap.core.jit import compiled, kernel
 __all__ = ["LOSSES", "Hinge", "Logistic", "SmoothHinge", "SquaredHinge", "make_loss", "slopes", "total_psi", "total_value"]
 
 
+def _without_parameters(cls: Any) -> Any:
+    """Make a loss class refuse every value of its field but the default. The field is there because numba needs one."""
+    create = cls.__new__
+
+    def new(cls: Any, *args: Any, **options: Any) -> Any:
+        _check_fixed(create(cls, *args, **options))
+        return create(cls)
+
+    cls.__new__ = new
+    return cls
+
+
+def _check_fixed(loss: Any) -> None:
+    """Refuse a loss whose field differs from the default where no formula reads the field."""
+    cls = type(loss)
+    if cls in (Hinge, SquaredHinge, Logistic) and loss != (default := tuple(cls._field_defaults.values())):
+        name = cls._fields[0]
+        raise ValueError(
+            f"{cls.__name__}({name}={loss[0]!r}): {cls.__name__} has no parameter. Its field {name} is there because numba cannot pass "
+            f"an object without fields, and no formula reads it; leave it at {default[0]}"
+        )
+
+
+@_without_parameters
 @compiled
 class Hinge(NamedTuple):
     """The hinge, max(0, 1 − m).
@@ -36,7 +61,7 @@ class Hinge(NamedTuple):
     (0.75, 1.0)
     """
 
-    kink: float = 1.0
+    kink: float = 1.0  # fixed; numba needs a field
 
     def value(self, margin):
         return max(0.0, 1.0 - margin)
@@ -52,13 +77,13 @@ class Hinge(NamedTuple):
             return 1.0 if margin < 1.0 else 0.0
         return min(1.0, max(0.0, beta + (1.0 - margin) / q))
 
-    def pull(self, beta, margin):
+    def gradient(self, beta, margin):
         return 1.0 - margin
 
-    def bend(self, beta, q):
+    def curvature_at(self, beta, q):
         return 1.0 / q if 0.0 < beta < 1.0 else 0.0
 
-    def ceiling(self):
+    def upper_bound(self):
         return 1.0
 
     def curvature(self):
@@ -95,13 +120,13 @@ class SmoothHinge(NamedTuple):
     def dual_step(self, beta, margin, q):
         return min(1.0, max(0.0, beta + (1.0 - margin - self.delta * beta) / (q + self.delta)))
 
-    def pull(self, beta, margin):
+    def gradient(self, beta, margin):
         return 1.0 - margin - self.delta * beta
 
-    def bend(self, beta, q):
+    def curvature_at(self, beta, q):
         return 1.0 / (q + self.delta) if 0.0 < beta < 1.0 else 0.0
 
-    def ceiling(self):
+    def upper_bound(self):
         return 1.0
 
     def curvature(self):
@@ -111,6 +136,7 @@ class SmoothHinge(NamedTuple):
 # --8<-- [end:smooth_hinge]
 
 
+@_without_parameters
 @compiled
 class SquaredHinge(NamedTuple):
     """The squared hinge, max(0, 1 − m)².
@@ -122,7 +148,7 @@ class SquaredHinge(NamedTuple):
     (0.25, 1.0)
     """
 
-    kink: float = 1.0
+    kink: float = 1.0  # fixed; numba needs a field
 
     def value(self, margin):
         short = max(0.0, 1.0 - margin)
@@ -137,19 +163,20 @@ class SquaredHinge(NamedTuple):
     def dual_step(self, beta, margin, q):
         return max(0.0, beta + (1.0 - margin - 0.5 * beta) / (q + 0.5))
 
-    def pull(self, beta, margin):
+    def gradient(self, beta, margin):
         return 1.0 - margin - 0.5 * beta
 
-    def bend(self, beta, q):
+    def curvature_at(self, beta, q):
         return 1.0 / (q + 0.5) if beta > 0.0 else 0.0
 
-    def ceiling(self):
+    def upper_bound(self):
         return np.inf
 
     def curvature(self):
         return 2.0
 
 
+@_without_parameters
 @compiled
 class Logistic(NamedTuple):
     """The logistic loss, log(1 + e^(−m)).
@@ -161,7 +188,7 @@ class Logistic(NamedTuple):
     0.5
     """
 
-    scale: float = 1.0
+    scale: float = 1.0  # fixed; numba needs a field
 
     def value(self, margin):
         if margin > 0.0:
@@ -212,15 +239,15 @@ class Logistic(NamedTuple):
                 t = 0.5 * (low + high)
         return new
 
-    def pull(self, beta, margin):
-        # The pull grows without bound towards 0 and 1, where β therefore never rests.
+    def gradient(self, beta, margin):
+        # The gradient grows without bound towards 0 and 1, so β never stays at a bound.
         return math.log1p(-beta) - math.log(beta) - margin if 0.0 < beta < 1.0 else (math.inf if beta <= 0.0 else -math.inf)
 
-    def bend(self, beta, q):
+    def curvature_at(self, beta, q):
         spread = beta * (1.0 - beta)
         return spread / (1.0 + q * spread)
 
-    def ceiling(self):
+    def upper_bound(self):
         return 1.0
 
     def curvature(self):
@@ -233,12 +260,22 @@ LOSSES: dict[str, Any] = {
     "squared_hinge": SquaredHinge,
     "logistic": Logistic,
 }
-METHODS = ("value", "slope", "psi", "dual_step", "pull", "bend", "ceiling", "curvature")  # what kernels call on a loss
+METHODS = (
+    "value",
+    "slope",
+    "psi",
+    "dual_step",
+    "gradient",
+    "curvature_at",
+    "upper_bound",
+    "curvature",
+)  # what kernels call on a loss
+_RENAMED = {"gradient": "pull", "curvature_at": "bend", "upper_bound": "ceiling"}  # new: name in version 0.1
 _ALIASES = {"log_loss": "logistic", "huberised_hinge": "smooth_hinge", "huberized_hinge": "smooth_hinge"}
 
 
 def make_loss(loss: Any, delta: float | None = None) -> Any:
-    """The loss object for a name, or the object itself.
+    """Return the loss object for a name, or the object itself.
 
     Examples
     --------
@@ -247,9 +284,11 @@ def make_loss(loss: Any, delta: float | None = None) -> Any:
     SmoothHinge(delta=0.5)
     """
     if not isinstance(loss, str):
+        _rename_methods(type(loss))
         missing = [m for m in METHODS if not hasattr(loss, m)]
         if missing or isinstance(loss, type):
             raise TypeError(f"loss={loss!r} is neither one of {sorted(LOSSES)} nor a loss object (it lacks {missing})")
+        _check_fixed(loss)
         if delta is not None:
             raise ValueError(
                 f"delta={delta!r} beside the loss object {loss!r}: give delta with loss='smooth_hinge', or in the object"
@@ -264,6 +303,17 @@ def make_loss(loss: Any, delta: float | None = None) -> Any:
         return LOSSES[name]()
     width = 1.0 if delta is None else delta
     return SmoothHinge(number("delta", width, wanted="a positive number: the width of the smoothed part of the hinge"))
+
+
+def _rename_methods(cls: Any) -> None:
+    """Give a user's loss class the present names of methods that it has under their names of version 0.1."""
+    old = {new: name for new, name in _RENAMED.items() if not hasattr(cls, new) and name in vars(cls)}
+    for new, name in old.items():
+        setattr(cls, new, vars(cls)[name])
+    if old:
+        compiled(cls)
+        names = ", ".join(f"{name} to {new}" for new, name in old.items())
+        warnings.warn(f"{cls.__name__} has methods by their names of version 0.1: rename {names}", DeprecationWarning, stacklevel=4)
 
 
 @kernel

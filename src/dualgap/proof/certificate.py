@@ -115,7 +115,7 @@ def dual_point(problem: Problem, beta: np.ndarray, combine: Callable[[np.ndarray
     0.46875
     """
     require_semidefinite(problem)
-    top = problem.loss.ceiling()
+    top = problem.loss.upper_bound()
     # A copy only where it is needed: β may be a large part of the memory there is.
     if not (beta.min() >= 0.0 and beta.max() <= top):
         beta = np.clip(beta, 0.0, top)

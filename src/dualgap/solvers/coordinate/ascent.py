@@ -89,7 +89,7 @@ class Ascent:
 
     def __init__(self, problem: Problem, beta: np.ndarray | None = None, centre: float = 0.0) -> None:
         self.problem = problem
-        self.beta = np.zeros(problem.n) if beta is None else np.clip(beta, 0.0, problem.loss.ceiling())
+        self.beta = np.zeros(problem.n) if beta is None else np.clip(beta, 0.0, problem.loss.upper_bound())
         self.tally: Any = NoTally()
         self.ahead = rows_ahead(problem.rows)
         self.bias = BiasColumn.of(problem, centre)

@@ -107,7 +107,7 @@ class ASDCA(Solver):
         rows = BiasColumn.of(problem).rows(problem.rows)
         beta = np.zeros(problem.n)
         if warm is not None and warm.dual is not None:
-            beta = np.clip(warm.dual, 0.0, problem.loss.ceiling())
+            beta = np.clip(warm.dual, 0.0, problem.loss.upper_bound())
         iterate = _at(problem, rows, beta)
         state = ASDCAState(rows=rows, iterate=iterate, order=natural_order(problem.n))
         state.target = np.empty(min(self.batch_size, problem.n))

@@ -226,7 +226,7 @@ def sweep(rows, loss, penalty, at, beta, v, open, ahead):
     """One pass over the open rows. The gap is summed at the margins as they are met, so it lags behind; it is ≥ 0 term by term."""
     order, numbers = open.order, open.numbers
     count, bound = np.int64(numbers[COUNT]), numbers[BOUND]
-    top, strength = loss.ceiling(), penalty.strength()
+    top, strength = loss.upper_bound(), penalty.strength()
     gap, value, violation = 0.0, 0.0, 0.0
     violated, kept = 0, 0
     for s in range(count):
@@ -242,7 +242,7 @@ def sweep(rows, loss, penalty, at, beta, v, open, ahead):
         y, c = math.copysign(1.0, enters), abs(enters) * strength
         margin = y * penalty.score(rows, i, v)
         if old <= 0.0 or old >= top:
-            pull = loss.pull(old, margin)  # dD/dβ, up to the factor c
+            pull = loss.gradient(old, margin)  # dD/dβ, up to the factor c
             if (old <= 0.0) == (pull <= 0.0):  # outwards: the row rests
                 if abs(pull) > bound:
                     value += c * (loss.value(margin) + 0.5 * old * margin)
@@ -258,7 +258,7 @@ def sweep(rows, loss, penalty, at, beta, v, open, ahead):
         new = loss.dual_step(old, margin, q)
         if new != old:
             if 0.0 < old < top:
-                violation += abs(new - old) / loss.bend(old, q)  # the pull, without what a loss may need to compute it
+                violation += abs(new - old) / loss.curvature_at(old, q)  # the pull, without what a loss may need to compute it
                 violated += 1
             rows.add(i, (new - old) * enters, v)
             beta[i] = new
@@ -269,7 +269,7 @@ def sweep(rows, loss, penalty, at, beta, v, open, ahead):
 def look(loss, at, beta, strength, scores, intercept, open):
     """The same sums without a step, over all rows, whose scores are given; the open ones are named anew, in ascending order."""
     order, numbers = open.order, open.numbers
-    bound, top = numbers[BOUND], loss.ceiling()
+    bound, top = numbers[BOUND], loss.upper_bound()
     gap, value = 0.0, 0.0
     kept = 0
     for i in range(beta.shape[0]):
@@ -279,7 +279,7 @@ def look(loss, at, beta, strength, scores, intercept, open):
         value += c * (phi + 0.5 * old * margin)
         gap += c * (phi - loss.psi(old) + old * margin)
         if old <= 0.0 or old >= top:
-            pull = loss.pull(old, margin)
+            pull = loss.gradient(old, margin)
             if (old <= 0.0) == (pull <= 0.0) and abs(pull) > bound:
                 continue
         order[kept] = i

@@ -28,7 +28,7 @@ def leap(rows, loss, at, beta, v, l2, tilt, beta_from, v_from):
 
     `tilt` is what D falls by with a unit of v's last number, besides its square: b·l2/scale with a free intercept, else 0.
     """
-    n, d, top = beta.shape[0], v.shape[0], loss.ceiling()
+    n, d, top = beta.shape[0], v.shape[0], loss.upper_bound()
     rise, curvature = 0.0, 0.0
     for i in range(n):
         s = beta[i] - beta_from[i]
@@ -36,8 +36,8 @@ def leap(rows, loss, at, beta, v, l2, tilt, beta_from, v_from):
             continue
         if 0.0 < beta[i] < top:
             c = abs(at.step[i]) * l2
-            rise += c * s * loss.pull(beta[i], 0.0)
-            curvature += c * s * s * (1.0 / loss.bend(beta[i], 1.0) - 1.0)
+            rise += c * s * loss.gradient(beta[i], 0.0)
+            curvature += c * s * s * (1.0 / loss.curvature_at(beta[i], 1.0) - 1.0)
         else:
             rows.add(i, s * at.step[i], v_from)  # arrived at a bound: no part of the direction
             beta_from[i] = beta[i]

@@ -76,7 +76,7 @@ class Blocks(Solver):
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> BlocksState:
         warm = warm or Warm()
-        beta = np.zeros(problem.n) if warm.dual is None else np.clip(warm.dual, 0.0, problem.loss.ceiling())
+        beta = np.zeros(problem.n) if warm.dual is None else np.clip(warm.dual, 0.0, problem.loss.upper_bound())
         bias = BiasColumn.of(problem, warm.intercept)
         a = problem.c * problem.y * beta / problem.l2
         v = problem.combine(a)

@@ -109,7 +109,7 @@ class DualGradient(Solver):
         held = problem.kernel is None and self._hold(problem)
         beta = np.zeros(problem.n)
         if warm is not None and warm.dual is not None:
-            beta = np.clip(warm.dual, 0.0, problem.loss.ceiling())
+            beta = np.clip(warm.dual, 0.0, problem.loss.upper_bound())
         state = DualGradientState(scores=Scores(problem, held), beta=beta, z=beta)
         state.shift = 0.0 if warm is None else warm.intercept
         state.passes = forming_passes(problem) if held else 0.0

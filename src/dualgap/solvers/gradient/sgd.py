@@ -276,7 +276,7 @@ class SGD(Solver):
         )
 
     def _rate(self, problem: Problem, batch: int) -> float | None:
-        if self.rate is not None or np.isfinite(problem.loss.ceiling()):
+        if self.rate is not None or np.isfinite(problem.loss.upper_bound()):
             return self.rate
         each = row_smoothness(problem) * problem.loss.curvature()
         mean, largest = float(each.mean()), float(each.max())

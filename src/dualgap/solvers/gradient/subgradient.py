@@ -83,7 +83,7 @@ class Subgradient(Solver):
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> SubgradientState:
         w, bias = first_coef(problem, warm), make_bias(problem, warm)
-        reach = BOUNDED_REACH if np.isfinite(problem.loss.ceiling()) else 1
+        reach = BOUNDED_REACH if np.isfinite(problem.loss.upper_bound()) else 1
         return SubgradientState(
             w=w,
             bias=bias,

@@ -2,7 +2,7 @@
 
     outer   β_c ← argmax D(β) − (δ/2) Σ cᵢ(βᵢ − β_cᵢ)²,   δ shrinking
     inner   its dual: minimise over (w, b)   F = R(w) + Σ cᵢ Mᵢ(mᵢ),   M'(m) = −β⁺(m),   β⁺ = dual_step(β_c, m, δ)
-            Newton system (diag(l2) + Σ cᵢ bend(βᵢ⁺, δ) xᵢxᵢᵀ) s = u(β⁺) − l2·w,   exact line search on a monotone derivative
+            Newton system (diag(l2) + Σ cᵢ curvature_at(βᵢ⁺, δ) xᵢxᵢᵀ) s = u(β⁺) − l2·w,   exact line search on a monotone derivative
 
 With δ = 0 and a smooth loss this is plain Newton. For the hinge the proximal term does what smoothing would, but since its centre moves
 to the solution, δ need not go to zero and the system stays well conditioned. Only rows with 0 < β⁺ < 1 enter the system. A free
@@ -121,7 +121,7 @@ class Newton(Solver):
             if biased:
                 state.x[-1] = warm.intercept / problem.intercept_scale
             if warm.dual is not None:
-                centre = np.clip(warm.dual, 0.0, problem.loss.ceiling())
+                centre = np.clip(warm.dual, 0.0, problem.loss.upper_bound())
         else:
             delta = self._start_from_sample(problem, state, rng)
             sampled = bool(state.x.any())

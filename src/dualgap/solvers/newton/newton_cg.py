@@ -257,7 +257,7 @@ def respond(rows, which, loss, samples, margins, reach, beta, bend, sums):
     for i in which:
         c, m = samples.c[i], margins[i]
         slope = loss.slope(m)
-        curvature = loss.bend(slope, 0.0)
+        curvature = loss.curvature_at(slope, 0.0)
         if reach > SHORTEST_REACH:
             curvature = max(curvature, (loss.slope(m - reach) - loss.slope(m + reach)) / (2.0 * reach))
         beta[i], bend[i] = slope, c * curvature

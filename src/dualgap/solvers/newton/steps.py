@@ -32,7 +32,7 @@ class Prox(NamedTuple):
 @kernel
 def find_far(loss, margins, beta, dm, t, least, c, far):
     """Which rows are at a bound, pulled outwards, and further beyond it than t·dm and `least`; how many, and Σ cφ over them."""
-    n, top = margins.shape[0], loss.ceiling()
+    n, top = margins.shape[0], loss.upper_bound()
     square = 0.0
     for i in range(n):
         square += dm[i] * dm[i]
@@ -42,7 +42,7 @@ def find_far(loss, margins, beta, dm, t, least, c, far):
         far[i] = False
         if 0.0 < beta[i] < top:
             continue
-        pull = loss.pull(beta[i], margins[i])
+        pull = loss.gradient(beta[i], margins[i])
         beyond = (beta[i] <= 0.0 and pull < 0.0) or (beta[i] >= top and pull > 0.0)
         far[i] = beyond and abs(pull) > max(typical, t * abs(dm[i]))
         if far[i]:
@@ -71,7 +71,7 @@ def respond(loss, margins, prox, samples, beta, change):
 @kernel
 def bends(loss, beta, delta, c, out):
     for i in range(beta.shape[0]):
-        out[i] = c[i] * loss.bend(beta[i], delta)
+        out[i] = c[i] * loss.curvature_at(beta[i], delta)
 
 
 @kernel
@@ -79,10 +79,10 @@ def answer_linearly(loss, margins, prox, samples, out):
     """out = cᵢyᵢ·(the change of β that its tangent at the centre foretells); 0 for rows at a bound."""
     for i in range(margins.shape[0]):
         beta = prox.centre[i]
-        bend = loss.bend(beta, prox.delta)
+        bend = loss.curvature_at(beta, prox.delta)
         out[i] = 0.0
         if bend > 0.0:
-            out[i] = samples.c[i] * samples.y[i] * bend * loss.pull(beta, margins[i])
+            out[i] = samples.c[i] * samples.y[i] * bend * loss.gradient(beta, margins[i])
 
 
 @compiled
