@@ -117,7 +117,7 @@ def test_its_table_is_a_dual_point(small):
 def test_refuses_what_it_cannot_do(small):
     with pytest.raises(dualgap.NotSupported, match=r"continuous slope; use loss='smooth_hinge', or SGD"):
         dualgap.solve(dualgap.Problem(*small), "saga")
-    with pytest.raises(dualgap.NotSupported, match="coordinate by coordinate"):
+    with pytest.raises(dualgap.NotSupported, match="steps on the coordinates of w"):
         dualgap.solve(dualgap.Problem(*small, loss="logistic", kernel="rbf"), "saga")
     with pytest.raises(ValueError, match=r"step_size=-1 must be a positive number"):
         dualgap.SAGA(step_size=-1)

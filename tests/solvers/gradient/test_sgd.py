@@ -136,7 +136,7 @@ def test_warm_start_and_refusals(small):
     warm = dualgap.solvers.Warm(coef=np.arange(5.0), intercept=-2.0)
     state = dualgap.SGD().start(problem, np.random.default_rng(0), warm)
     np.testing.assert_array_equal(state.point.w, np.arange(5.0))
-    assert state.bias.state[0] == -2.0
+    assert state.bias.numbers[0].b == -2.0
     assert state.point.w is not warm.coef
     with pytest.raises(dualgap.NotSupported, match="use Pegasos or SDCA"):
         dualgap.solve(dualgap.Problem(*small, kernel="rbf"), "sgd")

@@ -1,9 +1,14 @@
-"""APG: accelerated proximal gradient on the primal (FISTA of Beck and Teboulle, 2009), with backtracking and restart.
+"""APG: accelerated proximal gradient on the primal, with backtracking and restart.
 
-    w⁺ = prox(z − ∇f(z)/L, 1/L),   z = w⁺ + ((t−1)/t⁺)(w⁺ − w),   f(w, b) = Σ cᵢ φ(yᵢ(xᵢ·w + b))
+Beck and Teboulle 2009 (docs/references.md#beck-2009); restart: O'Donoghue and Candès 2015; the smoothed hinge: Nesterov 2005.
 
-The hinge has no gradient; it is replaced by the smooth hinge of a width δ that shrinks as the run goes on. Scores of z follow from
-those of w⁺ and w, so an iteration costs one pass for the gradient and one for the scores of each trial point.
+    1) extrapolate z = w + momentum·(w − w of the step before)
+    2) gradient    ∇f(z),   f(w, b) = Σ cᵢ φ(yᵢ(xᵢ·w + b)): one pass
+    3) backtrack   w⁺ = prox(z − ∇f(z)/L, 1/L) with the first L, 2L, 4L, … at which f lies below its quadratic model: a pass for each
+    4) momentum    t⁺ = (1 + √(1 + 4t²))/2, momentum = (t − 1)/t⁺; where the step goes against it: t = 1, momentum = 0, L/2
+    5) narrow      the hinge only, in whose place stands the smooth hinge of width δ: shrink δ once it causes most of the gap
+
+The scores of z follow from those of w and of the step before.
 """
 
 from __future__ import annotations
@@ -22,8 +27,9 @@ from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
 
 __all__ = ["APG"]
 
-GROWTH = 2.0  # of L when a trial step turns out too long
-NARROWEST = 1e-9  # width below which the smoothed hinge is the hinge for every purpose of float64
+GROWTH = 2.0  # factor on L when a trial step is too long: larger saves trials and risks steps up to this factor too short
+FIRST_SHARE = 0.1  # of a bound on L, with which the first backtracking starts: too small costs trials, too large short steps
+NARROWEST = 1e-9  # width of the smoothed hinge, in margins, below which float64 hardly tells it from the hinge
 
 
 class Point(NamedTuple):
@@ -33,22 +39,20 @@ class Point(NamedTuple):
     scores: np.ndarray
 
 
-@dataclass
+@dataclass(kw_only=True)
 class APGState(State):
-    """The last two points, FISTA's t and momentum (t−1)/t⁺, the L of its steps 1/L, and what is descended on.
-
-    `problem` is the problem itself, or for the hinge the one with its smoothed stand-in; `beta` are the slopes at the last z.
-    """
-
-    rows: Any = None
-    problem: Any = None
-    now: Any = None
-    before: Any = None
-    value: float = math.inf
+    # fixed by start
+    rows: Any  # the problem's, with a constant column for an intercept
+    # changed by every epoch
+    now: Point
+    before: Point
+    beta: np.ndarray  # slopes at the last z
+    value: float = math.inf  # objective of `now`
     t: float = 1.0
-    momentum: float = 0.0
-    lipschitz: float = 1.0
-    beta: Any = None
+    momentum: float = 0.0  # (t − 1)/t⁺
+    lipschitz: float  # L of the steps 1/L
+    # changed when the smoothed hinge narrows
+    problem: Problem  # the problem itself, or for the hinge the one with the smooth hinge in its place
 
 
 @register
@@ -100,26 +104,32 @@ class APG(Solver):
         smoothed = problem if math.isfinite(problem.loss.curvature()) else _with_width(problem, self.width)
         scale = _bias_scale(problem)
         rows = problem.rows if problem.intercept == "none" else WithBias(problem.rows, scale, 0.0)
-        state = APGState(rows=rows, problem=smoothed, beta=np.empty(problem.n))
         x = _starting_point(problem, warm, scale)
-        state.now = state.before = _point(state, x)
-        state.passes = 1.0 if x.any() else 0.0
-        # The mean of ‖x‖² bounds the largest eigenvalue of Σ c·xxᵀ; a tenth of it is a guess that backtracking corrects upwards.
+        start = _point(rows, x, problem.n)
+        # The mean of ‖x‖² bounds the largest eigenvalue of Σ c·xxᵀ.
         squares = float(problem.c @ problem.sqnorms) + (scale * scale if problem.intercept != "none" else 0.0)
-        state.lipschitz = max(0.1 * smoothed.loss.curvature() * squares, 1e-12)
-        return state
+        return APGState(
+            rows=rows,
+            now=start,
+            before=start,
+            beta=np.empty(problem.n),
+            lipschitz=max(FIRST_SHARE * smoothed.loss.curvature() * squares, 1e-12),
+            problem=smoothed,
+            passes=1.0 if x.any() else 0.0,
+        )
 
     def epoch(self, problem: Problem, state: APGState, rng: np.random.Generator) -> None:
-        z = _extrapolate(state.now, state.before, state.momentum)
-        gradient = _gradient(state, z)
-        new, loss = _backtrack(state, z, gradient)
+        z = _extrapolate(state.now, state.before, state.momentum)  # 1) extrapolate
+        gradient = _gradient(state, z)  # 2) gradient
+        new, loss = _backtrack(state, z, gradient)  # 3) backtrack
+        # 4) momentum
         value = loss + _penalty_value(problem, new.x)
         if self.restart == "gradient":
             against = float((z.x - new.x) @ (new.x - state.now.x)) > 0.0
         else:
             against = value > state.value
         if against and state.momentum > 0.0:
-            # Without momentum the theory starts afresh, so here L may come down again, too.
+            # The theory starts afresh without momentum, so L may fall again here.
             state.t, state.momentum, state.lipschitz = 1.0, 0.0, 0.5 * state.lipschitz
             if self.restart == "function":
                 new, value = state.now, state.value
@@ -129,11 +139,11 @@ class APG(Solver):
             state.momentum, state.t = (state.t - 1.0) / t_next, t_next
             state.before, state.now = state.now, new
         state.value = value
-        if state.problem is not problem:
+        if state.problem is not problem:  # 5) narrow
             self._narrow(problem, state, gradient)
 
     def _narrow(self, problem: Problem, state: APGState, gradient: np.ndarray) -> None:
-        """Shrink δ when most of the hinge's gap is due to it: δ Σ cβ(1−β), against the smoothed gap at the same β."""
+        """Shrink δ once its part of the hinge's gap, δ Σ cβ(1−β), exceeds twice the gap of the smoothed problem at the same β."""
         width = state.problem.loss.delta
         due = width * float(problem.c @ (state.beta * (1.0 - state.beta)))
         if width > NARROWEST and _stationarity(state, gradient) < 0.5 * due:
@@ -148,7 +158,7 @@ class APG(Solver):
         if state.problem is problem:
             return None  # a smooth loss: the slopes at the margins, which the certificate takes anyway
         plain = problem.scores(state.now.x[: problem.d])
-        # At the smoothed loss's best intercept its slopes balance, and nothing is lost in making them do so exactly.
+        # At the smoothed loss's best intercept the slopes satisfy Σ cᵢyᵢβᵢ = 0, which a feasible dual point needs.
         margins = problem.y * (plain + best_intercept(state.problem, plain))
         beta = np.empty(problem.n)
         slopes(state.problem.loss, margins, beta)
@@ -164,7 +174,7 @@ def _with_width(problem: Problem, width: float) -> Problem:
 def _bias_scale(problem: Problem) -> float:
     if problem.intercept != "free":
         return problem.intercept_scale
-    # An unpenalised coordinate may have any unit; this one gives its column the weight of a typical row, so that neither is slow.
+    # A free intercept may have any unit; this one makes its column as long as a typical row.
     return math.sqrt(max(float(problem.c @ problem.sqnorms), 1e-12)) if problem.d else 1.0
 
 
@@ -184,9 +194,9 @@ def _starting_point(problem: Problem, warm: Warm | None, scale: float) -> np.nda
     return x
 
 
-def _point(state: APGState, x: np.ndarray) -> Point:
-    out = np.empty(state.problem.n)
-    scores(state.rows, x, out)
+def _point(rows: Any, x: np.ndarray, n: int) -> Point:
+    out = np.empty(n)
+    scores(rows, x, out)
     return Point(x, out)
 
 
@@ -197,7 +207,7 @@ def _extrapolate(now: Point, before: Point, momentum: float) -> Point:
 
 
 def _gradient(state: APGState, z: Point) -> np.ndarray:
-    """∇f(z) = −Σ cᵢβᵢyᵢxᵢ with β the slopes at z, which are kept."""
+    """Return ∇f(z) = −Σ cᵢβᵢyᵢxᵢ; keep the slopes β at z in the state."""
     problem = state.problem
     slopes(problem.loss, problem.y * z.scores, state.beta)
     gradient = np.zeros_like(z.x)
@@ -221,17 +231,17 @@ def _penalty_value(problem: Problem, x: np.ndarray) -> float:
 
 
 def _backtrack(state: APGState, z: Point, gradient: np.ndarray) -> tuple[Point, float]:
-    """The prox step from z with the first L at which f lies below its quadratic model; returns the loss there as well."""
+    """Return the prox step from z with the first L at which f lies below its quadratic model, and the loss there."""
     problem = state.problem
     while True:
         step = 1.0 / state.lipschitz
         x = _prox(problem, z.x - step * gradient, step)
-        new = _point(state, x)
+        new = _point(state.rows, x, problem.n)
         state.passes += 1.0
         move = x - z.x
         square = float(move @ move)
         loss, excess, turn = compare(problem.loss, problem.samples, z.scores, new.scores)
-        # f(w⁺) − f(z) − ∇f(z)·(w⁺−z) drowns in rounding when the step is small; the change of the gradient along the step does not.
+        # Rounding swamps f(w⁺) − f(z) − ∇f(z)·(w⁺−z) for a small step, but not the change of the gradient along it.
         small = state.lipschitz * square < 1e-8 * loss
         fits = turn <= state.lipschitz * square if small else excess <= 0.5 * state.lipschitz * square
         if fits or square == 0.0 or not math.isfinite(square):
@@ -241,7 +251,7 @@ def _backtrack(state: APGState, z: Point, gradient: np.ndarray) -> tuple[Point, 
 
 @kernel
 def compare(loss, samples, old, new):
-    """Along the step from scores `old` to `new`: the loss at its end, how far it lies above the tangent, the turn of the gradient."""
+    """For the step from scores `old` to `new`, return the loss at its end, its excess over the tangent, the change of the gradient."""
     value = 0.0
     excess = 0.0
     turn = 0.0
@@ -258,7 +268,7 @@ def compare(loss, samples, old, new):
 
 
 def _stationarity(state: APGState, gradient: np.ndarray) -> float:
-    """A smoothed gap at hand: P(w) of the new point less the dual value of the slopes that made it. Only guides δ, proves nothing."""
+    """Return a gap estimate of the smoothed problem: P(w) of the new point less the dual value of the slopes at z. It guides δ only."""
     problem = state.problem
     u = -gradient[: problem.d]
     beta = state.beta

@@ -1,11 +1,15 @@
-"""Projected gradient ascent on the dual, the whole vector at a time.
+"""DualGradient: projected gradient ascent on all dual variables at once.
 
-    β ← clip(β + η·∂D/∂β),   ∂D/∂βᵢ = cᵢ(ψ'(βᵢ) − mᵢ),   m the margins of w(β)
+Levitin and Polyak 1966 (docs/references.md#levitin-1966); momentum and restart: Beck and Teboulle 2009, O'Donoghue and Candès 2015.
 
-Distances are measured in Σ cᵢ(·)², where the step is one number for all samples, η = 1/L with L the largest eigenvalue of
-Σ cᵢxᵢxᵢᵀ/l2 (plus ψ's curvature), and the step is the loss's own dual_step(β, m, L): the clipped gradient step for the hinges; for the
-logistic loss, whose ψ' is unbounded, the proximal form of it. A free intercept adds Σ cᵢβᵢyᵢ = 0. The projection onto it shifts every
-yᵢβᵢ by the same amount before it clips; the shift is the intercept, and a root finder sets it.
+    0) start       L = largest eigenvalue of Σ cᵢxᵢxᵢᵀ/l2, by power iteration
+    1) margins     m of w(z): two passes over the rows, or one over the precomputed XXᵀ
+    2) curvature   raise L where the last two points show it to be too small
+    3) step        βᵢ = the loss's dual_step(zᵢ, mᵢ, L), which maximises ψ(β) − mβ − L(β−z)²/2 over the box
+    4) momentum    z = β + (t−1)/t⁺·(β − β before); where the step goes against it: z = β, t = 1
+
+Distances are measured in Σ cᵢ(·)², in which one step size 1/L serves all samples: ∂D/∂βᵢ = cᵢ(ψ'(βᵢ) − mᵢ). A free intercept adds
+Σ cᵢβᵢyᵢ = 0. The projection onto it adds the same number to every score before step 3; that number is the intercept, found as a root.
 """
 
 from __future__ import annotations
@@ -25,24 +29,24 @@ from dualgap.solvers.precomputed import LARGEST, forming_passes, inner_products,
 
 __all__ = ["DualGradient"]
 
-USUAL_ITERATIONS = 200  # over which the cost of forming XXᵀ is spread when deciding whether it pays
-BLAS_GAIN = 8.0  # multiplications of a dense matrix product done in the time of one of a pass over rows
-MARGIN = 1.05  # a power iteration ends a little below the largest eigenvalue
+USUAL_ITERATIONS = 200  # iterations over which the cost of forming XXᵀ is spread: more makes gram="auto" form it more often
+BLAS_GAIN = 8.0  # speed of a multiplication in a dense matrix product, relative to one in a pass over rows
+MARGIN = 1.05  # factor on an estimate of L: a power iteration ends a little below the largest eigenvalue
 
 
 class Scores:
-    """x·w(β) + b(β) of every row: through w in two passes over the rows, or through a held XXᵀ in one over that matrix."""
+    """x·w(β) + b(β) of every row: through w in two passes over the rows, or in one over the precomputed XXᵀ."""
 
-    def __init__(self, problem: Problem, held: bool) -> None:
+    def __init__(self, problem: Problem, precomputed: bool) -> None:
         self.problem = problem
         self.primal = problem.penalty.primal
-        self.matrix = inner_products(problem) if held else None
+        self.matrix = inner_products(problem) if precomputed else None
         self.passes = 2.0 if problem.kernel is None else 1.0
-        if held:
+        if precomputed:
             self.passes = problem.n**2 / max(nonzeros(problem), 1)
 
     def __call__(self, a: np.ndarray) -> np.ndarray:
-        """Scores of the w that belongs to u/l2 = Σ aᵢxᵢ, with the penalised intercept's part."""
+        """Return the scores of w for u/l2 = Σ aᵢxᵢ, with the penalised intercept."""
         problem = self.problem
         if self.matrix is not None:
             out = self.matrix @ a
@@ -52,15 +56,18 @@ class Scores:
         return out + problem.intercept_scale**2 * float(a.sum()) if problem.intercept == "penalised" else out
 
 
-@dataclass
+@dataclass(kw_only=True)
 class DualGradientState(State):
-    scores: Any = None
-    beta: Any = None
-    z: Any = None
-    last: Any = None  # the last z and its margins, by which L is checked
+    # fixed by start
+    scores: Scores
+    # changed by every epoch
+    beta: np.ndarray
+    z: np.ndarray
     t: float = 1.0
+    shift: float  # the intercept, where it is free
+    last: tuple[np.ndarray, np.ndarray] | None = None  # the last z and its margins, by which L is checked
+    # set by start, raised by an epoch
     lipschitz: float = 1.0
-    shift: float = 0.0
 
 
 @register
@@ -106,17 +113,17 @@ class DualGradient(Solver):
         return YES
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> DualGradientState:
-        held = problem.kernel is None and self._hold(problem)
+        precomputed = problem.kernel is None and self._precompute(problem)
         beta = np.zeros(problem.n)
         if warm is not None and warm.dual is not None:
             beta = np.clip(warm.dual, 0.0, problem.loss.upper_bound())
-        state = DualGradientState(scores=Scores(problem, held), beta=beta, z=beta)
-        state.shift = 0.0 if warm is None else warm.intercept
-        state.passes = forming_passes(problem) if held else 0.0
+        shift = 0.0 if warm is None else warm.intercept
+        passes = forming_passes(problem) if precomputed else 0.0
+        state = DualGradientState(scores=Scores(problem, precomputed), beta=beta, z=beta, shift=shift, passes=passes)
         state.lipschitz = _largest_eigenvalue(problem, state, rng)
         return state
 
-    def _hold(self, problem: Problem) -> bool:
+    def _precompute(self, problem: Problem) -> bool:
         if self.gram != "auto" or problem.l1 > 0 or problem.n > LARGEST:
             return self.gram == "always"
         stored = nonzeros(problem)
@@ -124,9 +131,11 @@ class DualGradient(Solver):
         return problem.n**2 + forming / USUAL_ITERATIONS < 2.0 * stored
 
     def epoch(self, problem: Problem, state: DualGradientState, rng: np.random.Generator) -> None:
+        # 1) margins
         margins = problem.y * state.scores(problem.c * problem.y * state.z / problem.l2)
         state.passes += state.scores.passes
-        _check_curvature(problem, state, margins)
+        _check_curvature(problem, state, margins)  # 2) curvature
+        # 3) step
         new = np.empty(problem.n)
         args = (problem.loss, problem.samples, state.z, margins, state.lipschitz)
         if problem.intercept == "free":
@@ -135,6 +144,7 @@ class DualGradient(Solver):
             step_all(*args, 0.0, new)
         old, state.beta = state.beta, new
         state.last = (state.z, margins)
+        # 4) momentum
         if self.accelerate and float(problem.c @ ((state.z - new) * (new - old))) <= 0.0:
             t_next = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * state.t**2))
             state.z = new + (state.t - 1.0) / t_next * (new - old)
@@ -167,20 +177,20 @@ def _largest_eigenvalue(problem: Problem, state: DualGradientState, rng: np.rand
 
 
 def _check_curvature(problem: Problem, state: DualGradientState, margins: np.ndarray) -> None:
-    """Raise L where two successive points show it to be too small; then momentum starts afresh."""
+    """Raise L where two successive points show it to be too small."""
     if state.last is None:
         return
     move = state.z - state.last[0]
     square = float(problem.c @ (move * move))
     turn = float(problem.c @ (move * (margins - state.last[1])))
-    # Differences of margins carry rounding; a step that is lost in it says nothing about L.
+    # Differences of margins carry rounding: a tiny step says nothing about L.
     if square > 1e-20 and turn > state.lipschitz * square:
         state.lipschitz = MARGIN * turn / square
 
 
 @kernel
 def step_all(loss, samples, beta, margins, q, shift, out):
-    """out = the steps on all coordinates at margins m + y·shift; returns Σ cᵢyᵢoutᵢ, which falls as the shift grows."""
+    """Write the steps of all variables at margins m + y·shift to `out`; return Σ cᵢyᵢoutᵢ, which falls as the shift grows."""
     total = 0.0
     for i in range(beta.shape[0]):
         y = samples.y[i]

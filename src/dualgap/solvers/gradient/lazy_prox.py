@@ -1,7 +1,7 @@
-"""Proximal steps that untouched coordinates owe: one closed form, and the two ways to keep a w under a constant drift up to date.
+"""Proximal steps that untouched coordinates owe (Duchi 2009, Schmidt 2017): a closed form, and two ways to keep w up to date.
 
-A step of SAGA or SVRG moves every coordinate j of w, w_j ← prox(w_j − η·drift_j), and those of one row by more. On sparse rows only that
-row's coordinates are brought up to date, by `prox_steps`, when they are read; an update costs the row's non-zeros, not d.
+A step of SAGA or SVRG moves every coordinate j of w, w_j ← prox(w_j − η·drift_j), and the coordinates of one row by more. On sparse rows
+only that row's coordinates are brought up to date, by `prox_steps`, when they are read: a step costs the row's non-zeros, not d.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Eager", "Lazy", "prox_steps", "prox_sum", "settle", "track"]
 
 @kernel
 def decay_sum(steps, theta):
-    """Σ over τ = 1…steps of (1+θ)^−τ, which is (1 − (1+θ)^−steps)/θ, to full precision for θ = 0 and tiny θ too."""
+    """Return Σ over τ = 1…steps of (1+θ)^−τ = (1 − (1+θ)^−steps)/θ, to full precision also for θ near or at 0."""
     if theta < 1e-3:
         # log(1+θ)/θ by its series: a logarithm for each coordinate would cost more than all the rest.
         ratio = 1.0 - theta * (1 / 2 - theta * (1 / 3 - theta * (1 / 4 - theta * (1 / 5 - theta / 6))))
@@ -36,7 +36,7 @@ def decay_sum(steps, theta):
 
 @kernel
 def decay_sum_sum(steps, theta):
-    """Σ over k = 1…steps of decay_sum(k, θ), which is (steps − decay_sum(steps, θ))/θ where that does not cancel."""
+    """Return Σ over k = 1…steps of decay_sum(k, θ) = (steps − decay_sum(steps, θ))/θ; a series where that cancels."""
     if steps * theta > 1e-2:
         return (steps - decay_sum(steps, theta)) / theta
     # C(k+1,2) − θ·C(k+2,3) + θ²·C(k+3,4) − …
@@ -49,21 +49,21 @@ def decay_sum_sum(steps, theta):
 
 
 @kernel
-def steps_to_zero(w, pull, theta, steps):
-    """How many of `steps` steps w ← (w − pull)/(1+θ) leave w at zero or above; pull > 0."""
+def steps_to_zero(w, shift, theta, steps):
+    """Return how many of `steps` steps w ← (w − shift)/(1+θ) leave w at zero or above; shift > 0."""
     if theta > 0.0:
-        count = math.log1p(w * theta / pull) / math.log1p(theta)
+        count = math.log1p(w * theta / shift) / math.log1p(theta)
     else:
-        count = w / pull
+        count = w / shift
     return np.int64(min(np.floor(count), float(steps)))
 
 
 @kernel
 def prox_steps(w, drift, steps, step_size, penalty):
-    """w after `steps` steps of w ← prox(w − step_size·drift), in constant time.
+    """Return w after `steps` steps of w ← prox(w − step_size·drift), in constant time.
 
-    penalty has l1 and l2. On one side of zero a step is w ← (w − pull)/(1+θ) with pull = η(drift + l1) and θ = η·l2, a geometric
-    sequence; zero is crossed at most once, because a drift that carries w over it cannot carry it back.
+    On one side of zero a step is w ← (w − shift)/(1+θ) with shift = η(drift + l1) and θ = η·l2: a geometric sequence. It crosses zero at
+    most once, because the drift has one sign.
     """
     if steps <= 1:
         return penalty.prox(w - step_size * drift, step_size) if steps == 1 else w
@@ -71,14 +71,14 @@ def prox_steps(w, drift, steps, step_size, penalty):
     if w < 0.0 or (w == 0.0 and drift > 0.0):
         sign, w, drift = -1.0, -w, -drift
     theta = step_size * penalty.l2
-    pull = step_size * (drift + penalty.l1)
-    end = w - (theta * w + pull) * decay_sum(steps, theta)
-    if end >= 0.0 or pull <= 0.0 or penalty.l1 == 0.0:
+    shift = step_size * (drift + penalty.l1)
+    end = w - (theta * w + shift) * decay_sum(steps, theta)
+    if end >= 0.0 or shift <= 0.0 or penalty.l1 == 0.0:
         return sign * end
     if drift <= penalty.l1:
-        return 0.0  # not enough to leave zero on the other side
-    before = steps_to_zero(w, pull, theta, steps)
-    w = max(0.0, w - (theta * w + pull) * decay_sum(before, theta))
+        return 0.0  # |drift| ≤ l1: zero is not left on the other side
+    before = steps_to_zero(w, shift, theta, steps)
+    w = max(0.0, w - (theta * w + shift) * decay_sum(before, theta))
     steps -= before
     while w > 0.0 and steps > 0:  # the crossing itself: one step, or two where rounding made `before` one too small
         w = penalty.prox(w - step_size * drift, step_size)
@@ -88,37 +88,37 @@ def prox_steps(w, drift, steps, step_size, penalty):
 
 @kernel
 def prox_sum(w, drift, steps, step_size, penalty):
-    """Σ of the `steps` iterates that `prox_steps` passes through, the last one included, in constant time."""
+    """Return the sum of the `steps` iterates of `prox_steps`, the last one included, in constant time."""
     sign = 1.0
     if w < 0.0 or (w == 0.0 and drift > 0.0):
         sign, w, drift = -1.0, -w, -drift
     theta = step_size * penalty.l2
-    pull = step_size * (drift + penalty.l1)
+    shift = step_size * (drift + penalty.l1)
     before = steps
-    if penalty.l1 > 0.0 and pull > 0.0:
-        before = steps_to_zero(w, pull, theta, steps)
-    total = w * decay_sum(before, theta) - pull * decay_sum_sum(before, theta)
+    if penalty.l1 > 0.0 and shift > 0.0:
+        before = steps_to_zero(w, shift, theta, steps)
+    total = w * decay_sum(before, theta) - shift * decay_sum_sum(before, theta)
     if before == steps or drift <= penalty.l1:
         return sign * total
-    w = max(0.0, w - (theta * w + pull) * decay_sum(before, theta))
+    w = max(0.0, w - (theta * w + shift) * decay_sum(before, theta))
     steps -= before
     while w >= 0.0 and steps > 0:
         w = penalty.prox(w - step_size * drift, step_size)
         total += w
         steps -= 1
-    pull = step_size * (drift - penalty.l1)
-    return sign * (total + w * decay_sum(steps, theta) - pull * decay_sum_sum(steps, theta))
+    shift = step_size * (drift - penalty.l1)
+    return sign * (total + w * decay_sum(steps, theta) - shift * decay_sum_sum(steps, theta))
 
 
 @compiled
 class Eager(NamedTuple):
-    """Every coordinate takes every step: for dense rows. `last` has one entry for them all; `total` may be empty."""
+    """Dense rows: every coordinate takes every step. `last` has one entry; `total` sums up the iterates, or is empty."""
 
     w: np.ndarray
     drift: np.ndarray
     total: np.ndarray
     last: np.ndarray  # steps taken
-    now: np.ndarray  # one number: steps due
+    now: np.ndarray  # one number: steps asked for so far
     step_size: float
     penalty: ElasticNet
 
@@ -137,16 +137,16 @@ class Eager(NamedTuple):
 
 @compiled
 class Lazy(NamedTuple):
-    """A coordinate takes the steps that it owes when a row reads it: for sparse rows. `total` may be empty.
+    """Sparse rows: a coordinate takes the steps that it owes when a row reads it. `total` sums up the iterates, or is empty.
 
-    The same lines stand in both methods: with a third for one coordinate, called by both, an update cost four times as much.
+    The loop body is written twice on purpose: a method for one coordinate, called by both, made a step four times as expensive.
     """
 
     w: np.ndarray
     drift: np.ndarray
     total: np.ndarray
     last: np.ndarray  # steps taken by each coordinate
-    now: np.ndarray  # one number: steps due
+    now: np.ndarray  # one number: steps asked for so far
     step_size: float
     penalty: ElasticNet
 
@@ -174,12 +174,12 @@ class Lazy(NamedTuple):
 
 @kernel
 def settle(rows, point):
-    """Let every coordinate take all the steps that are due."""
+    """Let every coordinate take all the steps that it owes."""
     point.catch_up_all(rows, point.now[0])
 
 
-def track(rows: Any, w: np.ndarray, step_size: float, penalty: ElasticNet, averaged: bool = False) -> Any:
-    """A w with zero drift, kept lazily on sparse rows and eagerly on dense ones."""
+def track(rows: Any, w: np.ndarray, step_size: float, penalty: ElasticNet, averaged: bool = False) -> Eager | Lazy:
+    """Return w with zero drift: lazy on sparse rows, eager on dense ones."""
     total = np.zeros(len(w) if averaged else 0)
     lazy = isinstance(rows, CSR)
     last = np.zeros(len(w) if lazy else 1, dtype=np.int64)

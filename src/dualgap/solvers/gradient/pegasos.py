@@ -1,4 +1,13 @@
-"""Pegasos: primal estimated subgradient solver (Shalev-Shwartz, Singer, Srebro and Cotter, 2011), in batches, projected, on kernels."""
+"""Pegasos: stochastic subgradient descent on the hinge with step 1/(l2·t), in batches, projected, on kernels.
+
+Shalev-Shwartz et al. 2011 (docs/references.md#shalev-shwartz-2011). For each batch, with k the mean size of a batch:
+
+    1) violators   V = rows of the batch with margin y·(x·w) < 1
+    2) decay       t ← t + 1,   w ← (1 − 1/t)·w
+    3) step        w ← w + 1/(l2·t·k)·Σ over V of n·cᵢ·yᵢxᵢ
+    4) project     w ← w·min(1, 1/(√l2·‖w‖)), if asked for
+    5) average     S ← S + ω_t·w, the sum behind output="average" (ω_t = 1) and "weighted" (ω_t = t)
+"""
 
 from __future__ import annotations
 
@@ -7,54 +16,86 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import Hinge, WithBias, draw, fresh_seed, kernel, natural_order, one_of, shuffle, whole_number
+from dualgap.core import Hinge, WithBias, compiled, draw, fresh_seed, kernel, natural_order, one_of, shuffle, whole_number
 from dualgap.kernels import loaded, parts
 from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
+from dualgap.solvers.gradient.primal import OUTPUTS, IterateWeights, record
 
 __all__ = ["Pegasos"]
 
 
 class Iterate(NamedTuple):
-    """w = scale·v with v = Σ aᵢ yᵢ xᵢ, and the running sum of iterates as Σ_τ ω_τ w_τ = (seen·a − z)ᵢ over the same rows.
+    """w = scale·v with v = Σ aᵢyᵢxᵢ, and S = Σ ω_τ·w_τ = Σ (seen·aᵢ − zᵢ)yᵢxᵢ.
 
-    `a` counts violations (times the sample's relative weight); with it the model and its dual point are rebuilt exactly.
-    scalars: step t, scale, ‖v‖², Σ ω_τ scale_τ, Σ ω_τ
+    `a` counts violations, each times the sample's relative weight; the model and its dual point are rebuilt from it. An entry e that
+    joins aᵢ is part of every later iterate, and adds e·(seen now − seen then) to S: `z` sums up e·(seen then).
+
+    numbers
+        t: steps taken. scale: see above. sqnorm: ‖v‖², kept where w is projected. seen: Σ ω_τ·scale_τ. weight: Σ ω_τ.
     """
 
     v: np.ndarray
     a: np.ndarray
     z: np.ndarray
-    scalars: np.ndarray
+    numbers: np.recarray
 
 
-T, SCALE, SQNORM, SEEN, WEIGHT = range(5)
-SMALL_SCALE, SMALL_SCALE_OF_SUMS = 1e-100, 1e-4  # below them the scale is carried into the vectors
+@compiled
+class WholeSpace(NamedTuple):
+    """No projection."""
+
+    root_l2: float
+
+    def add_to_norm(self, rows, i, entry, y, iterate):
+        pass
+
+    def scale_into(self, scale, iterate):
+        return scale
+
+
+@compiled
+class Ball(NamedTuple):
+    """The ball of radius 1/√l2, in which the optimum lies."""
+
+    root_l2: float
+
+    def add_to_norm(self, rows, i, entry, y, iterate):
+        """Update ‖v‖² for v + entry·y·xᵢ, before v changes."""
+        iterate.numbers[0].sqnorm += entry * (2.0 * y * rows.dot(i, iterate.v) + entry * rows.sqnorm(i))
+
+    def scale_into(self, scale, iterate):
+        """Return the scale with which scale·v lies in the ball."""
+        ratio = scale * np.sqrt(max(iterate.numbers[0].sqnorm, 0.0)) * self.root_l2
+        return scale / ratio if ratio > 1.0 else scale
 
 
 class Plan(NamedTuple):
-    """How an epoch steps: batch size, batches in all of it, whether to project, and how iterates weigh in their average (0, 1 or t)."""
+    """How an epoch steps."""
 
-    batch: int
-    batches: int
-    project: bool
-    average: int
+    batch: int  # rows a batch
+    batches: int  # batches an epoch
+    region: WholeSpace | Ball
+    weights: IterateWeights
 
 
-@dataclass
+@dataclass(kw_only=True)
 class PegasosState(State):
-    rows: Any = None
-    iterate: Any = None
-    order: Any = None
-    violated: Any = None
+    # fixed by start
+    rows: Any  # the problem's, with a constant column for a penalised intercept
+    region: WholeSpace | Ball
+    # changed by every epoch
+    iterate: Iterate
+    order: np.ndarray
+    violated: np.ndarray  # scratch: rows of a batch
 
 
 @register
 @dataclass(frozen=True)
 class Pegasos(Solver):
-    """Stochastic subgradient descent on the hinge with step 1/(l2·t).
+    """Stochastic subgradient descent on the hinge with step 1/(l2·t), margins taken before the decay.
 
-        w ← (1 − 1/t)·w + (1/(l2·t·k)) Σ over the batch's rows with margin below 1 of y·x        margins taken before the decay
+        w ← (1 − 1/t)·w + (1/(l2·t·k)) Σ over the batch's rows with margin below 1 of y·x
 
     Parameters
     ----------
@@ -94,7 +135,7 @@ class Pegasos(Solver):
     def __post_init__(self) -> None:
         whole_number("batch_size", self.batch_size)
         one_of("sampling", self.sampling, ("permutation", "random"))
-        one_of("output", self.output, ("last", "average", "weighted"))
+        one_of("output", self.output, tuple(OUTPUTS))
 
     def supports(self, problem: Problem) -> Support:
         if not isinstance(problem.loss, Hinge):
@@ -109,9 +150,18 @@ class Pegasos(Solver):
         biased = problem.intercept == "penalised"
         rows = WithBias(problem.rows, problem.intercept_scale, 0.0) if biased else problem.rows
         n = problem.n
-        iterate = Iterate(np.zeros(problem.size + biased), np.zeros(n), np.zeros(n), np.array([0.0, 1.0, 0.0, 0.0, 0.0]))
-        batch = min(self.batch_size, n)
-        return PegasosState(rows=rows, iterate=iterate, order=natural_order(n), violated=np.empty(batch, dtype=np.int64))
+        return PegasosState(
+            rows=rows,
+            region=(Ball if self.project else WholeSpace)(np.sqrt(problem.l2)),
+            iterate=Iterate(
+                np.zeros(problem.size + biased),
+                np.zeros(n),
+                np.zeros(n),
+                record(t=0.0, scale=1.0, sqnorm=0.0, seen=0.0, weight=0.0),
+            ),
+            order=natural_order(n),
+            violated=np.empty(min(self.batch_size, n), dtype=np.int64),
+        )
 
     def epoch(self, problem: Problem, state: PegasosState, rng: np.random.Generator) -> None:
         if self.sampling == "permutation":
@@ -121,18 +171,18 @@ class Pegasos(Solver):
         batch = min(self.batch_size, problem.n)
         pieces = parts(state.rows, state.order)
         batches = sum(-(-len(piece) // batch) for piece in pieces)
-        plan = Plan(batch, batches, self.project, ("last", "average", "weighted").index(self.output))
+        plan = Plan(batch, batches, state.region, OUTPUTS[self.output])
         for piece in pieces:
             rows = loaded(state.rows, piece)
             descend(rows, problem.samples, problem.l2, plan, state.iterate, piece, state.violated)
         state.passes += 1.0
 
     def _expansion(self, problem: Problem, state: PegasosState) -> np.ndarray:
-        """The aᵢ of the output: w = Σ aᵢ yᵢ xᵢ."""
-        iterate = state.iterate
+        """Return the aᵢ of the output w = Σ aᵢyᵢxᵢ."""
+        iterate, now = state.iterate, state.iterate.numbers[0]
         if self.output == "last":
-            return iterate.scalars[SCALE] * iterate.a
-        return (iterate.scalars[SEEN] * iterate.a - iterate.z) / max(iterate.scalars[WEIGHT], 1e-300)
+            return now.scale * iterate.a
+        return (now.seen * iterate.a - iterate.z) / max(now.weight, 1e-300)
 
     def model(self, problem: Problem, state: PegasosState) -> tuple[np.ndarray, float]:
         a = problem.y * self._expansion(problem, state)
@@ -146,52 +196,50 @@ class Pegasos(Solver):
 
 @kernel
 def descend(rows, samples, l2, plan, iterate, order, violated):
+    """Take the steps of an epoch over the rows of `order`."""
     n = order.shape[0]
+    now = iterate.numbers[0]
     for b in range((n + plan.batch - 1) // plan.batch):
-        # Margins of the whole batch before anything moves.
+        # 1) violators, by the margins before anything moves
         count = 0
-        scale = iterate.scalars[SCALE]
+        scale = now.scale
         for s in range(b * plan.batch, min((b + 1) * plan.batch, n)):
             i = order[s]
             if samples.c[i] > 0.0 and samples.y[i] * scale * rows.dot(i, iterate.v) < 1.0:
                 violated[count] = i
                 count += 1
-        iterate.scalars[T] += 1.0
-        t = iterate.scalars[T]
-        if t > 1.0:
-            scale *= 1.0 - 1.0 / t
-        # Each violator enters w with (1/(l2·t))·(n·c)/(n/batches); `entry` is that for v = w/scale.
+        # 2) decay; the first step would make the scale zero, and w is zero anyway
+        now.t += 1.0
+        if now.t > 1.0:
+            scale *= 1.0 - 1.0 / now.t
+        # 3) step: a violator enters w with (1/(l2·t))·(n·c)/(n/batches), and v = w/scale with `entry`
         for k in range(count):
             i = violated[k]
-            entry = samples.c[i] * plan.batches / (l2 * t * scale)
-            if plan.project:
-                cross = samples.y[i] * rows.dot(i, iterate.v)
-                iterate.scalars[SQNORM] += entry * (2.0 * cross + entry * rows.sqnorm(i))
+            entry = samples.c[i] * plan.batches / (l2 * now.t * scale)
+            plan.region.add_to_norm(rows, i, entry, samples.y[i], iterate)
             rows.add(i, entry * samples.y[i], iterate.v)
             iterate.a[i] += entry
-            iterate.z[i] += iterate.scalars[SEEN] * entry
-        if plan.project:
-            norm = scale * np.sqrt(max(iterate.scalars[SQNORM], 0.0))
-            if norm * np.sqrt(l2) > 1.0:
-                scale /= norm * np.sqrt(l2)
-        iterate.scalars[SCALE] = scale
-        if plan.average > 0:
-            weight = 1.0 if plan.average == 1 else t
-            iterate.scalars[SEEN] += weight * scale
-            iterate.scalars[WEIGHT] += weight
-        if scale < (SMALL_SCALE if plan.average == 0 else SMALL_SCALE_OF_SUMS):
+            iterate.z[i] += now.seen * entry
+        # 4) project
+        scale = plan.region.scale_into(scale, iterate)
+        now.scale = scale
+        # 5) average
+        weight = plan.weights.weight_at(now.t)
+        now.seen += weight * scale
+        now.weight += weight
+        if scale < plan.weights.smallest_scale:
             fold(iterate)
 
 
 @kernel
 def fold(iterate):
-    """Carry the scale into the vectors. Projections shrink it fast, and it would underflow, or its sum run out of digits."""
-    scale, seen = iterate.scalars[SCALE], iterate.scalars[SEEN]
+    """Multiply the scale into the vectors, before it underflows or its sum runs out of digits. Projections make it fall fast."""
+    now = iterate.numbers[0]
     for k in range(iterate.v.shape[0]):
-        iterate.v[k] *= scale
+        iterate.v[k] *= now.scale
     for i in range(iterate.a.shape[0]):
-        iterate.z[i] -= seen * iterate.a[i]
-        iterate.a[i] *= scale
-    iterate.scalars[SCALE] = 1.0
-    iterate.scalars[SQNORM] *= scale * scale
-    iterate.scalars[SEEN] = 0.0
+        iterate.z[i] -= now.seen * iterate.a[i]
+        iterate.a[i] *= now.scale
+    now.sqnorm *= now.scale * now.scale
+    now.scale = 1.0
+    now.seen = 0.0

@@ -1,75 +1,55 @@
-"""SAGA (Defazio, Bach and Lacoste-Julien, 2014): stochastic proximal gradient with a table of n slopes."""
+"""SAGA: stochastic proximal gradient whose variance a table of n slopes removes.
+
+Defazio et al. 2014 (docs/references.md#defazio-2014); one stored number a sample: Schmidt et al. 2017.
+
+    0) start       fill the table with the slopes at the start: one pass, which is charged
+    1–4) repeat    draw a row; the step of `variance_reduction`; its slope replaces the one in the table
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import compiled, draw, fresh_seed, kernel, natural_order, rows_ahead
+from dualgap.core import compiled, draw, fresh_seed, natural_order, rows_ahead
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, register
-from dualgap.solvers.gradient.lazy_prox import settle, track
+from dualgap.solvers.gradient.lazy_prox import Eager, Lazy, settle, track
 from dualgap.solvers.gradient.primal import (
     Bias,
     check_positive,
     first_coef,
     fixed_step,
-    loss_gradient,
     make_bias,
     separable,
     smooth_only,
 )
+from dualgap.solvers.gradient.variance_reduction import reduced_steps, remember
 
-__all__ = ["SAGA", "reduced_steps"]
+__all__ = ["SAGA"]
 
 
 @compiled
 class Table(NamedTuple):
-    """SAGA's memory: the slope of each sample when it was last drawn; the mean gradient (the drift) follows it."""
+    """SAGA's memory: the slope of each sample when it was last drawn; the drift follows every change."""
 
     slopes: np.ndarray
-    share: float  # 1/n
+    share: float  # 1/n: of a change, what the drift takes over
 
     def learn(self, rows, i, slope, change, drift):
         self.slopes[i] = slope
         rows.add(i, self.share * change, drift)
 
 
-@kernel
-def reduced_steps(rows, samples, loss, point, bias, memory, order, ahead):
-    """Steps w ← prox(w − η(change·xᵢ + drift)), change = n·cᵢyᵢ(remembered slope − slope now), for SAGA and SVRG alike.
-
-    The prox of a step waits until the coordinate is read again. By then the drift has grown by share·change·xᵢ, which the step must not
-    see yet: taking (1 − share)·change·xᵢ off w here makes up for it, also where a row has a column twice.
-    """
-    steps = order.shape[0]
-    n = rows.length()
-    t = point.now[0]
-    for s in range(steps):
-        if ahead > 0 and s + ahead < steps:
-            rows.prefetch(order[s + ahead])
-        i = order[s]
-        point.catch_up(rows, i, t + s)
-        y = samples.y[i]
-        slope = loss.slope(y * (rows.dot(i, point.w) + bias.state[0]))
-        change = n * samples.c[i] * y * (memory.slopes[i] - slope)
-        bias.move_bias(change + bias.state[1], point.step_size)
-        bias.state[1] += memory.share * change
-        bias.state[2] += bias.state[0]
-        if change != 0.0:
-            rows.add(i, -point.step_size * (1.0 - memory.share) * change, point.w)
-            memory.learn(rows, i, slope, change, point.drift)
-    point.now[0] = t + steps
-
-
-@dataclass
+@dataclass(kw_only=True)
 class SAGAState(State):
-    point: Any = None
-    bias: Any = None
-    table: Any = None
-    order: Any = None
+    # changed by every epoch
+    point: Eager | Lazy  # w and the drift
+    bias: Bias
+    table: Table
+    order: np.ndarray
 
 
 @register
@@ -79,7 +59,7 @@ class SAGA(Solver):
 
         w ← prox(w − η[gradient of a drawn sample at w − the one remembered + the mean of all that are remembered])
 
-    One number a sample is remembered, φ'(mᵢ), for its gradient is that times cᵢyᵢxᵢ. Both parts of the penalty sit in the prox. The
+    One number a sample is remembered, φ'(mᵢ): the sample's gradient is φ'(mᵢ)·cᵢyᵢxᵢ. Both parts of the penalty are in the prox. The
     table starts from the slopes at the starting point, which costs one pass and is charged. On sparse rows a step costs the row's
     non-zeros.
 
@@ -125,13 +105,7 @@ class SAGA(Solver):
 
     def model(self, problem: Problem, state: SAGAState) -> tuple[np.ndarray, float]:
         settle(problem.rows, state.point)
-        return state.point.w.copy(), float(state.bias.state[0])
+        return state.point.w.copy(), float(state.bias.numbers[0].b)
 
     def dual(self, problem: Problem, state: SAGAState) -> np.ndarray:
         return state.table.slopes.copy()
-
-
-def remember(problem: Problem, point: Any, bias: Bias, slopes: np.ndarray) -> None:
-    """Slopes and the loss's gradient at the present point: one pass."""
-    args = (problem.rows, problem.samples, problem.loss, point.w, bias.state[0], slopes, point.drift)
-    _, bias.state[1] = loss_gradient(*args)

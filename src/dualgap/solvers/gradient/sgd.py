@@ -1,9 +1,22 @@
-"""SGD: stochastic proximal (sub)gradient descent on any loss and penalty, in batches, with schedules and averaging."""
+"""SGD: stochastic proximal (sub)gradient descent on any loss and penalty, in batches, with schedules and averages.
+
+Robbins 1951, Bottou 2010; proximal: Duchi 2009; averages: Shamir 2013, Lacoste-Julien 2012 (docs/references.md). For each batch:
+
+    1) catch up    bring the coordinates of the batch's rows up to date: the penalty's steps that they still owe
+    2) slopes      βᵢ = −φ'(mᵢ) for the rows of the batch
+    3) step        w ← w + η_t·Σ over the batch of (batches·cᵢ)βᵢyᵢxᵢ,   the same for b
+    4) prox        w ← soft(w, η_t·l1)/(1 + η_t·l2), owed until a row reads the coordinate
+    5) average     S ← S + ω_t·w, owed likewise
+
+Step 4 on s = r, …, t−1 has a closed form. With the decay A_s = Π 1/(1 + η·l2) and the threshold B_s = Σ η·l1/A over the steps before s, it
+maps w to soft(w, A_r(B_t − B_r))·A_t/A_r. The sums C = Σ ω·A and E = Σ ω·A·B add the iterates on the way to S. `tabulate` fills a table
+of all four for a stretch of steps. At its end every coordinate is brought up to date.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -11,68 +24,67 @@ from dualgap.core import CSR, ElasticNet, compiled, fresh_seed, kernel, natural_
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, register
 from dualgap.solvers.gradient.primal import (
+    OUTPUTS,
+    Bias,
+    IterateWeights,
     Schedule,
     check_schedule,
     first_coef,
     linear_only,
     make_bias,
     make_schedule,
+    record,
     row_smoothness,
     separable,
 )
 
 __all__ = ["SGD"]
 
-# ------------------------------------------------------------------------------------------------------- shrinking, kept lazily
-#
-# A coordinate that a step's batch does not touch only shrinks, w ← soft(w, η_s·l1)/(1 + η_s·l2), with a step size η_s of its own each time.
-# With A_s = Π 1/(1 + η·l2) and B_s = Σ η·l1/A over the steps before s, the steps from r to s make soft(w, A_r(B_s − B_r))·A_s/A_r of it.
-# C and E sum up ω·A and ω·A·B, with which the iterates on the way, weighted by ω, are added to their average. All are tabulated for a
-# stretch of steps at a time, at whose end every coordinate is brought up to date.
+SHORTEST_STRETCH = 1024  # steps; a table of them takes 48 kB
+CATCH_UP_SHARE = 8  # coordinates a step: a stretch is so long that bringing all d up to date at its end costs a step no more
+LONGEST_FIRST_STEP = (
+    20  # in units of 1/L; up to it, the first step grows with the batch, whose mean gradient is smoother than a row's
+)
 
-ETA, A, B, C, E, OMEGA = range(6)
-SHORTEST_STRETCH = 1024
-BOUNDED_REACH = 20  # the mean over a batch is smoother than its rows: up to so many times, its first step may be longer
+# An entry of the table: the size of step s; A, B, C, E before that step; the weight of the iterate before it.
+STEP = [(name, np.float64) for name in ("eta", "decay", "threshold", "decays", "thresholds", "omega")]
 
 
 class Plan(NamedTuple):
-    """How an epoch steps: the schedule, batch size, batches in it, weights of iterates in their average (none, 1 or t), the prefetch."""
+    """How an epoch steps."""
 
     schedule: Schedule
-    batch: int
-    batches: int
-    average: int
-    ahead: int
+    weights: IterateWeights
+    batch: int  # rows a batch
+    batches: int  # batches an epoch
+    ahead: int  # rows to prefetch
 
 
 @kernel
 def tabulate(plan, penalty, t, table):
-    """Fill the table for the steps from t on; returns for how many. Below the floor on A the sums would cancel."""
-    floor = 1e-100 if plan.average == 0 else 1e-4
-    table[0, A] = 1.0
-    table[0, B:] = 0.0
+    """Fill the table for the steps from t on; return for how many: below the smallest scale A the sums would cancel."""
+    first = table[0]
+    first.decay = 1.0
+    first.threshold = first.decays = first.thresholds = first.omega = 0.0
     for s in range(table.shape[0] - 1):
-        eta = plan.schedule.step_at(t + s)
-        omega = 1.0 if plan.average < 2 else t + s + 1.0
-        a, b = table[s, A], table[s, B] + eta * penalty.l1 / table[s, A]
-        a /= 1.0 + eta * penalty.l2
-        table[s, ETA] = eta
-        table[s + 1, A] = a
-        table[s + 1, B] = b
-        table[s + 1, C] = table[s, C] + omega * a
-        table[s + 1, E] = table[s, E] + omega * a * b
-        table[s + 1, OMEGA] = omega
-        if a < floor:
+        now, after = table[s], table[s + 1]
+        now.eta = plan.schedule.step_at(t + s)
+        after.omega = plan.weights.weight_at(t + s + 1.0)
+        after.decay = now.decay / (1.0 + now.eta * penalty.l2)
+        after.threshold = now.threshold + now.eta * penalty.l1 / now.decay
+        after.decays = now.decays + after.omega * after.decay
+        after.thresholds = now.thresholds + after.omega * after.decay * after.threshold
+        if after.decay < plan.weights.smallest_scale:
             return s + 1
     return table.shape[0] - 1
 
 
 @kernel
-def last_above_zero(table, r, s, b):
-    """The last step before s, from r on, at which B is below b; at s it is not."""
+def last_above_zero(table, r, s, x):
+    """Return the last step before s, from r on, with B < x; at s, B ≥ x."""
     while s - r > 1:
         middle = (r + s) // 2
-        if table[middle, B] < b:
+        if table[middle].threshold < x:
             r = middle
         else:
             s = middle
@@ -81,22 +93,22 @@ def last_above_zero(table, r, s, b):
 
 @compiled
 class EagerShrink(NamedTuple):
-    """Every coordinate takes every step: for dense rows. `last` holds one number, the steps taken; `total` may be empty."""
+    """Dense rows: every coordinate takes every step. `last` has one entry, the steps taken; `total` is S, or empty."""
 
     w: np.ndarray
     total: np.ndarray
     last: np.ndarray
-    table: np.ndarray
+    table: np.recarray
     penalty: ElasticNet
 
     def catch_up(self, rows, i, t):
         w = self.w
         for s in range(self.last[0], t):
-            eta = self.table[s, ETA]
+            eta = self.table[s].eta
             for j in range(w.shape[0]):
                 w[j] = self.penalty.prox(w[j], eta)
             for j in range(self.total.shape[0]):
-                self.total[j] += self.table[s + 1, OMEGA] * w[j]
+                self.total[j] += self.table[s + 1].omega * w[j]
         self.last[0] = t
 
     def catch_up_all(self, rows, t):
@@ -105,12 +117,12 @@ class EagerShrink(NamedTuple):
 
 @compiled
 class LazyShrink(NamedTuple):
-    """A coordinate takes the steps that it owes when a row reads it: for sparse rows. `last` is the steps each has taken."""
+    """Sparse rows: a coordinate takes the steps that it owes when a row reads it. `last` has the steps that each has taken."""
 
     w: np.ndarray
     total: np.ndarray
     last: np.ndarray
-    table: np.ndarray
+    table: np.recarray
     penalty: ElasticNet
 
     def catch_up(self, rows, i, t):
@@ -126,79 +138,80 @@ class LazyShrink(NamedTuple):
 
     def shrink(self, j, t):
         w, r, table = self.w[j], self.last[j], self.table
-        x = abs(w) / table[r, A] + table[r, B]
+        # numba is fast with fields read from the array; a record in a local variable made this method six times as slow.
+        x = abs(w) / table[r].decay + table[r].threshold
         sign = 1.0 if w > 0.0 else -1.0
         if self.total.shape[0] > 0 and w != 0.0:
-            s = t if table[t, B] < x else last_above_zero(table, r, t, x)
-            self.total[j] += sign * (x * (table[s, C] - table[r, C]) - (table[s, E] - table[r, E]))
-        self.w[j] = sign * max(0.0, x - table[t, B]) * table[t, A]
+            s = t if table[t].threshold < x else last_above_zero(table, r, t, x)
+            self.total[j] += sign * (x * (table[s].decays - table[r].decays) - (table[s].thresholds - table[r].thresholds))
+        self.w[j] = sign * max(0.0, x - table[t].threshold) * table[t].decay
         self.last[j] = t
 
 
-# ----------------------------------------------------------------------------------------------------------------- the solver
-
-
 class Memory(NamedTuple):
-    """What the steps leave behind: a batch's pulls, each sample's weighted sum of slopes, and counters (see below)."""
+    """What the steps leave behind: a batch's coefficients in step 3, each sample's weighted sum of slopes, and counters.
 
-    pulls: np.ndarray
+    numbers
+        steps: taken in all. place: of them, in this stretch. stretch: its length. iterates: Σ ω_t of the iterates. epoch: weight of this
+        epoch's slopes. epochs: Σ of these weights.
+    """
+
+    coefs: np.ndarray
     slopes: np.ndarray
-    counters: np.ndarray
-
-
-# Counters: steps taken; of them, in this stretch; length of the stretch; Σ of the iterates' weights; weight of this epoch's slopes; its Σ
-STEPS, PLACE, STRETCH, ITERATES, EPOCH, EPOCHS = range(6)
+    numbers: np.recarray
 
 
 @kernel
 def descend(rows, samples, loss, point, bias, plan, memory, order):
-    """An epoch of steps w ← prox(w + η·Σ over the batch of (batches·cᵢ)βᵢyᵢxᵢ), margins taken before anything moves."""
+    """Take the steps of an epoch; the margins of a batch are taken before anything moves."""
     n = order.shape[0]
-    counters, pulls = memory.counters, memory.pulls
+    coefs = memory.coefs
+    now, intercept = memory.numbers[0], bias.numbers[0]
     for start in range(0, plan.batches * plan.batch, plan.batch):
-        if counters[PLACE] == counters[STRETCH]:
-            settle_shrink(rows, point, counters)
+        if now.place == now.stretch:
+            settle_shrink(rows, point, memory)
             point.last[:] = 0
-            counters[PLACE] = 0.0
-            counters[STRETCH] = tabulate(plan, point.penalty, counters[STEPS], point.table)
-        s = np.int64(counters[PLACE])
+            now.place = 0
+            now.stretch = tabulate(plan, point.penalty, now.steps, point.table)
+        s = now.place
         stop = min(start + plan.batch, n)
         for k in range(start, stop):
             if plan.ahead > 0 and k + plan.ahead < n:
                 rows.prefetch(order[k + plan.ahead])
             i = order[k]
-            point.catch_up(rows, i, s)
+            point.catch_up(rows, i, s)  # 1) catch up: what 4) prox and 5) average left open
             y = samples.y[i]
-            beta = loss.slope(y * (rows.dot(i, point.w) + bias.state[0]))
-            memory.slopes[i] += counters[EPOCH] * beta
-            pulls[k - start] = plan.batches * samples.c[i] * y * beta
-        eta, pulled = point.table[s, ETA], 0.0
+            beta = loss.slope(y * (rows.dot(i, point.w) + intercept.b))  # 2) slopes
+            memory.slopes[i] += now.epoch * beta
+            coefs[k - start] = plan.batches * samples.c[i] * y * beta
+        eta, total = point.table[s].eta, 0.0
         for k in range(start, stop):
-            if pulls[k - start] != 0.0:
-                pulled += pulls[k - start]
-                rows.add(order[k], eta * pulls[k - start], point.w)
-        bias.move_bias(-pulled, eta)
-        omega = point.table[s + 1, OMEGA]
-        bias.state[2] += omega * bias.state[0]
-        counters[ITERATES] += omega
-        counters[PLACE] += 1.0
-        counters[STEPS] += 1.0
+            if coefs[k - start] != 0.0:
+                total += coefs[k - start]
+                rows.add(order[k], eta * coefs[k - start], point.w)  # 3) step
+        bias.move_bias(-total, eta)
+        omega = point.table[s + 1].omega
+        intercept.total += omega * intercept.b
+        now.iterates += omega
+        now.place += 1
+        now.steps += 1
 
 
 @kernel
-def settle_shrink(rows, point, counters):
-    """Let every coordinate take all the steps that are due."""
-    point.catch_up_all(rows, np.int64(counters[PLACE]))
+def settle_shrink(rows, point, memory):
+    """Let every coordinate take all the steps that it owes."""
+    point.catch_up_all(rows, memory.numbers[0].place)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SGDState(State):
-    point: Any = None
-    bias: Any = None
-    plan: Any = None
-    memory: Any = None
-    order: Any = None
-    epochs: int = 0
+    # fixed by start
+    plan: Plan
+    # changed by every epoch
+    point: EagerShrink | LazyShrink
+    bias: Bias
+    memory: Memory
+    order: np.ndarray
 
 
 @register
@@ -208,9 +221,9 @@ class SGD(Solver):
 
         w ← prox(w + η_t·(1/k) Σ over the batch of n·cᵢβᵢyᵢxᵢ),   βᵢ = −φ'(mᵢ)
 
-    A fresh random partition into batches each epoch. The certificate's dual point is the average of the slopes that the steps saw, later
-    epochs weighing more; it serves the hinge too, whose slopes at a single w tell little. On sparse rows a step costs the non-zeros of
-    the batch, with an l1 part as well. For Σ φ + λ‖w‖² and the like, `dualgap.scaling` gives l2.
+    The rows are divided into batches at random, anew each epoch. The dual point of the certificate is the average of the slopes that the
+    steps saw, epoch e weighing e; the slopes at a single w would be a poor dual point for the hinge. On sparse rows a step costs the
+    non-zeros of the batch, also with an l1 part. For Σ φ + λ‖w‖² and the like, `dualgap.scaling` gives l2.
 
     Parameters
     ----------
@@ -219,8 +232,8 @@ class SGD(Solver):
         rate/(1 + t/T). By default "1/t" where l2 > 0, else "1/sqrt(t)".
     rate : float, optional
         The first step size. By default 1/L, with L the mean of n·cᵢ(‖xᵢ‖², +1 with an intercept) times the loss's curvature (1 for the
-        hinge), times the batch size up to 20 unless the step is constant. For losses with unbounded slopes (squared hinge), where a step
-        too long never recovers, 1/L with L between the maximum (batches of one row) and the mean.
+        hinge), times the batch size up to 20 unless the step is constant. Losses with unbounded slopes (squared hinge) do not recover from
+        a step too long: 1/L with L between the maximum (batches of one row) and the mean.
     batch_size : int
         Rows a step. The batches of an epoch share n rows, so that the last may be short; each step divides by their mean size.
     output : {"last", "average", "weighted"}
@@ -247,7 +260,7 @@ class SGD(Solver):
     def __post_init__(self) -> None:
         check_schedule(self.schedule, self.rate)
         whole_number("batch_size", self.batch_size)
-        one_of("output", self.output, ("last", "average", "weighted"))
+        one_of("output", self.output, tuple(OUTPUTS))
 
     def supports(self, problem: Problem) -> Support:
         return linear_only(problem, "SGD")
@@ -255,27 +268,28 @@ class SGD(Solver):
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> SGDState:
         batch = min(int(self.batch_size), problem.n)
         batches = -(-problem.n // batch)
-        schedule = make_schedule(problem, self.schedule, self._rate(problem, batch), batches, reach=min(batch, BOUNDED_REACH))
-        average = ("last", "average", "weighted").index(self.output)
-        w = first_coef(problem, warm)
+        first = min(batch, LONGEST_FIRST_STEP)
+        schedule = make_schedule(problem, self.schedule, self._rate(problem, batch), batches, stretch=first)
         lazy = isinstance(problem.rows, CSR)
+        stretch = max(SHORTEST_STRETCH, problem.d // CATCH_UP_SHARE if lazy else 0)
         point = (LazyShrink if lazy else EagerShrink)(
-            w,
-            np.zeros(problem.d if average else 0),
+            first_coef(problem, warm),
+            np.zeros(0 if self.output == "last" else problem.d),
             np.zeros(problem.d if lazy else 1, dtype=np.int64),
-            # Long enough that bringing d coordinates up to date at a stretch's end costs a step no more than eight of them.
-            np.zeros((max(SHORTEST_STRETCH, problem.d // 8 if lazy else 0) + 1, 6)),
+            np.zeros(stretch + 1, STEP).view(np.recarray),
             separable(problem),
         )
+        counters = record(steps=0, place=0, stretch=0, iterates=0.0, epoch=0.0, epochs=0.0)
         return SGDState(
+            plan=Plan(schedule, OUTPUTS[self.output], batch, batches, rows_ahead(problem.rows)),
             point=point,
             bias=make_bias(problem, warm),
-            plan=Plan(schedule, batch, batches, average, rows_ahead(problem.rows)),
-            memory=Memory(np.empty(batch), np.zeros(problem.n), np.zeros(6)),
+            memory=Memory(np.empty(batch), np.zeros(problem.n), counters),
             order=natural_order(problem.n),
         )
 
     def _rate(self, problem: Problem, batch: int) -> float | None:
+        """Return the rate asked for, None for the schedule's default, or for unbounded slopes 1/L with a larger L."""
         if self.rate is not None or np.isfinite(problem.loss.upper_bound()):
             return self.rate
         each = row_smoothness(problem) * problem.loss.curvature()
@@ -284,19 +298,18 @@ class SGD(Solver):
 
     def epoch(self, problem: Problem, state: SGDState, rng: np.random.Generator) -> None:
         shuffle(state.order, fresh_seed(rng))
-        state.epochs += 1
-        counters = state.memory.counters
-        counters[EPOCH] = state.epochs
-        counters[EPOCHS] += state.epochs
+        now = state.memory.numbers[0]
+        now.epoch += 1.0
+        now.epochs += now.epoch
         descend(problem.rows, problem.samples, problem.loss, state.point, state.bias, state.plan, state.memory, state.order)
         state.passes += 1.0
 
     def model(self, problem: Problem, state: SGDState) -> tuple[np.ndarray, float]:
-        settle_shrink(problem.rows, state.point, state.memory.counters)
-        weight = state.memory.counters[ITERATES]
-        if self.output == "last" or weight == 0.0:
-            return state.point.w.copy(), float(state.bias.state[0])
-        return state.point.total / weight, float(state.bias.state[2] / weight)
+        settle_shrink(problem.rows, state.point, state.memory)
+        weight, bias = state.memory.numbers[0].iterates, state.bias.numbers[0]
+        if weight == 0.0:  # output="last", or no step yet
+            return state.point.w.copy(), float(bias.b)
+        return state.point.total / weight, float(bias.total / weight)
 
     def dual(self, problem: Problem, state: SGDState) -> np.ndarray:
-        return state.memory.slopes / max(state.memory.counters[EPOCHS], 1.0)
+        return state.memory.slopes / max(state.memory.numbers[0].epochs, 1.0)

@@ -1,15 +1,25 @@
-"""Subgradient: proximal subgradient descent on the whole data, the best iterate kept."""
+"""Subgradient: proximal subgradient descent on the whole data, the best iterate kept.
+
+Shor 1985 (docs/references.md#shor-1985); proximal: Duchi 2009. An epoch is one step:
+
+    1) pass        slopes βᵢ = −φ'(mᵢ), gradient −Σ cᵢβᵢyᵢxᵢ, and the objective of the present w
+    2) best        keep w if its objective is the lowest so far
+    3) dual point  add t·β to the sum of slopes
+    4) step        w ← prox(w − η_t·gradient), the same for b
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, register
 from dualgap.solvers.gradient.primal import (
+    Bias,
+    Schedule,
     check_schedule,
     first_coef,
     linear_only,
@@ -21,22 +31,32 @@ from dualgap.solvers.gradient.primal import (
 
 __all__ = ["Subgradient"]
 
-# How many times 1/L the first step may be. L counts every sample, but near the optimum few still have a slope, and where slopes are bounded
-# a step too long is made good by those that follow.
-BOUNDED_REACH = 20
+# The first step in units of 1/L, for losses with bounded slopes. L counts every sample, but near the optimum few have a slope; later steps
+# make good a first step that was too long.
+LONGEST_FIRST_STEP = 20
 
 
-@dataclass
+class Best(NamedTuple):
+    """The best iterate so far."""
+
+    objective: float
+    coef: np.ndarray
+    intercept: float
+
+
+@dataclass(kw_only=True)
 class SubgradientState(State):
-    w: Any = None
-    bias: Any = None
-    gradient: Any = None
-    slopes: Any = None
-    schedule: Any = None
+    # fixed by start
+    schedule: Schedule
+    # changed by every epoch
+    w: np.ndarray
+    bias: Bias
+    best: Best
+    slope_sum: np.ndarray  # Σ t·β over the steps t
     steps: int = 0
-    # The best iterate so far with its objective, and the slopes of all of them, step t weighing t
-    best: Any = None
-    slope_sum: Any = None
+    # scratch: written by an epoch before it is read
+    gradient: np.ndarray
+    slopes: np.ndarray
 
 
 @register
@@ -46,9 +66,8 @@ class Subgradient(Solver):
 
         w ← prox(w + η_t Σ cᵢβᵢyᵢxᵢ),   βᵢ = −φ'(mᵢ)
 
-    Steps may raise the objective, so the best iterate is the model; its objective comes with the pass that the next step needs
-    anyway. The certificate's dual point is the average of the slopes, later steps weighing more; it serves the hinge too, whose slopes
-    at a single w tell little.
+    A step may raise the objective, so the best iterate is the model. The dual point of the certificate is the average of the slopes,
+    step t weighing t; the slopes at a single w would be a poor dual point for the hinge.
 
     Parameters
     ----------
@@ -83,38 +102,40 @@ class Subgradient(Solver):
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> SubgradientState:
         w, bias = first_coef(problem, warm), make_bias(problem, warm)
-        reach = BOUNDED_REACH if np.isfinite(problem.loss.upper_bound()) else 1
+        first = LONGEST_FIRST_STEP if np.isfinite(problem.loss.upper_bound()) else 1
         return SubgradientState(
             w=w,
             bias=bias,
             gradient=np.empty(problem.d),
             slopes=np.empty(problem.n),
-            schedule=make_schedule(problem, self.schedule, self.rate, steps_per_epoch=1, reach=reach),
-            best=(np.inf, w.copy(), float(bias.state[0])),
+            schedule=make_schedule(problem, self.schedule, self.rate, steps_per_epoch=1, stretch=first),
+            best=Best(np.inf, w.copy(), float(bias.numbers[0].b)),
             slope_sum=np.zeros(problem.n),
         )
 
     def epoch(self, problem: Problem, state: SubgradientState, rng: np.random.Generator) -> None:
-        b = float(state.bias.state[0])
-        loss, tilt = loss_gradient(problem.rows, problem.samples, problem.loss, state.w, b, state.slopes, state.gradient)
-        self._offer(state, loss + problem.regulariser(state.w, b))
+        b = float(state.bias.numbers[0].b)
+        # 1) pass
+        loss, slope_b = loss_gradient(problem.rows, problem.samples, problem.loss, state.w, b, state.slopes, state.gradient)
+        # 2) best
+        objective = loss + problem.regulariser(state.w, b)
+        if objective < state.best.objective:
+            state.best = Best(objective, state.w.copy(), b)
+        # 3) dual point
         eta = state.schedule.step_at(state.steps)
         state.steps += 1
         state.slope_sum += state.steps * state.slopes
+        # 4) step
         state.w = separable(problem).prox(state.w - eta * state.gradient, eta)
-        state.bias.move_bias(tilt, eta)
+        state.bias.move_bias(slope_b, eta)
         state.passes += 1.0
 
-    def _offer(self, state: SubgradientState, objective: float) -> None:
-        if objective < state.best[0]:
-            state.best = (objective, state.w.copy(), float(state.bias.state[0]))
-
     def model(self, problem: Problem, state: SubgradientState) -> tuple[np.ndarray, float]:
-        b = float(state.bias.state[0])
+        b = float(state.bias.numbers[0].b)
         # The newest iterate has not had its pass yet.
-        if np.isfinite(state.w).all() and problem.objective(state.w, b) < state.best[0]:
+        if np.isfinite(state.w).all() and problem.objective(state.w, b) < state.best.objective:
             return state.w.copy(), b
-        return state.best[1].copy(), state.best[2]
+        return state.best.coef.copy(), state.best.intercept
 
     def dual(self, problem: Problem, state: SubgradientState) -> np.ndarray:
         return state.slope_sum / max(0.5 * state.steps * (state.steps + 1), 1.0)

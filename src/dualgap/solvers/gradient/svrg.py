@@ -1,17 +1,25 @@
-"""SVRG (Johnson and Zhang, 2013; proximal: Xiao and Zhang, 2014): stochastic proximal gradient around snapshots."""
+"""SVRG: stochastic proximal gradient whose variance a snapshot removes.
+
+Johnson and Zhang 2013 (docs/references.md#johnson-2013); proximal: Xiao and Zhang 2014 (docs/references.md#xiao-2014). An epoch:
+
+    0) snapshot    slopes and gradient of the loss at the present w: one pass
+    1–4) repeat    draw a row, `inner`·n times; the step of `variance_reduction`
+    5) next start  the last iterate, or the average of those since the snapshot
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from dualgap.core import compiled, draw, fresh_seed, number, one_of, rows_ahead
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, register
-from dualgap.solvers.gradient.lazy_prox import settle, track
+from dualgap.solvers.gradient.lazy_prox import Eager, Lazy, settle, track
 from dualgap.solvers.gradient.primal import (
+    Bias,
     check_positive,
     first_coef,
     fixed_step,
@@ -19,28 +27,29 @@ from dualgap.solvers.gradient.primal import (
     separable,
     smooth_only,
 )
-from dualgap.solvers.gradient.saga import reduced_steps, remember
+from dualgap.solvers.gradient.variance_reduction import reduced_steps, remember
 
 __all__ = ["SVRG"]
 
 
 @compiled
 class Snapshot(NamedTuple):
-    """SVRG's memory: the slopes at the snapshot, whose mean gradient (the drift) stays as it is between snapshots."""
+    """SVRG's memory: the slopes at the snapshot. They and the drift stay the same until the next snapshot."""
 
     slopes: np.ndarray
-    share: float  # 0
+    share: float  # 0: the drift takes over nothing
 
     def learn(self, rows, i, slope, change, drift):
         pass
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SVRGState(State):
-    point: Any = None
-    bias: Any = None
-    memory: Any = None
-    order: Any = None
+    # changed by every epoch
+    point: Eager | Lazy  # w and the drift
+    bias: Bias
+    memory: Snapshot
+    order: np.ndarray  # the rows of the steps between two snapshots
 
 
 @register
@@ -52,7 +61,7 @@ class SVRG(Solver):
 
         w ← prox(w − η[gradient of a drawn sample at w − the same at the snapshot + the gradient at the snapshot])
 
-    Both parts of the penalty sit in the prox. `passes` charges the snapshot's pass and the inner steps.
+    Both parts of the penalty are in the prox. `passes` charges the snapshot's pass and the inner steps.
 
     Parameters
     ----------
@@ -61,7 +70,7 @@ class SVRG(Solver):
     inner : float
         Steps between snapshots, in passes over the data.
     snapshot : {"last", "average"}
-        The next snapshot (and starting point) is the last iterate, or the average of those since the snapshot before.
+        The next snapshot and start: the last iterate, or the average of the iterates since the last snapshot.
 
     Examples
     --------
@@ -83,7 +92,7 @@ class SVRG(Solver):
 
     def __post_init__(self) -> None:
         check_positive("step_size", self.step_size)
-        number("inner", self.inner, wanted="a positive number of passes between snapshots (2, say)")
+        number("inner", self.inner, wanted="a positive number of passes between two snapshots, for example 2")
         one_of("snapshot", self.snapshot, ("last", "average"))
 
     def supports(self, problem: Problem) -> Support:
@@ -98,17 +107,17 @@ class SVRG(Solver):
         return SVRGState(point=point, bias=make_bias(problem, warm), memory=Snapshot(np.empty(problem.n), 0.0), order=order)
 
     def epoch(self, problem: Problem, state: SVRGState, rng: np.random.Generator) -> None:
-        point, bias, order = state.point, state.bias, state.order
-        remember(problem, point, bias, state.memory.slopes)
+        point, bias, order = state.point, state.bias.numbers[0], state.order
+        remember(problem, point, state.bias, state.memory.slopes)  # 0) snapshot
         draw(order, problem.n, fresh_seed(rng))
         point.total[:] = 0.0
-        bias.state[2] = 0.0
-        reduced_steps(problem.rows, problem.samples, problem.loss, point, bias, state.memory, order, rows_ahead(problem.rows))
+        bias.total = 0.0
+        reduced_steps(problem.rows, problem.samples, problem.loss, point, state.bias, state.memory, order, rows_ahead(problem.rows))
         settle(problem.rows, point)
-        if self.snapshot == "average":
+        if self.snapshot == "average":  # 5) next start
             point.w[:] = point.total / len(order)
-            bias.state[0] = bias.state[2] / len(order)
+            bias.b = bias.total / len(order)
         state.passes += 1.0 + len(order) / problem.n
 
     def model(self, problem: Problem, state: SVRGState) -> tuple[np.ndarray, float]:
-        return state.point.w.copy(), float(state.bias.state[0])
+        return state.point.w.copy(), float(state.bias.numbers[0].b)
