@@ -5,9 +5,9 @@ import pytest
 from scipy import sparse
 
 import dualgap
-from dualgap.cluster import CheckpointError, InProcess, Partition, pose, run_rounds
+from dualgap.cluster import CheckpointError, ClusterLost, InProcess, Partition, make_objective, run_rounds
 from dualgap.cluster.checkpoint import Checkpoint
-from dualgap.cluster.partition import Ask
+from dualgap.cluster.partition import Request
 from dualgap.cluster.rounds import Pace
 
 CASES = [
@@ -28,7 +28,7 @@ def sample(n=400, d=25, seed=0):
 X, y = sample()
 
 
-def make_team(partitions=3, weights=None):
+def make_pool(partitions=3, weights=None):
     pieces = [slice(k, None, partitions) for k in range(partitions)]
     return InProcess([Partition(X[s], y[s], None if weights is None else weights[s]) for s in pieces])
 
@@ -42,8 +42,8 @@ def case(request):
 
 def test_same_optimum_as_one_process(case):
     options, best = case
-    team = make_team()
-    result = run_rounds(team, *pose(team, **options), tol=1e-5, local_epochs=3, max_rounds=3000)
+    pool = make_pool()
+    result = run_rounds(pool, *make_objective(pool, **options), tol=1e-5, local_epochs=3, max_rounds=3000)
     assert result.status == "converged"
     assert best.dual - 1e-12 <= result.certificate.primal <= best.primal * (1 + 1e-5)
     assert result.certificate.dual <= best.primal + 1e-12
@@ -52,11 +52,11 @@ def test_same_optimum_as_one_process(case):
 def test_certificate_is_that_of_the_whole_problem(case):
     """After a few rounds, far from the optimum: the sums of the parts are P and D of all rows for that model and those dual variables."""
     options, _ = case
-    team = make_team()
-    result = run_rounds(team, *pose(team, **options), tol=0.0, local_epochs=1, max_rounds=4)
+    pool = make_pool()
+    result = run_rounds(pool, *make_objective(pool, **options), tol=0.0, local_epochs=1, max_rounds=4)
     problem = dualgap.Problem(X, y, **options)
     beta = np.empty(len(y))
-    for k, partition in enumerate(team.partitions):
+    for k, partition in enumerate(pool.partitions):
         beta[k::3] = partition.dual()
     again = dualgap.certify(problem, result.coef, result.intercept, dual=beta)
     assert again.primal == pytest.approx(result.certificate.primal, rel=1e-12)
@@ -66,16 +66,16 @@ def test_certificate_is_that_of_the_whole_problem(case):
 def test_one_round_never_lowers_the_dual(case):
     """σ = K is safe: without momentum, adding all partitions' steps raises D."""
     options, _ = case
-    team = make_team(4)
-    objective, _ = pose(team, **options)
+    pool = make_pool(4)
+    objective, _ = make_objective(pool, **options)
     problem = dualgap.Problem(X, y, **{**options, "intercept": options.get("intercept", "none").replace("free", "none")})
-    replies = team.pose(objective, lambda k: None)
+    answers = pool.configure(objective, lambda k: None)
     bounds = []
     for number in range(1, 6):
-        v = sum(reply.share for reply in replies.values())
-        replies = team.call("step", Ask(number, 0.0, 2, number, False), v)
-        psi = sum(reply.psi for reply in replies.values())
-        v = sum(reply.share for reply in replies.values())
+        v = sum(answer.share for answer in answers.values())
+        answers = pool.call("step", Request(number, 0.0, 2, number), v)
+        psi = sum(answer.psi for answer in answers.values())
+        v = sum(answer.share for answer in answers.values())
         conjugate = float(np.sum(problem.penalty.conjugate(objective.l2 * v[:25]))) + 0.5 * objective.l2 * float(
             np.sum(v[25:] ** 2)
         )
@@ -85,32 +85,34 @@ def test_one_round_never_lowers_the_dual(case):
 
 
 def test_shares_add_up_to_v_of_all_dual_variables():
-    team = make_team()
-    objective, _ = pose(team, "smooth_hinge", l2=1e-2)
-    replies = team.pose(objective, lambda k: None)
+    pool = make_pool()
+    objective, _ = make_objective(pool, "smooth_hinge", l2=1e-2)
+    answers = pool.configure(objective, lambda k: None)
     for number in range(1, 8):
-        v = sum(reply.share for reply in replies.values())
-        replies = team.call("step", Ask(number, 0.0, 2, number, False, 0.5), v)
-    for partition, reply in zip(team.partitions, replies.values(), strict=True):
+        v = sum(answer.share for answer in answers.values())
+        answers = pool.call("step", Request(number, 0.0, 2, number, 0.5), v)
+    for partition, answer in zip(pool.partitions, answers.values(), strict=True):
         signs = np.where(partition.labels == "yes", 1.0, -1.0)
         expected = partition.X.T @ (partition.dual() * signs / len(y)) / 1e-2
-        np.testing.assert_allclose(reply.share, expected, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(answer.share, expected, rtol=1e-12, atol=1e-14)
 
 
 def test_the_same_round_asked_twice_is_done_once():
-    team = make_team(2)
-    objective, _ = pose(team, l2=1e-2)
-    v = sum(reply.share for reply in team.pose(objective, lambda k: None).values())
-    ask = Ask(1, 0.0, 3, 0, False)
-    first, second = team.call("step", ask, v), team.call("step", ask, v)
+    pool = make_pool(2)
+    objective, _ = make_objective(pool, l2=1e-2)
+    v = sum(answer.share for answer in pool.configure(objective, lambda k: None).values())
+    request = Request(1, 0.0, 3, 0)
+    first, second = pool.call("step", request, v), pool.call("step", request, v)
     np.testing.assert_array_equal(first[0].share, second[0].share)
 
 
 def test_weights(case):
     options, _ = case
     weights = np.random.default_rng(3).random(len(y)) + 0.1
-    team = make_team(weights=weights)
-    result = run_rounds(team, *pose(team, **options, class_weight={"yes": 3.0}), tol=1e-5, local_epochs=3, max_rounds=3000)
+    pool = make_pool(weights=weights)
+    result = run_rounds(
+        pool, *make_objective(pool, **options, class_weight={"yes": 3.0}), tol=1e-5, local_epochs=3, max_rounds=3000
+    )
     problem = dualgap.Problem(X, y, **options, sample_weight=weights * np.where(y == "yes", 3.0, 1.0))
     assert problem.objective(result.coef, result.intercept) == pytest.approx(result.certificate.primal, rel=1e-12)
     best = dualgap.solve(problem, "sdca", tol=1e-7, max_epochs=20_000).certificate
@@ -121,7 +123,7 @@ def test_weights(case):
 def test_a_lost_partition(tmp_path, saved):
     options = CASES[1]
     best = dualgap.solve(dualgap.Problem(X, y, **options), "sdca", tol=1e-8, max_epochs=20_000).certificate
-    team = make_team()
+    pool = make_pool()
     checkpoint = Checkpoint(tmp_path / "run" if saved else None, every=0.0)
     checkpoint.begin({})
     gaps = []
@@ -129,10 +131,10 @@ def test_a_lost_partition(tmp_path, saved):
     def lose(progress):
         gaps.append(progress.record["relative_gap"])
         if progress.epoch == 6:
-            team.lose(1)
+            pool.lose(1)
 
     result = run_rounds(
-        team, *pose(team, **options), tol=1e-5, local_epochs=2, max_rounds=3000, callbacks=[lose], checkpoint=checkpoint
+        pool, *make_objective(pool, **options), tol=1e-5, local_epochs=2, max_rounds=3000, callbacks=[lose], checkpoint=checkpoint
     )
     assert result.status == "converged"
     assert result.losses == ["partition 1 was lost"]
@@ -147,36 +149,78 @@ def test_a_lost_partition(tmp_path, saved):
 
 def test_a_partition_lost_while_the_certificate_is_made():
     """The attempt is given up; no certificate mixes dual variables from before with those from after."""
-    team = make_team()
-    real = team.call
+    pool = make_pool()
+    real = pool.call
     calls = []
 
     def call(method, *args, only=None):
         if method == "prove" and not calls:
             calls.append(method)
-            team.lose(0)
+            pool.lose(0)
         return real(method, *args, only=only)
 
-    team.call = call
-    result = run_rounds(team, *pose(team, **CASES[1]), tol=1e-4, local_epochs=2, max_rounds=3000)
+    pool.call = call
+    result = run_rounds(pool, *make_objective(pool, **CASES[1]), tol=1e-4, local_epochs=2, max_rounds=3000)
     assert result.status == "converged"
     assert len(result.losses) == 1
     problem = dualgap.Problem(X, y, **CASES[1])
     assert problem.objective(result.coef, result.intercept) == pytest.approx(result.certificate.primal, rel=1e-12)
 
 
+def test_partitions_lost_in_every_attempt_to_certify():
+    pool = make_pool()
+    real = pool.call
+
+    def call(method, *args, only=None):
+        if method == "prove":
+            pool.lose(0)
+        return real(method, *args, only=only)
+
+    pool.call = call
+    with pytest.raises(ClusterLost, match=r"no certificate: a worker was lost in each of 5 attempts.*no checkpoint was asked for"):
+        run_rounds(pool, *make_objective(pool, **CASES[0]), tol=1e-4, local_epochs=2, max_rounds=3)
+
+
+def test_ctrl_c_in_the_middle_of_a_round():
+    """Some partitions have stepped and some have not: the model and the certificate are still of one state."""
+    pool = make_pool()
+    real = pool.call
+
+    def call(method, *args, only=None):
+        if method == "step" and args[0].number == 4:
+            real(method, *args, only=[0])
+            raise KeyboardInterrupt
+        return real(method, *args, only=only)
+
+    pool.call = call
+    result = run_rounds(pool, *make_objective(pool, **CASES[1]), tol=1e-9, local_epochs=2)
+    assert (result.status, result.rounds) == ("interrupted", 4)
+    problem = dualgap.Problem(X, y, **CASES[1])
+    assert problem.objective(result.coef, result.intercept) == pytest.approx(result.certificate.primal, rel=1e-12)
+    assert 0 < result.certificate.dual < result.certificate.primal
+
+
+def test_callbacks_and_halt_end_a_run():
+    pool = make_pool()
+    made = make_objective(pool, **CASES[1])
+    for answer in (True, np.True_):
+        result = run_rounds(pool, *made, tol=1e-9, callbacks=[lambda p, answer=answer: answer if p.epoch == 2 else None])
+        assert (result.status, result.rounds) == ("interrupted", 2)
+    assert run_rounds(pool, *made, tol=1e-9, halt=lambda: True).rounds == 1
+
+
 def test_resume(tmp_path):
     options = {**CASES[0], "l2": 1e-3}
-    team = make_team()
-    posed = pose(team, **options)
+    pool = make_pool()
+    made = make_objective(pool, **options)
     first = Checkpoint(tmp_path / "run", every=0.0)
     first.begin({"rows": 400})
-    stopped = run_rounds(team, *posed, tol=1e-4, local_epochs=1, callbacks=[lambda p: p.epoch == 15], checkpoint=first)
+    stopped = run_rounds(pool, *made, tol=1e-4, local_epochs=1, callbacks=[lambda p: p.epoch == 15], checkpoint=first)
     assert stopped.status == "interrupted"
-    again = make_team()
+    again = make_pool()
     second = Checkpoint(tmp_path / "run", every=1e9)
     second.resume({"rows": 400})
-    result = run_rounds(again, *posed, tol=1e-4, local_epochs=1, max_rounds=3000, checkpoint=second)
+    result = run_rounds(again, *made, tol=1e-4, local_epochs=1, max_rounds=3000, checkpoint=second)
     assert result.status == "converged"
     assert result.trace["relative_gap"][0] <= 1.01 * stopped.certificate.relative_gap
     with pytest.raises(CheckpointError, match="of another problem: its rows is 400, not 300"):
@@ -186,9 +230,9 @@ def test_resume(tmp_path):
 
 
 def test_progress_and_bytes():
-    team = make_team(2)
+    pool = make_pool(2)
     seen = []
-    result = run_rounds(team, *pose(team, l2=1e-2), tol=1e-3, local_epochs=2, callbacks=[lambda p: seen.append(p.record)])
+    result = run_rounds(pool, *make_objective(pool, l2=1e-2), tol=1e-3, local_epochs=2, callbacks=[lambda p: seen.append(p.record)])
     vector = 25 * 8
     assert [r["epoch"] for r in seen] == list(range(1, len(seen) + 1))
     sent = np.diff([r["bytes_sent"] for r in seen])
@@ -213,10 +257,10 @@ def test_pace_works_as_long_as_it_waits():
 
 def test_refusals():
     with pytest.raises(dualgap.NotSupported, match="l2 > 0"):
-        pose(make_team(), l2=0.0, l1=0.1)
+        make_objective(make_pool(), l2=0.0, l1=0.1)
     with pytest.raises(ValueError, match="25 and 26 features"):
-        pose(InProcess([Partition(X, y), Partition(sparse.hstack([X, X[:, :1]], "csr"), y)]), l2=0.1)
+        make_objective(InProcess([Partition(X, y), Partition(sparse.hstack([X, X[:, :1]], "csr"), y)]), l2=0.1)
     with pytest.raises(ValueError, match="one class only"):
-        pose(InProcess([Partition(X[y == "no"], y[y == "no"])]), l2=0.1)
+        make_objective(InProcess([Partition(X[y == "no"], y[y == "no"])]), l2=0.1)
     with pytest.raises(ValueError, match="3 classes; give positive="):
-        pose(InProcess([Partition(np.eye(3), [0, 1, 2])]), l2=0.1)
+        make_objective(InProcess([Partition(np.eye(3), [0, 1, 2])]), l2=0.1)

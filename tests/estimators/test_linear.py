@@ -146,6 +146,28 @@ def test_crammer_singer_reaches_the_objective_of_scikit_learn(digits, intercept)
     assert again.fit(X, y).n_iter_ < before
 
 
+@pytest.mark.parametrize("answer", [True, np.True_])
+def test_a_callback_ends_crammer_and_singers_problem(digits, answer):
+    X, y = digits
+    stop = [lambda progress: answer if progress.epoch == 3 else None]
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = LinearSVC(multi_class="crammer_singer", tol=1e-9, callbacks=stop, random_state=0).fit(X, y)
+    assert (model.status_, model.n_iter_) == ("interrupted", 3)
+    assert {"passes", "cpu_seconds", "wall_seconds", "primal", "dual", "gap", "relative_gap"} <= set(model.history_.columns)
+
+
+def test_ctrl_c_in_crammer_and_singers_problem(digits):
+    X, y = digits
+
+    def interrupt(progress):
+        raise KeyboardInterrupt
+
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = LinearSVC(multi_class="crammer_singer", tol=1e-9, callbacks=[interrupt], random_state=0).fit(X, y)
+    assert model.history_["epoch"].tolist() == [1]
+    assert 0 < model.dual_gap_ < model.objective_
+
+
 def test_the_whole_mix(digits):
     X, y = digits
     rows = sparse.csr_array(X.astype(np.float32))
@@ -394,6 +416,25 @@ def test_a_stream_goes_on_from_a_fit(cancer):
     before = model.coef_.copy()
     model.partial_fit(X[:1], y[:1])
     assert np.abs(model.coef_ - before).max() < 0.2 * np.abs(before).max()
+
+
+def test_ctrl_c_leaves_a_stream_as_it_was(cancer, monkeypatch):
+    """And reaches the caller, whose loop over batches it is to end."""
+    X, y = cancer
+    model = LinearSVC(random_state=0).partial_fit(X[:50], y[:50], classes=[0, 1])
+    before = model.coef_.copy(), model.intercept_.copy()
+
+    def interrupt(self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dualgap.estimators.streaming.BatchRun.step", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            model.partial_fit(X[50:100], y[50:100])
+    np.testing.assert_array_equal(model.coef_, before[0])
+    np.testing.assert_array_equal(model.intercept_, before[1])
+    model.partial_fit(X[50:100], y[50:100])
+    assert model.status_ == "converged"
 
 
 def test_errors_of_streams():

@@ -6,22 +6,28 @@ The rounds know nothing of Dask, which is imported when a cluster is used. Rows 
 from __future__ import annotations
 
 from dualgap.cluster.checkpoint import CheckpointError
-from dualgap.cluster.dask_workers import ClusterLost, DaskTeam
-from dualgap.cluster.objective import Whole, pose
+from dualgap.cluster.dask_workers import DaskPool
+from dualgap.cluster.objective import DataStatistics, make_objective
 from dualgap.cluster.partition import Objective, Partition
 from dualgap.cluster.rounds import RoundsResult, run_rounds
-from dualgap.cluster.train import make_team, train
-from dualgap.cluster.worker_pool import InProcess
+from dualgap.cluster.train import make_pool, train
+from dualgap.cluster.worker_pool import ClusterLost, InProcess
+
+DaskTeam, Whole, make_team, pose = DaskPool, DataStatistics, make_pool, make_objective  # their names in version 0.1
 
 __all__ = [
     "CheckpointError",
     "ClusterLost",
+    "DaskPool",
     "DaskTeam",
+    "DataStatistics",
     "InProcess",
     "Objective",
     "Partition",
     "RoundsResult",
     "Whole",
+    "make_objective",
+    "make_pool",
     "make_team",
     "pose",
     "run_rounds",

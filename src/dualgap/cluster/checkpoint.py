@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dualgap.cluster.partition import SAVED
-from dualgap.cluster.worker_pool import Team
+from dualgap.cluster.worker_pool import WorkerPool
 
 __all__ = ["Checkpoint", "CheckpointError"]
 
@@ -76,11 +76,11 @@ class Checkpoint:
         path = self.folder / SAVED.format(k)
         return str(path) if path.exists() else None
 
-    def save(self, team: Team, number: int, centre: float, now: bool = False) -> bool:
+    def save(self, pool: WorkerPool, number: int, centre: float, now: bool = False) -> bool:
         """Save if it is time."""
         if self.folder is None or not (now or time.monotonic() - self._last >= self.every):
             return False
-        team.call("save", str(self.folder))  # one that is lost meanwhile begins again from the file before
+        pool.call("save", str(self.folder))  # one that is lost meanwhile begins again from the file before
         partial = self.folder / f"{STATE}.partial"
         partial.write_text(json.dumps({"round": number, "centre": centre, "meta": self.meta}), encoding="utf-8")
         os.replace(partial, self.folder / STATE)

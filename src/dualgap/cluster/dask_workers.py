@@ -1,11 +1,11 @@
-"""DaskTeam: partitions on the workers of a dask.distributed cluster, and what happens when a worker dies.
+"""DaskPool: partitions on the workers of a dask.distributed cluster, and what happens when a worker dies.
 
 A partition is the value of a future that is pinned to its worker. Every call is a task on that future, pinned as well: it gets the very
 object that lives there, changes it in place and returns what is to be sent. So β never travels and nothing grows from round to round
 (a chain of futures, each made from the last, would be kept by the scheduler whole).
 
-A worker that dies takes its partitions with it. They are loaded again on the workers that are left, posed the same problem with the last
-β that was saved, or zero, and the run goes on; since partitions send shares of v, the next sum is right without further ado.
+A worker that dies takes its partitions with it. They are loaded again on the workers that are left and configured with the last β that
+was saved, or zero, and the run goes on; since partitions send shares of v, the next sum is right without further ado.
 """
 
 from __future__ import annotations
@@ -18,32 +18,21 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.cluster.partition import NotPosed, Objective, Partition, Reply
-from dualgap.cluster.worker_pool import Restored
+from dualgap.cluster.partition import Answer, NotConfigured, Objective, Partition
+from dualgap.cluster.worker_pool import ClusterLost, Restored
 
-__all__ = ["ClusterLost", "DaskTeam", "Loader"]
+__all__ = ["DaskPool", "Loader"]
 
 POLL = 1.0  # seconds between looks at who is still there
 PATIENCE = 60.0  # seconds to wait for a worker to come back once none is left
 MOST_RESTARTS = 10  # of one partition in one call: beyond that it is the partition that kills its workers
 
 
-class ClusterLost(RuntimeError):
-    """The scheduler is gone, or no worker is left; the message says where the last checkpoint is.
-
-    Examples
-    --------
-    >>> from dualgap.cluster.dask_workers import ClusterLost
-    >>> issubclass(ClusterLost, RuntimeError)
-    True
-    """
-
-
 # Given the client and the worker's address, a future of the partition on that worker.
 Loader = Callable[[Any, str], Any]
 
 
-class DaskTeam:
+class DaskPool:
     """Partitions on a cluster's workers.
 
     Parameters
@@ -61,7 +50,7 @@ class DaskTeam:
         self.count = len(self.loaders)
         self.losses: list[str] = []
         self.where: Callable[[], str] = lambda: ""
-        self._posed: tuple[Objective, Restored] | None = None
+        self._configured: tuple[Objective, Restored] | None = None
         workers = self._workers()
         self.homes = [workers[k % len(workers)] for k in range(self.count)]
         self.blocks = [loader(client, home) for loader, home in zip(self.loaders, self.homes, strict=True)]
@@ -69,8 +58,16 @@ class DaskTeam:
     # --------------------------------------------------------------------------------------------------------------- calls
 
     def call(self, method: str, *args: Any, only: Sequence[int] | None = None) -> dict[int, Any]:
-        """method(*args) on all partitions, or on some; a lost one is made anew and answers with a Reply that says so."""
-        pending = {k: self._submit(k, method, args) for k in (range(self.count) if only is None else only)}
+        """Run method(*args) on all partitions, or on some; a lost one is made anew and returns the Answer of its new state."""
+        return self._collect({k: self._submit(k, method, args) for k in (range(self.count) if only is None else only)})
+
+    def configure(self, objective: Objective, restored: Restored) -> dict[int, Answer]:
+        """Configure all partitions."""
+        self._configured = (objective, restored)
+        return self._collect({k: self._submit(k, "configure", (objective, restored(k), k)) for k in range(self.count)})
+
+    def _collect(self, pending: dict[int, Any]) -> dict[int, Any]:
+        """Wait for the answers of all; the partitions of a worker that dies meanwhile are made anew."""
         answers: dict[int, Any] = {}
         restarts = dict.fromkeys(pending, 0)
         while pending:
@@ -78,29 +75,10 @@ class DaskTeam:
             alive = set(self._workers())
             for k, future in list(pending.items()):
                 outcome = self._outcome(future, self.homes[k] in alive)
-                if outcome == "pending":
-                    continue
                 if outcome == "lost":
                     restarts[k] += 1
                     if restarts[k] > MOST_RESTARTS:
                         raise ClusterLost(f"partition {k} has lost its worker {restarts[k]} times in one call; {self.where()}")
-                    pending[k] = self._restart(k, future)
-                    continue
-                answers[k] = outcome
-                del pending[k]
-        return answers
-
-    def pose(self, objective: Objective, restored: Restored) -> dict[int, Reply]:
-        """Configure all partitions."""
-        self._posed = (objective, restored)
-        pending = {k: self._submit(k, "configure", (objective, restored(k), k)) for k in range(self.count)}
-        answers: dict[int, Reply] = {}
-        while pending:
-            self._wait(list(pending.values()))
-            alive = set(self._workers())
-            for k, future in list(pending.items()):
-                outcome = self._outcome(future, self.homes[k] in alive)
-                if outcome == "lost":
                     pending[k] = self._restart(k, future)
                 elif outcome != "pending":
                     answers[k] = outcome
@@ -136,7 +114,11 @@ class DaskTeam:
                 return "lost"  # the worker died between finishing and sending
         if future.status == "error":
             error = future.exception()
-            if isinstance(error, NotPosed) or type(error).__name__ in ("KilledWorker", "NoValidWorkerError", "CommClosedError"):
+            if isinstance(error, NotConfigured) or type(error).__name__ in (
+                "KilledWorker",
+                "NoValidWorkerError",
+                "CommClosedError",
+            ):
                 return "lost"
             raise error
         if future.status in ("cancelled", "lost") or not home_alive:
@@ -146,7 +128,7 @@ class DaskTeam:
     # -------------------------------------------------------------------------------------------------------------- faults
 
     def _restart(self, k: int, future: Any) -> Any:
-        """Load partition k on another worker and pose the problem to it again; the future of its Reply."""
+        """Load partition k on another worker and configure it again; returns the future of its Answer."""
         dead = self.homes[k]
         workers = self._workers()
         busy = [sum(home == worker for j, home in enumerate(self.homes) if j != k) for worker in workers]
@@ -154,10 +136,10 @@ class DaskTeam:
         for old in (future, self.blocks[k]):
             self._guarded(old.cancel)
         self.blocks[k] = self.loaders[k](self.client, self.homes[k])
-        if self._posed is None:
+        if self._configured is None:
             self.losses.append(f"worker {dead} was lost while partition {k} was loading; it is loaded on {self.homes[k]}")
             return self._submit(k, "describe", ())
-        objective, restored = self._posed
+        objective, restored = self._configured
         saved = restored(k)
         begins = "its last checkpoint" if saved else "zero"
         self.losses.append(f"worker {dead} was lost with the dual variables of partition {k}, which began again from {begins}")

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 from dualgap.cluster.partition import Description, Objective
-from dualgap.cluster.worker_pool import Team
+from dualgap.cluster.worker_pool import WorkerPool
 from dualgap.core import make_loss, make_penalty, number
 from dualgap.problem import check_intercept
 from dualgap.solvers import NotSupported
 from dualgap.solvers.coordinate import free_scale
 
-__all__ = ["Whole", "pose"]
+__all__ = ["DataStatistics", "make_objective"]
 
 
-class Whole:
-    """What the partitions are together: rows, features, and sums over rows by label."""
+class DataStatistics:
+    """Rows, features, and sums over the rows of all partitions by label."""
 
     def __init__(self, descriptions: dict[int, Description]) -> None:
         parts = [descriptions[k] for k in sorted(descriptions)]
@@ -42,8 +42,8 @@ class Whole:
             raise ValueError(f"sample_weight is zero for every sample of class {empty[0]!r}; leave those samples out")
 
 
-def pose(
-    team: Team,
+def make_objective(
+    pool: WorkerPool,
     loss: Any = "hinge",
     delta: float | None = None,
     l2: float = 1e-4,
@@ -53,9 +53,9 @@ def pose(
     intercept_scale: float = 1.0,
     class_weight: dict[Any, float] | None = None,
     positive: Any = None,
-    whole: Whole | None = None,
+    statistics: DataStatistics | None = None,
 ) -> tuple[Objective, np.ndarray]:
-    """The objective over a team's rows, and its two classes; parameters as for `dualgap.Problem`.
+    """Make the objective over a pool's rows, and its two classes; parameters as for `dualgap.Problem`.
 
     Parameters
     ----------
@@ -63,14 +63,16 @@ def pose(
         On top of the samples' own; a label that is not in it has weight 1.
     positive : label, optional
         Of more than two classes, the one against the rest.
+    statistics : DataStatistics, optional
+        Of the same pool, where they have been collected already.
 
     Examples
     --------
     >>> import numpy as np
     >>> from dualgap.cluster.worker_pool import InProcess
     >>> from dualgap.cluster.partition import Partition
-    >>> from dualgap.cluster.objective import pose
-    >>> objective, classes = pose(InProcess([Partition(np.eye(3), [0, 1, 1])]), "logistic", l2=0.1)
+    >>> from dualgap.cluster.objective import make_objective
+    >>> objective, classes = make_objective(InProcess([Partition(np.eye(3), [0, 1, 1])]), "logistic", l2=0.1)
     >>> objective.positive, classes.tolist()
     (1, [0, 1])
     """
@@ -80,17 +82,17 @@ def pose(
             "l1 alone (l2 = 0) leaves w undetermined by the dual variables that the workers hold; rounds need l2 > 0"
         )
     check_intercept(intercept, l2)
-    whole = whole or Whole(team.call("describe"))
-    labels = whole.classes.tolist()
+    statistics = statistics or DataStatistics(pool.call("describe"))
+    labels = statistics.classes.tolist()
     if positive is None:
         if len(labels) != 2:
             raise ValueError(f"y has {len(labels)} classes; give positive=, the one against the rest, or use dualgap.LinearSVC")
         positive = labels[1]
     factors = {label: float((class_weight or {}).get(label, 1.0)) for label in labels}
-    total = sum(factors[label] * whole.weights[label] for label in labels)
+    total = sum(factors[label] * statistics.weights[label] for label in labels)
     scale = number("intercept_scale", intercept_scale)
     if intercept == "free":
-        mean_square = sum(factors[label] * whole.squares[label] for label in labels) / total
+        mean_square = sum(factors[label] * statistics.squares[label] for label in labels) / total
         scale = free_scale(mean_square)
     objective = Objective(
         loss=make_loss(loss, delta),
@@ -100,7 +102,7 @@ def pose(
         scale=scale,
         positive=positive,
         class_weight={label: factors[label] / total for label in labels},
-        partitions=team.count,
+        partitions=pool.count,
     )
     rest = [label for label in labels if label != positive]
     return objective, np.array([rest[0], positive]) if len(labels) == 2 else np.array([False, True])

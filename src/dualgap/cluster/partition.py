@@ -28,11 +28,12 @@ import numpy as np
 from dualgap.core import accumulate, natural_order, nbytes, rows_ahead, shuffle, total_psi, total_value
 from dualgap.core import rows as storage
 from dualgap.problem import as_features, as_labels, as_weights
+from dualgap.proof import settle
 from dualgap.solvers.coordinate import BiasColumn, Coordinates, NoTally, ascend
 
 SAVED = "beta-{:05d}.npy"
 
-__all__ = ["SAVED", "Ask", "Description", "Objective", "Partition", "Proof", "Reply"]
+__all__ = ["SAVED", "Answer", "Description", "NotConfigured", "Objective", "Partition", "Proof", "Request"]
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,26 @@ class Objective:
     class_weight: dict[Any, float]  # weight of each label, already divided by the total weight
     partitions: int
 
+    def model(self, v: np.ndarray, centre: float) -> tuple[np.ndarray, float]:
+        """Return w and b of a common v; its last entry is the bias column's, and `centre` is the b of a free intercept."""
+        width = len(v) - (self.intercept != "none")
+        w = np.ascontiguousarray(self.penalty.primal(v[:width]))
+        return w, self.scale * float(v[-1]) if self.intercept == "penalised" else centre
+
+    def regulariser(self, w: np.ndarray, b: float) -> float:
+        """Return R(w), with the intercept's part where it is penalised."""
+        own = 0.5 * self.l2 * (b / self.scale) ** 2 if self.intercept == "penalised" else 0.0
+        return float(self.penalty.total_penalty(w)) + own
+
+    def conjugate(self, v: np.ndarray) -> float:
+        """Return R*(l2·v), with the intercept's part where it is penalised."""
+        width = len(v) - (self.intercept != "none")
+        own = 0.5 * self.l2 * float(v[-1]) ** 2 if self.intercept == "penalised" else 0.0
+        return float(self.penalty.total_conjugate(v[:width], self.l2)) + own
+
 
 class Description(NamedTuple):
-    """A partition's rows, as far as the whole needs to know them. Sums go by label: weights, and weights times ‖x‖²."""
+    """What the coordinator needs to know of a partition's rows. Sums go by label: weights, and weights times ‖x‖²."""
 
     rows: int
     features: int
@@ -59,19 +77,18 @@ class Description(NamedTuple):
     squares: dict[Any, float]
 
 
-class Ask(NamedTuple):
+class Request(NamedTuple):
     """One round: where the intercept's centre is, and how much to do; v travels beside it."""
 
     number: int
     centre: float
     epochs: int
     seed: int
-    evaluate: bool
     momentum: float = 0.0
 
 
-class Reply(NamedTuple):
-    """A partition's state: its share of v, Σ cψ(β), Σ cβ of each class, and Σ cφ at the v that it was asked with (NaN: not asked)."""
+class Answer(NamedTuple):
+    """A partition's state: its share of v, Σ cψ(β), Σ cβ of each class, and Σ cφ at the v of the request (NaN: it was made anew)."""
 
     share: np.ndarray
     psi: float
@@ -80,7 +97,6 @@ class Reply(NamedTuple):
     loss: float = math.nan
     bias: float = 0.0  # the share's last entry before momentum carried β on: by this the centre of a free intercept moves
     seconds: float = 0.0
-    restarted: bool = False
 
 
 class Proof(NamedTuple):
@@ -90,13 +106,13 @@ class Proof(NamedTuple):
     psi: float
     share: np.ndarray
     rest: float
-    errors: int
-    support: int
 
 
 @dataclass
 class Partition:
-    """Rows, labels and weights of one worker; `configure` poses a problem over them, `step` does the local half of a round.
+    """Rows, labels and weights of one worker; `step` does the local half of a round.
+
+    Order of calls: `configure` with the objective, then `step` for every round and `prove` for a certificate, then `save`.
 
     Examples
     --------
@@ -123,7 +139,7 @@ class Partition:
         self.ahead = rows_ahead(self.rows)
 
     def describe(self) -> Description:
-        """What the whole needs to know of these rows."""
+        """Return what the coordinator needs to know of these rows."""
         classes, codes = np.unique(self.labels, return_inverse=True)
         weights = np.bincount(codes, self.weights, len(classes))
         squares = np.bincount(codes, self.weights * self.sqnorms, len(classes))
@@ -138,8 +154,8 @@ class Partition:
 
     # ------------------------------------------------------------------------------------------------------------- rounds
 
-    def configure(self, objective: Objective, saved: str | None = None, number: int = 0) -> Reply:
-        """Pose a problem over the rows of what is partition `number` of all, with β = 0 or as a file has it."""
+    def configure(self, objective: Objective, saved: str | None = None, number: int = 0) -> Answer:
+        """Take the objective, as partition `number` of all, with β = 0 or as a file has it."""
         self.objective, self.number, self.done = objective, number, 0
         n = len(self.labels)
         factor = np.zeros(n)
@@ -156,86 +172,62 @@ class Partition:
         self.reached = self.beta.copy()
         self.share = self._share_of(self.beta)
         self.order = natural_order(n)
-        return self.reply(restarted=True)
+        return self.answer()
 
-    def reply(self, **extra: Any) -> Reply:
-        """The present state."""
-        objective = self._posed()
+    def answer(self, **extra: Any) -> Answer:
+        """Describe the present state."""
+        objective = self._configured()
         weighted = self.c * self.beta
         positive = float(weighted[self.signs > 0].sum())
         psi = float(total_psi(objective.loss, self.beta, self.c))
-        return Reply(self.share, psi, positive, float(weighted.sum()) - positive, **extra)
+        return Answer(self.share, psi, positive, float(weighted.sum()) - positive, **extra)
 
-    def step(self, ask: Ask, common: np.ndarray) -> Reply:
-        """Local epochs from the common v. Asked twice for the same round, it answers again and does nothing."""
+    def step(self, request: Request, common: np.ndarray) -> Answer:
+        """Run local epochs from the common v. The same request again is answered again, and nothing is done."""
         began = time.perf_counter()
-        objective = self._posed()
-        if ask.number == self.done:
-            return self.reply()
-        loss = self._loss_at(ask, common) if ask.evaluate else math.nan
+        objective = self._configured()
+        if request.number == self.done:
+            return self.answer()
+        loss = self._loss(*objective.model(common, request.centre))
         v = common.copy()
-        rows = self._biased(ask.centre)
-        for epoch in range(ask.epochs):
-            shuffle(self.order, np.int64((ask.seed + 7919 * epoch) & (2**62 - 1)))
+        rows = self._biased(request.centre)
+        for epoch in range(request.epochs):
+            shuffle(self.order, np.int64((request.seed + 7919 * epoch) & (2**62 - 1)))
             ascend(rows, objective.loss, objective.penalty, self.at, self.beta, v, self.order, self.ahead, NoTally(), 0)
         self.share = self.share + (v - common) / objective.partitions
         bias = float(self.share[-1])
-        self._run_ahead(ask.momentum)
-        self.done = ask.number
-        return self.reply(loss=loss, bias=bias, seconds=time.perf_counter() - began)
+        self._extrapolate(request.momentum)
+        self.done = request.number
+        return self.answer(loss=loss, bias=bias, seconds=time.perf_counter() - began)
 
-    def _run_ahead(self, momentum: float) -> None:
-        """β a little further along the way that it has come since the last round, and the share that belongs to it."""
+    def _extrapolate(self, momentum: float) -> None:
+        """Move β further along the way that it has come since the last round, and the share with it."""
         reached = self.beta
         if momentum > 0.0:
-            further = np.clip(reached + momentum * (reached - self.reached), 0.0, self._posed().loss.upper_bound())
+            further = np.clip(reached + momentum * (reached - self.reached), 0.0, self._configured().loss.upper_bound())
             self.share = self.share + self._share_of(further - reached)
             self.beta = further
         self.reached = reached.copy() if self.beta is reached else reached
 
-    def _loss_at(self, ask: Ask, v: np.ndarray) -> float:
-        objective = self._posed()
-        d = self.X.shape[1]
-        b = ask.centre if objective.intercept == "free" else 0.0
-        if objective.intercept == "penalised":
-            b = objective.scale * float(v[-1])
-        return self._loss(objective.penalty.primal(v[:d]), b)[0]
-
-    def _loss(self, coef: np.ndarray, b: float) -> tuple[float, int]:
+    def _loss(self, coef: np.ndarray, b: float) -> float:
         scores = np.empty(len(self.labels))
         storage.scores(self.rows, np.ascontiguousarray(coef), scores)
-        margins = self.signs * (scores + b)
-        return float(total_value(self._posed().loss, margins, self.c)), int(np.count_nonzero(margins <= 0))
+        return float(total_value(self._configured().loss, self.signs * (scores + b), self.c))
 
     # -------------------------------------------------------------------------------------------------------- certificates
 
     def prove(self, coef: np.ndarray, b: float, positive: float = 1.0, negative: float = 1.0, rest: float | None = None) -> Proof:
-        """This partition's part of the certificate of (w, b), with β of either class scaled; nothing here is taken on trust.
+        """Compute this partition's part of the certificate of (w, b), with β of either class scaled; nothing here is taken on trust.
 
         Where the intercept is free, Σ cβy over all partitions must be zero. Scaling one class leaves a rounding error; the partition
         that is told the `rest` of the others takes it out of its own largest β.
         """
-        objective = self._posed()
+        objective = self._configured()
         beta = self.beta * np.where(self.signs > 0, positive, negative)
         if rest is not None:
-            beta = self._settled(beta, rest)
-        loss, errors = self._loss(coef, b)
-        signed = self.c * beta * self.signs
+            beta = settle(self.c, self.signs, beta, rest)
         psi = float(total_psi(objective.loss, beta, self.c))
-        return Proof(loss, psi, self._share_of(beta), float(signed.sum()), errors, int(np.count_nonzero(beta)))
-
-    def _settled(self, beta: np.ndarray, rest: float) -> np.ndarray:
-        beta = beta.copy()
-        for _ in range(4):
-            excess = rest + float((self.c * beta * self.signs).sum())
-            if excess == 0.0:
-                break
-            weighted = np.where(self.signs * excess > 0, self.c * beta, 0.0)
-            place = int(np.argmax(weighted))
-            if not weighted[place] > 0.0:
-                break
-            beta[place] = max(0.0, beta[place] - abs(excess) / self.c[place])
-        return beta
+        return Proof(self._loss(coef, b), psi, self._share_of(beta), float((self.c * beta) @ self.signs))
 
     def dual(self) -> np.ndarray:
         """β, as it is now."""
@@ -251,21 +243,21 @@ class Partition:
 
     # ------------------------------------------------------------------------------------------------------------- inside
 
-    def _posed(self) -> Objective:
+    def _configured(self) -> Objective:
         if self.objective is None:
-            raise NotPosed("no problem has been posed over this partition; call configure first")
+            raise NotConfigured("this partition has no objective; call configure first")
         return self.objective
 
     def _biased(self, centre: float) -> Any:
-        objective = self._posed()
+        objective = self._configured()
         return BiasColumn(objective.intercept, objective.scale, centre).rows(self.rows)
 
     def _share_of(self, beta: np.ndarray) -> np.ndarray:
-        objective = self._posed()
+        objective = self._configured()
         share = np.zeros(self.X.shape[1] + (objective.intercept != "none"))
         accumulate(self._biased(0.0), self.c * beta * self.signs / objective.l2, share)
         return share
 
 
-class NotPosed(RuntimeError):
-    """A partition that has rows and no problem: it was made anew since the problem was posed, and its β is gone."""
+class NotConfigured(RuntimeError):
+    """A partition has rows and no objective: it was made anew since `configure`, and its β is gone."""

@@ -1,4 +1,4 @@
-"""Rounds of CoCoA+: the coordinator's half. Works on any team, in one process or on a cluster.
+"""Rounds of CoCoA+: the coordinator's half, as the driver steps it. Works on any worker pool, in one process or on a cluster.
 
 v = Σ shares;  each round: all partitions step from v and send their shares; v = Σ shares
 certificate: P(w, b) and D(β) as sums of the partitions' parts, every share rebuilt from its β
@@ -15,17 +15,18 @@ from typing import Any
 import numpy as np
 
 from dualgap.cluster.checkpoint import Checkpoint
-from dualgap.cluster.partition import Ask, Objective, Proof, Reply
-from dualgap.cluster.worker_pool import Team
+from dualgap.cluster.partition import Answer, Objective, Proof, Request
+from dualgap.cluster.worker_pool import ClusterLost, WorkerPool
 from dualgap.core import whole_number
 from dualgap.proof import Certificate, make_certificate
-from dualgap.run import Progress, Status, Trace
+from dualgap.run import Evaluation, Progress, Result, Stepper, drive
 
-__all__ = ["Pace", "RoundsResult", "run_rounds"]
+__all__ = ["Pace", "RoundsResult", "RoundsRun", "run_rounds"]
 
-MOST_EPOCHS = 32
-ROUNDING = 1e-15  # of a sum of positive terms: Σ cβy cannot be known to be zero any better
-STALLED_ROUNDS = 200  # without a per cent off the gap
+MOST_EPOCHS = 32  # local epochs a round: beyond, partitions drift too far apart for what a message costs
+ROUNDING = 1e-15  # relative error of a sum of positive terms: Σ cβy cannot be known to be zero any better
+STALLED_ROUNDS = 200  # rounds over which a gap that falls by less than 1 % counts as stalled: momentum makes it fall unevenly
+PROOF_ATTEMPTS = 5  # to certify the last model, each spoilt by a worker that is lost meanwhile
 
 
 class Pace:
@@ -52,9 +53,9 @@ class Pace:
         self.epochs = int(np.clip(wanted, max(self.epochs // 2, 1), min(2 * self.epochs, MOST_EPOCHS)))
 
 
-@dataclass(frozen=True)
-class RoundsResult:
-    """What a run of rounds gives back.
+@dataclass(frozen=True, kw_only=True)
+class RoundsResult(Result):
+    """A model trained in rounds; the dual variables stay with the workers.
 
     Attributes
     ----------
@@ -65,38 +66,24 @@ class RoundsResult:
     trace : round by round: primal, dual, gap, bytes_sent, local_epochs, lost
     rounds, epochs : rounds, and local epochs in all of them
     bytes_sent : to the partitions and back, vectors only
+    wall_seconds : of the rounds; certificates and checkpoints are not counted
     losses : what was lost on the way, in words; empty for a run without faults
     """
 
-    coef: np.ndarray
-    intercept: float
     classes: np.ndarray
-    certificate: Certificate
-    status: Status
-    trace: Trace
     rounds: int
-    epochs: int
     bytes_sent: int
-    wall_seconds: float
     partitions: int
     losses: list[str]
-    errors: int
-    support_vectors: int
     objective: Objective
-
-    @property
-    def converged(self) -> bool:
-        """Whether the certified relative gap is at most the tolerance that was asked for."""
-        return self.status == "converged"
 
     def decision(self, X: Any) -> np.ndarray:
         """Scores of samples (arrays, sparse matrices or Dask arrays), positive for the second class."""
-        return X @ self.coef + self.intercept
+        return X @ self.coef + self.intercept  # type: ignore[no-any-return]
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels of samples."""
-        scores = self.decision(X)
-        return self.classes[(np.asarray(scores) > 0).astype(int)]
+        return self.classes[(np.asarray(self.decision(X)) > 0).astype(int)]
 
     def __repr__(self) -> str:
         c = self.certificate
@@ -108,7 +95,7 @@ class RoundsResult:
 
 
 def run_rounds(
-    team: Team,
+    pool: WorkerPool,
     objective: Objective,
     classes: np.ndarray,
     tol: float = 1e-4,
@@ -118,8 +105,12 @@ def run_rounds(
     seed: int = 0,
     callbacks: Iterable[Callable[[Progress], Any]] = (),
     checkpoint: Checkpoint | None = None,
+    halt: Callable[[], bool] | None = None,
 ) -> RoundsResult:
-    """Minimise an objective over a team's partitions until the certified relative gap is at most `tol`.
+    """Minimise an objective over a pool's partitions until the certified relative gap is at most `tol`.
+
+    `callbacks` are shown every round; its gap is by the sums that were sent, the final one is proven. `halt` is asked after each round
+    whether to end the run.
 
     Examples
     --------
@@ -127,226 +118,168 @@ def run_rounds(
 
     >>> import numpy as np
     >>> from sklearn.datasets import make_classification
-    >>> from dualgap.cluster.worker_pool import InProcess
-    >>> from dualgap.cluster.partition import Partition
-    >>> from dualgap.cluster.objective import pose
-    >>> from dualgap.cluster.rounds import run_rounds
+    >>> from dualgap.cluster import InProcess, Partition, make_objective, run_rounds
     >>> X, y = make_classification(300, random_state=0)
-    >>> team = InProcess([Partition(X[k::3], y[k::3]) for k in range(3)])
-    >>> result = run_rounds(team, *pose(team, "hinge", l2=0.01), local_epochs=2)
+    >>> pool = InProcess([Partition(X[k::3], y[k::3]) for k in range(3)])
+    >>> result = run_rounds(pool, *make_objective(pool, "hinge", l2=0.01), local_epochs=2)
     >>> result.status, result.certificate.relative_gap <= 1e-4
     ('converged', True)
     """
-    checkpoint = checkpoint or Checkpoint(None, math.inf)
-    run = _Run(team, objective, classes, seed, checkpoint.centre, max_rounds)
-    pace = Pace(local_epochs)
-    began = time.perf_counter()
-    run.take(team.pose(objective, checkpoint.restored))
-    status: Status = "max_epochs"
-    target, number, first = tol, 0, checkpoint.round
-    try:
-        for number in range(1, max_rounds + 1):
-            started = time.perf_counter()
-            working = run.round(first + number, pace.epochs)
-            pace.observe(time.perf_counter() - started, working)
-            run.record(number, pace.epochs, time.perf_counter() - began)
-            checkpoint.save(team, first + number, run.centre)
-            out_of_time = max_seconds is not None and time.perf_counter() - began >= max_seconds
-            if run.estimate <= target:
-                run.prove()
-                if run.relative_gap() <= tol:
-                    status = "converged"
-                    break
-                target = 0.7 * run.estimate  # the estimate was too hopeful: it has to improve before it is believed again
-            stop = any([_says_stop(callback(run.progress(tol))) for callback in callbacks])
-            if out_of_time or stop or run.stalled():
-                status = "max_seconds" if out_of_time else ("interrupted" if stop else "stalled")
-                break
-    except KeyboardInterrupt:
-        status = "interrupted"
-    if status != "converged":
-        run.prove()
-        if run.relative_gap() <= tol:
-            status = "converged"
-    checkpoint.save(team, first + number, run.centre, now=True)
-    return run.result(status, number, time.perf_counter() - began)
+    run = RoundsRun(pool, objective, tol, local_epochs, seed, checkpoint or Checkpoint(None, math.inf))
+    ended = drive(run, tol, max_rounds, max_seconds, evaluate="epoch", callbacks=callbacks, halt=halt)
+    certificate = run.certificate()
+    if ended.status != "interrupted" and certificate.relative_gap <= tol:
+        ended = ended._replace(status="converged")  # by the last proof, though the sums did not say so
+    return RoundsResult(
+        coef=run.best_coef,
+        intercept=float(run.best_intercept),
+        certificate=certificate,
+        classes=classes,
+        rounds=ended.epochs,
+        bytes_sent=run.bytes,
+        partitions=pool.count,
+        losses=list(pool.losses),
+        objective=objective,
+        **{**ended._asdict(), "epochs": run.epochs},
+    )
 
 
-class _Run:
-    """State of the coordinator: v, the intercept's centre, and the best that has been proven."""
+class RoundsRun(Stepper):
+    """The coordinator of a run.
 
-    def __init__(self, team: Team, objective: Objective, classes: np.ndarray, seed: int, centre: float, max_rounds: int) -> None:
-        self.team, self.objective, self.classes, self.max_rounds = team, objective, classes, max_rounds
-        self.rng = np.random.default_rng(seed)
-        self.centre = centre
-        self.trace, self.bytes, self.epochs = Trace(), 0, 0
-        self.since = 0  # rounds that the momentum has lasted
-        self.estimate = math.inf
-        self.primal = math.inf
-        self.bound = -math.inf
-        self.last: dict[str, float] = {}
-        self.best: tuple[np.ndarray, float, Certificate, int, int] | None = None
+    Fixed by the constructor: `pool`, `objective`, `tol`, `checkpoint`. Set by it and every `step`: `v` and the sums over the
+    partitions; `primal` and `bound` at the v that the round began with, and the intercept's `centre`. Set by `prove`: the best model with
+    its certificate.
+    """
+
+    stall_evaluations = STALLED_ROUNDS
+
+    def __init__(
+        self, pool: WorkerPool, objective: Objective, tol: float, local_epochs: int | str, seed: int, checkpoint: Checkpoint
+    ) -> None:
+        self.pool, self.objective, self.tol, self.checkpoint = pool, objective, tol, checkpoint
+        self.pace, self.rng = Pace(local_epochs), np.random.default_rng(seed)
+        self.number = self.first = checkpoint.round  # of the last round, and of the one that the checkpoint was made after
+        self.centre = checkpoint.centre
+        self.bytes = self.epochs = 0
+        self.momentum_rounds = 0  # that the momentum has lasted
+        self.lost = len(pool.losses)
+        self.complete = True  # whether the sums are of the β that the partitions have now
+        self.target = tol  # relative gap by the sums at which the next proof is due
+        self.at_zero = self.primal = float(objective.loss.value(0.0))  # of w = 0; the weights add up to 1
+        self.bound = 0.0  # D(0) = 0, whatever the loss
+        self.best = Certificate(self.at_zero, 0.0, "solver")
+        self.best_coef, self.best_intercept = np.zeros(0), 0.0
+        self.proven = False
+        self._add_up(pool.configure(objective, checkpoint.restored))
 
     # ------------------------------------------------------------------------------------------------------------- rounds
 
-    def take(self, replies: dict[int, Reply]) -> None:
-        """Add up what the partitions say of themselves."""
-        ordered = [replies[k] for k in sorted(replies)]  # in one order, so that rounding does not depend on who was first
-        self.v = np.sum([reply.share for reply in ordered], axis=0)
-        self.psi = math.fsum(reply.psi for reply in ordered)
-        self.positive, self.negative = math.fsum(r.positive for r in ordered), math.fsum(r.negative for r in ordered)
-        self.heaviest = {sign: max(replies, key=lambda k: getattr(replies[k], sign)) for sign in ("positive", "negative")}
-        self.bytes += sum(reply.share.nbytes for reply in ordered)
-
-    def round(self, number: int, epochs: int) -> float:
-        """All partitions step from the present v; returns the seconds that the slowest worked."""
-        w, b, bound = self.coef(), self.b(), self._bound()
-        momentum = self.since / (self.since + 3.0) if self.team.count > 1 else 0.0
-        ask = Ask(number, self.centre, epochs, int(self.rng.integers(2**61)), True, momentum)
-        replies = self.team.call("step", ask, self.team.payload(self.v))
-        self.bytes += self.team.count * self.v.nbytes
-        self.epochs += epochs
-        losses = math.fsum(reply.loss for reply in replies.values())
-        if math.isfinite(losses):  # else a partition was lost, and the loss of its rows at this v is not known
-            self.primal = losses + self._regulariser(w, b)
-            self.bound = bound
-            gap = self.primal - bound
-            self.estimate = max(gap, 0.0) / self.primal if self.primal > 0 else math.inf
-        self.take(replies)
-        whole = math.isfinite(losses)
-        # Momentum, begun anew whenever it has carried β downhill, or a partition is not where it was.
-        self.since = self.since + 1 if whole and self._bound() > bound else 0
+    def step(self) -> None:
+        """All partitions step from the present v, with momentum that begins anew where it has carried β downhill."""
+        began = time.perf_counter()
+        self.number += 1
+        bound, (w, b) = self._bound(), self._model()
+        momentum = self.momentum_rounds / (self.momentum_rounds + 3.0) if self.pool.count > 1 else 0.0
+        request = Request(self.number, self.centre, self.pace.epochs, int(self.rng.integers(2**61)), momentum)
+        self.complete = False
+        answers = self.pool.call("step", request, self.pool.payload(self.v))
+        self.bytes += self.pool.count * self.v.nbytes
+        self.epochs += self.pace.epochs
+        losses = math.fsum(answer.loss for answer in answers.values())
+        whole = math.isfinite(losses)  # else a partition was lost, and the loss of its rows at this v is not known
+        if whole:
+            self.primal, self.bound = losses + self.objective.regulariser(w, b), bound
+        self._add_up(answers)
+        self.momentum_rounds = self.momentum_rounds + 1 if whole and self._bound() > bound else 0
         if self.objective.intercept == "free" and whole:
-            self.centre += self.objective.scale * math.fsum(reply.bias for reply in replies.values())
-        return max(reply.seconds for reply in replies.values())
+            self.centre += self.objective.scale * math.fsum(answer.bias for answer in answers.values())
+        self.pace.observe(time.perf_counter() - began, max(answer.seconds for answer in answers.values()))
 
-    def coef(self) -> np.ndarray:
-        """w of the present v."""
-        d = len(self.v) - (self.objective.intercept != "none")
-        return np.ascontiguousarray(self.objective.penalty.primal(self.v[:d]))
+    def _add_up(self, answers: dict[int, Answer]) -> None:
+        """Add up what the partitions say of themselves."""
+        ordered = [answers[k] for k in sorted(answers)]  # in one order, so that rounding does not depend on who was first
+        self.v = np.sum([answer.share for answer in ordered], axis=0)
+        self.psi = math.fsum(answer.psi for answer in ordered)
+        self.positive, self.negative = math.fsum(a.positive for a in ordered), math.fsum(a.negative for a in ordered)
+        self.heaviest = {sign: max(answers, key=lambda k: getattr(answers[k], sign)) for sign in ("positive", "negative")}
+        self.bytes += sum(answer.share.nbytes for answer in ordered)
+        self.complete = True
+        if len(self.pool.losses) > self.lost:
+            self.lost, self.restarted_at = len(self.pool.losses), self.number - self.first
 
-    def b(self) -> float:
-        """The present intercept."""
-        kind = self.objective.intercept
-        return self.centre if kind == "free" else (self.objective.scale * float(self.v[-1]) if kind == "penalised" else 0.0)
-
-    def _conjugate(self, v: np.ndarray) -> float:
-        objective = self.objective
-        d = len(v) - (objective.intercept != "none")
-        value = float(np.sum(objective.penalty.conjugate(objective.l2 * v[:d])))
-        return value + (0.5 * objective.l2 * float(v[-1]) ** 2 if objective.intercept == "penalised" else 0.0)
-
-    def _regulariser(self, w: np.ndarray, b: float) -> float:
-        value = float(np.sum(self.objective.penalty.value(w)))
-        if self.objective.intercept == "penalised":
-            value += 0.5 * self.objective.l2 * (b / self.objective.scale) ** 2
-        return value
+    def _model(self) -> tuple[np.ndarray, float]:
+        return self.objective.model(self.v, self.centre)
 
     def _bound(self) -> float:
         """D(β) by the shares that were sent; with a free intercept, the Lagrangian at the present b, β being out of balance still."""
-        slack = self.b() * (self.positive - self.negative) if self.objective.intercept == "free" else 0.0
-        return self.psi - slack - self._conjugate(self.v)
+        slack = self.centre * (self.positive - self.negative) if self.objective.intercept == "free" else 0.0
+        return self.psi - slack - self.objective.conjugate(self.v)
 
     # -------------------------------------------------------------------------------------------------------- certificates
 
-    def prove(self) -> None:
-        """The exact certificate of the present model; given up where a partition is lost meanwhile, for the next time."""
-        w, b = self.coef(), self.b()
+    def evaluate(self) -> Evaluation:
+        """Return the gap by the sums that were sent; prove it where that is small enough. Saves a checkpoint if it is time."""
+        seen = Certificate(self.primal, min(self.bound, self.primal), "solver")
+        columns = {"local_epochs": self.pace.epochs, "bytes_sent": self.bytes, "lost": len(self.pool.losses)}
+        found = Evaluation(seen, *self._model(), float(self.epochs), {name: float(value) for name, value in columns.items()})
+        self.checkpoint.save(self.pool, self.number, self.centre)
+        if self.complete and seen.relative_gap <= self.target:
+            self.prove()
+            self.target = 0.7 * seen.relative_gap  # should the proof not agree, the sums have to improve before they count again
+        return found
+
+    def certificate(self) -> Certificate:
+        return self.best
+
+    def finish(self) -> None:
+        """Prove the last model, unless the best one converged before; save a checkpoint."""
+        if self.best.relative_gap > self.tol or not self.proven:
+            if not self.complete:  # Ctrl-C came in the middle of a round
+                self._add_up(self.pool.call("answer"))
+            if not any(self.prove() for _ in range(PROOF_ATTEMPTS)) and not self.proven:
+                raise ClusterLost(
+                    f"no certificate: a worker was lost in each of {PROOF_ATTEMPTS} attempts to compute one; {self.checkpoint.where()}"
+                )
+        self.checkpoint.save(self.pool, self.number, self.centre, now=True)
+
+    def prove(self) -> bool:
+        """Compute the exact certificate of the present model; False where a partition was lost meanwhile, and its β is another."""
+        w, b = self._model()
         proofs = self._proofs(w, b)
-        self.bytes += self.team.count * w.nbytes
+        self.bytes += self.pool.count * w.nbytes
         if any(not isinstance(proof, Proof) for proof in proofs.values()):
-            self.take(self.team.call("reply"))
-            return
+            self._add_up(self.pool.call("answer"))
+            return False
         ordered = [proofs[k] for k in sorted(proofs)]
         self.bytes += sum(proof.share.nbytes for proof in ordered)
-        primal = math.fsum(proof.loss for proof in ordered) + self._regulariser(w, b)
-        dual = math.fsum(p.psi for p in ordered) - self._conjugate(np.sum([p.share for p in ordered], axis=0))
-        if self.objective.intercept == "free" and abs(math.fsum(p.rest for p in ordered)) > ROUNDING * max(
-            self.positive, self.negative
-        ):
+        primal = math.fsum(proof.loss for proof in ordered) + self.objective.regulariser(w, b)
+        dual = math.fsum(p.psi for p in ordered) - self.objective.conjugate(np.sum([p.share for p in ordered], axis=0))
+        heavy = max(self.positive, self.negative)
+        if self.objective.intercept == "free" and abs(math.fsum(p.rest for p in ordered)) > ROUNDING * heavy:
             dual = 0.0  # β is out of balance by more than the rounding of a sum; β = 0 bounds every objective
-        certificate = make_certificate(primal, dual, "solver")
-        found = (w, b, certificate, sum(p.errors for p in ordered), sum(p.support for p in ordered))
-        if self.best is None:
-            self.best = found
-            return
-        model = found if primal < self.best[2].primal else self.best
-        bound = max(dual, self.best[2].dual)
-        self.best = (model[0], model[1], replace(model[2], dual=bound), *found[3:])
+        found = make_certificate(primal, dual, "solver")
+        if not self.proven or primal < self.best.primal:
+            self.best_coef, self.best_intercept, self.best = w, b, replace(found, dual=max(dual, self.best.dual))
+        else:
+            self.best = replace(self.best, dual=max(dual, self.best.dual))
+        self.proven = True
+        return True
 
     def _proofs(self, w: np.ndarray, b: float) -> dict[int, Any]:
-        payload = self.team.payload(w)
+        payload = self.pool.payload(w)
         if self.objective.intercept != "free":
-            return self.team.call("prove", payload, b)
+            return self.pool.call("prove", payload, b)
         light, heavy = sorted([self.positive, self.negative])
         if light <= 0.0:
-            return self.team.call("prove", payload, b, 0.0, 0.0)
+            return self.pool.call("prove", payload, b, 0.0, 0.0)
         is_positive = self.positive > self.negative
         factors = (light / heavy, 1.0) if is_positive else (1.0, light / heavy)
         # One partition waits for the others, to take what rounding left of their balance out of its own.
         last = self.heaviest["positive" if is_positive else "negative"]
-        others = [k for k in range(self.team.count) if k != last]
-        proofs = self.team.call("prove", payload, b, *factors, only=others)
+        others = [k for k in range(self.pool.count) if k != last]
+        proofs = self.pool.call("prove", payload, b, *factors, only=others)
         if any(not isinstance(proof, Proof) for proof in proofs.values()):
             return proofs
         rest = sum(proofs[k].rest for k in sorted(proofs))
-        return {**proofs, **self.team.call("prove", payload, b, *factors, rest, only=[last])}
-
-    def relative_gap(self) -> float:
-        """What has been proven so far."""
-        return math.inf if self.best is None else self.best[2].relative_gap
-
-    # ------------------------------------------------------------------------------------------------------------- account
-
-    def record(self, number: int, epochs: int, seconds: float) -> None:
-        """A row of the trace."""
-        self.last = {
-            "epoch": float(number),
-            "passes": float(self.epochs),
-            "wall_seconds": seconds,
-            "primal": self.primal,
-            "dual": self.bound,
-            "gap": max(self.primal - self.bound, 0.0),
-            "relative_gap": self.estimate,
-            "local_epochs": float(epochs),
-            "bytes_sent": float(self.bytes),
-            "lost": float(len(self.team.losses)),
-        }
-        self.trace.append(self.last)
-
-    def progress(self, tol: float) -> Progress:
-        """What callbacks are shown; its gap is by the sums that were sent, the final one is proven."""
-        seen = Certificate(self.primal, min(self.bound, self.primal), "solver")
-        return Progress(int(self.last["epoch"]), self.last, seen, tol, self.max_rounds, self.coef(), self.b())
-
-    def stalled(self) -> bool:
-        """Whether the gap has stopped falling."""
-        if len(self.trace) <= STALLED_ROUNDS or self.trace["lost"][-1] > self.trace["lost"][-STALLED_ROUNDS]:
-            return False
-        gaps = np.minimum.accumulate(self.trace["relative_gap"])
-        return bool(gaps[-1] > 0.99 * gaps[-STALLED_ROUNDS])
-
-    def result(self, status: Status, rounds: int, seconds: float) -> RoundsResult:
-        assert self.best is not None
-        coef, intercept, certificate, errors, support = self.best
-        return RoundsResult(
-            coef=coef,
-            intercept=float(intercept),
-            classes=self.classes,
-            certificate=certificate,
-            status=status,
-            trace=self.trace,
-            rounds=rounds,
-            epochs=self.epochs,
-            bytes_sent=self.bytes,
-            wall_seconds=seconds,
-            partitions=self.team.count,
-            losses=list(self.team.losses),
-            errors=errors,
-            support_vectors=support,
-            objective=self.objective,
-        )
-
-
-def _says_stop(answer: Any) -> bool:
-    return isinstance(answer, (bool, np.bool_)) and bool(answer)
+        return {**proofs, **self.pool.call("prove", payload, b, *factors, rest, only=[last])}

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dualgap.cluster.checkpoint import Checkpoint
-from dualgap.cluster.dask_workers import PATIENCE, DaskTeam
+from dualgap.cluster.dask_workers import PATIENCE, DaskPool
 from dualgap.cluster.inputs import loaders_for
-from dualgap.cluster.objective import Whole, pose
+from dualgap.cluster.objective import DataStatistics, make_objective
 from dualgap.cluster.rounds import RoundsResult, run_rounds
 from dualgap.run import ConvergenceWarning
 
-__all__ = ["current_client", "make_team", "train"]
+__all__ = ["current_client", "make_pool", "train"]
 
 CHECKPOINT_SECONDS = 60.0
 
@@ -37,11 +37,18 @@ def current_client(client: Any = None) -> Any:
         ) from None
 
 
-def make_team(X: Any, y: Any = None, sample_weight: Any = None, client: Any = None, partitions: int | None = None) -> DaskTeam:
+def make_pool(
+    X: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    client: Any = None,
+    partitions: int | None = None,
+    patience: float = PATIENCE,
+) -> DaskPool:
     """Load data onto a cluster's workers, one partition a worker unless said otherwise."""
     client = current_client(client)
     count = partitions or max(len(client.nthreads()), 1)
-    return DaskTeam(client, loaders_for(X, y, sample_weight, count))
+    return DaskPool(client, loaders_for(X, y, sample_weight, count), patience)
 
 
 def train(
@@ -109,20 +116,18 @@ def train(
     >>> result.status, result.partitions
     ('converged', 2)
     """
-    client = current_client(client)
-    count = partitions or max(len(client.nthreads()), 1)
-    team = DaskTeam(client, loaders_for(X, y, sample_weight, count), patience)
+    pool = make_pool(X, y, sample_weight, client, partitions, patience)
     saved = Checkpoint(checkpoint, checkpoint_seconds)
-    team.where = saved.where
-    whole = Whole(team.call("describe"))
-    objective, classes = pose(team, loss, delta, l2, l1, intercept, intercept_scale=intercept_scale, whole=whole)
-    meta = {"rows": whole.rows, "features": whole.features, "classes": classes.tolist(), "objective": repr(objective)}
+    pool.where = saved.where
+    data = DataStatistics(pool.call("describe"))
+    objective, classes = make_objective(pool, loss, delta, l2, l1, intercept, intercept_scale=intercept_scale, statistics=data)
+    meta = {"rows": data.rows, "features": data.features, "classes": classes.tolist(), "objective": repr(objective)}
     if resume:
         saved.resume(meta)
     else:
         saved.begin(meta)
     options = {"local_epochs": local_epochs, "seed": seed, "callbacks": tuple(callbacks), "checkpoint": saved}
-    result = run_rounds(team, objective, classes, tol, max_rounds, max_seconds, **options)  # type: ignore[arg-type]
+    result = run_rounds(pool, objective, classes, tol, max_rounds, max_seconds, **options)  # type: ignore[arg-type]
     if result.status not in ("converged", "interrupted") and tol > 0:
         warnings.warn(
             f"training ended with status {result.status!r} after {result.rounds} rounds at a relative gap of "

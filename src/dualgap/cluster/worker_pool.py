@@ -1,4 +1,4 @@
-"""Team: all partitions behind one face, wherever they are. Here the team in one process; `cluster.py` has the one on Dask."""
+"""WorkerPool: all partitions behind one interface. Here the pool in one process; `dask_workers` has the one on Dask."""
 
 from __future__ import annotations
 
@@ -7,31 +7,42 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dualgap.cluster.partition import Objective, Partition, Reply
+from dualgap.cluster.partition import Answer, Objective, Partition
 
-__all__ = ["InProcess", "Restored", "Team"]
+__all__ = ["ClusterLost", "InProcess", "Restored", "WorkerPool"]
 
 Restored = Callable[[int], str | None]  # the file with a partition's last saved β
 
 
-class Team(Protocol):
+class ClusterLost(RuntimeError):
+    """The scheduler is gone, or no worker is left or stays; the message says where the last checkpoint is.
+
+    Examples
+    --------
+    >>> from dualgap.cluster import ClusterLost
+    >>> issubclass(ClusterLost, RuntimeError)
+    True
+    """
+
+
+class WorkerPool(Protocol):
     """What the coordinator asks of its partitions.
 
-    `call` runs a method on some of them and returns answers by partition number. A partition that is lost on the way is made anew, has the
-    problem posed to it again with the last β that was saved (or zero), and answers with a Reply that says `restarted`.
+    `call` runs a method on some of them and returns answers by partition number. A partition that is lost on the way is made anew,
+    configured again with the last β that was saved (or zero), and returns the Answer of its new state whatever it was asked.
     """
 
     count: int
     losses: list[str]  # what has been lost so far, in words
 
     def call(self, method: str, *args: Any, only: Sequence[int] | None = None) -> dict[int, Any]:
-        """method(*args) on all partitions, or on some."""
+        """Run method(*args) on all partitions, or on some."""
 
-    def pose(self, objective: Objective, restored: Restored) -> dict[int, Reply]:
+    def configure(self, objective: Objective, restored: Restored) -> dict[int, Answer]:
         """Configure all partitions, and remember with what, for those that have to be made anew."""
 
     def payload(self, array: np.ndarray) -> Any:
-        """A vector made ready for being sent to every partition once."""
+        """Make a vector ready for being sent to every partition once."""
 
 
 class InProcess:
@@ -42,8 +53,8 @@ class InProcess:
     >>> import numpy as np
     >>> from dualgap.cluster.worker_pool import InProcess
     >>> from dualgap.cluster.partition import Partition
-    >>> team = InProcess([Partition(np.eye(2), [0, 1]), Partition(-np.eye(2), [1, 0])])
-    >>> [description.rows for description in team.call("describe").values()]
+    >>> pool = InProcess([Partition(np.eye(2), [0, 1]), Partition(-np.eye(2), [1, 0])])
+    >>> [description.rows for description in pool.call("describe").values()]
     [2, 2]
     """
 
@@ -54,29 +65,29 @@ class InProcess:
         self.count = len(self.partitions)
         self.losses: list[str] = []
         self._lost: set[int] = set()
-        self._posed: tuple[Objective, Restored] | None = None
+        self._configured: tuple[Objective, Restored] | None = None
 
     def call(self, method: str, *args: Any, only: Sequence[int] | None = None) -> dict[int, Any]:
-        """method(*args) on all partitions, or on some."""
+        """Run method(*args) on all partitions, or on some."""
         return {k: self._one(k, method, args) for k in (range(self.count) if only is None else only)}
 
     def _one(self, k: int, method: str, args: tuple[Any, ...]) -> Any:
-        if k in self._lost and self._posed is not None:
+        if k in self._lost and self._configured is not None:
             self._lost.discard(k)
-            objective, restored = self._posed
+            objective, restored = self._configured
             old = self.partitions[k]
             self.partitions[k] = Partition(old.X, old.y, old.sample_weight)
             self.losses.append(f"partition {k} was lost")
             return self.partitions[k].configure(objective, restored(k), k)
         return getattr(self.partitions[k], method)(*args)
 
-    def pose(self, objective: Objective, restored: Restored) -> dict[int, Reply]:
+    def configure(self, objective: Objective, restored: Restored) -> dict[int, Answer]:
         """Configure all partitions."""
-        self._posed = (objective, restored)
+        self._configured = (objective, restored)
         return {k: partition.configure(objective, restored(k), k) for k, partition in enumerate(self.partitions)}
 
     def payload(self, array: np.ndarray) -> Any:
-        """The vector itself."""
+        """Return the vector itself."""
         return array
 
     def lose(self, k: int) -> None:

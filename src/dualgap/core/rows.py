@@ -37,9 +37,9 @@ __all__ = [
     "csr_arrays",
     "dense",
     "gram",
+    "head",
     "is_dense",
     "nbytes",
-    "part",
     "rows_ahead",
     "scores",
     "some",
@@ -331,19 +331,13 @@ class Block(NamedTuple):
     rows: Any
 
 
-def part(rows: Any, first: int, last: int) -> Any:
-    """Rows first…last−1, of the same type, without a copy (of a kernel matrix: a copy of the square of those rows and columns)."""
-    if first == 0 and last == rows.length():
-        return rows
+def head(rows: Any, count: int) -> Any:
+    """The first rows, of the same type (for a kernel matrix: its leading square)."""
     if isinstance(rows, Dense):
-        return Dense(rows.x[first:last])
+        return dense(rows.x[:count])
     if isinstance(rows, CSR):
-        return CSR(rows.indptr[first : last + 1], rows.indices, rows.data)
-    if isinstance(rows, Some):
-        return Some(rows.rows, rows.which[first:last])
-    if isinstance(rows, WithBias):
-        return WithBias(part(rows.rows, first, last), rows.scale, rows.centre)
-    return gram(np.ascontiguousarray(rows.k[first:last, first:last]))
+        return CSR(_readonly(rows.indptr[: count + 1]), rows.indices, rows.data)
+    return gram(np.ascontiguousarray(rows.k[:count, :count]))
 
 
 def take(rows: Any, indices: np.ndarray) -> Any:

@@ -10,7 +10,6 @@ a bias column with one centre per class, see solvers/coordinate/bias.py.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -19,14 +18,15 @@ import numpy as np
 from scipy import sparse
 
 from dualgap.core import fresh_seed, kernel, natural_order, shuffle
+from dualgap.estimators.fitted import keep, support
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.multiclass import Budget
 from dualgap.problem import Problem
 from dualgap.proof import Certificate, make_certificate
-from dualgap.run import Progress, Status, Trace, schedule
+from dualgap.run import Evaluation, Result, Stepper, drive
 from dualgap.solvers.coordinate import BiasColumn
 
-__all__ = ["CrammerSinger", "JointResult", "fit_jointly", "solve_jointly"]
+__all__ = ["CrammerSinger", "JointRun", "fit_jointly"]
 
 
 class Labels(NamedTuple):
@@ -165,57 +165,17 @@ class CrammerSinger:
         return min(1.0, float(np.min(np.divide(wanted, mass, out=np.ones_like(mass), where=mass > 0))))
 
 
-@dataclass(frozen=True)
-class JointResult:
-    """Like dualgap.Result, with a row of coefficients and an intercept for each class."""
+class JointRun(Stepper):
+    """Coordinate ascent on p, as the driver steps it.
 
-    coef: np.ndarray
-    intercept: np.ndarray
-    dual: np.ndarray
-    certificate: Certificate
-    status: Status
-    trace: Trace
-    epochs: int
+    Fixed by the constructor: `rows`, `at`. Changed by `step`: p, W with its bias column, the centres in `bias`. Changed by `evaluate`:
+    the best model (`coef`, `intercept`, `primal`) and the best dual point (`best`).
+    """
 
+    at_zero = 1.0  # every row's loss at W = 0
 
-def solve_jointly(
-    joint: CrammerSinger, budget: Budget, callbacks: Iterable[Callable[[Any], Any]] = (), warm: Any = None
-) -> JointResult:
-    """Minimise P until its certified relative gap is at most budget.tol. `warm` is (p, intercept) of an earlier fit, or None."""
-    base = joint.base
-    run = _Joint(joint, warm)
-    rng, order = np.random.default_rng(budget.seed), natural_order(base.n)
-    due, callbacks = schedule("geometric"), tuple(callbacks)
-    status: Status = "max_epochs"
-    began, epoch = time.perf_counter(), 0
-    run.evaluate(0, 0.0)
-    try:
-        for epoch in range(1, budget.max_epochs + 1):
-            shuffle(order, fresh_seed(rng))
-            run.epoch(order)
-            late = budget.max_seconds is not None and time.perf_counter() - began >= budget.max_seconds
-            if not (due(epoch) or late or epoch == budget.max_epochs):
-                continue
-            certificate = run.evaluate(epoch, time.perf_counter() - began)
-            progress = Progress(epoch, run.trace.last(), certificate, budget.tol, budget.max_epochs, run.coef, run.intercept)  # type: ignore[arg-type]
-            stop = any([callback(progress) is True for callback in callbacks])
-            if run.certificate().relative_gap <= budget.tol:
-                status = "converged"
-                break
-            if stop or late:
-                status = "interrupted" if stop else "max_seconds"
-                break
-    except KeyboardInterrupt:
-        status = "interrupted"
-        run.evaluate(epoch, time.perf_counter() - began)
-    return JointResult(run.coef, run.intercept, run.best.p, run.certificate(), status, run.trace, epoch)
-
-
-class _Joint:
-    """State of a run: p, W with its bias column, the best model and the best bound."""
-
-    def __init__(self, joint: CrammerSinger, warm: Any) -> None:
-        self.joint, base = joint, joint.base
+    def __init__(self, joint: CrammerSinger, rng: np.random.Generator, warm: tuple[np.ndarray, np.ndarray] | None = None) -> None:
+        self.joint, self.rng, base = joint, rng, joint.base
         self.bias = BiasColumn.of(base, np.zeros(joint.K) if warm is None else warm[1].copy())
         self.rows = self.bias.rows(base.rows, centre=0.0)
         self.at = Labels(joint.codes, base.c, base.c * self.bias.squares(base.sqnorms) / base.l2, base.c / base.l2)
@@ -226,19 +186,25 @@ class _Joint:
         if self.bias.width:
             self.p = self.best.p.copy()
             self.W[:, -1] = self.bias.scale * ((joint.own - self.p) * self.at.step[:, None]).sum(axis=0)
-        self.z = np.empty(joint.K)
-        self.trace = Trace()
+        self.order, self.z = natural_order(base.n), np.empty(joint.K)
+        self.epochs = 0
         self.coef, self.intercept, self.primal = np.zeros((joint.K, base.d)), np.zeros(joint.K), np.inf
+        self.evaluate()  # where it starts from may be the best there is
+        self._sweep(self.order[:0])  # compiles, before the clock runs
 
-    def epoch(self, order: np.ndarray) -> None:
+    def _sweep(self, order: np.ndarray) -> None:
         sweep(self.rows, self.at, self.W, self.bias.centre, self.p, order, self.z)
+
+    def step(self) -> None:
+        shuffle(self.order, fresh_seed(self.rng))
+        self._sweep(self.order)
+        self.epochs += 1
         self.bias.move_centre(self.W[:, -1])
 
     def certificate(self) -> Certificate:
         return make_certificate(self.primal, self.best.value, "solver")
 
-    def evaluate(self, epoch: int, seconds: float) -> Certificate:
-        """Certify the present model and add a row to the trace."""
+    def evaluate(self) -> Evaluation:
         point = self.joint.dual_point(self.p)
         if point.value > self.best.value:
             self.best = point
@@ -248,35 +214,25 @@ class _Joint:
         if primal < self.primal:
             self.coef, self.intercept, self.primal = point.coef, intercept, primal
         certificate = make_certificate(primal, self.best.value, "solver")
-        if epoch:
-            record = {"epoch": float(epoch), "passes": float(epoch), "wall_seconds": seconds, "primal": primal}
-            record.update(dual=certificate.dual, gap=certificate.gap, relative_gap=certificate.relative_gap)
-            self.trace.append(record)
-        return certificate
+        return Evaluation(certificate, point.coef, intercept, float(self.epochs), {})
 
 
-def fit_jointly(
-    model: Any, data: Labelled, base: Problem, budget: Budget, callbacks: Iterable[Callable[[Any], Any]]
-) -> JointResult:
+def fit_jointly(model: Any, data: Labelled, base: Problem, budget: Budget, callbacks: Iterable[Callable[[Any], Any]]) -> Result:
     """Fit an estimator's attributes by the joint problem; with two classes the model is the difference of the two, as in LIBLINEAR."""
-    K, C = len(data.classes), model.C
-    joint = CrammerSinger(base, data.codes, K)
-    weights = data.own_weights()
-    result = solve_jointly(joint, budget, callbacks, _warm(model, joint, C * weights))
-    model.classes_ = data.classes
-    model.coef_, model.intercept_ = result.coef, result.intercept
-    if K == 2:
-        model.coef_, model.intercept_ = np.diff(result.coef, axis=0), np.diff(result.intercept)
-    model.n_iter_, model.certificate_, model.history_ = result.epochs, result.certificate, result.trace
-    model.objective_, model.dual_gap_ = result.certificate.primal, result.certificate.gap
-    signed = (joint.own - result.dual) * (C * weights)[:, None]
-    model.support_ = np.flatnonzero(signed.any(axis=1))
-    model.dual_coef_ = sparse.csr_matrix(signed[model.support_].T)
-    model.n_support_ = np.bincount(data.codes[model.support_], minlength=K)
+    joint, scale = CrammerSinger(base, data.codes, len(data.classes)), model.C * data.own_weights()
+    run = JointRun(joint, np.random.default_rng(budget.seed), _warm(model, joint, scale))
+    ended = drive(run, budget.tol, budget.max_epochs, budget.max_seconds, evaluate="geometric", callbacks=callbacks)
+    W, b, certificate = run.coef, run.intercept, run.certificate()
+    result = Result(problem=base, coef=W, intercept=b, dual=run.best.p, certificate=certificate, **ended._asdict())
+    found = support(((joint.own - result.dual) * scale[:, None]).T, data.codes)
+    found["dual_coef_"] = sparse.csr_matrix(found["dual_coef_"])
+    two = joint.K == 2
+    coef, intercept = (np.diff(W, axis=0), np.diff(b)) if two else (W, b)
+    keep(model, data.classes, [result], coef_=coef, intercept_=intercept, _n_rows=data.n, **found)
     return result
 
 
-def _warm(model: Any, joint: CrammerSinger, scale: np.ndarray) -> Any:
+def _warm(model: Any, joint: CrammerSinger, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """p and the intercepts of the last fit, where that was of this kind on as many rows."""
     fitted = getattr(model, "dual_coef_", None)
     if not model.warm_start or fitted is None or fitted.shape[0] != joint.K or model._n_rows != joint.base.n or joint.K == 2:

@@ -1,7 +1,8 @@
-"""Attributes of a fitted linear classifier from the results of its problems, and the way back: where a warm start begins."""
+"""Attributes of fitted classifiers from the results of their problems, and the way back: where a warm start begins."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,26 +12,53 @@ from dualgap.estimators.labelled import Labelled
 from dualgap.problem import Problem
 from dualgap.run import Result
 
-__all__ = ["keep", "rebuilt", "warm_of"]
+__all__ = ["forget", "keep", "linear_support", "rebuilt", "support", "warm_of"]
 
 
-def keep(model: Any, data: Labelled, results: list[Result], C: float) -> None:
-    """Fitted attributes from the results of the fit's problems."""
-    single = len(results) == 1
-    model.classes_ = data.classes
-    model.coef_ = np.stack([r.coef for r in results])
-    model.intercept_ = np.array([r.intercept for r in results])
-    model.n_iter_ = max(r.epochs for r in results)
-    model.certificate_ = results[0].certificate if single else [r.certificate for r in results]
-    model.history_ = results[0].trace if single else [r.trace for r in results]
-    model.objective_ = results[0].certificate.primal if single else np.array([r.certificate.primal for r in results])
-    model.dual_gap_ = results[0].certificate.gap if single else np.array([r.certificate.gap for r in results])
+# What describes one fit; a later fit of another kind does not have it all.
+OF_ONE_FIT = ("certificate_", "history_", "objective_", "dual_gap_", "support_", "n_support_", "dual_coef_", "_n_rows", "_streams")
+
+
+def forget(model: Any) -> None:
+    """Remove the attributes of an earlier fit."""
+    for name in OF_ONE_FIT:
+        model.__dict__.pop(name, None)
+
+
+def keep(model: Any, classes: np.ndarray, results: Sequence[Result], **attributes: Any) -> None:
+    """Set the attributes that every fitted classifier has from the results of its problems, and those given."""
+    forget(model)
+    found: dict[str, list[Any]] = {
+        "certificate_": [r.certificate for r in results],
+        "history_": [r.trace for r in results],
+        "objective_": [r.certificate.primal for r in results],
+        "dual_gap_": [r.certificate.gap for r in results],
+    }
+    for name, values in found.items():
+        numbers = name in ("objective_", "dual_gap_")
+        setattr(model, name, values[0] if len(values) == 1 else np.array(values) if numbers else values)
+    common = {
+        "classes_": classes,
+        "intercept_": np.array([r.intercept for r in results]),
+        "n_iter_": max(r.epochs for r in results),
+    }
+    for name, value in (common | attributes).items():
+        setattr(model, name, value)
+
+
+def support(signed: np.ndarray, codes: np.ndarray) -> dict[str, Any]:
+    """Make support_, n_support_ and dual_coef_ (dense) from signed dual variables, a row for each problem."""
+    found = np.flatnonzero(signed.any(axis=0))
+    return {"support_": found, "n_support_": np.bincount(codes[found], minlength=codes.max() + 1), "dual_coef_": signed[:, found]}
+
+
+def linear_support(results: Sequence[Result], codes: np.ndarray, C: float) -> dict[str, Any]:
+    """Make those attributes of linear models, one against the rest."""
     # c / l2 is C·s up to the share of l2, whatever the weights were.
-    signed = [r.problem.y * r.dual * r.problem.c * (C * _total(r.problem)) for r in results]
-    model.support_ = np.flatnonzero(np.any([a != 0 for a in signed], axis=0)) if not single else np.flatnonzero(signed[0])
-    kept = [a[None, model.support_] for a in signed]
-    model.dual_coef_ = kept[0] if single else sparse.vstack([sparse.csr_matrix(a) for a in kept], format="csr")
-    model.n_support_ = np.bincount(data.codes[model.support_], minlength=len(data.classes))
+    found = support(np.stack([r.problem.y * r.dual * r.problem.c * (C * _total(r.problem)) for r in results]), codes)
+    if len(results) > 1:
+        found["dual_coef_"] = sparse.csr_matrix(found["dual_coef_"])
+    return found
 
 
 def rebuilt(data: Labelled, progress: Any) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from dualgap.core import blas_alone, number, one_of, whole_number
 from dualgap.estimators.common import check_labels, fit_seed, penalties, warn_unless_converged
+from dualgap.estimators.fitted import keep, support
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.multiclass import Budget, Task, solve_tasks
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
@@ -248,30 +249,27 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _keep(self, X: Any, data: Labelled, pairs: list[tuple[int, int]], results: list[Result]) -> None:
         """Fitted attributes from the results, in scikit-learn's layout."""
-        K, single = len(data.classes), len(results) == 1
-        signed = np.zeros((K - 1, data.n))
+        signed = np.zeros((len(data.classes) - 1, data.n))
         for (i, j), result in zip(pairs, results, strict=True):
             rows = np.flatnonzero((data.codes == i) | (data.codes == j))
             # The coefficients of a row of class i against class j stand in line j, or j − 1 where j > i.
             other = np.where(data.codes[rows] == i, j, i)
             signed[other - (other > data.codes[rows]), rows] = result.coef
-        support = np.flatnonzero(signed.any(axis=0))
-        self.support_ = support[np.argsort(data.codes[support], kind="stable")].astype(np.int32)
-        self.n_support_ = np.bincount(data.codes[support], minlength=K).astype(np.int32)
-        dual = signed[:, self.support_]
-        self.dual_coef_ = sparse.csr_matrix(dual) if sparse.issparse(X) else dual
-        if self._kernel.name == "precomputed":
-            self.support_vectors_ = np.empty((0, 0))
-        else:
-            self.support_vectors_ = _safe_indexing(X, self.support_)
-        self.classes_ = data.classes
-        self.intercept_ = np.array([r.intercept for r in results])
-        self.n_iter_ = np.array([r.epochs for r in results], dtype=np.int32)
-        self.certificate_ = results[0].certificate if single else [r.certificate for r in results]
-        self.history_ = results[0].trace if single else [r.trace for r in results]
-        self.objective_ = results[0].certificate.primal if single else np.array([r.certificate.primal for r in results])
-        self.dual_gap_ = results[0].certificate.gap if single else np.array([r.certificate.gap for r in results])
-        self._n_rows = data.n
+        found = support(signed, data.codes)
+        rows = found["support_"]
+        rows = rows[np.argsort(data.codes[rows], kind="stable")].astype(np.int32)
+        dual = signed[:, rows]
+        keep(
+            self,
+            data.classes,
+            results,
+            support_=rows,
+            n_support_=found["n_support_"].astype(np.int32),
+            dual_coef_=sparse.csr_matrix(dual) if sparse.issparse(X) else dual,
+            support_vectors_=np.empty((0, 0)) if self._kernel.name == "precomputed" else _safe_indexing(X, rows),
+            n_iter_=np.array([r.epochs for r in results], dtype=np.int32),
+            _n_rows=data.n,
+        )
         if callable(self.kernel):
             self._X_fit = X  # a function of two collections may rely on the second being the one it was trained on
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,13 +12,14 @@ from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dualgap.core import number, one_of, whole_number
-from dualgap.estimators.common import check_labels, fit_seed, penalties, warn_unless_converged
+from dualgap.core import one_of
+from dualgap.estimators.common import check_labels, warn_unless_converged
 from dualgap.estimators.crammer_singer import fit_jointly
-from dualgap.estimators.fitted import keep, rebuilt, warm_of
+from dualgap.estimators.fitted import keep, linear_support, rebuilt, warm_of
 from dualgap.estimators.labelled import Labelled
-from dualgap.estimators.multiclass import Budget, Task, solve_tasks
+from dualgap.estimators.multiclass import Task, solve_tasks
 from dualgap.estimators.on_store import is_store, problem_over, store_labels
+from dualgap.estimators.parameters import Parameters, checked
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
 from dualgap.estimators.streaming import partial_fit
 from dualgap.problem import Problem, is_dask
@@ -190,12 +192,12 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         y : n labels, of any number of classes of at least two
         sample_weight : n numbers, optional
         """
-        C, ratio, budget = number("C", self.C), self._ratio(), self._budget()
+        parameters = checked(self)
         joint = one_of("multi_class", self.multi_class, ("ovr", "crammer_singer")) == "crammer_singer"
         if is_dask(X):
             from dualgap.estimators.on_cluster import fit_on_cluster
 
-            fit_on_cluster(self, X, y, sample_weight, stacklevel=4)
+            fit_on_cluster(self, X, y, sample_weight, parameters, stacklevel=4)
             return self
         X, y = (X, store_labels(self, X, y)) if is_store(X) else validate_data(self, X, y, **_ACCEPTED)
         check_labels(y)
@@ -208,86 +210,47 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         )
         with log_to_screen(self.verbose):
             if joint:
-                base = self._joint_base(data, C, ratio)
-                results: list[Any] = [fit_jointly(self, data, base, budget, monitor.callbacks(0, partial(rebuilt, data)))]
+                base = self._joint_base(data, parameters)
+                listeners = monitor.callbacks(0, partial(rebuilt, data))
+                results: list[Any] = [fit_jointly(self, data, base, parameters.budget, listeners)]
             else:
-                make = self._maker(data, C, ratio)
+                make, C = self._maker(data, parameters), parameters.C
                 tasks = [
                     Task(partial(make, k), warm_of(self, data, j, k, C), monitor.callbacks(j, partial(rebuilt, data)))
                     for j, k in enumerate(singles)
                 ]
-                results = solve_tasks(tasks, budget, monitor.task)
-                keep(self, data, results, C)
-        self._n_rows = data.n
-        self.__dict__.pop("_streams", None)
+                results = solve_tasks(tasks, parameters.budget, monitor.task)
+                found = linear_support(results, data.codes, C)
+                keep(self, data.classes, results, coef_=np.stack([r.coef for r in results]), _n_rows=data.n, **found)
         monitor.end()
-        self.status_ = warn_unless_converged(type(self).__name__, results, budget.tol, stacklevel=4)
+        self.status_ = warn_unless_converged(type(self).__name__, results, parameters.budget.tol, stacklevel=4)
         return self
 
-    def _ratio(self) -> float:
-        one_of("penalty", self.penalty, (None, "l1", "l2"))
-        ratio = number("l1_ratio", self.l1_ratio, "[0, 1]")
-        if self.penalty is None:
-            return ratio
-        asked = 1.0 if self.penalty == "l1" else 0.0
-        if ratio not in (0.0, asked):
-            raise ValueError(
-                f"penalty={self.penalty!r} and l1_ratio={self.l1_ratio!r} contradict each other; leave penalty at None"
-            )
-        return asked
-
-    def _budget(self) -> Budget:
-        return Budget(
-            solver=self.solver,
-            tol=number("tol", self.tol, "[0, 1]"),
-            max_epochs=whole_number("max_iter", self.max_iter),
-            max_seconds=None if self.max_time is None else number("max_time", self.max_time),
-            seed=fit_seed(self.random_state),
-            n_jobs=self.n_jobs,
-        )
-
-    def _intercept_kind(self, ratio: float) -> str:
-        one_of("intercept", self.intercept, ("free", "penalised"))
-        if not self.fit_intercept:
-            return "none"
-        if self.intercept == "penalised" and ratio == 1.0:
-            raise ValueError("intercept='penalised' needs an l2 penalty, which it shares; use intercept='free' or l1_ratio < 1")
-        return self.intercept
-
-    def _maker(self, data: Labelled, C: float, ratio: float) -> Any:
-        """A function from a class's number to the problem of that class against the rest."""
-        first = data.one_against_rest(1)
-        l2, l1 = penalties(C, ratio, first.total)
+    def _maker(self, data: Labelled, parameters: Parameters) -> Callable[[int], Problem]:
+        """Return a function from a class's number to the problem of that class against the rest."""
+        first, kind = data.one_against_rest(1), parameters.intercept
+        strengths = parameters.strengths(first.total)
         base = problem_over(
-            data.X,
-            first.signs,
-            self.loss,
-            self.delta,
-            l2,
-            l1,
-            first.weights,
-            self._intercept_kind(ratio),
-            intercept_scale=number("intercept_scaling", self.intercept_scaling),
+            data.X, first.signs, self.loss, self.delta, *strengths, first.weights, kind, intercept_scale=parameters.scale
         )
 
         def make(k: int) -> Problem:
             if k == 1:
                 return base
             side = data.one_against_rest(k)
-            l2, l1 = penalties(C, ratio, side.total)
+            l2, l1 = parameters.strengths(side.total)
             return base.variant(side.signs, side.weights, l2=l2, l1=l1)
 
         return make
 
-    def _joint_base(self, data: Labelled, C: float, ratio: float) -> Problem:
-        """The rows, weights and penalty of Crammer and Singer's problem; its labels and loss are not used."""
-        if ratio != 0.0:
-            raise ValueError(f"multi_class='crammer_singer' takes the l2 penalty alone; l1_ratio={ratio:g} must be 0")
-        weights = data.own_weights()
-        l2, _ = penalties(C, 0.0, float(weights.sum()))
-        scale = number("intercept_scaling", self.intercept_scaling)
+    def _joint_base(self, data: Labelled, parameters: Parameters) -> Problem:
+        """Return the rows, weights and penalty of Crammer and Singer's problem; its labels and loss are not used."""
+        if parameters.ratio != 0.0:
+            raise ValueError(f"multi_class='crammer_singer' takes the l2 penalty alone; l1_ratio={parameters.ratio:g} must be 0")
+        weights, kind = data.own_weights(), parameters.intercept
+        l2, _ = parameters.strengths(float(weights.sum()))
         signs = np.where(data.codes == 0, -1.0, 1.0)
-        return Problem(data.X, signs, "hinge", None, l2, 0.0, weights, self._intercept_kind(0.0), intercept_scale=scale)
+        return Problem(data.X, signs, "hinge", None, l2, 0.0, weights, kind, intercept_scale=parameters.scale)
 
     # -------------------------------------------------------------------------------------------------------------- streams
 
@@ -307,10 +270,10 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         classes : all labels that the stream may bring; needed at the first call
         sample_weight : n numbers, optional
         """
-        C, ratio, budget = number("C", self.C), self._ratio(), self._budget()
-        if ratio == 1.0 or self.class_weight == "balanced":
+        parameters = checked(self)
+        if parameters.ratio == 1.0 or self.class_weight == "balanced":
             raise ValueError(
-                f"partial_fit needs l1_ratio < 1 and class weights that are known; got l1_ratio={ratio:g}, "
+                f"partial_fit needs l1_ratio < 1 and class weights that are known; got l1_ratio={parameters.ratio:g}, "
                 f"class_weight={self.class_weight!r}"
             )
         first = not hasattr(self, "classes_")
@@ -325,9 +288,7 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
             models = 1 if len(self.classes_) == 2 else len(self.classes_)
             self.coef_, self.intercept_ = np.zeros((models, X.shape[1])), np.zeros(models)
         data = Labelled(X, y, sample_weight, self.class_weight, self.classes_)
-        for name in ("certificate_", "history_", "objective_", "dual_gap_", "support_", "n_support_", "dual_coef_", "_n_rows"):
-            self.__dict__.pop(name, None)
-        partial_fit(self, data, C, ratio, budget)
+        partial_fit(self, data, parameters)
         return self
 
     # ------------------------------------------------------------------------------------------------------- probabilities

@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 
 from dualgap.core import fresh_seed, natural_order, shuffle, total_psi, total_value
-from dualgap.estimators.common import penalties
+from dualgap.estimators.fitted import forget
 from dualgap.estimators.labelled import Labelled, Side
-from dualgap.estimators.multiclass import Budget
+from dualgap.estimators.parameters import Parameters
 from dualgap.problem import Problem
+from dualgap.proof import Certificate
+from dualgap.run import Evaluation, Stepper, drive
 from dualgap.solvers.coordinate import Ascent, free_scale
 
-__all__ = ["Stream", "absorb", "partial_fit"]
+__all__ = ["BatchRun", "Stream", "absorb", "partial_fit"]
 
 
 @dataclass
@@ -35,57 +37,85 @@ class Stream:
         return np.array(problem.penalty.primal(self.v))
 
 
+class BatchRun(Stepper):
+    """Coordinate ascent on the dual variables of one batch, as the driver steps it; those of earlier batches stay as they are.
+
+    Its certificate is for the batch's problem. `evaluate` sets it; `move` then changes the stream.
+    """
+
+    at_zero = np.inf  # far from the model before, w = 0 is no measure of divergence
+
+    def __init__(self, stream: Stream, problem: Problem, rng: np.random.Generator) -> None:
+        self.stream, self.problem, self.rng = stream, problem, rng
+        self.ascent = Ascent(problem)
+        self.ascent.rows = self.ascent.bias.rows(problem.rows, stream.intercept)
+        self.ascent.v[: problem.d] = stream.v
+        self.before = self.ascent.v.copy()
+        self.order = natural_order(problem.n)
+        self.found = Certificate(np.inf, 0.0, "solver")
+
+    def step(self) -> None:
+        shuffle(self.order, fresh_seed(self.rng))
+        self.ascent.epoch(self.order)
+
+    def evaluate(self) -> Evaluation:
+        """The gap is Σ c[φ(m) − ψ(β) + βm] over the batch, each term at least 0."""
+        problem, ascent = self.problem, self.ascent
+        coef, b = Stream(ascent.v[: problem.d]).coef(problem), self._intercept()
+        margins = problem.y * (problem.scores(coef) + b)
+        loss = float(total_value(problem.loss, margins, problem.c))
+        gap = loss - float(total_psi(problem.loss, ascent.beta, problem.c)) + float(problem.c @ (ascent.beta * margins))
+        objective = loss + 0.5 * problem.l2 * float(np.sum((ascent.v - self.before) ** 2))
+        self.found = Certificate(objective, objective - max(gap, 0.0), "solver")
+        return Evaluation(self.found, coef, b, 0.0, {})
+
+    def certificate(self) -> Certificate:
+        return self.found
+
+    def _intercept(self) -> float:
+        return (
+            self.stream.intercept + self.ascent.intercept()
+        )  # the column's centre is 0: the b before the batch is in the scores alone
+
+    def move(self) -> None:
+        """Give the stream the model that the batch has led to."""
+        self.stream.v, self.stream.intercept = self.ascent.v[: self.problem.d].copy(), self._intercept()
+
+
+def _due(epoch: int) -> bool:
+    return epoch & (epoch - 1) == 0 or epoch % 8 == 0
+
+
 def absorb(stream: Stream, problem: Problem, tol: float, max_epochs: int, rng: np.random.Generator) -> tuple[float, int]:
-    """Move the model by one batch. Returns the certified relative gap of the batch's problem, and the epochs it took."""
-    ascent = Ascent(problem)
-    ascent.rows = ascent.bias.rows(problem.rows, stream.intercept)
-    before = np.zeros_like(ascent.v)
-    before[: problem.d] = stream.v
-    ascent.v[:] = before
-    order = natural_order(problem.n)
-    gap, epoch = np.inf, 0
-    for epoch in range(1, max_epochs + 1):
-        shuffle(order, fresh_seed(rng))
-        ascent.epoch(order)
-        if epoch & (epoch - 1) == 0 or epoch % 8 == 0 or epoch == max_epochs:
-            gap = _relative_gap(ascent, before, stream.intercept)
-            if gap <= tol:
-                break
-    stream.v = ascent.v[: problem.d].copy()
-    stream.intercept += _moved(ascent)
-    return gap, epoch
+    """Move the model by one batch. Returns the certified relative gap of the batch's problem, and the epochs it took.
+
+    Ctrl-C leaves the stream as it was and ends the caller's loop over batches, too.
+    """
+    run = BatchRun(stream, problem, rng)
+    ended = drive(run, tol, max_epochs, evaluate=_due, stall=False)
+    if ended.status == "interrupted":
+        raise KeyboardInterrupt
+    run.move()
+    return run.found.relative_gap, ended.epochs
 
 
-def _moved(ascent: Ascent) -> float:
-    return ascent.intercept()  # the column's centre is 0: the b before the batch is in the scores alone
-
-
-def _relative_gap(ascent: Ascent, before: np.ndarray, intercept: float) -> float:
-    """Σ c[φ(m) − ψ(β) + βm] over the batch, each term at least 0, against the batch's objective."""
-    problem = ascent.problem
-    scores = problem.scores(np.asarray(problem.penalty.primal(ascent.v[: problem.d])))
-    margins = problem.y * (scores + intercept + _moved(ascent))
-    loss = float(total_value(problem.loss, margins, problem.c))
-    gap = loss - float(total_psi(problem.loss, ascent.beta, problem.c)) + float(problem.c @ (ascent.beta * margins))
-    objective = loss + 0.5 * problem.l2 * float(np.sum((ascent.v - before) ** 2))
-    return max(gap, 0.0) / objective if objective > 0 else 0.0
-
-
-def partial_fit(model: Any, data: Labelled, C: float, ratio: float, budget: Budget) -> None:
-    """One batch for every model of an estimator; sets coef_, intercept_, n_iter_, status_ and what the next batch needs."""
-    streams: list[Stream] = getattr(model, "_streams", None) or _streams_of(model, ratio)
+def partial_fit(model: Any, data: Labelled, parameters: Parameters) -> None:
+    """Train every model of an estimator on one batch; sets coef_, intercept_, n_iter_, status_ and what the next batch needs."""
+    budget = parameters.budget
+    streams: list[Stream] = getattr(model, "_streams", None) or _streams_of(model, parameters.ratio)
+    forget(model)
+    model._streams = streams
     rng = np.random.default_rng(budget.seed)
     gaps, epochs = [], []
     for j, stream in enumerate(streams):
         side = data.one_against_rest(1 if len(streams) == 1 else j)
         if side.total == 0.0:
             continue  # a batch without weight says nothing
-        problem = _batch_problem(model, data, side, penalties(C, ratio, side.total))
+        problem = _batch_problem(model, data, side, parameters)
         gap, taken = absorb(stream, problem, budget.tol, budget.max_epochs, rng)
         gaps.append(gap)
         epochs.append(taken)
         model.coef_[j], model.intercept_[j] = stream.coef(problem), stream.intercept
-    model._streams = streams
     model.n_iter_ = max(epochs, default=0)
     model.status_ = "converged" if max(gaps, default=0.0) <= budget.tol else "max_epochs"
 
@@ -96,11 +126,11 @@ def _streams_of(model: Any, ratio: float) -> list[Stream]:
     return [Stream(w + lift * np.sign(w), float(b)) for w, b in zip(model.coef_, model.intercept_, strict=True)]
 
 
-def _batch_problem(model: Any, data: Labelled, side: Side, strengths: tuple[float, float]) -> Problem:
-    kind = "penalised" if model.fit_intercept else "none"
+def _batch_problem(model: Any, data: Labelled, side: Side, parameters: Parameters) -> Problem:
+    """The batch's problem; a free intercept moves from batch to batch as a penalised one with the scale of the coordinate solvers."""
+    kind, scale = ("none" if parameters.intercept == "none" else "penalised"), parameters.scale
+    strengths = parameters.strengths(side.total)
     problem = Problem(data.X, side.signs, model.loss, model.delta, *strengths, side.weights, kind, classes=(-1.0, 1.0))
     if kind == "penalised":
-        problem.intercept_scale = (
-            model.intercept_scaling if model.intercept == "penalised" else free_scale(problem.c @ problem.sqnorms)
-        )
+        problem.intercept_scale = scale if parameters.intercept == "penalised" else free_scale(problem.c @ problem.sqnorms)
     return problem

@@ -16,6 +16,7 @@ from dualgap.proof.certificate import (
     margins_of,
     primal_value,
     require_semidefinite,
+    settle,
 )
 
 __all__ = [
@@ -29,4 +30,5 @@ __all__ = [
     "margins_of",
     "primal_value",
     "require_semidefinite",
+    "settle",
 ]

@@ -152,15 +152,21 @@ def _balanced(problem: Problem, beta: np.ndarray) -> np.ndarray:
         return np.zeros(problem.n)
     heavy = 1.0 if positive > negative else -1.0
     factor = min(positive, negative) / max(positive, negative)
-    balanced = np.where(problem.y == heavy, factor * beta, beta)
+    return settle(problem.c, problem.y, np.where(problem.y == heavy, factor * beta, beta))
+
+
+def settle(c: np.ndarray, y: np.ndarray, beta: np.ndarray, others: float = 0.0) -> np.ndarray:
+    """Take what rounding left of others + Σ cᵢβᵢyᵢ out of the heaviest β, in place, so that the sum is zero; returns β."""
     for _ in range(3):
-        parts = problem.c * balanced
-        rest = float(parts @ problem.y)
+        parts = c * beta
+        rest = others + float(parts @ y)
         if rest == 0.0:
             break
-        place = int(np.argmax(np.where(problem.y * rest > 0.0, parts, -1.0)))
-        balanced[place] = max(0.0, balanced[place] - abs(rest) / problem.c[place])
-    return balanced
+        place = int(np.argmax(np.where(y * rest > 0.0, parts, -1.0)))
+        if not y[place] * rest > 0.0 or not parts[place] > 0.0:
+            break
+        beta[place] = max(0.0, beta[place] - abs(rest) / c[place])
+    return beta
 
 
 # ---------------------------------------------------------------------------------------------------------------- intercepts

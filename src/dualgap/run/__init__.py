@@ -8,21 +8,24 @@ from __future__ import annotations
 from dualgap.run import result
 from dualgap.run.approximation import ApproximateResult, Approximation, approximate
 from dualgap.run.certifying import certify
-from dualgap.run.driver import Progress, minimise, schedule, solve
+from dualgap.run.driver import Progress, drive, minimise, solve
 from dualgap.run.result import ConvergenceWarning, Result, Status, Trace
+from dualgap.run.stepper import Evaluation, Stepper
 
 __all__ = [
     "ApproximateResult",
     "Approximation",
     "ConvergenceWarning",
+    "Evaluation",
     "Progress",
     "Result",
     "Status",
+    "Stepper",
     "Trace",
     "approximate",
     "certify",
+    "drive",
     "minimise",
     "result",
-    "schedule",
     "solve",
 ]

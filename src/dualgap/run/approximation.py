@@ -1,13 +1,13 @@
 """Kernel problems made linear by an explicit choice: Nyström or random Fourier features, for any linear solver.
 
 A feature map z with z(x)·z(x') ≈ k(x, x') turns the kernel problem into a linear one of m columns, which trains in time linear in n. That
-is another problem: its certificate proves how well *it* was solved, and says so. `Approximation.judge` certifies what came out as a
+is another problem: its certificate proves how well *it* was solved, and says so. `Approximation.certify` certifies the outcome as a
 model of the kernel problem itself, for one pass over n × support vectors kernel values.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -40,47 +40,44 @@ class Approximation:
     transform: Any
 
     def describe(self) -> str:
-        """What the certificate is for."""
+        """Say what the certificate is for."""
         return f"the problem on {self.features} {METHODS[self.method]} features, not the kernel problem"
 
     def solve(self, solver: Any = "auto", tol: float = 1e-4, **options: Any) -> ApproximateResult:
         """Train on the features; arguments as of `dualgap.solve`."""
-        return ApproximateResult(self, solve(self.problem, solver, tol, **options))
+        found = solve(self.problem, solver, tol, **options)
+        source = f"{found.certificate.source}; for {self.describe()}"
+        own = {each.name: getattr(found, each.name) for each in fields(found)}
+        return ApproximateResult(
+            **{**own, "certificate": replace(found.certificate, source=source)}, approximation=self, result=found
+        )
 
-    def judge(self, result: ApproximateResult) -> Certificate:
-        """A certificate for the kernel problem itself, of the kernel model that the dual variables found make."""
+    def certify(self, result: Result) -> Certificate:
+        """Certify, for the kernel problem itself, the kernel model that belongs to the dual variables found."""
         problem = self.kernel_problem
-        point = dual_point(problem, result.result.dual)
+        point = dual_point(problem, result.dual)
         assert point.coef is not None
         assert point.stored is not None
         b = best_intercept(problem, point.stored)
         primal = primal_value(problem, point.coef, b, point.stored, problem.y * (point.stored + b))
         return make_certificate(primal, point.value, "approximation")
 
+    judge = certify  # its name in version 0.1
 
-@dataclass(frozen=True)
-class ApproximateResult:
-    """A model on features, for samples as the kernel problem has them.
+
+@dataclass(frozen=True, kw_only=True)
+class ApproximateResult(Result):
+    """A model on features, for samples as the kernel problem has them; its certificate names the problem that it is for.
 
     Attributes
     ----------
+    approximation : the kernel problem and the linear one
     result : the Result on the features
-    certificate : its certificate, which names the problem that it is for
+    Further attributes as of `dualgap.Result`, on the features.
     """
 
-    approximation: Approximation
-    result: Result
-
-    @property
-    def certificate(self) -> Certificate:
-        """How well the approximated problem was solved."""
-        found = self.result.certificate
-        return replace(found, source=f"{found.source}; for {self.approximation.describe()}")
-
-    @property
-    def status(self) -> str:
-        """The status of the run."""
-        return self.result.status
+    approximation: Approximation = field(repr=False)
+    result: Result = field(repr=False)
 
     def decision(self, X: Any) -> np.ndarray:
         """Scores of new samples, positive for the second class."""
@@ -95,7 +92,7 @@ class ApproximateResult:
 
 
 def approximate(problem: Problem, method: str = "nystroem", features: int = 500, seed: int = 0) -> Approximation:
-    """The linear problem on features whose inner products approximate the kernel.
+    """Make the linear problem on features whose inner products approximate the kernel.
 
     Parameters
     ----------
@@ -117,7 +114,7 @@ def approximate(problem: Problem, method: str = "nystroem", features: int = 500,
     >>> result = approximate(problem, "nystroem", features=50).solve(tol=1e-4)
     >>> result.certificate.source
     'solver; for the problem on 50 Nyström features, not the kernel problem'
-    >>> result.approximation.judge(result).relative_gap < 0.1
+    >>> result.approximation.certify(result).relative_gap < 0.1
     True
     """
     if problem.kernel is None or problem.kernel.name == "precomputed":

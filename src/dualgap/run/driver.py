@@ -11,18 +11,21 @@ import time
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dualgap.core import number, whole_number
 from dualgap.problem import Problem, as_vector
 from dualgap.proof import Certificate
-from dualgap.run.evaluation import STALL_EVALUATIONS, Run, make_watched
-from dualgap.run.result import ConvergenceWarning, Result, Status, advice
-from dualgap.solvers import Solver, State, Warm, get_solver, require
+from dualgap.run.evaluation import SolverRun, make_watched
+from dualgap.run.result import ConvergenceWarning, Result, Status, Trace, advice
+from dualgap.run.stepper import STALL_EVALUATIONS, Evaluation, Stepper
+from dualgap.solvers import Solver, Warm, get_solver, require
 
-__all__ = ["Progress", "solve"]
+__all__ = ["Progress", "drive", "minimise", "schedule", "solve"]
+
+DIVERGED = 1e9  # times the objective of w = 0: five evaluations above it in a row count as divergence
 
 SMALL = 1e-2  # relative gap: an estimate that stays above it may be a slow start, one that stays below it the limit of rounding
 ESTIMATED_EPOCHS = {2**k for k in range(5, 24)}  # epochs at which a solver that estimates its gap is evaluated all the same
@@ -49,7 +52,152 @@ class Progress:
     tol: float
     max_epochs: int
     coef: np.ndarray  # the model just evaluated; not to be changed
-    intercept: float
+    intercept: Any  # a number; for a joint problem one a class
+
+
+class Clock:
+    """CPU and wall seconds of the updates alone."""
+
+    def __init__(self) -> None:
+        self.cpu = self.wall = 0.0
+
+    def __enter__(self) -> Clock:
+        self._cpu, self._wall = time.process_time(), time.perf_counter()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.cpu += time.process_time() - self._cpu
+        self.wall += time.perf_counter() - self._wall
+
+
+class Ended(NamedTuple):
+    """How a run ended; the fields of a `Result` that the driver knows."""
+
+    status: Status
+    trace: Trace
+    epochs: int
+    cpu_seconds: float
+    wall_seconds: float
+
+
+def drive(
+    stepper: Stepper,
+    tol: float,
+    max_epochs: int,
+    max_seconds: float | None = None,
+    *,
+    evaluate: str | Callable[[int], bool] = "auto",
+    callbacks: Iterable[Callable[[Progress], Any]] = (),
+    stall: bool = True,
+    halt: Callable[[], bool] | None = None,
+) -> Ended:
+    """Step until the certified relative gap is at most `tol` or the budget is spent; arguments as of `minimise`.
+
+    Whatever ends the run, the stepper then has the best model so far with its certificate.
+    """
+    due, callbacks, trace, clock = _Due(evaluate, tol), tuple(callbacks), Trace(), Clock()
+    began = time.perf_counter()
+    reserve = 0.0  # seconds that the last evaluation took: kept for the one that ends the run
+    status: Status = "max_epochs"
+    epoch = 0
+    try:
+        with clock, np.errstate(all="ignore"):  # a run that diverges is answered by its status
+            stepper.start()
+        for epoch in range(1, max_epochs + 1):
+            with clock, np.errstate(all="ignore"):
+                stepper.step()
+                estimate = stepper.gap_estimate()
+            stepped = time.perf_counter()
+            out_of_time = max_seconds is not None and stepped - began + reserve >= max_seconds
+            halted = halt is not None and halt()
+            if not (due(epoch, estimate) or out_of_time or halted or epoch == max_epochs):
+                continue
+            found = stepper.evaluate()
+            trace.append(_row(epoch, clock, found))
+            reserve = time.perf_counter() - stepped
+            progress = Progress(epoch, trace.last(), found.certificate, tol, max_epochs, found.coef, found.intercept)
+            stop = any([_says_stop(callback(progress)) for callback in callbacks])
+            ended = stopping_rule(stepper, trace, tol, stall)
+            if ended or stop or halted or out_of_time:
+                status = ended or ("interrupted" if stop or halted else "max_seconds")
+                break
+    except KeyboardInterrupt:
+        status = "interrupted"
+        if epoch > (trace.last()["epoch"] if len(trace) else 0):
+            trace.append(_row(epoch, clock, stepper.evaluate()))
+    stepper.finish()
+    return Ended(status, trace, epoch, clock.cpu, clock.wall)
+
+
+def _row(epoch: int, clock: Clock, found: Evaluation) -> dict[str, float]:
+    c = found.certificate
+    return {
+        "epoch": float(epoch),
+        "passes": found.passes,
+        "cpu_seconds": clock.cpu,
+        "wall_seconds": clock.wall,
+        "primal": c.primal,
+        "dual": c.dual,
+        "gap": c.gap,
+        "relative_gap": c.relative_gap,
+        **found.columns,
+    }
+
+
+def stopping_rule(stepper: Stepper, trace: Trace, tol: float, stall: bool) -> Status | None:
+    """Return the status of a run that has converged, diverged or stalled; None while it is to go on."""
+    if stepper.certificate().relative_gap <= tol:
+        return "converged"
+    primal = trace["primal"]
+    if not math.isfinite(primal[-1]) or (len(primal) >= 5 and (primal[-5:] > DIVERGED * stepper.at_zero).all()):
+        return "diverged"
+    if stall and len(primal) > stepper.stall_evaluations:
+        gaps = np.minimum.accumulate(primal) - np.maximum.accumulate(trace["dual"])
+        epochs = trace["epoch"]
+        since = min(len(primal) - stepper.stall_evaluations, int(np.searchsorted(epochs, 0.5 * epochs[-1]))) - 1
+        if since >= 0 and epochs[since] > stepper.restarted_at and gaps[-1] > 0.99 * gaps[since]:
+            return "stalled"
+    return None
+
+
+class _Due:
+    """Whether to evaluate after an epoch: by the epoch's number or, where a solver estimates its gap, once the estimate reaches tol."""
+
+    def __init__(self, evaluate: str | Callable[[int], bool], tol: float) -> None:
+        self.by_epoch = schedule(evaluate)
+        self.by_estimate = evaluate == "auto" and tol > 0  # no estimate is ever as small as 0
+        self.tol = self.target = tol
+        self.wait, self.again = 1, 0
+        self.least, self.since = math.inf, 0  # the smallest estimate, and its epoch
+
+    def __call__(self, epoch: int, estimate: float | None) -> bool:
+        if estimate is None or not self.by_estimate:
+            return self.by_epoch(epoch)
+        if estimate < 0.99 * self.least:
+            self.least, self.since = estimate, epoch
+        elif self.least < SMALL and epoch > 2 * self.since + STALL_EVALUATIONS:
+            return True  # as near as rounding lets it come, perhaps: evaluations will tell, and end the run
+        if estimate <= self.tol and (estimate <= self.target or epoch >= self.again):
+            # Should the certificate not agree, the estimate has to improve, or some epochs have to pass, before it counts again.
+            self.target, self.again, self.wait = 0.7 * estimate, epoch + self.wait, 2 * self.wait
+            return True
+        return epoch in ESTIMATED_EPOCHS
+
+
+def schedule(evaluate: str | Callable[[int], bool]) -> Callable[[int], bool]:
+    """At which epochs to evaluate, as a function of the epoch's number."""
+    if callable(evaluate):
+        return evaluate
+    if evaluate == "epoch":
+        return lambda epoch: True
+    if evaluate in ("auto", "geometric"):
+        return lambda epoch: epoch <= 5 or math.floor(math.log(epoch, 1.25)) > math.floor(math.log(epoch - 1, 1.25))
+    raise ValueError(f"evaluate={evaluate!r} is unknown; choose 'auto', 'geometric', 'epoch' or a function of the epoch's number")
+
+
+def _says_stop(answer: Any) -> bool:
+    # True itself, NumPy's too; a callback that returns what it made is not asking to stop.
+    return isinstance(answer, (bool, np.bool_)) and bool(answer)
 
 
 def solve(
@@ -153,48 +301,26 @@ def minimise(
         raise TypeError(f"problem={problem!r} must be a dualgap.Problem, which holds the data, loss and penalty")
     solver = get_solver(solver).chosen(problem)
     _check_budget(tol, max_epochs, max_seconds)
-    due = _Due(evaluate, tol)
+    schedule(evaluate)
     require(solver, problem)
     watched = make_watched(problem, watch)
     warm = _make_warm(problem, warm_start)
     rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
     compile_seconds = _compile(problem, solver)
 
-    run = Run(problem, solver, watched, tol)
-    callbacks = tuple(callbacks)
-    began = time.perf_counter()
-    evaluation = 0.0
-    status: Status = "max_epochs"
-    epoch = 0
-    state = None
-    try:
-        with run.clock, np.errstate(all="ignore"):  # a run that diverges is answered by its status
-            state = solver.start(problem, rng, warm)
-            if isinstance(state, State):
-                state.tol = tol
-        for epoch in range(1, max_epochs + 1):
-            with run.clock, np.errstate(all="ignore"):
-                solver.epoch(problem, state, rng)
-                estimate = solver.gap_estimate(problem, state)
-            # What the last evaluation took is kept in hand for the one that ends the run.
-            looked = time.perf_counter()
-            out_of_time = max_seconds is not None and looked - began + evaluation >= max_seconds
-            halted = halt is not None and halt()
-            if not (due(epoch, estimate) or out_of_time or halted or epoch == max_epochs):
-                continue
-            certificate = run.evaluate(state, epoch)
-            evaluation = time.perf_counter() - looked
-            progress = Progress(epoch, run.record, certificate, tol, max_epochs, *run.model)
-            stop = any([_says_stop(callback(progress)) for callback in callbacks])
-            ended = run.stopping_rule(tol, stall)
-            if ended or stop or halted or out_of_time:
-                status = ended or ("interrupted" if stop or halted else "max_seconds")
-                break
-    except KeyboardInterrupt:
-        status = "interrupted"
-        if state is not None and epoch > run.record.get("epoch", 0.0):
-            run.evaluate(state, epoch)
-    return run.result(status, epoch, compile_seconds)
+    run = SolverRun(problem, solver, rng, tol, warm, watched)
+    ended = drive(run, tol, max_epochs, max_seconds, evaluate=evaluate, callbacks=callbacks, stall=stall, halt=halt)
+    best = run.best
+    return Result(
+        problem=problem,
+        solver=solver,
+        coef=best.coef,
+        intercept=float(best.intercept),
+        dual=np.zeros(problem.n) if best.beta is None else best.beta,
+        certificate=best.certificate(),
+        compile_seconds=compile_seconds,
+        **ended._asdict(),
+    )
 
 
 _compiled: set[Any] = set()
@@ -208,7 +334,9 @@ def _compile(problem: Problem, solver: Solver) -> float:
     began = time.perf_counter()
     with np.errstate(all="ignore"):
         small, state = solver.warm_up(problem, np.random.default_rng(0))
-        Run(small, solver, []).evaluate(state, 1)
+        run = SolverRun(small, solver, np.random.default_rng(0))
+        run.state = state
+        run.evaluate()
     _compiled.add(key)
     return time.perf_counter() - began
 
@@ -225,46 +353,6 @@ def _check_budget(tol: float, max_epochs: int, max_seconds: float | None) -> Non
     whole_number("max_epochs", max_epochs)
     if max_seconds is not None:
         number("max_seconds", max_seconds, "(0, inf]", "a positive number of seconds, or None for no limit")
-
-
-class _Due:
-    """Whether to evaluate after an epoch: by the epoch's number or, where a solver estimates its gap, once the estimate reaches tol."""
-
-    def __init__(self, evaluate: str | Callable[[int], bool], tol: float) -> None:
-        self.by_epoch = schedule(evaluate)
-        self.by_estimate = evaluate == "auto" and tol > 0  # no estimate is ever as small as 0
-        self.tol = self.target = tol
-        self.wait, self.again = 1, 0
-        self.least, self.since = math.inf, 0  # the smallest estimate, and its epoch
-
-    def __call__(self, epoch: int, estimate: float | None) -> bool:
-        if estimate is None or not self.by_estimate:
-            return self.by_epoch(epoch)
-        if estimate < 0.99 * self.least:
-            self.least, self.since = estimate, epoch
-        elif self.least < SMALL and epoch > 2 * self.since + STALL_EVALUATIONS:
-            return True  # as near as rounding lets it come, perhaps: evaluations will tell, and end the run
-        if estimate <= self.tol and (estimate <= self.target or epoch >= self.again):
-            # Should the certificate not agree, the estimate has to improve, or some epochs have to pass, before it counts again.
-            self.target, self.again, self.wait = 0.7 * estimate, epoch + self.wait, 2 * self.wait
-            return True
-        return epoch in ESTIMATED_EPOCHS
-
-
-def schedule(evaluate: str | Callable[[int], bool]) -> Callable[[int], bool]:
-    """At which epochs to evaluate, as a function of the epoch's number."""
-    if callable(evaluate):
-        return evaluate
-    if evaluate == "epoch":
-        return lambda epoch: True
-    if evaluate in ("auto", "geometric"):
-        return lambda epoch: epoch <= 5 or math.floor(math.log(epoch, 1.25)) > math.floor(math.log(epoch - 1, 1.25))
-    raise ValueError(f"evaluate={evaluate!r} is unknown; choose 'auto', 'geometric', 'epoch' or a function of the epoch's number")
-
-
-def _says_stop(answer: Any) -> bool:
-    # True itself, NumPy's too; a callback that returns what it made is not asking to stop.
-    return isinstance(answer, (bool, np.bool_)) and bool(answer)
 
 
 def _make_warm(problem: Problem, warm: Any) -> Warm | None:

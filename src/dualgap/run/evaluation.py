@@ -1,9 +1,8 @@
-"""Evaluation of a run while its clock stands: certificates, held-out sets, the trace, and whether it is time to stop."""
+"""The run of a solver on a two-class problem, as the driver steps it: certificates, held-out sets, the best model and bound."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,13 +18,10 @@ from dualgap.proof import (
     make_certificate,
     primal_value,
 )
-from dualgap.run.result import Result, Status, Trace
-from dualgap.solvers import Solver
+from dualgap.run.stepper import Evaluation, Stepper
+from dualgap.solvers import Solver, State, Warm
 
-__all__ = ["STALL_EVALUATIONS", "Best", "Clock", "Run", "Watched", "make_watched"]
-
-STALL_EVALUATIONS = 20  # with less than 1 % off the gap over so many evaluations, and over half of the epochs, a run has stalled
-DIVERGED = 1e9  # times the objective of w = 0
+__all__ = ["Best", "SolverRun", "Watched", "make_watched"]
 
 
 class Watched:
@@ -58,7 +54,7 @@ class Best:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.coef, self.intercept = np.zeros(problem.size), 0.0
-        self.primal = self.at_zero = float(problem.loss.value(0.0))  # of w = 0; the weights add up to 1
+        self.primal = float(problem.loss.value(0.0))  # of w = 0; the weights add up to 1
         self.dual = 0.0  # D(0) = 0, whatever the loss
         self.beta: np.ndarray | None = None  # zeros, as long as none is better
         self.source = "margins"
@@ -75,35 +71,44 @@ class Best:
         return make_certificate(self.primal if primal is None else primal, self.dual, self.source)
 
 
-class Clock:
-    """CPU and wall seconds of the updates alone."""
+class SolverRun(Stepper):
+    """A solver on a problem.
 
-    def __init__(self) -> None:
-        self.cpu = self.wall = 0.0
+    Sets: `state` in `start`, changed by `step`; `best` in `evaluate`.
+    """
 
-    def __enter__(self) -> Clock:
-        self._cpu, self._wall = time.process_time(), time.perf_counter()
-        return self
+    def __init__(
+        self,
+        problem: Problem,
+        solver: Solver,
+        rng: np.random.Generator,
+        tol: float = 0.0,
+        warm: Warm | None = None,
+        watched: list[Watched] | None = None,
+    ) -> None:
+        self.problem, self.solver, self.rng, self.tol, self.warm, self.watched = problem, solver, rng, tol, warm, watched or []
+        self.state: Any = None  # whatever the solver's `start` returns
+        self.best = Best(problem)
+        self.at_zero = self.best.primal
 
-    def __exit__(self, *_: Any) -> None:
-        self.cpu += time.process_time() - self._cpu
-        self.wall += time.perf_counter() - self._wall
+    def start(self) -> None:
+        self.state = self.solver.start(self.problem, self.rng, self.warm)
+        if isinstance(self.state, State):
+            self.state.tol = self.tol
 
+    def step(self) -> None:
+        self.solver.epoch(self.problem, self.state, self.rng)
 
-class Run:
-    """Evaluation of one run: trace, best model, best bound."""
+    def gap_estimate(self) -> float | None:
+        return self.solver.gap_estimate(self.problem, self.state)
 
-    def __init__(self, problem: Problem, solver: Solver, watched: list[Watched], tol: float = 0.0) -> None:
-        self.problem, self.solver, self.watched, self.tol = problem, solver, watched, tol
-        self.trace, self.clock, self.best = Trace(), Clock(), Best(problem)
-        self.model = (self.best.coef, 0.0)
-        self.record: dict[str, float] = {}
+    def certificate(self) -> Certificate:
+        return self.best.certificate()
 
     @np.errstate(over="ignore", invalid="ignore")  # a run that diverges is answered by its status
-    def evaluate(self, state: Any, epoch: int) -> Certificate:
-        """Certify the present model and add a row to the trace."""
-        problem, best = self.problem, self.best
-        own = self._own_point(state)
+    def evaluate(self) -> Evaluation:
+        problem, state, best = self.problem, self.state, self.best
+        own = self._own_point()
         if own is not None:
             best.offer_bound(own, "solver")
         coef, intercept = self.solver.model(problem, state)
@@ -131,26 +136,15 @@ class Run:
             smooth = math.isfinite(problem.loss.curvature()) and not problem.streaming
             if own is None or (smooth and not best.certificate().relative_gap <= self.tol):
                 best.offer_bound(self._margin_bound(scores, margins, best_b), "margins")
-        certificate = best.certificate(primal)
-        self.model = (coef, float(intercept))
-        self.record = record = {
-            "epoch": float(epoch),
-            "passes": float(state.passes),
-            "cpu_seconds": self.clock.cpu,
-            "wall_seconds": self.clock.wall,
-            "primal": primal,
-            "dual": certificate.dual,
-            "gap": certificate.gap,
-            "relative_gap": certificate.relative_gap if math.isfinite(primal) else math.inf,
+        columns = {
             # As `predict` would have it: a score of exactly 0 is the first class, so a margin of 0 need not be an error.
             "train_error": self._wrong(margins) / problem.n,
             "support_vectors": self._support_vectors(best.beta if own is None else own.beta),
             "nonzeros": float(np.count_nonzero(coef)),
         }
         for held_out in self.watched:
-            record.update(held_out.measure(coef, intercept))
-        self.trace.append(record)
-        return certificate
+            columns.update(held_out.measure(coef, intercept))
+        return Evaluation(best.certificate(primal), coef, float(intercept), float(state.passes), columns)
 
     def _support_vectors(self, beta: np.ndarray | None) -> float:
         return 0.0 if beta is None else float(np.count_nonzero(beta > 0))
@@ -160,51 +154,17 @@ class Run:
         right = np.count_nonzero(margins > 0.0) + (np.count_nonzero(self.problem.y[on_line] < 0.0) if on_line.any() else 0)
         return len(margins) - int(right)
 
-    def _own_point(self, state: Any) -> DualPoint | None:
-        beta = self.solver.dual(self.problem, state)
+    def _own_point(self) -> DualPoint | None:
+        beta = self.solver.dual(self.problem, self.state)
         if beta is None:
             return None
         beta = np.array(beta, dtype=np.float64)  # the best one is kept, and a solver may go on writing to its own
         if not all_finite(beta):
             return None
-        return dual_point(self.problem, beta, lambda a: self.solver.combine(self.problem, state, a))
+        return dual_point(self.problem, beta, lambda a: self.solver.combine(self.problem, self.state, a))
 
     def _margin_bound(self, scores: np.ndarray, margins: np.ndarray, best_b: bool) -> DualPoint:
         if self.problem.intercept == "free" and not best_b:
             # At the best b for this w the slopes nearly balance, so that little is lost in making them do so exactly.
             margins = self.problem.y * (scores + best_intercept(self.problem, scores))
         return dual_from_margins(self.problem, margins)
-
-    def stopping_rule(self, tol: float, stall: bool) -> Status | None:
-        """The status of a run that has converged, diverged or stalled; None while it is to go on."""
-        if self.best.certificate().relative_gap <= tol:
-            return "converged"
-        if math.isfinite(self.record["primal"]) and len(self.trace) < 5:
-            return None
-        primal = self.trace["primal"]
-        if not math.isfinite(primal[-1]) or (len(primal) >= 5 and (primal[-5:] > DIVERGED * self.best.at_zero).all()):
-            return "diverged"
-        if stall and len(primal) > STALL_EVALUATIONS:
-            best_gaps = np.minimum.accumulate(primal) - self.trace["dual"]
-            epochs = self.trace["epoch"]
-            since = min(len(primal) - STALL_EVALUATIONS, int(np.searchsorted(epochs, 0.5 * epochs[-1]))) - 1
-            if since >= 0 and best_gaps[-1] > 0.99 * best_gaps[since]:
-                return "stalled"
-        return None
-
-    def result(self, status: Status, epochs: int, compile_seconds: float) -> Result:
-        best = self.best
-        return Result(
-            problem=self.problem,
-            solver=self.solver,
-            coef=best.coef,
-            intercept=float(best.intercept),
-            dual=np.zeros(self.problem.n) if best.beta is None else best.beta,
-            certificate=best.certificate(),
-            status=status,
-            trace=self.trace,
-            epochs=epochs,
-            cpu_seconds=self.clock.cpu,
-            wall_seconds=self.clock.wall,
-            compile_seconds=compile_seconds,
-        )

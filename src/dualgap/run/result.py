@@ -7,9 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dualgap.problem import Problem
 from dualgap.proof import Certificate
-from dualgap.solvers import Solver
 
 __all__ = ["ConvergenceWarning", "Result", "Status", "Trace", "advice"]
 
@@ -99,19 +97,20 @@ class Trace:
         return f"Trace({self._length} evaluations to epoch {last['epoch']:.0f}, relative gap {last['relative_gap']:.1e})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Result:
     """A trained model with the proof of its quality.
 
     Attributes
     ----------
     coef, intercept : the model w, b; for a kernel problem coef holds the n coefficients of the kernel expansion
-    dual : one dual variable β a sample, feasible; `certificate.dual` is its value
+    dual : one dual variable β a sample, feasible; `certificate.dual` is its value. None where they stayed with the workers of a cluster
     certificate : primal, dual, gap, relative_gap, source
     status : "converged", "max_epochs", "max_seconds", "interrupted", "diverged" or "stalled"
     trace : what was seen along the way
     epochs, cpu_seconds, wall_seconds : the cost of the updates; evaluation is not counted
     compile_seconds : spent on compiling or loading kernels before the clock started
+    problem, solver : what was solved, and by what
 
     Examples
     --------
@@ -123,18 +122,18 @@ class Result:
     (True, (100,))
     """
 
-    problem: Problem = field(repr=False)
-    solver: Solver
+    problem: Any = field(default=None, repr=False)
+    solver: Any = None
     coef: np.ndarray
-    intercept: float
-    dual: np.ndarray
+    intercept: Any  # a number; for a joint problem one a class
+    dual: Any = None
     certificate: Certificate
     status: Status
     trace: Trace
     epochs: int
     cpu_seconds: float
     wall_seconds: float
-    compile_seconds: float
+    compile_seconds: float = 0.0
 
     @property
     def converged(self) -> bool:
@@ -143,16 +142,16 @@ class Result:
 
     def decision(self, X: Any) -> np.ndarray:
         """Scores of new samples, positive for the second class."""
-        return self.problem.decision(X, self.coef, self.intercept)
+        return np.asarray(self.problem.decision(X, self.coef, self.intercept))
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels of new samples, as they were given in training."""
-        return self.problem.predict(X, self.coef, self.intercept)
+        return np.asarray(self.problem.predict(X, self.coef, self.intercept))
 
     def __repr__(self) -> str:
         c = self.certificate
         return (
-            f"Result({self.solver.label()}: {self.status} after {self.epochs} epochs, {self.cpu_seconds:.3g} s CPU; "
+            f"{type(self).__name__}({self.solver.label()}: {self.status} after {self.epochs} epochs, {self.cpu_seconds:.3g} s CPU; "
             f"primal {c.primal:.6g}, relative gap {c.relative_gap:.1e})"
         )
 

@@ -1,0 +1,54 @@
+"""Parameters of the linear estimators, checked: what scikit-learn's names mean for a problem and for a run."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from dualgap.core import number, one_of, whole_number
+from dualgap.estimators.common import fit_seed, penalties
+from dualgap.estimators.multiclass import Budget
+
+__all__ = ["Parameters", "checked"]
+
+
+class Parameters(NamedTuple):
+    """C, the share of l1, the kind of intercept with its column's constant, and the budget of a fit."""
+
+    C: float
+    ratio: float
+    intercept: str
+    scale: float
+    budget: Budget
+
+    def strengths(self, total: float) -> tuple[float, float]:
+        """Return (l2, l1) where the weights of the samples add up to `total`."""
+        return penalties(self.C, self.ratio, total)
+
+
+def checked(model: Any) -> Parameters:
+    """Check the parameters of a LinearSVC; draws its seed."""
+    C, ratio = number("C", model.C), _ratio(model)
+    budget = Budget(
+        solver=model.solver,
+        tol=number("tol", model.tol, "[0, 1]"),
+        max_epochs=whole_number("max_iter", model.max_iter),
+        max_seconds=None if model.max_time is None else number("max_time", model.max_time),
+        seed=fit_seed(model.random_state),
+        n_jobs=model.n_jobs,
+    )
+    one_of("intercept", model.intercept, ("free", "penalised"))
+    kind = model.intercept if model.fit_intercept else "none"
+    if kind == "penalised" and ratio == 1.0:
+        raise ValueError("intercept='penalised' needs an l2 penalty, which it shares; use intercept='free' or l1_ratio < 1")
+    return Parameters(C, ratio, kind, number("intercept_scaling", model.intercept_scaling), budget)
+
+
+def _ratio(model: Any) -> float:
+    one_of("penalty", model.penalty, (None, "l1", "l2"))
+    ratio = number("l1_ratio", model.l1_ratio, "[0, 1]")
+    if model.penalty is None:
+        return ratio
+    asked = 1.0 if model.penalty == "l1" else 0.0
+    if ratio not in (0.0, asked):
+        raise ValueError(f"penalty={model.penalty!r} and l1_ratio={model.l1_ratio!r} contradict each other; leave penalty at None")
+    return asked
