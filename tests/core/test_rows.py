@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dualgap.core import row_sums as passes
 from dualgap.core import rows as storage
+from dualgap.core import threads
 from dualgap.core.jit import kernel
-from dualgap.core.rows import CSR, Dense, Gram, WithBias, accumulate, csr, dense, gram, head, nbytes, scores, sqnorms
+from dualgap.core.rows import CSR, Dense, Gram, WithBias, accumulate, csr, dense, gram, nbytes, part, scores, sqnorms
 from reference import soft
 
 RNG = np.random.default_rng(0)
@@ -169,10 +169,10 @@ def test_views_share_memory_and_are_read_only():
         (csr(matrix), [matrix.indptr, matrix.indices, matrix.data]),
         (gram(X @ X.T), []),
     ):
-        for part in rows:
-            assert not part.flags.writeable
-        for part, array in zip(rows, arrays, strict=False):
-            assert np.shares_memory(part, array)
+        for view in rows:
+            assert not view.flags.writeable
+        for view, array in zip(rows, arrays, strict=False):
+            assert np.shares_memory(view, array)
     assert X.flags.writeable
     assert matrix.data.flags.writeable
 
@@ -188,7 +188,7 @@ def test_negative_zero_width_and_empty_rows():
 
 @pytest.mark.parametrize("rows", [dense(X), csr(sparse.csr_matrix(X)), csr(unsorted(sparse.csr_matrix(X)))])
 def test_head(rows):
-    first = head(rows, 6)
+    first = part(rows, 0, 6)
     assert type(first) is type(rows)
     assert first.length() == 6
     out = np.empty(6)
@@ -198,7 +198,7 @@ def test_head(rows):
 
 def test_head_of_a_kernel_matrix_is_its_leading_square():
     K = X @ X.T
-    np.testing.assert_array_equal(head(gram(K), 3).k, K[:3, :3])
+    np.testing.assert_array_equal(part(gram(K), 0, 3).k, K[:3, :3])
 
 
 def test_nbytes():
@@ -222,14 +222,13 @@ def test_threads_give_what_one_gives(monkeypatch, kind):
     w, a = rng.standard_normal(7), rng.standard_normal(len(x))
     if kind == "biased":
         rows, x, w = storage.WithBias(rows, 2.0, 0.0), np.hstack([x, np.full((1000, 1), 2.0)]), rng.standard_normal(8)
-    monkeypatch.setattr(passes, "READING", 1000)
-    monkeypatch.setattr(passes, "processors", lambda: 2)
-    monkeypatch.setattr("dualgap.core.threads.processors", lambda: 2)
+    monkeypatch.setattr(threads, "READING", 1000)
+    monkeypatch.setattr(threads, "processors", lambda: 2)
     out, total = np.empty(len(x)), np.ones(len(w))
-    passes.scores_in_threads(rows, w, out)
-    passes.add_in_threads(rows, a, total)
+    threads.scores_in_threads(rows, w, out)
+    threads.add_in_threads(rows, a, total)
     norms = np.empty(len(x))
-    passes.sqnorms_in_threads(rows, norms)
+    threads.sqnorms_in_threads(rows, norms)
     np.testing.assert_allclose(norms, (x * x).sum(1))
     np.testing.assert_allclose(out, x @ w, atol=1e-12)
     np.testing.assert_allclose(total, 1.0 + x.T @ a, atol=1e-11)

@@ -13,9 +13,19 @@ from dualgap.core.losses import LOSSES, Hinge, Logistic, SmoothHinge, SquaredHin
 from dualgap.core.order import draw, fresh_seed, natural_order, shuffle, shuffle_blocks
 from dualgap.core.penalties import L1, L2, ElasticNet, make_penalty
 from dualgap.core.root import Bracket, bracket_root, illinois, nearest
-from dualgap.core.row_sums import add_in_threads, scores_in_threads, sqnorms_in_threads
 from dualgap.core.rows import CSR, Block, Gram, WithBias, accumulate, csr, gram, is_dense, nbytes, rows_ahead, scores, some, stored
-from dualgap.core.threads import READING, blas_alone, collect, one_processor, processors, share
+from dualgap.core.threads import (
+    READING,
+    add_in_threads,
+    blas_alone,
+    one_processor,
+    processors,
+    rows_per_thread,
+    scores_in_threads,
+    share,
+    share_sum,
+    sqnorms_in_threads,
+)
 
 __all__ = [
     "CSR",
@@ -37,7 +47,6 @@ __all__ = [
     "blas_alone",
     "bracket_root",
     "cache_folder",
-    "collect",
     "compiled",
     "count",
     "csr",
@@ -65,10 +74,12 @@ __all__ = [
     "processors",
     "rows",
     "rows_ahead",
+    "rows_per_thread",
     "scores",
     "scores_in_threads",
     "sequential",
     "share",
+    "share_sum",
     "shuffle",
     "shuffle_blocks",
     "slopes",

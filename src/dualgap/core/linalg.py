@@ -14,7 +14,7 @@ import numpy as np
 from dualgap.core.jit import kernel
 from dualgap.core.machine import NARROW, THREAD_WORK
 from dualgap.core.rows import CSR, Some, WithBias
-from dualgap.core.threads import blas_alone, collect
+from dualgap.core.threads import blas_alone, share
 
 __all__ = ["gram_of_rows", "solve_positive"]
 
@@ -52,7 +52,7 @@ def gram_of_rows(rows: Any, weight: np.ndarray, size: int) -> np.ndarray:
         return H
 
     with blas_alone if add is _add_by_blas else nullcontext():
-        parts = collect(work, len(active), max(size, int(THREAD_WORK / (width * width))))
+        parts = share(work, len(active), max(size, int(THREAD_WORK / (width * width))))
     for part in parts[1:]:
         parts[0] += part
     return parts[0]

@@ -17,7 +17,7 @@ from types import ModuleType
 __all__ = ["MOVED"]
 
 _ROOMS = {  # new folder: "old=new" for each module, or one word where the name has not changed
-    "core": "jit workers=threads rows linalg passes=row_sums losses penalties",
+    "core": "jit workers=threads rows linalg passes=threads losses penalties",
     "kernels": "gaussian panels=values expansion=sums blocks=gram_cache",
     "problem": "inputs scaling",
     "proof": "certificate semidefinite",

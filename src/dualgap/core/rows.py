@@ -37,9 +37,9 @@ __all__ = [
     "csr_arrays",
     "dense",
     "gram",
-    "head",
     "is_dense",
     "nbytes",
+    "part",
     "rows_ahead",
     "scores",
     "some",
@@ -331,13 +331,19 @@ class Block(NamedTuple):
     rows: Any
 
 
-def head(rows: Any, count: int) -> Any:
-    """The first rows, of the same type (for a kernel matrix: its leading square)."""
+def part(rows: Any, first: int, last: int) -> Any:
+    """Rows first…last−1, of the same type, without a copy (of a kernel matrix: a copy of the square of those rows and columns)."""
+    if first == 0 and last == rows.length():
+        return rows
     if isinstance(rows, Dense):
-        return dense(rows.x[:count])
+        return Dense(rows.x[first:last])
     if isinstance(rows, CSR):
-        return CSR(_readonly(rows.indptr[: count + 1]), rows.indices, rows.data)
-    return gram(np.ascontiguousarray(rows.k[:count, :count]))
+        return CSR(rows.indptr[first : last + 1], rows.indices, rows.data)
+    if isinstance(rows, Some):
+        return Some(rows.rows, rows.which[first:last])
+    if isinstance(rows, WithBias):
+        return WithBias(part(rows.rows, first, last), rows.scale, rows.centre)
+    return gram(np.ascontiguousarray(rows.k[first:last, first:last]))
 
 
 def take(rows: Any, indices: np.ndarray) -> Any:

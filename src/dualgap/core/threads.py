@@ -1,8 +1,13 @@
-"""Threads for compiled kernels and the BLAS, which run without Python's global lock: a range of rows is shared out in equal pieces."""
+"""Threads for compiled kernels and the BLAS, which run without Python's global lock.
+
+A range of rows is shared out in equal pieces. Whole passes over rows are here for those that read the rows and do not change what others
+read: scores, squared norms and sums of rows.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,9 +16,23 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from dualgap.core.machine import READING
+import numpy as np
 
-__all__ = ["READING", "blas_alone", "collect", "one_processor", "processors", "share"]
+from dualgap.core.machine import READING
+from dualgap.core.rows import CSR, Dense, Some, WithBias, accumulate, nbytes, part, scores, sqnorms
+
+__all__ = [
+    "READING",
+    "add_in_threads",
+    "blas_alone",
+    "one_processor",
+    "processors",
+    "rows_per_thread",
+    "scores_in_threads",
+    "share",
+    "share_sum",
+    "sqnorms_in_threads",
+]
 
 
 _here = threading.local()
@@ -59,50 +78,86 @@ def _pool(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_all_processors(), thread_name_prefix="dualgap-rows")
 
 
-def share(work: Callable[[int, int], None], count: int, least: int) -> None:
-    """Call work(first, last) for pieces of range(count), in threads where each has at least `least` to do.
+def share(work: Callable[[int, int], Any], count: int, least: int) -> list[Any]:
+    """Call work(first, last) for pieces of range(count), in threads where each has at least `least` to do; return the results in order.
 
     The work must not call `share` itself.
 
     Examples
     --------
     >>> from dualgap.core.threads import share
-    >>> seen = []
-    >>> share(lambda first, last: seen.append((first, last)), 10, least=100)
-    >>> seen
-    [(0, 10)]
+    >>> share(lambda first, last: last - first, 10, least=100)
+    [10]
     """
     pieces = min(processors(), count // max(least, 1))
     if pieces <= 1:
-        work(0, count)
-        return
+        return [work(0, count)]
     bounds = [count * k // pieces for k in range(pieces + 1)]
     pool = _pool(os.getpid())
     others = [pool.submit(work, first, last) for first, last in pairwise(bounds[1:])]
-    work(bounds[0], bounds[1])
-    for other in others:
-        other.result()
+    return [work(bounds[0], bounds[1]), *(other.result() for other in others)]
 
 
-def collect(work: Callable[[int, int], Any], count: int, least: int) -> list[Any]:
-    """What work(first, last) returns for each of the pieces that `share` makes, in their order.
+def share_sum(work: Callable[[int, int, np.ndarray], Any], count: int, least: int, out: np.ndarray) -> list[Any]:
+    """Call work(first, last, sums), which adds to `sums`, for pieces of range(count); return the results in order.
+
+    At most two threads: the second one sums into a vector of its own, which is as long as `out` and is added to it in the end.
 
     Examples
     --------
-    >>> from dualgap.core.threads import collect
-    >>> collect(lambda first, last: last - first, 10, least=100)
-    [10]
+    >>> import numpy as np
+    >>> from dualgap.core.threads import share_sum
+    >>> out = np.zeros(1)
+    >>> def work(first, last, sums):
+    ...     sums[0] += sum(range(first, last))
+    >>> share_sum(work, 5, 100, out)
+    [None]
+    >>> float(out[0])
+    10.0
     """
-    found: dict[int, Any] = {}
-    share(lambda first, last: found.__setitem__(first, work(first, last)), count, least)
-    return [found[first] for first in sorted(found)]
+    if processors() == 1 or count < 2 * least:
+        return [work(0, count, out)]
+    bounds, sums = (0, count // 2, count), (out, np.zeros_like(out))
+    results = share(lambda k, _: work(bounds[k], bounds[k + 1], sums[k]), 2, 1)
+    out += sums[1]
+    return results
+
+
+# ------------------------------------------------------------------------------------------------------ whole passes over rows
+
+
+def scores_in_threads(rows: Any, v: np.ndarray, out: np.ndarray) -> None:
+    """`scores`, in as many threads as pay; each number is the same whatever their count."""
+    share(lambda first, last: scores(part(rows, first, last), v, out[first:last]), len(out), rows_per_thread(rows))
+
+
+def sqnorms_in_threads(rows: Any, out: np.ndarray) -> None:
+    """`sqnorms`, in as many threads as pay."""
+    share(lambda first, last: sqnorms(part(rows, first, last), out[first:last]), len(out), rows_per_thread(rows))
+
+
+def add_in_threads(rows: Any, a: np.ndarray, v: np.ndarray) -> None:
+    """`accumulate`, in two threads where that pays."""
+    share_sum(lambda first, last, sums: accumulate(part(rows, first, last), a[first:last], sums), len(a), rows_per_thread(rows), v)
+
+
+def rows_per_thread(rows: Any) -> int:
+    """Return how many rows are worth a thread: READING bytes of them. More than there can be of a kernel matrix, which has its own sums."""
+    while isinstance(rows, (WithBias, Some)):
+        rows = rows.rows
+    if not isinstance(rows, (Dense, CSR)):
+        return sys.maxsize
+    return max(1, READING * rows.length() // max(nbytes(rows), 1))
+
+
+# ------------------------------------------------------------------------------------------------------------------ the BLAS
 
 
 class _Alone:
     """While anyone is inside, the BLAS keeps to the thread that calls it; the last one out puts back what was set before.
 
-    Threads of ours share the rows, so that the BLAS's own would only get in each other's way: on a busy machine, where one that is
-    waited for may not be running, small products took ten times as long with them.
+    The rows are shared out to our threads, and the BLAS's own would compete with those: on a busy machine small products took ten times
+    as long with them.
     """
 
     def __init__(self) -> None:

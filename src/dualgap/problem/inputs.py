@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dualgap.core import READING, collect, is_number, kernel
+from dualgap.core import READING, is_number, kernel, share
 
 __all__ = ["all_finite", "as_features", "as_labels", "as_vector", "as_weights", "encode_labels", "is_dask"]
 
@@ -59,7 +59,7 @@ def _as_csr(X: Any, name: str) -> Any:
     least = int(READING * rows / max(matrix.indices.nbytes, 1)) + 1
     if bad < 0:
         # Threads look at ranges of rows of their own.
-        found = collect(lambda first, last: (first, *_examine(matrix.indptr[first : last + 1], matrix.indices, width)), rows, least)
+        found = share(lambda first, last: (first, *_examine(matrix.indptr[first : last + 1], matrix.indices, width)), rows, least)
         bad = next((first + place for first, place, _ in found if place >= 0), -1)
     if bad >= 0:
         raise ValueError(f"{name} is a damaged CSR matrix: row {bad} has a column outside 0…{width - 1} or a bad indptr")
@@ -179,7 +179,7 @@ def _text_column(frame: Any) -> Any:
 def _check_finite(matrix: Any, name: str, given: Any) -> None:
     is_sparse = sparse.issparse(matrix)
     flat = matrix.data[: matrix.indptr[-1]] if is_sparse else matrix.reshape(-1)
-    found = collect(lambda first, last: _located(flat, first, last), len(flat), READING // flat.itemsize)
+    found = share(lambda first, last: _located(flat, first, last), len(flat), READING // flat.itemsize)
     place = next((place for place in found if place >= 0), -1)
     if place < 0:
         return

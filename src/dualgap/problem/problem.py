@@ -308,7 +308,7 @@ class Problem:
         small.sample_weight = None
         small._shared = {}
         if self.formed:
-            small.rows = self.rows.head(small.n) if isinstance(self.rows, BlockedGram) else storage.head(self.rows, small.n)
+            small.rows = self.rows.head(small.n) if isinstance(self.rows, BlockedGram) else storage.part(self.rows, 0, small.n)
         if self.kernel is not None and self.kernel.name == "precomputed":
             small.X = np.ascontiguousarray(self.X[: small.n, : small.n])
         elif self.kernel is not None or not sparse.issparse(self.X):

@@ -1,4 +1,4 @@
-"""The matrix of inner products XXᵀ, held once, for the dual methods that work on it rather than on rows of X."""
+"""The precomputed Gram matrix XXᵀ, for dual methods that work on its rows rather than on rows of X."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dualgap.problem import Problem
 
 __all__ = ["LARGEST", "forming_passes", "inner_products", "matrix_bytes", "nonzeros", "on_gram"]
 
-LARGEST = 20_000  # rows whose matrix is held: 3.2 GB
-COLUMNS = 4096  # of X, multiplied at a time
+LARGEST = 20_000  # rows: the one limit on the matrix's memory, 3.2 GB of float64
+COLUMNS = 4096  # columns of X that are multiplied at a time, which bounds the float64 copy of float32 data
 
 
 def matrix_bytes(n: int) -> str:
-    """What n² float64 take, for people.
+    """Return the memory of n² float64 as text.
 
     Examples
     --------
@@ -30,13 +30,13 @@ def matrix_bytes(n: int) -> str:
 
 
 def nonzeros(problem: Problem) -> int:
-    """Stored numbers in X."""
+    """Return how many numbers X stores."""
     X: Any = problem.X
     return int(X[: problem.n].nnz) if is_sparse(X) else problem.n * problem.d
 
 
 def inner_products(problem: Problem) -> np.ndarray:
-    """XXᵀ in float64, whatever the data's type: a matrix rounded to float32 would stop a method near a gap of 1e-6.
+    """Return XXᵀ in float64, whatever the data's type: a matrix rounded to float32 would stop a method near a gap of 1e-6.
 
     Examples
     --------
@@ -51,19 +51,19 @@ def inner_products(problem: Problem) -> np.ndarray:
         X = X.astype(np.float64, copy=False)
         return np.ascontiguousarray((X @ X.T).toarray())
     product = np.zeros((problem.n, problem.n))
-    for first in range(0, problem.d, COLUMNS):  # a float64 copy of float32 data is made in parts, as there may be many columns
+    for first in range(0, problem.d, COLUMNS):
         part = X[:, first : first + COLUMNS].astype(np.float64, copy=False)
         product += part @ part.T
     return product
 
 
 def forming_passes(problem: Problem) -> float:
-    """What forming XXᵀ costs in passes over the rows: each row meets every other once."""
+    """Return the cost of forming XXᵀ in passes over the rows: each row meets every other once."""
     return 0.0 if problem.kernel is not None else 0.5 * (problem.n + 1)
 
 
 def on_gram(problem: Problem) -> Problem:
-    """The same problem over the rows of XXᵀ (as a machine with the linear kernel); a kernel problem is that already."""
+    """Return the problem over the rows of XXᵀ, as one with the linear kernel; a kernel problem comes back as it is."""
     if problem.kernel is not None:
         return problem
     held = copy.copy(problem)

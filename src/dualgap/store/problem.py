@@ -128,7 +128,7 @@ class StoreProblem(Problem):
         small.y = np.where(np.arange(small.n) % 2 == 0, 1.0, -1.0)
         small.c = np.full(small.n, 1.0 / small.n)
         small.sample_weight = None
-        small.rows = storage.head(self.store.read(0).rows, small.n)
+        small.rows = storage.part(self.store.read(0).rows, 0, small.n)
         return small
 
     def subset(self, indices: np.ndarray, weights: np.ndarray) -> Problem:

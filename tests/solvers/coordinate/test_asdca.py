@@ -6,7 +6,7 @@ from scipy import sparse
 
 import dualgap
 from conftest import make_data
-from dualgap.solvers.coordinate.asdca import TINY, cautious_theta
+from dualgap.solvers.coordinate.asdca import TINY, proved_theta
 from reference import REFERENCE_LOSSES, Model, dual_value
 
 EPOCHS = 30
@@ -60,7 +60,7 @@ def test_some_case_renormalises(sparse_like):
     """The comparison above means little unless s was put back to scale in it: with θ = 1/4 it is, every 2000 batches."""
     X, y = sparse_like
     problem = dualgap.Problem(X, y, loss="smooth_hinge", delta=0.5, l2=0.5)
-    assert EPOCHS * len(y) * np.log(1 - cautious_theta(problem, 1)) < np.log(TINY)
+    assert EPOCHS * len(y) * np.log(1 - proved_theta(problem, 1)) < np.log(TINY)
 
 
 def test_theta_one_is_the_dual_model(sparse_like):
@@ -85,7 +85,7 @@ def test_theta_follows_its_formula(small):
     s = 4 * 0.01 * len(y) / longest
     for m in (1, 5, 60):
         expected = 0.25 * min(1, np.sqrt(s / m), s, s ** (2 / 3) / m ** (1 / 3))
-        assert cautious_theta(problem, m) == pytest.approx(expected, rel=1e-12)
+        assert proved_theta(problem, m) == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_weight_of_two_is_a_row_twice():

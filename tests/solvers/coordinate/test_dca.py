@@ -9,8 +9,8 @@ from conftest import make_data
 from dualgap.core.order import shuffle_blocks
 from dualgap.proof.certificate import dual_point
 from dualgap.solvers.coordinate import dca
-from dualgap.solvers.coordinate.dca import BOUND, COUNT, DCA
-from dualgap.solvers.coordinate.extrapolation import leap
+from dualgap.solvers.coordinate.dca import DCA
+from dualgap.solvers.coordinate.extrapolation import extrapolate
 
 
 def run_epochs(problem, epochs, solver=None, seed=0):
@@ -19,67 +19,67 @@ def run_epochs(problem, epochs, solver=None, seed=0):
     history = []
     for _ in range(epochs):
         solver.epoch(problem, state, rng)
-        history.append((int(state.open.numbers[COUNT]), solver.gap_estimate(problem, state)))
+        history.append((state.active, solver.gap_estimate(problem, state)))
     return state, history
 
 
 @pytest.mark.parametrize("loss", ["hinge", "smooth_hinge"])
 @pytest.mark.parametrize("intercept", ["none", "penalised", "free"])
-def test_shrinks_and_looks_at_all_rows_again(loss, intercept):
+def test_shrinks_and_checks_all_rows_again(loss, intercept):
     X, y = make_data(400, 6, seed=1)
     problem = dualgap.Problem(X, y, l2=1e-2, l1=0.0, loss=loss, intercept=intercept)
     solver, rng = DCA(), np.random.default_rng(0)
     state = solver.start(problem, rng)
-    counts, looks = [], 0
+    counts, full_passes = [], 0
     for _ in range(100):
-        counts.append(int(state.open.numbers[COUNT]))
+        counts.append(state.active)
         solver._sweep(problem, state, rng)
         if state.scores is None:
             continue
-        looks += 1
+        full_passes += 1
         ascent, b = state.ascent, solver.intercept(problem, state)
         np.testing.assert_allclose(state.scores, X @ ascent.v[:6], atol=1e-12)
         margins = y * (state.scores + b)
         slope = 1.0 - margins - (ascent.beta if loss == "smooth_hinge" else 0.0)
         rests = ((ascent.beta == 0) & (slope < 0)) | ((ascent.beta == 1) & (slope > 0))
-        rests &= np.abs(slope) > state.open.numbers[BOUND]
-        np.testing.assert_array_equal(state.open.order[: int(state.open.numbers[COUNT])], np.flatnonzero(~rests))
+        rests &= np.abs(slope) > state.bound
+        np.testing.assert_array_equal(state.order[: state.active], np.flatnonzero(~rests))
         if intercept != "free":
             primal = problem.objective(ascent.v[:6], b)
             gap = (primal - dual_point(problem, ascent.beta).value) / primal
             assert solver.gap_estimate(problem, state) == pytest.approx(gap, rel=1e-6, abs=1e-13)
     assert min(counts) < 200
-    assert looks > 1
+    assert full_passes > 1
 
 
-def test_rows_closed_by_mistake_come_back():
+def test_rows_shrunk_by_mistake_come_back():
     X, y = make_data(400, 6, seed=1)
     problem = dualgap.Problem(X, y, l2=1e-2)
     solver, rng = DCA(), np.random.default_rng(0)
     state = solver.start(problem, rng)
     for _ in range(3):
         solver._sweep(problem, state, rng)
-    state.open.numbers[COUNT] = 40  # whatever the others would have had to say
+    state.active = 40  # whatever the others would have had to say
     for _ in range(300):
         solver.epoch(problem, state, rng)
     assert dualgap.certify(problem, state.ascent.v, dual=state.ascent.beta).relative_gap < 1e-6
 
 
-def test_the_certificate_takes_the_scores_that_a_look_computed(monkeypatch):
+def test_the_certificate_takes_the_scores_that_a_full_pass_computed(monkeypatch):
     X, y = make_data(400, 6, seed=1)
     problem = dualgap.Problem(X, y, l2=1e-2)
     dualgap.solve(problem, "dca", tol=0.5)  # compiled
     asked, scores = [], dualgap.Problem.scores
     monkeypatch.setattr(dualgap.Problem, "scores", lambda self, stored: asked.append(self.n) or scores(self, stored))
     result = dualgap.solve(problem, "dca", tol=1e-6, max_epochs=1000)
-    looks = len(asked)
+    full_passes = len(asked)
     certificate = dualgap.certify(problem, result.coef, dual=result.dual)
     assert certificate.primal == pytest.approx(result.certificate.primal, rel=1e-12)
     assert certificate.dual == pytest.approx(result.certificate.dual, rel=1e-12)
     monkeypatch.setattr(DCA, "scores", lambda self, problem, state: None)
     asked.clear()
     dualgap.solve(problem, "dca", tol=1e-6, max_epochs=1000)
-    assert len(asked) > looks
+    assert len(asked) > full_passes
 
 
 def test_an_epoch_is_at_most_about_a_pass():
@@ -100,7 +100,7 @@ def test_follows_the_objective_and_its_gap(loss):
 
 
 @pytest.mark.parametrize("intercept", ["none", "penalised"])
-def test_a_leap_keeps_v_in_step_and_never_lowers_the_dual(intercept):
+def test_an_extrapolation_step_keeps_v_in_step_and_never_lowers_the_dual(intercept):
     X, y = make_data(400, 8, seed=6)
     problem = dualgap.Problem(X, y, l2=1e-4, intercept=intercept)
     solver, rng = DCA(), np.random.default_rng(0)
@@ -111,7 +111,7 @@ def test_a_leap_keeps_v_in_step_and_never_lowers_the_dual(intercept):
         for _ in range(3):
             solver._sweep(problem, state, rng)
         value = dual_point(problem, ascent.beta).value
-        gain = leap(ascent.rows, problem.loss, ascent.at, ascent.beta, ascent.v, problem.l2, 0.0, before, v)
+        gain = extrapolate(ascent.rows, problem.loss, ascent.at, ascent.beta, ascent.v, problem.l2, 0.0, before, v)
         gains.append(gain)
         assert dual_point(problem, ascent.beta).value - value == pytest.approx(gain, abs=1e-13)
         np.testing.assert_allclose(ascent.v[:8], problem.combine(ascent.beta * ascent.at.step), atol=1e-11)
@@ -119,7 +119,7 @@ def test_a_leap_keeps_v_in_step_and_never_lowers_the_dual(intercept):
     assert max(gains) > 0.0
 
 
-def test_a_leap_with_a_free_intercept_raises_what_the_steps_raise():
+def test_an_extrapolation_step_with_a_free_intercept_raises_what_the_steps_raise():
     X, y = make_data(300, 8, seed=6)
     problem = dualgap.Problem(X, y, l2=1e-4, intercept="free")
     solver, rng = DCA(), np.random.default_rng(0)
@@ -135,8 +135,10 @@ def test_a_leap_with_a_free_intercept_raises_what_the_steps_raise():
         for _ in range(3):
             solver._sweep(problem, state, rng)
         value = raised()
-        tilt = ascent.bias.centre * problem.l2 / ascent.bias.scale
-        gains.append(leap(ascent.rows, problem.loss, ascent.at, ascent.beta, ascent.v, problem.l2, tilt, before, v))
+        slope_of_centre = ascent.bias.centre * problem.l2 / ascent.bias.scale
+        gains.append(
+            extrapolate(ascent.rows, problem.loss, ascent.at, ascent.beta, ascent.v, problem.l2, slope_of_centre, before, v)
+        )
         assert raised() - value == pytest.approx(gains[-1], abs=1e-13)
     assert max(gains) > 0.0
 
@@ -199,10 +201,11 @@ def test_an_interrupted_sweep_leaves_no_scores_of_another_model(monkeypatch, los
         calls = []
 
         def sweep(*arguments, calls=calls, stop=stop):
-            whole(*arguments)
+            sums = whole(*arguments)
             calls.append(1)
             if len(calls) == stop:
                 raise KeyboardInterrupt
+            return sums
 
         monkeypatch.setattr(dca, "sweep", sweep)
         result = dualgap.solve(problem, "dca", tol=0.0, max_epochs=300)
@@ -210,7 +213,7 @@ def test_an_interrupted_sweep_leaves_no_scores_of_another_model(monkeypatch, los
         assert result.certificate.primal == pytest.approx(problem.objective(result.coef), rel=1e-12)
 
 
-def test_leaps_do_not_keep_a_badly_scaled_problem_from_its_optimum():
+def test_extrapolation_does_not_keep_a_badly_scaled_problem_from_its_optimum():
     rng = np.random.default_rng(5)
     X = rng.standard_normal((217, 261)) * 10 ** rng.uniform(-2, 2, 261)
     y = np.where(X @ rng.standard_normal(261) > 0, 1, -1)

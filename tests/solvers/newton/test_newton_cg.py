@@ -38,8 +38,8 @@ def test_a_product_is_that_of_the_matrix(sparse_like, storage):
 @pytest.mark.parametrize("storage", ["dense", "csr", "float32", "bias"])
 def test_products_in_two_threads_are_the_same(sparse_like, storage, threads, monkeypatch):
     rows, A = storages(sparse_like[0])[storage]
-    monkeypatch.setattr(newton_cg, "processors", lambda: threads)
-    monkeypatch.setattr(newton_cg, "READING", 0)
+    monkeypatch.setattr("dualgap.core.threads.processors", lambda: threads)
+    monkeypatch.setattr("dualgap.core.threads.READING", 0)
     rng = np.random.default_rng(0)
     state = newton_cg.NewtonCGState(rows=rows, bend=rng.random(len(A)))
     ridge, v, out = np.full(A.shape[1], 0.3), rng.standard_normal(A.shape[1]), np.empty(A.shape[1])

@@ -3,25 +3,24 @@
     D(β) = Σ cᵢ ψ(βᵢ) − R*(u),   u = Σ cᵢ βᵢ yᵢ xᵢ
     step on i:  βᵢ⁺ = dual_step(βᵢ, mᵢ, qᵢ),  qᵢ = cᵢ‖xᵢ‖²/l2,  then v += cᵢ(βᵢ⁺−βᵢ)yᵢ xᵢ / l2
 
-With an l1 part the same step, at the margin of soft(v, l1/l2), still ascends. What is here serves SDCA, certificates for models
-from elsewhere, and every other method that needs such a step; the order of the steps is the caller's.
-
-An intercept is a column of the rows, see bias.py.
+With an l1 part the same step, at the margin of soft(v, l1/l2), still ascends. Every method with such a step uses this one; the order of
+the steps is the caller's. An intercept is a column of the rows, see bias.py. README.md has the papers.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from dualgap.core import compiled, kernel, prefetch, rows_ahead
 from dualgap.kernels import add_rows, loaded, parts
 from dualgap.problem import Problem
+from dualgap.solvers.base import YES, Support, no
 from dualgap.solvers.coordinate.bias import BiasColumn
 
-__all__ = ["Ascent", "Coordinates", "NoTally", "Tally", "ascend", "coordinates"]
+__all__ = ["Ascent", "Coordinates", "NoTally", "Tally", "ascend", "coordinates", "needs_l2"]
 
 
 class Coordinates(NamedTuple):
@@ -36,6 +35,13 @@ class Coordinates(NamedTuple):
 def coordinates(y: np.ndarray, c: np.ndarray, squares: np.ndarray, l2: float) -> Coordinates:
     """Return the constants of steps on rows with these ‖xᵢ‖²."""
     return Coordinates(y, c, c * squares / l2, c * y / l2)
+
+
+def needs_l2(problem: Problem) -> Support:
+    """Return yes if w follows from the dual variables, as coordinate steps on them need."""
+    if problem.l2 == 0:
+        return no("l1 alone (l2 = 0) leaves w undetermined by the dual variables; dual coordinate steps need l2 > 0")
+    return YES
 
 
 @compiled
@@ -62,7 +68,7 @@ class Tally(NamedTuple):
 
 @kernel
 def ascend(rows, loss, penalty, at, beta, v, order, ahead, tally, t):
-    """Coordinate steps in the given order, from step count t on; returns how many of the β changed."""
+    """Take coordinate steps in the given order, from step count t on; return how many of the β changed."""
     n = order.shape[0]
     changed = 0
     for s in range(n):
@@ -85,12 +91,15 @@ def ascend(rows, loss, penalty, at, beta, v, order, ahead, tally, t):
 
 
 class Ascent:
-    """β, its v, and the rows (with a bias column where there is an intercept) that steps read."""
+    """β, its v, and the rows (with a bias column where there is an intercept) that steps read.
+
+    Order of calls: `epoch`, or `steps` as often as wanted and then `move_centre`. `rebuild` after β was changed by anything else.
+    """
 
     def __init__(self, problem: Problem, beta: np.ndarray | None = None, centre: float = 0.0) -> None:
         self.problem = problem
         self.beta = np.zeros(problem.n) if beta is None else np.clip(beta, 0.0, problem.loss.upper_bound())
-        self.tally: Any = NoTally()
+        self.tally: NoTally | Tally = NoTally()
         self.ahead = rows_ahead(problem.rows)
         self.bias = BiasColumn.of(problem, centre)
         self.rows = self.bias.rows(problem.rows)
@@ -98,20 +107,20 @@ class Ascent:
         self.rebuild()
 
     def rebuild(self) -> None:
-        """v from β, afresh."""
+        """Compute v from β afresh."""
         problem = self.problem
         self.v = np.zeros(problem.size + self.bias.width)
         if self.beta.any():
             add_rows(self.rows, self.beta * self.at.step, self.v)
 
     def epoch(self, order: np.ndarray, t: int = 0) -> int:
-        """Steps in the given order, then the centre of a free intercept is moved; returns how many β changed."""
+        """Take steps in the given order, then move the centre of a free intercept; return how many β changed."""
         changed = self.steps(order, t)
         self.move_centre()
         return changed
 
     def steps(self, order: np.ndarray, t: int = 0) -> int:
-        """Part of an epoch: steps in the given order, and nothing else; returns how many β changed."""
+        """Take steps in the given order, as part of an epoch; return how many β changed."""
         problem = self.problem
         args = (problem.loss, problem.penalty, self.at, self.beta, self.v)
         changed = 0

@@ -1,10 +1,10 @@
-"""ASDCA: accelerated mini-batch stochastic dual coordinate ascent (Shalev-Shwartz and Zhang, 2013).
+"""ASDCA: accelerated mini-batch stochastic dual coordinate ascent (Shalev-Shwartz & Zhang 2013b, docs/references.md).
 
     s = γ·l2·n/R²,   θ = ¼·min{1, √(s/m), s, s^(2/3)/m^(1/3)},   φ is 1/γ-smooth,   R² = max n·cᵢ‖xᵢ‖²,   batch m
     z = (1−θ)w + θv;   i in the batch: βᵢ⁺ = (1−θ)βᵢ + θ·slope(yᵢxᵢ·z);   v += Σ cᵢ(βᵢ⁺−βᵢ)yᵢxᵢ/l2;   w = (1−θ)w + θv
 
-v is always w(β). Sparse form: w = v + s·p, so that z = v + (1−θ)s·p, and a batch does p −= Δv/s, then s *= 1−θ. Nothing of length d
-is touched by an update; p and s are put back to scale once s has become tiny.
+v is always w(β). Sparse form: w = v + s·p, so that z = v + (1−θ)s·p, and a batch does p −= Δv/s, then s *= 1−θ. An update therefore
+touches no vector of length d, except that p is multiplied by s, and s set to 1, once s has become tiny.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from dualgap.solvers.coordinate.bias import BiasColumn
 
 __all__ = ["ASDCA"]
 
-TINY = 1e-250  # below it, s is put back to 1 and p scaled; entries of p, changes of v over s, are then still far from overflow
-FIRST_MULTIPLIER = 4.0
-ROUNDING = 1e-12  # a fall of D by less, relative to 1 + |D|, is rounding
+TINY = 1e-250  # s below which p is multiplied by s and s set to 1: entries of p, changes of v over s, are then far from overflow
+FIRST_MULTIPLIER = 4.0  # of the θ that theory proves, at the start: the proof is pessimistic
+ROUNDING = 1e-12  # relative to 1 + |D|: a fall of D by less counts as rounding
 
 
 class Iterate(NamedTuple):
@@ -43,16 +43,20 @@ class Plan(NamedTuple):
     l2: float
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ASDCAState(State):
-    rows: Any = None
-    iterate: Any = None
-    kept: Any = None  # β of the last epoch at which D had not fallen, to go back to; None once the multiplier is 1
-    dual_value: float = 0.0
-    multiplier: float = FIRST_MULTIPLIER
-    theta: float = 0.0
-    order: Any = None
-    target: Any = None
+    """The iterate, and the point to go back to should D fall."""
+
+    # fixed by start
+    rows: Any  # the problem's, with the bias column of a penalised intercept
+    theta: float  # θ as proved
+    target: np.ndarray  # slopes of a batch, to work in
+    # changed by every epoch
+    iterate: Iterate
+    order: np.ndarray
+    kept: np.ndarray | None  # β after the last epoch in which D did not fall; None: falls are let pass
+    dual_value: float  # D at `kept`
+    multiplier: float  # of θ
 
 
 @register
@@ -67,9 +71,9 @@ class ASDCA(Solver):
     sampling : {"permutation", "random"}
         Batches are a fresh random partition of the rows each epoch, or drawn anew for each step; without replacement either way.
     adaptive : bool
-        θ as proved is cautious. It is multiplied by 4 at first (but never above 1). After an epoch in which the dual objective fell, β
-        goes back to where it was, w starts again at w(β), and the multiplier is halved, down to 1, where theory takes over and falls
-        are let pass. The epoch that was undone and the pass that rebuilds w are counted in `passes` like any other.
+        Whether to multiply θ, which theory proves to be small enough, by 4 at first (but never above 1). After an epoch in which the
+        dual objective fell, β goes back to where it was, w starts again at w(β), and the multiplier is halved, down to 1, from where
+        on falls are accepted. The epoch that was undone and the pass that rebuilds w are counted in `passes`.
 
     Examples
     --------
@@ -94,13 +98,13 @@ class ASDCA(Solver):
 
     def supports(self, problem: Problem) -> Support:
         if not np.isfinite(problem.loss.curvature()):
-            return no("its θ needs a smooth loss; loss='smooth_hinge' with a small delta is the hinge's smooth neighbour")
+            return no("its step θ needs a smooth loss; loss='smooth_hinge' with a small delta approximates the hinge")
         if problem.l1 > 0:
-            return no("its w mixes past dual models linearly, which an l1 part, nonlinear in the dual variables, does not allow")
+            return no("its w is a linear combination of past models w(β); with an l1 part w(β) is not linear. Use l1=0, or 'sdca'")
         if problem.intercept == "free":
-            return no("its θ is proved for a strongly convex penalty on every coordinate; use intercept='penalised'")
+            return no("its θ is proved for a penalty on every coordinate, the intercept too; use intercept='penalised'")
         if problem.kernel is not None:
-            return no("its w is no dual model w(β), and would need a second expansion over all rows")
+            return no("its w is not the w(β) of its dual variables, and would need a second kernel expansion over all rows")
         return YES
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> ASDCAState:
@@ -109,13 +113,17 @@ class ASDCA(Solver):
         if warm is not None and warm.dual is not None:
             beta = np.clip(warm.dual, 0.0, problem.loss.upper_bound())
         iterate = _at(problem, rows, beta)
-        state = ASDCAState(rows=rows, iterate=iterate, order=natural_order(problem.n))
-        state.target = np.empty(min(self.batch_size, problem.n))
-        state.multiplier = FIRST_MULTIPLIER if self.adaptive else 1.0
-        state.theta = cautious_theta(problem, len(state.target))
-        state.kept = beta.copy() if self.adaptive else None
-        state.dual_value = _dual_value(problem, iterate)
-        return state
+        batch = min(self.batch_size, problem.n)
+        return ASDCAState(
+            rows=rows,
+            theta=proved_theta(problem, batch),
+            target=np.empty(batch),
+            iterate=iterate,
+            order=natural_order(problem.n),
+            kept=beta.copy() if self.adaptive else None,
+            dual_value=_dual_value(problem, iterate),
+            multiplier=FIRST_MULTIPLIER if self.adaptive else 1.0,
+        )
 
     def epoch(self, problem: Problem, state: ASDCAState, rng: np.random.Generator) -> None:
         batch = len(state.target)
@@ -127,19 +135,20 @@ class ASDCA(Solver):
         accelerate(state.rows, problem.loss, problem.samples, plan, state.iterate, state.order, state.target)
         state.passes += 1.0
         if state.kept is not None:
-            self._judge(problem, state)
+            self._adapt(problem, state, state.kept)
 
-    def _judge(self, problem: Problem, state: ASDCAState) -> None:
+    def _adapt(self, problem: Problem, state: ASDCAState, kept: np.ndarray) -> None:
+        """Keep β if D has not fallen; else go back to the β before and halve the multiplier of θ."""
         value = _dual_value(problem, state.iterate)
         # Written so that NaN counts as a fall.
         if not value >= state.dual_value - ROUNDING * (1.0 + abs(state.dual_value)):
             state.multiplier *= 0.5
-            state.iterate = _at(problem, state.rows, state.kept)
+            state.iterate = _at(problem, state.rows, kept)
             state.passes += 1.0
-            state.kept = state.kept.copy() if state.multiplier > 1.0 else None
+            state.kept = kept.copy() if state.multiplier > 1.0 else None
             return
         state.dual_value = value
-        state.kept[:] = state.iterate.beta
+        kept[:] = state.iterate.beta
 
     def model(self, problem: Problem, state: ASDCAState) -> tuple[np.ndarray, float]:
         iterate = state.iterate
@@ -150,15 +159,15 @@ class ASDCA(Solver):
         return state.iterate.beta.copy()
 
 
-def cautious_theta(problem: Problem, batch: int) -> float:
+def proved_theta(problem: Problem, batch: int) -> float:
     """θ as proved. With weights, sample i's loss is n·cᵢφ, which is n·cᵢ/γ-smooth: R² is the largest n·cᵢ‖xᵢ‖².
 
     Examples
     --------
     >>> import dualgap
-    >>> from dualgap.solvers.coordinate.asdca import cautious_theta
+    >>> from dualgap.solvers.coordinate.asdca import proved_theta
     >>> problem = dualgap.Problem([[1.0], [-2.0]], [1, 0], loss="smooth_hinge", l2=1.0)
-    >>> cautious_theta(problem, 1)  # s = 2/4
+    >>> proved_theta(problem, 1)  # s = 2/4
     0.125
     """
     longest = float(np.max(problem.n * problem.c * BiasColumn.of(problem).squares(problem.sqnorms)))

@@ -1,79 +1,77 @@
-"""DCA: dual coordinate ascent made fast.
+"""DCA: dual coordinate ascent with shrinking and extrapolation. README.md has its algorithm box; comments repeat the box's numbers.
 
-Four things set it apart from SDCA, whose steps it takes:
-
-    order       random, but by blocks of neighbouring rows as long as the open rows exceed a core's own cache: rows that are read one
-                after the other stream in, and a fresh order of the blocks mixes nearly as well as one of the rows
-    shrinking   a row at the end of its domain is left out once it lies further beyond it than open rows are, on average, from theirs;
-                when the gap of the open ones has fallen tenfold, or to what was asked for, all rows are looked at without a step, in
-                threads where that pays, which opens those that no longer rest and gives the gap as it is
-    leaps       slow drifts of β are what remains in the end: every few sweeps, a line search along the way that β came
-    gap         summed at the margins as they are met, it costs no pass; a certificate is taken only when it says so
+A sweep is one visit to each active row. Its steps are those of SDCA (ascent.py).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import L2, fresh_seed, kernel, natural_order, nbytes, prefetch, shuffle, shuffle_blocks
+from dualgap.core import fresh_seed, kernel, machine, natural_order, nbytes, prefetch, shuffle, shuffle_blocks
 from dualgap.problem import Problem
-from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
-from dualgap.solvers.coordinate.ascent import Ascent
-from dualgap.solvers.coordinate.extrapolation import leap
+from dualgap.solvers.base import Solver, State, Support, Warm, register
+from dualgap.solvers.coordinate.ascent import Ascent, needs_l2
+from dualgap.solvers.coordinate.extrapolation import extrapolate
 
 __all__ = ["DCA"]
 
-REOPEN = 0.1  # all rows are visited again once the gap of the open ones has fallen to this part of what it was with all
-
-OWN_CACHE = 1_000_000  # bytes that a core has to itself; rows beyond it are worth reading in their order
-BLOCK, BLOCK_BYTES = 16, 16_384  # rows of a block, at most, and their size: what is read in one go
-LEAP_SWEEPS = 5  # sweeps between leaps
-LEAP_BELOW = 0.1  # relative gap below which they are tried …
-LEAP_AFTER = 8  # … and sweeps after which, so that a short run need not hold where it came from
-
-
-class Open(NamedTuple):
-    """The rows that steps still visit, order[:count], and the bound beyond which one at the end of its domain is left out.
-
-    numbers: count, bound (in, then out: the mean of the projected gradients), and of the pass: Σ c(φ(m) − ψ(β) + βm), Σ c(φ(m) + βm/2)
-    """
-
-    order: np.ndarray
-    numbers: np.ndarray
+# 1) order
+BLOCK_ROWS, BLOCK_BYTES = 16, 16_384  # rows of a block, at most, and their bytes, which are read in one go
+RESORT = 0.8  # sort the active rows again once fewer than this part of those that were last sorted are left
+# 5) full gradient pass
+UNSHRINK = 0.1  # check all rows once the active rows' gap has fallen to this part of the gap over all rows
+SHARPEN = 0.7  # tighten the active rows' target by this factor after shrunk rows kept the gap above the tolerance
+# 6) extrapolation
+EVERY = 5  # sweeps between extrapolation steps
+GAP_BELOW = 0.1  # relative gap below which they are tried …
+SWEEPS_BEFORE = 8  # … and sweeps after which: a short run then keeps no second copy of β and v
 
 
-COUNT, BOUND, GAP, VALUE = range(4)
+class Sums(NamedTuple):
+    """What a pass over rows finds."""
+
+    active: int  # rows that stay active: the first so many of `order`
+    violation: float  # mean |projected gradient| over the rows that violate the KKT conditions or are free
+    gap: float  # Σ c(φ(m) − ψ(β) + βm), each term ≥ 0
+    value: float  # Σ c(φ(m) + βm/2), which is P over all rows, since l2·‖w‖² = Σ cβm; with an l1 part it is less
 
 
-@dataclass
+@dataclass(kw_only=True)
 class DCAState(State):
-    ascent: Any = None
-    open: Any = None
-    row_bytes: float = 0.0
-    tidy: int = 0  # how many rows were open when they were last in their order
-    primal: float = math.inf  # Σ c(φ(m) + βm/2) over the last sweep of all rows: P, since l2·‖w‖² = Σ cβm (with l1, less)
-    gap: float = math.inf  # relative gap by the last look's or sweep's sum; only a certificate proves it
-    full: bool = False  # whether that was over all rows
-    scores: Any = None  # of the model, where the last thing done was to look at all rows
-    reopen_at: float = 0.0
-    aim: float = 1.0  # part of the gap asked for at which the open rows are taken to be good enough
+    """β and v in `ascent`, and the rows that are active."""
+
+    # fixed by start
+    ascent: Ascent  # its β and v are changed by every step
+    row_bytes: float
+    # changed by every sweep and every full gradient pass
+    order: np.ndarray  # its first `active` entries are the active rows
+    active: int
+    bound: float = math.inf  # |gradient| beyond which a row at its bound is shrunk
+    active_gap: float = 0.0  # gap over the rows of the last pass, as a sum; State.gap is that divided by `primal`
+    full: bool = False  # whether the last pass was over all rows
+    scores: np.ndarray | None = None  # of the model, where the last pass was a full gradient pass
     sweeps: int = 0
-    from_beta: Any = None  # where the next leap starts
-    from_v: Any = None
-    left: int = 0  # sweeps until it is taken
+    # changed by passes over all rows
+    primal: float = math.inf  # objective
+    unshrink_at: float = 0.0  # active_gap at which all rows are checked …
+    target: float = 1.0  # … or at this part of the tolerance
+    last_sorted: int  # active rows when they were last in ascending order
+    # changed by extrapolation steps
+    origin: tuple[np.ndarray, np.ndarray] | None = None  # (β, v) from which the next direction is taken
+    sweeps_left: int = 0  # until the next extrapolation step
 
 
 @register
 @dataclass(frozen=True)
 class DCA(Solver):
-    """Dual coordinate ascent with shrinking: rows at a bound that pull firmly outwards are left out until the rest is solved.
+    """Dual coordinate ascent with shrinking: rows at a bound whose gradient points far outwards are left out until the rest is solved.
 
-    The same steps as SDCA in a fresh random order each pass. All rows are opened again whenever the gap of the open ones has become
-    small, so that what was left out wrongly comes back; a certificate is always over all rows.
+    The same steps as SDCA, in a fresh random order each sweep. All rows are checked again whenever the gap of the active ones has become
+    small, so that rows shrunk by mistake come back. A certificate is always over all rows.
 
     Examples
     --------
@@ -88,112 +86,103 @@ class DCA(Solver):
     summary: ClassVar[str] = "dual coordinate ascent with shrinking"
 
     def supports(self, problem: Problem) -> Support:
-        if problem.l2 == 0:
-            return no("l1 alone (l2 = 0) leaves w undetermined by the dual variables; dual coordinate steps need l2 > 0")
-        return YES
+        return needs_l2(problem)
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> DCAState:
         warm = warm or Warm()
-        ascent = Ascent(problem, warm.dual, warm.intercept)
-        state = DCAState(
-            ascent=ascent,
-            open=Open(natural_order(problem.n), np.array([float(problem.n), math.inf, 0.0, 0.0])),
+        return DCAState(
+            ascent=Ascent(problem, warm.dual, warm.intercept),
             row_bytes=nbytes(problem.rows) / problem.n,
-            tidy=problem.n,
+            order=natural_order(problem.n),
+            active=problem.n,
+            last_sorted=problem.n,
         )
-        return state
 
     def epoch(self, problem: Problem, state: DCAState, rng: np.random.Generator) -> None:
-        # Sweeps over the open rows that together visit as many rows as there are, or fewer where the gap has halved by then: the
-        # driver should hear of that.
+        # Sweeps that together visit n rows, or fewer if the gap has halved by then, so that the driver can react.
         before, visited = state.gap, 0
         while visited < problem.n and (visited == 0 or state.gap > 0.5 * before):
             visited += self._sweep(problem, state, rng)
         state.passes += visited / problem.n
 
     def _sweep(self, problem: Problem, state: DCAState, rng: np.random.Generator) -> int:
-        ascent, numbers = state.ascent, state.open.numbers
-        count = int(numbers[COUNT])
-        self._arrange(state, count, rng)
-        state.scores = None  # before v moves: what interrupts the sweep must not find scores of another model
-        sweep(ascent.rows, problem.loss, problem.penalty, ascent.at, ascent.beta, ascent.v, state.open, ascent.ahead)
+        """Carry out steps 1 to 6 of the box; return how many rows were read."""
+        ascent, visited = state.ascent, state.active
+        order = state.order[:visited]
+        # 1) order
+        self._shuffle(state, order, rng)
+        # 2) sweep
+        state.scores = None  # before v moves: an interrupt must not find scores of another model
+        args = (ascent.rows, problem.loss, problem.penalty, ascent.at, ascent.beta, ascent.v)
+        sums = Sums(*sweep(*args, order, state.bound, ascent.ahead))
+        # 3) centre of a free intercept
         ascent.move_centre()
+        # 4) bound and gap
         state.sweeps += 1
-        self._follow(state, count == problem.n)
-        if not state.full and (numbers[GAP] <= state.reopen_at or state.gap <= state.aim * state.tol or numbers[COUNT] == 0):
-            believed = state.gap
-            self._look(problem, state)
-            count += problem.n
-            if believed <= state.tol < state.gap:
-                # The rows that were left out made the difference: next time the open ones have to be better still.
-                state.aim *= 0.7
-        if state.gap < LEAP_BELOW and state.sweeps >= LEAP_AFTER and self._may_leap(problem):
-            self._leap(problem, state)
-        return count
+        self._take(state, sums, full=visited == problem.n)
+        # 5) full gradient pass
+        if not state.full and (state.active_gap <= state.unshrink_at or state.gap <= state.target * state.tol or state.active == 0):
+            estimate = state.gap
+            self._full_pass(problem, state)
+            visited += problem.n
+            if estimate <= state.tol < state.gap:
+                state.target *= SHARPEN
+        # 6) extrapolation
+        if state.gap < GAP_BELOW and state.sweeps >= SWEEPS_BEFORE and self._extrapolates(problem):
+            self._extrapolate(problem, state)
+        return visited
 
-    def _follow(self, state: DCAState, full: bool) -> None:
-        """Take up the sums of a sweep or of a look at all rows."""
-        gap, state.full = state.open.numbers[GAP], full
-        if full:
-            state.reopen_at = REOPEN * gap
-            state.primal = state.open.numbers[VALUE]
-        state.gap = gap / state.primal if state.primal > 0 else math.inf
-
-    def _look(self, problem: Problem, state: DCAState) -> None:
-        """All rows at the present v: those that do not rest are opened, in their order, and the sums are exact."""
-        ascent = state.ascent
-        stored = problem.penalty.primal(ascent.v[: problem.size])
-        scores = problem.scores(stored)
-        look(problem.loss, ascent.at, ascent.beta, problem.l2, scores, self.intercept(problem, state), state.open)
-        self._follow(state, True)
-        state.tidy = int(state.open.numbers[COUNT])
-        state.scores = None if problem.kernel is not None else scores
-
-    def _arrange(self, state: DCAState, count: int, rng: np.random.Generator) -> None:
-        """A fresh order of the open rows."""
-        order = state.open.order[:count]
-        block = min(BLOCK, int(BLOCK_BYTES / state.row_bytes)) if count * state.row_bytes > OWN_CACHE else 1
+    def _shuffle(self, state: DCAState, order: np.ndarray, rng: np.random.Generator) -> None:
+        """Put the active rows into a fresh random order: row by row, or block by block where they exceed a core's cache."""
+        too_large = len(order) * state.row_bytes > machine.OWN_CACHE
+        block = min(BLOCK_ROWS, int(BLOCK_BYTES / state.row_bytes)) if too_large else 1
         if block <= 1:
             shuffle(order, fresh_seed(rng))
             return
-        if count < 0.8 * state.tidy:
+        if len(order) < RESORT * state.last_sorted:
             order.sort()
-            state.tidy = count
+            state.last_sorted = len(order)
         shuffle_blocks(order, block, fresh_seed(rng))
 
-    def _may_leap(self, problem: Problem) -> bool:
-        return isinstance(problem.penalty, L2) and problem.kernel is None
+    def _take(self, state: DCAState, sums: Sums, full: bool) -> None:
+        """Enter the sums of a pass into the state."""
+        state.active, state.bound, state.active_gap, state.full = sums.active, sums.violation, sums.gap, full
+        if full:
+            state.unshrink_at, state.primal = UNSHRINK * sums.gap, sums.value
+        state.gap = sums.gap / state.primal if state.primal > 0 else math.inf
 
-    def _leap(self, problem: Problem, state: DCAState) -> None:
+    def _full_pass(self, problem: Problem, state: DCAState) -> None:
+        """Compute all gradients at the present v, in threads where that pays: unshrink rows, in ascending order, and sum the exact gap."""
         ascent = state.ascent
-        # Rows that come back bring drifts of their own: the way that β came begins where all were looked at.
-        if not state.full and state.from_beta is not None:
-            state.left -= 1
-            if state.left > 0:
+        scores = problem.scores(problem.penalty.primal(ascent.v[: problem.size]))
+        sums = full_pass(problem.loss, ascent.at, ascent.beta, problem.l2, scores, ascent.intercept(), state.order, state.bound)
+        self._take(state, Sums(*sums), full=True)
+        state.last_sorted = state.active
+        state.scores = None if problem.kernel is not None else scores
+
+    def _extrapolates(self, problem: Problem) -> bool:
+        return problem.l1 == 0 and problem.kernel is None
+
+    def _extrapolate(self, problem: Problem, state: DCAState) -> None:
+        ascent = state.ascent
+        # Rows that were just unshrunk move in ways of their own: a direction starts anew at a pass over all rows.
+        if not state.full and state.origin is not None:
+            state.sweeps_left -= 1
+            if state.sweeps_left > 0:
                 return
-            leap(
-                ascent.rows,
-                problem.loss,
-                ascent.at,
-                ascent.beta,
-                ascent.v,
-                problem.l2,
-                ascent.bias.centre * problem.l2 / ascent.bias.scale if problem.intercept == "free" else 0.0,
-                state.from_beta,
-                state.from_v,
-            )
-        state.left = LEAP_SWEEPS
-        if state.from_beta is None:
-            state.from_beta, state.from_v = ascent.beta.copy(), ascent.v.copy()
+            slope = ascent.bias.centre * problem.l2 / ascent.bias.scale if problem.intercept == "free" else 0.0
+            extrapolate(ascent.rows, problem.loss, ascent.at, ascent.beta, ascent.v, problem.l2, slope, *state.origin)
+        state.sweeps_left = EVERY
+        if state.origin is None:
+            state.origin = ascent.beta.copy(), ascent.v.copy()
         else:
-            np.copyto(state.from_beta, ascent.beta)
-            np.copyto(state.from_v, ascent.v)
+            np.copyto(state.origin[0], ascent.beta)
+            np.copyto(state.origin[1], ascent.v)
 
     def model(self, problem: Problem, state: DCAState) -> tuple[np.ndarray | None, float | None]:
         if problem.kernel is not None:
             return None, None
-        v = state.ascent.v[: problem.size]
-        return (v.copy() if isinstance(problem.penalty, L2) else problem.penalty.primal(v)), None
+        return problem.penalty.primal(state.ascent.v[: problem.size]).copy(), None
 
     def scores(self, problem: Problem, state: DCAState) -> np.ndarray | None:
         return state.scores
@@ -202,8 +191,7 @@ class DCA(Solver):
         return state.ascent.beta.copy()
 
     def intercept(self, problem: Problem, state: DCAState) -> float:
-        """The intercept as the method carries it, which `model` leaves to the exact minimisation."""
-        return float(state.ascent.intercept())
+        return state.ascent.intercept()
 
     def gap_estimate(self, problem: Problem, state: DCAState) -> float:
         # The gap of some rows says nothing of the others.
@@ -211,22 +199,23 @@ class DCA(Solver):
 
     def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, DCAState]:
         small, state = super().warm_up(problem, rng)
-        shuffle_blocks(state.open.order, 2, fresh_seed(rng))
-        self._look(small, state)
-        if self._may_leap(problem):
-            state.full, state.from_beta = True, None
-            self._leap(small, state)
-            state.full, state.left = False, 1
-            self._leap(small, state)
+        shuffle_blocks(state.order, 2, fresh_seed(rng))
+        self._full_pass(small, state)
+        if self._extrapolates(problem):
+            state.full, state.origin = True, None
+            self._extrapolate(small, state)
+            state.full, state.sweeps_left = False, 1
+            self._extrapolate(small, state)
         return small, state
 
 
 @kernel
-def sweep(rows, loss, penalty, at, beta, v, open, ahead):
-    """One pass over the open rows. The gap is summed at the margins as they are met, so it lags behind; it is ≥ 0 term by term."""
-    order, numbers = open.order, open.numbers
-    count, bound = np.int64(numbers[COUNT]), numbers[BOUND]
-    top, strength = loss.upper_bound(), penalty.strength()
+def sweep(rows, loss, penalty, at, beta, v, order, bound, ahead):
+    """Take a step on each row of `order`, move the rows that stay active to its front, and return Sums.
+
+    The gap is summed at the margins as they are met, so that it lags behind v. It is ≥ 0 term by term.
+    """
+    count, top, strength = order.shape[0], loss.upper_bound(), penalty.strength()
     gap, value, violation = 0.0, 0.0, 0.0
     violated, kept = 0, 0
     for s in range(count):
@@ -237,39 +226,44 @@ def sweep(rows, loss, penalty, at, beta, v, open, ahead):
             prefetch(at.q, j)
             prefetch(at.step, j)
         i = order[s]
-        # y and c are read off step = c·y/l2: on short rows every array that is looked up at a random place costs as much as the row.
+        # y and c come from step = c·y/l2: on short rows, an array that is read at a random place costs as much as the row.
         old, q, enters = beta[i], at.q[i], at.step[i]
         y, c = math.copysign(1.0, enters), abs(enters) * strength
+        # 2a) margin
         margin = y * penalty.score(rows, i, v)
+        # 2b) shrink
         if old <= 0.0 or old >= top:
-            pull = loss.gradient(old, margin)  # dD/dβ, up to the factor c
-            if (old <= 0.0) == (pull <= 0.0):  # outwards: the row rests
-                if abs(pull) > bound:
+            gradient = loss.gradient(old, margin)  # dD/dβ, up to the factor c
+            if (old <= 0.0) == (gradient <= 0.0):  # outwards: the KKT conditions hold
+                if abs(gradient) > bound:
                     value += c * (loss.value(margin) + 0.5 * old * margin)
                     continue
             else:
-                violation += abs(pull)
+                violation += abs(gradient)
                 violated += 1
         order[kept] = i
         kept += 1
+        # 2c) sums
         phi = loss.value(margin)
         value += c * (phi + 0.5 * old * margin)
         gap += c * (phi - loss.psi(old) + old * margin)
+        # 2d) step
         new = loss.dual_step(old, margin, q)
         if new != old:
             if 0.0 < old < top:
-                violation += abs(new - old) / loss.curvature_at(old, q)  # the pull, without what a loss may need to compute it
+                violation += abs(new - old) / loss.curvature_at(
+                    old, q
+                )  # |gradient|, without the logarithms that a loss may need for it
                 violated += 1
             rows.add(i, (new - old) * enters, v)
             beta[i] = new
-    numbers[COUNT], numbers[BOUND], numbers[GAP], numbers[VALUE] = kept, violation / max(violated, 1), gap, value
+    return kept, violation / max(violated, 1), gap, value
 
 
 @kernel
-def look(loss, at, beta, strength, scores, intercept, open):
-    """The same sums without a step, over all rows, whose scores are given; the open ones are named anew, in ascending order."""
-    order, numbers = open.order, open.numbers
-    bound, top = numbers[BOUND], loss.upper_bound()
+def full_pass(loss, at, beta, strength, scores, intercept, order, bound):
+    """Sum over all rows, whose scores are given, without a step; name the active rows anew, in ascending order, and return Sums."""
+    top = loss.upper_bound()
     gap, value = 0.0, 0.0
     kept = 0
     for i in range(beta.shape[0]):
@@ -279,9 +273,9 @@ def look(loss, at, beta, strength, scores, intercept, open):
         value += c * (phi + 0.5 * old * margin)
         gap += c * (phi - loss.psi(old) + old * margin)
         if old <= 0.0 or old >= top:
-            pull = loss.gradient(old, margin)
-            if (old <= 0.0) == (pull <= 0.0) and abs(pull) > bound:
+            gradient = loss.gradient(old, margin)
+            if (old <= 0.0) == (gradient <= 0.0) and abs(gradient) > bound:
                 continue
         order[kept] = i
         kept += 1
-    numbers[COUNT], numbers[GAP], numbers[VALUE] = kept, gap, value
+    return kept, bound, gap, value

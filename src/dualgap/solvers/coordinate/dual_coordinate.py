@@ -1,4 +1,4 @@
-"""Dual coordinate ascent in a box, on a held Gram matrix.
+"""Dual coordinate ascent in a box, on a precomputed Gram matrix (Hsieh et al. 2008, docs/references.md#hsieh-2008).
 
     Q = YKY with K = XXᵀ or a kernel matrix;   margins m = Q(cβ)/l2, kept up to date
     step on k:  β_k⁺ = dual_step(β_k, m_k, q_k),  q_k = c_k Q_kk/l2        hinge: clip(β_k + (1−m_k)/q_k, 0, 1)
@@ -10,7 +10,7 @@ A step that changes nothing costs one comparison, any other one row of Q: n, not
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,16 +23,18 @@ from dualgap.solvers.precomputed import LARGEST, forming_passes, matrix_bytes, o
 __all__ = ["DualCoordinate"]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class DualCoordinateState(State):
-    ascent: Any = None
-    order: Any = None
+    """β and the margins (in `ascent`, whose rows are those of the Gram matrix); every epoch changes them and the order."""
+
+    ascent: Ascent
+    order: np.ndarray
 
 
 @register
 @dataclass(frozen=True)
 class DualCoordinate(Solver):
-    """Box-constrained coordinate ascent on the dual, with the Gram matrix held and Qβ maintained.
+    """Box-constrained coordinate ascent on the dual, with a precomputed Gram matrix and Qβ kept up to date.
 
     Parameters
     ----------
@@ -55,7 +57,7 @@ class DualCoordinate(Solver):
 
     name: ClassVar[str] = "dual_coordinate"
     takes_blocks: ClassVar[bool] = True
-    summary: ClassVar[str] = "box-constrained dual coordinate ascent on a held Gram matrix"
+    summary: ClassVar[str] = "box-constrained dual coordinate ascent on a precomputed Gram matrix"
     sparse_cost: ClassVar[str] = "n"
 
     def __post_init__(self) -> None:
@@ -66,8 +68,8 @@ class DualCoordinate(Solver):
             return no("a Gram matrix has no coordinates of w for an l1 part to act on")
         if problem.n > LARGEST:
             return no(
-                f"it holds the n × n Gram matrix, {matrix_bytes(problem.n)} for n = {problem.n}; {LARGEST} rows "
-                f"({matrix_bytes(LARGEST)}) are its limit"
+                f"it needs the n × n Gram matrix in memory, {matrix_bytes(problem.n)} for n = {problem.n}; its limit is {LARGEST} rows "
+                f"({matrix_bytes(LARGEST)}). Use 'dca', which needs no matrix."
             )
         return YES
 

@@ -1,33 +1,39 @@
-"""A leap along the way that β has come: what is left of a drift, taken in one step.
+"""The extrapolation step of DCA: a line search along the direction in which β has moved over the last sweeps.
 
-Coordinate steps in the end push β along directions in which D is nearly flat, a little further each sweep. The way s = β − β₀ over a few
-sweeps points there, and so do v − v₀, so that a line search costs no pass over the data:
+Towards the end, coordinate steps push β along directions in which D is nearly flat, a little further each sweep. The direction
+s = β − β₀ over a few sweeps points there. Since v is linear in β, a line search needs no pass over the data:
 
     D(β + ts) = Σ cᵢ ψ(βᵢ + tsᵢ) − (l2/2)‖v + t(v − v₀)‖²
 
-With a free intercept D is what the steps raise: the bias column's part of v is among the squares, and its centre b tilts D by −b Σ cβy,
-where Σ cβy is l2/scale times that part of v.
+1) direction: s = β − β₀ over the free variables; those that have come to a bound stay there
+2) line search: t = D'(0)/−D''(0), exact where ψ is quadratic
+3) projection: variables that would pass a bound stop at it, and v is put right row by row
+4) acceptance: the step is taken only if it raises D
 
-Rows at an end of their domain stay there, and those that would pass one stop at it; v is put right for both, row by row. A leap that
-does not raise D is not taken.
+It is the pattern move of Hooke and Jeeves (1961) with a line search. Bertrand and Massias (2021) also extrapolate coordinate descent every
+five epochs and keep what improves the objective, but combine several iterates (Anderson acceleration); here there is one direction.
+
+With a free intercept D is what the steps raise: the bias column's part of v is among the squares, and its centre b adds −b Σ cβy to D,
+where Σ cβy is l2/scale times that part of v.
 """
 
 from __future__ import annotations
 
 from dualgap.core import kernel
 
-__all__ = ["leap"]
+__all__ = ["extrapolate"]
 
-FURTHEST = 1e3  # times the way that β has come: beyond, the rounding of v − v₀ would be what moves v
-ROUNDING = 1e-12  # part of l2·‖v‖² below which a rise of D may be rounding, and the leap unsettles the margins for nothing
+LARGEST_STEP = 1e3  # largest t: beyond it, v would mainly move by the rounding of v − v₀
+ROUNDING = 1e-12  # part of l2·‖v‖² below which a rise of D may be rounding: the step is then not taken
 
 
 @kernel
-def leap(rows, loss, at, beta, v, l2, tilt, beta_from, v_from):
-    """Move (β, v) beyond where it is, as seen from (beta_from, v_from), which are used up; returns by how much D rises, or 0.
+def extrapolate(rows, loss, at, beta, v, l2, slope, beta_from, v_from):
+    """Move (β, v) further along the direction from (beta_from, v_from), which are overwritten; return by how much D rises, or 0.
 
-    `tilt` is what D falls by with a unit of v's last number, besides its square: b·l2/scale with a free intercept, else 0.
+    `slope` is by how much D falls with a unit of v's last number, besides its square: b·l2/scale with a free intercept, else 0.
     """
+    # 1) direction
     n, d, top = beta.shape[0], v.shape[0], loss.upper_bound()
     rise, curvature = 0.0, 0.0
     for i in range(n):
@@ -39,19 +45,21 @@ def leap(rows, loss, at, beta, v, l2, tilt, beta_from, v_from):
             rise += c * s * loss.gradient(beta[i], 0.0)
             curvature += c * s * s * (1.0 / loss.curvature_at(beta[i], 1.0) - 1.0)
         else:
-            rows.add(i, s * at.step[i], v_from)  # arrived at a bound: no part of the direction
+            rows.add(i, s * at.step[i], v_from)  # come to a bound: no part of the direction
             beta_from[i] = beta[i]
+    # 2) line search
     along, square, size = 0.0, 0.0, 0.0
     for j in range(d):
         step = v[j] - v_from[j]
         along += v[j] * step
         square += step * step
         size += v[j] * v[j]
-    rise -= l2 * along + tilt * (v[d - 1] - v_from[d - 1])
+    rise -= l2 * along + slope * (v[d - 1] - v_from[d - 1])
     curvature += l2 * square
     if not (rise > 0.0 and curvature > 0.0):
         return 0.0
-    t = min(rise / curvature, FURTHEST)
+    t = min(rise / curvature, LARGEST_STEP)
+    # 3) projection
     for j in range(d):
         v_from[j] = v[j] + t * (v[j] - v_from[j])
     gain = 0.0
@@ -65,9 +73,10 @@ def leap(rows, loss, at, beta, v, l2, tilt, beta_from, v_from):
             rows.add(i, (new - wanted) * at.step[i], v_from)
         gain += abs(at.step[i]) * l2 * (loss.psi(new) - loss.psi(beta[i]))
         beta_from[i] = new
-    gain -= tilt * (v_from[d - 1] - v[d - 1])
+    gain -= slope * (v_from[d - 1] - v[d - 1])
     for j in range(d):
         gain -= 0.5 * l2 * (v_from[j] - v[j]) * (v_from[j] + v[j])
+    # 4) acceptance
     if not gain > ROUNDING * l2 * size:
         return 0.0
     for i in range(n):  # loops: to compile a copy of arrays takes numba seconds

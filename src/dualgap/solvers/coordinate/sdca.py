@@ -1,27 +1,36 @@
-"""SDCA: stochastic dual coordinate ascent (Shalev-Shwartz and Zhang, 2013)."""
+"""SDCA: stochastic dual coordinate ascent (Shalev-Shwartz & Zhang 2013, docs/references.md#shalev-shwartz-2013)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from dualgap.core import draw, fresh_seed, kernel, natural_order, one_of, shuffle
 from dualgap.problem import Problem
-from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
-from dualgap.solvers.coordinate.ascent import Ascent, Tally
+from dualgap.solvers.base import Solver, State, Support, Warm, no, register
+from dualgap.solvers.coordinate.ascent import Ascent, Tally, needs_l2
 
 __all__ = ["SDCA"]
 
 
-@dataclass
+class Suffix(Protocol):
+    """The output over the iterates since T₀, the largest power of two not above T/2, from what was kept of two blocks of epochs."""
+
+    def close_epoch(self, epochs: int, n: int, rng: np.random.Generator) -> None: ...
+
+    def beta(self) -> np.ndarray: ...
+
+
+@dataclass(kw_only=True)
 class SDCAState(State):
-    ascent: Any = None
-    order: Any = None
+    """β and v in `ascent`; every epoch changes them, the order and the suffix."""
+
+    ascent: Ascent
+    order: np.ndarray
+    suffix: Suffix | None = None  # None: the output is the last iterate
     epochs: int = 0
-    # The suffix since T₀, the largest power of two not above T/2: sums (average) or draws (random) of two blocks of epochs.
-    suffix: Any = None
 
 
 @register
@@ -64,13 +73,11 @@ class SDCA(Solver):
         one_of("first_epoch", self.first_epoch, ("sdca", "sgd"))
 
     def supports(self, problem: Problem) -> Support:
-        if problem.l2 == 0:
-            return no("l1 alone (l2 = 0) leaves w undetermined by the dual variables; dual coordinate steps need l2 > 0")
         if problem.blocked and self.first_epoch == "sgd":
             return no(
                 "first_epoch='sgd' makes one pass in one order, which kernel rows in blocks do not allow; use first_epoch='sdca'"
             )
-        return YES
+        return needs_l2(problem)
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> SDCAState:
         warm = warm or Warm()
@@ -78,21 +85,21 @@ class SDCA(Solver):
         state = SDCAState(ascent=ascent, order=natural_order(problem.n))
         if self.output == "average":
             ascent.tally = Tally(np.zeros(problem.n), np.zeros(problem.n, dtype=np.int64))
-            state.suffix = AveragedSuffix(ascent)
+            state.suffix = AveragedSuffix(ascent, ascent.tally)
         elif self.output == "random":
             state.suffix = DrawnSuffix(ascent)
         return state
 
     def epoch(self, problem: Problem, state: SDCAState, rng: np.random.Generator) -> None:
-        self._arrange(problem, state, rng)
+        self._make_order(problem, state, rng)
         ascent = state.ascent
         t = state.epochs * problem.n
         if state.epochs == 0 and self.first_epoch == "sgd" and not ascent.beta.any():
             rows = ascent.bias.rows(problem.rows, centre=0.0)
             modified_sgd(rows, problem.loss, problem.penalty, ascent.at, ascent.beta, ascent.v, state.order)
             ascent.rebuild()
-        elif self.output == "random":
-            # A step of this epoch, drawn uniformly, at which the iterate is kept as the epoch's candidate.
+        elif isinstance(state.suffix, DrawnSuffix):
+            # The epoch's candidate is its iterate at a step drawn uniformly.
             cut = int(rng.integers(problem.n))
             ascent.steps(state.order[:cut], t)
             state.suffix.candidate = ascent.beta.copy()
@@ -104,7 +111,7 @@ class SDCA(Solver):
         if state.suffix is not None:
             state.suffix.close_epoch(state.epochs, problem.n, rng)
 
-    def _arrange(self, problem: Problem, state: SDCAState, rng: np.random.Generator) -> None:
+    def _make_order(self, problem: Problem, state: SDCAState, rng: np.random.Generator) -> None:
         if self.order == "permutation" or (state.epochs == 0 and self.first_epoch == "sgd" and self.order == "random"):
             shuffle(state.order, fresh_seed(rng))  # the first epoch of modified SGD needs every row once
         elif self.order == "random":
@@ -117,13 +124,13 @@ class SDCA(Solver):
 class AveragedSuffix:
     """Average of β over the steps since T₀, from running sums: those at the last two powers of two are remembered."""
 
-    def __init__(self, ascent: Ascent) -> None:
-        self.ascent = ascent
+    def __init__(self, ascent: Ascent, tally: Tally) -> None:
+        self.ascent, self.tally = ascent, tally
         self.now, self.step = np.zeros_like(ascent.beta), 0
         self.older = self.newer = (self.now, 0)
 
     def close_epoch(self, epochs: int, n: int, rng: np.random.Generator) -> None:
-        tally, self.step = self.ascent.tally, epochs * n
+        tally, self.step = self.tally, epochs * n
         tally.total[:] += self.ascent.beta * (self.step - tally.since)
         tally.since[:] = self.step
         self.now = tally.total
@@ -160,11 +167,11 @@ class DrawnSuffix:
 
 @kernel
 def modified_sgd(rows, loss, penalty, at, beta, v, order):
-    """One pass that treats the t rows seen so far as the whole data: l2·t in place of l2·n, from β = 0 and v = 0.
+    """Make one pass that treats the t rows seen so far as the whole data: l2·t in place of l2·n, from β = 0 and v = 0.
 
         β_t = argmax of the coordinate objective with q = ‖x_t‖²/(l2·t);   w ← ((t−1)/t)·w + β_t y_t x_t/(l2·t)
 
-    v is Σ n·cβyx/l2, so that w = v/t and no decay is carried out. With weights, t counts them in units of the mean weight.
+    v is Σ n·cβyx/l2, so that w = v/t needs no scaling of w. With weights, t counts them in units of the mean weight.
     """
     n = order.shape[0]
     seen = 0.0

@@ -1,7 +1,7 @@
 """Blocks: dual coordinate ascent a block of rows at a time, for data that are read from disk.
 
-Block minimisation (Yu et al., 2010) keeps its blocks for ever, and pays with many times the epochs: what one block gains, the next takes
-back. Here every epoch has new blocks, so that an epoch is worth as much as one in a fresh random order.
+Block minimisation (Yu et al. 2010, docs/references.md) keeps the same blocks, and takes many times the epochs: steps on one block undo part
+of those on the last. Here every epoch has new blocks, so that an epoch is worth as much as one in a fresh random order.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from dualgap.core import Block, fresh_seed, natural_order, rows_ahead, shuffle, whole_number
 from dualgap.core import rows as storage
 from dualgap.problem import Problem
-from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
-from dualgap.solvers.coordinate.ascent import NoTally, ascend, coordinates
+from dualgap.solvers.base import Solver, State, Support, Warm, no, register
+from dualgap.solvers.coordinate.ascent import NoTally, ascend, coordinates, needs_l2
 from dualgap.solvers.coordinate.bias import BiasColumn
 
 __all__ = ["Blocks"]
@@ -68,11 +68,11 @@ class Blocks(Solver):
             whole_number(name, getattr(self, name))
 
     def supports(self, problem: Problem) -> Support:
-        if problem.l2 == 0:
-            return no("l1 alone (l2 = 0) leaves w undetermined by the dual variables; dual coordinate steps need l2 > 0")
         if problem.kernel is not None:
-            return no("a kernel machine's rows are as many as long; use 'dca'")
-        return YES
+            return no(
+                "blocks does not support kernels: a kernel row has n entries, so a block of rows is as large as the data. Use 'dca'."
+            )
+        return needs_l2(problem)
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> BlocksState:
         warm = warm or Warm()
@@ -97,7 +97,7 @@ class Blocks(Solver):
         return (Block(piece, storage.take(problem.rows, piece)) for piece in pieces)
 
     def _work(self, problem: Problem, state: BlocksState, block: Block, rng: np.random.Generator) -> None:
-        """Steps on the rows of one block; β of the others stays as it is, and so does their part of v."""
+        """Take steps on the rows of one block; β of the others, and their part of v, stay as they are."""
         here = block.index
         rows, beta = state.bias.rows(block.rows), state.beta[here]
         at = coordinates(problem.y[here], problem.c[here], state.bias.squares(problem.sqnorms[here]), problem.l2)

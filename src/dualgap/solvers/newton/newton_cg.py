@@ -23,15 +23,13 @@ import numpy as np
 
 from dualgap.core import (
     L2,
-    READING,
     WithBias,
     blas_alone,
     kernel,
     natural_order,
-    nbytes,
-    processors,
+    rows_per_thread,
     scores_in_threads,
-    share,
+    share_sum,
     whole_number,
 )
 from dualgap.problem import Problem
@@ -135,12 +133,15 @@ class NewtonCG(Solver):
         """β, the gradient, the gap and the diagonal of the Newton system at the present margins: one pass."""
         sums = np.zeros((2, len(state.x)))
 
-        def work(which: np.ndarray, out: np.ndarray) -> float:
+        everything = natural_order(problem.n)
+
+        def work(first: int, last: int, out: np.ndarray) -> float:
+            which = everything[first:last]
             return respond(
                 state.rows, which, problem.loss, problem.samples, state.margins, state.reach, state.beta, state.bend, out
             )
 
-        loss = math.fsum(_in_threads(work, natural_order(problem.n), state.rows, sums))
+        loss = math.fsum(share_sum(work, problem.n, rows_per_thread(state.rows), sums))
         state.passes += 1.0
         state.gradient = state.ridge * state.x - sums[0]
         state.diagonal = sums[1]
@@ -210,7 +211,11 @@ class NewtonCG(Solver):
     def _multiply(self, state: NewtonCGState, active: np.ndarray, ridge: np.ndarray, v: np.ndarray, out: np.ndarray) -> None:
         """out = (diag(ridge) + Σ cφ'' xxᵀ)·v"""
         np.multiply(ridge, v, out=out)
-        _in_threads(lambda which, sums: multiply(state.rows, which, state.bend, v, sums), active, state.rows, out)
+
+        def work(first: int, last: int, sums: np.ndarray) -> None:
+            multiply(state.rows, active[first:last], state.bend, v, sums)
+
+        share_sum(work, len(active), rows_per_thread(state.rows), out)
 
     def model(self, problem: Problem, state: NewtonCGState) -> tuple[np.ndarray, float | None]:
         if problem.intercept == "none":
@@ -233,21 +238,6 @@ def excess(r: np.ndarray, ridge: np.ndarray) -> float:
     if ridge[-1] > 0.0:
         return 0.5 * float(r @ r) / float(ridge[0])
     return 0.5 * float(r[:-1] @ r[:-1]) / float(ridge[0]) + abs(float(r[-1]))
-
-
-def _in_threads(work: Any, which: np.ndarray, rows: Any, out: np.ndarray) -> list[Any]:
-    """work(which, out), which adds to out; in two threads where that pays, each with half of the rows and sums of its own."""
-    if processors() == 1 or len(which) * nbytes(rows) < 2 * READING * rows.length():
-        return [work(which, out)]
-    parts, sums, answers = np.array_split(which, 2), (out, np.zeros_like(out)), [None, None]
-
-    def each(first: int, last: int) -> None:
-        for k in range(first, last):
-            answers[k] = work(parts[k], sums[k])
-
-    share(each, 2, 1)
-    out += sums[1]
-    return answers
 
 
 @kernel
