@@ -27,7 +27,7 @@ __all__ = [
     "SHARED_CACHE",
     "SPARSE_ENTRY",
     "STEP",
-    "THREADED",
+    "THREAD_VALUES",
     "THREAD_WORK",
 ]
 
@@ -38,7 +38,7 @@ SHARED_CACHE = 16_000_000  # near a core: beyond it, prefetching a row before it
 # Work below which waking a thread costs more than it saves
 READING = 8_000_000  # bytes to read
 THREAD_WORK = 3_000_000  # products of two numbers to add to a matrix
-THREADED = 1 << 17  # kernel values to compute
+THREAD_VALUES = 1 << 17  # kernel values to compute
 
 # Widths at which one way overtakes another
 NARROW = 64  # columns up to which a loop in the first cache forms a Gram matrix faster than the BLAS
