@@ -1,5 +1,8 @@
 """Problem: one objective over any storage; labels and weights; what it refuses; new data."""
 
+import copy
+import pickle
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -240,3 +243,73 @@ def test_head_is_of_the_same_kind():
 )
 def test_repr(options, text):
     assert repr(build(**options)) == text
+
+
+# ------------------------------------------------------------------------------------------------------ immutable, and copies
+
+
+def test_attributes_cannot_be_set():
+    problem = build(l2=0.1)
+    for name in ("l2", "y", "rows", "sqnorms", "something"):
+        with pytest.raises(AttributeError, match=rf"Problem is immutable; problem\.replace\({name}=…\) returns a copy"):
+            setattr(problem, name, 1.0)
+    with pytest.raises(AttributeError, match="immutable"):
+        del problem.l2
+    assert problem.l2 == 0.1
+
+
+def test_replace_changes_what_follows_and_nothing_else():
+    problem = build(l2=0.1, intercept="free", sample_weight=np.arange(1.0, 31.0))
+    before = dict(vars(problem))
+    other = problem.replace(l1=0.2, loss=dualgap.Logistic())
+    assert repr(other) == "Problem(30 × 4 dense, logistic, l2=0.1, l1=0.2, intercept='free', weighted)"
+    assert other.penalty == dualgap.core.make_penalty(0.1, 0.2)
+    even = problem.replace(sample_weight=None)
+    np.testing.assert_array_equal(even.c, np.full(30, 1 / 30))
+    few = problem.replace(y=problem.y[:10], sample_weight=np.ones(10), X=problem.X[:10])
+    assert (few.n, len(few.c), few.rows.length(), len(few.sqnorms)) == (10, 10, 10, 10)
+    assert all(vars(problem)[name] is value for name, value in before.items())
+    with pytest.raises(ValueError, match="needs l2 > 0"):
+        problem.replace(l2=0.0, l1=0.1, intercept="penalised")
+    with pytest.raises(TypeError, match="has no 'lambda2' to replace"):
+        problem.replace(lambda2=1.0)
+
+
+@pytest.mark.parametrize("options", [{}, {"kernel": "rbf"}, {"kernel": "sigmoid", "gamma": 0.01}])
+def test_copies_over_the_same_rows_share_what_is_computed(options):
+    problem = build(l2=0.1, **options)
+    other = problem.variant(-Y, l2=0.5).replace(loss=dualgap.Logistic())
+    assert other.shared is problem.shared
+    assert other.sqnorms is problem.sqnorms
+    assert other.rows is problem.rows
+    assert problem.replace(X=problem.X.copy()).shared is not problem.shared
+    assert problem.head(4).shared is not problem.shared
+
+
+def test_a_subset_is_weighted():
+    """Its weights are not uniform, and what asks whether a problem is weighted must be told."""
+    problem = build(l2=0.1, intercept="free")
+    places, weights = np.array([3, 4, 8, 20, 21, 22, 28]), np.array([1.0, 2.0, 1.0, 5.0, 1.0, 1.0, 3.0])
+    small = problem.subset(places, weights)
+    same = Problem(X[places], Y[places], l2=0.1, sample_weight=weights, intercept="free")
+    assert repr(small) == repr(same)
+    np.testing.assert_allclose(small.c, same.c, rtol=1e-15)
+    scores = np.linspace(-2, 2, 7)
+    assert dualgap.proof.best_intercept(small, scores) == dualgap.proof.best_intercept(same, scores)
+
+
+@pytest.mark.parametrize("options", [{}, {"kernel": "rbf"}, {"kernel": "rbf", "kernel_memory": 30 * 8 * 5}])
+def test_pickles_and_copies(options):
+    problem = build(l2=0.1, **options)
+    a = np.linspace(0, 1, problem.size)
+    value = problem.objective(a)
+    for same in (pickle.loads(pickle.dumps(problem)), copy.copy(problem), copy.deepcopy(problem)):
+        assert repr(same) == repr(problem)
+        assert same.objective(a) == pytest.approx(value, rel=1e-12)
+
+
+def test_a_pickle_of_an_older_version_fails_with_a_sentence():
+    problem = build(l2=0.1)
+    state = {name: value for name, value in vars(problem).items() if name != "shared"} | {"_shared": {}}
+    with pytest.raises(ValueError, match="this Problem was pickled by an older dualgap; make it again from X and y"):
+        object.__new__(Problem).__setstate__(state)

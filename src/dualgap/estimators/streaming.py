@@ -131,6 +131,8 @@ def _batch_problem(model: Any, data: Labelled, side: Side, parameters: Parameter
     kind, scale = ("none" if parameters.intercept == "none" else "penalised"), parameters.scale
     strengths = parameters.strengths(side.total)
     problem = Problem(data.X, side.signs, model.loss, model.delta, *strengths, side.weights, kind, classes=(-1.0, 1.0))
-    if kind == "penalised":
-        problem.intercept_scale = scale if parameters.intercept == "penalised" else free_scale(problem.c @ problem.sqnorms)
-    return problem
+    if kind == "none":
+        return problem
+    return problem.replace(
+        intercept_scale=scale if parameters.intercept == "penalised" else free_scale(problem.c @ problem.sqnorms)
+    )

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from dualgap.problem import scaling
 from dualgap.problem.inputs import all_finite, as_features, as_labels, as_vector, as_weights, encode_labels, is_dask
-from dualgap.problem.problem import INTERCEPTS, Problem, Samples, check_intercept
+from dualgap.problem.problem import INTERCEPTS, Problem, Samples, Shared, by_turns, check_intercept
 from dualgap.problem.scaling import from_C, from_sum_of_losses
 
 __all__ = [
     "INTERCEPTS",
     "Problem",
     "Samples",
+    "Shared",
     "all_finite",
     "as_features",
     "as_labels",
     "as_vector",
     "as_weights",
+    "by_turns",
     "check_intercept",
     "encode_labels",
     "from_C",

@@ -9,8 +9,8 @@ kernel has a branch for them. For a kernel machine w lives in the kernel's space
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -32,8 +32,21 @@ class Samples(NamedTuple):
     c: np.ndarray
 
 
+@dataclass
+class Shared:
+    """What is computed at most once for given rows and kernel. A problem and its copies over the same rows refer to one holder.
+
+    Every entry is None until it is first asked for. No entry changes the value of an attribute or the result of a method.
+    """
+
+    rows: Any = None  # the samples as compiled kernels read them; a kernel matrix in blocks is set by the constructor
+    sqnorms: np.ndarray | None = None  # ‖xᵢ‖² of every row
+    expansion: Expansion | None = None  # computes K·a without K, and remembers the last a and K·a
+    semidefinite: bool | None = None  # whether the kernel matrix is positive semidefinite; set by dualgap.proof.is_semidefinite
+
+
 class Problem:
-    """A regularised binary classification problem over samples X with labels y.
+    """A regularised binary classification problem over samples X with labels y. Immutable: `variant` and `replace` return copies.
 
     Parameters
     ----------
@@ -68,7 +81,24 @@ class Problem:
     Problem(2 × 2 dense, hinge, l2=0.1, intercept='none')
     """
 
-    streaming: ClassVar[bool] = False  # whether the rows are read block by block and are never all at hand
+    streaming: ClassVar[bool] = False  # whether the rows are read block by block and are never all in memory
+
+    # Set by the constructor and by `replace`, and never changed. A subclass sets attributes of its own through vars(self).
+    X: Any
+    n: int
+    d: int
+    classes: np.ndarray  # the negative and the positive label
+    y: np.ndarray  # ±1
+    sample_weight: np.ndarray | None
+    c: np.ndarray  # sample weights divided by their sum
+    loss: Any
+    penalty: Any
+    l2: float
+    l1: float
+    intercept: str
+    intercept_scale: float
+    kernel: Kernel | None
+    shared: Shared
 
     def __init__(
         self,
@@ -89,49 +119,46 @@ class Problem:
         coef0: float = 0.0,
         kernel_memory: Any = None,
     ) -> None:
-        self.loss = make_loss(loss, delta)
-        self.penalty = make_penalty(l2, l1)
-        self.l2, self.l1 = float(l2), float(l1)
-        self.intercept = check_intercept(intercept, self.l2)
-        self.intercept_scale = number("intercept_scale", intercept_scale)
-        self.X = as_features(X)
-        self.n, self.d = self.X.shape
-        labels = as_labels(y, self.n)
+        self._set_objective(loss, delta, l2, l1, intercept, intercept_scale)
+        X = as_features(X)
+        n, d = X.shape
+        labels = as_labels(y, n)
         if classes is None:
-            self.classes, self.y = encode_labels(labels)
+            self._set_samples(X, n, d, *encode_labels(labels), sample_weight)
         else:
-            self.classes = as_labels(classes, 2, "classes")
-            if self.classes[0] == self.classes[1]:
-                raise ValueError(f"classes={self.classes.tolist()} must be two different labels")
-            self.y = self.signs(labels, self.n)
-        self.sample_weight = None if sample_weight is None else as_weights(sample_weight, self.n)
-        self.c = self._normalised_weights()
-        self.kernel: Kernel | None = None
+            classes = as_labels(classes, 2, "classes")
+            if classes[0] == classes[1]:
+                raise ValueError(f"classes={classes.tolist()} must be two different labels")
+            self._set_samples(X, n, d, classes, _signs(labels, classes, "y"), sample_weight)
         if kernel is not None:
-            self._check_kernel(kernel)
-            self.kernel = make_kernel(kernel, self.X, gamma, degree, coef0)
-            if self.kernel.function is not None:
-                # A function that does not return a kernel matrix is refused now, not in training.
-                self.kernel(self.X[:2], self.X[:2])
-        # What is computed once for the rows and kernel, and shared by every variant of this problem.
-        self._shared: dict[str, Any] = {}
-        memory = None if kernel_memory is None else as_bytes(kernel_memory)
-        if self.kernel is not None and memory is not None and self.kernel.name != "precomputed" and 8 * self.n**2 > memory:
-            self._shared["rows"] = BlockedGram(self.kernel, self.X, self.kernel.diagonal(self.X), memory)
+            self._set_kernel(kernel, gamma, degree, coef0, None if kernel_memory is None else as_bytes(kernel_memory))
 
     # ------------------------------------------------------------------------------------------------------- construction
 
-    def _normalised_weights(self) -> np.ndarray:
-        if self.sample_weight is None:
-            return np.full(self.n, 1.0 / self.n)
-        # Divided by the largest first: a sum of huge weights must not overflow.
-        scaled = self.sample_weight / self.sample_weight.max()
-        for label, sign in zip(self.classes, (-1.0, 1.0), strict=True):
-            weights = scaled[self.y == sign]
-            if len(weights) and not weights.max() > 0:
-                given = "zero" if not self.sample_weight[self.y == sign].any() else "nothing beside the other class's in float64"
-                raise ValueError(f"sample_weight is {given} for every sample of class {label!r}; that leaves one class only")
-        return scaled / scaled.sum()
+    def _set_objective(self, loss: Any, delta: float | None, l2: float, l1: float, intercept: str, scale: float) -> None:
+        vars(self).update(
+            loss=make_loss(loss, delta),
+            penalty=make_penalty(l2, l1),
+            l2=float(l2),
+            l1=float(l1),
+            intercept=check_intercept(intercept, l2),
+            intercept_scale=number("intercept_scale", scale),
+        )
+
+    def _set_samples(self, X: Any, n: int, d: int, classes: np.ndarray, y: np.ndarray, sample_weight: Any) -> None:
+        weights = None if sample_weight is None else as_weights(sample_weight, n)
+        c = _normalised(weights, y, classes)
+        vars(self).update(X=X, n=n, d=d, classes=classes, y=y, sample_weight=weights, c=c, kernel=None, shared=Shared())
+
+    def _set_kernel(self, kernel: Any, gamma: float | str, degree: int, coef0: float, memory: int | None) -> None:
+        self._check_kernel(kernel)
+        made = make_kernel(kernel, self.X, gamma, degree, coef0)
+        if made.function is not None:
+            # A function that does not return a kernel matrix is refused now, not in training.
+            made(self.X[:2], self.X[:2])
+        vars(self)["kernel"] = made
+        if memory is not None and made.name != "precomputed" and 8 * self.n**2 > memory:
+            self.shared.rows = BlockedGram(made, self.X, made.diagonal(self.X), memory)
 
     def _check_kernel(self, kernel: Any) -> None:
         if self.l1 > 0:
@@ -142,19 +169,115 @@ class Problem:
             if not np.allclose(self.X, self.X.T, rtol=1e-6, atol=1e-8 * np.abs(self.X).max()):
                 raise ValueError("kernel='precomputed': the kernel matrix X is not symmetric")
 
-    @cached_property
+    # --------------------------------------------------------------------------------------------------- copies and pickles
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a {type(self).__name__} is immutable; problem.replace({name}=…) returns a copy with another {name}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a {type(self).__name__} is immutable; {name} cannot be deleted")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if not isinstance(state.get("shared"), Shared):
+            raise ValueError(f"this {type(self).__name__} was pickled by an older dualgap; make it again from X and y")
+        vars(self).update(state)
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with other attributes, given by name and taken as they are; `variant` checks labels and weights of a user.
+
+        What follows from an attribute follows from the new one: n from y, c from y and sample_weight (unless c is given), penalty from l2
+        and l1. With another X, kernel or rows nothing that was computed for the old ones is kept.
+
+        Examples
+        --------
+        >>> import dualgap
+        >>> problem = dualgap.Problem([[0.0], [1.0]], [0, 1], l2=0.1)
+        >>> problem.replace(loss=dualgap.Logistic(), intercept="free")
+        Problem(2 × 1 dense, logistic, l2=0.1, intercept='free')
+        """
+        unknown = sorted(changes.keys() - vars(self).keys() - {"rows"})
+        if unknown:
+            raise TypeError(f"a {type(self).__name__} has no {unknown[0]!r} to replace; it has {[*vars(self), 'rows']}")
+        fields = {**vars(self), **changes}
+        if changes.keys() & {"X", "kernel", "rows"}:
+            fields["shared"] = Shared(fields.pop("rows", None))
+        if changes.keys() & {"l2", "l1"}:
+            fields["penalty"] = make_penalty(fields["l2"], fields["l1"])
+        if changes.keys() & {"y", "sample_weight"}:
+            fields["n"] = len(fields["y"])
+            if "c" not in changes:
+                fields["c"] = _normalised(fields["sample_weight"], fields["y"], fields["classes"])
+        check_intercept(fields["intercept"], fields["l2"])
+        return self._of(fields)
+
+    @classmethod
+    def _of(cls, fields: dict[str, Any]) -> Self:
+        made = object.__new__(cls)
+        vars(made).update(fields)
+        return made
+
+    def variant(self, y: Any = None, sample_weight: Any = None, *, l2: float | None = None, l1: float | None = None) -> Self:
+        """Return the problem of the same rows, loss and kind of intercept with other labels, weights or penalties; X is not checked again.
+
+        Problems of one class against the rest, and the points of a path, are made so. What is None stays as it is.
+
+        Examples
+        --------
+        >>> import dualgap
+        >>> problem = dualgap.Problem([[0.0], [1.0], [2.0]], [0, 1, 1], l2=0.1)
+        >>> problem.variant([0, 0, 1], l2=0.5)
+        Problem(3 × 1 dense, hinge, l2=0.5, intercept='none')
+        """
+        changes: dict[str, Any] = {name: float(value) for name, value in (("l2", l2), ("l1", l1)) if value is not None}
+        if y is not None:
+            changes["classes"], changes["y"] = encode_labels(as_labels(y, self.n))
+        if sample_weight is not None:
+            changes["sample_weight"] = as_weights(sample_weight, self.n)
+        return self.replace(**changes)
+
+    def head(self, count: int) -> Problem:
+        """Return a problem of the same kind (types, loss, penalty, intercept) over the first rows, with labels +1 and −1 by turns.
+
+        The driver runs a solver on it to have the solver's kernels compiled before the clock starts.
+        """
+        n = min(count, self.n)
+        X, rows = self.X, None
+        if self.formed:
+            rows = self.rows.head(n) if self.blocked else storage.part(self.rows, 0, n)
+        if self.kernel is not None and self.kernel.name == "precomputed":
+            X = np.ascontiguousarray(X[:n, :n])
+        elif self.kernel is not None or not sparse.issparse(X):
+            X = X[:n]
+        return self.replace(X=X, rows=rows, y=by_turns(n), sample_weight=None)
+
+    def subset(self, indices: np.ndarray, weights: np.ndarray) -> Problem:
+        """Return a problem of the same kind over some of the rows, which are not copied, with sample weights of its own. Its X is None."""
+        return self.replace(
+            X=None, rows=storage.some(self.rows, indices), y=self.y[indices], sample_weight=weights, c=weights / weights.sum()
+        )
+
+    # --------------------------------------------------------------------------------------------------------------- rows
+
+    @property
     def rows(self) -> Any:
-        """The samples as kernels read them. A kernel matrix is formed when it is first asked for: not every solver needs it."""
-        if self.kernel is None:
-            return storage.csr(self.X) if sparse.issparse(self.X) else storage.dense(self.X)
-        if "rows" not in self._shared:
-            self._shared["rows"] = storage.gram(self.kernel(self.X, self.X))
-        return self._shared["rows"]
+        """The samples as compiled kernels read them. A kernel matrix is formed when it is first asked for: not every solver needs it."""
+        shared = self.shared
+        if shared.rows is None:
+            if self.kernel is not None:
+                shared.rows = storage.gram(self.kernel(self.X, self.X))
+            else:
+                shared.rows = storage.csr(self.X) if sparse.issparse(self.X) else storage.dense(self.X)
+        return shared.rows
 
     @property
     def formed(self) -> bool:
-        """Whether `rows` are there; those of a kernel matrix are formed when first asked for."""
-        return self.kernel is None or "rows" in self.__dict__ or "rows" in self._shared
+        """Whether `rows` can be had without computing a kernel matrix."""
+        return self.kernel is None or self.shared.rows is not None
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the rows are those of a kernel matrix in blocks, which is larger than the memory given."""
+        return isinstance(self.shared.rows, BlockedGram)
 
     # ------------------------------------------------------------------------------------------------------------ vectors
 
@@ -169,16 +292,16 @@ class Problem:
         return self.d if self.kernel is None else self.n
 
     @property
-    def blocked(self) -> bool:
-        """Whether rows come in blocks, as those of a kernel matrix beyond the memory given do."""
-        return self.formed and isinstance(self.rows, BlockedGram)
-
-    @cached_property
     def sqnorms(self) -> np.ndarray:
         """‖xᵢ‖² of every row."""
+        if self.shared.sqnorms is None:
+            self.shared.sqnorms = self._sqnorms()
+        return self.shared.sqnorms
+
+    def _sqnorms(self) -> np.ndarray:
         if self.kernel is not None and not self.formed:
             out = self.kernel.diagonal(self.X)
-        elif isinstance(self.rows, BlockedGram):
+        elif self.blocked:
             out = self.rows.diagonal.copy()
         else:
             out = np.empty(self.n)
@@ -199,9 +322,9 @@ class Problem:
 
     def _expanded(self, a: np.ndarray) -> np.ndarray:
         assert self.kernel is not None
-        if "expansion" not in self._shared:
-            self._shared["expansion"] = Expansion(self.kernel, self.X)
-        return self._shared["expansion"].scores(a)
+        if self.shared.expansion is None:
+            self.shared.expansion = Expansion(self.kernel, self.X)
+        return self.shared.expansion.scores(a)
 
     def stored(self, coef: np.ndarray) -> np.ndarray:
         """w as solvers store it, from `coef` as a user sees it: itself, or the scores of a kernel expansion."""
@@ -261,77 +384,18 @@ class Problem:
 
     def signs(self, y: Any, length: int, name: str = "y") -> np.ndarray:
         """±1 for labels of new samples; a label that training did not have is an error."""
-        labels = as_labels(y, length, name)
-        known = (labels == self.classes[0]) | (labels == self.classes[1])
-        if not known.all():
-            place = int(np.flatnonzero(~known)[0])
-            raise ValueError(
-                f"{name}[{place}] is {labels[place]!r}, which is not a label of the training data {self.classes.tolist()}"
-            )
-        return np.where(labels == self.classes[1], 1.0, -1.0)
+        return _signs(as_labels(y, length, name), self.classes, name)
 
-    def variant(self, y: Any = None, sample_weight: Any = None, *, l2: float | None = None, l1: float | None = None) -> Problem:
-        """The same rows, loss and kind of intercept with other labels, weights or penalties, without another look at X.
-
-        One class against the rest, and the points of a path, are made so. What is None stays as it is.
-
-        Examples
-        --------
-        >>> import dualgap
-        >>> problem = dualgap.Problem([[0.0], [1.0], [2.0]], [0, 1, 1], l2=0.1)
-        >>> problem.variant([0, 0, 1], l2=0.5)
-        Problem(3 × 1 dense, hinge, l2=0.5, intercept='none')
-        """
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        if y is not None:
-            other.classes, other.y = encode_labels(as_labels(y, self.n))
-        if y is not None or sample_weight is not None:
-            other.sample_weight = self.sample_weight if sample_weight is None else as_weights(sample_weight, self.n)
-            other.c = other._normalised_weights()
-        if l2 is not None or l1 is not None:
-            other.l2, other.l1 = (float(old if new is None else new) for new, old in ((l2, self.l2), (l1, self.l1)))
-            other.penalty = make_penalty(other.l2, other.l1)
-            check_intercept(other.intercept, other.l2)
-        return other
-
-    def head(self, count: int) -> Problem:
-        """The same kind of problem (types, loss, penalty, intercept) over the first rows, both classes among them.
-
-        The driver runs a solver on it to have its kernels compiled before the clock starts.
-        """
-        small = object.__new__(Problem)
-        small.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("sqnorms", "rows")})
-        small.n = min(count, self.n)
-        small.y = np.where(np.arange(small.n) % 2 == 0, 1.0, -1.0)
-        small.c = np.full(small.n, 1.0 / small.n)
-        small.sample_weight = None
-        small._shared = {}
-        if self.formed:
-            small.rows = self.rows.head(small.n) if isinstance(self.rows, BlockedGram) else storage.part(self.rows, 0, small.n)
-        if self.kernel is not None and self.kernel.name == "precomputed":
-            small.X = np.ascontiguousarray(self.X[: small.n, : small.n])
-        elif self.kernel is not None or not sparse.issparse(self.X):
-            small.X = self.X[: small.n]
-        return small
-
-    def subset(self, indices: np.ndarray, weights: np.ndarray) -> Problem:
-        """The same kind of problem over some of the rows, without a copy of them, with weights of their own (normalised here)."""
-        small = object.__new__(Problem)
-        small.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("sqnorms", "X")})
-        small.n = len(indices)
-        small.y = self.y[indices]
-        small.c = weights / weights.sum()
-        small.rows = storage.some(self.rows, indices)
-        return small
+    def _storage(self) -> str:
+        return f"{self.kernel.name} kernel" if self.kernel else ("sparse" if sparse.issparse(self.X) else "dense")
 
     def __repr__(self) -> str:
-        kind = f"{self.kernel.name} kernel" if self.kernel else ("sparse" if sparse.issparse(self.X) else "dense")
         loss = next((name for name, cls in LOSSES.items() if type(self.loss) is cls), type(self.loss).__name__)
         delta = f"(delta={self.loss.delta:g})" if hasattr(self.loss, "delta") else ""
         l1 = f", l1={self.l1:g}" if self.l1 else ""
         weights = ", weighted" if self.sample_weight is not None else ""
-        return f"Problem({self.n} × {self.d} {kind}, {loss}{delta}, l2={self.l2:g}{l1}, intercept={self.intercept!r}{weights})"
+        size = f"{self.n} × {self.d} {self._storage()}"
+        return f"{type(self).__name__}({size}, {loss}{delta}, l2={self.l2:g}{l1}, intercept={self.intercept!r}{weights})"
 
 
 def check_intercept(intercept: Any, l2: float) -> str:
@@ -340,3 +404,30 @@ def check_intercept(intercept: Any, l2: float) -> str:
     if intercept == "penalised" and l2 == 0:
         raise ValueError("intercept='penalised' needs l2 > 0, which is its penalty; use intercept='free' or give l2 > 0")
     return intercept
+
+
+def by_turns(n: int) -> np.ndarray:
+    """Return n labels, +1 and −1 by turns: both classes are there from two rows on."""
+    return np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
+
+
+def _signs(labels: np.ndarray, classes: np.ndarray, name: str) -> np.ndarray:
+    known = (labels == classes[0]) | (labels == classes[1])
+    if not known.all():
+        place = int(np.flatnonzero(~known)[0])
+        raise ValueError(f"{name}[{place}] is {labels[place]!r}, which is not a label of the training data {classes.tolist()}")
+    return np.where(labels == classes[1], 1.0, -1.0)
+
+
+def _normalised(sample_weight: np.ndarray | None, y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return c = s/Σs, after a check that no class has lost all of its weight."""
+    if sample_weight is None:
+        return np.full(len(y), 1.0 / len(y))
+    # Divided by the largest first: a sum of huge weights must not overflow.
+    scaled = sample_weight / sample_weight.max()
+    for label, sign in zip(classes, (-1.0, 1.0), strict=True):
+        weights = scaled[y == sign]
+        if len(weights) and not weights.max() > 0:
+            given = "zero" if not sample_weight[y == sign].any() else "nothing beside the other class's in float64"
+            raise ValueError(f"sample_weight is {given} for every sample of class {label!r}; that leaves one class only")
+    return scaled / scaled.sum()

@@ -31,11 +31,10 @@ def is_semidefinite(problem: Problem) -> bool:
     """
     if problem.kernel is None or problem.kernel.semidefinite:
         return True
-    found = problem.__dict__.get("_semidefinite")
-    if found is None:
+    if problem.shared.semidefinite is None:
         low, high = extreme_eigenvalues(problem)
-        found = problem.__dict__["_semidefinite"] = bool(low >= -TOLERANCE * max(high, 0.0) and high >= 0.0)
-    return found
+        problem.shared.semidefinite = bool(low >= -TOLERANCE * max(high, 0.0) and high >= 0.0)
+    return problem.shared.semidefinite
 
 
 def extreme_eigenvalues(problem: Problem) -> tuple[float, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import numpy as np
@@ -66,8 +65,4 @@ def on_gram(problem: Problem) -> Problem:
     """Return the problem over the rows of XXᵀ, as one with the linear kernel; a kernel problem comes back as it is."""
     if problem.kernel is not None:
         return problem
-    held = copy.copy(problem)
-    held.__dict__.pop("sqnorms", None)
-    held.kernel = make_kernel("linear")
-    held.rows = gram(inner_products(problem))
-    return held
+    return problem.replace(kernel=make_kernel("linear"), rows=gram(inner_products(problem)))

@@ -7,14 +7,14 @@ each, the few vectors of that length that a certificate makes, and two blocks.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from dualgap.core import LOSSES, Block, make_loss, make_penalty, number
+from dualgap.core import Block
 from dualgap.core import rows as storage
-from dualgap.problem import Problem, as_weights, check_intercept, encode_labels
+from dualgap.problem import Problem, Shared, by_turns, encode_labels
 from dualgap.store.folder import Parts
 from dualgap.store.manifest import StoreError
 
@@ -26,6 +26,18 @@ class OnDisk(NamedTuple):
 
     data: np.ndarray
     like: Any
+
+
+@dataclass
+class Pass:
+    """Scores that a pass over the store computes beside its sum, so that a certificate takes one pass and not two.
+
+    Sets: `foresee` wanted; `combine` model and scores, for the wanted model. `scores` takes and clears them.
+    """
+
+    wanted: np.ndarray | None = None  # w whose scores the next `combine` computes too
+    model: np.ndarray | None = None  # w that `scores` belong to
+    scores: np.ndarray | None = None
 
 
 class StoreProblem(Problem):
@@ -45,6 +57,7 @@ class StoreProblem(Problem):
     """
 
     streaming: ClassVar[bool] = True
+    next_pass: Pass
 
     def __init__(
         self,
@@ -59,27 +72,22 @@ class StoreProblem(Problem):
         intercept_scale: float = 1.0,
         y: Any = None,
     ) -> None:
-        self.store = store
-        self.loss, self.penalty = make_loss(loss, delta), make_penalty(l2, l1)
-        self.l2, self.l1 = float(l2), float(l1)
-        self.intercept = check_intercept(intercept, self.l2)
-        self.intercept_scale = number("intercept_scale", intercept_scale)
-        self.X, self.kernel = store, None
-        self.n, self.d = store.shape
-        if y is None:
-            self.classes, self.y = _signs(store)
-        else:
-            self.classes, self.y = encode_labels(np.asarray(y))
-        self.sample_weight = None if sample_weight is None else as_weights(sample_weight, self.n)
-        self.c = self._normalised_weights()
-        self.rows = OnDisk(np.empty(0, store.manifest.dtype), _empty_rows(store))
-        self._foreseen: np.ndarray | None = None
-        self._seen: tuple[np.ndarray, np.ndarray] | None = None
+        self._set_objective(loss, delta, l2, l1, intercept, intercept_scale)
+        labels = _signs(store) if y is None else encode_labels(np.asarray(y))
+        self._set_samples(store, *store.shape, *labels, sample_weight)
+        rows = OnDisk(np.empty(0, store.manifest.dtype), _empty_rows(store))
+        vars(self).update(shared=Shared(rows), next_pass=Pass())
 
-    @cached_property
-    def sqnorms(self) -> np.ndarray:
-        """‖xᵢ‖² of every row, as the store keeps them."""
+    @property
+    def store(self) -> Parts:
+        """The store that the rows are read from; also called X."""
+        return self.X
+
+    def _sqnorms(self) -> np.ndarray:
         return self.store.sqnorms()
+
+    def _storage(self) -> str:
+        return "sparse" if self.store.is_sparse else "dense"
 
     def blocks(self, rng: np.random.Generator, mixed: bool) -> Iterator[Block]:
         """All rows once, in blocks, the next one read ahead: the parts in random order, or mixed ones that are new each time."""
@@ -88,8 +96,8 @@ class StoreProblem(Problem):
     # ------------------------------------------------------------------------------------------------------------- passes
 
     def foresee(self, stored: np.ndarray) -> None:
-        """Say whose scores will be asked for, so that the pass which `combine` makes has them as well: one reading, not two."""
-        self._foreseen = stored
+        """Make the next `combine` compute the scores of w = stored in the same pass over the store."""
+        self.next_pass.wanted = stored
 
     def combine(self, a: np.ndarray) -> np.ndarray:
         """Σ aᵢ xᵢ, summed in float64 in one pass."""
@@ -97,21 +105,22 @@ class StoreProblem(Problem):
         a = np.ascontiguousarray(a, dtype=np.float64)
         if not a.any():
             return v
-        stored, self._foreseen = self._foreseen, None
-        out = None if stored is None else np.empty(self.n)
+        wanted, self.next_pass.wanted = self.next_pass.wanted, None
+        out = np.empty(self.n if wanted is not None else 0)
         for block in self.store.stream():
             storage.accumulate(block.rows, a[block.index], v)
-            if stored is not None and out is not None:
-                storage.scores(block.rows, stored, out[block.index])
-        if stored is not None and out is not None:
-            self._seen = (stored, out)
+            if wanted is not None:
+                storage.scores(block.rows, wanted, out[block.index])
+        if wanted is not None:
+            self.next_pass.model, self.next_pass.scores = wanted, out
         return v
 
     def scores(self, stored: np.ndarray) -> np.ndarray:
-        """xᵢ·w for every row: those of the last pass where it was for this very w, else a pass of its own."""
-        seen, self._seen = self._seen, None
-        if seen is not None and np.array_equal(seen[0], stored):
-            return seen[1]
+        """Return xᵢ·w for every row: the scores of the last pass if it computed them for this w, else of a pass of its own."""
+        model, out = self.next_pass.model, self.next_pass.scores
+        self.next_pass.model = self.next_pass.scores = None
+        if model is not None and out is not None and np.array_equal(model, stored):
+            return out
         out = np.empty(self.n)
         for block in self.store.stream():
             storage.scores(block.rows, stored, out[block.index])
@@ -119,28 +128,19 @@ class StoreProblem(Problem):
 
     # ----------------------------------------------------------------------------------------------------------- variants
 
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with other attributes, as `Problem.replace` does, and with no pass begun."""
+        return super().replace(next_pass=Pass(), **changes)
+
     def head(self, count: int) -> Problem:
-        """A problem in memory of the same types over the first rows."""
-        small = object.__new__(Problem)
-        small.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("sqnorms", "store", "_foreseen", "_seen")})
-        small.X = self.store.matrix(0)
-        small.n = min(count, small.X.shape[0])
-        small.y = np.where(np.arange(small.n) % 2 == 0, 1.0, -1.0)
-        small.c = np.full(small.n, 1.0 / small.n)
-        small.sample_weight = None
-        small.rows = storage.part(self.store.read(0).rows, 0, small.n)
-        return small
+        """Return a problem in memory of the same types over the first rows."""
+        X, rows = self.store.matrix(0), self.store.read(0).rows
+        n = min(count, X.shape[0])
+        fields = {name: value for name, value in vars(self).items() if name != "next_pass"}
+        return Problem._of(fields).replace(X=X, rows=storage.part(rows, 0, n), y=by_turns(n), sample_weight=None)
 
     def subset(self, indices: np.ndarray, weights: np.ndarray) -> Problem:
         raise StoreError("rows of a store cannot be picked one by one; convert the ones you need to a store of their own")
-
-    def __repr__(self) -> str:
-        loss = next((name for name, cls in LOSSES.items() if type(self.loss) is cls), type(self.loss).__name__)
-        delta = f"(delta={self.loss.delta:g})" if hasattr(self.loss, "delta") else ""
-        l1 = f", l1={self.l1:g}" if self.l1 else ""
-        weights = ", weighted" if self.sample_weight is not None else ""
-        kind = "sparse" if self.store.is_sparse else "dense"
-        return f"StoreProblem({self.n} × {self.d} {kind}, {loss}{delta}, l2={self.l2:g}{l1}, intercept={self.intercept!r}{weights})"
 
 
 def _signs(store: Parts) -> tuple[np.ndarray, np.ndarray]:

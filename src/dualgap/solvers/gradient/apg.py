@@ -13,7 +13,6 @@ The scores of z follow from those of w and of the step before.
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -101,7 +100,7 @@ class APG(Solver):
         return YES
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> APGState:
-        smoothed = problem if math.isfinite(problem.loss.curvature()) else _with_width(problem, self.width)
+        smoothed = problem if math.isfinite(problem.loss.curvature()) else problem.replace(loss=SmoothHinge(self.width))
         scale = _bias_scale(problem)
         rows = problem.rows if problem.intercept == "none" else WithBias(problem.rows, scale, 0.0)
         x = _starting_point(problem, warm, scale)
@@ -147,7 +146,7 @@ class APG(Solver):
         width = state.problem.loss.delta
         due = width * float(problem.c @ (state.beta * (1.0 - state.beta)))
         if width > NARROWEST and _stationarity(state, gradient) < 0.5 * due:
-            state.problem = _with_width(problem, self.shrink * width)
+            state.problem = problem.replace(loss=SmoothHinge(self.shrink * width))
             state.t, state.momentum, state.before, state.value = 1.0, 0.0, state.now, math.inf
 
     def model(self, problem: Problem, state: APGState) -> tuple[np.ndarray, float | None]:
@@ -163,12 +162,6 @@ class APG(Solver):
         beta = np.empty(problem.n)
         slopes(state.problem.loss, margins, beta)
         return beta
-
-
-def _with_width(problem: Problem, width: float) -> Problem:
-    smoothed = copy.copy(problem)
-    smoothed.loss = SmoothHinge(width)
-    return smoothed
 
 
 def _bias_scale(problem: Problem) -> float:

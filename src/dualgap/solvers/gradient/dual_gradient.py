@@ -14,8 +14,8 @@ Distances are measured in Σ cᵢ(·)², in which one step size 1/L serves all s
 
 from __future__ import annotations
 
-import copy
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -39,7 +39,6 @@ class Scores:
 
     def __init__(self, problem: Problem, precomputed: bool) -> None:
         self.problem = problem
-        self.primal = problem.penalty.primal
         self.matrix = inner_products(problem) if precomputed else None
         self.passes = 2.0 if problem.kernel is None else 1.0
         if precomputed:
@@ -47,12 +46,16 @@ class Scores:
 
     def __call__(self, a: np.ndarray) -> np.ndarray:
         """Return the scores of w for u/l2 = Σ aᵢxᵢ, with the penalised intercept."""
+        return self.of(a, self.problem.penalty.primal)
+
+    def of(self, a: np.ndarray, primal: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Return the scores of w = primal(Σ aᵢxᵢ); without coordinates (a Gram matrix or a kernel), of Σ aᵢxᵢ."""
         problem = self.problem
         if self.matrix is not None:
             out = self.matrix @ a
         else:
             v = problem.combine(a)
-            out = v if problem.kernel is not None else problem.scores(self.primal(v))
+            out = v if problem.kernel is not None else problem.scores(primal(v))
         return out + problem.intercept_scale**2 * float(a.sum()) if problem.intercept == "penalised" else out
 
 
@@ -159,16 +162,15 @@ class DualGradient(Solver):
 def _largest_eigenvalue(problem: Problem, state: DualGradientState, rng: np.random.Generator) -> float:
     """L = λmax of Σ cᵢxᵢxᵢᵀ/l2, by power iteration on the dual side, where kernels live as well."""
     root = np.sqrt(problem.c)
-    linear = copy.copy(state.scores)
-    linear.primal = lambda v: v  # an l1 part only flattens the objective: without it L is its upper bound
     direction = root * rng.standard_normal(problem.n)
     estimate = 0.0
     for _ in range(100):
         length = float(np.linalg.norm(direction))
         if not length > 0.0:
             break
-        direction = root * linear(root * direction / (length * problem.l2))
-        state.passes += linear.passes
+        # An l1 part only flattens the objective, so that L without it is an upper bound.
+        direction = root * state.scores.of(root * direction / (length * problem.l2), lambda v: v)
+        state.passes += state.scores.passes
         new = float(np.linalg.norm(direction))
         settled, estimate = new <= 1.001 * estimate, new
         if settled:
