@@ -164,6 +164,22 @@ def test_a_stalled_newton_run_hands_over_to_coordinate_steps(monkeypatch):
     assert dualgap.certify(problem, problem.combine(problem.c * y * solver.dual(problem, state) / problem.l2)).relative_gap < 1e-3
 
 
+def test_rows_read_from_disk_have_one_method(monkeypatch):
+    problem = problem_of(30, 3)
+    assert Auto().chosen(problem) == Auto()
+    monkeypatch.setattr(dualgap.Problem, "streaming", True)
+    assert Auto().chosen(problem) == dualgap.Blocks()
+    assert choose(problem).method == dualgap.Blocks()
+
+
+def test_the_gram_matrix_is_limited_by_the_time_to_form_it_and_by_memory(monkeypatch):
+    monkeypatch.setattr(auto, "GRAM_PASSES", 1.5)  # of which n = 100 takes all
+    assert wants_gram(problem_of(100, 404))
+    assert not wants_gram(problem_of(101, 404))
+    monkeypatch.setattr(auto, "LARGEST", 99)
+    assert not wants_gram(problem_of(100, 404))
+
+
 def test_takes_every_problem_there_is():
     X, y = make_data(40, 3)
     for loss in ("hinge", "smooth_hinge", "squared_hinge", "logistic"):

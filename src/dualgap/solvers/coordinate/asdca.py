@@ -102,7 +102,9 @@ class ASDCA(Solver):
         if problem.l1 > 0:
             return no("its w is a linear combination of past models w(β); with an l1 part w(β) is not linear. Use l1=0, or 'sdca'")
         if problem.intercept == "free":
-            return no("its θ is proved for a penalty on every coordinate, the intercept too; use intercept='penalised'")
+            return no(
+                "its θ is proved for a strongly convex penalty on every coordinate, the intercept too; use intercept='penalised'"
+            )
         if problem.kernel is not None:
             return no("its w is not the w(β) of its dual variables, and would need a second kernel expansion over all rows")
         return YES
