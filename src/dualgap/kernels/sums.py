@@ -1,6 +1,4 @@
-"""Kernel expansions Σ aⱼ k(xⱼ, x), exact in float64 and never more than a block of kernel values at once: scores of training rows,
-decisions on new ones.
-"""
+"""Kernel expansions Σ aⱼ k(xⱼ, x) in float64, block by block: scores of training rows, decisions on new ones."""
 
 from __future__ import annotations
 
@@ -10,17 +8,17 @@ import numpy as np
 
 from dualgap.core import is_sparse
 from dualgap.kernels.function import Kernel
-from dualgap.kernels.values import BLOCK, SUPPORTS, Panels, exact_in_float32
+from dualgap.kernels.values import BLOCK, SUPPORTS, KernelBlocks, exact_in_float32
 
 __all__ = ["Expansion", "expansion", "own_expansion"]
 
 ROWS = 1 << 15  # rows that an expansion is evaluated on at once
-ROUNDING = 1e-13  # relative differences of weights that leave their sum the same but for rounding
-MOST_CHANGES = 8  # sums of changes after which a sum is made from nothing, so that rounding does not pile up
+SAME_WEIGHT = 1e-13  # relative difference of weights that counts as rounding
+MOST_CHANGES = 8  # incremental sums in a row, before one from all weights removes the accumulated rounding
 
 
 def expansion(kernel: Kernel, A: Any, B: Any, a: np.ndarray) -> np.ndarray:
-    """Σⱼ aⱼ k(x, row j of B) for every row x of A, in float64, block by block; one sum for each column where `a` has several.
+    """Return Σⱼ aⱼ k(x, row j of B) for every row x of A, in float64; one column for each column of `a`.
 
     Examples
     --------
@@ -44,71 +42,52 @@ def expansion(kernel: Kernel, A: Any, B: Any, a: np.ndarray) -> np.ndarray:
     single = by_product and exact_in_float32(B) and (A is B or exact_in_float32(A))
     for first in range(0, len(out), rows):
         block, total = A[first : first + rows], out[first : first + rows]
-        panels = Panels(kernel, block, np.float64, np.float32 if single else None)
+        blocks = KernelBlocks(kernel, block, np.float64, np.float32 if single else None)
         for start in range(0, len(support), SUPPORTS):
             part = support[start : start + SUPPORTS]
             if by_product:
-                left = panels.own(part) if A is B and rows >= len(out) else panels.other(B[part])
-                panels.add(left, a[part], total)
+                left = blocks.own(part) if A is B and rows >= len(out) else blocks.other(B[part])
+                blocks.add_sums(left, a[part], total)
             else:
                 total += kernel(block, B[part]) @ a[part]
     return out
 
 
 def own_expansion(kernel: Kernel, Z: Any, a: np.ndarray) -> np.ndarray:
-    """Σⱼ aⱼ k(row i of Z, row j of Z) for every i, in float64: for arrays each value, which counts both ways, is computed once.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.kernels.sums import own_expansion
-    >>> from dualgap.kernels.function import make_kernel
-    >>> own_expansion(make_kernel("linear"), np.array([[1.0], [3.0]]), np.array([1.0, 2.0]))
-    array([ 7., 21.])
-    """
+    """Return Σⱼ aⱼ k(row i of Z, row j of Z) for every i, in float64; for dense rows each value is computed once, not twice."""
     if kernel.function is not None or kernel.name == "precomputed" or is_sparse(Z):
         return expansion(kernel, Z, Z, a)
     out = np.zeros(Z.shape[0])
-    panels = Panels(kernel, Z, np.float64, np.float32 if exact_in_float32(Z) else None)
+    blocks = KernelBlocks(kernel, Z, np.float64, np.float32 if exact_in_float32(Z) else None)
     for first in range(0, len(out), SUPPORTS):
-        panels.add_both(first, min(first + SUPPORTS, len(out)), a, out)
+        blocks.add_symmetric(first, min(first + SUPPORTS, len(out)), a, out)
     return out
 
 
 class Expansion:
-    """Scores K·a of the training rows, exact in float64, where the last ones are known: only what has changed in a is summed.
+    """Scores K·a of the training rows in float64; a call at weights near the last ones sums the change only.
 
-    A solver that wants exact scores and the certificate of the same point ask for them one after the other, and the next point often
-    differs from the last in few weights. A weight that differs by rounding alone, as in a β made feasible, counts as unchanged while
-    all such differences together stay within the rounding of the sum itself.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.kernels.sums import Expansion
-    >>> from dualgap.kernels.function import make_kernel
-    >>> expansion = Expansion(make_kernel("linear"), np.array([[1.0], [2.0]]))
-    >>> expansion.scores(np.array([1.0, 0.0])), expansion.scores(np.array([1.0, 1.0]))
-    (array([1., 2.]), array([3., 6.]))
+    A certificate often asks for the scores that a solver has just asked for, or for few changed weights. Changes at the level of rounding,
+    as in a β made feasible, count as none while all of them together stay within the rounding of the sum itself.
     """
 
     def __init__(self, kernel: Kernel, X: Any) -> None:
         self.kernel, self.X = kernel, X
-        self._known = (np.zeros(X.shape[0]), np.zeros(X.shape[0]), 0)  # weights, their scores, changes since a sum from nothing
+        self._last = (np.zeros(X.shape[0]), np.zeros(X.shape[0]), 0)  # weights, their scores, incremental sums in a row
 
     def scores(self, a: np.ndarray) -> np.ndarray:
-        """K·a"""
-        known, scores, changes = self._known
-        change = a - known
+        """Return K·a."""
+        last, scores, changes = self._last
+        change = a - last
         total = float(np.abs(a).sum())
-        change[np.abs(change) <= ROUNDING * np.abs(a)] = 0.0
-        if float(np.abs(a - known - change).sum()) > ROUNDING * total:
-            change = a - known
+        change[np.abs(change) <= SAME_WEIGHT * np.abs(a)] = 0.0
+        if float(np.abs(a - last - change).sum()) > SAME_WEIGHT * total:
+            change = a - last
         moved = np.count_nonzero(change)
         if moved == 0:
             return scores.copy()
         if changes >= MOST_CHANGES or moved >= np.count_nonzero(a):
-            known, scores, change, changes = np.zeros_like(a), np.zeros_like(scores), a, -1
+            last, scores, change, changes = np.zeros_like(a), np.zeros_like(scores), a, -1
         scores = scores + expansion(self.kernel, self.X, self.X, change)
-        self._known = (known + change, scores, changes + 1)
+        self._last = (last + change, scores, changes + 1)
         return scores.copy()

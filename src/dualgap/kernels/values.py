@@ -1,7 +1,7 @@
-"""Kernel values by the panel: rows of K for a working set, and sums over them, at the speed of the BLAS and of SIMD.
+"""KernelBlocks: kernel values of some rows with all rows, block by block, written to a store or summed with weights.
 
-Products of dense rows are the BLAS's; those of sparse rows are summed here, sixteen and more at once; distance, exponential and sum are
-fused into one pass over products that are still in the processor's cache. Rows are shared among threads.
+The BLAS multiplies dense rows; sparse rows are packed into panels of WIDTH columns (gaussian.py). Distance, exponential and sum are one
+pass over products that are still in the processor's cache. Threads share the rows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dualgap.core import CSR, blas_alone, csr, is_sparse, kernel, share
+from dualgap.core import CSR, blas_alone, csr, is_sparse, share
 from dualgap.kernels.function import Kernel, squares
 from dualgap.kernels.gaussian import (
     WIDTH,
@@ -25,18 +25,18 @@ from dualgap.kernels.gaussian import (
     sparse_gaussian_sum,
 )
 
-__all__ = ["BLOCK", "SUPPORTS", "Panels", "exact_in_float32", "scratch"]
+__all__ = ["BLOCK", "SUPPORTS", "KernelBlocks", "exact_in_float32", "scratch"]
 
-BLOCK = 1 << 18  # products held at once: 1 or 2 MB
-THREADED = 1 << 17  # kernel values that are worth a thread
-CHEAP = 128  # products of so many numbers are done about as fast as their result is stored
-SUPPORTS = 256  # terms of a sum over kernel values at once
-LINE = 64  # bytes of a line of the processor's cache
-SPARSE = 0.3  # share of non-zeros up to which a sparse product is the faster one
+BLOCK = 1 << 18  # products in one block: 1 or 2 MB, which a processor's cache holds
+THREAD_VALUES = 1 << 17  # kernel values that are worth a thread
+CHEAP = 128  # numbers in a row up to which an inner product takes about as long as storing its result
+SUPPORTS = 256  # rows on the left-hand side of one block of products in a sum
+LINE = 64  # bytes of a cache line
+SPARSE = 0.3  # share of non-zeros up to which sparse products are faster than dense ones
 
 
 class _Left(NamedTuple):
-    """Rows as the left-hand side of products: an array, or panels of sparse rows; and their parts of a Gaussian's exponents."""
+    """Rows as the left-hand side of products: an array, or panels of sparse rows; and −γ‖x‖² of each for a Gaussian kernel."""
 
     rows: Any
     exponents: Any
@@ -46,29 +46,25 @@ class _Left(NamedTuple):
 class _Dense:
     """Rows of an array as the right-hand side of products."""
 
-    def __init__(self, x: np.ndarray) -> None:
-        self.x, self.dtype = x, x.dtype
+    def __init__(self, matrix: np.ndarray) -> None:
+        self.matrix, self.dtype = matrix, matrix.dtype
 
     def other(self, Z: Any) -> np.ndarray:
-        """Rows of Z as the left-hand side."""
-        return np.ascontiguousarray(Z.toarray() if is_sparse(Z) else Z, dtype=self.x.dtype)
+        """Return rows of Z as the left-hand side."""
+        return np.ascontiguousarray(Z.toarray() if is_sparse(Z) else Z, dtype=self.dtype)
 
     def own(self, wanted: np.ndarray) -> np.ndarray:
-        """Some of the rows themselves as the left-hand side."""
-        return self.x[wanted]
+        """Return some of the rows themselves as the left-hand side."""
+        return self.matrix[wanted]
 
-    def products(self, left: np.ndarray, first: int, last: int, out: np.ndarray) -> np.ndarray:
-        return np.matmul(left, self.x[first:last].T, out=out)
-
-    def products_by_row(self, left: np.ndarray, first: int, last: int, out: np.ndarray) -> np.ndarray:
-        """The same the other way round: a line of products for each of the rows first…last."""
-        return np.matmul(self.x[first:last], left.T, out=out)
-
-    def squares(self) -> np.ndarray:
-        return squares(self.x)
+    def products(self, left: np.ndarray, first: int, last: int, out: np.ndarray, by_row: bool) -> np.ndarray:
+        """Write left·Xᵀ for the rows first…last of X; its transpose if `by_row`."""
+        return (
+            np.matmul(self.matrix[first:last], left.T, out=out) if by_row else np.matmul(left, self.matrix[first:last].T, out=out)
+        )
 
     def take(self, indices: np.ndarray) -> _Dense:
-        return _Dense(self.x[indices])
+        return _Dense(self.matrix[indices])
 
 
 class _Sparse:
@@ -85,21 +81,18 @@ class _Sparse:
     def own(self, wanted: np.ndarray) -> list[np.ndarray]:
         return _panels(self.rows, wanted, self.matrix.shape[1])
 
-    def products(self, left: list[np.ndarray], first: int, last: int, out: np.ndarray) -> np.ndarray:
+    def products(self, left: list[np.ndarray], first: int, last: int, out: np.ndarray, by_row: bool) -> np.ndarray:
         acc = _aligned(16, self.dtype)
         for number, panel in enumerate(left):
             panel_products(self.rows, panel, acc, first, last, out[number * WIDTH : (number + 1) * WIDTH])
         return out
-
-    def squares(self) -> np.ndarray:
-        return squares(self.matrix)
 
     def take(self, indices: np.ndarray) -> _Sparse:
         return _Sparse(self.matrix[indices], self.dtype)
 
 
 def _aligned(count: int, dtype: Any) -> np.ndarray:
-    """Zeros of `count` rows of WIDTH that begin with a line of the processor's cache, as wide registers want them."""
+    """Return zeros of shape (count, WIDTH) that start at a cache line, for aligned SIMD loads."""
     flat = np.zeros(count * WIDTH + LINE, dtype=dtype)
     start = -flat.ctypes.data % LINE // flat.itemsize
     return flat[start : start + count * WIDTH].reshape(count, WIDTH)
@@ -119,41 +112,19 @@ def _panels(rows: CSR, wanted: np.ndarray, width: int) -> list[np.ndarray]:
     return panels
 
 
-@kernel
-def _centred(X, centre, out):
-    for i in range(X.shape[0]):
-        for j in range(X.shape[1]):
-            out[i, j] = X[i, j] - centre[j]
-
-
 def exact_in_float32(X: Any) -> bool:
-    """Whether all of X are whole numbers, so small that float32 gives inner products of rows exactly: counts, yes or no, few grey levels.
+    """Whether float32 gives inner products of the rows exactly, because all entries are small integers: counts, flags, few grey levels.
 
-    No sum of some of the products is then above (numbers in a row)·max² ≤ 2²⁴, up to which float32 has every whole number.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.kernels.values import exact_in_float32
-    >>> (
-    ...     exact_in_float32(np.array([[3.0, 0.0], [1.0, 2.0]])),
-    ...     exact_in_float32(np.array([[0.5]])),
-    ...     exact_in_float32(np.array([[5000.0]])),
-    ... )
-    (True, False, False)
+    Every partial sum is at most (numbers in a row)·max² ≤ 2²⁴, and float32 represents all integers up to there.
     """
     if is_sparse(X):
         values, width = X.data, int(np.diff(X.indptr).max(initial=0))
     else:
         values, width = X, X.shape[1]
-    if not _whole(values[:64]) or not _whole(values):
+    if any((np.rint(some) != some).any() for some in (values[:64], values)):  # most data fail in the first rows
         return False
     largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
     return width * largest**2 <= 2.0**24
-
-
-def _whole(values: np.ndarray) -> bool:
-    return bool((np.rint(values) == values).all())
 
 
 def _right(kernel: Kernel, X: Any, dtype: Any, move: bool) -> Any:
@@ -162,10 +133,9 @@ def _right(kernel: Kernel, X: Any, dtype: Any, move: bool) -> Any:
             return _Sparse(X, dtype)
         X = X.toarray()
     if move and dtype == np.float32 and kernel.name == "rbf":
-        # Distances do not change when the origin moves, and in float32 they keep more digits when it lies amid the rows.
+        # Distances do not depend on the origin. In float32 they keep more digits with the origin at the mean.
         out = np.empty(X.shape, dtype=np.float32)
-        _centred(X, X.mean(axis=0, dtype=np.float64), out)
-        return _Dense(out)
+        return _Dense(np.subtract(X, X.mean(axis=0, dtype=np.float64), out=out, casting="same_kind"))
     return _Dense(np.ascontiguousarray(X, dtype=dtype))
 
 
@@ -173,60 +143,48 @@ _memory = threading.local()
 
 
 def scratch(count: int, dtype: Any) -> np.ndarray:
-    """So many numbers to write to, the same memory at every call of a thread: new pages cost more than the values put into them."""
+    """Return `count` numbers to write to, the same memory at every call of a thread: new pages cost more than the values put there."""
     held = getattr(_memory, "bytes", None)
     size = count * np.dtype(dtype).itemsize
     if held is None or held.nbytes < size:
-        # From where a line of the processor's cache begins, as wide registers want it.
+        # From the start of a cache line, for aligned SIMD loads.
         held = np.empty(size + LINE, dtype=np.uint8)
         held = _memory.bytes = held[-held.ctypes.data % LINE :]
     return held[:size].view(dtype)
 
 
-# -------------------------------------------------------------------------------------------------------------------- panels
+class KernelBlocks:
+    """Kernel values of given rows with all rows of X.
 
-
-class Panels:
-    """Kernel values between given rows and all rows of X, in the precision asked for.
+    `own` or `other` prepares the given rows; `write_rows`, `add_sums` and `add_symmetric` compute with them.
 
     Parameters
     ----------
     kernel : Kernel
     X : array or CSR matrix; for a precomputed kernel its matrix
-    dtype : numpy.float32 or numpy.float64
-    products : numpy.float32 where that gives inner products exactly (`exact_in_float32`) though values are wanted in float64; None: dtype
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.kernels.values import Panels
-    >>> from dualgap.kernels.function import make_kernel
-    >>> store = np.zeros((2, 3))
-    >>> panels = Panels(make_kernel("rbf", gamma=1.0), np.array([[0.0], [1.0], [3.0]]), np.float64)
-    >>> panels.rows(panels.own(np.array([1])), store, np.array([0]))
-    >>> store[0].round(4)
-    array([0.3679, 1.    , 0.0183])
+    dtype : numpy.float32 or numpy.float64, the precision of the values
+    products : precision of inner products; None: dtype. numpy.float32 is exact for data that `exact_in_float32` accepts
     """
 
     def __init__(self, kernel: Kernel, X: Any, dtype: Any, products: Any = None) -> None:
         self.kernel, self.X, self.dtype, self.count = kernel, X, np.dtype(dtype), X.shape[0]
         self.arithmetic = arithmetic_of(self.dtype)
         self.by_product = kernel.function is None and kernel.name != "precomputed"
-        self.places: Any = None  # of a precomputed matrix the rows and columns that are meant; None: all
+        self.places: Any = None  # rows and columns of a precomputed matrix, after `take`; None: all
         if self.by_product:
             self.right = _right(kernel, X, np.dtype(products or dtype), move=products is None)
-            self.exponents: Any = self._exponents(self.right.squares()) if kernel.name == "rbf" else None
+            self.exponents: Any = self._exponents(squares(self.right.matrix)) if kernel.name == "rbf" else None
 
     @property
     def cheap(self) -> bool:
-        """Whether a value costs little more to compute than to move in memory."""
+        """Whether computing a value takes little longer than moving it in memory."""
         if not self.by_product:
             return False
         return (self.X.nnz / max(self.count, 1) if is_sparse(self.X) else self.X.shape[1]) <= CHEAP
 
     @property
-    def lengths(self) -> Any:
-        """‖row‖ of each, as rounded, by which the errors of Gaussian values of arrays are bounded; None for all others."""
+    def norms(self) -> Any:
+        """‖x‖ of each row as rounded, for error bounds; None unless the kernel is Gaussian and the rows are dense."""
         if not self.by_product or self.exponents is None or isinstance(self.right, _Sparse):
             return None
         return np.sqrt(self.exponents.astype(np.float64) / -self.kernel.gamma)
@@ -234,9 +192,11 @@ class Panels:
     def _exponents(self, squares: np.ndarray) -> np.ndarray:
         return (-self.kernel.gamma * squares).astype(self.dtype)
 
-    def take(self, indices: np.ndarray) -> Panels:
-        """The panels of some of the rows."""
-        other = object.__new__(Panels)
+    def take(self, indices: np.ndarray) -> KernelBlocks:
+        """Return the kernel blocks of some of the rows, ascending; those of all rows are this object."""
+        if len(indices) == self.count:
+            return self
+        other = object.__new__(KernelBlocks)
         other.__dict__.update(self.__dict__)
         other.count = len(indices)
         if self.kernel.name == "precomputed":
@@ -249,7 +209,7 @@ class Panels:
         return other
 
     def own(self, wanted: np.ndarray) -> _Left:
-        """Some of the rows themselves, for `rows` and `add`."""
+        """Return some of the rows as the left-hand side."""
         if not self.by_product:
             if self.kernel.name == "precomputed":
                 rows: Any = (wanted if self.places is None else self.places[wanted], None)
@@ -259,7 +219,7 @@ class Panels:
         return _Left(self.right.own(wanted), None if self.exponents is None else self.exponents[wanted], len(wanted))
 
     def other(self, Z: Any) -> _Left:
-        """Rows from elsewhere, for `add`; not for float32, in which the origin may have been moved."""
+        """Return other rows as the left-hand side; not in float32, whose origin may be the mean of X."""
         exponents = None if self.exponents is None else self._exponents(squares(Z))
         return _Left(self.right.other(Z), exponents, Z.shape[0])
 
@@ -269,7 +229,7 @@ class Panels:
             return np.asarray(self.kernel(Z, self.X))
         return np.asarray(self.X[places] if self.places is None else self.X[np.ix_(places, self.places)])
 
-    def rows(self, left: _Left, store: np.ndarray, slots: np.ndarray) -> None:
+    def write_rows(self, left: _Left, store: np.ndarray, slots: np.ndarray) -> None:
         """store[slots[t]] = k(row t of left, every row)"""
         if not self.by_product:
             store[slots] = self._values(left)
@@ -284,44 +244,31 @@ class Panels:
 
         self._by_blocks(left, finish)
 
-    def add(self, left: _Left, a: np.ndarray, out: np.ndarray) -> None:
-        """out += Σₜ a[t]·k(row t of left, every row); with a column of `a` for each of several sums, `out` has as many"""
+    def add_sums(self, left: _Left, a: np.ndarray, out: np.ndarray) -> None:
+        """out += Σₜ a[t]·k(row t of left, every row); one column of `out` for each column of `a`"""
         if not self.by_product:
             out += (a.T @ self._values(left)).T
             return
         a = a.astype(self.dtype, copy=False)
-        if a.ndim == 2:
-            self._add_several(left, a, out)
-        elif self.exponents is None:
+        if a.ndim == 1 and self.exponents is not None:
+            (self._add_sparse if isinstance(self.right, _Sparse) else self._add_dense)(left, a, out)
+            return
 
-            def finish(products: np.ndarray, first: int, last: int) -> None:
-                out[first:last] += a @ self.kernel.from_products(products.astype(self.dtype, copy=False))
+        def finish(products: np.ndarray, first: int, last: int) -> None:
+            out[first:last] += self._from_products(products, left, first, last).T @ a
 
-            self._by_blocks(left, finish)
-        elif isinstance(self.right, _Sparse):
-            self._add_sparse(left, a, out)
-        else:
-            self._add_dense(left, a, out)
+        self._by_blocks(left, finish)
 
     def _add_dense(self, left: _Left, a: np.ndarray, out: np.ndarray) -> None:
-        # A column for each of the left-hand rows, in the order in which the BLAS reads them fastest.
-        left = left._replace(rows=np.asfortranarray(left.rows))
+        def finish(products: np.ndarray, first: int, last: int) -> None:
+            right = self.exponents[first:last]
+            gaussian_sum(self.arithmetic, self._twice_gamma, products, left.exponents, right, a, out[first:last])
 
-        def work(first: int, last: int) -> None:
-            width = max(BLOCK // left.height, 64)
-            buffer = scratch(left.height * min(width, last - first), self.right.dtype)
-            for start in range(first, last, width):
-                end = min(start + width, last)
-                products = buffer[: left.height * (end - start)].reshape(end - start, left.height)
-                self.right.products_by_row(left.rows, start, end, products)
-                right = self.exponents[start:end]
-                gaussian_sum(self.arithmetic, self._twice_gamma, products, left.exponents, right, a, out[start:end])
+        # Column-major rows are what the BLAS reads fastest here.
+        self._by_blocks(left._replace(rows=np.asfortranarray(left.rows)), finish, by_row=True)
 
-        with blas_alone:
-            share(work, self.count, least=max(1, THREADED // left.height))
-
-    def add_both(self, first: int, last: int, a: np.ndarray, out: np.ndarray) -> None:
-        """What the values of the rows first…last with each other and with all later ones add to K·a: each value counts both ways."""
+    def add_symmetric(self, first: int, last: int, a: np.ndarray, out: np.ndarray) -> None:
+        """Add to K·a the kernel values of the rows first…last with each other and with all later rows, each value in both places."""
         left = self.own(np.arange(first, last))
         back: dict[int, np.ndarray] = {}
 
@@ -336,7 +283,7 @@ class Panels:
             out[first:last] += back[begin]
 
     def _from_products(self, products: np.ndarray, left: _Left, first: int, last: int) -> np.ndarray:
-        """Kernel values of the left-hand rows with the rows first…last, in the place of their products where the precision is the same."""
+        """Return kernel values of the left-hand rows with the rows first…last; they overwrite the products if the precision is the same."""
         values = products.astype(self.dtype, copy=False)
         if self.exponents is None:
             return self.kernel.from_products(values)
@@ -344,33 +291,23 @@ class Panels:
         gaussian_rows(self.arithmetic, self._twice_gamma, products, left.exponents, right, values, places, 0)
         return values
 
-    def _add_several(self, left: _Left, a: np.ndarray, out: np.ndarray) -> None:
-        def finish(products: np.ndarray, first: int, last: int) -> None:
-            values = self._from_products(products, left, first, last)
-            out[first:last] += values.T @ a
-
-        self._by_blocks(left, finish)
-
     def _add_sparse(self, left: _Left, a: np.ndarray, out: np.ndarray) -> None:
         for number, panel in enumerate(left.rows):
-            terms = self._terms(left, a, number)
+            part = slice(number * WIDTH, (number + 1) * WIDTH)
+            terms = Terms(np.zeros(WIDTH, dtype=self.dtype), np.zeros(WIDTH, dtype=self.dtype), self._twice_gamma)
+            terms.a[: len(a[part])], terms.left[: len(a[part])] = a[part], left.exponents[part]
 
             def work(first: int, last: int, panel: np.ndarray = panel, terms: Terms = terms) -> None:
                 sparse_gaussian_sum(self.arithmetic, self.right.rows, panel, terms, self.exponents, first, last, out)
 
-            share(work, self.count, least=THREADED // WIDTH)
-
-    def _terms(self, left: _Left, a: np.ndarray, number: int) -> Terms:
-        part = slice(number * WIDTH, (number + 1) * WIDTH)
-        terms = Terms(np.zeros(WIDTH, dtype=self.dtype), np.zeros(WIDTH, dtype=self.dtype), self._twice_gamma)
-        terms.a[: len(a[part])], terms.left[: len(a[part])] = a[part], left.exponents[part]
-        return terms
+            share(work, self.count, least=THREAD_VALUES // WIDTH)
 
     @property
     def _twice_gamma(self) -> Any:
         return self.dtype.type(2.0 * self.kernel.gamma)
 
-    def _by_blocks(self, left: _Left, finish: Any, begin: int = 0) -> None:
+    def _by_blocks(self, left: _Left, finish: Any, begin: int = 0, by_row: bool = False) -> None:
+        """Call finish(products, first, last) for blocks of the rows from `begin` on, in threads; `by_row`: a line for each of them."""
         height = left.height
         width = max(BLOCK // height, 64)
 
@@ -378,8 +315,8 @@ class Panels:
             buffer = scratch(height * min(width, last - first), self.right.dtype)
             for start in range(begin + first, begin + last, width):
                 end = min(start + width, begin + last)
-                out = buffer[: height * (end - start)].reshape(height, end - start)
-                finish(self.right.products(left.rows, start, end, out), start, end)
+                out = buffer[: height * (end - start)].reshape((end - start, height) if by_row else (height, end - start))
+                finish(self.right.products(left.rows, start, end, out, by_row), start, end)
 
         with blas_alone:
-            share(work, self.count - begin, least=max(1, THREADED // height))
+            share(work, self.count - begin, least=max(1, THREAD_VALUES // height))

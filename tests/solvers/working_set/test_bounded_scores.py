@@ -8,7 +8,7 @@ import dualgap
 from dualgap.kernels.function import make_kernel
 from dualgap.kernels.sums import expansion, own_expansion
 from dualgap.solvers.working_set import bounded_scores
-from dualgap.solvers.working_set.bounded_scores import exact_scores, rough_scores, sure_scores
+from dualgap.solvers.working_set.bounded_scores import BoundedScores, exact_scores
 
 N = 400
 RNG = np.random.default_rng(3)
@@ -40,10 +40,10 @@ def started(data, **options):
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e4])
 def test_scores_in_float32_are_within_their_bound(data, size):
     problem, _, state = started(data)
-    assert state.panels.dtype == np.float32 or np.abs(data).max() > 1e3
+    assert state.blocks.dtype == np.float32 or np.abs(data).max() > 1e3
     a = size * RNG.normal(size=N) * (RNG.random(N) < 0.5)
     rows = np.flatnonzero(RNG.random(N) < 0.7)
-    scores, radius = rough_scores(problem, state, a, rows)
+    scores, radius = state.scores.rounded(a, rows)
     exact = expansion(problem.kernel, problem.X, problem.X, a)[rows]
     off = np.abs(scores - exact)
     assert (off <= radius).all()
@@ -57,7 +57,7 @@ def test_where_float32_says_nothing_the_bound_says_so():
     problem = dualgap.Problem(data, y, l2=1e-3, kernel="rbf", gamma=0.4, intercept="free")
     state = dualgap.WorkingSet(size=64, precision="float32").start(problem, np.random.default_rng(0))
     a = np.where(np.arange(N) % 2, 1e-30, 0.0)
-    scores, radius = rough_scores(problem, state, a, np.arange(N))
+    scores, radius = state.scores.rounded(a, np.arange(N))
     assert not np.isnan(radius).any()
     assert np.isinf(radius[-10:]).all()
     assert (np.abs(scores - expansion(problem.kernel, data, data, a)) <= radius).all()
@@ -66,26 +66,26 @@ def test_where_float32_says_nothing_the_bound_says_so():
 def test_what_has_changed_is_added_to_what_is_known():
     problem, _, state = started(X)
     a = RNG.normal(size=N)
-    sure_scores(problem, state, a)
+    state.certified_scores(a)
     every = np.arange(N)
-    state.known = state.known._replace(a=a, scores=rough_scores(problem, state, a, every)[0], radius=np.full(N, 1e-3))
+    state.scores.remember(a, state.scores.rounded(a, every)[0], np.full(N, 1e-3), certified=False)
     b = a.copy()
     b[:20] += 1.0
-    scores, radius = rough_scores(problem, state, b, every)
+    scores, radius = state.scores.rounded(b, every)
     assert (radius >= 1e-3).all()
     np.testing.assert_allclose(scores, expansion(problem.kernel, X, X, b), atol=1e-3)
 
 
 @pytest.mark.parametrize("data", [X, sparse.csr_array(THIN)], ids=["poly", "sparse"])
 def test_without_a_bound_all_rows_are_exact(data, monkeypatch):
-    monkeypatch.setattr(bounded_scores, "FEWEST", 0)
+    monkeypatch.setattr(bounded_scores, "MIN_VALUES", 0)
     problem, _, state = started(data, **({} if sparse.issparse(data) else {"kernel": "poly", "degree": 2, "coef0": 1.0}))
     a = np.where(RNG.random(N) < 0.3, RNG.normal(size=N), 0.0)
-    scores, radius = rough_scores(problem, state, a, np.arange(10))
+    scores, radius = state.scores.rounded(a, np.arange(10))
     assert np.isinf(radius).all()
     exact = expansion(problem.kernel, problem.X, problem.X, a)
     np.testing.assert_allclose(scores, exact[:10], rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(sure_scores(problem, state, a), exact, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(state.certified_scores(a), exact, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("data", [X, np.rint(3 * X)], ids=["normal", "whole"])
@@ -104,9 +104,10 @@ def test_without_a_bound_all_rows_are_exact(data, monkeypatch):
 )
 def test_certificates_are_those_of_exact_scores(data, options, monkeypatch):
     """Every row with a loss is exact, so that primal and dual are what the whole kernel matrix gives them."""
-    monkeypatch.setattr(bounded_scores, "FEWEST", 0)
+    monkeypatch.setattr(bounded_scores, "MIN_VALUES", 0)
     seen = []
-    monkeypatch.setattr(bounded_scores, "rough_scores", lambda *given: seen.append(1) or rough_scores(*given))
+    rounded = BoundedScores.rounded
+    monkeypatch.setattr(BoundedScores, "rounded", lambda *given: seen.append(1) or rounded(*given))
     problem, solver, _ = started(data, **options)
     result = dualgap.solve(problem, solver, tol=1e-5, max_epochs=300, evaluate="epoch")
     assert result.status == "converged"
@@ -119,22 +120,21 @@ def test_certificates_are_those_of_exact_scores(data, options, monkeypatch):
 
 
 def test_rows_left_inexact_have_no_loss_and_others_are_exact(monkeypatch):
-    monkeypatch.setattr(bounded_scores, "FEWEST", 0)
+    monkeypatch.setattr(bounded_scores, "MIN_VALUES", 0)
     problem, solver, state = started(X)
     rng = np.random.default_rng(0)
     for _ in range(4):
         solver.epoch(problem, state, rng)
-    solver.dual(problem, state)
-    a = state.all.a.copy()
-    scores = sure_scores(problem, state, a)
+    a = state.current_a()
+    scores = state.certified_scores(a)
     exact = expansion(problem.kernel, X, X, a)
-    inexact = state.known.radius > 0.0
+    inexact = state.scores.last.radius > 0.0
     assert 0 < np.count_nonzero(inexact) < N
     assert (a[inexact] == 0.0).all()
     np.testing.assert_allclose(scores[~inexact], exact[~inexact], rtol=1e-12, atol=1e-12)
     b = dualgap.proof.certificate.best_intercept(problem, scores)
     assert (problem.y * (exact + b) >= 1.0)[inexact].all()
-    again = sure_scores(problem, state, a * (1 + 1e-15))
+    again = state.certified_scores(a * (1 + 1e-15))
     np.testing.assert_array_equal(again, scores)  # as remembered, though float64 tells the two apart
 
 

@@ -6,16 +6,10 @@ import sklearn.svm
 from scipy import sparse
 
 import dualgap
-from dualgap.core.threads import share
 from dualgap.kernels.function import make_kernel
-from dualgap.kernels.sums import Expansion, expansion
-from dualgap.kernels.values import Panels, exact_in_float32
-from dualgap.solvers.base import Warm
-from dualgap.solvers.working_set.dual_box import Box
-from dualgap.solvers.working_set.free_step import FreeStep
-from dualgap.solvers.working_set.pair_steps import pair_steps, single_steps
-from dualgap.solvers.working_set.row_cache import RowCache
-from dualgap.solvers.working_set.second_order import all_at_once
+from dualgap.kernels.sums import expansion
+from dualgap.solvers.working_set.dual_box import intercept_of
+from dualgap.solvers.working_set.shrinking import rounded_gradient_pass, shrink
 
 RNG = np.random.default_rng(0)
 N = 300
@@ -131,20 +125,33 @@ def test_float32_values_reach_the_gap_of_float64():
         assert solve(build(l2=1e-5), tol=1e-9, precision=precision).certificate.relative_gap <= 1e-9
 
 
-def test_wrongly_closed_rows_come_back():
+@pytest.mark.parametrize("tol", [0.0, 1e-7])
+def test_wrongly_shrunk_rows_come_back(tol):
+    """At the tolerance a full gradient pass finds them; without a tolerance, passes as the gap falls do."""
     problem = build()
     solver, rng = dualgap.WorkingSet(size=32), np.random.default_rng(0)
     state = solver.start(problem, rng)
+    state.tol = tol
     solver.epoch(problem, state, rng)
-    keep = np.sort(np.random.default_rng(1).permutation(len(state.open))[: len(state.open) // 2])
-    solver._leave_out(state, keep)
-    for _ in range(200):
-        solver.epoch(problem, state, rng)
-    solver.dual(problem, state)  # a certificate is asked for
-    for _ in range(200):
+    shrink(state, np.sort(np.random.default_rng(1).permutation(len(state.active))[: len(state.active) // 2]))
+    for _ in range(400):
         solver.epoch(problem, state, rng)
     best = solve(build()).certificate.primal
     assert dualgap.proof.certificate.dual_point(problem, solver.dual(problem, state)).value == pytest.approx(best, rel=1e-5)
+
+
+def test_reading_the_dual_variables_leaves_the_next_epoch_as_it_is():
+    ends = []
+    for asked in (False, True):
+        problem, solver, rng = build(), dualgap.WorkingSet(size=16, precision="float64"), np.random.default_rng(0)
+        state = solver.start(problem, rng)
+        for _ in range(6):
+            solver.epoch(problem, state, rng)
+            if asked:
+                solver.dual(problem, state)
+        ends.append((state.passes, state.steps, solver.dual(problem, state)))
+    assert ends[0][:2] == ends[1][:2]
+    np.testing.assert_array_equal(ends[0][2], ends[1][2])
 
 
 def test_errors_are_what_they_are_called():
@@ -155,13 +162,13 @@ def test_errors_are_what_they_are_called():
         state = solver.start(problem, rng)
         for _ in range(3):
             solver.epoch(problem, state, rng)
-        solver._leave_out(state, np.arange(0, len(state.open), 2))
+        shrink(state, np.arange(0, len(state.active), 2))
         solver.epoch(problem, state, rng)
-        solver._reopen(problem, state)
+        rounded_gradient_pass(problem, state)
         a, r = state.all.a, state.all.r
         bias = a.sum() if problem.intercept == "penalised" else 0.0
         exact = problem.y - problem.kernel(X, X) @ a - r * a - bias
-        np.testing.assert_allclose(state.all.e, exact, atol=1e-10)
+        np.testing.assert_allclose(state.all.g, exact, atol=1e-10)
 
 
 @pytest.mark.parametrize("kind", ["rbf", "precomputed"])
@@ -172,26 +179,22 @@ def test_a_sample_first_and_rows_added_later_leave_errors_right(kind):
     solver = dualgap.WorkingSet(size=16, precision="float64")
     state = solver.start(problem, rng)
     if kind == "rbf":
-        assert len(state.open) < N // 4  # a sample
+        assert len(state.active) < N // 4  # a sample
         assert solver.gap_estimate(problem, state) == np.inf  # which does not speak for all rows
     counts = []
     for _ in range(40):
         solver.epoch(problem, state, rng)
-        np.testing.assert_allclose(state.box.e, (y - K @ _whole(state))[state.open], atol=1e-10)
-        counts.append(len(state.open))
-        if len(state.open) < N:
-            solver._reopen(problem, state)
-            np.testing.assert_allclose(state.all.e, y - K @ state.all.a, atol=1e-10)
+        np.testing.assert_allclose(state.box.g, (y - K @ state.current_a())[state.active], atol=1e-10)
+        counts.append(len(state.active))
+        if len(state.active) < N:
+            rounded_gradient_pass(problem, state)
+            np.testing.assert_allclose(state.all.g, y - K @ state.all.a, atol=1e-10)
         rows = state.cache.row_in[state.cache.row_in >= 0]
-        np.testing.assert_allclose(state.cache.store[state.cache.row_in >= 0], K[np.ix_(state.open[rows], state.open)], atol=1e-12)
+        np.testing.assert_allclose(
+            state.cache.store[state.cache.row_in >= 0], K[np.ix_(state.active[rows], state.active)], atol=1e-12
+        )
     assert len(set(counts)) > 2
     assert solver.gap_estimate(problem, state) < 1e-3
-
-
-def _whole(state):
-    a = state.all.a.copy()
-    a[state.open] = state.box.a
-    return a
 
 
 @pytest.mark.parametrize(
@@ -242,237 +245,6 @@ def test_warm_start_over_a_path():
     assert warm < cold
 
 
-def test_inner_steps_solve_the_small_problem():
-    K = make_kernel("rbf", gamma=0.7)(X[:40], X[:40])
-    for steps, tied in ((pair_steps, True), (single_steps, False)):
-        most = np.full(40, 3.0)
-        box = Box(np.zeros(40), np.where(y[:40] > 0, 0.0, -most), np.where(y[:40] > 0, most, 0.0), y[:40].copy(), np.zeros(40))
-        steps(K, K.diagonal().copy(), box, 1e-12, 1e-9, 100_000)
-        np.testing.assert_allclose(box.e, y[:40] - K @ box.a, atol=1e-10)
-        assert ((box.low <= box.a) & (box.a <= box.high)).all()
-        rise, fall = box.e[box.a < box.high], box.e[box.a > box.low]
-        if tied:
-            assert abs(box.a.sum()) < 1e-12
-            assert rise.max() - fall.min() < 1e-6
-        else:
-            assert max(rise.max(), -fall.min()) < 1e-6
-
-
-def test_errors_that_float32_cannot_tell_apart_are_told_apart():
-    K = np.eye(3) + 0.5
-    a, low, high = np.zeros(3), np.full(3, -1.0), np.ones(3)
-    e = -0.4216874 + np.array([4e-9, 0.0, -4e-9])
-    box = Box(a, low, high, e, np.zeros(3))
-    assert pair_steps(K, K.diagonal().copy(), box, 1e-12, 1e-3, 100) > 0
-    assert np.ptp(e) < 1e-11
-
-
-def test_the_least_recently_used_row_is_given_up():
-    cache = RowCache(Panels(make_kernel("linear"), X, np.float64), memory=3 * N * 8)
-    for wanted in ([0, 1, 2], [1], [0], [3]):  # 2 has not been used for longest
-        cache.fetch(np.array(wanted))
-    assert sorted(cache.row_in.tolist()) == [0, 1, 3]
-    assert cache.computed == 4
-    cache.restrict(np.array([1, 3, 7]))
-    assert cache.computed == 4
-    slots = cache.fetch(np.array([0, 1]))  # rows 1 and 3 of old
-    assert cache.computed == 4
-    np.testing.assert_allclose(cache.store[slots], (X @ X.T)[np.ix_([1, 3], [1, 3, 7])])
-
-
-def test_settled_rows_are_given_up_before_new_memory_is_taken():
-    cache = RowCache(Panels(make_kernel("linear"), X, np.float64), memory=9 * N * 8)
-    settled = np.zeros(N, dtype=bool)
-    settled[[0, 1]] = True
-    for wanted in ([0, 1, 2], [3], [4, 5], [6, 7]):
-        slots = cache.fetch(np.array(wanted), settled)
-        np.testing.assert_allclose(cache.store[slots], X[wanted] @ X.T)
-    assert sorted(cache.row_in[:6].tolist()) == [2, 3, 4, 5, 6, 7]  # 0 and 1 gave way to the first that came a step later
-    assert (cache.row_in[6:] == -1).all()
-
-
-def test_a_cache_that_is_extended_keeps_rows_and_computes_their_new_columns():
-    panels, kept = Panels(make_kernel("linear"), X, np.float64), np.arange(0, N, 3)
-    cache = RowCache(panels, memory=60 * N * 8)
-    cache.clear(panels.take(kept))
-    cache.fetch(np.array([5, 2, 9]))
-    worth = np.ones(len(kept), dtype=bool)
-    worth[9] = False
-    merged = np.union1d(kept, np.arange(20))
-    cache.extend(panels.take(merged), np.searchsorted(merged, kept), worth)
-    computed, wanted = cache.computed, np.searchsorted(merged, kept[[5, 2]])
-    slots = cache.fetch(wanted)
-    assert cache.computed == computed
-    np.testing.assert_allclose(cache.store[slots], (X @ X.T)[np.ix_(kept[[5, 2]], merged)])
-
-
-@pytest.mark.parametrize("name", ["rbf", "linear", "poly", "sigmoid"])
-@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_matrix])
-def test_panels_and_expansions_are_the_kernel(name, storage):
-    kernel = make_kernel(name, X, gamma=0.3)
-    data, expected = storage(X), kernel(X, X)
-    for dtype, error in ((np.float32, 1e-5), (np.float64, 1e-12)):
-        panels, store = Panels(kernel, data, dtype), np.zeros((7, N), dtype=dtype)
-        panels.rows(panels.own(np.array([5, 250])), store, np.array([3, 0]))
-        np.testing.assert_allclose(store[[3, 0]], expected[[5, 250]], atol=error)
-    a = np.where(RNG.random(N) < 0.5, RNG.normal(size=N), 0.0)
-    np.testing.assert_allclose(expansion(kernel, storage(X[:9]), data, a), expected[:9] @ a, atol=1e-11)
-    several = np.stack([a, np.roll(a, 7), np.zeros(N)], axis=1)
-    np.testing.assert_allclose(expansion(kernel, storage(X[:9]), data, several), expected[:9] @ several, atol=1e-11)
-    known = Expansion(kernel, data)
-    for _ in range(12):  # more often than changes are added up
-        a[RNG.integers(N, size=5)] += 1.0
-        np.testing.assert_allclose(known.scores(a), expected @ a, atol=1e-10)
-
-
-@pytest.mark.parametrize("name", ["rbf", "poly"])
-@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_matrix])
-@pytest.mark.parametrize(("factor", "taken"), [(1.0, True), (1.0 + 2.0**-20, False), (4001.0, False)])
-def test_products_of_whole_numbers_in_float32_are_exact_or_not_taken(name, storage, factor, taken):
-    """Expansions are in float64: products may be in float32 only where that changes nothing."""
-    rng = np.random.default_rng(5)
-    data = np.floor(rng.exponential(1.0, size=(200, 40))) * (rng.random((200, 40)) < 0.2) * factor
-    assert exact_in_float32(data) == exact_in_float32(storage(data)) == taken
-    kernel, a = make_kernel(name, gamma=0.01 / factor**2, degree=2), rng.normal(size=200)
-    exact = kernel(data, data) @ a
-    np.testing.assert_allclose(expansion(kernel, storage(data), storage(data), a), exact, rtol=1e-12, atol=1e-11)
-    several = np.stack([a, a[::-1]], axis=1)
-    np.testing.assert_allclose(
-        expansion(kernel, storage(data[:30]), storage(data), several)[:, 0], exact[:30], rtol=1e-12, atol=1e-11
-    )
-    mixed = expansion(kernel, storage(data[:30] + 0.25), storage(data), a)  # whole numbers on one side only
-    np.testing.assert_allclose(mixed, kernel(data[:30] + 0.25, data) @ a, rtol=1e-12, atol=1e-11)
-
-
-def test_float32_distances_far_from_the_origin():
-    kernel, store = make_kernel("rbf", gamma=0.7), np.zeros((1, N), dtype=np.float32)
-    panels = Panels(kernel, X + 1000.0, np.float32)
-    panels.rows(panels.own(np.array([5])), store, np.array([0]))
-    np.testing.assert_allclose(store[0], kernel(X[5:6], X)[0], atol=1e-5)
-
-
-def test_share_covers_the_range_once():
-    seen = np.zeros(1001, dtype=int)
-
-    def work(first, last):
-        seen[first:last] += 1
-
-    share(work, len(seen), least=10)
-    assert (seen == 1).all()
-
-    def fail(first, last):
-        raise KeyError(first)
-
-    with pytest.raises(KeyError):
-        share(fail, 1000, least=10)
-
-
-# -------------------------------------------------------------------------------------------------------------- second order
-
-
-@pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_step_on_all_variables_solves_their_problem_in_its_box(tied, dtype):
-    """The conditions of optimality, at bounds too; rows that are there twice leave a matrix that only its ridge keeps from singular."""
-    rng, m = np.random.default_rng(3), 60
-    points = np.repeat(rng.normal(size=(m // 2, 4)), 2, axis=0)
-    ridge, error = (1e-3, 2e-3) if dtype == np.float32 else (1e-6, 1e-7)
-    M = make_kernel("rbf", gamma=0.3)(points, points) + ridge * np.eye(m)
-    low, high = -rng.uniform(0.1, 2.0, m), rng.uniform(0.1, 2.0, m)
-    low[:5], high[5:10] = 0.0, 0.0
-    e = M @ (1.2 * rng.uniform(low, high)) + 0.3
-    step = FreeStep(np.tril(M).astype(dtype), np.empty((m, m), dtype=dtype), tied)
-    assert step.fine
-    d = step.direction(e, low, high)
-    left = e - M @ d
-    between = (d > low) & (d < high)
-    assert ((low <= d) & (d <= high)).all()
-    assert 5 < np.count_nonzero(~between) < m - 5
-    level = left[between].mean() if tied else 0.0
-    assert abs(d.sum()) < 1e-9 if tied else abs(d.sum()) > 0.1
-    np.testing.assert_allclose(left[between], level, atol=error)
-    assert (left[d == low] <= level + error).all()
-    assert (left[d == high] >= level - error).all()
-
-
-def test_a_step_with_too_many_variables_at_a_bound_is_not_taken():
-    step = FreeStep(np.eye(8), np.empty((2, 8)), tied=False)
-    assert step.direction(np.arange(8.0), np.full(8, -1.0), np.full(8, 1.0)) is None
-
-
-def test_a_matrix_that_is_not_positive_definite_is_told():
-    assert not FreeStep(np.array([[1.0, 0.0], [2.0, 1.0]]), np.empty((1, 2)), tied=False).fine
-
-
-def coupled(n=600):
-    """Rows whose optimum has most variables between their bounds."""
-    rng = np.random.default_rng(0)
-    data = rng.normal(size=(n, 3))
-    return data, np.where(np.sin(2 * data[:, 0]) + data[:, 1] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"intercept": "none"}, {"intercept": "penalised"}, {"loss": "squared_hinge"}, {"loss": "smooth_hinge"}],
-    ids=str,
-)
-def test_a_step_of_second_order_raises_the_dual_and_keeps_errors_right(options):
-    """From the optimum with its free variables moved a known way: how much D can rise does not depend on the path of iterates."""
-    data, labels = coupled()
-    problem = dualgap.Problem(data, labels, **{"l2": 1e-6, "kernel": "rbf", "gamma": 3.0, "intercept": "free", **options})
-    solver, rng = dualgap.WorkingSet(size=32, precision="float64", shrinking=False), np.random.default_rng(0)
-    beta = dualgap.solve(problem, solver, tol=1e-9, max_epochs=2000).dual
-    free = np.flatnonzero((beta > 1e-3) & (beta < 0.5))
-    assert len(free) > 50
-    share = rng.uniform(-0.003, 0.003, len(free))
-    share -= problem.y[free] * (problem.y[free] * beta[free] @ share) / beta[free].sum()  # Σ cβy stays as it is
-    beta[free] *= 1.0 + share
-    state = solver.start(problem, rng, Warm(None, 0.0, beta))
-    gap, before = state.gap, dualgap.proof.certificate.dual_point(problem, solver.dual(problem, state)).value
-    assert all_at_once(problem, state)
-    point = dualgap.proof.certificate.dual_point(problem, solver.dual(problem, state))
-    assert point.value > before
-    assert point.value == pytest.approx(state.ascent * problem.l2, rel=1e-9)
-    assert state.gap < gap / 4
-    a, bias = state.box.a, state.box.a.sum() if problem.intercept == "penalised" else 0.0
-    assert ((state.box.low <= a) & (a <= state.box.high)).all()
-    np.testing.assert_allclose(state.box.e, problem.y - problem.kernel(data, data) @ a - state.box.r * a - bias, atol=1e-8)
-
-
-def test_steps_of_second_order_are_taken_where_pair_steps_are_slow_and_within_the_cache():
-    """The memory for their matrix is the cache's: without room, no such step."""
-    data, labels = coupled(1500)
-    taken = []
-    for rows in (1500, 60):
-        problem = dualgap.Problem(data, labels, l2=1e-7, kernel="rbf", gamma=3.0, intercept="free")
-        solver, rng = dualgap.WorkingSet(size=128, cache_size=rows * 1500 * 4 / 1e6), np.random.default_rng(0)
-        state = solver.start(problem, rng)
-        taken.append(0)
-        for _ in range(40):
-            steps = state.steps
-            solver.epoch(problem, state, rng)
-            taken[-1] += state.steps == steps
-            assert state.cache._flat.nbytes <= solver.cache_size * 1e6
-            if state.relative_gap <= 1e-7:
-                break
-    assert taken[0] > 0
-    assert taken[1] == 0
-
-
-def test_memory_that_is_lent_holds_no_row_until_it_is_given_back():
-    cache = RowCache(Panels(make_kernel("linear"), X, np.float64), memory=6 * N * 8)
-    cache.fetch(np.arange(6))
-    memory = cache.lend(2 * N + 5, 3)
-    assert cache.lend(2 * N + 5, 4) is None
-    memory[:] = 7.0
-    np.testing.assert_allclose(cache.store[cache.fetch(np.array([0, 1, 2]))], X[:3] @ X.T)
-    slots = cache.fetch(np.array([20, 21, 22]), np.zeros(N, dtype=bool))
-    assert slots.max() < 3
-    assert (memory == 7.0).all()
-    cache.give_back()
-    assert cache.fetch(np.arange(100, 106)).max() == 5
-
-
 def test_scores_of_all_rows_are_not_computed_again_for_the_certificate(monkeypatch):
     """Steps in float32 end with scores in float64; where all rows are open, those of the certificate are the same."""
     sums = []
@@ -488,9 +260,9 @@ def test_scores_of_all_rows_are_not_computed_again_for_the_certificate(monkeypat
 def test_the_intercept_that_rows_are_chosen_by_is_the_best_one(weights):
     problem, solver = build(sample_weight=weights), dualgap.WorkingSet(size=32)
     state = solver.start(problem, np.random.default_rng(0))
-    state.all.e[:] = np.random.default_rng(1).normal(size=N)
-    scores = problem.y - state.all.e
-    losses = [problem.c @ np.maximum(0.0, 1 - problem.y * (scores + b)) for b in (solver._intercept(problem, state), *state.all.e)]
+    state.all.g[:] = np.random.default_rng(1).normal(size=N)
+    scores = problem.y - state.all.g
+    losses = [problem.c @ np.maximum(0.0, 1 - problem.y * (scores + b)) for b in (intercept_of(problem, state.all), *state.all.g)]
     assert losses[0] == pytest.approx(min(losses), rel=1e-12)
 
 
@@ -500,17 +272,19 @@ def test_a_large_scale_is_worked_on_in_float64():
     labels = np.where(wide[:, 1] + 10 * wide[:, 2] > 0, 1.0, -1.0)
     for data, dtype in ((wide, np.float64), (wide / 3000.0, np.float32)):
         problem = dualgap.Problem(data, labels, l2=1 / 600, kernel="linear", intercept="free")
-        assert dualgap.WorkingSet().start(problem, np.random.default_rng(0)).panels.dtype == dtype
+        assert dualgap.WorkingSet().start(problem, np.random.default_rng(0)).blocks.dtype == dtype
 
 
 @pytest.mark.parametrize(("distance", "dtype"), [(0.0, np.float32), (60.0, np.float64)])
 def test_neighbours_far_from_the_mean_are_worked_on_in_float64(distance, dtype):
     """In float32 the distances within two clusters would be rounding; runs stalled there."""
-    data, labels = coupled()
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(600, 3))
+    labels = np.where(np.sin(2 * data[:, 0]) + data[:, 1] + 0.5 * rng.normal(size=600) > 0, 1.0, -1.0)
     data[::2] += distance
     data[1::2] -= distance
     problem = dualgap.Problem(data, labels, l2=1e-5, kernel="rbf", gamma=0.5, intercept="free")
-    assert dualgap.WorkingSet().start(problem, np.random.default_rng(0)).panels.dtype == dtype
+    assert dualgap.WorkingSet().start(problem, np.random.default_rng(0)).blocks.dtype == dtype
     assert dualgap.solve(problem, "working_set", tol=1e-6).status == "converged"
 
 
@@ -518,27 +292,6 @@ def test_neighbours_far_from_the_mean_are_worked_on_in_float64(distance, dtype):
 def test_a_gap_at_the_limit_of_rounding_ends_the_run():
     result = dualgap.solve(build(l2=1e-9), dualgap.WorkingSet(), tol=1e-300, max_epochs=100_000)
     assert result.status in ("stalled", "converged")
-
-
-def test_rows_that_were_not_computed_are_not_found(monkeypatch):
-    """Ctrl-C while kernel rows are computed: the certificate that follows must not read what the memory held before."""
-    panels = Panels(make_kernel("rbf", X, gamma=0.7), X, np.float64)
-    cache = RowCache(panels, 8 * N * 20)
-    cache.fetch(np.arange(20))
-
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Panels, "rows", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        cache.fetch(np.arange(10, 30))
-    monkeypatch.undo()
-    found = np.flatnonzero(cache.slot_of >= 0)
-    np.testing.assert_allclose(cache.store[cache.slot_of[found]], problem_rows(found), rtol=1e-12)
-
-
-def problem_rows(rows):
-    return make_kernel("rbf", X, gamma=0.7)(X[rows], X)
 
 
 @pytest.mark.parametrize("seed", range(4))

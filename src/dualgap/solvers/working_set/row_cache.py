@@ -1,156 +1,172 @@
-"""Rows of a kernel matrix in a bounded memory: computed when first asked for, the least recently used given up when it is full."""
+"""A cache of kernel rows over the active rows, in a fixed memory; the least recently used row is evicted first."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from dualgap.core import kernel
-from dualgap.kernels import Panels
+from dualgap.core import kernel, share
+from dualgap.kernels import KernelBlocks, scratch
 
 __all__ = ["RowCache"]
 
-LENT = np.iinfo(np.int64).max  # when a slot was used whose memory is lent: never the oldest
+RESERVED = np.iinfo(np.int64).max  # the time of last use of a slot whose memory is reserved: never the oldest
+THREAD_VALUES = 1 << 17  # kernel values to copy that are worth a thread
 
 
 class RowCache:
-    """Kernel rows over the open samples.
+    """Kernel rows over the active rows of a problem.
 
-    Parameters
-    ----------
-    panels : Panels
-        What computes rows.
-    memory : int
-        Bytes for the rows that are kept.
+    Order of calls: `fetch` whenever rows are needed; `restrict` after rows were shrunk, `extend` after rows were unshrunk; between
+    `reserve` and `release` a part of the memory belongs to the caller. All of them change `store`, `slot_of` and `row_in`.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.kernels import Panels
-    >>> from dualgap.kernels import make_kernel
-    >>> from dualgap.solvers.working_set.row_cache import RowCache
-    >>> cache = RowCache(Panels(make_kernel("linear"), np.array([[1.0], [2.0], [3.0]]), np.float64), memory=2 * 3 * 8)
-    >>> slots = cache.fetch(np.array([2, 1]))
-    >>> cache.store[slots].tolist(), cache.computed
-    ([[3.0, 6.0, 9.0], [2.0, 4.0, 6.0]], 2)
+    `blocks` computes the rows of the active rows, `memory` is the number of bytes to keep them in. No more than `most` rows will ever be
+    active; if it is 0, no more than there are now.
     """
 
-    def __init__(self, panels: Panels, memory: int) -> None:
-        self.computed = 0  # rows that had to be computed
-        self._flat: Any = np.empty(min(memory // panels.dtype.itemsize, 2 * panels.count**2), dtype=panels.dtype)
+    def __init__(self, blocks: KernelBlocks, memory: int, most: int = 0) -> None:
+        self.computed = 0  # rows computed so far
+        self.memory = np.empty(min(memory // blocks.dtype.itemsize, 2 * max(most, blocks.count) ** 2), dtype=blocks.dtype)
         self._clock = 0
-        self.clear(panels)
+        self._clear(blocks)
 
-    def clear(self, panels: Panels) -> None:
-        """Forget all rows and go on with those that the panels compute, in the same memory."""
-        self.panels = panels
-        self.capacity = min(len(self._flat) // panels.count, panels.count)
-        self.store = self._flat[: self.capacity * panels.count].reshape(self.capacity, panels.count)
-        self.slot_of = np.full(panels.count, -1, dtype=np.int64)
+    def _clear(self, blocks: KernelBlocks) -> None:
+        """Forget all rows; later ones are those of `blocks`, in the same memory."""
+        self.blocks = blocks
+        self.capacity = min(len(self.memory) // blocks.count, blocks.count)
+        self.store = self.memory[: self.capacity * blocks.count].reshape(self.capacity, blocks.count)
+        self.slot_of = np.full(blocks.count, -1, dtype=np.int64)
         self.row_in = np.full(self.capacity, -1, dtype=np.int64)
-        self.used = np.zeros(self.capacity, dtype=np.int64)
+        self._used = np.zeros(self.capacity, dtype=np.int64)  # time of last use, by slot; 0: empty
 
-    def fetch(self, wanted: np.ndarray, settled: np.ndarray | None = None) -> np.ndarray:
-        """Where in `store` the rows wanted are; at most `capacity` of them, no row twice. Rows that are `settled` (a mask) and that the
-        last call did not ask for are given up rather than memory taken that has not been in use."""
+    def fetch(self, rows: np.ndarray, evict_first: np.ndarray | None = None) -> np.ndarray:
+        """Return the slots of `store` that hold these rows, at most `capacity` and none twice; compute those that are missing.
+
+        Rows of the mask `evict_first` that the last call did not ask for are evicted even before empty memory is used."""
         self._clock += 1
-        slots = self.slot_of[wanted]
+        slots = self.slot_of[rows]
         missing = np.flatnonzero(slots < 0)
-        self.used[slots[slots >= 0]] = self._clock
+        self._used[slots[slots >= 0]] = self._clock
         if len(missing):
-            free = self._oldest(len(missing), settled)
-            given_up = self.row_in[free]
-            self.slot_of[given_up[given_up >= 0]] = -1
-            self.row_in[free] = -1
-            # Only now may they be found: who is interrupted while rows are computed must not take what was there before for them.
-            self.panels.rows(self.panels.own(wanted[missing]), self.store, free)
-            self.row_in[free] = wanted[missing]
-            self.slot_of[wanted[missing]] = slots[missing] = free
-            self.used[free] = self._clock
+            chosen = self._evict(len(missing), evict_first)
+            # An interrupt while rows are computed must not leave slots that claim to hold them: they are entered afterwards.
+            self.blocks.write_rows(self.blocks.own(rows[missing]), self.store, chosen)
+            self._enter(chosen, rows[missing], self._clock)
+            slots[missing] = chosen
             self.computed += len(missing)
         return slots
 
-    def _oldest(self, count: int, settled: np.ndarray | None) -> np.ndarray:
-        if count == self.capacity:
-            return np.arange(count)
-        used = self.used
-        if settled is not None:
-            used = used.copy()
-            # Empty slots have been used at 0, settled rows count as used before that.
+    def _enter(self, slots: np.ndarray, rows: np.ndarray, used: np.ndarray | int) -> None:
+        self.row_in[slots], self.slot_of[rows], self._used[slots] = rows, slots, used
+
+    def _evict(self, count: int, first: np.ndarray | None) -> np.ndarray:
+        """Return this many slots to write to, ascending, after removing what they hold."""
+        slots = np.arange(count) if count == self.capacity else self._oldest(count, first)
+        rows = self.row_in[slots]
+        self.slot_of[rows[rows >= 0]] = -1
+        self.row_in[slots] = -1
+        return slots
+
+    def _oldest(self, count: int, first: np.ndarray | None) -> np.ndarray:
+        if first is not None:
             full = self.row_in >= 0
-            used[full] += 1
-            old = full & (self.used < self._clock - 1)
-            old[old] = settled[self.row_in[old]]
-            used[old] = -1
-            # Of the empty ones, the first come first: the rest of the memory stays untouched.
-            used[~full & (self.used < LENT)] = 0
-            free = np.concatenate([np.flatnonzero(used < 0), np.flatnonzero(used == 0)])[:count]
-            if len(free) == count:
-                return np.sort(free)
+            early = full & (self._used < self._clock - 1)
+            early[early] = first[self.row_in[early]]
+            empty = ~full & (self._used < RESERVED)
+            # Empty slots in the order of memory: the rest of it stays untouched.
+            slots = np.concatenate([np.flatnonzero(early), np.flatnonzero(empty)])[:count]
+            if len(slots) == count:
+                return np.sort(slots)
+            used = np.where(early, -1, np.where(empty, 0, self._used + full))
+        else:
+            used = self._used
         return np.sort(np.argpartition(used, count - 1)[:count])
 
-    def lend(self, count: int, rows: int) -> np.ndarray | None:
-        """`count` numbers of the memory, from its end, until `give_back`; None unless `rows` rows fit beside them. Rows there are given
-        up."""
-        first = (len(self._flat) - count) // self.panels.count
+    def matrix(self, rows: np.ndarray, slots: np.ndarray, bias: float, out: np.ndarray | None = None) -> np.ndarray:
+        """Return the kernel matrix of rows that were fetched, plus `bias`: in `out`, or in scratch memory, or as the store itself."""
+        if out is None and self.store.shape == (len(rows), len(rows)) and bias == 0.0 and (slots == rows).all():
+            return self.store
+        K = (scratch(len(rows) ** 2, self.store.dtype) if out is None else out).reshape(len(rows), len(rows))
+        share(lambda first, last: _gather(self.store, slots, rows, K, first, last), len(rows), THREAD_VALUES // len(rows))
+        if bias:
+            K += bias
+        return K
+
+    def reserve(self, count: int, rows: int) -> np.ndarray | None:
+        """Return `count` numbers at the end of the memory, until `release`; None unless `rows` rows fit beside them."""
+        first = (len(self.memory) - count) // self.blocks.count
         if first < rows:
             return None
         lost = self.row_in[first:]
         self.slot_of[lost[lost >= 0]] = -1
         lost[:] = -1
-        self.used[first:] = LENT
-        return np.asarray(self._flat[len(self._flat) - count :])
+        self._used[first:] = RESERVED
+        return self.memory[len(self.memory) - count :]
 
-    def give_back(self) -> None:
-        """End of the loan: rows may be put everywhere again."""
-        self.used[self.used == LENT] = 0
+    def release(self) -> None:
+        """End the reservation."""
+        self._used[self._used == RESERVED] = 0
 
     def restrict(self, kept: np.ndarray) -> None:
-        """Go on with some of the samples only (sorted places among the present ones): their rows are kept, shorter, in the same memory."""
+        """Go on with some of the active rows, at these ascending positions: their kernel rows are kept, without the other columns."""
         before = self.store.shape[1]
-        alive = np.zeros(before, dtype=np.bool_)
-        alive[kept] = True
-        occupied = np.flatnonzero(self.row_in >= 0)
-        occupied = occupied[alive[self.row_in[occupied]]]
-        _shorten(self._flat, occupied, before, kept)
-        place = np.cumsum(alive) - 1
-        rows, used = place[self.row_in[occupied]], self.used[occupied]
-        self.clear(self.panels.take(kept))
-        self.slot_of[rows] = np.arange(len(rows))
-        self.row_in[: len(rows)] = rows
-        self.used[: len(rows)] = used
+        position = np.full(before, -1)
+        position[kept] = np.arange(len(kept))
+        slots = np.flatnonzero(self.row_in >= 0)
+        slots = slots[position[self.row_in[slots]] >= 0]
+        rows, used = position[self.row_in[slots]], self._used[slots]
+        _compact(self.memory, slots, before, kept)
+        self._clear(self.blocks.take(kept))
+        self._enter(np.arange(len(rows)), rows, used)
 
-    def extend(self, panels: Panels, place: np.ndarray, worth: np.ndarray) -> None:
-        """Go on with more samples, those of `panels`; `place` says where among them the present ones are. Rows that are `worth` it are
-        kept, and their new columns computed; as many as still fit."""
-        before, self.panels = self.store.shape[1], panels
-        capacity = min(len(self._flat) // panels.count, panels.count)
-        occupied = np.flatnonzero(self.row_in >= 0)
-        occupied = occupied[worth[self.row_in[occupied]]]
-        if len(occupied) > capacity:
-            occupied = np.sort(occupied[np.argsort(-self.used[occupied], kind="stable")[:capacity]])
-        rows, used = place[self.row_in[occupied]], self.used[occupied]
-        # First to the front, then apart: from the last to the first, nothing is overwritten before it is read.
-        _shorten(self._flat, occupied, before, np.arange(before))
-        _lengthen(self._flat, len(occupied), before, panels.count, place)
-        self.clear(panels)
-        new = np.delete(np.arange(panels.count), place)
+    def extend(self, blocks: KernelBlocks, position: np.ndarray, keep: np.ndarray) -> None:
+        """Go on with more active rows, those of `blocks`; the present ones are at these positions among them.
+
+        The kernel rows in the mask `keep` stay, as many as fit, and get their new columns."""
+        before = self.store.shape[1]
+        capacity = min(len(self.memory) // blocks.count, blocks.count)
+        slots = np.flatnonzero(self.row_in >= 0)
+        slots = slots[keep[self.row_in[slots]]]
+        if len(slots) > capacity:
+            slots = np.sort(slots[np.argsort(-self._used[slots], kind="stable")[:capacity]])
+        rows, used = position[self.row_in[slots]], self._used[slots]
+        # First to the front, then apart from the last to the first: nothing is overwritten before it is read.
+        _compact(self.memory, slots, before, np.arange(before))
+        _spread(self.memory, len(slots), before, blocks.count, position)
+        self._clear(blocks)
+        new = np.delete(np.arange(blocks.count), position)
         if len(rows) and len(new):
             columns = np.empty((len(rows), len(new)), dtype=self.store.dtype)
-            panels.take(new).rows(panels.own(rows), columns, np.arange(len(rows)))
+            blocks.take(new).write_rows(blocks.own(rows), columns, np.arange(len(rows)))
             _scatter(columns, new, self.store)
-        self.slot_of[rows] = np.arange(len(rows))
-        self.row_in[: len(rows)] = rows
-        self.used[: len(rows)] = used
+        self._enter(np.arange(len(rows)), rows, used)
 
 
 @kernel
-def _lengthen(flat, count, before, after, place):
-    """Rows of `before` numbers, one after the other, to rows of `after` with number j at place[j]"""
+def _gather(store, slots, columns, out, first, last):
+    """out[s, t] = store[slots[s], columns[t]] for the rows first…last"""
+    for s in range(first, last):
+        row = store[slots[s]]
+        for t in range(columns.shape[0]):
+            out[s, t] = row[columns[t]]
+
+
+@kernel
+def _compact(memory, slots, before, kept):
+    """Move the kept columns of these slots, which ascend, to the front."""
+    place = 0
+    for slot in slots:
+        base = slot * before
+        for j in kept:
+            memory[place] = memory[base + j]
+            place += 1
+
+
+@kernel
+def _spread(memory, count, before, after, position):
+    """Turn rows of `before` numbers, one after the other, into rows of `after` with number j at position[j]."""
     for slot in range(count - 1, -1, -1):
         for j in range(before - 1, -1, -1):
-            flat[slot * after + place[j]] = flat[slot * before + j]
+            memory[slot * after + position[j]] = memory[slot * before + j]
 
 
 @kernel
@@ -159,14 +175,3 @@ def _scatter(values, columns, store):
     for s in range(values.shape[0]):
         for t in range(columns.shape[0]):
             store[s, columns[t]] = values[s, t]
-
-
-@kernel
-def _shorten(flat, occupied, before, kept):
-    """Move the kept columns of the occupied slots to the front; slots ascend, so nothing is overwritten before it is read."""
-    place = 0
-    for slot in occupied:
-        base = slot * before
-        for j in kept:
-            flat[place] = flat[base + j]
-            place += 1

@@ -1,101 +1,64 @@
-"""WorkingSet: kernel machines by working sets of some hundreds of rows, without the n × n matrix.
-
-    repeat: choose rows, half of them the worst violators; their kernel rows from the cache, or by one product with all features
-            solve the small problem between them by second-order pair steps (single steps without a free intercept)
-            e −= K[:, set]·Δa for all open rows
-            once the variables between their bounds stay the same, move all of them together where that pays (second_order)
-
-Kernel values are computed for open rows only. Where they are cheap, a sample is open at first and then the rows that its model leaves
-wanting to move, with others that may come to; later on those that cannot gain are closed. Whether any of the rest has to be opened is
-seen from their errors, computed now and then, and with every certificate.
-
-In signed variables a = cβy/l2 (see pair_steps) errors e = y − K·a − r·a tell everything: who violates, the gap, who may be left out.
-Kernel values may be float32; e is float64 and is set right from exact scores with every certificate, and before what float32 has left in
-it matters.
-"""
+"""WorkingSet, the solver for kernel machines: decomposition into working sets, without the n × n matrix. README.md has the algorithm."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dualgap.core import Hinge, SmoothHinge, SquaredHinge, number, one_of, whole_number
-from dualgap.kernels import Panels, own_expansion
+from dualgap.kernels import KernelBlocks, own_expansion
 from dualgap.problem import Problem
-from dualgap.proof import best_intercept, dual_point
+from dualgap.proof import dual_point
 from dualgap.solvers.base import YES, Solver, Support, Warm, no, register
-from dualgap.solvers.working_set.bounded_scores import exact_scores, rough_scores, single_error, sure_scores
-from dualgap.solvers.working_set.dual_box import (
-    Box,
-    beta_of,
-    bias_weight,
-    extremes,
-    in_turn,
-    largest,
-    reluctance,
-    violators,
-    whole_box,
-    worth_keeping,
-)
+from dualgap.solvers.working_set import shrinking
+from dualgap.solvers.working_set.active_set_qp import RIDGE, newton_step, pair_step_cost, pays_off
+from dualgap.solvers.working_set.bounded_scores import BoundedScores, float32_error
+from dualgap.solvers.working_set.dual_box import beta_of, bias_weight, set_gradient, start_box, worst_violators
 from dualgap.solvers.working_set.pair_steps import pair_steps, single_steps
 from dualgap.solvers.working_set.row_cache import RowCache
-from dualgap.solvers.working_set.second_order import all_at_once, epoch_cost, worth_it
 from dualgap.solvers.working_set.state import (
-    Known,
-    Pace,
+    Progress,
     WorkingSetState,
-    inside,
-    matrix_of,
-    measure,
-    rounding_gap,
-    settled,
-    subtract,
+    gap_estimate,
+    gap_rounding,
+    update_gap,
+    update_gradient,
 )
 
 __all__ = ["WorkingSet"]
 
-SMALLEST = 16  # rows of a working set below which there is no point
-LARGEST = 2048  # rows of a working set beyond which its own steps cost more than they bring
-SETS = 8  # working sets an epoch, at least,
-ENOUGH = 0.1  # unless the gap has fallen to this part of what it was
-INNER = 0.1  # a small problem is solved until its violation is this part of what it was
-ALONE = 1e-4  # the same where a working set has all the open rows
-GROWTH = 8  # a sample is this many times smaller than what it stands for,
-SAMPLE = 2  # and is at least so many working sets
-SAMPLED = 0.3  # the part of its gap at which a sample has told what it can
-SPARE = 4  # rows open at first beyond those that want to move: n divided by this
-CLOSED = 0.8  # rows are left out when no more than this part stays
-REOPEN = 1e-2  # the other rows are looked at again once the gap of the open ones has fallen to this part of what it was
-SURE = 2.0  # unless they once had no more to add than makes the gap so many times larger: then a certificate will tell
-ESTIMATE = 1.5  # the gap as it is made known, times the one of the open rows
-# Added to the diagonal of a matrix that is factored, as a part of it; more where that fails.
-RIDGE = {"float32": 1e-5, "float64": 1e-10}
-SINGLE_RANGE = 1e4  # γ‖x‖² up to which float32 products leave distances exact enough
-SINGLE_ERROR = 5e-3  # what the rounding of one kernel value to float32, at the largest weight, may change a margin by
+MIN_SET, MAX_SET = 16, 2048  # rows of a working set; larger ones spend more time in inner steps than they save in gradient updates
+MIN_SETS = 8  # working sets in an epoch, at least, unless
+EPOCH_RATIO = 0.1  # the gap falls to this part of what it was when the epoch began, or
+MAX_TOUCHED = 4  # as many rows as this times the active ones have been in sets: the tolerance may be reached
+INNER_RATIO = 0.1  # violation after / before the inner steps on one set
+INNER_RATIO_WHOLE = 1e-4  # the same if the set has all active rows
+MAX_INNER = 100  # inner steps / rows of the set
+MIN_CURVATURE = {"float32": 1e-6, "float64": 1e-12}  # of an inner step, relative to the mean diagonal of K
+FLOAT32_RANGE = 1e4  # γ‖x‖² up to which distances from float32 products keep some digits
+FLOAT32_MARGIN = 5e-3  # largest change of a margin by the rounding of one kernel value to float32, at the largest weight
 
 
 @register
 @dataclass(frozen=True)
 class WorkingSet(Solver):
-    """Kernel machines by working sets: kernel rows for some hundreds of samples at once, cached within a memory budget.
+    """Kernel machines by working sets of some hundreds of rows, with a bounded cache of kernel rows.
 
     Parameters
     ----------
     size : int
-        Rows of a working set; fewer where the cache holds fewer.
+        Rows of a working set; fewer if the cache holds fewer.
     cache_size : float
-        Megabytes for kernel rows. Rows beyond it are computed again when they are needed.
+        Megabytes for kernel rows. Rows that do not fit are computed again when they are needed.
     precision : {"auto", "float32", "float64"}
-        Of the kernel values that steps work with. The certificate is in float64 always, and errors that float32 values have left are
-        put right whenever it is computed. "auto" is float32 unless distances in it would be all rounding.
+        Of the kernel values in steps. Certificates are in float64 always. Full gradient passes remove the errors that float32 leaves in
+        the gradient. "auto" is float32 unless that would change margins by more than a certificate can bear.
     shrinking : bool
-        Whether rows at a bound that pull outwards are left out until a certificate is asked for.
+        Whether rows at a bound that satisfy the KKT conditions are shrunk, that is, ignored until the next full gradient pass.
 
-    Takes the hinge, the smooth and the squared hinge, weights, every kernel and kind of intercept. A free intercept is the constraint
-    Σ cβy = 0, kept by steps on pairs.
+    Supports the hinge, the smooth and the squared hinge, weights, every kernel and kind of intercept. README.md has the algorithm.
 
     Examples
     --------
@@ -119,7 +82,7 @@ class WorkingSet(Solver):
 
     def __post_init__(self) -> None:
         one_of("precision", self.precision, ("auto", "float32", "float64"))
-        whole_number("size", self.size, SMALLEST)
+        whole_number("size", self.size, MIN_SET)
         number("cache_size", self.cache_size, wanted="a positive number of megabytes")
 
     def supports(self, problem: Problem) -> Support:
@@ -129,34 +92,46 @@ class WorkingSet(Solver):
             return no(f"the small problems are quadratic only for the hinge losses, not for {type(problem.loss).__name__}")
         return YES
 
-    # ---------------------------------------------------------------------------------------------------------------- start
+    # ------------------------------------------------------------------------------------------------------------------- start
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> WorkingSetState:
         assert problem.kernel is not None
-        panels = Panels(problem.kernel, problem.X, self._dtype(problem))
-        self._check_cache(problem, panels)
-        state = WorkingSetState(panels=panels, all=whole_box(problem), reach=problem.n)
-        state.rounding = single_error(problem) if panels.dtype == np.float32 else 0.0
-        state.ridge = RIDGE[panels.dtype.name]
-        state.cache = RowCache(panels, int(self.cache_size * 1e6))
-        state.open, state.exact_at = np.arange(problem.n), np.zeros(problem.n)
-        state.known = Known(np.zeros(problem.n), np.zeros(problem.n), np.zeros(problem.n), sure=False)
+        blocks = KernelBlocks(problem.kernel, problem.X, self._precision(problem))
+        self._check_cache(problem, blocks)
+        box, scores, shrinks = start_box(problem), BoundedScores(problem, blocks), self.shrinking and problem.n > self.size
+        dual_value, sampled = 0.0, problem.n
         if warm is not None and warm.dual is not None and warm.dual.any():
             point = dual_point(problem, warm.dual)
             assert point.stored is not None
-            state.all.a[:] = point.coef
-            self._set_errors(problem, state, point.stored)
-            state.known = Known(state.all.a.copy(), point.stored, np.zeros(problem.n), sure=True)
-        elif self.shrinking:
-            while panels.cheap and state.reach >= GROWTH * SAMPLE * self.size:
-                state.reach //= GROWTH
-            if state.reach < problem.n:
-                state.order = in_turn(problem.y, rng)
-        self._open(problem, state)
-        state.sure = len(state.open) == problem.n
+            box.a[:] = point.coef
+            dual_value = set_gradient(problem, box, point.stored)
+            scores.remember(box.a, point.stored, certified=True)
+        elif self.shrinking and blocks.cheap:
+            sampled = shrinking.sample_size(problem.n, self.size)
+        order = shrinking.stratified_order(problem.y, rng) if sampled < problem.n else np.empty(0, dtype=np.int64)
+        active = shrinking.candidates(problem, box, order[:sampled]) if shrinks else np.arange(problem.n)
+        state = WorkingSetState(
+            blocks=blocks,
+            scores=scores,
+            shrinks=shrinks,
+            sample_order=order,
+            value_error=float32_error(problem) if blocks.dtype == np.float32 else 0.0,
+            all=box,
+            active=active,
+            box=box.take(active),
+            cache=RowCache(blocks.take(active), int(self.cache_size * 1e6), most=problem.n),
+            sampled=sampled,
+            recheck=len(active) < problem.n,
+            exact_a=box.a.copy(),
+            dual_value=dual_value,
+            ridge=RIDGE[blocks.dtype.name],
+        )
+        update_gap(problem, state)
+        state.gap_at_pass = state.gap
         return state
 
-    def _dtype(self, problem: Problem) -> Any:
+    def _precision(self, problem: Problem) -> np.dtype[Any]:
+        """Return the precision of kernel values in steps."""
         if self.precision != "auto":
             return np.dtype(self.precision)
         kernel, X = problem.kernel, problem.X
@@ -165,239 +140,127 @@ class WorkingSet(Solver):
             return X.dtype if kernel.name == "precomputed" else np.dtype(np.float64)
         if problem.n <= self.size and 8 * problem.n**2 <= 1e6 * self.cache_size:  # one set, whose matrix serves the certificate too
             return np.dtype(np.float64)
-        if kernel.name == "rbf" and not kernel.gamma * max(float(X.max()), -float(X.min())) ** 2 < SINGLE_RANGE:
+        if kernel.name == "rbf" and not kernel.gamma * max(float(X.max()), -float(X.min())) ** 2 < FLOAT32_RANGE:
             return np.dtype(np.float64)
-        margin = single_error(problem) * float(problem.c.max()) / problem.l2
-        return np.dtype(np.float32 if margin < SINGLE_ERROR else np.float64)
+        margin = float32_error(problem) * float(problem.c.max()) / problem.l2
+        return np.dtype(np.float32 if margin < FLOAT32_MARGIN else np.float64)
 
-    def _check_cache(self, problem: Problem, panels: Panels) -> None:
-        row = problem.n * panels.dtype.itemsize
-        least = min(SMALLEST, problem.n)
+    def _check_cache(self, problem: Problem, blocks: KernelBlocks) -> None:
+        row = problem.n * blocks.dtype.itemsize
+        least = min(MIN_SET, problem.n)
         if self.cache_size * 1e6 < least * row:
             raise ValueError(
                 f"cache_size={self.cache_size:g} MB holds {int(self.cache_size * 1e6 // row)} kernel rows of {problem.n} numbers; a "
                 f"working set needs at least {least}, which take {least * row / 1e6:.3g} MB"
             )
 
-    def _set_errors(self, problem: Problem, state: WorkingSetState, scores: np.ndarray) -> None:
-        a, _, _, e, r = state.all
-        e[:] = problem.y - scores - r * a - bias_weight(problem) * a.sum()
-        state.ascent = 0.5 * float(a @ (problem.y + e))
-        state.exact_at, state.summed = a.copy(), 0.0
-
-    def _open(self, problem: Problem, state: WorkingSetState) -> None:
-        """Go on, at the errors that `all` has, with the open rows and those that want to move, and more that may come to."""
-        if state.last is None:
-            state.open, state.last = self._promising(problem, state, state.reach, problem.n // SPARE), np.empty(0, dtype=np.int64)
-            state.cache.clear(self._panels(state, state.open))
-        elif len(state.open) < problem.n:
-            self._add(problem, state)
-        state.box = Box(*(part[state.open] for part in state.all))
-        measure(problem, state)
-        state.gap_then = state.gap
-
-    def _promising(self, problem: Problem, state: WorkingSetState, reach: int, spare: int) -> np.ndarray:
-        """Of the rows within reach those that want to move, and at least as many as `spare` or as those are of the next likely."""
-        if not self.shrinking or problem.n <= self.size:
-            return np.arange(problem.n)
-        among = np.arange(problem.n) if reach == problem.n else np.sort(state.order[:reach])
-        distance = reluctance(problem, state.all, self._intercept(problem, state))[among]
-        count = int(np.count_nonzero(distance < 0.0))
-        chosen = np.sort(largest(-distance, count + max(count, spare)))
-        chosen = chosen[distance[chosen] < np.inf]
-        return among[chosen] if len(chosen) <= CLOSED * problem.n else np.arange(problem.n)
-
-    def _intercept(self, problem: Problem, state: WorkingSetState) -> float:
-        a, _, _, e, r = state.all
-        if problem.intercept != "free":
-            return 0.0
-        return best_intercept(problem, problem.y - e - r * a)
-
-    def _add(self, problem: Problem, state: WorkingSetState) -> None:
-        """Open those of the others that want to move, and as many again of the next likely; after a sample many more."""
-        if state.reach < problem.n:
-            state.reach = problem.n if state.reach * GROWTH**2 > problem.n else state.reach * GROWTH
-            new = np.setdiff1d(self._promising(problem, state, state.reach, problem.n // SPARE), state.open, assume_unique=True)
-        else:
-            rest = np.setdiff1d(np.arange(problem.n), state.open, assume_unique=True)
-            distance = reluctance(problem, state.all, self._intercept(problem, state))[rest]
-            if not (distance < 0.0).any() and problem.intercept == "free":
-                # Nothing violates at the best intercept, which may not be the one that the open rows have settled on.
-                level = 0.5 * sum(extremes(Box(*(part[state.open] for part in state.all))))
-                distance = reluctance(problem, state.all, level)[rest] if math.isfinite(level) else distance
-            count = int(np.count_nonzero(distance < 0.0))
-            new = np.sort(rest[largest(-distance, 2 * count)]) if count else rest[:0]
-        if len(new) == 0:
-            return
-        if len(state.open) + len(new) > CLOSED * problem.n:
-            new = np.setdiff1d(np.arange(problem.n), state.open, assume_unique=True)
-        merged = np.union1d(state.open, new)
-        place = np.searchsorted(merged, state.open)
-        state.cache.extend(self._panels(state, merged), place, state.all.a[state.open] != 0.0)
-        state.open, state.last, state.pace = merged, place[state.last], None
-
-    def _panels(self, state: WorkingSetState, rows: np.ndarray) -> Panels:
-        return state.panels if len(rows) == state.panels.count else state.panels.take(rows)
-
-    # ---------------------------------------------------------------------------------------------------------------- epoch
+    # ------------------------------------------------------------------------------------------------------------------- epoch
 
     def epoch(self, problem: Problem, state: WorkingSetState, rng: np.random.Generator) -> None:
-        if state.asked:
-            self._write_back(state)
-            self._set_errors(problem, state, sure_scores(problem, state, state.all.a))
-            self._open(problem, state)
-            state.asked, state.sure = False, state.reach == problem.n
-        elif not state.sure and len(state.open) < problem.n and state.gap <= self._enough(problem, state) * state.gap_then:
-            self._reopen(problem, state)
-        if worth_it(problem, state, ESTIMATE) and all_at_once(problem, state):
-            self._tidy(problem, state)
-            return
-        touched, before, steps, between = 0, state.gap, state.steps, inside(state)
-        for _ in range(max(SETS, problem.n // (4 * self.size))):
-            chosen = self._choose(problem, state)
-            if len(chosen) == 0 or self._improve(problem, state, chosen) == 0:
+        # 1) full gradient pass and unshrinking, if due
+        if shrinking.full_pass_due(problem, state):
+            shrinking.full_gradient_pass(problem, state)
+        elif shrinking.rounded_pass_due(problem, state):
+            shrinking.rounded_gradient_pass(problem, state)
+        # 2) a Newton step on all free variables, if it pays; otherwise 3) to 7), working sets
+        if not (pays_off(problem, state) and newton_step(problem, state)):
+            self._working_sets(problem, state)
+        # 8) the gradient in float64, if rounding may exceed the gap; at the tolerance the full pass does so too
+        if gap_rounding(problem, state) > state.gap and gap_estimate(problem, state) > state.tol:
+            shrinking.refresh_gradient(problem, state)
+        # 9) shrink
+        if state.shrinks:
+            shrinking.shrink_satisfied(problem, state)
+
+    def _working_sets(self, problem: Problem, state: WorkingSetState) -> None:
+        box, cache = state.box, state.cache
+        touched, gap_before, steps_before, free_before = 0, state.gap, state.steps, box.free()
+        for _ in range(max(MIN_SETS, problem.n // (4 * self.size))):
+            # 3) select
+            rows = self._select(problem, state)
+            if len(rows) == 0:
                 break
-            touched += len(chosen)
-            measure(problem, state)
-            # What few rows are left can bring has been had soon, and a certificate may be what is wanted.
-            if touched >= 4 * len(state.open) or state.gap <= ENOUGH * before:
+            # 4) kernel rows, from the cache or computed
+            slots = cache.fetch(rows, state.at_bound())
+            K = cache.matrix(rows, slots, bias_weight(problem))
+            # 5) inner steps
+            small = box.take(rows)
+            steps = self._inner_steps(problem, K, small, len(rows) == len(box.a))
+            if steps == 0:
+                break
+            # 6) the gradient of all active rows
+            change = small.a - box.a[rows]
+            state.dual_value += 0.5 * float(change @ (box.g[rows] + small.g))
+            box.a[rows] = small.a
+            update_gradient(problem, state, rows, slots, change)
+            # 7) the gap
+            update_gap(problem, state)
+            state.steps += steps
+            touched += len(rows)
+            if touched >= MAX_TOUCHED * len(box.a) or state.gap <= EPOCH_RATIO * gap_before:
                 break
         state.passes += max(touched, 1) / problem.n
-        cost = epoch_cost(state.steps - steps, touched, len(chosen), len(state.open))
-        state.pace = Pace(state.gap / before if before > 0 else 1.0, cost, int(np.count_nonzero(between != inside(state))))
-        self._tidy(problem, state)
+        cost = pair_step_cost(state.steps - steps_before, len(rows), touched, len(box.a))
+        changed = int(np.count_nonzero(free_before != box.free()))
+        state.progress = Progress(state.gap / gap_before if gap_before > 0 else 1.0, cost, changed)
 
-    def _tidy(self, problem: Problem, state: WorkingSetState) -> None:
-        # A gap that rounding may have made as small as it looks is computed anew, unless the certificate is next, which does so too.
-        if rounding_gap(problem, state) > state.gap and self.gap_estimate(problem, state) > state.tol:
-            self._refresh(problem, state)
-        if self.shrinking and problem.n > self.size:
-            self._close(problem, state)
+    def _select(self, problem: Problem, state: WorkingSetState) -> np.ndarray:
+        """Return all active rows if they are few; else the worst violators, as half of the set, and rows of the last set.
 
-    # ------------------------------------------------------------------------------------------------------------ other rows
-
-    def _enough(self, problem: Problem, state: WorkingSetState) -> float:
-        return SAMPLED if state.reach < problem.n else REOPEN
-
-    def _write_back(self, state: WorkingSetState) -> None:
-        if len(state.box.a) != len(state.open):
-            return  # interrupted while rows were being opened: `all` has everything
-        state.all.a[state.open] = state.box.a
-        state.all.e[state.open] = state.box.e
-
-    def _reopen(self, problem: Problem, state: WorkingSetState) -> None:
-        """Errors of the rows that are not open; then open those that want to move."""
-        before, sampled = state.gap, state.reach < problem.n
-        self._write_back(state)
-        a, _, _, e, r = state.all
-        rest = np.setdiff1d(np.arange(problem.n), state.open, assume_unique=True)
-        bias = bias_weight(problem) * a.sum()
-        scores, radius = problem.y - e - r * a - bias, np.full(problem.n, np.inf)  # of open rows, without a bound
-        terms = a - state.known.a if state.known.sure else a
-        state.summed = max(state.summed, min(float(terms @ terms), float(a @ a)))
-        scores[rest], radius[rest] = rough_scores(problem, state, a, rest)
-        e[rest] = (problem.y - scores - r * a - bias)[rest]
-        state.known = Known(a.copy(), scores, radius, sure=False)
-        self._open(problem, state)
-        state.sure = (not sampled and state.gap <= SURE * before) or len(state.open) == problem.n
-
-    def _refresh(self, problem: Problem, state: WorkingSetState) -> None:
-        """Compute the errors of the open rows in float64, and the gap from them."""
-        a, box = state.all.a, state.box
-        a[state.open] = box.a
-        if len(state.open) == problem.n:
-            scores = sure_scores(problem, state, a)  # remembered for a certificate of the same point
-        else:
-            scores = exact_scores(problem, a, state.open)
-        box.e[:] = problem.y[state.open] - scores - box.r * box.a - bias_weight(problem) * a.sum()
-        state.exact_at, state.summed = a.copy(), 0.0
-        measure(problem, state)
-
-    def _choose(self, problem: Problem, state: WorkingSetState) -> np.ndarray:
-        """All open rows where they are few; else half of the set anew, the worst violators, and the rest from the last set."""
-        box, last = state.box, state.last
-        inside = (box.a > box.low) & (box.a < box.high)
-        # Variables between their bounds depend on each other: the more of them there are, the more should be solved for together.
-        size = max(self._least(len(box.a)), min(int(np.count_nonzero(inside)), LARGEST))
-        size = min(size, len(box.a), state.cache.capacity)
-        if size == len(box.a):
-            return np.arange(size)
-        worst = violators(problem, box, size if len(last) == 0 else size // 2)
+        Sets `state.last_set`."""
+        box, last = state.box, state.last_set
+        n, free = len(box.a), box.free()
+        # A small problem is one set; a middling one has sets of an eighth, so that few kernel rows are computed in vain.
+        size = self.size if n <= self.size else min(self.size, max(n // 8, MIN_SET))
+        # Free variables depend on each other: the more there are, the more are solved for together.
+        size = min(max(size, min(int(np.count_nonzero(free)), MAX_SET)), n, state.cache.capacity)
+        if size == n:
+            return np.arange(n)
+        worst = worst_violators(problem, box, size if len(last) == 0 else size // 2)
         if len(worst) == 0:
             return worst
-        new = np.ones(len(box.a), dtype=np.bool_)
-        new[worst] = False
-        last = last[new[last]]
-        kept = np.concatenate([last[inside[last]], last[~inside[last]]])  # those between their bounds first
-        state.last = np.concatenate([worst, kept[: size - len(worst)]])  # the newest first
-        return np.sort(state.last)  # kernel values are read in the order of memory
+        old = np.ones(n, dtype=np.bool_)
+        old[worst] = False
+        last = last[old[last]]
+        kept = np.concatenate([last[free[last]], last[~free[last]]])[: size - len(worst)]
+        state.last_set = np.concatenate([worst, kept])  # the newest first
+        return np.sort(state.last_set)  # kernel values are read in the order of memory
 
-    def _least(self, n: int) -> int:
-        """Rows of a set at least: all of a small problem, an eighth of a middling one, so that few are computed in vain."""
-        return self.size if n <= self.size else min(self.size, max(n // 8, SMALLEST))
-
-    def _improve(self, problem: Problem, state: WorkingSetState, chosen: np.ndarray) -> int:
-        """Solve the problem of the chosen rows; returns how many steps that took."""
-        box, cache = state.box, state.cache
-        slots = cache.fetch(chosen, settled(state))
-        K = matrix_of(problem, state, chosen, slots)
-        small = Box(*(part[chosen] for part in box))
-        tiny = (1e-6 if cache.store.dtype == np.float32 else 1e-12) * float(K.diagonal().mean())
-        diagonal = K.diagonal() + small.r
+    def _inner_steps(self, problem: Problem, K: np.ndarray, small: Any, whole: bool) -> int:
+        """Solve the problem of one working set approximately, in place. Return the number of steps."""
+        tiny = MIN_CURVATURE[K.dtype.name] * float(K.diagonal().mean())
         steps = pair_steps if problem.intercept == "free" else single_steps
-        ratio = INNER if len(chosen) < len(box.a) else ALONE
-        taken = int(steps(K, diagonal, small, tiny, ratio, 100 * len(chosen)))
-        state.steps += taken
-        change = small.a - box.a[chosen]
-        state.ascent += 0.5 * float(change @ (box.e[chosen] + small.e))
-        box.a[chosen] = small.a
-        subtract(problem, state, chosen, slots, change)
-        return taken
+        ratio = INNER_RATIO_WHOLE if whole else INNER_RATIO
+        return int(steps(K, K.diagonal() + small.r, small, tiny, ratio, MAX_INNER * len(small.a)))
 
-    def _close(self, problem: Problem, state: WorkingSetState) -> None:
-        """Leave out rows at a bound that no open row would make move."""
-        keep = worth_keeping(problem, state.box)
-        if len(keep) > CLOSED * len(state.open) or len(keep) < SMALLEST:
-            return
-        self._leave_out(state, keep)
-
-    def _leave_out(self, state: WorkingSetState, keep: np.ndarray) -> None:
-        state.all.a[state.open] = state.box.a
-        state.open = state.open[keep]
-        state.cache.restrict(keep)
-        state.box = Box(*(part[keep] for part in state.box))
-        state.last = np.empty(0, dtype=np.int64)
+    # ----------------------------------------------------------------------------------------------------------------- compile
 
     def plan(self, problem: Problem) -> str:
-        return str(self._dtype(problem).name)
+        return str(self._precision(problem).name)
 
     def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, WorkingSetState]:
         small = problem.head(32)
         state = replace(self, precision=self.plan(problem)).start(small, rng)
         for _ in range(2):
             self.epoch(small, state, rng)
-        if len(state.open) == small.n:
-            self._leave_out(state, np.arange(min(SMALLEST, small.n // 2)))
-        all_at_once(small, state)
+        if len(state.active) == small.n:
+            shrinking.shrink(state, np.arange(min(MIN_SET, small.n // 2)))
+        newton_step(small, state)
         state.box.a[0] += 1e-9
-        self._refresh(small, state)
-        self._reopen(small, state)
-        self._add(small, state)
-        if state.panels.lengths is not None:
-            own_expansion(state.panels.kernel, small.X, state.all.a)  # where rows are many, a part of certificates
+        shrinking.refresh_gradient(small, state)
+        shrinking.rounded_gradient_pass(small, state)
+        shrinking.unshrink(state, np.arange(small.n))
+        if state.blocks.norms is not None:
+            own_expansion(state.blocks.kernel, small.X, state.all.a)  # of certificates with many rows
         return small, state
 
-    # -------------------------------------------------------------------------------------------------------------- results
+    # ----------------------------------------------------------------------------------------------------------------- results
 
     def dual(self, problem: Problem, state: WorkingSetState) -> np.ndarray:
-        self._write_back(state)
-        state.asked = True
-        return beta_of(problem, state.all.a)
+        return beta_of(problem, state.current_a())
 
     def combine(self, problem: Problem, state: WorkingSetState, a: np.ndarray) -> np.ndarray:
-        return sure_scores(problem, state, a)
+        return state.certified_scores(a)
 
     def gap_estimate(self, problem: Problem, state: WorkingSetState) -> float:
-        # A certificate in vain costs more than the steps to a gap that is surely small enough.
-        gap = state.gap + rounding_gap(problem, state)
-        return ESTIMATE * gap / (state.ascent + gap) if state.reach == problem.n and state.ascent + gap > 0 else math.inf
+        return gap_estimate(problem, state)

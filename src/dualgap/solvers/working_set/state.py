@@ -1,103 +1,126 @@
-"""What a working-set solver knows between two steps: which rows are open, their dual variables and errors, and how it is getting on."""
+"""The state of a working-set solver, its gap estimate, and the update of its gradient."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from dualgap.core import share
-from dualgap.kernels import scratch
+from dualgap.kernels import KernelBlocks
 from dualgap.problem import Problem
 from dualgap.solvers.base import State
-from dualgap.solvers.working_set.dual_box import bias_weight, extremes, gap_of
-from dualgap.solvers.working_set.pair_steps import gather, subtract_rows
+from dualgap.solvers.working_set.bounded_scores import BoundedScores
+from dualgap.solvers.working_set.dual_box import Box, bias_weight, gap_between, max_up_min_low
+from dualgap.solvers.working_set.pair_steps import subtract_rows
+from dualgap.solvers.working_set.row_cache import RowCache
 
-__all__ = ["Known", "Pace", "WorkingSetState", "inside", "matrix_of", "measure", "rounding_gap", "settled", "subtract"]
+__all__ = ["Progress", "WorkingSetState", "gap_estimate", "gap_rounding", "update_gap", "update_gradient"]
 
-GATHERED = 1 << 17  # kernel values to be put together that are worth a thread
-
-
-class Pace(NamedTuple):
-    """Of the last epoch of working sets: what the gap has fallen to, what that cost, how many variables came to a bound or left one."""
-
-    fall: float
-    cost: float
-    changed: int
+GAP_MARGIN = 1.5  # gap estimate / gap of the active rows: a certificate that fails costs more than the steps to a smaller gap
+THREAD_ROWS = 1 << 12  # rows whose gradient is worth a thread
 
 
-class Known(NamedTuple):
-    """Scores K·a of all rows as they were known at some a, how far off they are at most, and whether that is enough for a certificate."""
+class Progress(NamedTuple):
+    """What one epoch of working sets achieved."""
 
-    a: np.ndarray
-    scores: np.ndarray
-    radius: np.ndarray
-    sure: bool
+    gap_ratio: float  # gap after / gap before
+    cost: float  # nanoseconds by the cost model of active_set_qp
+    changed: int  # variables that became free, or ceased to be
 
 
-@dataclass
+@dataclass(kw_only=True)
 class WorkingSetState(State):
-    panels: Any = None  # kernel values with all rows
-    cache: Any = None  # kernel rows over the open ones
-    open: Any = None  # the open rows, ascending
-    all: Any = None  # Box of all rows: the truth for those not open; e is exact as of the last certificate
-    box: Any = None  # Box of the open rows
-    order: Any = None  # all rows at random, the classes in turn
-    reach: int = 0  # how many of them, from the first, may be open
-    last: Any = None  # the last working set, as places among the open rows
-    ascent: float = 0.0  # D/l2
-    gap: float = math.inf  # of the open rows, /l2
-    gap_then: float = math.inf  # the same when rows were last opened
-    rounding: float = 0.0  # error of one kernel value that steps read; 0 in float64
-    exact_at: Any = None  # a of all rows when errors were last computed in float64
-    summed: float = 0.0  # Σ (terms)² of the float32 sums that gave shrunk rows their errors since then
-    known: Any = None  # Known: what looks at all rows, and certificates, have told
-    sure: bool = False  # whether the rows not open are left to the certificate
-    asked: bool = False  # whether a certificate has been computed since the last epoch
-    steps: int = 0
-    pace: Any = None  # of the last epoch of working sets; None after rows were opened
-    ridge: float = 0.0  # added to the diagonal of matrices that are factored
-    useless: int = 0  # steps of second order in a row that were of little use
+    """Fields by what changes them. Values of D and of gaps are divided by l2."""
+
+    # Fixed by start.
+    blocks: KernelBlocks  # kernel values with all rows, in the precision of the steps
+    scores: BoundedScores  # K·a of all rows; remembers its last result
+    shrinks: bool  # whether rows may be shrunk
+    sample_order: np.ndarray  # all rows in random order, the classes in turn; empty if the run does not start with a sample
+    value_error: float  # estimated error of one kernel value that steps read; 0 in float64
+
+    # Changed together by shrink and unshrink.
+    all: Box  # all rows: current for shrunk rows; for active rows as of the last write_back
+    active: np.ndarray  # the active rows, ascending
+    box: Box  # of the active rows, current
+    cache: RowCache  # kernel rows over the active rows
+    sampled: int  # the leading rows of sample_order that may be active; n: all rows may
+    recheck: bool  # whether a float32 pass checks the shrunk rows before the gap estimate reaches tol
+    gap_at_pass: float = math.inf  # gap of the active rows after the last full gradient pass
+
+    # Changed by exact gradients: a full pass in float64, or a refresh of the active rows.
+    exact_a: np.ndarray  # a of all rows when g was last computed in float64
+    float32_terms: float = 0.0  # largest Σ (terms)² of the float32 sums that gave shrunk rows their g since then
+
+    # Changed by every epoch.
+    dual_value: float = 0.0  # D
+    gap: float = math.inf  # of the active rows
+    steps: int = 0  # pair or single steps so far
+    last_set: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # positions among the active rows
+    progress: Progress | None = None  # of the last epoch of working sets; None after rows were unshrunk
+
+    # Changed by Newton steps (active_set_qp).
+    ridge: float  # added to the diagonal of the matrix that is factored, relative to its mean
+    weak_steps: int = 0  # Newton steps in a row that fell short of GOOD_RATIO
 
     @property
     def relative_gap(self) -> float:
-        whole = self.ascent + self.gap
-        return self.gap / whole if whole > 0 else math.inf
+        """The gap of the active rows / (D + that gap)."""
+        primal = self.dual_value + self.gap
+        return self.gap / primal if primal > 0 else math.inf
+
+    def current_a(self) -> np.ndarray:
+        """Return a copy of the dual variables of all rows."""
+        a = self.all.a.copy()
+        a[self.active] = self.box.a
+        return a
+
+    def set_active(self, rows: np.ndarray, box: Box, last_set: np.ndarray) -> None:
+        """Replace the active rows, whose kernel rows the cache must have been told of: in one statement, which no interrupt divides."""
+        self.active, self.box, self.last_set = rows, box, last_set
+
+    def write_back(self) -> None:
+        """Copy a and g of the active rows to `all`."""
+        self.all.a[self.active] = self.box.a
+        self.all.g[self.active] = self.box.g
+
+    def certified_scores(self, a: np.ndarray) -> np.ndarray:
+        """Return K·a as a certificate needs it."""
+        return self.scores.certified(a, self.cache if len(self.active) == self.blocks.count else None)
+
+    def at_bound(self) -> np.ndarray | None:
+        """Return the active rows at a bound, whose kernel rows the cache may give up first; None if kernel values are expensive."""
+        return (self.box.a == self.box.low) | (self.box.a == self.box.high) if self.blocks.cheap else None
 
 
-def inside(state: WorkingSetState) -> np.ndarray:
-    """Which of the open rows have variables between their bounds."""
-    box = state.box
-    return np.asarray((box.a > box.low) & (box.a < box.high))
+def update_gap(problem: Problem, state: WorkingSetState) -> None:
+    """Compute the gap of the active rows at the best intercept that their gradient allows."""
+    low, high = sorted(max_up_min_low(state.box)) if problem.intercept == "free" else (0.0, 0.0)
+    state.gap = gap_between(problem.loss, state.box, problem.y[state.active], low, high)
 
 
-def settled(state: WorkingSetState) -> np.ndarray | None:
-    """Rows whose kernel values are not worth memory that has not been in use."""
-    box = state.box
-    return (box.a == box.low) | (box.a == box.high) if state.panels.cheap else None
+def gap_estimate(problem: Problem, state: WorkingSetState) -> float:
+    """Return the relative gap of all rows as the active ones suggest it, with a margin; infinite while they are a sample."""
+    gap = state.gap + gap_rounding(problem, state)
+    primal = state.dual_value + gap
+    return GAP_MARGIN * gap / primal if state.sampled == problem.n and primal > 0 else math.inf
 
 
-def measure(problem: Problem, state: WorkingSetState) -> None:
-    """The gap of the open rows."""
-    bottom, top = sorted(extremes(state.box)) if problem.intercept == "free" else (0.0, 0.0)
-    state.gap = gap_of(problem.loss, state.box, problem.y[state.open], bottom, top)
+def gap_rounding(problem: Problem, state: WorkingSetState) -> float:
+    """Estimate by how much rounded kernel values make the gap of the active rows look smaller than it is.
 
-
-def rounding_gap(problem: Problem, state: WorkingSetState) -> float:
-    """Estimate by how much rounded kernel values make the gap of the open rows, /l2, look smaller than it is.
-
-    With kernel values off by ε, of either sign, e is off by ε‖a − a'‖, where a' is the a at which e was last exact. The gap is a sum of
-    (c/l2)(φ(m) − ψ(β) + βm), which an error of η in m changes by up to η where φ has a kink and 0 < β < 1. For a smooth φ its root is
-    a distance, which η changes by √(κ/2)·η, where κ bounds φ''.
+    Kernel values with random errors ε change g by ε‖a − a'‖, where a' is the a at which g was last exact. The gap is a sum of
+    (c/l2)(φ(m) − ψ(β) + βm). An error of η in m changes a term by up to η where φ has a kink and 0 < β < 1. For a smooth φ the root of
+    the gap is a distance, which η changes by √(κ/2)·η, where κ bounds φ''.
     """
-    if state.rounding == 0.0:
+    if state.value_error == 0.0:
         return 0.0
-    moved = state.all.a - state.exact_at
-    moved[state.open] = state.box.a - state.exact_at[state.open]
-    error = state.rounding * math.sqrt(max(float(moved @ moved), state.summed))
-    weight = float(problem.c[state.open[inside(state)]].sum()) / problem.l2
+    moved = state.current_a() - state.exact_a
+    error = state.value_error * math.sqrt(max(float(moved @ moved), state.float32_terms))
+    weight = float(problem.c[state.active[state.box.free()]].sum()) / problem.l2
     curvature = problem.loss.curvature()
     if not math.isfinite(curvature):
         return weight * error
@@ -105,24 +128,12 @@ def rounding_gap(problem: Problem, state: WorkingSetState) -> float:
     return distance * (distance + 2.0 * math.sqrt(max(state.gap, 0.0)))
 
 
-def matrix_of(problem: Problem, state: WorkingSetState, chosen: np.ndarray, slots: np.ndarray) -> np.ndarray:
-    """The kernel matrix of the chosen rows: put together from the cache, or the cache itself where it has just these."""
-    store = state.cache.store
-    if store.shape == (len(chosen), len(chosen)) and problem.intercept != "penalised" and (slots == chosen).all():
-        return np.asarray(store)
-    K = scratch(len(chosen) ** 2, store.dtype).reshape(len(chosen), len(chosen))
-    share(lambda first, last: gather(store, slots, chosen, K, first, last), len(chosen), GATHERED // len(chosen))
-    if problem.intercept == "penalised":
-        K += bias_weight(problem)
-    return K
-
-
-def subtract(problem: Problem, state: WorkingSetState, rows: np.ndarray, slots: np.ndarray, change: np.ndarray) -> None:
-    """Errors of the open rows after a change in the variables of some, whose kernel rows are in those slots of the cache."""
+def update_gradient(problem: Problem, state: WorkingSetState, rows: np.ndarray, slots: np.ndarray, change: np.ndarray) -> None:
+    """Update g of all active rows after a change of a in `rows`, whose kernel rows are in those slots of the cache."""
     box, store = state.box, state.cache.store
-    box.e[rows] -= box.r[rows] * change
+    box.g[rows] -= box.r[rows] * change
     moved = np.flatnonzero(change)
     slots, change = slots[moved], change[moved]
     if problem.intercept == "penalised":
-        box.e[:] -= bias_weight(problem) * change.sum()
-    share(lambda first, last: subtract_rows(store, slots, change, box.e, first, last), len(box.e), 1 << 12)
+        box.g[:] -= bias_weight(problem) * change.sum()
+    share(lambda first, last: subtract_rows(store, slots, change, box.g, first, last), len(box.g), THREAD_ROWS)
