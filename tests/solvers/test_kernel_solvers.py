@@ -8,7 +8,7 @@ from scipy import sparse
 
 import dualgap
 from conftest import make_data
-from dualgap.kernels.gram_cache import BlockedGram, as_bytes, parts
+from dualgap.kernels.gram_cache import BlockedGram, as_bytes, split_order
 
 SOLVERS = ["pegasos", "sdca", "dual_gradient", "dual_coordinate"]
 
@@ -108,7 +108,7 @@ def test_blocked_epoch_is_a_permutation_by_blocks(small):
     X, y = small
     problem = dualgap.Problem(X, y, l2=0.05, kernel="rbf", kernel_memory=8 * 60 * 4 * 7)
     order = np.random.default_rng(0).permutation(60).astype(np.uint32)
-    pieces = parts(problem.rows, order)
+    pieces = split_order(problem.rows, order)
     assert len(pieces) == 9
     assert sorted(np.concatenate(pieces)) == list(range(60))
     for piece in pieces:
@@ -117,7 +117,7 @@ def test_blocked_epoch_is_a_permutation_by_blocks(small):
         assert places == sorted(places)
     first_seen = [int(i) // 7 for i in order]
     assert [int(p[0]) // 7 for p in pieces] == sorted(set(first_seen), key=first_seen.index)
-    assert parts(problem.rows, order[:0]) == []
+    assert split_order(problem.rows, order[:0]) == []
 
 
 def test_cache_keeps_within_its_memory_and_drops_the_least_recent():

@@ -1,23 +1,18 @@
-"""Kernel functions, their values, sums of them, caches, approximations. No labels, losses or objective: those belong in `problem`.
+"""Kernel functions, their values, sums of them, a bounded cache of the kernel matrix, approximations. No labels, losses or objective.
 
-Ways to kernel values:
-- `Kernel(A, B)`: the whole matrix of two small sets of rows, in float64.
-- `KernelBlocks`: values of some rows with all rows, block by block in threads, float32 or float64; the two below use it.
-- `expansion`, `own_expansion`, `Expansion`: sums Σ aⱼ k(xⱼ, x) in float64, for scores and decisions.
-- RowCache (solvers/working_set): single rows over the active rows, in the precision of the steps.
-- `BlockedGram`: a matrix beyond `kernel_memory` as blocks of rows in float64, which coordinate methods read in any order.
+README.md says which way to a kernel value is for what.
 """
 
 from __future__ import annotations
 
-from dualgap.kernels.features import BLOCK, METHODS, Fourier, Nystroem
+from dualgap.kernels.features import FEATURE_BLOCK, METHODS, Fourier, Nystroem
 from dualgap.kernels.function import Kernel, make_kernel, squares
-from dualgap.kernels.gram_cache import BlockedGram, add_rows, as_bytes, loaded, parts
+from dualgap.kernels.gram_cache import BlockedGram, add_rows, as_bytes, load_block, split_order
 from dualgap.kernels.sums import Expansion, expansion, own_expansion
 from dualgap.kernels.values import SUPPORTS, KernelBlocks, scratch
 
 __all__ = [
-    "BLOCK",
+    "FEATURE_BLOCK",
     "METHODS",
     "SUPPORTS",
     "BlockedGram",
@@ -29,10 +24,10 @@ __all__ = [
     "add_rows",
     "as_bytes",
     "expansion",
-    "loaded",
+    "load_block",
     "make_kernel",
     "own_expansion",
-    "parts",
     "scratch",
+    "split_order",
     "squares",
 ]

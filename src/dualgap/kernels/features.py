@@ -8,14 +8,14 @@ import numpy as np
 
 from dualgap.kernels.function import Kernel
 
-__all__ = ["BLOCK", "METHODS", "Fourier", "Nystroem"]
+__all__ = ["FEATURE_BLOCK", "METHODS", "Fourier", "Nystroem"]
 
 METHODS = {"nystroem": "Nyström", "fourier": "random Fourier"}
-BLOCK = 1 << 22  # kernel values held at once
+FEATURE_BLOCK = 1 << 22  # numbers of features computed at once: 32 MB
 
 
 class Nystroem:
-    """z(x) = K(L, L)^(−1/2) k(L, x) for landmarks L drawn from the rows without replacement; directions of no weight are left out."""
+    """z(x) = K(L, L)^(−1/2) k(L, x) for landmarks L drawn from the rows without replacement; eigenvectors of eigenvalue 0 are dropped."""
 
     def __init__(self, kernel: Kernel, X: Any, features: int, rng: np.random.Generator) -> None:
         self.kernel = kernel
@@ -30,7 +30,7 @@ class Nystroem:
 
     def __call__(self, X: Any) -> np.ndarray:
         out = np.empty((X.shape[0], self.map.shape[1]))
-        step = max(1, BLOCK // self.map.shape[0])
+        step = max(1, FEATURE_BLOCK // self.map.shape[0])
         for first in range(0, X.shape[0], step):
             np.matmul(self.kernel(X[first : first + step], self.landmarks), self.map, out=out[first : first + step])
         return out

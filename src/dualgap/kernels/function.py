@@ -1,4 +1,4 @@
-"""Kernel functions: linear, RBF, polynomial, sigmoid, precomputed, or a callable. Values only; storage is in rows.py."""
+"""Kernel functions: linear, RBF, polynomial, sigmoid, precomputed, or a callable."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Kernel:
     function: Callable[[Any, Any], Any] | None = None
 
     def __call__(self, A: Any, B: Any) -> np.ndarray:
-        """The matrix of k(a, b) for the rows a of A and b of B."""
+        """Return the matrix of k(a, b) for the rows a of A and b of B."""
         if self.name == "precomputed":
             return np.ascontiguousarray(A)
         if self.function is not None:
             return self._called(A, B)
-        # float32 products would leave distances with errors of 1e-7, and a matrix that is no longer positive semidefinite.
+        # Products in float32 have errors of 1e-7, which leave the matrix indefinite.
         product: Any = A.astype(np.float64, copy=False) @ B.astype(np.float64, copy=False).T
         k = np.ascontiguousarray(product.toarray() if is_sparse(product) else product)
         if self.name == "rbf":
@@ -52,7 +52,7 @@ class Kernel:
         return self.from_products(k)
 
     def from_products(self, k: np.ndarray) -> np.ndarray:
-        """Kernel values from inner products, in their place: for the kernels that depend on nothing else."""
+        """Overwrite inner products with kernel values, for the kernels that depend on nothing else."""
         if self.name == "linear":
             return k
         k *= self.gamma
@@ -79,7 +79,7 @@ class Kernel:
         return self.name in ("linear", "rbf") or (self.name == "poly" and self.coef0 >= 0 and self.degree == int(self.degree))
 
     def diagonal(self, A: Any) -> np.ndarray:
-        """k(a, a) for each row a, without the whole matrix."""
+        """Return k(a, a) for each row a."""
         if self.name == "rbf":
             return np.ones(A.shape[0])
         if self.name == "precomputed":
@@ -94,7 +94,7 @@ class Kernel:
 
 
 def squares(A: Any) -> np.ndarray:
-    """‖a‖² of each row a, in float64."""
+    """Return ‖a‖² of each row a, in float64."""
     if is_sparse(A):
         A = A.astype(np.float64, copy=False)  # squares in float32 would lose half of the digits, or overflow
         return np.asarray(A.multiply(A).sum(axis=1)).reshape(-1)
@@ -102,7 +102,7 @@ def squares(A: Any) -> np.ndarray:
 
 
 def make_kernel(kernel: Any, X: Any = None, gamma: float | str = "scale", degree: int = 3, coef0: float = 0.0) -> Kernel:
-    """A Kernel from a name or a callable; gamma 'scale' is 1/(d·var(X)) and 'auto' is 1/d, as in scikit-learn."""
+    """Return a Kernel from a name or a callable; gamma 'scale' is 1/(d·var(X)) and 'auto' is 1/d, as in scikit-learn."""
     if isinstance(kernel, Kernel):
         return kernel
     if callable(kernel):
@@ -112,7 +112,9 @@ def make_kernel(kernel: Any, X: Any = None, gamma: float | str = "scale", degree
     number("degree", degree, "[0, inf)")
     number("coef0", coef0, "(-inf, inf)", "a finite number")
     if kernel == "poly" and degree != int(degree):
-        raise ValueError(f"degree={degree!r} must be a whole number for kernel='poly': other powers of a negative number are none")
+        raise ValueError(
+            f"degree={degree!r} must be a whole number for kernel='poly': a fractional power of a negative number is not real"
+        )
     return Kernel(kernel, _gamma(gamma, X) if kernel in ("rbf", "poly", "sigmoid") else 1.0, degree, coef0)
 
 

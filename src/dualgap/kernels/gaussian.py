@@ -1,6 +1,7 @@
-"""Compiled loops behind kernel values: an exponential that SIMD can take, products of sparse rows by the panel, Gaussians and sums of them.
+"""Compiled loops for kernel values: a vectorisable exponential, products of sparse rows, Gaussians and sums of them.
 
-The exponent of a Gaussian kernel value is −γ‖x − z‖² = 2γ·x·z + left + right, left = −γ‖x‖² and right = −γ‖z‖².
+The exponent of a Gaussian kernel value is −γ‖x − z‖² = 2γ·x·z + left + right, left = −γ‖x‖² and right = −γ‖z‖². A panel is a dense
+block of WIDTH sparse rows, one a column.
 """
 
 from __future__ import annotations
@@ -22,12 +23,10 @@ __all__ = [
     "sparse_gaussian_sum",
 ]
 
-WIDTH = 128  # sparse rows multiplied at once: one panel of them stays in the second cache
+WIDTH = 128  # rows of a panel: it fits in the second-level cache
 
 
-# --------------------------------------------------------------------------------------------------------------- exponential
-#
-# exp(x) for x ≤ 0 as 2^k·exp(r), |r| ≤ ln 2 / 2, by a polynomial: the compiler makes SIMD of it, which it cannot of a library call.
+# exp(x) for x ≤ 0 as 2^k·exp(r), |r| ≤ ln 2 / 2, by a polynomial: LLVM vectorises it, unlike a call of a library function.
 
 
 @compiled
@@ -77,9 +76,6 @@ def arithmetic_of(dtype: Any) -> Any:
     return Single(np.float32(1.0)) if dtype == np.float32 else Double(1.0)
 
 
-# ------------------------------------------------------------------------------------------------------------------ products
-
-
 @kernel
 def fill_panel(matrix, wanted, panel):
     """panel[:, t] = the sparse row wanted[t]; a column given twice counts twice."""
@@ -91,7 +87,7 @@ def fill_panel(matrix, wanted, panel):
 
 @kernel
 def _row_products(matrix, i, panel, out):
-    """out[t] = xᵢ · panel[:, t]. Four non-zeros at once: the sums are read and written less often."""
+    """out[t] = xᵢ · panel[:, t]. Four non-zeros at once, so that sums are read and written less often."""
     wide_vectors()
     indices, data = matrix.indices, matrix.data
     k, end = matrix.indptr[i], matrix.indptr[i + 1]
@@ -148,7 +144,7 @@ def gaussian_sum(arithmetic, twice_gamma, products, left, right, a, out):
 
 
 class Terms(NamedTuple):
-    """An expansion over one panel: weights (zero beyond its end), their parts of the exponents, and 2γ."""
+    """An expansion over one panel: weights (zero beyond its end), −γ‖x‖² of its rows, and 2γ."""
 
     a: np.ndarray
     left: np.ndarray

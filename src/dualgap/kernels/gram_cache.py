@@ -1,8 +1,8 @@
-"""A kernel matrix that does not fit: blocks of its rows, computed when needed and kept while the memory given lasts.
+"""BlockedGram: a kernel matrix that exceeds the memory given, as an LRU cache of blocks of its rows.
 
-Kernels (the compiled ones) see a GramBlock, whose rows are in memory, and an order that stays inside it. What runs over all rows goes
-block by block: `parts` sorts an order into one piece a block, `loaded` gives the rows for a piece. Rows of any other kind pass
-through both as they are.
+It is what `Problem.rows` is for coordinate methods on such a kernel. Compiled code sees a GramBlock, whose rows are in memory, and an order
+of rows that stays within it: `split_order` makes one piece per block, `load_block` returns the rows for a piece. Both return any other
+kind of rows unchanged.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 
 from dualgap.core import WithBias, add_in_threads, compiled, number, prefetch
 
-__all__ = ["BlockedGram", "GramBlock", "add_rows", "as_bytes", "loaded", "parts"]
+__all__ = ["BlockedGram", "GramBlock", "add_rows", "as_bytes", "load_block", "split_order"]
 
-KEPT_BLOCKS = 4  # at least so many blocks fit in the memory given, so that one can be reused while others come and go
+KEPT_BLOCKS = 4  # blocks that the memory holds: several, so that one is reused while others come and go
 
 
 @compiled
 class GramBlock(NamedTuple):
-    """Rows `first`… of a kernel matrix, as many as `k` has; the diagonal is there for all."""
+    """Rows of a kernel matrix from row `first` on; the diagonal of all rows."""
 
     k: np.ndarray
     diagonal: np.ndarray
@@ -52,7 +52,7 @@ class GramBlock(NamedTuple):
 
 
 class BlockedGram:
-    """The rows of K(X, X) in blocks, the least recently used of which are dropped when the memory is full.
+    """The rows of K(X, X) in blocks; the least recently used block is dropped when the memory is full.
 
     Parameters
     ----------
@@ -86,12 +86,12 @@ class BlockedGram:
         self._lock = threading.Lock()  # problems in several threads may share these rows
 
     def block(self, number: int) -> GramBlock:
-        """A block's rows, from the cache or computed."""
+        """Return a block from the cache, or compute it."""
         with self._lock:
             if number in self._kept:
                 self._kept.move_to_end(number)
                 return self._kept[number]
-            while len(self._kept) >= KEPT_BLOCKS:  # before the new one comes, so that memory never exceeds what was given
+            while len(self._kept) >= KEPT_BLOCKS:  # before the new block is computed: both would exceed the memory
                 self._kept.popitem(last=False)
             first = number * self.height
             k = np.ascontiguousarray(self.kernel(self.X[first : first + self.height], self.X), dtype=np.float64)
@@ -100,43 +100,33 @@ class BlockedGram:
             block = self._kept[number] = GramBlock(k, self.diagonal, first)
             return block
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return BlockedGram, (
-            self.kernel,
-            self.X,
-            np.array(self.diagonal),
-            self.memory,
-        )  # blocks are cheaper to compute than to carry
+    def __reduce__(self) -> tuple[Any, ...]:  # without the blocks, which are cheaper to compute than to copy
+        return BlockedGram, (self.kernel, self.X, np.array(self.diagonal), self.memory)
 
     def split(self, order: np.ndarray) -> list[np.ndarray]:
-        """The order in pieces, one a block: blocks as they first appear in it, rows within a block in its sequence."""
-        if len(order) == 0:
-            return []
-        numbers = order // self.height
-        _, appearance, member = np.unique(numbers, return_index=True, return_inverse=True)
-        rank = np.empty(len(appearance), dtype=np.int64)
-        rank[np.argsort(appearance)] = np.arange(len(appearance))
-        place = np.argsort(rank[member], kind="stable")
-        ends = np.cumsum(np.bincount(rank[member], minlength=len(appearance)))[:-1]
-        return np.split(order[place], ends)
+        """Split an order of rows by block: blocks as they first appear in it, rows of a block in its sequence."""
+        blocks = order // self.height
+        _, appearance, member = np.unique(blocks, return_index=True, return_inverse=True)
+        rank = np.argsort(np.argsort(appearance))[member]
+        return np.split(order[np.argsort(rank, kind="stable")], np.cumsum(np.bincount(rank))[:-1]) if len(order) else []
 
     def combine(self, a: np.ndarray) -> np.ndarray:
-        """K·a, block by block; blocks whose rows all have weight zero are not computed."""
+        """Return K·a; blocks without a non-zero weight are not computed."""
         v = np.zeros(self.n)
         numbers = np.unique(np.flatnonzero(a) // self.height)
-        # Those in memory first: the others would push them out.
+        # Blocks in memory first: the others would evict them.
         for k in sorted(numbers, key=lambda k: (k not in self._kept, k)):
             block = self.block(int(k))
             v += a[block.first : block.first + len(block.k)] @ block.k
         return v
 
     def head(self, count: int) -> BlockedGram:
-        """The leading square, in two blocks or more."""
+        """Return the leading square of the matrix, in at least two blocks."""
         memory = 8 * count * max(count // 2, 1) * KEPT_BLOCKS
         return BlockedGram(self.kernel, self.X[:count], self.diagonal[:count].copy(), memory)
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        """The arrays that are always held, as iterating the other rows gives theirs."""
+        """Iterate over the arrays, as for other rows."""
         return iter((self.diagonal,))
 
 
@@ -144,18 +134,18 @@ def _inner(rows: Any) -> Any:
     return rows.rows if isinstance(rows, WithBias) else rows
 
 
-def parts(rows: Any, order: np.ndarray) -> list[np.ndarray]:
-    """An order in pieces, each of which stays within rows that can be in memory together."""
+def split_order(rows: Any, order: np.ndarray) -> list[np.ndarray]:
+    """Split an order of rows into pieces that each need one block in memory."""
     inner = _inner(rows)
     return inner.split(order) if isinstance(inner, BlockedGram) else [order]
 
 
-def loaded(rows: Any, part: np.ndarray) -> Any:
-    """Rows as kernels take them, for a piece that `parts` gave."""
+def load_block(rows: Any, piece: np.ndarray) -> Any:
+    """Return rows as compiled code takes them, for a piece of `split_order`."""
     inner = _inner(rows)
     if not isinstance(inner, BlockedGram):
         return rows
-    block = inner.block(int(part[0]) // inner.height)
+    block = inner.block(int(piece[0]) // inner.height)
     return rows._replace(rows=block) if isinstance(rows, WithBias) else block
 
 
@@ -171,7 +161,7 @@ def add_rows(rows: Any, a: np.ndarray, v: np.ndarray) -> None:
 
 
 def as_bytes(memory: Any) -> int:
-    """Bytes from a number of them, or from words such as "500 MB" and "2GB".
+    """Return a number of bytes from a number, or from words such as "500 MB" and "2GB".
 
     Examples
     --------

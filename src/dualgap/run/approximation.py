@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dualgap.core import count, one_of
-from dualgap.kernels import BLOCK, METHODS, Fourier, Nystroem
+from dualgap.kernels import FEATURE_BLOCK, METHODS, Fourier, Nystroem
 from dualgap.problem import Problem, as_features
 from dualgap.proof import Certificate, best_intercept, dual_point, make_certificate, primal_value
 from dualgap.run.driver import solve
@@ -82,7 +82,7 @@ class ApproximateResult(Result):
     def decision(self, X: Any) -> np.ndarray:
         """Scores of new samples, positive for the second class."""
         matrix = as_features(X, columns=self.approximation.kernel_problem.d)
-        step = max(1, BLOCK // self.approximation.features)
+        step = max(1, FEATURE_BLOCK // self.approximation.features)
         parts = [self.result.decision(self.approximation.transform(matrix[i : i + step])) for i in range(0, matrix.shape[0], step)]
         return np.concatenate(parts)
 

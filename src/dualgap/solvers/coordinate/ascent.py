@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dualgap.core import compiled, kernel, prefetch, rows_ahead
-from dualgap.kernels import add_rows, loaded, parts
+from dualgap.kernels import add_rows, load_block, split_order
 from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Support, no
 from dualgap.solvers.coordinate.bias import BiasColumn
@@ -124,8 +124,8 @@ class Ascent:
         problem = self.problem
         args = (problem.loss, problem.penalty, self.at, self.beta, self.v)
         changed = 0
-        for part in parts(self.rows, order):
-            changed += int(ascend(loaded(self.rows, part), *args, part, self.ahead, self.tally, t))
+        for part in split_order(self.rows, order):
+            changed += int(ascend(load_block(self.rows, part), *args, part, self.ahead, self.tally, t))
             t += len(part)
         return changed
 

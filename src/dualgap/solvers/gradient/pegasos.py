@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from dualgap.core import Hinge, WithBias, compiled, draw, fresh_seed, kernel, natural_order, one_of, shuffle, whole_number
-from dualgap.kernels import loaded, parts
+from dualgap.kernels import load_block, split_order
 from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
 from dualgap.solvers.gradient.primal import OUTPUTS, IterateWeights, record
@@ -169,11 +169,11 @@ class Pegasos(Solver):
         else:
             draw(state.order, problem.n, fresh_seed(rng))
         batch = min(self.batch_size, problem.n)
-        pieces = parts(state.rows, state.order)
+        pieces = split_order(state.rows, state.order)
         batches = sum(-(-len(piece) // batch) for piece in pieces)
         plan = Plan(batch, batches, state.region, OUTPUTS[self.output])
         for piece in pieces:
-            rows = loaded(state.rows, piece)
+            rows = load_block(state.rows, piece)
             descend(rows, problem.samples, problem.l2, plan, state.iterate, piece, state.violated)
         state.passes += 1.0
 
