@@ -33,7 +33,7 @@ def _outwards(f, start, step, growth):
 
 @kernel
 def bracket_root(f, start, step, growth):
-    """Return a bracket around the root: `start` ± `step`, an end that is not yet beyond the root `growth` times as far, and so on."""
+    """Return a bracket around the root: `start` ± `step`, with each distance times `growth` until the root lies between."""
     low, at_low = _outwards(f, start, -step, growth)
     high, at_high = _outwards(f, start, step, growth)
     return Bracket(low, at_low, high, at_high)

@@ -9,7 +9,8 @@ from conftest import make_data
 from dualgap.core.rows import WithBias, csr, dense
 from dualgap.data import text_like
 from dualgap.solvers.newton import newton_cg
-from dualgap.solvers.newton.newton_cg import NewtonCG, excess, multiply, respond
+from dualgap.solvers.newton.newton_cg import NewtonCG, full_pass, hessian_product, multiply
+from dualgap.solvers.newton.unknowns import error
 
 SMOOTH = ["smooth_hinge", "squared_hinge", "logistic"]
 
@@ -41,10 +42,10 @@ def test_products_in_two_threads_are_the_same(sparse_like, storage, threads, mon
     monkeypatch.setattr("dualgap.core.threads.processors", lambda: threads)
     monkeypatch.setattr("dualgap.core.threads.READING", 0)
     rng = np.random.default_rng(0)
-    state = newton_cg.NewtonCGState(rows=rows, bend=rng.random(len(A)))
+    curvature = rng.random(len(A))
     ridge, v, out = np.full(A.shape[1], 0.3), rng.standard_normal(A.shape[1]), np.empty(A.shape[1])
-    NewtonCG()._multiply(state, np.arange(len(A)), ridge, v, out)
-    np.testing.assert_allclose(out, A.T @ (state.bend * (A @ v)) + 0.3 * v, rtol=1e-12, atol=1e-12)
+    hessian_product(rows, np.arange(len(A)), curvature, ridge, v, out)
+    np.testing.assert_allclose(out, A.T @ (curvature * (A @ v)) + 0.3 * v, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", SMOOTH)
@@ -54,24 +55,24 @@ def test_slopes_sums_and_diagonal_are_those_of_the_matrix(sparse_like, storage, 
     rows, A = storages(X)[storage]
     problem = dualgap.Problem(X, y, loss=loss, sample_weight=np.linspace(0.0, 2.0, len(y)))
     margins = np.random.default_rng(0).normal(scale=2.0, size=len(y))
-    beta, bend, sums = np.empty(len(y)), np.empty(len(y)), np.zeros((2, A.shape[1]))
-    value = respond(rows, np.arange(len(y)), problem.loss, problem.samples, margins, 0.0, beta, bend, sums)
+    beta, weight, sums = np.empty(len(y)), np.empty(len(y)), np.zeros((2, A.shape[1]))
+    value = full_pass(rows, np.arange(len(y)), problem.loss, problem.samples, margins, 0.0, beta, weight, sums)
     step = 1e-6
     slope = np.array([problem.loss.slope(m) for m in margins])
     curvature = np.array([(problem.loss.slope(m - step) - problem.loss.slope(m + step)) / (2 * step) for m in margins])
     np.testing.assert_allclose(beta, slope, rtol=1e-12)
-    np.testing.assert_allclose(bend, problem.c * curvature, rtol=1e-5, atol=1e-10)
+    np.testing.assert_allclose(weight, problem.c * curvature, rtol=1e-5, atol=1e-10)
     np.testing.assert_allclose(sums[0], A.T @ (problem.c * y * slope), rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(sums[1], (A**2).T @ bend, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(sums[1], (A**2).T @ weight, rtol=1e-10, atol=1e-12)
     assert value == pytest.approx(problem.c @ [problem.loss.value(m) for m in margins], rel=1e-12)
 
 
-def test_rows_about_a_kink_bend_as_much_as_on_average_over_the_reach():
+def test_rows_about_a_kink_have_the_average_curvature_over_the_width():
     X, y = np.eye(3), np.array([1.0, -1.0, 1.0])
     problem = dualgap.Problem(X, y, loss="squared_hinge")
-    bend, margins = np.empty(3), np.array([0.9, 1.1, 1.5])
-    respond(problem.rows, np.arange(3), problem.loss, problem.samples, margins, 0.2, np.empty(3), bend, np.zeros((2, 3)))
-    np.testing.assert_allclose(3 * bend, [2.0, 2.0 * 0.25, 0.0], atol=1e-12)  # a quarter of 0.9…1.3 lies below the kink
+    curvature, margins = np.empty(3), np.array([0.9, 1.1, 1.5])
+    full_pass(problem.rows, np.arange(3), problem.loss, problem.samples, margins, 0.2, np.empty(3), curvature, np.zeros((2, 3)))
+    np.testing.assert_allclose(3 * curvature, [2.0, 2.0 * 0.25, 0.0], atol=1e-12)  # a quarter of 0.9…1.3 lies below the kink
 
 
 @pytest.mark.parametrize("loss", SMOOTH)
@@ -140,10 +141,10 @@ def test_every_step_descends_and_passes_count_the_rows_read():
     primal, passes = state.primal, state.passes
     assert passes == 1.0
     for _ in range(15):
-        bent = np.count_nonzero(state.bend) / problem.n
+        curved = np.count_nonzero(state.curvature) / problem.n
         solver.epoch(problem, state, rng)
         assert state.primal <= primal * (1 + 1e-12)
-        assert (state.passes - passes - 2.0) / bent == pytest.approx(round((state.passes - passes - 2.0) / bent))
+        assert (state.passes - passes - 2.0) / curved == pytest.approx(round((state.passes - passes - 2.0) / curved))
         primal, passes = state.primal, state.passes
     assert state.primal == pytest.approx(problem.objective(state.x), rel=1e-12)
 
@@ -152,13 +153,13 @@ def test_rows_about_kinks_are_what_makes_a_small_penalty_solvable(monkeypatch):
     # Without them, active rows change places with others in every step, and steps stay short.
     data = text_like(1500, 5000, 30, seed=5)
     problem = dualgap.Problem(data.X, data.y, loss="squared_hinge", l2=1e-7)
-    with_reach = dualgap.solve(problem, "newton_cg", tol=1e-6, max_epochs=600)
-    assert with_reach.converged
-    monkeypatch.setattr(NewtonCG, "_adapt_reach", lambda self, state, t: None)
-    budget = with_reach.epochs
+    averaged = dualgap.solve(problem, "newton_cg", tol=1e-6, max_epochs=600)
+    assert averaged.converged
+    monkeypatch.setattr(NewtonCG, "_adapt_half_width", lambda self, state, t: None)
+    budget = averaged.epochs
     with pytest.warns(dualgap.ConvergenceWarning):
         plain = dualgap.solve(problem, "newton_cg", tol=1e-6, max_epochs=budget)
-    assert plain.certificate.relative_gap > 10 * with_reach.certificate.relative_gap
+    assert plain.certificate.relative_gap > 10 * averaged.certificate.relative_gap
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-3, 1e3, 1e30, 1e100])
@@ -217,9 +218,9 @@ def test_ctrl_c_in_the_middle_of_a_step_leaves_a_certified_model(monkeypatch):
     assert problem.objective(result.coef) == pytest.approx(result.certificate.primal, rel=1e-12)
 
 
-def test_excess_counts_what_is_not_penalised_too():
-    assert excess(np.array([3.0, -4.0]), np.array([0.5, 0.5])) == pytest.approx(9.0 + 16.0)
-    assert excess(np.array([3.0, -4.0]), np.array([0.5, 0.0])) == pytest.approx(9.0 + 4.0)
+def test_the_error_counts_what_is_not_penalised_too():
+    assert error(np.array([3.0, -4.0]), np.array([0.5, 0.5])) == pytest.approx(9.0 + 16.0)
+    assert error(np.array([3.0, -4.0]), np.array([0.5, 0.0])) == pytest.approx(9.0 + 4.0)
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,9 @@
-"""Newton: a semismooth Newton method inside a proximal-point loop on the dual variables. For few features and many rows.
+"""Newton: semismooth Newton steps inside a proximal-point loop on the dual variables, for few features and many rows.
 
-    outer   β_c ← argmax D(β) − (δ/2) Σ cᵢ(βᵢ − β_cᵢ)²,   δ shrinking
-    inner   its dual: minimise over (w, b)   F = R(w) + Σ cᵢ Mᵢ(mᵢ),   M'(m) = −β⁺(m),   β⁺ = dual_step(β_c, m, δ)
-            Newton system (diag(l2) + Σ cᵢ curvature_at(βᵢ⁺, δ) xᵢxᵢᵀ) s = u(β⁺) − l2·w,   exact line search on a monotone derivative
+    outer   centre ← argmax over β of D(β) − (δ/2) Σ cᵢ(βᵢ − centreᵢ)²
+    inner   its dual: minimise over x = (w, b)   F = R(w) + Σ cᵢ Mᵢ(mᵢ),   M'(m) = −β⁺(m),   β⁺ = dual_step(centre, m, δ)
 
-With δ = 0 and a smooth loss this is plain Newton. For the hinge the proximal term does what smoothing would, but since its centre moves
-to the solution, δ need not go to zero and the system stays well conditioned. Only rows with 0 < β⁺ < 1 enter the system. A free
-intercept is one more unknown, without a penalty. Many rows: a first w comes from a sample of them, chosen and solved in the same way.
-
-Most rows soon lie so far beyond a bound that no step brings them back: they are closed, which leaves their β, and what it adds to u, as it
-is. The steps then cost as much as the open rows; all are opened again before a gap is believed.
+README.md has the algorithm; its step numbers stand in the comments here.
 """
 
 from __future__ import annotations
@@ -20,61 +14,97 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dualgap.core import L2, WithBias, accumulate, gram_of_rows, natural_order, number, scores_in_threads, solve_positive, some
+from dualgap.core import L2, accumulate, gram_of_rows, natural_order, number, solve_positive, some
 from dualgap.problem import Problem, Samples
-from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
-from dualgap.solvers.newton.steps import Descent, Prox, answer_linearly, bends, find_far, line_search, respond
+from dualgap.solvers.base import YES, Support, Warm, no, register
+from dualgap.solvers.newton.steps import Descent, Prox, curvatures, dual_points, find_shrinkable, line_search, predicted_changes
+from dualgap.solvers.newton.unknowns import (
+    LEAST_CURVATURE,
+    PrimalNewton,
+    UnknownsState,
+    bias_column,
+    error,
+    first_unknowns,
+    margins_into,
+)
 
 __all__ = ["Newton"]
 
-LARGEST = 4000  # features for which a dense Cholesky factor (128 MB) is still reasonable
-SOLVED = 0.3  # the inner problem is solved once its error is below this part of what the proximal term holds back
-LEAST_CURVATURE = 1e-5  # of a free intercept: as if one row in a hundred thousand bent with slope 1
-PLAIN_STEPS = 12  # of plain Newton on a smooth loss, before the proximal term is brought in if the gap is still wide
-REACH = 4.0  # a row is closed when so many steps like the last would not bring it to its bound; more, where that proved too few
-CLOSE_BELOW = 0.1  # relative gap below which rows are closed: before, steps go anywhere
-REOPEN = 1e-3  # all rows are opened once the gap of the open ones has fallen to this part of what it was with all
-ACTIVE_PER_FEATURE = 4  # rows between the bounds when a sample's w is taken over: so many a feature …
-ACTIVE_SHARE = 20  # … or one in so many
-PATIENCE = 20  # steps on one inner problem before δ, which makes it harder the smaller it is, is raised
-SAMPLE = 8  # a first w comes from one row in so many …
-SAMPLE_PER_FEATURE = 4  # … as long as that leaves so many rows a feature …
-SMOOTH_SAMPLE_PER_FEATURE = 16  # … or so many for a smooth loss, which a few rows far out on the whole would cost too many steps
-SAMPLE_GAP = 1e-2  # relative gap to which the sample is solved: its w is no closer than that to the whole problem's
+# The origin of a value is unknown unless it is given; the comments say what it trades off.
+LARGEST = 4000  # features: a dense factor of 128 MB
+
+# The start from a sample. A larger sample costs more, a smaller one gives a w that is further from the solution.
+SAMPLE_SHARE = 8  # one row in 8 …
+SAMPLE_LEAST = 500  # … if these are at least 500 rows …
+SAMPLE_PER_FEATURE = 4  # … and 4 rows for each feature;
+SMOOTH_SAMPLE_PER_FEATURE = 16  # 16 for a smooth loss: with fewer, a few rows with large losses cost the full problem many steps
+SAMPLE_GAP = 1e-2  # relative gap at which the sample's w is taken; its distance from the full problem's w is larger anyway
+SAMPLE_STEPS = 30  # steps on the sample, at most
+
+# The first δ after a sample: rows with curvature that it leaves. Fewer make cheaper systems, which know less of the rows near the kink.
+CURVED_PER_FEATURE = 4  # 4 rows for each feature …
+CURVED_SHARE = 20  # … or one row in 20, if these are more
+LEAST_DELTA = 1e-6
+
+# The outer loop
+SOLVED = 0.3  # the inner problem is solved if its error is at most this part of the proximal term
+DELTA_SOLVED = 0.5  # δ changes by this factor with a solved inner problem
+INNER_STEPS = 20  # steps on one inner problem; the smaller δ is, the more it takes …
+DELTA_UNSOLVED = 4.0  # … so that δ grows by this factor after so many, up to its first value
+PLAIN_STEPS = 12  # steps without a proximal term on a smooth loss; if then …
+PLAIN_GAP = 0.1  # … the relative gap still exceeds this, the term comes in
+
+# Shrinking
+SHRINK_BELOW = 0.1  # relative gap below which rows are shrunk: earlier steps move margins anywhere
+SHRINK_STEPS = 4.0  # shrink a row at a bound if its gradient exceeds the change of margins in this many steps like the last
+SHRINK_SHARE = 0.5  # shrink only if at least this share of the active rows goes: the others are copied
+UNSHRINK_AT = 1e-3  # unshrink all rows when the gap of the active rows is this part of the gap after the last full pass
+UNSHRINK_ERROR = 10.0  # rows were shrunk too early if the gap of all rows exceeds that of the active ones by this factor; then …
+SHRINK_GROWTH = 4.0  # … the number of steps, SHRINK_STEPS at first, grows by this factor
 
 
-@dataclass
-class NewtonState(State):
-    ridge: Any = None  # penalty of each unknown
-    x: Any = None  # the unknowns: w, then the intercept's coefficient
-    all_beta: Any = None  # of all rows; that of open ones as it was when they were opened
-    closed_loss: float = 0.0  # Σ cφ over the closed rows, when they were closed
-    which: Any = None  # the open rows, and of them:
-    rows: Any = None
-    samples: Any = None
-    margins: Any = None
-    beta: Any = None
-    prox: Any = None
-    work: Any = None  # scratch
-    u: Any = None  # Σ cβyx over all rows
-    residual: Any = None  # gradient of F: ridge·x − u
-    reopen_at: float = 0.0
-    reach: float = REACH
-    moved: float = 0.0  # (δ/2) Σ c(β − centre)²
-    steps: int = 0  # Newton steps since the centre moved
-    stuck: bool = False  # whether the last line search found no way down
-    gap: float = math.inf  # relative gap of (x, β) by the running sums; only a certificate proves it
+@dataclass(kw_only=True)
+class NewtonState(UnknownsState):
+    """The state of Newton. Vectors "of the active rows" have one number for each of them."""
+
+    # The active rows; replaced by `_shrink` and `_unshrink`
+    which: np.ndarray  # their numbers in the problem
+    rows: Any
+    samples: Samples  # their labels and weights
+    work: np.ndarray  # scratch of the active rows: curvatures, then the margin step, then changes of cyβ
+    # Changed by every step, and replaced with the active rows
+    margins: np.ndarray
+    beta: np.ndarray  # β⁺(margins)
+    prox: Prox  # the centre, moved by `_move_centre`, and δ
+    # The shrunk rows; set by `_shrink` and `_unshrink`
+    all_beta: np.ndarray  # β of all rows; stale for active ones
+    shrunk_loss: float = 0.0  # Σ cφ over the shrunk rows when they were shrunk
+    unshrink_gap: float = 0.0  # relative gap of the active rows at which all rows are active again
+    shrink_steps: float = SHRINK_STEPS
+    # Sums over all rows; set by `_update_dual`
+    u: np.ndarray  # Σ cβyx
+    residual: np.ndarray  # ridge·x − u, the gradient of F
+    moved: float = 0.0  # (δ/2) Σ c(β − centre)², the proximal term
+    # The inner problem; set by `epoch`
+    steps: int = 0  # Newton steps since the centre was moved
+    stuck: bool = False  # whether the last line search found no descent
+
+    def all_active(self) -> bool:
+        return len(self.which) == len(self.all_beta)
 
 
 @register
 @dataclass(frozen=True)
-class Newton(Solver):
+class Newton(PrimalNewton):
     """Semismooth Newton in a proximal-point loop; needs few features (it solves d × d systems) and any number of rows.
 
     Parameters
     ----------
     delta : float
         The first proximal weight, for the hinge; it is halved each time the centre moves.
+
+    Order of calls: `start`, then `epoch` again and again; `model`, `dual`, `intercept` and `gap_estimate` at any time between. An epoch
+    is one Newton step.
 
     Examples
     --------
@@ -90,7 +120,6 @@ class Newton(Solver):
     delta: float = 2.0
 
     name: ClassVar[str] = "newton"
-    stall_steps: ClassVar[float] = 40
     sparse_cost: ClassVar[str] = "all rows"
     summary: ClassVar[str] = "semismooth Newton in a proximal-point loop, d × d systems"
 
@@ -107,214 +136,200 @@ class Newton(Solver):
         return YES
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> NewtonState:
-        biased = problem.intercept != "none"
-        ridge = np.full(problem.d + biased, problem.l2)
-        if problem.intercept == "free":
-            ridge[-1] = 0.0
-        n = problem.n
-        state = NewtonState(ridge=ridge, x=np.zeros(len(ridge)), all_beta=np.zeros(n), u=np.zeros(len(ridge)))
-        self._take(problem, state, natural_order(n))
-        state.margins, state.beta = np.zeros(n), np.zeros(n)
-        centre, delta, sampled = np.zeros(n), self.delta, False
+        n, smooth = problem.n, math.isfinite(problem.loss.curvature())
+        x, ridge = first_unknowns(problem, warm)
+        rows = bias_column(problem, some(problem.rows, natural_order(n)))
+        centre, margins, delta, passes = np.zeros(n), np.zeros(n), self.delta, 0.0
         if warm is not None and warm.coef is not None:
-            state.x[: problem.d] = warm.coef
-            if biased:
-                state.x[-1] = warm.intercept / problem.intercept_scale
             if warm.dual is not None:
                 centre = np.clip(warm.dual, 0.0, problem.loss.upper_bound())
+            if x.any():
+                margins_into(rows, x, problem.y, margins)
         else:
-            delta = self._start_from_sample(problem, state, rng)
-            sampled = bool(state.x.any())
-        if state.x.any():
-            scores_in_threads(state.rows, state.x, state.margins)
-            state.margins *= problem.y
-            if sampled and not math.isfinite(problem.loss.curvature()):
-                centre[:] = 0.5
-                delta = min(delta, self._narrow(problem, state))
-        state.prox = Prox(centre, 0.0 if math.isfinite(problem.loss.curvature()) else delta)
-        self._respond(problem, state)
-        if state.prox.delta == 0.0 and not self._any_active(problem, state):
-            # All of a smooth loss's rows in its linear part (δ = 1 at w = 0, say): nothing bends, until the proximal term does.
-            state.prox = Prox(centre, delta)
-            self._respond(problem, state)
-        state.reopen_at = REOPEN * state.gap
+            # 1) start from a sample
+            x, delta, passes = self._solve_sample(problem, x, rng)
+            if x.any():
+                margins_into(rows, x, problem.y, margins)
+                if not smooth:
+                    centre[:] = 0.5
+                    delta = min(delta, _first_delta(problem, margins))
+        state = NewtonState(
+            passes=passes,
+            ridge=ridge,
+            x=x,
+            gap=math.inf,
+            which=natural_order(n),
+            rows=rows,
+            samples=problem.samples,
+            work=np.empty(n),
+            margins=margins,
+            beta=np.zeros(n),
+            prox=Prox(centre, 0.0 if smooth else delta),
+            all_beta=np.zeros(n),
+            u=np.zeros(len(x)),
+            residual=np.zeros(len(x)),
+        )
+        self._update_dual(problem, state)
+        if smooth:
+            curvatures(problem.loss, state.beta, 0.0, problem.c, state.work)
+            if not state.work.any():
+                # All rows in the linear part of the loss (a smooth hinge of width 1 at w = 0): only a proximal term has curvature.
+                state.prox = Prox(centre, delta)
+                self._update_dual(problem, state)
+        state.unshrink_gap = UNSHRINK_AT * state.gap
         return state
 
-    def _take(self, problem: Problem, state: NewtonState, which: np.ndarray) -> None:
-        """Let these rows be the open ones; their margins, β and centre are the caller's business."""
-        rows: Any = some(problem.rows, which)
-        everything = len(which) == problem.n
-        state.which = which
-        state.rows = rows if problem.intercept == "none" else WithBias(rows, problem.intercept_scale, 0.0)
-        state.samples = problem.samples if everything else Samples(problem.y[which], problem.c[which])
-        state.work = np.empty(len(which))
-
-    def _close(self, problem: Problem, state: NewtonState, t: float) -> None:
-        """Leave out the rows that steps like the last one, t times what is in state.work, will not move."""
-        far = np.empty(len(state.which), dtype=np.bool_)
-        least = state.reach / REACH * state.prox.delta  # margins about the kink move by as much when δ is halved
-        count, loss = find_far(problem.loss, state.margins, state.beta, state.work, state.reach * t, least, state.samples.c, far)
-        if 2 * count < len(far):
-            return
-        near = ~far
-        state.closed_loss += loss
-        state.all_beta[state.which] = state.beta
-        state.margins, state.beta = state.margins[near], state.beta[near]
-        state.prox = Prox(state.prox.centre[near], state.prox.delta)
-        self._take(problem, state, state.which[near])
-
-    def _reopen(self, problem: Problem, state: NewtonState) -> None:
-        state.all_beta[state.which] = state.beta
-        # A closed row's centre is its β, where it would have been moved to; an open one keeps its own.
-        centre = state.all_beta.copy()
-        centre[state.which] = state.prox.centre
-        self._take(problem, state, natural_order(problem.n))
-        state.closed_loss, state.beta = 0.0, state.all_beta.copy()
-        state.prox = Prox(centre, state.prox.delta)
-        state.margins = np.empty(problem.n)
-        scores_in_threads(state.rows, state.x, state.margins)
-        state.margins *= problem.y
-        state.passes += 1.0
-        believed = max(state.gap, state.tol)
-        self._respond(problem, state)
-        state.reopen_at = REOPEN * state.gap
-        if state.gap > 10.0 * believed:
-            state.reach *= 4.0  # rows were closed that should not have been
-
-    def _all_open(self, problem: Problem, state: NewtonState) -> bool:
-        return len(state.which) == problem.n
-
-    def _narrow(self, problem: Problem, state: NewtonState) -> float:
-        """The δ that, with every centre at ½, leaves a few rows a feature (or one in twenty) between the bounds.
-
-        A sample's w has put the margins nearly where they belong, so that only the rows about the kink are in question; a wider δ would
-        have the first systems made of many rows that are not.
-        """
-        count = min(problem.n - 1, max(ACTIVE_PER_FEATURE * problem.d, problem.n // ACTIVE_SHARE))
-        distance = 1.0 - state.margins
-        np.abs(distance, out=distance)
-        distance.partition(count)
-        return max(2.0 * float(distance[count]), 1e-6)
-
-    def _any_active(self, problem: Problem, state: NewtonState) -> bool:
-        bends(problem.loss, state.beta, state.prox.delta, state.samples.c, state.work)
-        return bool(state.work.any())
-
-    def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, NewtonState]:
-        small, state = super().warm_up(problem, rng)
-        self._close(small, state, 1.0)
-        return small, state
-
-    def _start_from_sample(self, problem: Problem, state: NewtonState, rng: np.random.Generator) -> float:
-        """x from a sample of the rows, half of each class where it can be; returns the δ to go on with."""
-        size = problem.n // SAMPLE
+    def _solve_sample(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float, float]:
+        """Return (x, δ, passes) of a sample of the rows, half of each class where that can be; x as it is where rows are few."""
+        size = problem.n // SAMPLE_SHARE
         smooth = math.isfinite(problem.loss.curvature())
-        if size < max((SMOOTH_SAMPLE_PER_FEATURE if smooth else SAMPLE_PER_FEATURE) * problem.d, 500):
-            return self.delta
+        if size < max((SMOOTH_SAMPLE_PER_FEATURE if smooth else SAMPLE_PER_FEATURE) * problem.d, SAMPLE_LEAST):
+            return x, self.delta, 0.0
         chosen, weights = [], []
         for sign in (1.0, -1.0):
             members = np.flatnonzero((problem.y == sign) & (problem.c > 0))
-            count = min(len(members), size // 2)
-            part = np.sort(rng.choice(members, count, replace=False))
+            part = np.sort(rng.choice(members, min(len(members), size // 2), replace=False))
             chosen.append(part)
             weights.append(problem.c[part] * (problem.c[members].sum() / problem.c[part].sum()))
-        sample = problem.subset(np.concatenate(chosen).astype(state.which.dtype), np.concatenate(weights))
-        inner = self.start(sample, rng)
-        for _ in range(30):
-            if inner.gap <= SAMPLE_GAP:
+        sample = problem.subset(np.concatenate(chosen).astype(natural_order(0).dtype), np.concatenate(weights))
+        state = self.start(sample, rng)
+        for _ in range(SAMPLE_STEPS):
+            if state.gap <= SAMPLE_GAP:
                 break
-            self.epoch(sample, inner, rng)
-        state.x[:] = inner.x
-        state.passes += inner.passes * sample.n / problem.n
-        return inner.prox.delta
+            self.epoch(sample, state, rng)
+        return state.x, state.prox.delta, state.passes * sample.n / problem.n
 
     def epoch(self, problem: Problem, state: NewtonState, rng: np.random.Generator) -> None:
-        self._advance(problem, state)
-        if not self._all_open(problem, state) and (state.gap <= max(state.reopen_at, state.tol) or state.stuck):
-            self._reopen(problem, state)
-
-    def _advance(self, problem: Problem, state: NewtonState) -> None:
-        if state.prox.delta > 0.0 and (self._unsolved(state) <= SOLVED * state.moved or state.steps >= PATIENCE or state.stuck):
-            solved = state.stuck or self._unsolved(state) <= SOLVED * state.moved
-            self._move_centre(problem, state, 0.5 if solved else 4.0)
+        # 2) outer loop: move the centre if the inner problem is solved, or too hard
+        solved = state.stuck or error(state.residual, state.ridge) <= SOLVED * state.moved
+        if state.prox.delta > 0.0 and (solved or state.steps >= INNER_STEPS):
+            rhs = self._move_centre(problem, state, DELTA_SOLVED if solved else DELTA_UNSOLVED)
+            state.steps, centre_moved = 0, True
         else:
-            bends(problem.loss, state.beta, state.prox.delta, state.samples.c, state.work)
-            self._step(problem, state, -state.residual, known=True)
+            rhs, centre_moved = -state.residual, False
             state.steps += 1
-            if state.prox.delta == 0.0 and state.steps == PLAIN_STEPS and state.gap > 0.1:
-                # A smooth loss with few rows in its curved part is as hard as the hinge: the proximal term widens that part.
-                state.prox, state.steps = Prox(state.beta.copy(), self.delta), 0
-                self._respond(problem, state)
 
-    def _move_centre(self, problem: Problem, state: NewtonState, factor: float) -> None:
-        """The centre moves to β and δ changes by a factor; the first step takes the rows that were active to stay so.
-
-        At the old margins the new proximal term would push half of the active rows to a bound; a step that lets them answer
-        linearly, beyond their bounds if need be, puts their margins where the new centre wants them.
-        """
-        delta = min(factor * state.prox.delta, max(self.delta, state.prox.delta))
-        state.prox = Prox(state.beta.copy(), delta)
-        answer_linearly(problem.loss, state.margins, state.prox, state.samples, state.work)
-        u = state.u.copy()
-        accumulate(state.rows, state.work, u)
-        bends(problem.loss, state.beta, delta, state.samples.c, state.work)
-        self._step(problem, state, u - state.ridge * state.x)
-        state.steps = 0
-
-    def _step(self, problem: Problem, state: NewtonState, rhs: np.ndarray, known: bool = False) -> None:
-        """A Newton step with the curvatures in state.work, then the answer of β to it; `known`: β answers to the present centre."""
+        # 3) Newton system: (diag(ridge) + Σ cᵢ curvature_at(βᵢ, δ) xᵢxᵢᵀ)·direction = rhs
+        curvatures(problem.loss, state.beta, state.prox.delta, state.samples.c, state.work)
         H = gram_of_rows(state.rows, state.work, len(state.x))
         H[np.diag_indices(len(H))] += state.ridge
         if state.ridge[-1] == 0.0:
-            # With few active rows b has hardly any curvature, and an undamped step would leave the data's scale altogether.
             H[-1, -1] = max(H[-1, -1], LEAST_CURVATURE * problem.intercept_scale**2)
         direction = solve_positive(H, rhs)
-        scores_in_threads(state.rows, direction, state.work)
-        state.work *= state.samples.y  # what a whole step would add to the margins
-        slope = float(state.ridge * state.x @ direction)
-        if not self._all_open(problem, state):
-            # The closed rows' β stand still: in F they are the line −Σ cβm, whose slope is that of all rows less that of the open.
-            slope -= float(state.u @ direction) - float((state.samples.c * state.beta) @ state.work)
-        along = slope, float(state.ridge * direction @ direction)
-        first = -float(state.residual @ direction) if known else math.nan
-        t = line_search(Descent(problem.loss, state.margins, state.work, state.prox, state.samples, along), first)
+
+        # 4) line search on F. A shrunk row's β is constant: its part of F is the line −cβm, with slope −u·direction over all such rows.
+        margins_into(state.rows, direction, state.samples.y, state.work)
+        linear = float(state.ridge * state.x @ direction)
+        if not state.all_active():
+            linear -= float(state.u @ direction) - float((state.samples.c * state.beta) @ state.work)
+        quadratic = float(state.ridge * direction @ direction)
+        descent = Descent(problem.loss, state.margins, state.work, state.prox, state.samples, linear, quadratic)
+        t = line_search(descent, math.nan if centre_moved else -float(state.residual @ direction))
         state.x += t * direction
         state.margins += t * state.work
         state.stuck = t == 0.0
         state.passes += 2.0 * len(state.which) / problem.n
-        if t > 0.0 and state.gap < CLOSE_BELOW:
-            self._close(problem, state, t)
-        self._respond(problem, state)
 
-    def _respond(self, problem: Problem, state: NewtonState) -> None:
-        """β⁺ at the present margins, u of it, and the gap."""
-        fenchel, loss, state.moved = respond(problem.loss, state.margins, state.prox, state.samples, state.beta, state.work)
+        # 5) shrink rows that steps like this one do not bring back from their bounds
+        if t > 0.0 and state.gap < SHRINK_BELOW:
+            self._shrink(problem, state, t)
+
+        # 6) dual point of the new margins, its sum u, and the gap
+        self._update_dual(problem, state)
+        if state.prox.delta == 0.0 and state.steps == PLAIN_STEPS and state.gap > PLAIN_GAP:
+            # A smooth loss with few rows in its curved part is as hard as the hinge: the proximal term widens that part.
+            state.prox, state.steps = Prox(state.beta.copy(), self.delta), 0
+            self._update_dual(problem, state)
+
+        # 7) unshrink all rows before the gap is believed
+        if not state.all_active() and (state.gap <= max(state.unshrink_gap, state.tol) or state.stuck):
+            self._unshrink(problem, state)
+
+    def _move_centre(self, problem: Problem, state: NewtonState, factor: float) -> np.ndarray:
+        """Move the centre to β and change δ by a factor; return the right-hand side of the next Newton system.
+
+        At the old margins the new proximal term would take half of the free variables to a bound. The right-hand side predicts their
+        changes by tangents instead, beyond the bounds if need be: that step puts the margins where the new centre needs them.
+
+        Sets: prox.
+        """
+        state.prox = Prox(state.beta.copy(), min(factor * state.prox.delta, max(self.delta, state.prox.delta)))
+        predicted_changes(problem.loss, state.margins, state.prox, state.samples, state.work)
+        u = state.u.copy()
+        accumulate(state.rows, state.work, u)
+        return u - state.ridge * state.x
+
+    def _update_dual(self, problem: Problem, state: NewtonState) -> None:
+        """Update the dual variables of the active rows to the margins. Sets: beta, u, residual, moved, gap."""
+        fenchel, loss, state.moved = dual_points(problem.loss, state.margins, state.prox, state.samples, state.beta, state.work)
         accumulate(state.rows, state.work, state.u)
         state.residual = state.ridge * state.x - state.u
-        # P(w) − D(β) = Σ c·(Fenchel–Young gap) + ‖l2·w − u‖²/(2·l2); a free intercept's part is the certificate's business.
-        gap = fenchel + self._unsolved(state)
-        primal = loss + state.closed_loss + 0.5 * float(state.ridge * state.x @ state.x)
-        state.gap = gap / primal if primal > 0 else math.inf
+        # P(w) − D(β) = Σ c·(Fenchel–Young gap) + ‖l2·w − u‖²/(2·l2); a free intercept's part is left to the certificate.
+        primal = loss + state.shrunk_loss + 0.5 * float(state.ridge * state.x @ state.x)
+        state.gap = (fenchel + error(state.residual, state.ridge)) / primal if primal > 0 else math.inf
 
-    def _unsolved(self, state: NewtonState) -> float:
-        penalised = state.ridge > 0
-        left = 0.5 * float(np.sum(state.residual[penalised] ** 2 / state.ridge[penalised]))
-        return left if penalised[-1] else left + abs(float(state.residual[-1]))
+    def _shrink(self, problem: Problem, state: NewtonState, t: float) -> None:
+        """Shrink rows; t·state.work is the last change of their margins. Sets: the active rows with their vectors, and the shrunk loss."""
+        shrink = np.empty(len(state.which), dtype=np.bool_)
+        # Margins near the kink move by about δ when δ is halved.
+        least = state.shrink_steps / SHRINK_STEPS * state.prox.delta
+        steps = state.shrink_steps * t
+        count, loss = find_shrinkable(problem.loss, state.margins, state.beta, state.work, steps, least, state.samples.c, shrink)
+        if count < SHRINK_SHARE * len(shrink):
+            return
+        keep = ~shrink
+        state.shrunk_loss += loss
+        state.all_beta[state.which] = state.beta
+        state.margins, state.beta = state.margins[keep], state.beta[keep]
+        state.prox = Prox(state.prox.centre[keep], state.prox.delta)
+        self._set_active(problem, state, state.which[keep])
 
-    def model(self, problem: Problem, state: NewtonState) -> tuple[np.ndarray, float | None]:
-        if problem.intercept == "none":
-            return state.x.copy(), 0.0
-        return state.x[:-1].copy(), None
+    def _unshrink(self, problem: Problem, state: NewtonState) -> None:
+        """Make all rows active, with one full gradient pass. Sets: as `_shrink` and `_update_dual`; unshrink_gap, shrink_steps."""
+        state.all_beta[state.which] = state.beta
+        # The centre of a shrunk row is its β, to which it would have been moved.
+        centre = state.all_beta.copy()
+        centre[state.which] = state.prox.centre
+        self._set_active(problem, state, natural_order(problem.n))
+        state.shrunk_loss, state.beta = 0.0, state.all_beta.copy()
+        state.prox = Prox(centre, state.prox.delta)
+        state.margins = np.empty(problem.n)
+        margins_into(state.rows, state.x, problem.y, state.margins)
+        state.passes += 1.0
+        believed = max(state.gap, state.tol)
+        self._update_dual(problem, state)
+        state.unshrink_gap = UNSHRINK_AT * state.gap
+        if state.gap > UNSHRINK_ERROR * believed:
+            state.shrink_steps *= SHRINK_GROWTH
+
+    def _set_active(self, problem: Problem, state: NewtonState, which: np.ndarray) -> None:
+        """Sets: which, rows, samples, work."""
+        state.which, state.work = which, np.empty(len(which))
+        state.rows = bias_column(problem, some(problem.rows, which))
+        state.samples = problem.samples if state.all_active() else Samples(problem.y[which], problem.c[which])
+
+    def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, NewtonState]:
+        small, state = super().warm_up(problem, rng)
+        self._shrink(small, state, 1.0)
+        return small, state
 
     def dual(self, problem: Problem, state: NewtonState) -> np.ndarray:
         beta = state.all_beta.copy()
         beta[state.which] = state.beta
         return beta
 
-    def intercept(self, problem: Problem, state: NewtonState) -> float:
-        """The intercept as the method carries it, which `model` leaves to the exact minimisation."""
-        return 0.0 if problem.intercept == "none" else float(problem.intercept_scale * state.x[-1])
-
     def gap_estimate(self, problem: Problem, state: NewtonState) -> float:
-        # The gap of some rows says nothing of the others.
-        return state.gap if self._all_open(problem, state) else math.inf
+        # The gap of some rows says nothing about the others.
+        return state.gap if state.all_active() else math.inf
+
+
+def _first_delta(problem: Problem, margins: np.ndarray) -> float:
+    """Return the δ that leaves CURVED_… rows with curvature: with a centre of ½, those whose margin is within δ/2 of the kink.
+
+    The sample's w has put the margins nearly where they belong, so that the rows near the kink are to be decided. A larger δ would fill the
+    first systems with rows that are not.
+    """
+    count = min(problem.n - 1, max(CURVED_PER_FEATURE * problem.d, problem.n // CURVED_SHARE))
+    distance = np.abs(1.0 - margins)
+    distance.partition(count)
+    return max(2.0 * float(distance[count]), LEAST_DELTA)

@@ -1,18 +1,16 @@
 """ProxNewton: second order where an l1 penalty keeps most features out (proximal Newton, coordinate descent, a working set).
 
-    g = −Σ cᵢβᵢyᵢxᵢ,  β = −φ'(m)        H = Σ cᵢφ''(mᵢ) xᵢxᵢᵀ
+    g = −u,  u = Σ cᵢβᵢyᵢxᵢ,  β = −φ'(m)        H = Σ cᵢφ''(mᵢ) xᵢxᵢᵀ
     Δ ≈ argmin over the working set of g·Δ + ½ Δ·HΔ + R(w + Δ)      by coordinate descent
-    then a step along Δ, halved until the objective has fallen by a fair part of what the model promised
 
-The working set holds the features in use and the worst violators of |uⱼ| ≤ l1, u = −g; the rest cost one look each an epoch. Columns of
-the working set are scaled by √(cφ'') once an epoch, so that coordinate descent is plain least squares on them.
+README.md has the algorithm; its step numbers stand in the comments here.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -22,25 +20,51 @@ from dualgap.core import rows as storage
 from dualgap.problem import Problem
 from dualgap.proof import best_intercept
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
-from dualgap.solvers.newton.newton import bends
+from dualgap.solvers.newton.steps import curvatures
+from dualgap.solvers.newton.unknowns import NOT_SMOOTH
 
 __all__ = ["ProxNewton"]
 
-FLAT = 1e-3  # curvature of a row on a straight part of its loss, against the largest: without it a step there has no end
-SHORTEST = 2.0**-30
-ROUNDING = 1e-14  # with l1 alone the gap falls with |Δ| and the objective with |Δ|²: near the end no value can tell a good step
+# The origin of the values is unknown; the comments say what they trade off.
+FLAT = 1e-3  # least curvature of a row on a linear part of its loss, in units of the largest: without it a step there has no end
+SWEPT = 1e-3  # coordinate descent ends when a sweep's largest fall of the model is this part of the largest in any sweep
+ARMIJO = 1e-3  # a step is taken if the objective falls by this part of what the direction promises
+SHORTEST_STEP = 2.0**-30  # the line search gives up below it, and the epoch changes nothing
+# Rise of the objective, in units of it, that a step may show by rounding. With l1 alone the gap falls with |Δ| and the objective with |Δ|²:
+# near the end values cannot tell a good step.
+ROUNDING = 1e-14
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ProxNewtonState(State):
-    """The model, the scores x·w + b it gives, and the slopes β there."""
+    """The model and what belongs to it."""
 
-    columns: Any = None  # X, by columns where it is sparse
-    w: Any = None
-    b: float = 0.0
-    scores: Any = None
-    beta: Any = None
-    value: float = math.inf
+    # Fixed by `start`
+    columns: Any  # X, by columns where it is sparse
+    # Changed by every epoch
+    w: np.ndarray
+    b: float
+    scores: np.ndarray  # x·w + b
+    beta: np.ndarray  # −φ'(m)
+    value: float  # P(w, b)
+
+
+class BiasModel(NamedTuple):
+    """The intercept's part of the quadratic model; a second derivative of 0 where there is no intercept."""
+
+    derivative: float
+    second_derivative: float
+    rho: float  # the penalty (ρ/2)b²
+
+
+class QuadraticModel(NamedTuple):
+    """g·Δ + ½‖r‖² with r = Σ Δⱼx̃ⱼ, where x̃ⱼ is a column of the working set times √(cφ'') of each row."""
+
+    columns: Any  # x̃, as rows that kernels read
+    derivatives: np.ndarray  # g
+    squares: np.ndarray  # ‖x̃ⱼ‖²
+    root: np.ndarray  # √(cφ''), the column of the intercept
+    bias: BiasModel
 
 
 @register
@@ -54,6 +78,8 @@ class ProxNewton(Solver):
         Most passes of coordinate descent over the working set in one Newton step.
     first : int
         Features that the working set starts with; it may double each epoch.
+
+    Order of calls: `start`, then `epoch` again and again; `model` and `dual` at any time between.
 
     Examples
     --------
@@ -81,101 +107,103 @@ class ProxNewton(Solver):
         if problem.kernel is not None:
             return no("it works on single features, which a kernel machine does not have")
         if not math.isfinite(problem.loss.curvature()):
-            return no("Newton's method on the primal needs a smooth loss, and the hinge has a kink; smooth_hinge has none")
+            return NOT_SMOOTH
         if problem.l1 == 0:
             return no("without an l1 part every feature is in use, and a working set saves nothing; newton is made for that")
         return YES
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> ProxNewtonState:
-        warm = warm or Warm()
-        w = np.zeros(problem.d) if warm.coef is None else warm.coef.copy()
-        state = ProxNewtonState(w=w, beta=np.empty(problem.n))
-        X: Any = problem.X[: problem.n]  # a rehearsal has the first rows only
-        state.columns = X.tocsc() if hasattr(X, "indptr") else X
+        w = np.zeros(problem.d) if warm is None or warm.coef is None else warm.coef.copy()
+        X: Any = problem.X[: problem.n]  # to warm up, a problem has the first rows only
         scores = problem.scores(w)
-        state.b = best_intercept(problem, scores)
-        state.scores = scores + state.b
-        state.value = self._value(problem, w, state.b, state.scores)
-        slopes(problem.loss, problem.y * state.scores, state.beta)
-        return state
-
-    def _value(self, problem: Problem, w: np.ndarray, b: float, scores: np.ndarray) -> float:
-        return float(total_value(problem.loss, problem.y * scores, problem.c)) + problem.regulariser(w, b)
+        b = best_intercept(problem, scores)
+        scores = scores + b
+        beta = np.empty(problem.n)
+        slopes(problem.loss, problem.y * scores, beta)
+        columns = X.tocsc() if hasattr(X, "indptr") else X
+        return ProxNewtonState(columns=columns, w=w, b=b, scores=scores, beta=beta, value=_value(problem, w, b, scores))
 
     def epoch(self, problem: Problem, state: ProxNewtonState, rng: np.random.Generator) -> None:
-        pull = problem.c * problem.y * state.beta
-        u = problem.combine(pull)
+        # 1) gradient −u, and −`total` of the intercept
+        a = problem.c * problem.y * state.beta
+        u, total = problem.combine(a), float(a.sum())
+
+        # 2) working set: the features in use and the worst violators of |uⱼ| ≤ l1
         chosen = self._working_set(problem, state, u)
         columns = state.columns[:, chosen]
-        step, shift = self._direction(problem, state, columns, u[chosen], chosen, float(pull.sum()))
-        along = np.asarray(columns @ step).reshape(-1) + shift
-        self._search(problem, state, chosen, step, shift, along, u)
+
+        # 3) direction by coordinate descent on the quadratic model
+        model = _quadratic_model(problem, state, columns, u[chosen], total)
+        step, shift = self._minimise(problem, model, state.w[chosen])
+
+        # 4) line search: 1, ½, ¼, … until the objective falls by a part of what the direction promises
+        w, b = state.w, state.b
+        full = w.copy()
+        full[chosen] += step
+        promised = -float(u[chosen] @ step) - shift * total + problem.regulariser(full, b + shift) - problem.regulariser(w, b)
+        score_step = np.asarray(columns @ step).reshape(-1) + shift
+        slack = ROUNDING * abs(state.value)
+        t = 1.0 if promised <= slack else 0.0
+        while t > SHORTEST_STEP:
+            trial = w.copy()
+            trial[chosen] += t * step
+            value = _value(problem, trial, b + t * shift, state.scores + t * score_step)
+            if value <= state.value + ARMIJO * t * promised + slack:
+                state.w, state.b, state.value = trial, b + t * shift, value
+                state.scores = problem.scores(trial) + state.b  # afresh: running sums would drift
+                break
+            t *= 0.5
+
+        # 5) dual point of the new margins
         slopes(problem.loss, problem.y * state.scores, state.beta)
         state.passes += 1.0 + 2.0 * len(chosen) / problem.d
 
     def _working_set(self, problem: Problem, state: ProxNewtonState, u: np.ndarray) -> np.ndarray:
+        """Return the features in use and as many violators, `first` features at least where so many are in use or violate."""
         used = state.w != 0
-        excess = np.where(used, np.inf, np.abs(u) - problem.l1)
+        violation = np.where(used, np.inf, np.abs(u) - problem.l1)
         room = max(2 * int(np.count_nonzero(used)), self.first)
         if room < problem.d:
-            worst = np.argpartition(-excess, room)[:room]
-            return np.sort(worst[excess[worst] > 0])
-        return np.flatnonzero(excess > 0)
+            worst = np.argpartition(-violation, room)[:room]
+            return np.sort(worst[violation[worst] > 0])
+        return np.flatnonzero(violation > 0)
 
-    def _direction(
-        self, problem: Problem, state: ProxNewtonState, columns: Any, u: np.ndarray, chosen: np.ndarray, pull: float
-    ) -> tuple[np.ndarray, float]:
-        """Δ on the working set and for the intercept."""
-        bend = np.empty(problem.n)
-        bends(problem.loss, state.beta, 0.0, problem.c, bend)
-        flat = FLAT * problem.c * problem.loss.curvature()
-        root = np.sqrt(np.where(state.beta > 0, np.maximum(bend, flat), bend))
-        scaled = as_rows(columns, root)
-        squares = np.empty(len(chosen))
-        storage.sqnorms(scaled, squares)
-        bias = np.array([0.0, 0.0, 0.0, 0.0])  # gradient, curvature, own penalty, step
-        if problem.intercept != "none":
-            rho = problem.l2 / problem.intercept_scale**2 if problem.intercept == "penalised" else 0.0
-            bias[:3] = rho * state.b - pull, float(root @ root) + rho, rho
-        step, r, w = np.zeros(len(chosen)), np.zeros(problem.n), state.w[chosen]
-        largest = 0.0
+    def _minimise(self, problem: Problem, model: QuadraticModel, w: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return Δ on the working set and for the intercept."""
+        step, r, shift, largest = np.zeros(len(w)), np.zeros(problem.n), 0.0, 0.0
         for _ in range(self.sweeps):
-            moved = sweep(scaled, problem.penalty, -u, squares, w, step, r, root, bias)
-            largest = max(largest, moved)
-            if moved <= 1e-3 * largest:
+            fall, shift = sweep(model, problem.penalty, w, step, r, shift)
+            largest = max(largest, fall)
+            if fall <= SWEPT * largest:
                 break
-        return step, float(bias[3])
-
-    def _search(
-        self, problem: Problem, state: ProxNewtonState, chosen: np.ndarray, step: Any, shift: float, along: Any, u: Any
-    ) -> None:
-        """The longest step of 1, ½, ¼, … that lowers the objective by a part of what the direction promises."""
-        w, b = state.w, state.b
-        full = w.copy()
-        full[chosen] += step
-        promised = -float(u[chosen] @ step) - shift * float((problem.c * problem.y) @ state.beta)
-        promised += problem.regulariser(full, b + shift) - problem.regulariser(w, b)
-        slack = ROUNDING * abs(state.value)
-        if promised > slack:
-            return
-        t = 1.0
-        while t > SHORTEST:
-            trial = w.copy()
-            trial[chosen] += t * step
-            scores = state.scores + t * along
-            value = self._value(problem, trial, b + t * shift, scores)
-            if value <= state.value + 1e-3 * t * promised + slack:
-                state.w, state.b, state.value = trial, b + t * shift, value
-                # Scores that were only ever added to would drift.
-                state.scores = problem.scores(trial) + state.b
-                return
-            t *= 0.5
+        return step, float(shift)
 
     def model(self, problem: Problem, state: ProxNewtonState) -> tuple[np.ndarray, float | None]:
         return state.w.copy(), None if problem.intercept == "free" else float(state.b)
 
     def dual(self, problem: Problem, state: ProxNewtonState) -> np.ndarray:
         return state.beta.copy()
+
+
+def _value(problem: Problem, w: np.ndarray, b: float, scores: np.ndarray) -> float:
+    """Return P(w, b), given the scores."""
+    return float(total_value(problem.loss, problem.y * scores, problem.c)) + problem.regulariser(w, b)
+
+
+def _quadratic_model(problem: Problem, state: ProxNewtonState, columns: Any, u: np.ndarray, total: float) -> QuadraticModel:
+    """Return the model of P's smooth part on the working set; `total` is Σ cβy."""
+    second = np.empty(problem.n)
+    curvatures(problem.loss, state.beta, 0.0, problem.c, second)
+    flat = FLAT * problem.c * problem.loss.curvature()
+    root = np.sqrt(np.where(state.beta > 0, np.maximum(second, flat), second))
+    scaled = as_rows(columns, root)
+    squares = np.empty(columns.shape[1])
+    storage.sqnorms(scaled, squares)
+    bias = BiasModel(0.0, 0.0, 0.0)
+    if problem.intercept != "none":
+        rho = problem.l2 / problem.intercept_scale**2 if problem.intercept == "penalised" else 0.0
+        bias = BiasModel(float(rho * state.b - total), float(root @ root) + rho, float(rho))
+    return QuadraticModel(scaled, -u, squares, root, bias)
 
 
 def as_rows(columns: Any, root: np.ndarray) -> Any:
@@ -188,28 +216,29 @@ def as_rows(columns: Any, root: np.ndarray) -> Any:
 
 
 @kernel
-def sweep(columns, penalty, g, squares, w, step, r, root, bias):
-    """One exact step on every coordinate of the model g·Δ + ½‖r‖² + R(w + Δ), r = Σ Δⱼx̃ⱼ, and one on the intercept.
+def sweep(model, penalty, w, step, r, shift):
+    """One exact step on every coordinate of the model plus R(w + Δ), and one on the intercept; `step` is Δ, `shift` the intercept's.
 
-    Returns the largest fall of the model by a coordinate, by its quadratic part.
+    Returns the largest fall of the model by a coordinate, by its quadratic part, and the new shift.
     """
+    columns, squares, bias = model.columns, model.squares, model.bias
     largest = 0.0
     for j in range(w.shape[0]):
         if squares[j] > 0.0:
             old = w[j] + step[j]
-            new = penalty.prox(old - (g[j] + columns.dot(j, r)) / squares[j], 1.0 / squares[j])
+            new = penalty.prox(old - (model.derivatives[j] + columns.dot(j, r)) / squares[j], 1.0 / squares[j])
             change = new - old
             if change != 0.0:
                 columns.add(j, change, r)
                 step[j] += change
                 largest = max(largest, squares[j] * change * change)
-    if bias[1] > 0.0:
-        s = bias[0] + bias[2] * bias[3]
+    if bias.second_derivative > 0.0:
+        s = bias.derivative + bias.rho * shift
         for i in range(r.shape[0]):
-            s += root[i] * r[i]
-        change = -s / bias[1]
+            s += model.root[i] * r[i]
+        change = -s / bias.second_derivative
         for i in range(r.shape[0]):
-            r[i] += change * root[i]
-        bias[3] += change
-        largest = max(largest, bias[1] * change * change)
-    return largest
+            r[i] += change * model.root[i]
+        shift += change
+        largest = max(largest, bias.second_derivative * change * change)
+    return largest, shift

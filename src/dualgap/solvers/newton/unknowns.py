@@ -1,0 +1,85 @@
+"""What newton and newton_cg share: the unknowns x and their penalties, the error of a gradient, the model at the end.
+
+x is w, followed by the coefficient v of a constant column where there is an intercept b = intercept_scale·v. `ridge` holds the penalty
+of each unknown: l2 for w and a penalised intercept, 0 for a free one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dualgap.core import WithBias, scores_in_threads
+from dualgap.problem import Problem
+from dualgap.solvers.base import Solver, State, Warm, no
+
+__all__ = [
+    "LEAST_CURVATURE",
+    "NOT_SMOOTH",
+    "PrimalNewton",
+    "UnknownsState",
+    "bias_column",
+    "error",
+    "first_unknowns",
+    "margins_into",
+]
+
+# Least curvature of a free intercept, in units of its constant column squared: as if one row in 100 000 had curvature 1. With few rows that
+# have curvature, an undamped step in b would leave the scale of the data. A larger value slows b down, a smaller one lets it run away.
+LEAST_CURVATURE = 1e-5
+
+NOT_SMOOTH = no("Newton's method on the primal needs a smooth loss, and the hinge has a kink; smooth_hinge has none")
+
+
+@dataclass(kw_only=True)
+class UnknownsState(State):
+    """The unknowns of a Newton method. Sets: `ridge` by `start`; `x` and `gap` by every epoch."""
+
+    ridge: np.ndarray
+    x: np.ndarray
+    gap: float  # relative gap of x and β by the running sums; only a certificate proves it
+
+
+class PrimalNewton(Solver):
+    """A solver whose state is an UnknownsState."""
+
+    def model(self, problem: Problem, state: UnknownsState) -> tuple[np.ndarray, float | None]:
+        return (state.x.copy(), 0.0) if problem.intercept == "none" else (state.x[:-1].copy(), None)
+
+    def intercept(self, problem: Problem, state: UnknownsState) -> float:
+        """Return the intercept in x; `model` leaves the intercept to an exact minimisation."""
+        return 0.0 if problem.intercept == "none" else float(problem.intercept_scale * state.x[-1])
+
+
+def first_unknowns(problem: Problem, warm: Warm | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return x of a warm start, or zeros, and the ridge."""
+    biased = problem.intercept != "none"
+    ridge = np.full(problem.d + biased, problem.l2)
+    if problem.intercept == "free":
+        ridge[-1] = 0.0
+    x = np.zeros(len(ridge))
+    if warm is not None and warm.coef is not None:
+        x[: problem.d] = warm.coef
+        if biased:
+            x[-1] = warm.intercept / problem.intercept_scale
+    return x, ridge
+
+
+def bias_column(problem: Problem, rows: Any) -> Any:
+    """Return the rows with the column of the intercept, where there is one."""
+    return rows if problem.intercept == "none" else WithBias(rows, problem.intercept_scale, 0.0)
+
+
+def margins_into(rows: Any, x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None:
+    """out = yᵢ·(xᵢ·x): the margins of x, or what a step x adds to them."""
+    scores_in_threads(rows, x, out)
+    out *= y
+
+
+def error(r: np.ndarray, ridge: np.ndarray) -> float:
+    """Return Σ r²/(2·ridge), by which P exceeds D where r is the gradient ridge·x − u; a free intercept, without a penalty, counts |r|."""
+    if ridge[-1] > 0.0:
+        return 0.5 * float(r @ r) / float(ridge[0])
+    return 0.5 * float(r[:-1] @ r[:-1]) / float(ridge[0]) + abs(float(r[-1]))
