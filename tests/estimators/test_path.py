@@ -54,7 +54,7 @@ def test_features_left_out_are_zero_at_the_optimum(data):
     problem = Problem(X, y, loss="squared_hinge", l1=0.05, l2=0.0, intercept="free")
     exact = minimise(problem, "prox_newton", 1e-10, 200)
     rough = minimise(problem, "prox_newton", 1e-3, 200)
-    last = Point(rough.coef, rough.intercept, rough.dual, rough.certificate, "converged", 1, 0)
+    last = Point.of(rough)
     kept = _kept(problem, last)
     assert 0 < np.count_nonzero(kept) < problem.d
     assert not exact.coef[~kept].any()

@@ -13,7 +13,14 @@ from sklearn.svm import LinearSVC
 import dualgap
 from conftest import make_data
 from dualgap import Certificate, CertificateError, Problem, certify
-from dualgap.proof.certificate import best_intercept, dual_from_margins, dual_point, make_certificate, margins_of, read_off
+from dualgap.proof.certificate import (
+    best_intercept,
+    dual_from_margins,
+    dual_point,
+    intercept_from_support_vectors,
+    make_certificate,
+    margins_of,
+)
 from reference import REFERENCE_LOSSES, Model, dual_value, optimum, primal_value, w_of_beta
 
 LOSSES = list(REFERENCE_LOSSES)
@@ -198,13 +205,13 @@ def test_no_intercept_is_zero():
     assert best_intercept(problem, np.arange(24.0)) == 0.0
 
 
-def test_read_off():
+def test_intercept_from_support_vectors():
     # 1-D, separable: the plane halfway between the nearest of the two classes.
     X = np.array([[-3.0], [-1.0], [2.0], [5.0]])
     problem = Problem(X, [0, 0, 1, 1], l2=1e-4, intercept="none")
-    assert read_off(problem, np.array([2.0]), np.array([0.0, 1.0, 1.0, 0.0])) == pytest.approx(-1.0)
+    assert intercept_from_support_vectors(problem, np.array([2.0]), np.array([0.0, 1.0, 1.0, 0.0])) == pytest.approx(-1.0)
     with pytest.raises(ValueError, match="both classes have a support vector"):
-        read_off(problem, np.array([2.0]), np.array([0.0, 0.0, 1.0, 0.0]))
+        intercept_from_support_vectors(problem, np.array([2.0]), np.array([0.0, 0.0, 1.0, 0.0]))
 
 
 # ----------------------------------------------------------------------------------------------------- models of other makers

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from dualgap.cluster.partition import Answer, Objective, Proof, Request
 from dualgap.cluster.worker_pool import ClusterLost, WorkerPool
 from dualgap.core import whole_number
 from dualgap.proof import Certificate, make_certificate
-from dualgap.run import Evaluation, Progress, Result, Stepper, drive
+from dualgap.run import Best, Evaluation, Progress, Result, Stepper, drive
 
 __all__ = ["Pace", "RoundsResult", "RoundsRun", "run_rounds"]
 
@@ -131,8 +131,8 @@ def run_rounds(
     if ended.status != "interrupted" and certificate.relative_gap <= tol:
         ended = ended._replace(status="converged")  # by the last proof, though the sums did not say so
     return RoundsResult(
-        coef=run.best_coef,
-        intercept=float(run.best_intercept),
+        coef=run.best.coef,
+        intercept=float(run.best.intercept),
         certificate=certificate,
         classes=classes,
         rounds=ended.epochs,
@@ -168,9 +168,7 @@ class RoundsRun(Stepper):
         self.target = tol  # relative gap by the sums at which the next proof is due
         self.at_zero = self.primal = float(objective.loss.value(0.0))  # of w = 0; the weights add up to 1
         self.bound = 0.0  # D(0) = 0, whatever the loss
-        self.best = Certificate(self.at_zero, 0.0, "solver")
-        self.best_coef, self.best_intercept = np.zeros(0), 0.0
-        self.proven = False
+        self.best = Best(np.zeros(0), 0.0, math.inf)  # infinite until the first proof
         self._add_up(pool.configure(objective, checkpoint.restored))
 
     # ------------------------------------------------------------------------------------------------------------- rounds
@@ -229,15 +227,12 @@ class RoundsRun(Stepper):
             self.target = 0.7 * seen.relative_gap  # should the proof not agree, the sums have to improve before they count again
         return found
 
-    def certificate(self) -> Certificate:
-        return self.best
-
     def finish(self) -> None:
         """Prove the last model, unless the best one converged before; save a checkpoint."""
-        if self.best.relative_gap > self.tol or not self.proven:
+        if self.certificate().relative_gap > self.tol:
             if not self.complete:  # Ctrl-C came in the middle of a round
                 self._add_up(self.pool.call("answer"))
-            if not any(self.prove() for _ in range(PROOF_ATTEMPTS)) and not self.proven:
+            if not any(self.prove() for _ in range(PROOF_ATTEMPTS)) and self.best.primal == math.inf:
                 raise ClusterLost(
                     f"no certificate: a worker was lost in each of {PROOF_ATTEMPTS} attempts to compute one; {self.checkpoint.where()}"
                 )
@@ -258,12 +253,9 @@ class RoundsRun(Stepper):
         heavy = max(self.positive, self.negative)
         if self.objective.intercept == "free" and abs(math.fsum(p.rest for p in ordered)) > ROUNDING * heavy:
             dual = 0.0  # β is out of balance by more than the rounding of a sum; β = 0 bounds every objective
-        found = make_certificate(primal, dual, "solver")
-        if not self.proven or primal < self.best.primal:
-            self.best_coef, self.best_intercept, self.best = w, b, replace(found, dual=max(dual, self.best.dual))
-        else:
-            self.best = replace(self.best, dual=max(dual, self.best.dual))
-        self.proven = True
+        make_certificate(primal, dual, "solver")  # raises where the two contradict each other
+        self.best.offer_model(w, b, primal)
+        self.best.offer_bound(dual, None)
         return True
 
     def _proofs(self, w: np.ndarray, b: float) -> dict[int, Any]:

@@ -22,8 +22,7 @@ from dualgap.estimators.fitted import keep, support
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.multiclass import Budget
 from dualgap.problem import Problem
-from dualgap.proof import Certificate, make_certificate
-from dualgap.run import Evaluation, Result, Stepper, drive
+from dualgap.run import Best, Evaluation, Result, Stepper, drive
 from dualgap.solvers.coordinate import BiasColumn
 
 __all__ = ["CrammerSinger", "JointRun", "fit_jointly"]
@@ -169,7 +168,7 @@ class JointRun(Stepper):
     """Coordinate ascent on p, as the driver steps it.
 
     Fixed by the constructor: `rows`, `at`. Changed by `step`: p, W with its bias column, the centres in `bias`. Changed by `evaluate`:
-    the best model (`coef`, `intercept`, `primal`) and the best dual point (`best`).
+    `best`, whose `beta` is p.
     """
 
     at_zero = 1.0  # every row's loss at W = 0
@@ -180,15 +179,16 @@ class JointRun(Stepper):
         self.rows = self.bias.rows(base.rows, centre=0.0)
         self.at = Labels(joint.codes, base.c, base.c * self.bias.squares(base.sqnorms) / base.l2, base.c / base.l2)
         self.p = joint.own.copy() if warm is None else warm[0].copy()
-        self.best = joint.dual_point(self.p)
+        point = joint.dual_point(self.p)
         self.W = np.zeros((joint.K, base.d + self.bias.width))
-        self.W[:, : base.d] = self.best.coef
+        self.W[:, : base.d] = point.coef
         if self.bias.width:
-            self.p = self.best.p.copy()
+            self.p = point.p.copy()
             self.W[:, -1] = self.bias.scale * ((joint.own - self.p) * self.at.step[:, None]).sum(axis=0)
         self.order, self.z = natural_order(base.n), np.empty(joint.K)
         self.epochs = 0
-        self.coef, self.intercept, self.primal = np.zeros((joint.K, base.d)), np.zeros(joint.K), np.inf
+        self.best = Best(np.zeros((joint.K, base.d)), np.zeros(joint.K), np.inf)
+        self.best.beta = joint.own
         self.evaluate()  # where it starts from may be the best there is
         self._sweep(self.order[:0])  # compiles, before the clock runs
 
@@ -201,20 +201,14 @@ class JointRun(Stepper):
         self.epochs += 1
         self.bias.move_centre(self.W[:, -1])
 
-    def certificate(self) -> Certificate:
-        return make_certificate(self.primal, self.best.value, "solver")
-
     def evaluate(self) -> Evaluation:
         point = self.joint.dual_point(self.p)
-        if point.value > self.best.value:
-            self.best = point
+        self.best.offer_bound(point.value, point.p)
         free = self.bias.intercept == "free"
         intercept = self.bias.centre.copy() if free else self.bias.value(self.W[:, -1])
         primal = self.joint.primal(point.coef, intercept)
-        if primal < self.primal:
-            self.coef, self.intercept, self.primal = point.coef, intercept, primal
-        certificate = make_certificate(primal, self.best.value, "solver")
-        return Evaluation(certificate, point.coef, intercept, float(self.epochs), {})
+        self.best.offer_model(point.coef, intercept, primal)
+        return Evaluation(self.best.certificate(primal), point.coef, intercept, float(self.epochs), {})
 
 
 def fit_jointly(model: Any, data: Labelled, base: Problem, budget: Budget, callbacks: Iterable[Callable[[Any], Any]]) -> Result:
@@ -222,8 +216,8 @@ def fit_jointly(model: Any, data: Labelled, base: Problem, budget: Budget, callb
     joint, scale = CrammerSinger(base, data.codes, len(data.classes)), model.C * data.own_weights()
     run = JointRun(joint, np.random.default_rng(budget.seed), _warm(model, joint, scale))
     ended = drive(run, budget.tol, budget.max_epochs, budget.max_seconds, evaluate="geometric", callbacks=callbacks)
-    W, b, certificate = run.coef, run.intercept, run.certificate()
-    result = Result(problem=base, coef=W, intercept=b, dual=run.best.p, certificate=certificate, **ended._asdict())
+    W, b, certificate = run.best.coef, run.best.intercept, run.certificate()
+    result = Result(problem=base, coef=W, intercept=b, dual=run.best.beta, certificate=certificate, **ended._asdict())
     found = support(((joint.own - result.dual) * scale[:, None]).T, data.codes)
     found["dual_coef_"] = sparse.csr_matrix(found["dual_coef_"])
     two = joint.K == 2

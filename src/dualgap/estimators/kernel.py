@@ -16,10 +16,11 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from dualgap.core import blas_alone, number, one_of, whole_number
-from dualgap.estimators.common import check_labels, fit_seed, penalties, warn_unless_converged
+from dualgap.estimators.common import check_labels, penalties, warn_unless_converged
 from dualgap.estimators.fitted import keep, support
 from dualgap.estimators.labelled import Labelled
-from dualgap.estimators.multiclass import Budget, Task, solve_tasks
+from dualgap.estimators.multiclass import Task, solve_tasks
+from dualgap.estimators.parameters import budget_of
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
 from dualgap.kernels import expansion, make_kernel
 from dualgap.problem import Problem
@@ -156,7 +157,8 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         y : n labels
         sample_weight : n numbers, optional
         """
-        C, budget = number("C", self.C), self._budget()
+        C = number("C", self.C)
+        budget = budget_of(self, self._solver(), UNLIMITED if self.max_iter == -1 else whole_number("max_iter", self.max_iter))
         one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
         X, y = self._checked(X, y)
         check_labels(y)
@@ -187,16 +189,6 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         monitor.end()
         self.status_ = warn_unless_converged(type(self).__name__, results, budget.tol, stacklevel=4)
         return self
-
-    def _budget(self) -> Budget:
-        return Budget(
-            solver=self._solver(),
-            tol=number("tol", self.tol, "[0, 1]"),
-            max_epochs=UNLIMITED if self.max_iter == -1 else whole_number("max_iter", self.max_iter),
-            max_seconds=None if self.max_time is None else number("max_time", self.max_time),
-            seed=fit_seed(self.random_state),
-            n_jobs=self.n_jobs,
-        )
 
     @property
     def _automatic(self) -> bool:

@@ -20,7 +20,7 @@ from dualgap.core import one_processor
 from dualgap.problem import Problem
 from dualgap.run import Result, minimise
 
-__all__ = ["Budget", "Task", "solve_tasks"]
+__all__ = ["Budget", "Task", "TimeShare", "solve_tasks"]
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,15 @@ class Task:
     callbacks: Iterable[Callable[[Any], Any]] = ()
 
 
-class _Clock:
-    """Shares the seconds of a fit among the problems that are still to be solved."""
+class TimeShare:
+    """Shares the seconds of a fit among the problems that are still to be solved, by as many threads."""
 
-    def __init__(self, seconds: float | None, tasks: int, threads: int) -> None:
+    def __init__(self, seconds: float | None, tasks: int, threads: int = 1) -> None:
         self.deadline = None if seconds is None else time.perf_counter() + seconds
         self.left, self.threads, self.lock = tasks, threads, threading.Lock()
 
-    def share(self) -> float | None:
+    def next(self) -> float | None:
+        """Return the seconds of the next problem; None where there is no limit."""
         if self.deadline is None:
             return None
         with self.lock:
@@ -69,7 +70,7 @@ def solve_tasks(tasks: Sequence[Task], budget: Budget, around: Callable[[int], A
     stop = threading.Event()
     alone = len(tasks) == 1
     threads = 1 if alone else min(effective_n_jobs(budget.n_jobs), len(tasks))
-    clock = _Clock(budget.max_seconds, len(tasks), threads)
+    seconds = TimeShare(budget.max_seconds, len(tasks), threads)
 
     def solve_one(k: int) -> Result:
         # Threads of a problem's own would only get in the way of the other problems'.
@@ -80,7 +81,7 @@ def solve_tasks(tasks: Sequence[Task], budget: Budget, around: Callable[[int], A
                 budget.solver,
                 budget.tol,
                 budget.max_epochs,
-                clock.share(),
+                seconds.next(),
                 budget.seed,  # the same for all, so that a permutation of the classes permutes the models
                 callbacks=tasks[k].callbacks,
                 warm_start=tasks[k].warm,

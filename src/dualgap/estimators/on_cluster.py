@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from typing import Any
 
 import numpy as np
@@ -11,12 +9,11 @@ import numpy as np
 from dualgap.cluster import DataStatistics, RoundsResult, make_objective, make_pool, run_rounds
 from dualgap.estimators.common import warn_unless_converged, weights_by_class
 from dualgap.estimators.fitted import keep
+from dualgap.estimators.multiclass import TimeShare
 from dualgap.estimators.parameters import Parameters, checked
-from dualgap.estimators.progress import log_to_screen
+from dualgap.estimators.progress import log_to_screen, logged
 
 __all__ = ["fit_on_cluster"]
-
-LOGGER = logging.getLogger("dualgap")
 
 
 def fit_on_cluster(
@@ -42,17 +39,13 @@ def _run(model: Any, X: Any, y: Any, sample_weight: Any, parameters: Parameters)
     labels = statistics.classes.tolist()
     positives = labels[1:] if len(labels) == 2 else labels
     results: list[RoundsResult] = []
-    began = time.perf_counter()
+    seconds = TimeShare(budget.max_seconds, len(positives))
     for label in positives:
         factors = _factors(model.class_weight, statistics, label)
         l2, l1 = parameters.strengths(sum(factors[each] * statistics.weights[each] for each in labels))
         options = {"intercept_scale": parameters.scale, "class_weight": factors, "positive": label, "statistics": statistics}
         objective, classes = make_objective(pool, model.loss, model.delta, l2, l1, parameters.intercept, **options)
         name = "fit" if len(positives) == 1 else f"class {label!r}"
-        seconds = None
-        if budget.max_seconds is not None:
-            left = budget.max_seconds - (time.perf_counter() - began)
-            seconds = max(left / (len(positives) - len(results)), 1e-3)
         results.append(
             run_rounds(
                 pool,
@@ -60,9 +53,9 @@ def _run(model: Any, X: Any, y: Any, sample_weight: Any, parameters: Parameters)
                 classes,
                 budget.tol,
                 budget.max_epochs,
-                seconds,
+                seconds.next(),
                 seed=budget.seed,
-                callbacks=[*(model.callbacks or ()), _logged(name, bool(model.verbose))],
+                callbacks=[*(model.callbacks or ()), logged(name, model.verbose)],
                 halt=lambda: any(r.status == "interrupted" for r in results),  # one round each for the classes that are left
             )
         )
@@ -81,14 +74,3 @@ def _factors(class_weight: Any, statistics: DataStatistics, label: Any) -> dict[
         return dict.fromkeys(labels, 1.0)
     by_class = dict(zip(labels, weights.tolist(), strict=True))
     return by_class if len(labels) == 2 else {each: by_class[each] if each == label else 1.0 for each in labels}
-
-
-def _logged(label: str, verbose: bool) -> Any:
-    level = logging.INFO if verbose else logging.DEBUG
-
-    def log(progress: Any) -> None:
-        r = progress.record
-        text = "%s: round %d, relative gap %.2e, %.3g MB sent, %d local epochs"
-        LOGGER.log(level, text, label, progress.epoch, r["relative_gap"], r["bytes_sent"] / 1e6, r["local_epochs"])
-
-    return log

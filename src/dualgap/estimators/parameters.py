@@ -1,4 +1,4 @@
-"""Parameters of the linear estimators, checked: what scikit-learn's names mean for a problem and for a run."""
+"""Parameters of estimators, checked: what scikit-learn's names mean for a problem and for a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dualgap.core import number, one_of, whole_number
 from dualgap.estimators.common import fit_seed, penalties
 from dualgap.estimators.multiclass import Budget
 
-__all__ = ["Parameters", "checked"]
+__all__ = ["Parameters", "budget_of", "checked"]
 
 
 class Parameters(NamedTuple):
@@ -25,17 +25,22 @@ class Parameters(NamedTuple):
         return penalties(self.C, self.ratio, total)
 
 
-def checked(model: Any) -> Parameters:
-    """Check the parameters of a LinearSVC; draws its seed."""
-    C, ratio = number("C", model.C), _ratio(model)
-    budget = Budget(
-        solver=model.solver,
+def budget_of(model: Any, solver: Any, max_epochs: int) -> Budget:
+    """Check what a run of an estimator may cost; draws its seed."""
+    return Budget(
+        solver=solver,
         tol=number("tol", model.tol, "[0, 1]"),
-        max_epochs=whole_number("max_iter", model.max_iter),
+        max_epochs=max_epochs,
         max_seconds=None if model.max_time is None else number("max_time", model.max_time),
         seed=fit_seed(model.random_state),
         n_jobs=model.n_jobs,
     )
+
+
+def checked(model: Any) -> Parameters:
+    """Check the parameters of a LinearSVC; draws its seed."""
+    C, ratio = number("C", model.C), _ratio(model)
+    budget = budget_of(model, model.solver, whole_number("max_iter", model.max_iter))
     one_of("intercept", model.intercept, ("free", "penalised"))
     kind = model.intercept if model.fit_intercept else "none"
     if kind == "penalised" and ratio == 1.0:

@@ -16,29 +16,23 @@ from sklearn.base import BaseEstimator
 from sklearn.linear_model._base import LinearClassifierMixin
 from sklearn.utils.validation import validate_data
 
-from dualgap.core import number, one_of, slopes, whole_number
+from dualgap.core import is_sparse, number, one_of, slopes, whole_number
 from dualgap.estimators.common import check_labels, fit_seed, penalties, warn_unless_converged
 from dualgap.estimators.labelled import Labelled
 from dualgap.problem import Problem
-from dualgap.proof import Certificate, best_intercept, dual_point, primal_value
-from dualgap.run import certify, minimise
+from dualgap.proof import best_intercept, dual_point, primal_value
+from dualgap.run import Result, certify, minimise
 
 __all__ = ["LinearSVCPath", "Point"]
 
 ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
 
 
-@dataclass(frozen=True)
-class Point:
+@dataclass(frozen=True, kw_only=True)
+class Point(Result):
     """One model of a path."""
 
-    coef: np.ndarray
-    intercept: float
-    dual: np.ndarray
-    certificate: Certificate
-    status: str
-    epochs: int
-    screened: int
+    screened: int = 0  # features that were proved to be zero before it was trained
 
 
 class LinearSVCPath(LinearClassifierMixin, BaseEstimator):
@@ -187,38 +181,22 @@ class LinearSVCPath(LinearClassifierMixin, BaseEstimator):
         screened = problem.d - int(np.count_nonzero(keep))
         reduced, warm = problem, start
         if 0 < screened < problem.d:
-            reduced = Problem(
-                problem.X[:, np.flatnonzero(keep)],
-                problem.y,
-                problem.loss,
-                None,
-                problem.l2,
-                problem.l1,
-                problem.sample_weight,
-                problem.intercept,
-                intercept_scale=problem.intercept_scale,
-            )
+            columns = problem.X[:, np.flatnonzero(keep)]
+            reduced = problem.replace(X=columns if is_sparse(columns) else np.ascontiguousarray(columns), d=columns.shape[1])
             warm = (None if start[0] is None else start[0][keep], *start[1:])
         elif screened == problem.d:
             screened, keep = 0, np.ones(problem.d, dtype=bool)
-        result = minimise(reduced, self.solver, tol, self.max_iter, seconds, seed, warm_start=None if last is None else warm)
+        budget = (self.solver, tol, self.max_iter, seconds, seed)
+        result = minimise(reduced, *budget, warm_start=None if last is None else warm)
+        if not screened:
+            return Point.of(result)
         coef = np.zeros(problem.d)
         coef[keep] = result.coef
-        certificate = result.certificate
-        if screened:
-            certificate = certify(problem, coef, result.intercept, result.dual)
-            if result.status == "converged" and certificate.relative_gap > tol:  # nearly never: go on with all features
-                again = minimise(
-                    problem,
-                    self.solver,
-                    tol,
-                    self.max_iter,
-                    seconds,
-                    seed,
-                    warm_start=(coef, result.intercept, result.dual),
-                )
-                return Point(again.coef, again.intercept, again.dual, again.certificate, again.status, again.epochs, screened)
-        return Point(coef, result.intercept, result.dual, certificate, result.status, result.epochs, screened)
+        certificate = certify(problem, coef, result.intercept, result.dual)
+        if result.converged and certificate.relative_gap > tol:  # nearly never: go on with all features
+            result = minimise(problem, *budget, warm_start=(coef, result.intercept, result.dual))
+            return Point.of(result, screened=screened)
+        return Point.of(result, problem=problem, coef=coef, certificate=certificate, screened=screened)
 
     def _keep(self, points: list[list[Point]]) -> None:
         self.coefs_ = np.array([[p.coef for p in row] for row in points])

@@ -29,7 +29,7 @@ except ImportError:  # scikit-learn before 1.9
         return run
 
 
-__all__ = ["CallbackSupportMixin", "Monitor", "log_to_screen", "with_callbacks"]
+__all__ = ["CallbackSupportMixin", "Monitor", "log_to_screen", "logged", "with_callbacks"]
 
 LOGGER = logging.getLogger("dualgap")
 
@@ -54,6 +54,18 @@ def log_to_screen(verbose: Any) -> Iterator[None]:
             LOGGER.removeHandler(handler)
 
 
+def logged(label: str, verbose: Any) -> Callable[[Any], None]:
+    """Return a callback of the driver that logs each evaluation; of rounds on a cluster also what was sent."""
+
+    def log(progress: Any) -> None:
+        record, text = progress.record, str(progress.certificate)
+        if "bytes_sent" in record:
+            text += f", {record['bytes_sent'] / 1e6:.3g} MB sent, {record['local_epochs']:.0f} local epochs"
+        LOGGER.log(logging.INFO if verbose else logging.DEBUG, "%s: epoch %d, %s", label, progress.epoch, text)
+
+    return log
+
+
 class Monitor:
     """The listeners of one fit.
 
@@ -76,18 +88,10 @@ class Monitor:
         """Driver callbacks of one problem. `rebuild` makes fitted attributes from a Progress, for hooks that ask for a model."""
         found = list(self.estimator.callbacks or ())
         if self.estimator.verbose or LOGGER.isEnabledFor(logging.DEBUG):
-            found.append(self._logged(self.tasks[task]))
+            found.append(logged(self.tasks[task], self.estimator.verbose))
         if self.context is not None and len(self.tasks) == 1:
             found.append(self._evaluation_hooks(rebuild))
         return found
-
-    def _logged(self, label: str) -> Callable[[Any], None]:
-        level = logging.INFO if self.estimator.verbose else logging.DEBUG
-
-        def log(progress: Any) -> None:
-            LOGGER.log(level, "%s: epoch %d, %s", label, progress.epoch, progress.certificate)
-
-        return log
 
     def _evaluation_hooks(self, rebuild: Callable[[Any], dict[str, Any]]) -> Callable[[Any], bool]:
         def evaluated(progress: Any) -> bool:

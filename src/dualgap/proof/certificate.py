@@ -16,7 +16,20 @@ from dualgap.core import Hinge, bracket_root, compiled, illinois, kernel, neares
 from dualgap.problem import Problem, Samples, as_vector
 from dualgap.proof.semidefinite import extreme_eigenvalues, is_semidefinite
 
-__all__ = ["Certificate", "CertificateError", "DualPoint", "best_intercept", "dual_point", "read_off"]
+__all__ = [
+    "Certificate",
+    "CertificateError",
+    "DualPoint",
+    "best_intercept",
+    "dual_from_margins",
+    "dual_point",
+    "intercept_from_support_vectors",
+    "make_certificate",
+    "margins_of",
+    "primal_value",
+    "require_semidefinite",
+    "settle",
+]
 
 ROUNDING = 1e-9  # a gap below −ROUNDING·primal cannot be rounding
 
@@ -73,7 +86,7 @@ class Certificate:
 
 
 def make_certificate(primal: float, dual: float, source: str) -> Certificate:
-    """A certificate; a gap too negative to be rounding raises."""
+    """Make a certificate; raise where the gap is too negative to be rounding."""
     if primal - dual < -ROUNDING * abs(primal):
         raise CertificateError(
             f"primal {primal!r} is below the dual bound {dual!r}: the kernel matrix is not positive semidefinite, or this is a bug"
@@ -92,7 +105,7 @@ class DualPoint:
 
 
 def require_semidefinite(problem: Problem) -> None:
-    """Raise where the kernel is none: on a matrix with negative eigenvalues a gap, small or not, proves nothing."""
+    """Raise unless the kernel matrix is positive semidefinite: with negative eigenvalues a gap proves nothing."""
     if problem.kernel is None or is_semidefinite(problem):
         return
     low, high = extreme_eigenvalues(problem)
@@ -104,8 +117,10 @@ def require_semidefinite(problem: Problem) -> None:
 
 
 def dual_point(problem: Problem, beta: np.ndarray, combine: Callable[[np.ndarray], np.ndarray] | None = None) -> DualPoint:
-    """The feasible point nearest to hand from β, and its dual value. `combine` does for a kernel machine what the problem's does, or as
-    much of it as its caller needs: scores of rows with β > 0 have to be exact.
+    """Make β feasible and return that dual point with its value.
+
+    β is clipped to its box; with a free intercept the heavier class is scaled down; with l1 alone all of β is. `combine` stands in for
+    the problem's: a kernel machine may leave scores inexact of rows with β = 0.
 
     Examples
     --------
@@ -146,7 +161,7 @@ def dual_point(problem: Problem, beta: np.ndarray, combine: Callable[[np.ndarray
 
 
 def _balanced(problem: Problem, beta: np.ndarray) -> np.ndarray:
-    """β with Σ cᵢβᵢyᵢ = 0: the heavier class is scaled down, then one of its β takes up what rounding left."""
+    """Return β with Σ cᵢβᵢyᵢ = 0: the heavier class is scaled down, then one of its β takes up what rounding left."""
     positive, negative = (float(problem.c @ np.where(problem.y == sign, beta, 0.0)) for sign in (1.0, -1.0))
     if min(positive, negative) <= 0.0:
         return np.zeros(problem.n)
@@ -173,7 +188,7 @@ def settle(c: np.ndarray, y: np.ndarray, beta: np.ndarray, others: float = 0.0) 
 
 
 def best_intercept(problem: Problem, scores: np.ndarray) -> float:
-    """The b that minimises Σ cᵢ φ(yᵢ(scoreᵢ + b)), plus the intercept's penalty where it has one, for a fixed w.
+    """Return the b that minimises Σ cᵢ φ(yᵢ(scoreᵢ + b)), plus the intercept's penalty where it has one, for a fixed w.
 
     Examples
     --------
@@ -231,8 +246,8 @@ def _hinge_intercept(problem: Problem, scores: np.ndarray) -> float:
     return 0.5 * float(kinks[order[min(first, end)]] + kinks[order[min(last, end)]])
 
 
-def read_off(problem: Problem, coef: np.ndarray, beta: np.ndarray) -> float:
-    """The intercept read off the support vectors after training without one.
+def intercept_from_support_vectors(problem: Problem, coef: np.ndarray, beta: np.ndarray) -> float:
+    """Return an intercept by the support vectors that lie closest, for a model that was trained without one.
 
     b = −½(min of w·x over y = +1 with β > 0, plus max of w·x over y = −1 with β > 0). It is exact where the classes are separable;
     `best_intercept` minimises the loss in every case.
@@ -240,15 +255,15 @@ def read_off(problem: Problem, coef: np.ndarray, beta: np.ndarray) -> float:
     Examples
     --------
     >>> import dualgap, numpy as np
-    >>> from dualgap.proof.certificate import read_off
+    >>> from dualgap.proof.certificate import intercept_from_support_vectors
     >>> problem = dualgap.Problem([[0.0], [2.0]], [0, 1], l2=0.1)
-    >>> read_off(problem, np.array([1.0]), np.array([1.0, 1.0]))
+    >>> intercept_from_support_vectors(problem, np.array([1.0]), np.array([1.0, 1.0]))
     -1.0
     """
     scores = problem.scores(problem.stored(as_vector(coef, "coef", problem.size)))
     positive, negative = (scores[(problem.y == sign) & (beta > 0)] for sign in (1.0, -1.0))
     if len(positive) == 0 or len(negative) == 0:
-        raise ValueError("an intercept can be read off only where both classes have a support vector (some β > 0)")
+        raise ValueError("the intercept needs that both classes have a support vector (some β > 0)")
     return -0.5 * float(positive.min() + negative.max())
 
 
@@ -256,17 +271,17 @@ def read_off(problem: Problem, coef: np.ndarray, beta: np.ndarray) -> float:
 
 
 def margins_of(problem: Problem, stored: np.ndarray, intercept: float) -> np.ndarray:
-    """yᵢ(xᵢ·w + b) for every training row."""
+    """Return yᵢ(xᵢ·w + b) for every training row."""
     return problem.y * (problem.scores(stored) + intercept)
 
 
 def primal_value(problem: Problem, coef: np.ndarray, intercept: float, stored: np.ndarray, margins: np.ndarray) -> float:
-    """P(w, b), given the margins."""
+    """Return P(w, b), given the margins."""
     return float(total_value(problem.loss, margins, problem.c)) + problem.regulariser(coef, intercept, stored)
 
 
 def dual_from_margins(problem: Problem, margins: np.ndarray) -> DualPoint:
-    """The dual point β = −φ'(m)."""
+    """Return the dual point from margins, β = −φ'(m)."""
     beta = np.empty(problem.n)
     slopes(problem.loss, margins, beta)
     return dual_point(problem, beta)

@@ -10,11 +10,12 @@ from dualgap.run.approximation import ApproximateResult, Approximation, approxim
 from dualgap.run.certifying import certify
 from dualgap.run.driver import Progress, drive, minimise, solve
 from dualgap.run.result import ConvergenceWarning, Result, Status, Trace
-from dualgap.run.stepper import Evaluation, Stepper
+from dualgap.run.stepper import Best, Evaluation, Stepper
 
 __all__ = [
     "ApproximateResult",
     "Approximation",
+    "Best",
     "ConvergenceWarning",
     "Evaluation",
     "Progress",

@@ -7,7 +7,7 @@ model of the kernel problem itself, for one pass over n × support vectors kerne
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -47,10 +47,7 @@ class Approximation:
         """Train on the features; arguments as of `dualgap.solve`."""
         found = solve(self.problem, solver, tol, **options)
         source = f"{found.certificate.source}; for {self.describe()}"
-        own = {each.name: getattr(found, each.name) for each in fields(found)}
-        return ApproximateResult(
-            **{**own, "certificate": replace(found.certificate, source=source)}, approximation=self, result=found
-        )
+        return ApproximateResult.of(found, certificate=replace(found.certificate, source=source), approximation=self, result=found)
 
     def certify(self, result: Result) -> Certificate:
         """Certify, for the kernel problem itself, the kernel model that belongs to the dual variables found."""
@@ -126,14 +123,5 @@ def approximate(problem: Problem, method: str = "nystroem", features: int = 500,
     rng = np.random.default_rng(seed)
     transform = (Nystroem if method == "nystroem" else Fourier)(problem.kernel, problem.X, features, rng)
     Z = transform(problem.X)
-    linear = Problem(
-        Z,
-        problem.classes[(problem.y > 0).astype(int)],
-        loss=problem.loss,
-        l2=problem.l2,
-        sample_weight=problem.sample_weight,
-        intercept=problem.intercept,
-        intercept_scale=problem.intercept_scale,
-        classes=problem.classes,
-    )
+    linear = problem.replace(X=np.ascontiguousarray(Z), d=Z.shape[1], kernel=None)
     return Approximation(problem, linear, method, Z.shape[1], transform)

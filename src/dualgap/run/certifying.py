@@ -1,7 +1,7 @@
-"""certify: how far from optimal a model is at most, whatever trained it.
+"""certify: bound how far from optimal a model is, whatever trained it.
 
-The model gives P(w, b); the bound is ours to find. It starts from the β that the model's margins tell and is raised by the solver that
-suits the problem, until at most a tenth of the gap that remains can be the bound's own slack: the rest is the model's.
+The model gives P(w, b). The dual bound starts from the dual point of the model's margins. The solver that suits the problem raises it,
+until at most a tenth of the remaining gap can be the slack of the bound: the rest is the model's.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from dualgap.run.driver import minimise
 
 __all__ = ["certify"]
 
-SLACK = 0.1  # part of the gap that may be due to the bound
-SHARPEST = 1e-10  # relative gap beyond which rounding decides
+SLACK = 0.1  # share of the gap that may be due to the bound: smaller proves more and takes longer
+SHARPEST = 1e-10  # relative gap below which rounding decides
 
 
 def certify(
     problem: Problem, coef: Any, intercept: Any = 0.0, dual: Any = None, *, epochs: int = 200, seed: int = 0
 ) -> Certificate:
-    """How far from optimal a model is at most, whatever trained it.
+    """Bound how far from optimal a model is, whatever trained it.
 
     Parameters
     ----------
     problem : Problem
-        The objective that the model is judged by.
+        The objective that the model is certified for.
     coef : array of d numbers (for a kernel problem: the n coefficients of the kernel expansion)
         scikit-learn's `coef_` of shape (1, d) is taken too.
     intercept : float or array of one
     dual : array of n numbers, optional
         Dual variables β ∈ [0, 1] of a solver that has them. Any values give a valid bound; good ones give a close one.
     epochs : int
-        Without `dual`, the bound starts from the β that the model's margins tell and is raised by up to this many epochs of the
+        Without `dual`, the bound starts from the dual point of the model's margins and is raised by up to this many epochs of the
         solver that suits the problem, until nearly all of the gap is the model's own distance from the optimum. 0: from the margins
         alone, as always on a store, whose rows are not at hand.
 
@@ -75,7 +75,6 @@ def certify(
         return make_certificate(primal, dual_point(problem, as_vector(dual, "dual", problem.n)).value, "given")
     if problem.intercept == "free":
         margins = margins_of(problem, stored, best_intercept(problem, problem.scores(stored)))
-    # For a model far from optimal its margins may tell less than β = 0 does, which bounds every P by 0.
     point = _first_point(problem, margins)
     if epochs == 0 or problem.streaming:
         return make_certificate(primal, point.value, "margins")
@@ -84,7 +83,7 @@ def certify(
 
 
 def _first_point(problem: Problem, margins: np.ndarray) -> DualPoint:
-    """The best β that the margins tell: their slopes and, for the hinge, which says nothing at its kink, a few widths of smoothing."""
+    """Return the best of some dual points: β = 0, that of the margins and, for the hinge, whose slope jumps, those of smoothed hinges."""
     candidates = [dual_point(problem, np.zeros(problem.n)), dual_from_margins(problem, margins)]
     if not math.isfinite(problem.loss.curvature()):
         candidates += [dual_point(problem, np.clip((1.0 - margins) / width, 0.0, 1.0)) for width in (1.0, 0.1, 0.01)]
@@ -94,7 +93,7 @@ def _first_point(problem: Problem, margins: np.ndarray) -> DualPoint:
 def _raised(
     problem: Problem, point: DualPoint, model: tuple[Any, float, np.ndarray], primal: float, epochs: int, seed: int
 ) -> float:
-    """A bound that is nearly the optimum, from ever tighter runs, each started where the last one ended."""
+    """Return a bound that is nearly the optimum, from ever tighter runs, each started where the last one ended."""
     best, tol = point.value, 0.1
     # A model that is worse than w = 0 is no place to start from.
     start: Any = model if primal < problem.objective(np.zeros(problem.size)) else None

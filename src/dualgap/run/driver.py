@@ -91,9 +91,10 @@ def drive(
     stall: bool = True,
     halt: Callable[[], bool] | None = None,
 ) -> Ended:
-    """Step until the certified relative gap is at most `tol` or the budget is spent; arguments as of `minimise`.
+    """Step until the certified relative gap is at most `tol` or the budget is spent; arguments as of `solve`.
 
-    Whatever ends the run, the stepper then has the best model so far with its certificate.
+    Whatever ends the run, the stepper then has the best model so far with its certificate. `halt` is asked after each epoch; where it
+    says True, the run ends with status "interrupted". Ctrl-C reaches the main thread alone, and this is how other threads hear of it.
     """
     due, callbacks, trace, clock = _Due(evaluate, tol), tuple(callbacks), Trace(), Clock()
     began = time.perf_counter()
@@ -287,16 +288,10 @@ def minimise(
     *,
     watch: Any = None,
     evaluate: str | Callable[[int], bool] = "auto",
-    callbacks: Iterable[Callable[[Progress], Any]] = (),
     warm_start: Any = None,
-    stall: bool = True,
-    halt: Callable[[], bool] | None = None,
+    **options: Any,
 ) -> Result:
-    """`solve` without its warning, for callers that have words of their own for a run that ended early.
-
-    `halt` is asked after each epoch; where it says True, the run ends with status "interrupted". Ctrl-C reaches the main thread alone, and
-    this is how runs in other threads hear of it.
-    """
+    """`solve` without its warning, for callers that have words of their own for a run that ended early; `options` are those of `drive`."""
     if not isinstance(problem, Problem):
         raise TypeError(f"problem={problem!r} must be a dualgap.Problem, which holds the data, loss and penalty")
     solver = get_solver(solver).chosen(problem)
@@ -309,7 +304,7 @@ def minimise(
     compile_seconds = _compile(problem, solver)
 
     run = SolverRun(problem, solver, rng, tol, warm, watched)
-    ended = drive(run, tol, max_epochs, max_seconds, evaluate=evaluate, callbacks=callbacks, stall=stall, halt=halt)
+    ended = drive(run, tol, max_epochs, max_seconds, evaluate=evaluate, **options)
     best = run.best
     return Result(
         problem=problem,

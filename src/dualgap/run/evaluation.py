@@ -9,19 +9,11 @@ from typing import Any
 import numpy as np
 
 from dualgap.problem import Problem, all_finite
-from dualgap.proof import (
-    Certificate,
-    DualPoint,
-    best_intercept,
-    dual_from_margins,
-    dual_point,
-    make_certificate,
-    primal_value,
-)
-from dualgap.run.stepper import Evaluation, Stepper
+from dualgap.proof import DualPoint, best_intercept, dual_from_margins, dual_point, primal_value
+from dualgap.run.stepper import Best, Evaluation, Stepper
 from dualgap.solvers import Solver, State, Warm
 
-__all__ = ["Best", "SolverRun", "Watched", "make_watched"]
+__all__ = ["SolverRun", "Watched", "make_watched"]
 
 
 class Watched:
@@ -48,29 +40,6 @@ def make_watched(problem: Problem, watch: Any) -> list[Watched]:
     return [Watched(problem, str(name), X, y) for name, (X, y) in sets.items()]
 
 
-class Best:
-    """The best primal model and the best dual bound so far; together they make the certificate."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.coef, self.intercept = np.zeros(problem.size), 0.0
-        self.primal = float(problem.loss.value(0.0))  # of w = 0; the weights add up to 1
-        self.dual = 0.0  # D(0) = 0, whatever the loss
-        self.beta: np.ndarray | None = None  # zeros, as long as none is better
-        self.source = "margins"
-
-    def offer_model(self, coef: np.ndarray, intercept: float, primal: float) -> None:
-        if primal < self.primal:
-            self.coef, self.intercept, self.primal = coef, intercept, primal
-
-    def offer_bound(self, point: DualPoint, source: str) -> None:
-        if point.value > self.dual:
-            self.dual, self.beta, self.source = point.value, point.beta, source
-
-    def certificate(self, primal: float | None = None) -> Certificate:
-        return make_certificate(self.primal if primal is None else primal, self.dual, self.source)
-
-
 class SolverRun(Stepper):
     """A solver on a problem.
 
@@ -88,8 +57,8 @@ class SolverRun(Stepper):
     ) -> None:
         self.problem, self.solver, self.rng, self.tol, self.warm, self.watched = problem, solver, rng, tol, warm, watched or []
         self.state: Any = None  # whatever the solver's `start` returns
-        self.best = Best(problem)
-        self.at_zero = self.best.primal
+        self.at_zero = float(problem.loss.value(0.0))  # the weights add up to 1
+        self.best = Best(np.zeros(problem.size), 0.0, self.at_zero, "margins")
 
     def start(self) -> None:
         self.state = self.solver.start(self.problem, self.rng, self.warm)
@@ -102,15 +71,12 @@ class SolverRun(Stepper):
     def gap_estimate(self) -> float | None:
         return self.solver.gap_estimate(self.problem, self.state)
 
-    def certificate(self) -> Certificate:
-        return self.best.certificate()
-
     @np.errstate(over="ignore", invalid="ignore")  # a run that diverges is answered by its status
     def evaluate(self) -> Evaluation:
         problem, state, best = self.problem, self.state, self.best
         own = self._own_point()
         if own is not None:
-            best.offer_bound(own, "solver")
+            best.offer_bound(own.value, own.beta)
         coef, intercept = self.solver.model(problem, state)
         scores = None
         if coef is not None:
@@ -135,19 +101,18 @@ class SolverRun(Stepper):
             best.offer_model(coef, intercept, primal)
             smooth = math.isfinite(problem.loss.curvature()) and not problem.streaming
             if own is None or (smooth and not best.certificate().relative_gap <= self.tol):
-                best.offer_bound(self._margin_bound(scores, margins, best_b), "margins")
+                bound = self._margin_bound(scores, margins, best_b)
+                best.offer_bound(bound.value, bound.beta, "margins")
+        beta = best.beta if own is None else own.beta
         columns = {
             # As `predict` would have it: a score of exactly 0 is the first class, so a margin of 0 need not be an error.
             "train_error": self._wrong(margins) / problem.n,
-            "support_vectors": self._support_vectors(best.beta if own is None else own.beta),
+            "support_vectors": 0.0 if beta is None else float(np.count_nonzero(beta > 0)),
             "nonzeros": float(np.count_nonzero(coef)),
         }
         for held_out in self.watched:
             columns.update(held_out.measure(coef, intercept))
         return Evaluation(best.certificate(primal), coef, float(intercept), float(state.passes), columns)
-
-    def _support_vectors(self, beta: np.ndarray | None) -> float:
-        return 0.0 if beta is None else float(np.count_nonzero(beta > 0))
 
     def _wrong(self, margins: np.ndarray) -> int:
         on_line = margins == 0.0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -47,24 +47,14 @@ class Trace:
 
     def __init__(self) -> None:
         self._columns: dict[str, list[float]] = {}
-        self._length = 0
 
     def append(self, record: dict[str, float]) -> None:
-        """Add a row; a column that was not there before is NaN in the rows before it."""
-        if self._columns.keys() == record.keys():
-            for name, value in record.items():
-                self._columns[name].append(value)
-            self._length += 1
-            return
+        """Add a row; all rows of a run have the same columns."""
         for name, value in record.items():
-            self._columns.setdefault(name, [np.nan] * self._length).append(value)
-        self._length += 1
-        for column in self._columns.values():
-            if len(column) < self._length:
-                column.append(np.nan)
+            self._columns.setdefault(name, []).append(value)
 
     def __len__(self) -> int:
-        return self._length
+        return len(next(iter(self._columns.values()), []))
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self._columns:
@@ -91,10 +81,10 @@ class Trace:
         return pd.DataFrame(self.to_dict())
 
     def __repr__(self) -> str:
-        if not self._length:
+        if not len(self):
             return "Trace(empty)"
         last = self.last()
-        return f"Trace({self._length} evaluations to epoch {last['epoch']:.0f}, relative gap {last['relative_gap']:.1e})"
+        return f"Trace({len(self)} evaluations to epoch {last['epoch']:.0f}, relative gap {last['relative_gap']:.1e})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +124,11 @@ class Result:
     cpu_seconds: float
     wall_seconds: float
     compile_seconds: float = 0.0
+
+    @classmethod
+    def of(cls, result: Result, /, **changes: Any) -> Self:
+        """Make a result of this class from another one, with some fields changed or added."""
+        return cls(**{each.name: getattr(result, each.name) for each in fields(result)} | changes)
 
     @property
     def converged(self) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dualgap.proof import Certificate
+from dualgap.proof import Certificate, make_certificate
 
-__all__ = ["STALL_EVALUATIONS", "Evaluation", "Stepper"]
+__all__ = ["STALL_EVALUATIONS", "Best", "Evaluation", "Stepper"]
 
 STALL_EVALUATIONS = 20  # evaluations over which a gap that falls by less than 1 % counts as stalled; trades patience for time
 
@@ -21,6 +21,29 @@ class Evaluation(NamedTuple):
     columns: dict[str, float]  # further columns of the trace
 
 
+class Best:
+    """The best model and the best dual bound so far; together they make the certificate. β = 0 bounds every objective by 0."""
+
+    def __init__(self, coef: Any, intercept: Any, primal: float, source: str = "solver") -> None:
+        self.coef, self.intercept, self.primal = coef, intercept, primal
+        self.dual, self.source = 0.0, source  # the bound, and where its dual variables came from
+        self.beta: Any = None  # those; None for zeros
+
+    def offer_model(self, coef: Any, intercept: Any, primal: float) -> None:
+        """Keep a model where its objective is the lowest so far."""
+        if primal < self.primal:
+            self.coef, self.intercept, self.primal = coef, intercept, primal
+
+    def offer_bound(self, value: float, beta: Any, source: str = "solver") -> None:
+        """Keep a bound where it is the highest so far."""
+        if value > self.dual:
+            self.dual, self.beta, self.source = value, beta, source
+
+    def certificate(self, primal: float | None = None) -> Certificate:
+        """Certify the best model, or one of another objective, by the best bound."""
+        return make_certificate(self.primal if primal is None else primal, self.dual, self.source)
+
+
 class Stepper:
     """One run, as the driver sees it: two-class, joint multi-class, a batch of a stream, rounds on a cluster.
 
@@ -28,6 +51,7 @@ class Stepper:
     The driver's clock runs in `start`, `step` and `gap_estimate` alone. After Ctrl-C `evaluate` may follow a `step` that was cut short.
     """
 
+    best: Best  # set by the constructor, changed by `evaluate`
     at_zero: float  # the objective of w = 0, against which divergence is measured
     stall_evaluations: int = STALL_EVALUATIONS
     restarted_at: int = 0  # epoch at which progress was last lost: evaluations before it do not tell whether the run has stalled
@@ -49,7 +73,7 @@ class Stepper:
 
     def certificate(self) -> Certificate:
         """Return the certificate of the best model so far with the best bound so far."""
-        raise NotImplementedError
+        return self.best.certificate()
 
     def finish(self) -> None:
         """Complete what the best model needs, after the last evaluation."""

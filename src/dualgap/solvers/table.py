@@ -148,7 +148,7 @@ def _record(cls: type[Solver]) -> SolverRecord:
         linear=False in values[3],
         every_combination=possible == taken,
         sparse_cost=cls.sparse_cost,
-        certificate="read off margins" if cls.dual is Solver.dual else "own β",
+        certificate="from margins" if cls.dual is Solver.dual else "own β",
     )
 
 
