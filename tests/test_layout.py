@@ -160,6 +160,12 @@ def test_old_module_names_still_work():
         assert importlib.import_module(old) is importlib.import_module(new)
 
 
+def test_old_module_names_do_not_replace_functions():
+    code = "import dualgap.store.convert, dualgap.distributed.train, dualgap.distributed.pose, dualgap.cluster, dualgap.store; "
+    code += "print(*map(callable, [dualgap.store.convert, dualgap.cluster.train, dualgap.cluster.pose]))"
+    assert run_python(code) == ["True", "True", "True"]
+
+
 def test_pickles_of_the_hall_can_be_read():
     import dualgap
     from dualgap.core.moved import MOVED

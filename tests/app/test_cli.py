@@ -98,7 +98,7 @@ def test_interrupted(capsys, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dualgap.lab.comparison", stop)
+    monkeypatch.setattr("dualgap.lab.Comparison", stop)
     code, _, err = run(capsys, "compare")
     assert code == 130
     assert "the same command goes on from there" in err

@@ -7,8 +7,8 @@ import pytest
 
 from dualgap.lab import parse_study
 from dualgap.lab.plan import REFERENCE, cells_of
+from dualgap.lab.result_store import ResultStore
 from dualgap.lab.results import Results
-from dualgap.lab.store import Store
 
 TINY = {
     "name": "tiny",
@@ -52,7 +52,7 @@ def made_up(tmp_path):
 
     def make(table, outcome):
         study = parse_study(table)
-        store = Store(tmp_path / "made-up")
+        store = ResultStore(tmp_path / "made-up")
         for spec in study.data:
             about = {"rows": 40, "test_rows": 20, "features": 2, "sparse": False, "positive": 0.5, "test_positive": 0.5}
             store.add_data(

@@ -11,11 +11,11 @@ from dualgap.lab.figures import FigureData, Line, Panel
 from dualgap.lab.gallery import make_figure
 from dualgap.lab.interactive import plotly_figure, script_json
 from dualgap.lab.palette import COLOURS, styles_for
-from dualgap.lab.study import Figure
+from dualgap.lab.study import FigureSpec
 
 
 def figure(results, kind, **options):
-    return make_figure(results, Figure("f", kind, "Title", "Caption", options))
+    return make_figure(results, FigureSpec("f", kind, "Title", "Caption", options))
 
 
 @pytest.fixture

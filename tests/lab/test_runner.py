@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from dualgap.lab import parse_study, run_study
-from dualgap.lab.store import Store
+from dualgap.lab.result_store import ResultStore
 from dualgap.solvers import REGISTRY
 from dualgap.solvers.coordinate.sdca import SDCA
 
@@ -42,7 +42,7 @@ def parts(out):
 
 
 def table_of(out):
-    table = Store(out / "results").read().sort("key")
+    table = ResultStore(out / "results").read().sort("key")
     return table.drop([name for name in TIMES if name in table.columns])
 
 
@@ -105,7 +105,7 @@ def test_a_failed_run_is_recorded_and_tried_again(tiny, tmp_path, fragile):
     ran = run_study(study, tmp_path / "out", jobs=1)
     assert (ran.executed, len(ran.failed)) == (8, 4)
     assert ran.failed[0].error == "RuntimeError: the disk is on fire"
-    stored = Store(tmp_path / "out" / "results").read().filter(pl.col("status") == "failed")
+    stored = ResultStore(tmp_path / "out" / "results").read().filter(pl.col("status") == "failed")
     assert stored.height == 4
     assert "the disk is on fire" in stored["traceback"][0]
     assert len(ran.results.failures) == 4

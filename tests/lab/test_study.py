@@ -8,8 +8,8 @@ from dualgap.lab import StudyError, load_study, parse_study, study_names
 from dualgap.lab.claims.judge import judge
 from dualgap.lab.gallery import make_figure
 from dualgap.lab.plan import cells_of
+from dualgap.lab.result_store import ResultStore
 from dualgap.lab.results import Results
-from dualgap.lab.store import Store
 from dualgap.lab.tables import make_table
 
 RACE = {"id": "r", "data": ["plane"], "solvers": ["sdca"]}
@@ -77,7 +77,7 @@ def test_shipped_studies_are_sound(name, tmp_path):
     study = load_study(name)
     assert json.loads(study.to_json())["name"] == name
     assert cells_of(study)
-    results = Results(study, Store(tmp_path), {})
+    results = Results(study, ResultStore(tmp_path), {})
     races, data, solvers = ({entry.id for entry in part} for part in (study.races, study.data, study.solvers))
     for shown in (*study.figures, *study.tables, *study.claims):
         options = shown.options

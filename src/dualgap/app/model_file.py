@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from dualgap.data import DataError, DataSet, read
-from dualgap.estimators import LinearSVC, weights_by_class
+from dualgap.estimators import LinearSVC, fit_on_cluster, weights_by_class
 from dualgap.problem import Problem, from_C
 from dualgap.proof import Certificate
 from dualgap.run import certify
+from dualgap.store import Store
 
-__all__ = ["ModelError", "SavedModel", "certify_model", "features_of", "fit_model", "load_model", "save_model"]
+__all__ = ["ModelError", "SavedModel", "certify_model", "features_of", "fit_model", "fit_store_model", "load_model", "save_model"]
 
 # What a model of ours is made of. skops builds no object of any other type, so that opening a file runs no code of a stranger's.
 TRUSTED = ("dualgap.proof.certificate.Certificate", "dualgap.estimators.linear.LinearSVC", "dualgap.run.result.Trace")
@@ -71,6 +72,35 @@ def fit_model(data: DataSet, standardise: bool | None = None, **parameters: Any)
     steps: list[tuple[str, Any]] = [("scale", StandardScaler())] if (dense if standardise is None else standardise) else []
     pipeline = Pipeline([*steps, ("svc", LinearSVC(**parameters))])
     return SavedModel(pipeline.fit(data.X, data.y), data.feature_names)
+
+
+def fit_store_model(store: Store, scheduler: str | None = None, **parameters: Any) -> SavedModel:
+    """Train a LinearSVC on a store; with a scheduler's address its workers do, and the store is on a disk that they see.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from dualgap.data import load
+    >>> from dualgap.app.model_file import fit_store_model
+    >>> from dualgap.store import write_store
+    >>> data = load("breast-cancer")
+    >>> store = write_store([(data.X / data.X.max(axis=0), data.y)], os.path.join(tempfile.mkdtemp(), "store"))
+    >>> fit_store_model(store, loss="hinge", tol=1e-2, random_state=0).estimator.status_
+    'converged'
+    """
+    from sklearn.pipeline import Pipeline
+
+    model = LinearSVC(**parameters)
+    if scheduler is None:
+        model.fit(store)
+    else:
+        try:
+            from distributed import Client
+        except ImportError:
+            raise ImportError("--scheduler needs Dask: pip install 'dualgap[dask]'") from None
+        with Client(scheduler):
+            fit_on_cluster(model, store)
+    return SavedModel(Pipeline([("svc", model)]), None)
 
 
 def save_model(model: SavedModel, path: Path) -> None:

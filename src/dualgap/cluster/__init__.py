@@ -12,6 +12,7 @@ from dualgap.cluster.partition import Objective, Partition
 from dualgap.cluster.rounds import RoundsResult, run_rounds
 from dualgap.cluster.train import make_pool, train
 from dualgap.cluster.worker_pool import ClusterLost, InProcess
+from dualgap.core import moved
 
 DaskTeam, Whole, make_team, pose = DaskPool, DataStatistics, make_pool, make_objective  # their names in version 0.1
 
@@ -33,3 +34,5 @@ __all__ = [
     "run_rounds",
     "train",
 ]
+
+moved.keep_functions("dualgap.distributed.train", "dualgap.distributed.pose")

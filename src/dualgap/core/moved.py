@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-__all__ = ["MOVED"]
+__all__ = ["MOVED", "keep_functions"]
 
 _ROOMS = {  # new folder: "old=new" for each module, or one word where the name has not changed
     "core": "jit workers=threads rows linalg passes=threads losses penalties",
@@ -22,7 +22,7 @@ _ROOMS = {  # new folder: "old=new" for each module, or one word where the name 
     "problem": "inputs scaling",
     "proof": "certificate semidefinite",
     "run": "result evaluation audit=certifying approximate=approximation",
-    "app": "cli cli_fit=fitting lab.models=model_file lab.scale=store_model lab.terminal=terminal",
+    "app": "cli cli_fit=model_commands lab.models=model_file lab.scale=model_file lab.terminal=terminal",
     "solvers": "solvers.held=precomputed",
     "solvers.coordinate": "ascent solvers.sdca=sdca solvers.asdca=asdca solvers.dca=dca solvers.leap=extrapolation "
     "solvers.blocks=streamed solvers.dual_coordinate=dual_coordinate",
@@ -34,7 +34,7 @@ _ROOMS = {  # new folder: "old=new" for each module, or one word where the name 
     "distributed.train=train",
     "store": "store.blocks=folder store.convert=conversion",
     "estimators": "estimators.scale=on_cluster",
-    "lab": "lab.fields=schema lab.content=report_model lab.cells=plan lab.work=run_one",
+    "lab": "lab.fields=schema lab.content=report_model lab.cells=plan lab.work=run_one lab.store=result_store",
     "lab.claims": "lab.verdicts=verdicts lab.checks=checks lab.trends=trends",
 }
 MOVED = {"dualgap.distributed": "dualgap.cluster"} | {
@@ -42,6 +42,11 @@ MOVED = {"dualgap.distributed": "dualgap.cluster"} | {
     for room, names in _ROOMS.items()
     for old, _, new in (name.partition("=") for name in names.split())
 }
+
+
+def keep_functions(*old: str) -> None:
+    """Load old modules whose name is also a function of their package: an import later on would put the module in its place."""
+    sys.modules.update({name: importlib.import_module(MOVED[name]) for name in old})
 
 
 class _Moved(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -5,36 +5,36 @@ Solvers know nothing of it. Commands and what the terminal shows belong in `app`
 
 from __future__ import annotations
 
-from dualgap.lab.claims.judge import SIGNS, judge
-from dualgap.lab.compare import comparison
-from dualgap.lab.progress import Live
-from dualgap.lab.ranking import rankings
-from dualgap.lab.report import write_report
-from dualgap.lab.results import Results
-from dualgap.lab.runner import Ran, run_study
-from dualgap.lab.schema import StudyError
-from dualgap.lab.store import Store, write_atomically
-from dualgap.lab.study import Study, load_study, parse_study, study_names
-from dualgap.lab.tables import TableData, shown_number, summary_table
+from importlib import import_module
+from typing import Any
 
-__all__ = [
-    "SIGNS",
-    "Live",
-    "Ran",
-    "Results",
-    "Store",
-    "Study",
-    "StudyError",
-    "TableData",
-    "comparison",
-    "judge",
-    "load_study",
-    "parse_study",
-    "rankings",
-    "run_study",
-    "shown_number",
-    "study_names",
-    "summary_table",
-    "write_atomically",
-    "write_report",
-]
+# A name of the door -> its module, which is imported when the name is first asked for: `dualgap fit` needs no figures.
+_DOOR = {
+    "SIGNS": "claims.judge",
+    "Comparison": "compare",
+    "Live": "progress",
+    "Ran": "runner",
+    "ResultStore": "result_store",
+    "Results": "results",
+    "Study": "study",
+    "StudyError": "schema",
+    "TableData": "tables",
+    "judge": "claims.judge",
+    "load_study": "study",
+    "parse_study": "study",
+    "rankings": "ranking",
+    "run_study": "runner",
+    "shown_number": "tables",
+    "study_names": "study",
+    "summary_table": "tables",
+    "write_atomically": "files",
+    "write_report": "report",
+}
+__all__ = list(_DOOR)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _DOOR:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"dualgap.lab.{_DOOR[name]}"), name)
+    return value

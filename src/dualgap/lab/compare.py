@@ -1,8 +1,9 @@
-"""Comparisons: a study made from a command's arguments instead of a file. Which solvers to race, on what, for how long."""
+"""Comparisons: a study made from the options of a command instead of a file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,14 @@ from dualgap.lab.study import Study, parse_study
 from dualgap.problem import Problem
 from dualgap.solvers import REGISTRY
 
-__all__ = ["SHIPPED", "comparison", "solvers_for"]
+__all__ = ["SHIPPED", "Comparison", "solvers_for"]
 
 # Data that need no download: one measured set, one that is generated.
 SHIPPED = ("breast-cancer", "classification")
 
 
 def solvers_for(problem: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
-    """Names of the solvers that can take a problem of that kind, and for the others the reason why not.
+    """Return the names of the solvers that support such a problem, and for the others the reason why not.
 
     Examples
     --------
@@ -33,126 +34,139 @@ def solvers_for(problem: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
     """
     tiny = Problem(np.eye(4), np.array([0, 1, 0, 1]), **problem)
     answers = {name: cls().supports(tiny) for name, cls in sorted(REGISTRY.items())}
-    return [name for name, answer in answers.items() if answer], {
-        name: answer.reason for name, answer in answers.items() if not answer
-    }
+    able = [name for name, answer in answers.items() if answer]
+    return able, {name: answer.reason for name, answer in answers.items() if not answer}
 
 
-def comparison(
-    data: Iterable[str] = (),
-    *,
-    target: str = "",
-    positive: Iterable[str] = (),
-    solvers: Iterable[str] = (),
-    losses: Iterable[str] = ("hinge", "smooth_hinge"),
-    delta: float = 0.5,
-    l2: Iterable[float] = (1e-3,),
-    l1: float = 0.0,
-    intercept: str = "none",
-    runs: int = 3,
-    seed: int = 0,
-    tol: float = 1e-6,
-    epochs: int = 1000,
-    seconds: float = 2.0,
-    test_size: float = 1 / 3,
-    standardise: bool | None = None,
-    balance: str = "none",
-) -> Study:
-    """A study that races solvers on data of the user's or, without any, on data that ship.
+@dataclass(frozen=True)
+class Comparison:
+    """A race of solvers on the user's data or, without any, on data that ship; `study` makes the study.
 
-    Parameters
+    Attributes
     ----------
     data : files, or names that `dualgap.data` knows
     target, positive : the label column of a file; of more than two classes, those that count as positive
     solvers : names; all that support the problem by default
     losses : a race for each
+    delta, l2, l1, intercept : the problem; several l2 are a grid
+    test_size, standardise, balance : how the data are prepared, see `DataSpec`; standardise=None is its "auto"
+    tol, epochs, seconds : when a run ends
+    runs, seed : how often each solver runs, and the seed of it all
 
     Examples
     --------
-    >>> from dualgap.lab.compare import comparison
-    >>> study = comparison(solvers=["sdca", "pegasos"], losses=["hinge"])
+    >>> from dualgap.lab.compare import Comparison
+    >>> study = Comparison(solvers=["sdca", "pegasos"], losses=["hinge"]).study()
     >>> [race.solvers for race in study.races]
     [('sdca', 'pegasos')]
     """
-    data, wanted, losses, l2 = list(data) or list(SHIPPED), list(solvers), list(losses), list(l2)
-    for name in wanted:
-        if name not in REGISTRY:
-            raise StudyError(f"there is no solver {name!r}; {suggest(name, REGISTRY)}")
-    for loss in losses:
-        if loss not in LOSSES:
-            raise StudyError(f"there is no loss {loss!r}; {suggest(loss, LOSSES)}")
-    races: list[dict[str, Any]] = []
-    raced: list[str] = []
-    refusals: dict[str, str] = {}
-    for loss in losses:
-        problem: dict[str, Any] = {
-            "loss": loss,
-            "intercept": intercept,
-            **({"delta": delta} if loss == "smooth_hinge" else {}),
-            **({"l1": l1} if l1 else {}),
+
+    data: Sequence[str] = ()
+    target: str = ""
+    positive: Sequence[str] = ()
+    solvers: Sequence[str] = ()
+    losses: Sequence[str] = ("hinge", "smooth_hinge")
+    delta: float = 0.5
+    l2: Sequence[float] = (1e-3,)
+    l1: float = 0.0
+    intercept: str = "none"
+    test_size: float = 1 / 3
+    standardise: bool | None = None
+    balance: str = "none"
+    tol: float = 1e-6
+    epochs: int = 1000
+    seconds: float = 2.0
+    runs: int = 3
+    seed: int = 0
+
+    def study(self) -> Study:
+        """Return the study: a race and a figure for each loss, on the same data."""
+        for kind, wanted, known in (("solver", self.solvers, REGISTRY), ("loss", self.losses, LOSSES)):
+            for name in wanted:
+                if name not in known:
+                    raise StudyError(f"there is no {kind} {name!r}; {suggest(name, known)}")
+        chosen = self._chosen()
+        entries = [self._entry(name) for name in self.data or SHIPPED]
+        races = [self._race(loss, racing, [made["id"] for made in entries]) for loss, racing in chosen.items()]
+        called = [made.get("label") or made["name"] for made in entries]
+        table = {
+            "name": "compare",
+            "title": f"Solvers compared on {' and '.join(called)}",
+            "about": "Every solver that supports the problem, on the same data, with the same certificate.",
+            "runs": self.runs,
+            "seed": self.seed,
+            "data": entries,
+            "solvers": [
+                {"id": name, "solver": name, "label": name.replace("_", " ")}
+                for name in sorted({name for race in races for name in race["solvers"]})
+            ],
+            "races": races,
+            "figures": [self._figure(race) for race in races],
         }
-        able, refused = solvers_for({**problem, "l2": l2[0]})
-        # "auto" hands over to one of the others, which is in the race already
-        chosen = [name for name in wanted or able if name in able and (wanted or name != "auto")]
-        refusals |= {name: why for name, why in refused.items() if name in wanted}
-        raced += [name for name in chosen if name not in raced]
-        if chosen:
-            title = loss.replace("_", " ") + (f", δ = {delta:g}" if loss == "smooth_hinge" else "")
-            budget = {"tol": tol, "epochs": epochs, "seconds": seconds, "evaluate": "geometric"}
-            fixed = {"problem": {**problem, "l2": l2[0]}} if len(l2) == 1 else {"problem": problem, "grid": {"l2": list(l2)}}
-            races.append({"id": loss, "title": title, "data": [], "solvers": chosen, **fixed, "budget": budget, "reference": False})
-    left_out = {name: why for name, why in refusals.items() if name not in raced}
-    if left_out:
-        name, why = next(iter(left_out.items()))
-        raise StudyError(f"{name} cannot be raced on this problem: {why}")
-    shared = {"test_size": test_size, "standardise": "auto" if standardise is None else standardise, "balance": balance}
-    entries = [{**_entry(name, target, list(positive)), **shared} for name in data]
-    for race in races:
-        race["data"] = [made["id"] for made in entries]
-    called = [made.get("label") or made["name"] for made in entries]
-    figures = [
-        {
+        return parse_study(table, "compare")
+
+    def _problem(self, loss: str) -> dict[str, Any]:
+        """Return the settings of the problem, except l2."""
+        problem: dict[str, Any] = {"loss": loss, "intercept": self.intercept}
+        if loss == "smooth_hinge":
+            problem["delta"] = self.delta
+        if self.l1:
+            problem["l1"] = self.l1
+        return problem
+
+    def _chosen(self) -> dict[str, list[str]]:
+        """Return the solvers of each loss's race; a solver that was asked for must be in at least one."""
+        chosen: dict[str, list[str]] = {}
+        refusals: dict[str, str] = {}
+        for loss in self.losses:
+            able, refused = solvers_for({**self._problem(loss), "l2": self.l2[0]})
+            # By default without "auto": it hands over to one of the others, which races anyway.
+            chosen[loss] = [name for name in self.solvers if name in able] if self.solvers else [n for n in able if n != "auto"]
+            refusals |= refused
+        for name in self.solvers:
+            if not any(name in racing for racing in chosen.values()):
+                raise StudyError(f"{name} cannot be raced on this problem: {refusals[name]}")
+        return {loss: racing for loss, racing in chosen.items() if racing}
+
+    def _race(self, loss: str, chosen: list[str], data: list[str]) -> dict[str, Any]:
+        problem, grid = self._problem(loss), {}
+        if len(self.l2) == 1:
+            problem["l2"] = self.l2[0]
+        else:
+            grid = {"grid": {"l2": list(self.l2)}}
+        return {
+            "id": loss,
+            "title": loss.replace("_", " ") + (f", δ = {self.delta:g}" if loss == "smooth_hinge" else ""),
+            "data": data,
+            "solvers": chosen,
+            "problem": problem,
+            **grid,
+            "budget": {"tol": self.tol, "epochs": self.epochs, "seconds": self.seconds, "evaluate": "geometric"},
+            "reference": False,
+        }
+
+    def _figure(self, race: dict[str, Any]) -> dict[str, Any]:
+        options = {"race": race["id"], "x": ["cpu_seconds", "epoch"], "y": "relative_gap", "x_log": True}
+        return {
             "id": f"gap-{race['id']}",
             "kind": "convergence",
             "title": f"The certified gap against CPU time and epochs: {race['title']}",
             "caption": "Mean over runs; the band is one standard deviation.",
-            "options": {
-                "race": race["id"],
-                "x": ["cpu_seconds", "epoch"],
-                "y": "relative_gap",
-                "x_log": True,
-                **({"split": ["data", "l2"]} if len(l2) > 1 else {}),
-            },
+            "options": options | ({"split": ["data", "l2"]} if "grid" in race else {}),
         }
-        for race in races
-    ]
-    table = {
-        "name": "compare",
-        "title": f"Solvers compared on {' and '.join(called)}",
-        "about": "Every solver that supports the problem, on the same data, with the same certificate.",
-        "runs": runs,
-        "seed": seed,
-        "data": entries,
-        "solvers": [{"id": name, "solver": name, "label": name.replace("_", " ")} for name in sorted(raced)],
-        "races": races,
-        "figures": figures,
-    }
-    return parse_study(table, "compare")
 
-
-def _entry(name: str, target: str, positive: list[str]) -> dict[str, Any]:
-    """A data set by name, or a file; a file is called by its name without the folder."""
-    extra: dict[str, Any] = {"positive": positive} if positive else {}
-    if Path(name).is_file():
-        return {
-            "id": name,
-            "name": Path(name).name,
-            "label": Path(name).name,
-            "path": name,
-            **({"target": target} if target else {}),
-            **extra,
-        }
-    if name not in names() and (target or Path(name).suffix or len(Path(name).parts) > 1):
-        raise StudyError(f"{name}: there is no such file")
-    entry(name)  # an unknown name is an error that says which there are
-    return {"id": name, "name": name, **extra}
+    def _entry(self, name: str) -> dict[str, Any]:
+        """Return the data set of that name, or a file; a file is called by its name without the folder."""
+        made: dict[str, Any] = {"id": name, "name": name}
+        if Path(name).is_file():
+            made |= {"name": Path(name).name, "label": Path(name).name, "path": name}
+            if self.target:
+                made["target"] = self.target
+        elif name not in names() and (self.target or Path(name).suffix or len(Path(name).parts) > 1):
+            raise StudyError(f"{name}: there is no such file")
+        else:
+            entry(name)  # raises for an unknown name, and says which there are
+        if self.positive:
+            made["positive"] = list(self.positive)
+        standardise = "auto" if self.standardise is None else self.standardise
+        return {**made, "test_size": self.test_size, "standardise": standardise, "balance": self.balance}

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dualgap.lab.figures import FigureData, Line, Panel
+from dualgap.lab.files import file_name
 from dualgap.lab.palette import BOUNDARY, INK
-from dualgap.lab.store import file_name
 
 __all__ = ["draw", "save"]
 

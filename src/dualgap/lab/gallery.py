@@ -14,7 +14,7 @@ from dualgap.lab.prepare import prepare
 from dualgap.lab.results import Group, Results
 from dualgap.lab.run_one import make_problem
 from dualgap.lab.schema import kind_of
-from dualgap.lab.study import DataSpec, Figure
+from dualgap.lab.study import DataSpec, FigureSpec
 
 __all__ = ["make_figure"]
 
@@ -22,7 +22,7 @@ CLASSES = {-1: "lymphocyte", 1: "neutrophil"}
 SIDE = 120  # pixels of a cropped picture
 
 
-def make_figure(results: Results, figure: Figure) -> FigureData | None:
+def make_figure(results: Results, figure: FigureSpec) -> FigureData | None:
     """The data of a figure; None where the results or the data that it needs are not there.
 
     Examples

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dualgap.lab.files import file_name
 from dualgap.lab.report_model import Report
-from dualgap.lab.store import file_name
 from dualgap.lab.tables import escaped, shown_number, summary_table
 
 __all__ = ["markdown_report"]

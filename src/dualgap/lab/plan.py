@@ -1,4 +1,4 @@
-"""Cells: the single runs of a study, each with its key and its seed. What a cell computes depends on nothing else."""
+"""The plan of a study: its cells, which are single runs, each with its key and its seed. A cell's result depends on nothing else."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from dualgap.lab.schema import StudyError, suggest
-from dualgap.lab.study import PROBLEM_KEYS, Budget, DataSpec, Race, SolverSpec, Study
+from dualgap.lab.study import PROBLEM_KEYS, DataSpec, Race, RunBudget, SolverSpec, Study
 from dualgap.solvers import REGISTRY
 
 __all__ = ["REFERENCE", "Cell", "cells_of", "data_fingerprint", "problem_name", "sources_fingerprint"]
 
 PACKAGE = Path(__file__).resolve().parents[1]
-# What a run computes does not depend on how it is shown; an edit of these parts leaves stored results valid.
-NOT_COMPUTING = ("lab", "estimators", "distributed", "store", "cli.py", "cli_fit.py", "__main__.py", "__init__.py")
+# The numbers of a run do not depend on these parts of the package; stored results stay valid when they change.
+NOT_COMPUTING = ("store", "cluster", "estimators", "lab", "app", "__main__.py", "__init__.py")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Cell:
     settings: dict[str, Any]
     problem: dict[str, Any]
     params: dict[str, Any]
-    budget: Budget
+    budget: RunBudget
     run: int
     base_seed: int
     keep_model: bool
@@ -107,7 +107,7 @@ def cells_of(study: Study) -> list[Cell]:
 
 
 REFERENCE = SolverSpec(id="reference", solver="auto", label="reference")
-TO_THE_END = Budget(tol=1e-7, epochs=20_000, seconds=20.0, evaluate="geometric")
+TO_THE_END = RunBudget(tol=1e-7, epochs=20_000, seconds=20.0, evaluate="geometric")
 
 
 def _references(cells: list[Cell]) -> list[Cell]:
@@ -119,7 +119,7 @@ def _references(cells: list[Cell]) -> list[Cell]:
     ]
 
 
-def _within(seconds: float | None) -> Budget:
+def _within(seconds: float | None) -> RunBudget:
     return TO_THE_END if seconds is None else replace(TO_THE_END, seconds=min(seconds, TO_THE_END.seconds or seconds))
 
 

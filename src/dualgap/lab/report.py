@@ -14,12 +14,12 @@ from typing import Any
 from dualgap.lab.claims.judge import SIGNS, Verdict
 from dualgap.lab.curves import curve_data
 from dualgap.lab.draw import save
+from dualgap.lab.files import file_name, write_atomically
 from dualgap.lab.interactive import plotly_figure, png_address, script_json
 from dualgap.lab.markdown import markdown_report
 from dualgap.lab.palette import Style
 from dualgap.lab.report_model import Report, make_report
 from dualgap.lab.results import Results
-from dualgap.lab.store import file_name, write_atomically
 from dualgap.lab.tables import TableData, shown_number
 
 __all__ = ["Report", "make_report", "write_report"]

@@ -13,7 +13,7 @@ import polars as pl
 
 from dualgap.lab.palette import Style, styles_for
 from dualgap.lab.plan import REFERENCE, Cell, cells_of, problem_name
-from dualgap.lab.store import FINAL, Store
+from dualgap.lab.result_store import FINAL, ResultStore
 from dualgap.lab.study import SolverSpec, Study
 
 __all__ = ["Curve", "Group", "Results"]
@@ -114,11 +114,11 @@ def _carried(grid: np.ndarray, epochs: np.ndarray, values: np.ndarray) -> np.nda
 class Results:
     """All runs of a study that are in its store."""
 
-    def __init__(self, study: Study, store: Store, rows: dict[str, dict[str, Any]]) -> None:
+    def __init__(self, study: Study, store: ResultStore, rows: dict[str, dict[str, Any]]) -> None:
         self.study, self.store, self.rows = study, store, rows
 
     @classmethod
-    def load(cls, study: Study, store: Store) -> Results:
+    def load(cls, study: Study, store: ResultStore) -> Results:
         """Read the store."""
         keys = [cell.key for cell in cells_of(study)]
         return cls(study, store, {row["key"]: row for row in store.read(keys).to_dicts()})
@@ -171,9 +171,10 @@ class Results:
         """A style for each solver id of the study."""
         return styles_for(spec.id for spec in self.study.solvers)
 
-    def label(self, solver: SolverSpec) -> str:
-        """What figures and tables call a solver."""
-        return solver.label or solver.id
+    def label(self, solver: SolverSpec | str) -> str:
+        """Return what figures and tables call a solver, given itself or its id."""
+        spec = self.study.solver_spec(solver) if isinstance(solver, str) else solver
+        return spec.label or spec.id
 
     def data_name(self, id: str) -> str:
         """What figures and tables call a data set."""

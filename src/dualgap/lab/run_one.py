@@ -16,7 +16,7 @@ import numpy as np
 
 from dualgap.lab.plan import Cell
 from dualgap.lab.prepare import Prepared, open_prepared
-from dualgap.lab.store import Store
+from dualgap.lab.result_store import ResultStore
 from dualgap.problem import Problem, from_sum_of_losses
 from dualgap.run import Progress, Result, minimise
 from dualgap.solvers import REGISTRY, NotSupported
@@ -69,7 +69,7 @@ def execute(cell: Cell, key: str, place: Path, folder: Path, environment: str) -
         note.unlink(missing_ok=True)
     if record["status"] == "interrupted":
         raise KeyboardInterrupt  # half a run is no result
-    Store(folder).add(record)
+    ResultStore(folder).add(record)
     shown = {name: record[name] for name in ("status", "error", "epochs", "cpu_seconds", "relative_gap") if name in record}
     return Outcome(key, what, **shown)
 

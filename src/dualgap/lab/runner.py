@@ -13,12 +13,13 @@ from pathlib import Path
 
 from dualgap.data import DataError
 from dualgap.lab.environment import describe_environment
+from dualgap.lab.files import write_atomically
 from dualgap.lab.plan import Cell, cells_of, data_fingerprint
 from dualgap.lab.prepare import open_prepared, share
 from dualgap.lab.progress import Display, Silent
+from dualgap.lab.result_store import ResultStore
 from dualgap.lab.results import Results
 from dualgap.lab.run_one import Outcome, execute
-from dualgap.lab.store import Store, write_atomically
 from dualgap.lab.study import Study
 
 __all__ = ["Ran", "run_study"]
@@ -70,7 +71,7 @@ def run_study(study: Study, out: str | Path, jobs: int | None = None, display: D
     out = Path(out)
     jobs = jobs or os.cpu_count() or 1
     display = display or Silent()
-    store = Store(out / "results")
+    store = ResultStore(out / "results")
     write_atomically(out / "study.json", study.to_json())
     shutil.rmtree(store.folder / "running", ignore_errors=True)
     cells = list({cell.key: cell for cell in cells_of(study)}.values())
@@ -95,7 +96,7 @@ def run_study(study: Study, out: str | Path, jobs: int | None = None, display: D
 
 
 def _share_all(
-    study: Study, todo: list[Cell], store: Store, scratch: Path, display: Display
+    study: Study, todo: list[Cell], store: ResultStore, scratch: Path, display: Display
 ) -> tuple[dict[str, Path], dict[str, str]]:
     places: dict[str, Path] = {}
     missing: dict[str, str] = {}

@@ -1,6 +1,6 @@
 """A study: which data, which solvers, which settings, how often, and what to make of the results. Read from TOML.
 
-Only what a study says lives here; cells.py works out its runs, runner.py executes them.
+This module holds what a study says. `plan` lists its runs; `runner` executes them.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any
 from dualgap.lab.schema import StudyError, Where, check_kind, choice, in_range, list_of, of, read_table, suggest
 
 __all__ = [
-    "Budget",
     "Claim",
     "DataSpec",
-    "Figure",
+    "FigureSpec",
     "Race",
+    "RunBudget",
     "SolverSpec",
     "Study",
     "StudyError",
-    "Table",
+    "TableSpec",
     "load_study",
     "parse_study",
     "study_names",
@@ -95,7 +95,7 @@ class SolverSpec:
 
 
 @dataclass(frozen=True)
-class Budget:
+class RunBudget:
     """When a run ends: a certified relative gap (0 for never), epochs, seconds of wall time."""
 
     tol: float = 0.0
@@ -118,14 +118,14 @@ class Race:
     title: str = ""
     problem: dict[str, Any] = field(default_factory=dict)
     grid: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    budget: Budget = Budget()
+    budget: RunBudget = RunBudget()
     runs: int = 0
     keep_models: bool = False
     reference: bool = True
 
 
 @dataclass(frozen=True)
-class Figure:
+class FigureSpec:
     """A figure: its kind, and the options of that kind."""
 
     id: str
@@ -136,7 +136,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Table(Figure):
+class TableSpec(FigureSpec):
     """A table: its kind, and the options of that kind, as a figure has them."""
 
 
@@ -174,8 +174,8 @@ class Study:
     data: tuple[DataSpec, ...] = ()
     solvers: tuple[SolverSpec, ...] = ()
     races: tuple[Race, ...] = ()
-    figures: tuple[Figure, ...] = ()
-    tables: tuple[Table, ...] = ()
+    figures: tuple[FigureSpec, ...] = ()
+    tables: tuple[TableSpec, ...] = ()
     claims: tuple[Claim, ...] = ()
 
     def data_spec(self, id: str) -> DataSpec:
@@ -282,7 +282,7 @@ RACE = {
     "title": of(str),
     "problem": _problem,
     "grid": _grid,
-    "budget": _table_of(Budget, BUDGET),
+    "budget": _table_of(RunBudget, BUDGET),
     "runs": in_range(0, 10**6, "a number of runs, 0 for the study's", int),
     "keep_models": of(bool),
     "reference": of(bool),
@@ -300,8 +300,8 @@ STUDY = {
     "data": _tables_of(DataSpec, DATA),
     "solvers": _tables_of(SolverSpec, SOLVER),
     "races": _tables_of(Race, RACE),
-    "figures": _tables_of(Figure, SHOWN),
-    "tables": _tables_of(Table, SHOWN),
+    "figures": _tables_of(FigureSpec, SHOWN),
+    "tables": _tables_of(TableSpec, SHOWN),
     "claims": _tables_of(Claim, CLAIM),
 }
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from dualgap.lab.figures import ended, named
-from dualgap.lab.ranking import LEVELS, Ranking, setting_name
+from dualgap.lab.ranking import LEVELS, Ranking
 from dualgap.lab.results import Group, Results
 from dualgap.lab.schema import kind_of
-from dualgap.lab.study import Table
+from dualgap.lab.study import TableSpec
 
 __all__ = ["TABLES", "TableData", "escaped", "make_table", "ranking_table", "shown_number", "summary_table"]
 
@@ -99,7 +99,7 @@ def register_table(name: str, *options: str) -> Callable[[Maker], Maker]:
     return put
 
 
-def make_table(results: Results, table: Table) -> TableData | None:
+def make_table(results: Results, table: TableSpec) -> TableData | None:
     """The contents of a table; None where the results that it needs are not there."""
     maker = kind_of("table", table, results.study.name, TABLES)
     columns, rows = maker(results, table.options)
@@ -207,13 +207,3 @@ def summary_table(ranking: Ranking) -> TableData:
         (r.label, r.epochs, r.cpu_seconds, r.primal, r.dual, r.gap, r.test_error, r.status.replace("_", " ")) for r in ranking.rows
     ]
     return TableData("summary", ranking.title, "", heads, tuple(rows))
-
-
-@register_table("ranking", "race", "data", "settings")
-def ranking_kind(results: Results, options: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """Median CPU seconds to each level, one row a solver, data set and setting."""
-    rows = []
-    for group in results.select(options["race"], options.get("data"), None, options.get("settings")):
-        times = [float(np.median(group.first("best_gap", level))) for level in LEVELS]
-        rows.append((results.data_name(group.data), setting_name(group.settings), results.label(group.solver), *times))
-    return ("data", "setting", "solver", *(f"s to gap {level:.0e}".replace("e-0", "e-") for level in LEVELS)), rows

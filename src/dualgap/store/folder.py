@@ -29,7 +29,6 @@ class Parts:
         self.parts = self.manifest.parts
         self.starts = np.concatenate([[0], np.cumsum([part.rows for part in self.parts])]).astype(np.int64)
         self._verified: set[tuple[int, str]] = set()
-        self.reads = 0  # blocks read so far
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -79,7 +78,6 @@ class Parts:
     def read(self, k: int) -> Block:
         """Part k as a block."""
         arrays = {name: self._array(k, name) for name in self._row_arrays}
-        self.reads += 1
         return Block(slice(int(self.starts[k]), int(self.starts[k + 1])), self._rows(arrays))
 
     def stream(self, order: Sequence[int] | None = None) -> Iterator[Block]:

@@ -53,7 +53,6 @@ class Runs:
 
     def read(self, chosen: np.ndarray) -> Block:
         """The chosen runs as one block; runs of one part should be next to each other."""
-        self.store.reads += 1
         part, first, last = self.part[chosen], self.first[chosen], self.last[chosen]
         starts = self.store.starts[part]
         index = np.concatenate([np.arange(s + a, s + b) for s, a, b in zip(starts, first, last, strict=True)])

@@ -6,13 +6,22 @@ means "stopped moving".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from dualgap.lab.claims.verdicts import Answer, Untold, check, clearly_less, level, names, percent, pick, together
+from dualgap.lab.claims.verdicts import (
+    Answer,
+    Untold,
+    check,
+    clearly_less,
+    for_each_data_set,
+    level,
+    percent,
+    pick,
+)
 from dualgap.lab.figures import named
 from dualgap.lab.prepare import prepare
 from dualgap.lab.results import Group, Results
@@ -28,14 +37,6 @@ Settings = Mapping[str, Any]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 COSTS = {"epoch": "epochs", "passes": "passes", "cpu_seconds": "CPU seconds"}
-
-
-def _each(results: Results, data: Any, judge: Callable[[str], Answer]) -> Answer:
-    return together({results.data_name(name): judge(name) for name in names(data)})
-
-
-def _label(results: Results, solver: str) -> str:
-    return results.label(results.study.solver_spec(solver))
 
 
 # ----------------------------------------------------------------------------------------------------------- how runs ended
@@ -73,7 +74,7 @@ def alike(
             return Answer(False, f"Alike would mean within {limits}, but {'; '.join(apart)}.", numbers)
         return Answer(True, f"All stay within {limits} of each other.", numbers)
 
-    return _each(results, data, one)
+    return for_each_data_set(results, data, one)
 
 
 @check
@@ -90,7 +91,7 @@ def near(
     """Every solver named ends within `within` of a value."""
 
     def one(name: str) -> Answer:
-        means = {_label(results, s): float(level(pick(results, race, name, s, dict(settings)), column).mean()) for s in solvers}
+        means = {results.label(s): float(level(pick(results, race, name, s, dict(settings)), column).mean()) for s in solvers}
         far = [label for label, mean in means.items() if abs(mean - value) > within * (1 + 1e-9)]
         span = f"{shown_number(value)} ± {shown_number(within)}"
         if not far:
@@ -100,7 +101,7 @@ def near(
         found = shown_number(low) if low == high else f"{shown_number(low)} to {shown_number(high)}"
         return Answer(False, f"{who} ends at {span}: {named(column)} is {found}.", means)
 
-    return _each(results, data, one)
+    return for_each_data_set(results, data, one)
 
 
 @check
@@ -112,12 +113,12 @@ def extreme(results: Results, race: str, data: Any, who: str, column: str, least
         mine = pick(results, race, name, who)
         others = [g for g in groups if g.solver.id != who]
         if not others:
-            raise Untold(f"There is nothing to compare {_label(results, who)} with on {results.data_name(name)}")
+            raise Untold(f"There is nothing to compare {results.label(who)} with on {results.data_name(name)}")
         sign = 1.0 if least else -1.0
         best = min(others, key=lambda g: sign * level(g, column).mean())
         numbers = {results.label(g.solver): float(level(g, column).mean()) for g in [mine, *others]}
         answer = clearly_less(sign * level(mine, column), sign * level(best, column))
-        ours, theirs = numbers[_label(results, who)], numbers[results.label(best.solver)]
+        ours, theirs = numbers[results.label(who)], numbers[results.label(best.solver)]
         values = f"{named(column)} {shown_number(ours)} against {shown_number(theirs)}"
         kind = "smallest" if least else "largest"
         if answer is None:
@@ -125,9 +126,9 @@ def extreme(results: Results, race: str, data: Any, who: str, column: str, least
                 None, f"{values} for {results.label(best.solver)}: the difference is within the spread over runs.", numbers
             )
         text = "ends with" if answer else "does not end with"
-        return Answer(answer, f"{_label(results, who)} {text} the {kind} {values} for {results.label(best.solver)}.", numbers)
+        return Answer(answer, f"{results.label(who)} {text} the {kind} {values} for {results.label(best.solver)}.", numbers)
 
-    return _each(results, data, one)
+    return for_each_data_set(results, data, one)
 
 
 @check
@@ -146,7 +147,7 @@ def below_baseline(results: Results, race: str, data: Any, solvers: list[str]) -
             )
         return Answer(True, f"The most accurate has {percent(max(means.values()))}, the baseline {percent(baseline)}.", numbers)
 
-    return _each(results, data, one)
+    return for_each_data_set(results, data, one)
 
 
 @check
@@ -173,7 +174,7 @@ def at_least(
         )
         return Answer(room >= 0, f"{results.label(group.solver)}: {text}.", numbers)
 
-    return _each(results, data, one)
+    return for_each_data_set(results, data, one)
 
 
 @check
@@ -201,12 +202,12 @@ def same_objective(
         holds = not late
         for solver in apart:
             value = valued(results, pick(results, race, name, solver), common) / groups[0].bound - 1.0
-            numbers[f"{_label(results, solver)}, valued by the same objective, above the best bound"] = percent(value)
-            text += f"; {_label(results, solver)} ends {percent(value)} above it"
+            numbers[f"{results.label(solver)}, valued by the same objective, above the best bound"] = percent(value)
+            text += f"; {results.label(solver)} ends {percent(value)} above it"
             holds = holds and value > within
         return Answer(holds, f"{text}.", numbers)
 
-    return _each(results, data, one)
+    return for_each_data_set(results, data, one)
 
 
 def valued(results: Results, group: Group, common: Settings) -> float:
@@ -229,17 +230,17 @@ def first(
 
     def one(name: str) -> Answer:
         costs = {s: pick(results, race, name, s).first("suboptimality", within, cost) for s in [*winners, *rivals]}
-        numbers = {f"{_label(results, s)}, {COSTS[cost]}": float(np.median(values)) for s, values in costs.items()}
+        numbers = {f"{results.label(s)}, {COSTS[cost]}": float(np.median(values)) for s, values in costs.items()}
         ours, theirs = min(winners, key=lambda s: np.median(costs[s])), min(rivals, key=lambda s: np.median(costs[s]))
         mine, other = float(np.median(costs[ours])), float(np.median(costs[theirs]))
         if np.isinf(mine) and np.isinf(other):
             return Answer(None, f"None came within {percent(within)} of the best bound in the budget.", numbers)
         answer = clearly_less(costs[ours], costs[theirs])
-        text = f"To within {percent(within)} of the best bound, {_label(results, ours)} took {_cost(mine, cost)}, "
-        text += f"{_label(results, theirs)} {_cost(other, cost)}"
+        text = f"To within {percent(within)} of the best bound, {results.label(ours)} took {_cost(mine, cost)}, "
+        text += f"{results.label(theirs)} {_cost(other, cost)}"
         return Answer(answer, f"{text}{'' if answer is not None else ', which is within the spread over runs'}.", numbers)
 
-    return _each(results, data, one)
+    return for_each_data_set(results, data, one)
 
 
 def _cost(value: float, cost: str) -> str:
@@ -270,21 +271,23 @@ def ratio(
                 values[solver] = group.first("suboptimality", within, "cpu_seconds")
         a, b = float(np.median(values[slow])), float(np.median(values[quick]))
         unit = "a pass" if what == "seconds_per_epoch" else f"to within {percent(within)}"
-        numbers = {f"{_label(results, slow)}, CPU seconds {unit}": a, f"{_label(results, quick)}, CPU seconds {unit}": b}
+        numbers = {f"{results.label(slow)}, CPU seconds {unit}": a, f"{results.label(quick)}, CPU seconds {unit}": b}
         if not np.isfinite(b):
             return Answer(
-                None, f"{_label(results, quick)} did not come within {percent(within)} of the best bound in the budget.", numbers
+                None, f"{results.label(quick)} did not come within {percent(within)} of the best bound in the budget.", numbers
             )
         if not np.isfinite(a):
-            text = f"{_label(results, quick)} came within {percent(within)} of the best bound, {_label(results, slow)} not in the budget"
+            text = (
+                f"{results.label(quick)} came within {percent(within)} of the best bound, {results.label(slow)} not in the budget"
+            )
             return Answer(None if np.isfinite(high) else True, f"{text}.", numbers)
         found = a / b
         numbers["ratio"] = found
         asked = f"at least {low:g}" if not np.isfinite(high) else f"{low:g} to {high:g}"
-        text = f"{_label(results, slow)} takes {shown_number(found)} times as long as {_label(results, quick)} {unit} (asked: {asked})."
+        text = f"{results.label(slow)} takes {shown_number(found)} times as long as {results.label(quick)} {unit} (asked: {asked})."
         return Answer(low <= found <= high, text, numbers)
 
-    return _each(results, data, one)
+    return for_each_data_set(results, data, one)
 
 
 @check
@@ -303,4 +306,4 @@ def against_text(results: Results, race: str, data: Any, solver: str, seconds: f
         text += f"; the certified relative gap is then {shown_number(left)}"
         return Answer(factor < least, f"{text}.", numbers)
 
-    return _each(results, data, one)
+    return for_each_data_set(results, data, one)

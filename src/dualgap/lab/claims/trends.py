@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.lab.claims.checks import NOTHING, Names, Settings, _each, _label
-from dualgap.lab.claims.verdicts import Answer, Untold, check, clearly_less, level, names, percent, pick
+from dualgap.lab.claims.checks import NOTHING, Names, Settings
+from dualgap.lab.claims.verdicts import Answer, Untold, check, clearly_less, for_each_data_set, level, names, percent, pick
 from dualgap.lab.figures import named, plain
 from dualgap.lab.results import Group, Results
 from dualgap.lab.tables import shown_number
@@ -33,24 +33,26 @@ def wobbles(results: Results, race: str, data: Any, who: str, rivals: list[str],
     def one(name: str) -> Answer:
         mine = wobble(pick(results, race, name, who))
         others = {solver: wobble(pick(results, race, name, solver)) for solver in rivals}
-        numbers = {f"{_label(results, s)}, mean rise an epoch": percent(float(w.mean())) for s, w in {who: mine, **others}.items()}
+        numbers = {f"{results.label(s)}, mean rise an epoch": percent(float(w.mean())) for s, w in {who: mine, **others}.items()}
         worst = max(others, key=lambda s: others[s].mean())
         less = clearly_less(others[worst], mine)
         enough = float(mine.mean()) >= least
-        text = f"In the later half, {_label(results, who)} rises by {percent(float(mine.mean()))} of its objective an epoch on average, "
-        text += f"{_label(results, worst)} by {percent(float(others[worst].mean()))}"
+        text = (
+            f"In the later half, {results.label(who)} rises by {percent(float(mine.mean()))} of its objective an epoch on average, "
+        )
+        text += f"{results.label(worst)} by {percent(float(others[worst].mean()))}"
         if less is None and enough:
             return Answer(None, f"{text}: within the spread over runs.", numbers)
         return Answer(bool(less) and enough, f"{text} (oscillating would mean more than {percent(least)}).", numbers)
 
-    return _each(results, data, one)
+    return for_each_data_set(results, data, one)
 
 
 def _along(results: Results, race: str, data: str, solver: str, x: str) -> list[tuple[float, Group]]:
     groups = [(g.settings.get(x), g) for g in results.select(race, data, [solver])]
     points = sorted(((float(value), g) for value, g in groups if value is not None), key=lambda pair: pair[0])
     if len(points) < 2:
-        raise Untold(f"{_label(results, solver)} has fewer than two values of {x} on {results.data_name(data)}")
+        raise Untold(f"{results.label(solver)} has fewer than two values of {x} on {results.data_name(data)}")
     return points
 
 
@@ -65,19 +67,19 @@ def wobble_trend(results: Results, race: str, data: Any, x: str, solvers: list[s
             small, large = wobble(points[0][1]), wobble(points[-1][1])
             ends = f"{x} = {plain(points[0][0])}", f"{x} = {plain(points[-1][0])}"
             for end, values in zip(ends, (small, large), strict=True):
-                numbers[f"{_label(results, solver)}, {end}"] = percent(float(values.mean()))
+                numbers[f"{results.label(solver)}, {end}"] = percent(float(values.mean()))
             grows = clearly_less(large, small)
             if (grows is not True) if solver in solvers else (grows is True and float(small.mean()) > 0.01):
-                wrong.append(_label(results, solver))
+                wrong.append(results.label(solver))
         if not wrong:
             return Answer(True, f"The later objective wobbles more at the smallest {x} than at the largest, as claimed.", numbers)
-        unsteady = [name for name in wrong if name in [_label(results, solver) for solver in steady]]
+        unsteady = [name for name in wrong if name in [results.label(solver) for solver in steady]]
         others = [name for name in wrong if name not in unsteady]
         texts = [f"{', '.join(unsteady)} wobbles more at a smaller {x} too"] if unsteady else []
         texts += [f"{', '.join(others)} does not clearly wobble more at a smaller {x}"] if others else []
         return Answer(False, f"{'; '.join(texts)}.", numbers)
 
-    return _each(results, data, one)
+    return for_each_data_set(results, data, one)
 
 
 @check
@@ -91,18 +93,18 @@ def trend(
         wrong, texts = [], []
         for solver in solvers:
             points = [(value, level(group, column)) for value, group in _along(results, race, name, solver, x)]
-            numbers |= {f"{_label(results, solver)}, {named(x)} = {plain(value)}": float(v.mean()) for value, v in points}
+            numbers |= {f"{results.label(solver)}, {named(x)} = {plain(value)}": float(v.mean()) for value, v in points}
             change = float(points[-1][1].mean() - points[0][1].mean()) * (-1.0 if falls else 1.0)
             steps = [(a, b) if falls else (b, a) for (_, a), (_, b) in pairwise(points)]
             turns = any(clearly_less(*step) is True for step in steps)
             start, end = (shown_number(float(points[place][1].mean())) for place in (0, -1))
-            texts.append(f"{_label(results, solver)} goes from {start} to {end}")
+            texts.append(f"{results.label(solver)} goes from {start} to {end}")
             if change <= least or turns:
                 wrong.append(solver)
         text = f"From {named(x)} = {plain(points[0][0])} to {plain(points[-1][0])}, {named(column)} of {'; '.join(texts)}"
         return Answer(not wrong, f"{text}{'' if not wrong else ', which is no steady ' + ('fall' if falls else 'rise')}.", numbers)
 
-    return _each(results, data, one)
+    return for_each_data_set(results, data, one)
 
 
 @check
@@ -120,14 +122,14 @@ def best_after(
                     [_first_best(v, e, close, largest) for v, e in zip(group.traces(column), group.traces("epoch"), strict=True)]
                 )
             )
-            numbers[f"{_label(results, solver)}, epochs"] = found
-            texts.append(f"{_label(results, solver)} after {shown_number(found)}")
+            numbers[f"{results.label(solver)}, epochs"] = found
+            texts.append(f"{results.label(solver)} after {shown_number(found)}")
             if not low <= found <= high:
-                wrong.append(f"{_label(results, solver)} ({low} to {high} claimed)")
+                wrong.append(f"{results.label(solver)} ({low} to {high} claimed)")
         text = f"Within {shown_number(close)} of their best {named(column)}: {', '.join(texts)} epochs"
         return Answer(not wrong, f"{text}{'; not as claimed: ' + ', '.join(wrong) if wrong else ''}.", numbers)
 
-    return _each(results, data, one)
+    return for_each_data_set(results, data, one)
 
 
 def _first_best(values: np.ndarray, epochs: np.ndarray, close: float, largest: bool) -> float:
@@ -156,7 +158,7 @@ def first_epoch(results: Results, race: str, data: Any, ahead: str, behind: str,
             return Answer(None, f"{text}: too close to tell.", numbers)
         return Answer(quicker and gained <= close, f"{text}.", numbers)
 
-    return _each(results, data, one)
+    return for_each_data_set(results, data, one)
 
 
 @check
@@ -172,14 +174,14 @@ def best_setting(
         best = min(costs, key=lambda value: costs[value])
         if not np.isfinite(costs[best]):
             return Answer(None, f"No value of {named(x)} came within {percent(within)} of the best bound in the budget.", numbers)
-        text = f"{_label(results, solver)} is quickest to within {percent(within)} at {named(x)} = {plain(best)}: "
+        text = f"{results.label(solver)} is quickest to within {percent(within)} at {named(x)} = {plain(best)}: "
         text += f"{shown_number(costs[best])} s"
         if used not in costs or not np.isfinite(costs[used]):
             return Answer(True, f"{text}; at {plain(used)} it does not get there in the budget.", numbers)
         gain = costs[used] / costs[best]
         return Answer(gain >= least, f"{text}, {shown_number(gain)} times sooner than at {plain(used)}.", numbers)
 
-    return _each(results, data, one)
+    return for_each_data_set(results, data, one)
 
 
 @check
@@ -194,8 +196,8 @@ def error_gap(
             float(level(pick(results, race, name, solver, dict(settings)), "test_error").mean()) for name in (data, other)
         )
         numbers |= {
-            f"{_label(results, solver)}, {results.data_name(data)}": honest,
-            f"{_label(results, solver)}, {results.data_name(other)}": leaky,
+            f"{results.label(solver)}, {results.data_name(data)}": honest,
+            f"{results.label(solver)}, {results.data_name(other)}": leaky,
         }
         differences.append(honest - leaky)
     text = f"The test error is {percent(min(differences))} to {percent(max(differences))} larger on {results.data_name(data)}"

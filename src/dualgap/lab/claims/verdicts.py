@@ -1,6 +1,6 @@
 """Verdicts: holds, does not hold, cannot be told; and the little statistics that checks share.
 
-A check is a function of the results and of a claim's options; checks.py has them, claims.py applies them.
+A check is a function of the results and of a claim's options; `checks` and `trends` have them, `judge` applies them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dualgap.lab.figures import ended
 from dualgap.lab.results import Group, Results
 from dualgap.lab.study import Claim
 
-__all__ = ["CHECKS", "FAILS", "HOLDS", "OPEN", "SIGNS", "Answer", "Untold", "Verdict", "check", "clearly_less", "pick", "together"]
+__all__ = ["CHECKS", "FAILS", "HOLDS", "OPEN", "SIGNS", "Answer", "Untold", "Verdict", "check", "clearly_less"]
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
 SIGNS = {HOLDS: "✓", FAILS: "✗", OPEN: "?"}
@@ -61,8 +61,7 @@ def pick(results: Results, race: str, data: str, solver: str, settings: dict[str
     """The one group that is asked for; where it has no run, the claim cannot be told."""
     groups = results.select(race, data, [solver], settings)
     if not groups:
-        name = results.label(results.study.solver_spec(solver))
-        raise Untold(f"There is no finished run of {name} on {results.data_name(data)}")
+        raise Untold(f"There is no finished run of {results.label(solver)} on {results.data_name(data)}")
     return groups[0]
 
 
@@ -107,6 +106,11 @@ def together(answers: dict[str, Answer]) -> Answer:
     holds = None if None in states and False not in states else all(state is True for state in states)
     numbers = {f"{name}: {key}": value for name, answer in answers.items() for key, value in answer.numbers.items()}
     return Answer(holds, "\n".join(f"{name}: {answer.why}" for name, answer in answers.items()), numbers)
+
+
+def for_each_data_set(results: Results, data: Any, judge: Callable[[str], Answer]) -> Answer:
+    """Return what `judge` says of each data set, as one answer."""
+    return together({results.data_name(name): judge(name) for name in names(data)})
 
 
 def percent(value: float) -> str:

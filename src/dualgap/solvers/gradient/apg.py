@@ -31,7 +31,7 @@ FIRST_SHARE = 0.1  # of a bound on L, with which the first backtracking starts: 
 NARROWEST = 1e-9  # width of the smoothed hinge, in margins, below which float64 hardly tells it from the hinge
 
 
-class Point(NamedTuple):
+class ScoredPoint(NamedTuple):
     """(w, b/scale) in one vector, and the scores x·w + b of every row."""
 
     x: np.ndarray
@@ -43,8 +43,8 @@ class APGState(State):
     # fixed by start
     rows: Any  # the problem's, with a constant column for an intercept
     # changed by every epoch
-    now: Point
-    before: Point
+    now: ScoredPoint
+    before: ScoredPoint
     beta: np.ndarray  # slopes at the last z
     value: float = math.inf  # objective of `now`
     t: float = 1.0
@@ -187,19 +187,19 @@ def _starting_point(problem: Problem, warm: Warm | None, scale: float) -> np.nda
     return x
 
 
-def _point(rows: Any, x: np.ndarray, n: int) -> Point:
+def _point(rows: Any, x: np.ndarray, n: int) -> ScoredPoint:
     out = np.empty(n)
     scores(rows, x, out)
-    return Point(x, out)
+    return ScoredPoint(x, out)
 
 
-def _extrapolate(now: Point, before: Point, momentum: float) -> Point:
+def _extrapolate(now: ScoredPoint, before: ScoredPoint, momentum: float) -> ScoredPoint:
     if momentum == 0.0:
         return now
-    return Point(now.x + momentum * (now.x - before.x), now.scores + momentum * (now.scores - before.scores))
+    return ScoredPoint(now.x + momentum * (now.x - before.x), now.scores + momentum * (now.scores - before.scores))
 
 
-def _gradient(state: APGState, z: Point) -> np.ndarray:
+def _gradient(state: APGState, z: ScoredPoint) -> np.ndarray:
     """Return ∇f(z) = −Σ cᵢβᵢyᵢxᵢ; keep the slopes β at z in the state."""
     problem = state.problem
     slopes(problem.loss, problem.y * z.scores, state.beta)
@@ -223,7 +223,7 @@ def _penalty_value(problem: Problem, x: np.ndarray) -> float:
     return float(value + (0.5 * problem.l2 * x[-1] * x[-1] if problem.intercept == "penalised" else 0.0))
 
 
-def _backtrack(state: APGState, z: Point, gradient: np.ndarray) -> tuple[Point, float]:
+def _backtrack(state: APGState, z: ScoredPoint, gradient: np.ndarray) -> tuple[ScoredPoint, float]:
     """Return the prox step from z with the first L at which f lies below its quadratic model, and the loss there."""
     problem = state.problem
     while True:

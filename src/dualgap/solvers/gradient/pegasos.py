@@ -25,7 +25,7 @@ from dualgap.solvers.gradient.primal import OUTPUTS, IterateWeights, record
 __all__ = ["Pegasos"]
 
 
-class Iterate(NamedTuple):
+class PegasosIterate(NamedTuple):
     """w = scale·v with v = Σ aᵢyᵢxᵢ, and S = Σ ω_τ·w_τ = Σ (seen·aᵢ − zᵢ)yᵢxᵢ.
 
     `a` counts violations, each times the sample's relative weight; the model and its dual point are rebuilt from it. An entry e that
@@ -70,7 +70,7 @@ class Ball(NamedTuple):
         return scale / ratio if ratio > 1.0 else scale
 
 
-class Plan(NamedTuple):
+class PegasosPlan(NamedTuple):
     """How an epoch steps."""
 
     batch: int  # rows a batch
@@ -85,7 +85,7 @@ class PegasosState(State):
     rows: Any  # the problem's, with a constant column for a penalised intercept
     region: WholeSpace | Ball
     # changed by every epoch
-    iterate: Iterate
+    iterate: PegasosIterate
     order: np.ndarray
     violated: np.ndarray  # scratch: rows of a batch
 
@@ -153,7 +153,7 @@ class Pegasos(Solver):
         return PegasosState(
             rows=rows,
             region=(Ball if self.project else WholeSpace)(np.sqrt(problem.l2)),
-            iterate=Iterate(
+            iterate=PegasosIterate(
                 np.zeros(problem.size + biased),
                 np.zeros(n),
                 np.zeros(n),
@@ -171,7 +171,7 @@ class Pegasos(Solver):
         batch = min(self.batch_size, problem.n)
         pieces = split_order(state.rows, state.order)
         batches = sum(-(-len(piece) // batch) for piece in pieces)
-        plan = Plan(batch, batches, state.region, OUTPUTS[self.output])
+        plan = PegasosPlan(batch, batches, state.region, OUTPUTS[self.output])
         for piece in pieces:
             rows = load_block(state.rows, piece)
             descend(rows, problem.samples, problem.l2, plan, state.iterate, piece, state.violated)

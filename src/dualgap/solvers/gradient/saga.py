@@ -32,7 +32,7 @@ __all__ = ["SAGA"]
 
 
 @compiled
-class Table(NamedTuple):
+class SlopeTable(NamedTuple):
     """SAGA's memory: the slope of each sample when it was last drawn; the drift follows every change."""
 
     slopes: np.ndarray
@@ -48,7 +48,7 @@ class SAGAState(State):
     # changed by every epoch
     point: Eager | Lazy  # w and the drift
     bias: Bias
-    table: Table
+    table: SlopeTable
     order: np.ndarray
 
 
@@ -93,7 +93,7 @@ class SAGA(Solver):
         step_size = fixed_step(problem, self.step_size, divisor=3.0)
         point = track(problem.rows, first_coef(problem, warm), step_size, separable(problem))
         bias = make_bias(problem, warm)
-        table = Table(np.empty(problem.n), 1.0 / problem.n)
+        table = SlopeTable(np.empty(problem.n), 1.0 / problem.n)
         remember(problem, point, bias, table.slopes)
         return SAGAState(passes=1.0, point=point, bias=bias, table=table, order=natural_order(problem.n))
 

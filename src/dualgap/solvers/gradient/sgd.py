@@ -50,7 +50,7 @@ LONGEST_FIRST_STEP = (
 STEP = [(name, np.float64) for name in ("eta", "decay", "threshold", "decays", "thresholds", "omega")]
 
 
-class Plan(NamedTuple):
+class SGDPlan(NamedTuple):
     """How an epoch steps."""
 
     schedule: Schedule
@@ -206,7 +206,7 @@ def settle_shrink(rows, point, memory):
 @dataclass(kw_only=True)
 class SGDState(State):
     # fixed by start
-    plan: Plan
+    plan: SGDPlan
     # changed by every epoch
     point: EagerShrink | LazyShrink
     bias: Bias
@@ -281,7 +281,7 @@ class SGD(Solver):
         )
         counters = record(steps=0, place=0, stretch=0, iterates=0.0, epoch=0.0, epochs=0.0)
         return SGDState(
-            plan=Plan(schedule, OUTPUTS[self.output], batch, batches, rows_ahead(problem.rows)),
+            plan=SGDPlan(schedule, OUTPUTS[self.output], batch, batches, rows_ahead(problem.rows)),
             point=point,
             bias=make_bias(problem, warm),
             memory=Memory(np.empty(batch), np.zeros(problem.n), counters),

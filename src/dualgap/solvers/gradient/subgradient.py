@@ -36,7 +36,7 @@ __all__ = ["Subgradient"]
 LONGEST_FIRST_STEP = 20
 
 
-class Best(NamedTuple):
+class BestIterate(NamedTuple):
     """The best iterate so far."""
 
     objective: float
@@ -51,7 +51,7 @@ class SubgradientState(State):
     # changed by every epoch
     w: np.ndarray
     bias: Bias
-    best: Best
+    best: BestIterate
     slope_sum: np.ndarray  # Σ t·β over the steps t
     steps: int = 0
     # scratch: written by an epoch before it is read
@@ -109,7 +109,7 @@ class Subgradient(Solver):
             gradient=np.empty(problem.d),
             slopes=np.empty(problem.n),
             schedule=make_schedule(problem, self.schedule, self.rate, steps_per_epoch=1, stretch=first),
-            best=Best(np.inf, w.copy(), float(bias.numbers[0].b)),
+            best=BestIterate(np.inf, w.copy(), float(bias.numbers[0].b)),
             slope_sum=np.zeros(problem.n),
         )
 
@@ -120,7 +120,7 @@ class Subgradient(Solver):
         # 2) best
         objective = loss + problem.regulariser(state.w, b)
         if objective < state.best.objective:
-            state.best = Best(objective, state.w.copy(), b)
+            state.best = BestIterate(objective, state.w.copy(), b)
         # 3) dual point
         eta = state.schedule.step_at(state.steps)
         state.steps += 1

@@ -1,4 +1,4 @@
-"""The commands `convert` and `fit`: files to stores, and data in memory, on disk or on a cluster to models."""
+"""The commands `convert`, `fit`, `predict` and `certify`: files to stores, data to models, models to labels and certificates."""
 
 from __future__ import annotations
 
@@ -8,34 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["ERROR", "OK", "MaxSeconds", "Seed", "Target", "convert", "fit", "samples_of"]
+from dualgap.app.options import ERROR, OK, MaxSeconds, Seed, Standardise, Target
 
-OK, ERROR = 0, 1
-
-Seed = Annotated[int, typer.Option(min=0, help="Seed that every run's own seed is derived from.")]
-MaxSeconds = Annotated[float | None, typer.Option(min=0.001, help="Most seconds that one run may take.")]
-Target = Annotated[
-    str, typer.Option(help="Label column of a table. [default: one called target, label, class or y]", show_default=False)
-]
-
-
-def samples_of(name: str, target: str) -> Any:
-    """A file, or a data set by name."""
-    from dualgap.data import load, read
-
-    return read(name, target or None) if Path(name).exists() else load(name)
-
-
-def store_of(folder: str, target: str, standardise: bool | None) -> Any:
-    """A store; what was decided when it was made cannot be asked for now."""
-    from dualgap.store import Store
-
-    if target or standardise:
-        option = "--target" if target else "--standardise"
-        raise ValueError(f"{option} with a store: a store's columns are as they were converted; leave it out")
-    if not Path(folder).is_dir():
-        raise ValueError(f"--scheduler trains on a store, which {folder} is not: `dualgap convert {folder} FOLDER` first")
-    return Store(folder)
+__all__ = ["certify", "convert", "fit", "predict"]
 
 
 def convert(
@@ -84,10 +59,7 @@ def fit(
     solver: Annotated[str, typer.Option(help="A solver's name, or auto.")] = "auto",
     tol: Annotated[float, typer.Option(help="Certified relative gap to reach.")] = 1e-4,
     max_seconds: MaxSeconds = None,
-    standardise: Annotated[
-        bool | None,
-        typer.Option("--standardise/--no-standardise", help="[default: dense data yes, sparse data no]", show_default=False),
-    ] = None,
+    standardise: Standardise = None,
     seed: Seed = 0,
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler, whose workers train on a store.", show_default=False)
@@ -106,8 +78,7 @@ def fit(
     """
     import warnings
 
-    from dualgap.app.model_file import fit_model, save_model
-    from dualgap.app.store_model import fit_store_model
+    from dualgap.app.model_file import fit_model, fit_store_model, save_model
     from dualgap.estimators import ConvergenceWarning
 
     on_disk = scheduler is not None or Path(data).is_dir()
@@ -135,3 +106,85 @@ def fit(
     print(f"{svc.status_} after {svc.n_iter_} {'epochs' if scheduler is None else 'rounds'}, relative gap asked for {tol:g}")
     print(model)
     return OK if svc.status_ == "converged" else ERROR
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model that fit wrote.")],
+    data: Annotated[str, typer.Argument(help="A file with the columns that the model was trained on.")],
+    target: Target = "",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="CSV file to write. [default: standard output]", show_default=False)
+    ] = None,
+) -> int:
+    """Predict the labels of new samples: a CSV with a label and a score a row (scores of each class where there are more than two).
+
+    **Examples**
+
+        dualgap predict model.skops new.csv
+        dualgap predict model.skops new.csv --out predictions.csv
+    """
+    import numpy as np
+
+    from dualgap.app.model_file import features_of, load_model
+    from dualgap.lab import TableData, write_atomically
+
+    made = load_model(model)
+    X = features_of(made, data, target or None)
+    scores = np.asarray(made.pipeline.decision_function(X)).reshape(X.shape[0], -1)
+    labels = made.pipeline.predict(X)
+    heads = ("label", "score") if scores.shape[1] == 1 else ("label", *(f"score {name}" for name in made.estimator.classes_))
+    rows = tuple((label, *map(float, row)) for label, row in zip(labels.tolist(), scores, strict=True))
+    text = TableData("predictions", "", "", heads, rows).to_csv()
+    if out is None:
+        print(text, end="")
+    else:
+        write_atomically(out, text)
+        print(out)
+    return OK
+
+
+def certify(
+    model: Annotated[Path, typer.Argument(help="A model that fit wrote.")],
+    data: Annotated[str, typer.Argument(help="The data to judge it on: a file, or the name of a data set.")],
+    target: Target = "",
+    tol: Annotated[float | None, typer.Option(help="Exit with code 1 unless the relative gap is at most this.")] = None,
+) -> int:
+    """Prove how far a model is at most from the best one for its objective on some data.
+
+    On the data it was trained on, that is how well training did; on other data, how far it is from a model trained there.
+
+    **Examples**
+
+        dualgap certify model.skops mydata.csv --target label
+        dualgap certify model.skops mydata.csv --target label --tol 1e-3
+    """
+    from dualgap.app.model_file import certify_model, load_model
+
+    worst = 0.0
+    for name, certificate in certify_model(load_model(model), samples_of(data, target)):
+        print(f"{name}: {certificate}" if name else certificate)
+        worst = max(worst, certificate.relative_gap)
+    print(f"relative gap {worst:.3g}")
+    if tol is not None and worst > tol:
+        print(f"dualgap: the certified relative gap {worst:.3g} is above --tol {tol:g}", file=sys.stderr)
+        return ERROR
+    return OK
+
+
+def samples_of(name: str, target: str) -> Any:
+    """A file, or a data set by name."""
+    from dualgap.data import load, read
+
+    return read(name, target or None) if Path(name).exists() else load(name)
+
+
+def store_of(folder: str, target: str, standardise: bool | None) -> Any:
+    """A store; what was decided when it was made cannot be asked for now."""
+    from dualgap.store import Store
+
+    if target or standardise:
+        option = "--target" if target else "--standardise"
+        raise ValueError(f"{option} with a store: a store's columns are as they were converted; leave it out")
+    if not Path(folder).is_dir():
+        raise ValueError(f"--scheduler trains on a store, which {folder} is not: `dualgap convert {folder} FOLDER` first")
+    return Store(folder)

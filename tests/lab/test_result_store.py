@@ -3,7 +3,8 @@
 import polars as pl
 import pytest
 
-from dualgap.lab.store import Store, file_name, write_atomically
+from dualgap.lab.files import file_name, write_atomically
+from dualgap.lab.result_store import ResultStore
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
@@ -21,7 +22,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
 
 
 def test_failures_are_recorded_and_not_finished(tmp_path):
-    store = Store(tmp_path)
+    store = ResultStore(tmp_path)
     store.add({"key": "a", "status": "max_epochs", "trace_primal": [1.0, 0.5]})
     store.add({"key": "b", "status": "failed", "error": "ValueError: no"})
     assert store.finished() == {"a"}
@@ -35,7 +36,7 @@ def test_failures_are_recorded_and_not_finished(tmp_path):
 
 
 def test_join_loses_nothing(tmp_path):
-    store = Store(tmp_path)
+    store = ResultStore(tmp_path)
     for i in range(5):
         store.add({"key": str(i), "status": "converged", "trace_primal": [float(i)]})
         if i in (1, 3):
@@ -49,7 +50,7 @@ def test_join_loses_nothing(tmp_path):
 
 
 def test_records_with_different_columns(tmp_path):
-    store = Store(tmp_path)
+    store = ResultStore(tmp_path)
     store.add({"key": "a", "status": "failed", "error": "x"})
     store.add({"key": "b", "status": "converged", "gap": 0.1})
     assert store.read(["b"])["gap"].to_list() == [0.1]

@@ -8,53 +8,27 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
-import re
-import uuid
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-__all__ = ["Store", "file_name", "write_atomically"]
+from dualgap.lab.files import file_name, write_atomically
+
+__all__ = ["ResultStore"]
 
 FINAL = ("converged", "max_epochs", "max_seconds", "diverged", "stalled")
 
 
-def write_atomically(path: Path, data: bytes | str) -> None:
-    """Write a file so that a reader, or a crash, sees the old contents or the new, never a part of either.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from dualgap.lab.store import write_atomically
-    >>> path = Path(tempfile.mkdtemp()) / "note.txt"
-    >>> write_atomically(path, "done")
-    >>> path.read_text()
-    'done'
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data.encode() if isinstance(data, str) else data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-class Store:
+class ResultStore:
     """Results of a study in a folder.
 
     Examples
     --------
     >>> import tempfile
-    >>> from dualgap.lab.store import Store
-    >>> store = Store(tempfile.mkdtemp())
+    >>> from dualgap.lab.result_store import ResultStore
+    >>> store = ResultStore(tempfile.mkdtemp())
     >>> store.add({"key": "a", "status": "converged", "gap": 1e-6})
     >>> store.add({"key": "b", "status": "failed", "error": "out of memory"})
     >>> store.finished(), store.read()["key"].to_list()
@@ -125,12 +99,6 @@ class Store:
     def environments(self) -> dict[str, dict[str, Any]]:
         """The machines that results were made on, by name."""
         return {path.stem: json.loads(path.read_text()) for path in sorted((self.folder / "environments").glob("*.json"))}
-
-
-def file_name(id: str) -> str:
-    """An id as a file name: whatever could mean something to a file system is replaced, and a digest keeps two ids apart."""
-    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", id)[:40]
-    return plain if plain == id else f"{plain}-{hashlib.sha256(id.encode()).hexdigest()[:8]}"
 
 
 def _finished_of(table: pl.DataFrame) -> set[str]:

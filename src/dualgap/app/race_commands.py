@@ -1,0 +1,168 @@
+"""The commands `compare`, `reproduce` and `report`: race solvers, run studies, write reports."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dualgap.app.options import INCOMPLETE, OK, MaxSeconds, Seed, Standardise, Target
+
+__all__ = ["compare", "report", "reproduce"]
+
+Runs = Annotated[int | None, typer.Option("--runs", min=1, help="Runs of each solver on each problem.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time. [default: all cores]", show_default=False)]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for results and report.", show_default=False)]
+Positive = Annotated[list[str], typer.Option(help="Of more than two classes, one that counts as positive; may be repeated.")]
+
+
+def compare(
+    data: Annotated[
+        list[str] | None, typer.Argument(help="Files, or names of data sets. [default: data that ship]", show_default=False)
+    ] = None,
+    target: Target = "",
+    positive: Positive = [],  # noqa: B006
+    solvers: Annotated[
+        str, typer.Option(help="Solvers, with commas between. [default: all that support the problem]", show_default=False)
+    ] = "",
+    loss: Annotated[str, typer.Option(help="Losses, with commas between.")] = "hinge,smooth_hinge",
+    delta: Annotated[float, typer.Option(help="Width of the smooth hinge's bend.")] = 0.5,
+    l2: Annotated[str, typer.Option(help="Strength of the l2 penalty; several with commas between.")] = "1e-3",
+    l1: Annotated[float, typer.Option(min=0, help="Strength of the l1 penalty.")] = 0.0,
+    intercept: Annotated[str, typer.Option(help="none, penalised or free.")] = "none",
+    balance: Annotated[str, typer.Option(help="none, class_weight, undersample or both.")] = "none",
+    standardise: Standardise = None,
+    test_size: Annotated[float, typer.Option(help="Share of the rows held out, where the source sets none apart.")] = 0.333,
+    tol: Annotated[float, typer.Option(help="Relative gap at which a run has converged.")] = 1e-6,
+    epochs: Annotated[int, typer.Option(min=1, help="Most epochs of a run.")] = 1000,
+    max_seconds: MaxSeconds = 2.0,
+    runs: Runs = 3,
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    out: Out = None,
+) -> int:
+    """Race solvers on your data, or on data that ship, and write a report.
+
+    Rows are split into training and test rows (stratified); dense data are standardised. Results are kept in the folder as each run ends:
+    give the same command again to go on after a stop.
+
+    **Examples**
+
+        dualgap compare
+        dualgap compare mydata.csv --target label
+        dualgap compare a9a --solvers sdca,pegasos --l2 1e-4,1e-5 --runs 10 --out races/a9a
+        dualgap compare creditcard --balance class_weight --loss smooth_hinge --max-seconds 10
+    """
+    from dualgap.lab import Comparison
+
+    made = Comparison(
+        data or (),
+        target=target,
+        positive=positive,
+        solvers=_words(solvers),
+        losses=_words(loss),
+        delta=delta,
+        l2=[_number(word, "--l2") for word in _words(l2)],
+        l1=l1,
+        intercept=intercept,
+        balance=balance,
+        standardise=standardise,
+        test_size=test_size,
+        tol=tol,
+        epochs=epochs,
+        seconds=max_seconds or 2.0,
+        runs=runs or 3,
+        seed=seed,
+    )
+    return _run(made.study(), out or Path("dualgap-report"), jobs, tables=True)
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(help="A study that ships, a TOML file of yours, or `all`.")],
+    runs: Runs = None,
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    out: Out = None,
+    max_seconds: MaxSeconds = None,
+) -> int:
+    """Run a study: its figures, its tables, and a verdict on each of its claims.
+
+    The studies: blood-cells, convergence, credit-fraud, huberised, primal-dual. Two of them need data that are fetched by hand; the
+    message says what, from where and where to put it (see `dualgap datasets`).
+
+    **Examples**
+
+        dualgap reproduce primal-dual
+        dualgap reproduce all --runs 5 --out reproductions
+        dualgap reproduce blood-cells --runs 100
+        dualgap reproduce my-study.toml
+    """
+    from dualgap.app.terminal import console
+    from dualgap.lab import load_study, study_names
+
+    names = study_names() if name == "all" else [name]
+    studies = [load_study(each) for each in names]
+    folder = out or Path("dualgap-reproductions")
+    codes = []
+    for study in studies:
+        changes: dict[str, Any] = {"seed": seed} | ({"runs": runs} if runs else {})
+        if len(studies) > 1:
+            console(stderr=True).rule(study.name)
+        codes.append(_run(study.with_(**changes).limited(max_seconds), folder / study.name, jobs, lines=False))
+    return max(codes)
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="A folder that compare or reproduce wrote.")],
+) -> int:
+    """Write the report of stored results again, without running anything.
+
+    **Examples**
+
+        dualgap report dualgap-report
+        dualgap report dualgap-reproductions/convergence
+    """
+    from dualgap.lab import Results, ResultStore, load_study, write_report
+
+    if not (folder / "study.json").exists():
+        raise ValueError(f"{folder} holds no results: there is no study.json in it; give a folder that compare or reproduce wrote")
+    results = Results.load(load_study(folder / "study.json"), ResultStore(folder / "results"))
+    if not results.rows:
+        raise ValueError(f"{folder} holds no results of this version of dualgap; give the command that made it again")
+    print(write_report(results, folder))
+    return OK
+
+
+def _run(study: Any, out: Path, jobs: int | None, lines: bool = True, tables: bool = False) -> int:
+    """Run a study and write its report; the page's path is the last line."""
+    from dualgap.app.terminal import console, print_claims, print_tables
+    from dualgap.lab import Live, run_study, write_report
+
+    ran = run_study(study, out, jobs, Live(console(stderr=True), lines=lines))
+    page = write_report(ran.results, out, ran.missing)
+    if tables:
+        print_tables(ran.results)
+    elif study.claims:
+        print_claims(ran.results)
+    for picture in sorted((out / "figures").glob("*.png")) if tables else []:
+        print(f"figure {picture}")
+    if ran.failed:
+        print(
+            f"dualgap: {len(ran.failed)} run(s) failed; the report lists them, and the same command tries them again",
+            file=sys.stderr,
+        )
+    print(page)
+    return INCOMPLETE if ran.failed or ran.missing else OK
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _number(word: str, option: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise ValueError(f"{option}: {word!r} is not a number") from None
