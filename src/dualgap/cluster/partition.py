@@ -133,7 +133,7 @@ class Partition:
         n = self.X.shape[0]
         self.labels = as_labels(self.y, n)
         self.weights = np.ones(n) if self.sample_weight is None else as_weights(self.sample_weight, n)
-        self.rows = storage.csr(self.X) if hasattr(self.X, "indptr") else storage.dense(self.X)
+        self.rows = storage.of_matrix(self.X)
         self.sqnorms = np.empty(n)
         storage.sqnorms(self.rows, self.sqnorms)
         self.ahead = rows_ahead(self.rows)

@@ -13,7 +13,23 @@ from dualgap.core.losses import LOSSES, Hinge, Logistic, SmoothHinge, SquaredHin
 from dualgap.core.order import draw, fresh_seed, natural_order, shuffle, shuffle_blocks
 from dualgap.core.penalties import L1, L2, ElasticNet, make_penalty
 from dualgap.core.root import Bracket, bracket_root, illinois, nearest
-from dualgap.core.rows import CSR, Block, Gram, WithBias, accumulate, csr, gram, is_dense, nbytes, rows_ahead, scores, some, stored
+from dualgap.core.rows import (
+    CSR,
+    Block,
+    Gram,
+    WithBias,
+    accumulate,
+    csr,
+    gram,
+    is_dense,
+    layers,
+    nbytes,
+    rows_ahead,
+    scores,
+    some,
+    stored,
+    with_bias_of,
+)
 from dualgap.core.threads import (
     READING,
     add_in_threads,
@@ -60,6 +76,7 @@ __all__ = [
     "is_sparse",
     "is_whole",
     "kernel",
+    "layers",
     "machine",
     "make_loss",
     "make_penalty",
@@ -91,4 +108,5 @@ __all__ = [
     "total_value",
     "whole_number",
     "wide_vectors",
+    "with_bias_of",
 ]

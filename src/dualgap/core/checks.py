@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -41,11 +42,17 @@ def number(name: str, value: Any, within: str = "(0, inf)", wanted: str | None =
     ...
     ValueError: C=-1.0 must be a positive number
     """
-    low, high = map(float, within[1:-1].split(","))
+    low, high = _ends(within)
     above = is_number(value) and (value > low if within[0] == "(" else value >= low)
     if not above or not (value < high if within[-1] == ")" else value <= high):
         raise ValueError(f"{name}={value!r} must be {wanted or _IN_WORDS.get(within, f'a number in {within}')}")
     return float(value)
+
+
+@cache
+def _ends(within: str) -> tuple[float, float]:
+    low, high = within[1:-1].split(",")
+    return float(low), float(high)
 
 
 def whole_number(name: str, value: Any, least: int = 1, wanted: str | None = None) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from dualgap.core.jit import kernel
 from dualgap.core.machine import NARROW, THREAD_WORK
-from dualgap.core.rows import CSR, Some, WithBias
+from dualgap.core.rows import is_dense, layers, stored
 from dualgap.core.threads import blas_alone, share
 
 __all__ = ["gram_of_rows", "solve_positive"]
@@ -37,18 +37,14 @@ def gram_of_rows(rows: Any, weight: np.ndarray, size: int) -> np.ndarray:
            [2., 4.]])
     """
     active = np.flatnonzero(weight)
-    scale = rows.scale if isinstance(rows, WithBias) else 0.0
-    inner = rows.rows if isinstance(rows, WithBias) else rows
-    places = active
-    if isinstance(inner, Some):
-        inner, places = inner.rows, inner.which[active]
-    weight = weight[active]
-    add: Any = _add_sparse if isinstance(inner, CSR) else _add_narrow if size <= NARROW else _add_by_blas
-    width = max(len(inner.data) / max(inner.length(), 1), 1.0) if isinstance(inner, CSR) else size
+    data, which, scale = layers(rows)
+    places, weight = active if which is None else which[active], weight[active]
+    add: Any = _add_sparse if not is_dense(data) else _add_narrow if size <= NARROW else _add_by_blas
+    width = size if is_dense(data) else max(stored(data) / max(data.length(), 1), 1.0)
 
     def work(first: int, last: int) -> np.ndarray:
         H = np.zeros((size, size))
-        add(inner, scale, places[first:last], weight[first:last], H)
+        add(data, scale, places[first:last], weight[first:last], H)
         return H
 
     with blas_alone if add is _add_by_blas else nullcontext():

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dualgap.core.checks import is_sparse
 from dualgap.core.jit import compiled, kernel, prefetch, sequential
 from dualgap.core.machine import SHARED_CACHE
 
@@ -37,8 +38,11 @@ __all__ = [
     "csr_arrays",
     "dense",
     "gram",
+    "is_data",
     "is_dense",
+    "layers",
     "nbytes",
+    "of_matrix",
     "part",
     "rows_ahead",
     "scores",
@@ -46,6 +50,7 @@ __all__ = [
     "sqnorms",
     "stored",
     "take",
+    "with_bias_of",
 ]
 
 LINE = 64  # bytes in a cache line
@@ -287,6 +292,11 @@ def csr(matrix: Any) -> CSR:
     return csr_arrays(matrix.indptr, matrix.indices, matrix.data)
 
 
+def of_matrix(X: Any) -> Any:
+    """Return the rows of a C-ordered array or of a SciPy CSR matrix, without a copy."""
+    return csr(X) if is_sparse(X) else dense(X)
+
+
 def csr_arrays(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray) -> CSR:
     """Rows of the three arrays of a CSR matrix, without a copy."""
     return CSR(_readonly(_unsigned(indptr)), _readonly(_unsigned(indices)), _readonly(data))
@@ -375,9 +385,33 @@ def nbytes(rows: Any) -> int:
     return sum(part.nbytes if isinstance(part, np.ndarray) else nbytes(part) for part in rows if not isinstance(part, float))
 
 
+class Layers(NamedTuple):
+    """Rows of data or of a kernel matrix, and what is around them."""
+
+    data: Any
+    which: np.ndarray | None  # the rows chosen by Some; None: all
+    scale: float  # of the bias column; 0 where there is none
+
+
+def layers(rows: Any) -> Layers:
+    """Take rows apart: WithBias outside, Some inside of it."""
+    scale, rows = (rows.scale, rows.rows) if isinstance(rows, WithBias) else (0.0, rows)
+    return Layers(rows.rows, rows.which, scale) if isinstance(rows, Some) else Layers(rows, None, scale)
+
+
+def with_bias_of(rows: Any, data: Any) -> Any:
+    """Return `data` with the bias column of `rows`, or `data` itself where `rows` have none."""
+    return WithBias(data, rows.scale, rows.centre) if isinstance(rows, WithBias) else data
+
+
 def is_dense(rows: Any) -> bool:
     """Return whether every number of a row is stored, and rows are of data: neither sparse nor of a kernel matrix."""
     return isinstance(rows, Dense)
+
+
+def is_data(rows: Any) -> bool:
+    """Return whether rows are of data, dense or sparse, and not of a kernel matrix."""
+    return isinstance(rows, (Dense, CSR))
 
 
 def stored(rows: Any) -> int:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from dualgap.core.machine import READING
-from dualgap.core.rows import CSR, Dense, Some, WithBias, accumulate, nbytes, part, scores, sqnorms
+from dualgap.core.rows import accumulate, is_data, layers, nbytes, part, scores, sqnorms
 
 __all__ = [
     "READING",
@@ -143,11 +143,8 @@ def add_in_threads(rows: Any, a: np.ndarray, v: np.ndarray) -> None:
 
 def rows_per_thread(rows: Any) -> int:
     """Return how many rows are worth a thread: READING bytes of them. More than there can be of a kernel matrix, which has its own sums."""
-    while isinstance(rows, (WithBias, Some)):
-        rows = rows.rows
-    if not isinstance(rows, (Dense, CSR)):
-        return sys.maxsize
-    return max(1, READING * rows.length() // max(nbytes(rows), 1))
+    data = layers(rows).data
+    return max(1, READING * data.length() // max(nbytes(data), 1)) if is_data(data) else sys.maxsize
 
 
 # ------------------------------------------------------------------------------------------------------------------ the BLAS

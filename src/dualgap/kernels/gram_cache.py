@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import WithBias, add_in_threads, compiled, number, prefetch
+from dualgap.core import add_in_threads, compiled, layers, number, prefetch, with_bias_of
 
 __all__ = ["BlockedGram", "GramBlock", "add_rows", "as_bytes", "load_block", "split_order"]
 
@@ -130,34 +130,30 @@ class BlockedGram:
         return iter((self.diagonal,))
 
 
-def _inner(rows: Any) -> Any:
-    return rows.rows if isinstance(rows, WithBias) else rows
-
-
 def split_order(rows: Any, order: np.ndarray) -> list[np.ndarray]:
     """Split an order of rows into pieces that each need one block in memory."""
-    inner = _inner(rows)
+    inner = layers(rows).data
     return inner.split(order) if isinstance(inner, BlockedGram) else [order]
 
 
 def load_block(rows: Any, piece: np.ndarray) -> Any:
     """Return rows as compiled code takes them, for a piece of `split_order`."""
-    inner = _inner(rows)
+    inner = layers(rows).data
     if not isinstance(inner, BlockedGram):
         return rows
     block = inner.block(int(piece[0]) // inner.height)
-    return rows._replace(rows=block) if isinstance(rows, WithBias) else block
+    return with_bias_of(rows, block)
 
 
 def add_rows(rows: Any, a: np.ndarray, v: np.ndarray) -> None:
     """v += Σ aᵢ xᵢ over all rows."""
-    inner = _inner(rows)
+    inner, _, scale = layers(rows)
     if not isinstance(inner, BlockedGram):
         add_in_threads(rows, a, v)
         return
     v[: inner.n] += inner.combine(a)
-    if isinstance(rows, WithBias):
-        v[-1] += rows.scale * float(a.sum())
+    if scale:
+        v[-1] += scale * float(a.sum())
 
 
 def as_bytes(memory: Any) -> int:

@@ -266,7 +266,7 @@ class Problem:
             if self.kernel is not None:
                 shared.rows = storage.gram(self.kernel(self.X, self.X))
             else:
-                shared.rows = storage.csr(self.X) if sparse.issparse(self.X) else storage.dense(self.X)
+                shared.rows = storage.of_matrix(self.X)
         return shared.rows
 
     @property

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import CSR, ElasticNet, compiled, kernel
+from dualgap.core import ElasticNet, compiled, is_dense, kernel
 
 __all__ = ["Eager", "Lazy", "prox_steps", "prox_sum", "settle", "track"]
 
@@ -181,6 +181,6 @@ def settle(rows, point):
 def track(rows: Any, w: np.ndarray, step_size: float, penalty: ElasticNet, averaged: bool = False) -> Eager | Lazy:
     """Return w with zero drift: lazy on sparse rows, eager on dense ones."""
     total = np.zeros(len(w) if averaged else 0)
-    lazy = isinstance(rows, CSR)
+    lazy = not is_dense(rows)
     last = np.zeros(len(w) if lazy else 1, dtype=np.int64)
     return (Lazy if lazy else Eager)(w, np.zeros(len(w)), total, last, np.zeros(1, dtype=np.int64), step_size, penalty)

@@ -20,7 +20,18 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import CSR, ElasticNet, compiled, fresh_seed, kernel, natural_order, one_of, rows_ahead, shuffle, whole_number
+from dualgap.core import (
+    ElasticNet,
+    compiled,
+    fresh_seed,
+    is_dense,
+    kernel,
+    natural_order,
+    one_of,
+    rows_ahead,
+    shuffle,
+    whole_number,
+)
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, register
 from dualgap.solvers.gradient.primal import (
@@ -270,7 +281,7 @@ class SGD(Solver):
         batches = -(-problem.n // batch)
         first = min(batch, LONGEST_FIRST_STEP)
         schedule = make_schedule(problem, self.schedule, self._rate(problem, batch), batches, stretch=first)
-        lazy = isinstance(problem.rows, CSR)
+        lazy = not is_dense(problem.rows)
         stretch = max(SHORTEST_STRETCH, problem.d // CATCH_UP_SHARE if lazy else 0)
         point = (LazyShrink if lazy else EagerShrink)(
             first_coef(problem, warm),
