@@ -7,30 +7,6 @@ two ways to it is taken. Constants that belong to a method, not to the machine, 
 
 from __future__ import annotations
 
-__all__ = [
-    "BLAS_PRODUCT",
-    "CALL",
-    "CHEAP",
-    "CHOLESKY",
-    "DENSE_ENTRY",
-    "FLOP",
-    "KERNEL_VALUE",
-    "LOGISTIC_STEP",
-    "LOOP_PRODUCT",
-    "MATRIX_ENTRY",
-    "NARROW",
-    "NEWTON_ROW",
-    "OWN_CACHE",
-    "PAIR_STEP",
-    "READING",
-    "SCORE_ENTRY",
-    "SHARED_CACHE",
-    "SPARSE_ENTRY",
-    "STEP",
-    "THREAD_VALUES",
-    "THREAD_WORK",
-]
-
 # Caches, in bytes
 OWN_CACHE = 1_000_000  # a core's own: beyond it, rows are worth reading in the order in which they are stored
 SHARED_CACHE = 16_000_000  # near a core: beyond it, prefetching a row before its use pays

@@ -68,9 +68,8 @@ class Tally(NamedTuple):
 
 @kernel
 def ascend(rows, loss, penalty, at, beta, v, order, ahead, tally, t):
-    """Take coordinate steps in the given order, from step count t on; return how many of the β changed."""
+    """Take coordinate steps in the given order, from step count t on."""
     n = order.shape[0]
-    changed = 0
     for s in range(n):
         if ahead > 0 and s + ahead < n:
             j = order[s + ahead]
@@ -86,8 +85,6 @@ def ascend(rows, loss, penalty, at, beta, v, order, ahead, tally, t):
             tally.record(i, old, t + s)
             rows.add(i, (new - old) * enters, v)
             beta[i] = new
-            changed += 1
-    return changed
 
 
 class Ascent:
@@ -113,21 +110,18 @@ class Ascent:
         if self.beta.any():
             add_rows(self.rows, self.beta * self.at.step, self.v)
 
-    def epoch(self, order: np.ndarray, t: int = 0) -> int:
-        """Take steps in the given order, then move the centre of a free intercept; return how many β changed."""
-        changed = self.steps(order, t)
+    def epoch(self, order: np.ndarray, t: int = 0) -> None:
+        """Take steps in the given order, then move the centre of a free intercept."""
+        self.steps(order, t)
         self.move_centre()
-        return changed
 
-    def steps(self, order: np.ndarray, t: int = 0) -> int:
-        """Take steps in the given order, as part of an epoch; return how many β changed."""
+    def steps(self, order: np.ndarray, t: int = 0) -> None:
+        """Take steps in the given order, as part of an epoch."""
         problem = self.problem
         args = (problem.loss, problem.penalty, self.at, self.beta, self.v)
-        changed = 0
         for part in split_order(self.rows, order):
-            changed += int(ascend(load_block(self.rows, part), *args, part, self.ahead, self.tally, t))
+            ascend(load_block(self.rows, part), *args, part, self.ahead, self.tally, t)
             t += len(part)
-        return changed
 
     def move_centre(self) -> None:
         """Move the centre of a free intercept to b; without one, do nothing."""

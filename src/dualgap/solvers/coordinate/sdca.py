@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,21 +15,13 @@ from dualgap.solvers.coordinate.ascent import Ascent, Tally, needs_l2
 __all__ = ["SDCA"]
 
 
-class Suffix(Protocol):
-    """The output over the iterates since T₀, the largest power of two not above T/2, from what was kept of two blocks of epochs."""
-
-    def close_epoch(self, epochs: int, n: int, rng: np.random.Generator) -> None: ...
-
-    def beta(self) -> np.ndarray: ...
-
-
 @dataclass(kw_only=True)
 class SDCAState(State):
     """β and v in `ascent`; every epoch changes them, the order and the suffix."""
 
     ascent: Ascent
     order: np.ndarray
-    suffix: Suffix | None = None  # None: the output is the last iterate
+    suffix: AveragedSuffix | DrawnSuffix | None = None  # the output over the iterates since T₀; None: the last iterate
     epochs: int = 0
 
 
