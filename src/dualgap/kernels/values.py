@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dualgap.core import CSR, blas_alone, csr, is_sparse, share
+from dualgap.core import CSR, blas_alone, csr, is_sparse, machine, share
 from dualgap.kernels.function import Kernel, squares
 from dualgap.kernels.gaussian import (
     WIDTH,
@@ -28,8 +28,6 @@ from dualgap.kernels.gaussian import (
 __all__ = ["BLOCK", "SUPPORTS", "KernelBlocks", "exact_in_float32", "scratch"]
 
 BLOCK = 1 << 18  # products in one block: 1 or 2 MB, which a processor's cache holds
-THREAD_VALUES = 1 << 17  # kernel values that are worth a thread
-CHEAP = 128  # numbers in a row up to which an inner product takes about as long as storing its result
 SUPPORTS = 256  # rows on the left-hand side of one block of products in a sum
 LINE = 64  # bytes of a cache line
 SPARSE = 0.3  # share of non-zeros up to which sparse products are faster than dense ones
@@ -180,7 +178,7 @@ class KernelBlocks:
         """Whether computing a value takes little longer than moving it in memory."""
         if not self.by_product:
             return False
-        return (self.X.nnz / max(self.count, 1) if is_sparse(self.X) else self.X.shape[1]) <= CHEAP
+        return (self.X.nnz / max(self.count, 1) if is_sparse(self.X) else self.X.shape[1]) <= machine.CHEAP
 
     @property
     def norms(self) -> Any:
@@ -300,7 +298,7 @@ class KernelBlocks:
             def work(first: int, last: int, panel: np.ndarray = panel, terms: Terms = terms) -> None:
                 sparse_gaussian_sum(self.arithmetic, self.right.rows, panel, terms, self.exponents, first, last, out)
 
-            share(work, self.count, least=THREAD_VALUES // WIDTH)
+            share(work, self.count, least=machine.THREAD_VALUES // WIDTH)
 
     @property
     def _twice_gamma(self) -> Any:
@@ -319,4 +317,4 @@ class KernelBlocks:
                 finish(self.right.products(left.rows, start, end, out, by_row), start, end)
 
         with blas_alone:
-            share(work, self.count - begin, least=max(1, THREAD_VALUES // height))
+            share(work, self.count - begin, least=max(1, machine.THREAD_VALUES // height))

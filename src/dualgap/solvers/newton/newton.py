@@ -120,6 +120,7 @@ class Newton(PrimalNewton):
     delta: float = 2.0
 
     name: ClassVar[str] = "newton"
+    stall_steps: ClassVar[float] = 40
     sparse_cost: ClassVar[str] = "all rows"
     summary: ClassVar[str] = "semismooth Newton in a proximal-point loop, d × d systems"
 

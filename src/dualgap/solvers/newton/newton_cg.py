@@ -85,6 +85,7 @@ class NewtonCG(PrimalNewton):
     products: int = 250
 
     name: ClassVar[str] = "newton_cg"
+    stall_steps: ClassVar[float] = 150  # its steps are cheap, and its gap falls unevenly
     sparse_cost: ClassVar[str] = "all rows"
     summary: ClassVar[str] = "Newton steps by conjugate gradients, no matrix"
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
-from dualgap.core import blas_alone
+from dualgap.core import blas_alone, machine
 from dualgap.problem import Problem
 from dualgap.solvers.working_set.dual_box import argtop, bias_weight, kkt_slack
 from dualgap.solvers.working_set.state import GAP_MARGIN, WorkingSetState, update_gap, update_gradient
@@ -38,9 +38,6 @@ GOOD_RATIO = 4.0  # the ratio it must reach: after two failures in a row, the ex
 VIOLATORS = 8  # free variables / violators at a bound that join them, at most
 STEPS_PER_FACTOR = 2  # steps d with one factor of M
 MAX_FIXED = 4  # variables of a step / those among them that may end at a bound
-# Cost in nanoseconds, on the machine of benchmarks/: pair step per row of the set, kernel value read, kernel value put into M, flop of
-# the factorisation, Python's part of one step.
-STEP_NS, READ_NS, GATHER_NS, FLOP_NS, CALL_NS = 1.5, 1.0, 6.0, 0.015, 1e6
 PIVOT_FLOPS = 0.4  # of m³, for columns of M⁻¹: about m/10 variables end at a bound, and these flops take twice as long
 
 
@@ -142,7 +139,7 @@ def _feasible(d: np.ndarray, low: np.ndarray, high: np.ndarray, balanced: bool) 
 
 def pair_step_cost(steps: int, size: int, computed: int, active: int) -> float:
     """Return about the nanoseconds of an epoch: `steps` pair steps in sets of `size` rows, `computed` kernel rows over the active rows."""
-    return STEP_NS * steps * size + READ_NS * computed * active
+    return machine.PAIR_STEP * steps * size + machine.KERNEL_VALUE * computed * active
 
 
 def pays_off(problem: Problem, state: WorkingSetState) -> bool:
@@ -154,7 +151,12 @@ def pays_off(problem: Problem, state: WorkingSetState) -> bool:
         return False
     ratio = min(EXPECTED_RATIO, GAP_MARGIN * state.relative_gap / state.tol) if state.tol > 0 else EXPECTED_RATIO
     epochs = math.log(max(ratio, 1.0)) / max(-math.log(last.gap_ratio), 1e-3) if 0.0 < last.gap_ratio < 1.0 else math.inf
-    cost = CALL_NS + FLOP_NS * (1 / 3 + PIVOT_FLOPS) * free**3 + GATHER_NS * free**2 + 3 * READ_NS * free * len(state.active)
+    cost = (
+        machine.CALL
+        + machine.FLOP * (1 / 3 + PIVOT_FLOPS) * free**3
+        + machine.MATRIX_ENTRY * free**2
+        + 3 * machine.KERNEL_VALUE * free * len(state.active)
+    )
     return epochs * last.cost > GOOD_RATIO ** max(state.weak_steps - 1, 0) * cost
 
 
