@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dualgap.core import rows as storage
-from dualgap.core import threads
 from dualgap.core.jit import kernel
 from dualgap.core.rows import CSR, Dense, Gram, WithBias, accumulate, csr, dense, gram, nbytes, part, scores, sqnorms
 from reference import soft
@@ -187,16 +185,17 @@ def test_negative_zero_width_and_empty_rows():
 
 
 @pytest.mark.parametrize("rows", [dense(X), csr(sparse.csr_matrix(X)), csr(unsorted(sparse.csr_matrix(X)))])
-def test_head(rows):
-    first = part(rows, 0, 6)
-    assert type(first) is type(rows)
-    assert first.length() == 6
-    out = np.empty(6)
-    scores(first, np.arange(7.0), out)
-    np.testing.assert_allclose(out, X[:6] @ np.arange(7.0), rtol=1e-12, atol=1e-14)
+@pytest.mark.parametrize(("first", "last"), [(0, 6), (3, 9), (0, 20), (19, 20)])
+def test_part(rows, first, last):
+    some_rows = part(rows, first, last)
+    assert type(some_rows) is type(rows)
+    assert some_rows.length() == last - first
+    out = np.empty(last - first)
+    scores(some_rows, np.arange(7.0), out)
+    np.testing.assert_allclose(out, X[first:last] @ np.arange(7.0), rtol=1e-12, atol=1e-14)
 
 
-def test_head_of_a_kernel_matrix_is_its_leading_square():
+def test_part_of_a_kernel_matrix_is_a_square():
     K = X @ X.T
     np.testing.assert_array_equal(part(gram(K), 0, 3).k, K[:3, :3])
 
@@ -210,25 +209,3 @@ def test_nbytes():
 
 def test_the_types_are_what_kernels_dispatch_on():
     assert [type(r) for r in (dense(X), csr(sparse.csr_matrix(X)), gram(X @ X.T))] == [Dense, CSR, Gram]
-
-
-@pytest.mark.parametrize("kind", ["dense", "csr", "some", "biased"])
-def test_threads_give_what_one_gives(monkeypatch, kind):
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((1000, 7)) * (rng.random((1000, 7)) < 0.5)
-    rows = storage.csr(sparse.csr_array(x)) if kind == "csr" else storage.dense(x)
-    if kind == "some":
-        rows, x = storage.Some(rows, np.arange(0, 1000, 2, dtype=np.uint32)), x[::2]
-    w, a = rng.standard_normal(7), rng.standard_normal(len(x))
-    if kind == "biased":
-        rows, x, w = storage.WithBias(rows, 2.0, 0.0), np.hstack([x, np.full((1000, 1), 2.0)]), rng.standard_normal(8)
-    monkeypatch.setattr(threads, "READING", 1000)
-    monkeypatch.setattr(threads, "processors", lambda: 2)
-    out, total = np.empty(len(x)), np.ones(len(w))
-    threads.scores_in_threads(rows, w, out)
-    threads.add_in_threads(rows, a, total)
-    norms = np.empty(len(x))
-    threads.sqnorms_in_threads(rows, norms)
-    np.testing.assert_allclose(norms, (x * x).sum(1))
-    np.testing.assert_allclose(out, x @ w, atol=1e-12)
-    np.testing.assert_allclose(total, 1.0 + x.T @ a, atol=1e-11)

@@ -39,14 +39,7 @@ _here = threading.local()
 
 
 def processors() -> int:
-    """Processors that this thread may use: those of the process, or one within `one_processor`.
-
-    Examples
-    --------
-    >>> from dualgap.core.threads import processors
-    >>> processors() >= 1
-    True
-    """
+    """Return how many processors this thread may use: those of the process, or one within `one_processor`."""
     return 1 if getattr(_here, "alone", False) else _all_processors()
 
 
@@ -56,7 +49,7 @@ def _all_processors() -> int:
 
 @contextmanager
 def one_processor() -> Iterator[None]:
-    """Keep this thread's work to itself, where others like it have the other processors.
+    """Keep the work of this thread to one processor, where other threads of the same kind have the others.
 
     Examples
     --------
@@ -102,18 +95,6 @@ def share_sum(work: Callable[[int, int, np.ndarray], Any], count: int, least: in
     """Call work(first, last, sums), which adds to `sums`, for pieces of range(count); return the results in order.
 
     At most two threads: the second one sums into a vector of its own, which is as long as `out` and is added to it in the end.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.core.threads import share_sum
-    >>> out = np.zeros(1)
-    >>> def work(first, last, sums):
-    ...     sums[0] += sum(range(first, last))
-    >>> share_sum(work, 5, 100, out)
-    [None]
-    >>> float(out[0])
-    10.0
     """
     if processors() == 1 or count < 2 * least:
         return [work(0, count, out)]
@@ -151,7 +132,7 @@ def rows_per_thread(rows: Any) -> int:
 
 
 class _Alone:
-    """While anyone is inside, the BLAS keeps to the thread that calls it; the last one out puts back what was set before.
+    """While any thread is inside, the BLAS keeps to the thread that calls it; the last one to leave restores the earlier setting.
 
     The rows are shared out to our threads, and the BLAS's own would compete with those: on a busy machine small products took ten times
     as long with them.

@@ -37,7 +37,7 @@ def test_smooth_losses_take_few_steps(loss):
     assert result.converged
 
 
-def test_the_hint_is_the_certified_gap():
+def test_the_gap_estimate_is_the_certified_gap():
     X, y = make_data(300, 5, seed=9)
     problem, solver, rng = dualgap.Problem(X, y, l2=1e-3), Newton(), np.random.default_rng(0)
     state = solver.start(problem, rng)
@@ -81,7 +81,7 @@ def test_a_free_intercept_with_rare_positives_does_not_run_away(loss):
 
 
 @pytest.mark.parametrize("intercept", ["none", "free"])
-def test_far_rows_are_closed_and_opened_before_a_gap_is_believed(intercept):
+def test_rows_are_shrunk_and_unshrunk_before_a_gap_is_believed(intercept):
     X, y = make_data(3000, 6, seed=11)
     problem, solver, rng = dualgap.Problem(X, y, l2=1e-4, intercept=intercept), Newton(), np.random.default_rng(0)
     state = solver.start(problem, rng)
@@ -93,7 +93,7 @@ def test_far_rows_are_closed_and_opened_before_a_gap_is_believed(intercept):
         estimates.append(solver.gap_estimate(problem, state))
         beta = solver.dual(problem, state)
         u = (problem.c * problem.y * beta) @ X
-        np.testing.assert_allclose(state.u[:6], u, atol=1e-12)  # the closed rows' part stays in it
+        np.testing.assert_allclose(state.u[:6], u, atol=1e-12)  # the shrunk rows' part stays in it
         if estimates[-1] <= 1e-8:
             break
     assert min(counts) < 1500

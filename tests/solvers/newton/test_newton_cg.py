@@ -123,7 +123,7 @@ def test_more_features_than_a_matrix_would_allow(loss, l2):
     assert result.converged
 
 
-def test_the_hint_is_the_certified_gap():
+def test_the_gap_estimate_is_the_certified_gap():
     data = text_like(300, 5000, 20, seed=3)
     problem, solver, rng = dualgap.Problem(data.X, data.y, loss="logistic", l2=1e-5), NewtonCG(), np.random.default_rng(0)
     state = solver.start(problem, rng)

@@ -218,7 +218,7 @@ class Newton(PrimalNewton):
             H[-1, -1] = max(H[-1, -1], LEAST_CURVATURE * problem.intercept_scale**2)
         direction = solve_positive(H, rhs)
 
-        # 4) line search on F. A shrunk row's β is constant: its part of F is the line −cβm, with slope −u·direction over all such rows.
+        # 4) line search on F. The β of shrunk rows are constant: their part of F is −Σ cβm, with the slope of all rows less the active.
         margins_into(state.rows, direction, state.samples.y, state.work)
         linear = float(state.ridge * state.x @ direction)
         if not state.all_active():

@@ -49,14 +49,6 @@ class ProxNewtonState(State):
     value: float  # P(w, b)
 
 
-class BiasModel(NamedTuple):
-    """The intercept's part of the quadratic model; a second derivative of 0 where there is no intercept."""
-
-    derivative: float
-    second_derivative: float
-    rho: float  # the penalty (ρ/2)b²
-
-
 class QuadraticModel(NamedTuple):
     """g·Δ + ½‖r‖² with r = Σ Δⱼx̃ⱼ, where x̃ⱼ is a column of the working set times √(cφ'') of each row."""
 
@@ -64,7 +56,9 @@ class QuadraticModel(NamedTuple):
     derivatives: np.ndarray  # g
     squares: np.ndarray  # ‖x̃ⱼ‖²
     root: np.ndarray  # √(cφ''), the column of the intercept
-    bias: BiasModel
+    bias_derivative: float  # with respect to b
+    bias_square: float  # second derivative with respect to b; 0 where there is no intercept
+    rho: float  # the penalty (ρ/2)b²
 
 
 @register
@@ -199,11 +193,9 @@ def _quadratic_model(problem: Problem, state: ProxNewtonState, columns: Any, u: 
     scaled = as_rows(columns, root)
     squares = np.empty(columns.shape[1])
     storage.sqnorms(scaled, squares)
-    bias = BiasModel(0.0, 0.0, 0.0)
-    if problem.intercept != "none":
-        rho = problem.l2 / problem.intercept_scale**2 if problem.intercept == "penalised" else 0.0
-        bias = BiasModel(float(rho * state.b - total), float(root @ root) + rho, float(rho))
-    return QuadraticModel(scaled, -u, squares, root, bias)
+    rho = problem.l2 / problem.intercept_scale**2 if problem.intercept == "penalised" else 0.0
+    bias_square = 0.0 if problem.intercept == "none" else float(root @ root) + rho
+    return QuadraticModel(scaled, -u, squares, root, float(rho * state.b - total), float(bias_square), float(rho))
 
 
 def as_rows(columns: Any, root: np.ndarray) -> Any:
@@ -221,7 +213,7 @@ def sweep(model, penalty, w, step, r, shift):
 
     Returns the largest fall of the model by a coordinate, by its quadratic part, and the new shift.
     """
-    columns, squares, bias = model.columns, model.squares, model.bias
+    columns, squares = model.columns, model.squares
     largest = 0.0
     for j in range(w.shape[0]):
         if squares[j] > 0.0:
@@ -232,13 +224,13 @@ def sweep(model, penalty, w, step, r, shift):
                 columns.add(j, change, r)
                 step[j] += change
                 largest = max(largest, squares[j] * change * change)
-    if bias.second_derivative > 0.0:
-        s = bias.derivative + bias.rho * shift
+    if model.bias_square > 0.0:
+        s = model.bias_derivative + model.rho * shift
         for i in range(r.shape[0]):
             s += model.root[i] * r[i]
-        change = -s / bias.second_derivative
+        change = -s / model.bias_square
         for i in range(r.shape[0]):
             r[i] += change * model.root[i]
         shift += change
-        largest = max(largest, bias.second_derivative * change * change)
+        largest = max(largest, model.bias_square * change * change)
     return largest, shift
