@@ -1,7 +1,7 @@
 """Small dense linear algebra for second-order solvers: weighted Gram matrices of rows, and positive definite systems.
 
-The BLAS keeps to one thread here: its own wait for each other between small products, and where another process has one of the cores
-they took ten times as long as one alone.
+The BLAS uses one thread here. Its threads wait for each other between small products; beside another process on one of the cores they
+took ten times as long as one thread.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from dualgap.core.threads import blas_alone, share
 
 __all__ = ["gram_of_rows", "solve_positive"]
 
-BLAS_ROWS = 512  # that are copied and multiplied at once
-SERIAL = 64  # unknowns up to which the BLAS has no use for a second thread
+BLAS_ROWS = 512  # rows that are copied and multiplied at once: a small buffer against few calls
+SERIAL = 64  # unknowns up to which the BLAS starts no second thread, so that its threads need not be limited
 
 
 def gram_of_rows(rows: Any, weight: np.ndarray, size: int) -> np.ndarray:
-    """The lower triangle of Σ weightᵢ xᵢxᵢᵀ over the rows whose weight is not zero; with WithBias the constant column is last.
+    """Return the lower triangle of Σ weightᵢ xᵢxᵢᵀ; rows of weight zero are not read, and a bias column comes last.
 
-    What stands above the diagonal is not meant to be read.
+    The entries above the diagonal have no meaning.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def _add_sparse(rows, scale, places, weight, H):
 
 @kernel
 def _add_narrow(rows, scale, places, weight, H):
-    """Eight rows at a time, so that each number of H is loaded and stored once for eight products."""
+    """Add eight rows at a time, so that each entry of H is loaded and stored once for eight products."""
     x, size, count = rows.x, H.shape[0], places.shape[0]
     a, b = np.zeros((8, size)), np.zeros((8, size))
     for start in range(0, count, 8):
@@ -102,11 +102,11 @@ def _add_by_blas(rows: Any, scale: float, places: np.ndarray, weight: np.ndarray
         if size > width:
             A[:, width] = scale
         A *= np.sqrt(weight[start : start + BLAS_ROWS])[:, None]
-        H += np.matmul(A.T, A, out=product)  # SciPy's call, which would add to H itself, keeps other threads waiting
+        H += np.matmul(A.T, A, out=product)  # SciPy's BLAS calls would add to H in place, but hold Python's global lock
 
 
 def solve_positive(H: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-    """H⁻¹·rhs for a symmetric positive definite H, by Cholesky; a ridge is added where rounding has cost H its definiteness.
+    """Return H⁻¹·rhs for a symmetric positive definite H, by Cholesky. If rounding has made H indefinite, a small ridge is added.
 
     Only the lower triangle of H is read.
 
@@ -121,7 +121,7 @@ def solve_positive(H: np.ndarray, rhs: np.ndarray) -> np.ndarray:
 
     diagonal = H.diagonal()
     for ridge in (0.0, 1e-14, 1e-12, 1e-10, 1e-8):
-        # Its columns are H's rows, so that the BLAS's upper triangle is H's lower one.
+        # The columns of L are the rows of H, so LAPACK's upper triangle is the lower triangle of H.
         L = np.array(H.T, order="F")
         if ridge:
             L[np.diag_indices(len(L))] += ridge * diagonal.mean()

@@ -1,4 +1,4 @@
-"""Random orders of rows: permutations and independent draws, fast enough for short rows."""
+"""Random orders of rows: permutations and independent draws, by a generator that is fast beside a step on a short row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["draw", "fresh_seed", "natural_order", "shuffle", "shuffle_blocks"]
 
 @sequential
 def _stir(x):
-    """The next state of a 64-bit xorshift generator; NumPy's would cost more than a step on a short row."""
+    """Return the next state of a 64-bit xorshift generator. A call of NumPy's generator costs more than a step on a short row."""
     x ^= x >> np.uint64(12)
     x ^= x << np.uint64(25)
     x ^= x >> np.uint64(27)
@@ -20,13 +20,13 @@ def _stir(x):
 
 @sequential
 def _below(x, n):
-    """A number from 0…n−1 out of a generator's state: its upper half, scaled."""
+    """Return a number from 0…n−1 for a generator's state: the upper half of the state, scaled."""
     return np.int64(((x * np.uint64(2685821657736338717)) >> np.uint64(32)) * np.uint64(n) >> np.uint64(32))
 
 
 @kernel
 def shuffle(order, seed):
-    """A fresh random permutation of `order`, in place (Fisher–Yates)."""
+    """Permute `order` at random, in place (Fisher–Yates)."""
     x = np.uint64(seed) | np.uint64(1)
     for k in range(order.shape[0] - 1, 0, -1):
         x = _stir(x)
@@ -36,7 +36,7 @@ def shuffle(order, seed):
 
 @kernel
 def shuffle_blocks(order, size, seed):
-    """A fresh random permutation of the blocks of `size` entries, in place; what is left over stays at the end."""
+    """Permute the blocks of `size` entries at random, in place; entries after the last whole block stay at the end."""
     x = np.uint64(seed) | np.uint64(1)
     for k in range(order.shape[0] // size - 1, 0, -1):
         x = _stir(x)
@@ -55,10 +55,10 @@ def draw(order, n, seed):
 
 
 def natural_order(n: int) -> np.ndarray:
-    """0…n−1, in the smallest unsigned type that kernels take."""
+    """Return 0…n−1 in the smallest unsigned type that kernels take."""
     return np.arange(n, dtype=np.uint32 if n < 2**32 else np.uint64)
 
 
 def fresh_seed(rng: np.random.Generator) -> np.int64:
-    """A seed for `shuffle` and `draw`."""
-    return np.int64(rng.random() * 2**62)  # integers() takes twenty times as long, which small problems feel
+    """Return a seed for `shuffle` and `draw`."""
+    return np.int64(rng.random() * 2**62)  # rng.integers() takes twenty times as long, which shows on small problems

@@ -3,13 +3,13 @@
     value(w)         R at a coordinate (or an array of them)
     conjugate(u)     R*(u) at a coordinate; for L1 it is 0 on [−l1, l1], and the certificate scales u into that box
     prox(w, step)    argmin over z of R(z) + (z − w)²/(2·step)
-    score(rows,i,v)  xᵢ·w where v = u/l2 is what dual methods store: w itself for L2, w = soft(v, l1/l2) with an l1 part
+    score(rows,i,v)  xᵢ·w for the vector v = u/l2 that dual methods store: w = v for L2, w = soft(v, l1/l2) with an l1 part
     scaled_score(rows,i,v,s)   the same for v/s
     primal(v)        w from that v
-    strength()       l2, by which v is scaled
+    strength()       l2, the factor between u and v
     total_penalty(w), total_conjugate(v, factor)   R(w) and R*(factor·v), sums over a whole vector
 
-An intercept is never part of w here: it is either unpenalised or has a quadratic penalty of its own (see problem.py).
+The intercept is not part of w. It is unpenalised, or has a quadratic penalty of its own (see problem.py).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class L2(NamedTuple):
         return 0.5 * self.l2 * float(w @ w)
 
     def total_conjugate(self, v, factor):
-        return 0.5 * (factor / self.l2) * (factor * float(v @ v))  # not the factor's square, which may be infinite
+        return 0.5 * (factor / self.l2) * (factor * float(v @ v))  # factor² may overflow
 
 
 @compiled
@@ -132,7 +132,7 @@ class L1(NamedTuple):
 
 
 def make_penalty(l2: float, l1: float = 0.0) -> Any:
-    """The penalty l1·‖w‖₁ + (l2/2)·‖w‖² as the simplest object that says it.
+    """Return l1·‖w‖₁ + (l2/2)·‖w‖² as L2, ElasticNet or L1, the simplest class that has it.
 
     Examples
     --------

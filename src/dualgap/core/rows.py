@@ -1,6 +1,6 @@
-"""How samples are stored and read: Dense, CSR, Gram, and WithBias around any of them.
+"""How samples are stored and read: Dense, CSR and Gram rows; Some, a choice of rows; WithBias, rows with a bias column.
 
-The only module that knows storage. Row i is read through methods that kernels call:
+The only module that knows storage: other modules call its functions and never test the type of rows. Compiled kernels read row i by:
 
     dot(i, v)            xᵢ·w for the vector "w as stored" v
     soft_dot(i, v, t)    xᵢ·soft(v, t), for penalties with an l1 part
@@ -8,12 +8,12 @@ The only module that knows storage. Row i is read through methods that kernels c
     add_squares(i, a, v) v += a·xᵢ², square by square (not for kernel matrices)
     sqnorm(i)            ‖xᵢ‖²
 
-CSR rows also tell which coordinates they touch, column(k) for k from begin(i) up to end(i), and add themselves to the lower triangle of a
-matrix: outer(i, a, H), H += a·xᵢxᵢᵀ. Dense ones do that several at a time (linalg.py).
+CSR rows also have column(k), for k from begin(i) up to end(i): the coordinates of the stored entries of row i. Their outer(i, a, H) adds
+a·xᵢxᵢᵀ to the lower triangle of H; linalg.py does that for dense rows, several at a time.
 
-For Dense and CSR, v is w itself. For Gram rows (a kernel machine) v holds the n scores ⟨φ(xᵢ), w⟩, so the same solver text trains
-kernel machines. Data arrays are read-only views of the caller's; index arrays are viewed as unsigned, which spares kernels the
-check for negative indices.
+For Dense and CSR rows v is w itself. For Gram rows (a kernel machine) v holds the n scores ⟨φ(xᵢ), w⟩, so that the same solver trains
+kernel machines. Data arrays are read-only views of the caller's arrays. Index arrays are viewed as unsigned, so that numba does not
+test them for negative values.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Dense(NamedTuple):
     def prefetch(self, i):
         width = self.x.shape[1]
         step = LINE // self.x.itemsize
-        # The hardware follows a row once it has begun; only the beginning needs asking for.
+        # The hardware prefetches a row by itself once its beginning has been read.
         for k in range(i * width, i * width + min(width, 4 * step), step):
             prefetch(self.x, k)
 
@@ -201,7 +201,7 @@ class Gram(NamedTuple):
 
 @compiled
 class Some(NamedTuple):
-    """Some of the rows, those that `which` names, numbered from 0, without a copy."""
+    """The rows with numbers `which`, numbered from 0, without a copy."""
 
     rows: Any
     which: np.ndarray
@@ -230,7 +230,7 @@ class Some(NamedTuple):
 
 @compiled
 class WithBias(NamedTuple):
-    """Rows with one more column, constant `scale`, whose coefficient is the last entry of v; `centre` is added to every score.
+    """Rows with a bias column: a constant column `scale` whose coefficient is the last entry of v. `centre` is added to every score.
 
     A penalised intercept is b = scale·v[-1] with centre 0. The proximal-point loop for a free intercept moves the centre.
     """
@@ -264,7 +264,7 @@ class WithBias(NamedTuple):
 
 
 def _readonly(array: np.ndarray) -> np.ndarray:
-    # One type for the compiler whether the caller's array is writable or not (a memory map, say), and no kernel can write to it.
+    # Read-only arrays are one type for the compiler, whether the caller's array is writable or not, and no kernel can write to them.
     view = array.view()
     view.flags.writeable = False
     return view
@@ -275,7 +275,7 @@ def _unsigned(indices: np.ndarray) -> np.ndarray:
 
 
 def dense(x: np.ndarray) -> Dense:
-    """Rows of a C-ordered float array, without a copy.
+    """Return the rows of a C-ordered float array, without a copy.
 
     Examples
     --------
@@ -288,7 +288,7 @@ def dense(x: np.ndarray) -> Dense:
 
 
 def csr(matrix: Any) -> CSR:
-    """Rows of a SciPy CSR matrix or array, without a copy."""
+    """Return the rows of a SciPy CSR matrix or array, without a copy."""
     return csr_arrays(matrix.indptr, matrix.indices, matrix.data)
 
 
@@ -298,17 +298,17 @@ def of_matrix(X: Any) -> Any:
 
 
 def csr_arrays(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray) -> CSR:
-    """Rows of the three arrays of a CSR matrix, without a copy."""
+    """Return the rows of the three arrays of a CSR matrix, without a copy."""
     return CSR(_readonly(_unsigned(indptr)), _readonly(_unsigned(indices)), _readonly(data))
 
 
 def gram(k: np.ndarray) -> Gram:
-    """Rows of a kernel matrix, without a copy."""
+    """Return the rows of a kernel matrix, without a copy."""
     return Gram(_readonly(k))
 
 
 def some(rows: Any, which: np.ndarray) -> Some:
-    """Those rows that `which` names, without a copy; some of some rows are some rows, of the same type."""
+    """Return the rows with numbers `which`, without a copy. A choice from a choice is one Some, of the same type for the compiler."""
     return Some(rows.rows, rows.which[which]) if isinstance(rows, Some) else Some(rows, which)
 
 
@@ -335,14 +335,14 @@ def sqnorms(rows, out):
 
 
 class Block(NamedTuple):
-    """Some rows of a problem, at hand for kernels, and which ones they are: a slice or an array of row numbers."""
+    """Some rows of a problem, in memory, and their numbers: a slice or an array."""
 
     index: Any
     rows: Any
 
 
 def part(rows: Any, first: int, last: int) -> Any:
-    """Rows first…last−1, of the same type, without a copy (of a kernel matrix: a copy of the square of those rows and columns)."""
+    """Return rows first…last−1, of the same type, without a copy (of a kernel matrix: a copy of the square of those rows and columns)."""
     if first == 0 and last == rows.length():
         return rows
     if isinstance(rows, Dense):
@@ -357,7 +357,7 @@ def part(rows: Any, first: int, last: int) -> Any:
 
 
 def take(rows: Any, indices: np.ndarray) -> Any:
-    """A copy of some rows, of the same type (for a kernel matrix: the square of those rows and columns)."""
+    """Return a copy of some rows, of the same type (of a kernel matrix: the square of those rows and columns)."""
     if isinstance(rows, Dense):
         return dense(rows.x[indices])
     if isinstance(rows, Gram):
@@ -381,7 +381,7 @@ def _copy_rows(indptr, indices, data, wanted, indices_out, data_out):
 
 
 def nbytes(rows: Any) -> int:
-    """Memory that the rows' arrays hold."""
+    """Return the bytes of the rows' arrays."""
     return sum(part.nbytes if isinstance(part, np.ndarray) else nbytes(part) for part in rows if not isinstance(part, float))
 
 
@@ -420,5 +420,5 @@ def stored(rows: Any) -> int:
 
 
 def rows_ahead(rows: Any) -> int:
-    """How many rows ahead kernels that visit rows at random should prefetch: none where the cores' cache holds all rows."""
+    """Return how many rows ahead to prefetch when rows are visited in random order: 0 if the cores' cache holds all rows."""
     return AHEAD if nbytes(rows) > SHARED_CACHE else 0

@@ -1,7 +1,7 @@
-"""From what a user has (arrays, sparse matrices, data frames, labels of any kind) to what kernels read, checked once.
+"""A user's inputs (arrays, sparse matrices, data frames, labels of any kind) checked and turned into the arrays that kernels read.
 
-No copy is made of C-ordered float32 or float64 arrays and of CSR matrices with such data; anything else is converted once. Every
-error names the argument, the place (row, column) and what would be right.
+C-ordered float32 or float64 arrays and CSR matrices of such numbers are not copied. Anything else is converted once. Every error names the
+argument, the place (row, column) and what would be right.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def as_features(X: Any, name: str = "X", columns: int | None = None) -> Any:
-    """A C-ordered float array or a CSR matrix of float data, finite, two-dimensional and not empty.
+    """Return X as a C-ordered float array or a CSR matrix of floats, checked to be finite, two-dimensional and not empty.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def _as_csr(X: Any, name: str) -> Any:
     if matrix.data.dtype not in FLOATS:
         matrix = matrix.astype(np.float64)
     if matrix.indices.dtype != matrix.indptr.dtype:
-        # SciPy keeps them equal; arrays set by hand may differ, and kernels are compiled for one type.
+        # SciPy keeps the two types equal, but arrays set by hand may differ, and kernels are compiled for one type.
         matrix = type(matrix)((matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)), shape=matrix.shape)
     if not matrix.data.flags.c_contiguous:
         matrix = matrix.copy()
@@ -64,9 +64,9 @@ def _as_csr(X: Any, name: str) -> Any:
     if bad >= 0:
         raise ValueError(f"{name} is a damaged CSR matrix: row {bad} has a column outside 0…{width - 1} or a bad indptr")
     if any(twice for *_, twice in found):
-        # A column given twice counts as the sum; ‖xᵢ‖² taken entry by entry would miss that, and dual steps would be too long.
+        # A column given twice means the sum of its entries. ‖xᵢ‖² summed over entries would be too small, and dual steps too long.
         matrix = matrix.copy()
-        matrix.has_canonical_format = False  # what the caller's matrix remembers of itself may be out of date
+        matrix.has_canonical_format = False  # the flag of the caller's matrix may be out of date
         matrix.sum_duplicates()
     return matrix
 
@@ -83,11 +83,11 @@ def _first_bad_pointer(indptr, rows, stored):
 
 @kernel
 def _examine(indptr, indices, width):
-    """The first row with a column that is none, or −1; and, where there is no such row, whether one has a column twice."""
+    """Return the index of the first row with an out-of-range column, else −1; and, if there is none, whether a row has a column twice."""
     rows = indptr.shape[0] - 1
     used = indices[indptr[0] : indptr[rows]]
     largest = smallest = used.dtype.type(0)
-    for k in range(used.shape[0]):  # all of them in one loop, which SIMD can take
+    for k in range(used.shape[0]):  # one loop without branches, which the compiler vectorises
         largest = max(largest, used[k])
         smallest = min(smallest, used[k])
     if largest < width and smallest >= 0:
@@ -101,7 +101,7 @@ def _examine(indptr, indices, width):
 
 @kernel
 def _has_duplicates(indptr, indices, width):
-    seen = np.empty(0, np.int32)  # a mark for each column, made only when a row is not sorted
+    seen = np.empty(0, np.int32)  # a mark for each column, allocated at the first row that is not sorted
     for i in range(indptr.shape[0] - 1):
         row = indices[indptr[i] : indptr[i + 1]]
         ascending = True
@@ -109,7 +109,9 @@ def _has_duplicates(indptr, indices, width):
             ascending &= row[k - 1] < row[k]
         if ascending:
             continue
-        if row.shape[0] <= 32 and width > 250_000:  # comparing all pairs of a short row beats marks beyond a core's own cache
+        if (
+            row.shape[0] <= 32 and width > 250_000
+        ):  # all pairs of a short row are compared faster than marks outside the cache are read
             twice = False
             for k in range(1, row.shape[0]):
                 for m in range(k):
@@ -158,7 +160,7 @@ def _as_array(X: Any, name: str) -> np.ndarray:
 def _object_to_float(array: np.ndarray) -> np.ndarray:
     try:
         return array.astype(np.float64)
-    except TypeError:  # None and pandas' NA do not convert; as NaN they are reported with their place
+    except TypeError:  # None and pandas' NA do not convert; NaN in their place is reported with row and column
         filled = array.copy()
         filled[np.asarray(np.frompyfunc(_is_missing, 1, 1)(array), dtype=bool)] = np.nan
         return filled.astype(np.float64)
@@ -206,7 +208,7 @@ _ZEROS = {dtype: np.zeros(8192, dtype) for dtype in FLOATS}
 
 @np.errstate(invalid="ignore")
 def _first_not_finite(flat: np.ndarray) -> int:
-    # x·0 is NaN just for NaN and infinity: products that the BLAS sums, in blocks so small that it keeps to one thread.
+    # x·0 is NaN only for NaN and infinity. The BLAS sums the products, in blocks so small that it uses one thread.
     zeros = _ZEROS[flat.dtype]
     for start in range(0, len(flat), len(zeros)):
         part = flat[start : start + len(zeros)]
@@ -216,12 +218,12 @@ def _first_not_finite(flat: np.ndarray) -> int:
 
 
 def all_finite(vector: np.ndarray) -> bool:
-    """Whether no value is NaN or infinite."""
+    """Return whether no value is NaN or infinite."""
     return bool(_first_not_finite(vector) < 0)
 
 
 def as_vector(values: Any, name: str, length: int) -> np.ndarray:
-    """A finite float64 vector of the given length."""
+    """Return values as a finite float64 vector of the given length."""
     vector = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
     if vector.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} has dtype {vector.dtype}")
@@ -242,7 +244,7 @@ def as_vector(values: Any, name: str, length: int) -> np.ndarray:
 
 
 def as_weights(weights: Any, length: int) -> np.ndarray:
-    """Sample weights: finite, none negative, not all zero."""
+    """Return sample weights as a vector, checked to be finite, not negative and not all zero."""
     vector = as_vector(np.full(length, weights) if is_number(weights) else weights, "sample_weight", length)
     if vector.min() < 0:
         place = int(np.argmin(vector))
@@ -253,7 +255,7 @@ def as_weights(weights: Any, length: int) -> np.ndarray:
 
 
 def as_labels(y: Any, length: int | None, name: str = "y") -> np.ndarray:
-    """Labels as a one-dimensional array of numbers or strings."""
+    """Return labels as a one-dimensional array of numbers or strings."""
     if y is None:
         raise ValueError(f"requires {name} to be passed, but the target {name} is None")
     labels = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
@@ -280,12 +282,12 @@ def as_labels(y: Any, length: int | None, name: str = "y") -> np.ndarray:
 
 
 def _is_missing(value: Any) -> bool:
-    # pandas' own markers are told by name: this module must not import pandas.
+    # pandas' markers are recognised by the name of their type, because this module must not import pandas.
     return value is None or (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in ("NAType", "NaTType")
 
 
 def encode_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The two classes in sorted order, and ±1 for each sample (+1 for the second class).
+    """Return the two classes in sorted order, and ±1 for each sample (+1 for the second class).
 
     Examples
     --------

@@ -312,7 +312,7 @@ class Problem:
         return out
 
     def combine(self, a: np.ndarray) -> np.ndarray:
-        """Σ aᵢ xᵢ as stored, summed in float64 (for a kernel machine: the scores K·a)."""
+        """Return Σ aᵢ xᵢ as stored, summed in float64 (for a kernel machine: the scores K·a)."""
         a = np.ascontiguousarray(a, dtype=np.float64)
         if self.kernel is not None and (not self.formed or (self.blocked and self.rows.computed == 0)):
             return self._expanded(a)
@@ -327,11 +327,11 @@ class Problem:
         return self.shared.expansion.scores(a)
 
     def stored(self, coef: np.ndarray) -> np.ndarray:
-        """w as solvers store it, from `coef` as a user sees it: itself, or the scores of a kernel expansion."""
+        """Return w as solvers store it for `coef` as a user sees it: coef itself, or the scores of a kernel expansion."""
         return coef if self.kernel is None else self.combine(coef)
 
     def scores(self, stored: np.ndarray) -> np.ndarray:
-        """xᵢ·w for every training row, without the intercept, from w as stored."""
+        """Return xᵢ·w for every training row, without the intercept, from w as stored."""
         if self.kernel is not None:
             return stored
         out = np.empty(self.n)
@@ -341,18 +341,18 @@ class Problem:
     # ------------------------------------------------------------------------------------------------------- the objective
 
     def regulariser(self, coef: np.ndarray, intercept: float, stored: np.ndarray | None = None) -> float:
-        """The penalty of a model: R(w), and the intercept's part where it is penalised."""
+        """Return the penalty of a model: R(w), and the penalty of the intercept where it has one."""
         if self.kernel is None:
             value = self.penalty.total_penalty(coef)
         else:
             value = 0.5 * self.l2 * float(coef @ (self.stored(coef) if stored is None else stored))
         if self.intercept == "penalised":
             ratio = intercept / self.intercept_scale
-            value += 0.5 * self.l2 * ratio * ratio  # a product overflows to infinity, where a power of a Python float raises
+            value += 0.5 * self.l2 * ratio * ratio  # ratio**2 would raise where the product overflows to infinity
         return value
 
     def objective(self, coef: Any, intercept: float = 0.0) -> float:
-        """P(w, b).
+        """Return P(w, b).
 
         Examples
         --------
@@ -368,22 +368,22 @@ class Problem:
     # ----------------------------------------------------------------------------------------------------------- new data
 
     def features(self, X: Any, name: str = "X") -> Any:
-        """New samples, checked and converted as the training data were."""
+        """Return new samples, checked and converted as the training data were."""
         return as_features(X, name, columns=self.d)
 
     def decision(self, X: Any, coef: np.ndarray, intercept: float = 0.0) -> np.ndarray:
-        """Scores of new samples: x·w + b, positive for the second class. With kernel="precomputed", X is K(new, training)."""
+        """Return the scores of new samples: x·w + b, positive for the second class. With kernel="precomputed", X is K(new, training)."""
         matrix = self.features(X)
         if self.kernel is None:
             return np.asarray(matrix @ coef).reshape(-1) + intercept
         return expansion(self.kernel, matrix, self.X, coef) + intercept
 
     def predict(self, X: Any, coef: np.ndarray, intercept: float = 0.0) -> np.ndarray:
-        """Labels of new samples."""
+        """Return the labels of new samples."""
         return self.classes[(self.decision(X, coef, intercept) > 0).astype(int)]
 
     def signs(self, y: Any, length: int, name: str = "y") -> np.ndarray:
-        """±1 for labels of new samples; a label that training did not have is an error."""
+        """Return ±1 for labels of new samples; a label that training did not have is an error."""
         return _signs(as_labels(y, length, name), self.classes, name)
 
     def _storage(self) -> str:

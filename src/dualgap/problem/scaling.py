@@ -1,12 +1,12 @@
-"""Other people's objectives in our terms: from C, alpha, or a sum of losses to l2 and l1.
+"""Objectives of other libraries in terms of ours: from C, alpha or a sum of losses to l2 and l1.
 
     ours                          Σ cᵢ φ + l1·‖w‖₁ + (l2/2)·‖w‖²,  Σ cᵢ = 1
     LIBLINEAR, LinearSVC, SVC     ½‖w‖² + C·Σ sᵢ φ
     SGDClassifier                 Σ cᵢ φ + alpha·(l1_ratio·‖w‖₁ + (1 − l1_ratio)/2·‖w‖²)
     a sum of losses               Σ φ + λ‖w‖²   or   Σ φ + (λ/2)‖w‖²
 
-Every function returns the keywords `l2` and `l1` of a Problem. The minimiser is the same; the objective's value differs by the constant
-factor that each docstring names, so compare values only after they are mapped.
+Every function returns the keywords `l2` and `l1` of a Problem. The minimiser is the same. The values of the objectives differ by a constant
+factor, which each docstring names: divide by it before you compare values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["from_C", "from_alpha", "from_sum_of_losses"]
 
 
 def from_C(C: float, total_weight: float, l1_ratio: float = 0.0) -> dict[str, float]:
-    """Penalty of the problem that LIBLINEAR, LinearSVC, SVC or LogisticRegression solve for a given C.
+    """Return the penalty of the problem that LIBLINEAR, LinearSVC, SVC or LogisticRegression solve for a given C.
 
     Their objective is l1_ratio·‖w‖₁ + (1 − l1_ratio)/2·‖w‖² + C·Σ sᵢ φ, which is C·Σs times ours. l1_ratio = 1 is LIBLINEAR's l1 penalty.
 
@@ -39,7 +39,7 @@ def from_C(C: float, total_weight: float, l1_ratio: float = 0.0) -> dict[str, fl
 
 
 def from_alpha(alpha: float, l1_ratio: float = 0.0) -> dict[str, float]:
-    """Penalty of the problem that scikit-learn's SGDClassifier solves for a given alpha; its objective is ours.
+    """Return the penalty of the problem that scikit-learn's SGDClassifier solves for a given alpha; its objective is ours.
 
     l1_ratio is 0 for penalty="l2", 1 for penalty="l1", and SGDClassifier's own l1_ratio for penalty="elasticnet".
 
@@ -53,7 +53,7 @@ def from_alpha(alpha: float, l1_ratio: float = 0.0) -> dict[str, float]:
 
 
 def from_sum_of_losses(lam: float, n: int, half: bool = False, l1: float = 0.0) -> dict[str, float]:
-    """Penalty of the problem that minimises Σ φ + λ‖w‖² + l1·‖w‖₁, or with half=True Σ φ + (λ/2)‖w‖² + l1·‖w‖₁.
+    """Return the penalty of the problem that minimises Σ φ + λ‖w‖² + l1·‖w‖₁, or with half=True Σ φ + (λ/2)‖w‖² + l1·‖w‖₁.
 
     That objective is n times ours.
 
