@@ -183,7 +183,7 @@ def test_a_warm_start_is_certified_at_once():
 
 
 def test_a_free_intercept_is_not_thrown_off_its_way():
-    # Few rows and a small l2: slow drifts, on which a leap that left b out of D would move it back and forth for ever.
+    # Few rows and a small l2: slow drifts, on which an extrapolation step that left b out of D would move it back and forth for ever.
     X, y = make_data(20, 5, seed=7)
     for seed in range(3):
         problem = dualgap.Problem(X, y, l2=1.5e-4, intercept="free")

@@ -1,4 +1,4 @@
-"""DualCoordinate: the step on the held matrix, its limits, and its likeness to SDCA."""
+"""DualCoordinate: the step on the precomputed matrix, its limits, and its likeness to SDCA."""
 
 import numpy as np
 import pytest
@@ -30,10 +30,10 @@ def test_steps_are_the_coordinate_steps(sparse_like, storage):
 def test_same_steps_as_sdca(small, intercept):
     X, y = small
     problem = dualgap.Problem(X, y, l2=0.05, intercept=intercept)
-    held, rows = (dualgap.solve(problem, name, tol=1e-7, max_epochs=500, seed=5) for name in ("dual_coordinate", "sdca"))
-    assert held.epochs == rows.epochs
-    np.testing.assert_allclose(held.coef, rows.coef, atol=1e-8)
-    assert held.intercept == pytest.approx(rows.intercept, abs=1e-8)
+    on_gram, rows = (dualgap.solve(problem, name, tol=1e-7, max_epochs=500, seed=5) for name in ("dual_coordinate", "sdca"))
+    assert on_gram.epochs == rows.epochs
+    np.testing.assert_allclose(on_gram.coef, rows.coef, atol=1e-8)
+    assert on_gram.intercept == pytest.approx(rows.intercept, abs=1e-8)
 
 
 def test_support_vectors_are_in_the_trace_and_forming_the_matrix_is_paid_for(small):

@@ -34,7 +34,7 @@ SWEEPS_BEFORE = 8  # … and sweeps after which: a short run then keeps no secon
 class Sums(NamedTuple):
     """What a pass over rows finds."""
 
-    active: int  # rows that stay active: the first so many of `order`
+    active: int  # rows that stay active: order[:active]
     violation: float  # mean |projected gradient| over the rows that violate the KKT conditions or are free
     gap: float  # Σ c(φ(m) − ψ(β) + βm), each term ≥ 0
     value: float  # Σ c(φ(m) + βm/2), which is P over all rows, since l2·‖w‖² = Σ cβm; with an l1 part it is less
