@@ -35,7 +35,7 @@ demo: $(VENV)/.stamp-lab ## race the solvers on data that comes with the package
 test: lint ## lint, then every test and every documented example
 	@$(PY) -m pytest -q -n 2 $(if $(WARNINGS),-W $(WARNINGS))
 
-test-matrix: $(PY) ## the tests as on other processors, Pythons and releases of what we build on; MATRIX="--list" shows them
+test-matrix: $(PY) ## the tests as on other processors, Pythons and releases of the dependencies; MATRIX="--list" lists them
 	@$(PY) tools/matrix.py $(MATRIX)
 
 lint: $(VENV)/.stamp-lint-test ## ruff and mypy
@@ -74,9 +74,9 @@ clean: ## remove reports, builds and caches; the environment stays (rm -r .venv 
 	@rm -rf demo-report site build dist .matrix .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find src tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
-# .stamp-test-lab says that the extras test and lab are installed as pyproject.toml and the constraints ask for them now. The build
-# backend is installed first and used as it is, so that its release is pinned too. A home that cannot be written to holds no cache.
-# Without a network uv finds in its cache what it has installed before; pip does not.
+# .stamp-test-lab says that the extras test and lab are installed as pyproject.toml and the constraints ask for now. The build backend is
+# installed first and without isolation, so that its release is pinned too. With a home that cannot be written to there is no cache.
+# Without a network uv installs from its cache; pip does not.
 $(VENV)/.stamp-%: pyproject.toml $(CONSTRAINTS) | $(PY)
 	@extras=$$(echo '$*' | tr - ,); \
 	echo "installing dualgap[$$extras] in $(VENV) ..."; \
@@ -97,7 +97,7 @@ $(VENV)/.stamp-%: pyproject.toml $(CONSTRAINTS) | $(PY)
 	}
 	@touch $@
 
-# A name on PATH proves nothing (a version manager's shim may refuse to run), so each candidate is asked for its version.
+# A command on PATH may be a version manager's shim that refuses to run, so each candidate is asked for its version.
 $(PY):
 	@found=; \
 	for candidate in $(PYTHONS); do \

@@ -59,7 +59,7 @@ def run(features: tuple[int, ...] = FEATURES, tol: float = 1e-3) -> list[dict[st
 
 
 def figure(records: list[dict[str, Any]], path: Path) -> None:
-    """Accuracy over features, time over features, accuracy over time."""
+    """Draw accuracy over features, time over features, accuracy over time."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -56,7 +56,7 @@ def text_problem(n: int, nonzeros: int, d: int = 4000) -> dualgap.Problem:
 
 
 def steps(problem: dualgap.Problem, ahead: int = 0, block: int = 1) -> Callable[[], Any]:
-    """A pass of coordinate steps in a random order of rows, or of blocks of rows."""
+    """Return a pass of coordinate steps in a random order of rows, or of blocks of rows."""
     ascent, order = Ascent(problem), natural_order(problem.n)
     (shuffle(order, 1) if block == 1 else shuffle_blocks(order, block, 1))
     ascent.ahead = ahead
@@ -165,7 +165,7 @@ def cheap() -> float:
 
 
 def dense_pass() -> tuple[float, float]:
-    """Nanoseconds for each number and for each row."""
+    """Return nanoseconds for each number and for each row."""
     short, long = (1e9 * seconds(steps(dense_problem(2000, d))) / 2000 for d in (10, 200))
     entry = (long - short) / 190
     return entry, short - 10 * entry

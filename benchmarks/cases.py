@@ -1,4 +1,4 @@
-"""The data that the peers are raced on. A set whose file is not at hand is left out, and the run says so."""
+"""The data of the benchmarks. A set whose file is missing is left out, and the run says so."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _named(name: str, **options: Any) -> Callable[[], tuple[Any, Any]]:
 
 
 def _correlated_pictures(n: int = 60_000, d: int = 784, factors: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Dense rows whose columns share a few factors, as pixels do."""
+    """Return dense rows whose columns share a few factors, as pixels do."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, factors)) @ (rng.standard_normal((factors, d)) / 8.0)
     X += 0.3 * rng.standard_normal((n, d))
@@ -78,7 +78,7 @@ CASES: dict[str, Callable[[], tuple[Any, Any]]] = {
 
 
 def load_case(name: str) -> Case:
-    """A case by its name, ready to train on."""
+    """Return a case by its name, ready to train on."""
     X, y = CASES[name]()
     y = np.asarray(y)
     y = np.where(y == np.unique(y)[-1], 1.0, -1.0)

@@ -51,7 +51,7 @@ def w8a() -> tuple[Any, np.ndarray, float]:
 
 
 def creditcard() -> tuple[Any, np.ndarray, float]:
-    """All 492 frauds and so many others that there are 20,000, standardised."""
+    """Return 20,000 rows: all 492 frauds and other rows drawn at random, standardised."""
     import pandas as pd
 
     frame = pd.read_csv(DATA / "creditcard.csv.zip")
@@ -114,7 +114,7 @@ MODULES = {"intelex": "sklearnex.svm", "thundersvm": "thundersvm"}
 
 
 def installed() -> list[str]:
-    """The peers that can be imported; one that cannot is named with the reason."""
+    """Return the peers that can be imported; one that cannot is named with the reason."""
     found = []
     for peer in FITS:
         try:
@@ -130,7 +130,7 @@ def installed() -> list[str]:
 
 
 def peak_memory(forget: bool = False) -> float:
-    """Megabytes that this process has held at most; with `forget` from now on, where the system can (reading data may take more)."""
+    """Return the peak memory of this process in megabytes; with `forget`, count anew from now on where the system can."""
     status = Path("/proc/self/status")
     if not status.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -192,7 +192,7 @@ def _apart(case: str, C: float, peer: str, tol: float) -> dict[str, Any] | None:
 
 
 def run(cases: list[str] | None = None, penalties: tuple[float, ...] = (1.0, 100.0)) -> list[dict[str, Any]]:
-    """All fits; a record for each data set, C, peer, measure and target, with the loosest tolerance that reaches it."""
+    """Return all fits; a record for each data set, C, peer, measure and target, with the loosest tolerance that reaches it."""
     peers = installed()
     records: list[dict[str, Any]] = []
     for case in cases or list(CASES):
@@ -215,7 +215,7 @@ def run(cases: list[str] | None = None, penalties: tuple[float, ...] = (1.0, 100
 
 
 def reached(case: str, C: float, peer: str, reference: dict[str, Any], fits: dict[Any, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Records of one peer: for every measure and target its first fit, from loose to tight, that gets there. `fits` keeps them all."""
+    """Return records of one peer: for every measure and target its loosest fit that reaches it. `fits` keeps them all."""
     optimum = reference["dual"]
     todo = [(measure, target) for measure in MEASURES for target in TARGETS]
     done = []
@@ -237,7 +237,7 @@ def reached(case: str, C: float, peer: str, reference: dict[str, Any], fits: dic
 
 
 def agreement(ours: dict[str, Any], theirs: dict[str, Any] | None) -> list[float] | None:
-    """How far two decision functions are apart at most, and how many labels differ; None where there is no second one."""
+    """Return how far two decision functions are apart at most, and how many labels differ; None where there is no second one."""
     if theirs is None:
         return None
     a, b = np.asarray(ours["scores"]), np.asarray(theirs["scores"])
@@ -245,7 +245,7 @@ def agreement(ours: dict[str, Any], theirs: dict[str, Any] | None) -> list[float
 
 
 def agreement_words(agreed: list[float] | None) -> str:
-    """The same for people."""
+    """Return the same as text."""
     if agreed is None:
         return "decision function: libsvm ran out of time"
     verdict = "as it should be" if agreed[0] <= AGREE[1] else f"MORE THAN {AGREE[1]:g}"
@@ -253,7 +253,7 @@ def agreement_words(agreed: list[float] | None) -> str:
 
 
 def line(record: dict[str, Any]) -> str:
-    """One record for people."""
+    """Return one record as text."""
     head = f"{record['data']:10} C={record['C']:<5g} {record['peer']:10} {record['measure']:6} {record['target']:.0e}"
     if not np.isfinite(record["seconds"]):
         return f"{head}  not reached"
@@ -265,7 +265,7 @@ def line(record: dict[str, Any]) -> str:
 
 
 def markdown(records: list[dict[str, Any]]) -> str:
-    """The table: a line for each data set, C, measure and target; seconds (processor seconds), memory and prediction time of each."""
+    """Return the table, a line for each data set, C, measure and target: seconds (processor seconds), memory, prediction time."""
     peers = list(dict.fromkeys(record["peer"] for record in records))
     lines = ["| data | C | measure | within | " + " | ".join(peers) + " |", "| --- " * (4 + len(peers)) + "|"]
     order = {measure: k for k, measure in enumerate(MEASURES)}

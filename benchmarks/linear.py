@@ -35,7 +35,7 @@ class Timing:
 
 
 def timed(function: Callable[[], Any], repeats: int) -> tuple[Any, float, float]:
-    """The result, and the best wall and CPU seconds."""
+    """Return the result, and the best wall and CPU seconds."""
     wall, cpu, result = np.inf, np.inf, None
     for _ in range(repeats):
         w, c = time.perf_counter(), time.process_time()
@@ -65,7 +65,7 @@ def time_dualgap(case: Case, loss: str, l2: float, repeats: int) -> tuple[list[T
 
 
 def time_peer(peer: Peer, case: Case, loss: str, l2: float, best: float, repeats: int, patience: float) -> list[Timing]:
-    """A peer's times: for each target the fastest setting that reached it."""
+    """Return a peer's times: for each target the fastest setting that reached it."""
     objective = dualgap.Problem(case.X, case.y, loss=loss, l2=l2).objective
     tried = []
     for setting in peer.settings if peer.takes(case.X) else ():
@@ -94,7 +94,7 @@ def run(
     repeats: int = 3,
     patience: float = PATIENCE,
 ) -> Iterator[list[dict[str, Any]]]:
-    """Race everything on the named cases at l2 = 1e-4 and 1/n, and print as it goes; gives all records so far after each problem."""
+    """Race everything on the named cases at l2 = 1e-4 and 1/n, and print as it goes; yield all records so far after each problem."""
     losses = tuple(losses)
     chosen: dict[str, list[Peer]] = {}
     for loss in losses:
@@ -124,7 +124,7 @@ def run(
 
 
 def show(case: Case, loss: str, l2: float, timings: list[Timing]) -> None:
-    """One problem's table."""
+    """Print the table of one problem."""
     print(f"\n{case.name}  {case.X.shape[0]:,} × {case.X.shape[1]:,}  {loss}  l2 = {l2:.2g}   (seconds to relative suboptimality)")
     solvers = list(dict.fromkeys(timing.solver for timing in timings))
     for solver in solvers:

@@ -1,4 +1,4 @@
-"""What one pass of SDCA costs beside one of LIBLINEAR, on sparse data larger than the last-level cache; and what starting up costs.
+"""The cost of a pass of SDCA and of LIBLINEAR, on sparse data larger than the last-level cache; and the cost of starting up.
 
 python -m benchmarks.pass_cost
 """
@@ -19,14 +19,14 @@ __all__ = ["main"]
 
 
 def sdca_pass(problem: dualgap.Problem, passes: int = 4) -> float:
-    """CPU seconds of a pass, the best of a few."""
+    """Return the CPU seconds of a pass, the best of a few."""
     dualgap.solve(problem, "sdca", tol=0.0, max_epochs=1)
     trace = dualgap.solve(problem, "sdca", tol=0.0, max_epochs=passes, evaluate="epoch").trace
     return float(np.diff(trace["cpu_seconds"]).min())
 
 
 def liblinear_pass(X, y, l2: float, passes: int = 4) -> float:
-    """CPU seconds of a pass of scikit-learn's LIBLINEAR: a run of more passes less a run of one, so that its conversion cancels."""
+    """Return the CPU seconds of a pass of scikit-learn's LIBLINEAR: the difference of two runs, in which the conversion cancels."""
     from sklearn.svm import LinearSVC
 
     def seconds(count: int) -> float:
@@ -44,7 +44,7 @@ def liblinear_pass(X, y, l2: float, passes: int = 4) -> float:
 
 
 def start_up() -> tuple[float, float]:
-    """Seconds to import the package, and of the first small solve, in a new process with a warm kernel cache."""
+    """Return seconds to import the package, and of the first small solve, in a new process with a warm kernel cache."""
     code = (
         "import time; t = time.perf_counter(); import dualgap; a = time.perf_counter() - t; import numpy as np;"
         "X = np.random.default_rng(0).standard_normal((50, 4)); y = X[:, 0] > 0; t = time.perf_counter();"

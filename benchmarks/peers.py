@@ -138,13 +138,13 @@ PEERS = (
 
 
 def available(loss: str) -> list[Peer]:
-    """The peers that are installed and know the loss."""
+    """Return the peers that are installed and know the loss."""
     return [peer for peer in PEERS if loss in peer.losses and importlib.util.find_spec(peer.package) is not None]
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """No warnings and no output of a peer, compiled code's included."""
+    """Silence a peer: its warnings and its output, compiled code included."""
     sys.stdout.flush()
     kept = os.dup(1)
     with open(os.devnull, "w") as nowhere, warnings.catch_warnings():

@@ -29,7 +29,7 @@ TENTH = 0.1
 
 
 def documents(n: int, d: int, nonzeros: int, seed: int, piece: int = 25_000) -> Iterator[tuple[Any, np.ndarray]]:
-    """Pieces of one endless text-like data set: the vocabulary is drawn once, the documents piece by piece."""
+    """Yield pieces of one endless text-like data set: the vocabulary is drawn once, the documents piece by piece."""
     from scipy import sparse
 
     from dualgap.data.text import _draw_documents, _inverse_frequencies, _word_meanings
@@ -108,7 +108,7 @@ def store_tenth(options: argparse.Namespace) -> None:
 
 
 def _sets(folder: str | None) -> Iterator[tuple[str, Any, np.ndarray, float]]:
-    """(name, X, y, l2): text-like data, and news20 and credit card fraud where their files are at hand."""
+    """Yield (name, X, y, l2): text-like data, and news20 and credit card fraud where their files are at hand."""
     import os
 
     from dualgap.data import read_csv, read_libsvm, text_like
@@ -130,7 +130,7 @@ def _sets(folder: str | None) -> Iterator[tuple[str, Any, np.ndarray, float]]:
 
 
 def cluster_benchmark(options: argparse.Namespace) -> None:
-    """The same problem on 1, 2 and 4 local processes, against one process without a cluster."""
+    """Time the same problem on 1, 2 and 4 local processes, against one process without a cluster."""
     import dask
     from distributed import Client
 
@@ -168,7 +168,7 @@ def cluster_benchmark(options: argparse.Namespace) -> None:
 
 
 def faults_benchmark(options: argparse.Namespace) -> None:
-    """A worker of four is killed in the middle of a run."""
+    """Kill one of four workers in the middle of a run."""
     import os
     import signal
 
@@ -225,7 +225,7 @@ def _peak() -> str:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = {"store": store_benchmark, "store-make": store_make, "store-train": store_train, "store-tenth": store_tenth}
     commands |= {"cluster": cluster_benchmark, "faults": faults_benchmark}

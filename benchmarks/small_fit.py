@@ -1,4 +1,4 @@
-"""What a fit costs beyond its arithmetic: ten rows, five columns, ours beside scikit-learn's LinearSVC.
+"""The cost of a fit beyond its arithmetic: ten rows, five columns, dualgap against scikit-learn's LinearSVC.
 
     python benchmarks/small_fit.py [repeats]
 

@@ -1,4 +1,4 @@
-"""What an update costs on sparse rows as the number of features grows: it should follow the row's non-zeros, not d.
+"""The cost of an update on sparse rows as the number of features grows: it should follow the row's non-zeros, not d.
 
 Rows have a fixed number of non-zeros, most of them in columns that many rows share, as words of a text do. Printed are nanoseconds of CPU
 an update, best of a few epochs. What growth remains is memory's: a vector of a million coordinates no longer sits in the cache.
@@ -29,7 +29,7 @@ SOLVERS = {
 
 
 def text_like(rows: int, features: int, nonzeros: int, seed: int = 0) -> tuple[Any, np.ndarray]:
-    """A CSR matrix of rows with `nonzeros` columns each, drawn with frequencies that fall like 1/rank, and labels of a noisy plane."""
+    """Return a CSR matrix with `nonzeros` entries a row, column frequencies ∝ 1/rank, and the labels of a noisy plane."""
     rng = np.random.default_rng(seed)
     columns = np.minimum(np.exp(rng.uniform(0.0, np.log(features + 1.0), (rows, nonzeros))).astype(np.int64) - 1, features - 1)
     columns = np.take_along_axis(rng.permutation(features)[None, :], columns, axis=1)
@@ -42,7 +42,7 @@ def text_like(rows: int, features: int, nonzeros: int, seed: int = 0) -> tuple[A
 
 
 def update_cost(solver: Any, problem: dualgap.Problem, repeats: int = 5) -> float:
-    """Nanoseconds of an epoch divided by the rows that it touched, at best."""
+    """Return nanoseconds of an epoch divided by the rows that it touched, at best."""
     best = np.inf
     rng = np.random.default_rng(0)
     state = solver.start(problem, rng)
@@ -56,7 +56,7 @@ def update_cost(solver: Any, problem: dualgap.Problem, repeats: int = 5) -> floa
 
 
 def table(widths: Iterable[int], rows: int = 20_000, nonzeros: int = 30) -> list[tuple[int, dict[str, float]]]:
-    """(d, nanoseconds an update for each solver) for each width d."""
+    """Return (d, nanoseconds an update for each solver) for each width d."""
     lines = []
     for features in widths:
         X, y = text_like(rows, features, nonzeros)

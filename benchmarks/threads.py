@@ -1,4 +1,4 @@
-"""`python -m benchmarks.threads`: what a second processor is worth. The same work with this process held to one, then to all it may use.
+"""`python -m benchmarks.threads`: the same work on one processor, then on all that this process may use.
 
 solve       coordinate ascent or Newton by `auto`, data checks and certificate included
 one-vs-rest LinearSVC on several classes, n_jobs of them at a time

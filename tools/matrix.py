@@ -1,4 +1,4 @@
-"""Run the tests as others would: on other processors, Pythons, and releases of what dualgap builds on.
+"""Run the tests as on other processors, with other Pythons, and with other releases of the dependencies.
 
     python tools/matrix.py --list                     what there is, and what this machine cannot run
     python tools/matrix.py                            all of it
@@ -158,7 +158,7 @@ def _call(command: list[str], out, variables: dict[str, str] | None = None) -> i
 
 
 def _lacking(job: Job) -> str:
-    """Why this machine cannot run a job, or nothing."""
+    """Return why this machine cannot run a job, or nothing."""
     if job.processor and platform.machine().lower() not in ("x86_64", "amd64"):
         return f"the processor is {platform.machine()}, not x86-64"
     needed = {"x86-64-v3": "avx2", "x86-64-v4": "avx512vl"}.get(job.processor, "")
@@ -177,7 +177,7 @@ def _processor_flags() -> str:
 
 @cache
 def _interpreter(version: str) -> str | None:
-    """A Python of that version that runs: by its name on PATH, from pyenv, or from uv."""
+    """Return a Python of that version that runs: by its name on PATH, from pyenv, or from uv."""
     for candidate in _candidates(version):
         answer = _answer([candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"])
         if answer == version:
@@ -218,7 +218,7 @@ def _describe(job: Job) -> str:
 
 
 def _changes(job: Job) -> str:
-    """Packages whose release differs from the pinned one."""
+    """Return packages whose release differs from the pinned one."""
     pinned = _releases((ROOT / "constraints.txt").read_text(encoding="utf-8"))
     code = "from importlib.metadata import distributions as d; print(*[f'{x.name}=={x.version}' for x in d()], sep='\\n')"
     installed = _releases(_answer([str(_python_in(job.environment)), "-c", code]))

@@ -54,7 +54,7 @@ def build_and_check(version: str) -> tuple[Path, Path]:
 
 
 def read_version() -> str:
-    """The version, read without importing the package."""
+    """Return the version, read without importing the package."""
     for statement in ast.parse((ROOT / "src/dualgap/__init__.py").read_text(encoding="utf-8")).body:
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__version__":
             return str(ast.literal_eval(statement.value))
@@ -67,7 +67,7 @@ def _run(module: str, *arguments: str) -> None:
 
 
 def _tracked(*folders: str) -> list[str]:
-    """The files of these folders that git tracks; none in a tree without git."""
+    """Return the files of these folders that git tracks; none in a tree without git."""
     if shutil.which("git") is None:
         return []
     answer = subprocess.run(["git", "ls-files", "-z", *folders], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -231,7 +231,7 @@ def test_strange_models_are_refused(capsys, table, tmp_path):
     skops.io.dump({"format": "dualgap-model-1", "pipeline": Stranger(), "columns": []}, path)
     code, _, err = run(capsys, "predict", path, table)
     assert code == 1
-    assert "holds types that a model of dualgap's does not have, and is not opened" in err
+    assert "holds types that a model of dualgap does not have, so it is not opened" in err
     assert "Stranger" in err
     skops.io.dump({"something": "else"}, path)
     assert "is not a model that dualgap fit wrote" in run(capsys, "certify", path, table)[2]

@@ -188,7 +188,7 @@ def test_archive(archive, own_cache, monkeypatch):
 
 
 def test_archive_packed_anew_is_the_same(archive, tmp_path):
-    from dualgap.data.sources import members_digest
+    from dualgap.data.known_files import members_digest
 
     other = tmp_path / "other.zip"
     with zipfile.ZipFile(archive) as old, zipfile.ZipFile(other, "w", zipfile.ZIP_DEFLATED) as new:

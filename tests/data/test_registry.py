@@ -9,9 +9,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from dualgap.data import DataError, MissingFile, catalogue, describe, entry, load, loaders, names, sources
+from dualgap.data import DataError, MissingFile, catalogue, describe, entry, known_files, load, loaders, names
 from dualgap.data.catalogue import Entry
-from dualgap.data.sources import File
+from dualgap.data.known_files import File
 
 CONTENT = b"+1 1:1\n-1 2:1\n"
 OTHER = b"+1 1:9\n-1 2:9\n"
@@ -69,7 +69,7 @@ def test_order_folder_cache_source(toy, server, own_cache, tmp_path, monkeypatch
     assert first_value(load("toy")) == 1
     named = put(tmp_path / "named", content=OTHER)
     monkeypatch.setenv("DUALGAP_DATA", str(named))
-    with pytest.raises(DataError, match="is not the file that is expected"):
+    with pytest.raises(DataError, match="is not the expected file"):
         load("toy")  # the folder comes before the cache, even where its file is wrong
     put(named)
     (own_cache / "toy.svm").unlink()
@@ -105,7 +105,7 @@ def test_a_wrong_download_is_not_kept(toy, server, own_cache):
     served, url = server
     put(served, content=OTHER)
     toy(f"{url}/toy.svm")
-    expected = rf"sha256 is {hashlib.sha256(OTHER).hexdigest()}, it should be {SHA256}.*fetch it again from {url}"
+    expected = rf"sha256 is {hashlib.sha256(OTHER).hexdigest()} and should be {SHA256}.*fetch it again from {url}"
     with pytest.raises(DataError, match=expected):
         load("toy")
     assert not list(own_cache.iterdir())
@@ -118,7 +118,7 @@ def test_a_changed_file_is_looked_at_again(toy, tmp_path):
     folder = put(tmp_path / "mine")
     load("toy", folder=folder)
     put(folder, content=OTHER + b"\n")
-    with pytest.raises(DataError, match="not the file that is expected"):
+    with pytest.raises(DataError, match="not the expected file"):
         load("toy", folder=folder)
 
 
@@ -131,15 +131,15 @@ def test_checksum_of_the_csv_inside(tmp_path):
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             for member in members:
                 archive.writestr(member, table)
-    sources.verify(plain, file)
-    sources.verify(packed, file)
+    known_files.verify(plain, file)
+    known_files.verify(packed, file)
     with pytest.raises(DataError, match="no single CSV"):
-        sources.verify(two, file)
+        known_files.verify(two, file)
     content = bytearray(packed.read_bytes())
     content[35] ^= 0xFF
     broken.write_bytes(content)
     with pytest.raises(DataError, match="damaged zip"):
-        sources.verify(broken, file)
+        known_files.verify(broken, file)
 
 
 def test_folder_that_is_a_file(tmp_path, monkeypatch):
@@ -235,7 +235,7 @@ def test_spambase_from_the_file_of_uci(shared_data, tmp_path):
     assert sum(same.y == 1) + sum(same.y_test == 1) == 1813
     lines = (tmp_path / "spambase.data").read_text().splitlines()
     (tmp_path / "spambase.data").write_text("\n".join(lines[:-1]))
-    with pytest.raises(DataError, match="not the file that is expected"):
+    with pytest.raises(DataError, match="not the expected file"):
         load("spambase", folder=tmp_path, download=False)
 
 

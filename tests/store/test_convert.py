@@ -12,7 +12,7 @@ from scipy import sparse
 
 from dualgap.data import DataError, read_csv, read_libsvm
 from dualgap.store import Store, StoreError, convert, write_store
-from dualgap.store import sources as sources_module
+from dualgap.store import file_pieces as sources_module
 
 
 @pytest.fixture

@@ -34,14 +34,14 @@ app = typer.Typer(
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line; return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
         code = app(arguments, prog_name="dualgap", standalone_mode=False)
         return _stopped() if code == INTERRUPTED else code if isinstance(code, int) else OK
-    except KeyboardInterrupt:  # which typer turns into an exit code, where it can
+    except KeyboardInterrupt:  # typer turns most of them into an exit code
         return _stopped()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -58,7 +58,7 @@ def _stopped() -> int:
 
 
 def _explain(error: Exception, debug: bool) -> int:
-    """One line for an error; a command that was not understood has a code of its own."""
+    """Print an error in one line; return the exit code."""
     if hasattr(error, "format_message"):
         print(f"dualgap: {' '.join(error.format_message().split())} (see dualgap --help)", file=sys.stderr)
         return int(getattr(error, "exit_code", USAGE))
@@ -74,7 +74,7 @@ def _explain(error: Exception, debug: bool) -> int:
 
 @app.callback()
 def _options(debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False) -> None:
-    pass  # --debug is taken out of the arguments by main, so that it may stand anywhere
+    pass  # `main` takes --debug out of the arguments, so it may stand anywhere; here it is listed by --help
 
 
 def solvers() -> int:

@@ -93,7 +93,7 @@ def fit(
         "random_state": seed,
     }
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in one line
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the status is printed below
         made = fit_store_model(samples, scheduler, **options) if on_disk else fit_model(samples, standardise, **options)
     save_model(made, model)
     svc = made.estimator
@@ -172,19 +172,21 @@ def certify(
 
 
 def samples_of(name: str, target: str) -> Any:
-    """A file, or a data set by name."""
+    """Return the data of a file, or of a data set by name."""
     from dualgap.data import load, read
 
     return read(name, target or None) if Path(name).exists() else load(name)
 
 
 def store_of(folder: str, target: str, standardise: bool | None) -> Any:
-    """A store; what was decided when it was made cannot be asked for now."""
+    """Return the store in a folder; refuse options that only `convert` can take."""
     from dualgap.store import Store
 
     if target or standardise:
         option = "--target" if target else "--standardise"
-        raise ValueError(f"{option} with a store: a store's columns are as they were converted; leave it out")
+        raise ValueError(f"{option} with a store: a store keeps the columns as they were converted; leave the option out")
     if not Path(folder).is_dir():
-        raise ValueError(f"--scheduler trains on a store, which {folder} is not: `dualgap convert {folder} FOLDER` first")
+        raise ValueError(
+            f"--scheduler trains on a store, and {folder} is none: make one with `dualgap convert {folder} FOLDER` first"
+        )
     return Store(folder)

@@ -1,4 +1,4 @@
-"""Models on disk: fit a data set, save with skops, load what is known to be safe and nothing else, predict, certify.
+"""Models on disk: fit, save with skops, load only types that are known to be safe, predict, certify.
 
 A model file holds the scikit-learn pipeline and the names of the columns it was trained on.
 """
@@ -19,12 +19,12 @@ from dualgap.store import Store
 
 __all__ = ["ModelError", "SavedModel", "certify_model", "features_of", "fit_model", "fit_store_model", "load_model", "save_model"]
 
-# What a model of ours is made of. skops builds no object of any other type, so that opening a file runs no code of a stranger's.
+# The types in a model file. skops builds no object of any other type, so opening a file of a stranger runs none of the stranger's code.
 TRUSTED = ("dualgap.proof.certificate.Certificate", "dualgap.estimators.linear.LinearSVC", "dualgap.run.result.Trace")
 
 
 class ModelError(ValueError):
-    """A file that is no model of dualgap's, or one that holds types it should not.
+    """A file that is not a model of dualgap, or that holds other types than a model has.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class SavedModel:
         return self.pipeline[-1]
 
     def transformed(self, X: Any) -> Any:
-        """Samples as the classifier sees them."""
+        """Return samples as the classifier sees them."""
         return self.pipeline[:-1].transform(X) if len(self.pipeline) > 1 else X
 
 
@@ -75,7 +75,7 @@ def fit_model(data: DataSet, standardise: bool | None = None, **parameters: Any)
 
 
 def fit_store_model(store: Store, scheduler: str | None = None, **parameters: Any) -> SavedModel:
-    """Train a LinearSVC on a store; with a scheduler's address its workers do, and the store is on a disk that they see.
+    """Train a LinearSVC on a store: here, or on the workers of a Dask scheduler, which must see the store's folder.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def fit_store_model(store: Store, scheduler: str | None = None, **parameters: An
 
 
 def save_model(model: SavedModel, path: Path) -> None:
-    """Write a model; a crash leaves the old file or the new one."""
+    """Write a model. After a crash the file is the old one or the new one, never a part."""
     import skops.io
 
     from dualgap.lab import write_atomically
@@ -114,7 +114,7 @@ def save_model(model: SavedModel, path: Path) -> None:
 
 
 def load_model(path: str | Path) -> SavedModel:
-    """Read a model; a file that asks for types that no model of ours has is refused before anything is built."""
+    """Return the model in a file; refuse a file with other types than a model has, before any object is built."""
     path = Path(path)
     if not path.is_file():
         raise ModelError(f"{path} does not exist")
@@ -127,7 +127,7 @@ def load_model(path: str | Path) -> SavedModel:
     except (zipfile.BadZipFile, KeyError, ValueError, TypeError, AttributeError, ImportError) as error:
         raise ModelError(f"{path} is not a model that dualgap fit wrote: {error}") from error
     if strange:
-        raise ModelError(f"{path} holds types that a model of dualgap's does not have, and is not opened: {', '.join(strange)}")
+        raise ModelError(f"{path} holds types that a model of dualgap does not have, so it is not opened: {', '.join(strange)}")
     content = skops.io.load(path, trusted=list(TRUSTED))
     if not isinstance(content, dict) or content.get("format") != "dualgap-model-1":
         raise ModelError(f"{path} is not a model that dualgap fit wrote")
@@ -135,7 +135,7 @@ def load_model(path: str | Path) -> SavedModel:
 
 
 def features_of(model: SavedModel, path: str, target: str | None = None) -> Any:
-    """The samples of a file, by the model's column names where it is a table; a label column may be there or not."""
+    """Return the samples of a file, by the model's column names where it is a table; a label column is optional."""
     if model.columns is not None and Path(path).suffix.lower() in (".csv", ".tsv", ".parquet"):
         table = _table(path)
         missing = [name for name in model.columns if name not in table.columns]
@@ -160,7 +160,7 @@ def _table(path: str) -> Any:
 
 
 def certify_model(model: SavedModel, data: DataSet) -> list[tuple[str, Certificate]]:
-    """How far a model is from the best one for its own objective on some data: a certificate, or with more classes one for each.
+    """Return a certificate of the model's objective on some data; with more than two classes, one for each class.
 
     Examples
     --------
@@ -187,11 +187,13 @@ def certify_model(model: SavedModel, data: DataSet) -> list[tuple[str, Certifica
 
 
 def _objective(svc: LinearSVC, X: Any, y: np.ndarray, k: int) -> Problem:
-    """What the classifier minimises for class k against the rest: its C, its class weights, its intercept."""
+    """Return the problem that the classifier solves for class k against the rest."""
     codes = np.searchsorted(svc.classes_, y)
     weights = weights_by_class(svc.class_weight, svc.classes_, codes, None)
     if weights is not None and len(svc.classes_) > 2:
-        weights = np.where(np.arange(len(svc.classes_)) == k, weights, 1.0)  # as LIBLINEAR weighs the one class and not the rest
+        weights = np.where(
+            np.arange(len(svc.classes_)) == k, weights, 1.0
+        )  # as LIBLINEAR: the class has its weight, the rest has weight 1
     sample_weight = None if weights is None else weights[codes]
     total = float(len(y)) if sample_weight is None else float(sample_weight.sum())
     settings: dict[str, Any] = from_C(svc.C, total)

@@ -13,7 +13,7 @@ FOUND = {"yes": "at hand", "download": "fetched when asked for", "by hand": "fet
 
 
 def console(stderr: bool = False) -> Any:
-    """A terminal as wide as it is; a file or a pipe is 120 characters wide."""
+    """Return a console: as wide as the terminal, or 120 characters for a file or a pipe."""
     from rich.console import Console
 
     made = Console(stderr=stderr, highlight=False, soft_wrap=True)
@@ -21,7 +21,7 @@ def console(stderr: bool = False) -> Any:
 
 
 def print_tables(results: Results) -> None:
-    """How each solver ended, problem by problem."""
+    """Print how each solver ended, problem by problem."""
     from rich.table import Table
     from rich.text import Text
 
@@ -38,7 +38,7 @@ def print_tables(results: Results) -> None:
 
 
 def print_claims(results: Results) -> None:
-    """The verdict on each claim, and why."""
+    """Print the verdict on each claim, and why."""
     screen = console()
     for claim in results.study.claims:
         verdict = judge(results, claim)
@@ -48,7 +48,7 @@ def print_claims(results: Results) -> None:
 
 
 def print_datasets() -> None:
-    """A table of the data sets: size, whether at hand, what it is, where it comes from."""
+    """Print a table of the data sets: size, whether at hand, what it is, its licence."""
     from rich.table import Table
     from rich.text import Text
 

@@ -32,9 +32,10 @@ _ROOMS = {  # new folder: "old=new" for each module, or one word where the name 
     "cluster": "distributed.checkpoint=checkpoint distributed.cluster=dask_workers distributed.inputs=inputs "
     "distributed.partition=partition distributed.pose=objective distributed.rounds=rounds distributed.team=worker_pool "
     "distributed.train=train",
-    "store": "store.blocks=folder store.convert=conversion",
+    "data": "data.sources=known_files data.tables=csv_parquet",
+    "store": "store.blocks=folder store.convert=conversion store.sources=file_pieces",
     "estimators": "estimators.scale=on_cluster",
-    "lab": "lab.fields=schema lab.content=report_model lab.cells=plan lab.work=run_one lab.store=result_store",
+    "lab": "lab.fields=schema lab.content=report_model lab.cells=plan lab.work=run_one lab.store=result_store lab.progress=live",
     "lab.claims": "lab.verdicts=verdicts lab.checks=checks lab.trends=trends",
 }
 MOVED = {"dualgap.distributed": "dualgap.cluster"} | {

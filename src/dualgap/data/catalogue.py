@@ -9,7 +9,7 @@ from typing import Any
 
 from dualgap.data import generators, loaders
 from dualgap.data.dataset import DataSet
-from dualgap.data.sources import File
+from dualgap.data.known_files import File
 from dualgap.data.text import text_like
 
 __all__ = ["CATALOGUE", "Entry"]

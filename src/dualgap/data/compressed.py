@@ -1,4 +1,4 @@
-"""Opening a file that may be compressed; what is wrong with a broken one is said in the user's words."""
+"""Open a file that may be compressed, with errors in words for the user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAGIC: tuple[tuple[bytes, Any], ...] = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.o
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file, decompressed if it is compressed; a broken or missing file is a DataError that says so."""
+    """Yield a stream of a file's bytes, decompressed if need be; raise DataError for a broken or missing file."""
     try:
         with open(path, "rb") as raw:
             start = raw.read(8)

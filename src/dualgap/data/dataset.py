@@ -18,16 +18,15 @@ __all__ = ["DataError", "DataSet", "MissingFile", "integer_labels"]
 class DataError(ValueError):
     """Data that cannot be read, found or trusted; the message says which, where, and what would be right.
 
-        Examples
-        --------
-        >>> from dualgap.core import is_sparse
-    from dualgap.data.dataset import DataError
-        >>> from dualgap.data.registry import load
-        >>> try:
-        ...     load("breast-cancre")
-        ... except DataError as error:
-        ...     print(error)
-        there is no data set 'breast-cancre'; did you mean 'breast-cancer'? dualgap.data.names() lists them all
+    Examples
+    --------
+    >>> from dualgap.data.dataset import DataError
+    >>> from dualgap.data.registry import load
+    >>> try:
+    ...     load("breast-cancre")
+    ... except DataError as error:
+    ...     print(error)
+    there is no data set 'breast-cancre'; did you mean 'breast-cancer'? dualgap.data.names() lists them all
     """
 
 
@@ -140,7 +139,7 @@ class DataSet:
         return f"{self.name} (generated)" if self.generated else self.name
 
     def with_(self, **changes: Any) -> DataSet:
-        """A copy with some fields replaced.
+        """Return a copy with some fields replaced.
 
         Examples
         --------
@@ -161,7 +160,7 @@ class DataSet:
 
 
 def integer_labels(y: np.ndarray) -> np.ndarray:
-    """Labels as int64 where all of them are whole, so that a class is called 1 and not 1.0."""
+    """Return labels as int64 where all of them are whole, so that a class is called 1 and not 1.0."""
     if y.dtype.kind == "f" and y.size and np.isfinite(y).all() and (y == np.round(y)).all() and np.abs(y).max() < 2**53:
         return y.astype(np.int64)
     return y

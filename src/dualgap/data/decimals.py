@@ -49,7 +49,7 @@ def powers_of_five() -> np.ndarray:
 
 @kernel
 def _multiply(a, b):
-    """The 128-bit product of two 64-bit numbers, as (high, low)."""
+    """Return the 128-bit product of two 64-bit numbers, as (high, low)."""
     half = np.uint64(32)
     a0, a1 = a & LOW32, a >> half
     b0, b1 = b & LOW32, b >> half
@@ -60,7 +60,7 @@ def _multiply(a, b):
 
 @kernel
 def _leading_zeros(w):
-    """(the number of leading zero bits of w > 0, w without them)."""
+    """Return (the number of leading zero bits of w > 0, w without them)."""
     zeros = 0
     step = 32
     while step:
@@ -73,10 +73,10 @@ def _leading_zeros(w):
 
 @kernel
 def _to_bits(w, q, high_power, low_power):
-    """(whether decided, the bits of the float64 nearest to w·10^q) for w > 0, with 5^q as two 64-bit halves."""
+    """Return (whether decided, the bits of the float64 nearest to w·10^q) for w > 0, with 5^q as two 64-bit halves."""
     whole = q == 0 and w < np.uint64(1 << 53)
     zeros, w = _leading_zeros(w)
-    if whole:  # most values of most files: nothing to round
+    if whole:  # a whole number below 2^53: nothing to round
         return True, ((w >> np.uint64(11)) & FRACTION) | (np.uint64(1086 - zeros) << np.uint64(52))
     high, low = _multiply(w, high_power)
     decided = True
@@ -119,7 +119,7 @@ def _scan(text, p):
             seen += 1
             if digits < MAX_DIGITS:
                 w = w * np.uint64(10) + np.uint64(c - 48)
-                if w > np.uint64(0):  # leading zeros are free
+                if w > np.uint64(0):  # leading zeros do not count as digits
                     digits += 1
                 q -= fraction
             else:
@@ -154,7 +154,7 @@ def parse_decimal(text, p, powers):
 
     `text` holds bytes and must end in something that is no part of a number. What follows the number is the caller's to judge.
     """
-    # One exit, and helpers that take numbers: each array handed to a function with several exits costs an atomic count.
+    # One exit, and helpers that take numbers: numba counts references to an array that is handed to a function with several exits.
     w, q, status, negative, p = _scan(text, p)
     bits = np.uint64(0)
     if w != np.uint64(0) and status == EXACT:

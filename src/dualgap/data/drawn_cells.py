@@ -14,7 +14,7 @@ import numpy as np
 from dualgap.core import count
 from dualgap.data import images
 from dualgap.data.dataset import DataSet
-from dualgap.data.sources import CELL_TYPES
+from dualgap.data.known_files import CELL_TYPES
 
 __all__ = ["draw_cell", "drawn_cells"]
 

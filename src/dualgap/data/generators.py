@@ -180,7 +180,7 @@ _FRAUD_SHIFT = {3: 2.5, 4: 3.2, 10: -3.0, 11: 2.6, 12: -3.4, 14: -4.2, 16: -2.4,
 
 
 def fraud(n: int = 284_807, positives: int = 492, seed: int = 0, hidden: float = 0.12) -> DataSet:
-    """A stand-in for the credit-card fraud data: the same columns, shape and imbalance, drawn at random.
+    """Return a stand-in for the credit-card fraud data: the same columns, shape and imbalance, drawn at random.
 
     V1…V28 are independent, heavy-tailed and of falling variance like principal components; frauds are shifted in eight of them, but
     for the share `hidden`, which look like any other payment. No number measured on it says anything about the real data.

@@ -17,8 +17,8 @@ import numpy as np
 
 from dualgap.data import pca as pca_module
 from dualgap.data.dataset import DataError, DataSet
+from dualgap.data.known_files import data_cache, members_digest, picture_parts
 from dualgap.data.pca import PCA, fit_pca
-from dualgap.data.sources import data_cache, members_digest, picture_parts
 
 __all__ = [
     "SIDE",
@@ -41,10 +41,10 @@ __all__ = [
 ]
 
 SIDE = 120  # of a crop, in pixels
-BLUR = 7  # side of the blurring window
-BLACK = 40  # a pixel below this in every channel is black
-SPECK = 9  # what is narrower than this after thresholding is pepper noise
-REACH = 60  # parts of one nucleus lie no farther than this from the middle of the largest
+BLUR = 7  # pixels; side of the blurring window
+BLACK = 40  # of 255; a pixel below this in every channel is black
+SPECK = 9  # pixels; narrower spots after thresholding are pepper noise
+REACH = 60  # pixels; parts of one nucleus lie within this distance of the centre of the largest part
 
 
 def _cv2() -> Any:
@@ -56,7 +56,7 @@ def _cv2() -> Any:
 
 
 def decode(jpeg: bytes, name: str = "the picture") -> np.ndarray:
-    """The pixels of a compressed picture, height × width × (blue, green, red), as OpenCV orders them."""
+    """Return the pixels of a compressed picture, height × width × (blue, green, red), as OpenCV orders them."""
     picture = _cv2().imdecode(np.frombuffer(jpeg, dtype=np.uint8), 1) if jpeg else None
     if picture is None:
         raise DataError(f"{name} is not a readable picture")
@@ -72,7 +72,7 @@ def blur(picture: np.ndarray) -> np.ndarray:
 
 
 def stain_grey(picture: np.ndarray) -> np.ndarray:
-    """Step 2: one grey value a pixel, dark where the stain is: white less what blue exceeds red by.
+    """Step 2: reduce to one grey value a pixel, dark where the stain is: white − (blue − red).
 
     Plain luminance takes dark red cells for the nucleus in about one picture in thirteen; the stain is violet, and red cells are not.
     """
@@ -80,12 +80,12 @@ def stain_grey(picture: np.ndarray) -> np.ndarray:
 
 
 def luminance(picture: np.ndarray) -> np.ndarray:
-    """The picture in the usual grey; this is what the crops show."""
+    """Return the picture in the usual grey, as the crops show it."""
     return _cv2().cvtColor(picture, _cv2().COLOR_BGR2GRAY)
 
 
 def frame_of(picture: np.ndarray) -> np.ndarray:
-    """Where the black frame lies that turning a picture leaves behind: black pixels joined to the border, and their blurred rim."""
+    """Return the mask of the black frame of a rotated picture: black pixels connected to the border, and their blurred rim."""
     cv2 = _cv2()
     black = (picture.max(axis=2) < BLACK).astype(np.uint8)
     _, labels = cv2.connectedComponents(black, connectivity=4)
@@ -104,7 +104,7 @@ def neutralise(grey: np.ndarray, frame: np.ndarray) -> np.ndarray:
 
 
 def threshold(grey: np.ndarray, frame: np.ndarray) -> np.ndarray:
-    """Step 4: where the nucleus is: the dark side of Otsu's threshold, which the frame has no say in."""
+    """Step 4: threshold to a mask of the nucleus: the dark side of Otsu's threshold, computed without the frame."""
     cv2 = _cv2()
     value, _ = cv2.threshold(grey[~frame].reshape(1, -1), 0, 255, cv2.THRESH_BINARY + cv2.THRESH_OTSU)
     return grey <= value
@@ -189,12 +189,12 @@ def steps(picture: np.ndarray) -> Steps:
 
 
 def _drawn(mask: np.ndarray) -> np.ndarray:
-    """A mask as a picture: white but for the nucleus."""
+    """Return a mask as a picture: white but for the nucleus."""
     return np.where(mask, np.uint8(0), np.uint8(255))
 
 
 def feature(picture: np.ndarray) -> np.ndarray:
-    """The 14,400 bytes that a picture becomes."""
+    """Return the 14,400 bytes that a picture becomes."""
     return steps(picture).negative.reshape(-1)
 
 
@@ -202,7 +202,7 @@ def feature(picture: np.ndarray) -> np.ndarray:
 
 
 def load_crops(path: str | os.PathLike[str], jobs: int = 2, white: float = 1.0) -> DataSet:
-    """All pictures of the archive as rows of 14,400 pixels (float32, black 0 to `white`): TRAIN as X, TEST as X_test; neutrophil is +1.
+    """Return all pictures as rows of 14,400 pixels (float32, black 0 to `white`): TRAIN as X, TEST as X_test; neutrophil is +1.
 
     The crops are kept in the cache, under a name made from the archive's contents and this pipeline's source.
     """
@@ -230,7 +230,7 @@ def _read_kept(kept: Path | None, names: tuple[str, ...]) -> dict[str, np.ndarra
         with open(kept, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
             return {name: archive[name] for name in names}
     except (zipfile.BadZipFile, ValueError, KeyError, OSError):
-        return None  # damaged, so made again
+        return None  # damaged: the caller makes it again
 
 
 def _keep(kept: Path, arrays: dict[str, np.ndarray]) -> None:
@@ -240,13 +240,13 @@ def _keep(kept: Path, arrays: dict[str, np.ndarray]) -> None:
             np.savez(stream, **arrays)  # type: ignore[arg-type]
         os.replace(partial, kept)
     except OSError:
-        pass  # a full or read-only disk costs time, not the answer
+        pass  # a full or read-only disk: the next call computes it again
     finally:
         partial.unlink(missing_ok=True)
 
 
 def _crop_archive(path: Path, jobs: int) -> dict[str, np.ndarray]:
-    """Rows in the order of their names, so that the data do not depend on how the archive was packed."""
+    """Return rows in the order of their names, so that the data do not depend on how the archive was packed."""
     with zipfile.ZipFile(path) as archive:
         members = [(parts, name) for name in archive.namelist() if (parts := picture_parts(name))]
     members.sort()
@@ -272,7 +272,7 @@ def _crop_archive(path: Path, jobs: int) -> dict[str, np.ndarray]:
 
 
 def reduce(data: DataSet, n_components: int = 40, spectrum: int | None = None) -> tuple[DataSet, PCA]:
-    """The data set in the principal components of its training part (centred), and the PCA itself for figures.
+    """Return the data set in the principal components of its training part (centred), and the PCA itself for figures.
 
     `spectrum` is how many singular values to find besides; a thousand of them take several times as long as 40 components. Large PCAs
     are kept in the cache.
@@ -290,11 +290,11 @@ def reduce(data: DataSet, n_components: int = 40, spectrum: int | None = None) -
     return data.with_(X=pca.apply(data.X), X_test=X_test, feature_names=None), pca
 
 
-KEEP_FROM = 1 << 26  # bytes of data from which on a PCA takes long enough to be kept
+KEEP_FROM = 1 << 26  # bytes; the PCA of larger data is cached, because it takes long
 
 
 def _kept_pca(X: np.ndarray, n_components: int, spectrum: int | None) -> PCA:
-    """A PCA from the cache, under a name made from the data, the numbers asked for and the source of the method."""
+    """Return a PCA from the cache, under a name made from the data, the numbers asked for and the source of the method."""
     digest = hashlib.blake2b(np.ascontiguousarray(X).data, digest_size=20)
     digest.update(f"{X.shape} {X.dtype} {n_components} {spectrum}".encode() + Path(pca_module.__file__).read_bytes())
     cache = data_cache()

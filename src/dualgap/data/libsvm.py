@@ -43,12 +43,12 @@ class LibsvmBlock(NamedTuple):
     data: np.ndarray
 
     def to_csr(self, n_features: int) -> Any:
-        """The block as a CSR matrix with `n_features` columns."""
+        """Return the block as a CSR matrix with `n_features` columns."""
         small = max(n_features, len(self.data)) < 2**31
         kind = np.int32 if small else np.int64
         arrays: Any = (self.data, self.indices.astype(kind, copy=False), self.indptr.astype(kind, copy=False))
         X: Any = sparse.csr_matrix(arrays, shape=(len(self.y), n_features), copy=False)
-        X.has_sorted_indices = X.has_canonical_format = True  # the parser has seen to it
+        X.has_sorted_indices = X.has_canonical_format = True  # the parser guarantees it
         return X
 
 
@@ -160,7 +160,7 @@ def _join(blocks: list[LibsvmBlock]) -> LibsvmBlock:
 
 
 class _Scratch:
-    """Room for what one chunk of text can hold at most: a row takes two bytes or more, an entry four."""
+    """Buffers for the most that one chunk of text can hold: a row takes at least two bytes, an entry four."""
 
     def __init__(self, size: int) -> None:
         self.labels = np.empty(size // 2 + 2)
@@ -174,7 +174,7 @@ class _Scratch:
 
 
 def _raw_blocks(path: Path, block_rows: int | None, dtype: Any) -> Iterator[tuple[LibsvmBlock, int, int]]:
-    """Blocks with columns as the file counts them, and the lowest and highest column of each. None: one block a chunk of text."""
+    """Yield blocks with columns as the file counts them, and the lowest and highest column of each. None: one block a chunk of text."""
     parts: list[LibsvmBlock] = []
     rows, low, high, found = 0, np.iinfo(np.int64).max, -1, False
     for text, lines in _chunks(path):
@@ -194,7 +194,7 @@ def _raw_blocks(path: Path, block_rows: int | None, dtype: Any) -> Iterator[tupl
 
 
 def _chunks(path: Path) -> Iterator[tuple[np.ndarray, int]]:
-    """Pieces of the text that end at a line's end, each with the number of lines before it."""
+    """Yield pieces of the text that end at a line's end, each with the number of lines before it."""
     lines = 0
     with open_bytes(path) as stream:
         rest = b""
@@ -229,7 +229,7 @@ def _parse(path: Path, text: np.ndarray, start: int, lines: int, limit: int, dty
         if not np.isfinite(value):
             raise _bad_line(path, text, out._replace(code=NOT_FINITE, place=begin), lines)
         (scratch.labels if kind == 0 else scratch.values)[slot] = value
-    # Copies, so that the room for the worst case is given back; the index type is narrowed where all blocks surely fit.
+    # Copies, which free the worst-case buffers; indices are narrowed to 32 bits where all blocks are sure to fit.
     index_type = np.int32 if out.high < 2**31 - 1 else np.int64
     block = LibsvmBlock(
         scratch.labels[: out.rows].copy(),
@@ -296,7 +296,7 @@ def _skip_spaces(text, p):
 
 @kernel
 def _read_column(text, p):
-    """(column, place after it); column −1 if there is no digit."""
+    """Return (column, place after it); column −1 if there is no digit."""
     if text[p] < 48 or text[p] > 57:
         return -1, p
     j = 0
@@ -308,7 +308,7 @@ def _read_column(text, p):
 
 @kernel
 def _note(undecided, count, kind, slot, place):
-    """Remember a number for Python to read; the count runs on past the room, so that the caller can make enough."""
+    """Note the place of a number that Python must read. The count goes on when the buffer is full, so the caller can enlarge it."""
     if count < undecided.shape[0]:
         undecided[count, 0] = kind
         undecided[count, 1] = slot

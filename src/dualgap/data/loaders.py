@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from dualgap.data.csv_parquet import read_csv
 from dualgap.data.dataset import DataError, DataSet, integer_labels
+from dualgap.data.known_files import spam_rows
 from dualgap.data.libsvm import read_libsvm
 from dualgap.data.preprocess import split_indices
-from dualgap.data.sources import spam_rows
-from dualgap.data.tables import read_csv
 
 __all__: list[str] = []  # used by the catalogue alone
 
@@ -81,7 +81,7 @@ def news20_binary(paths: list[Path], n_features: int, dtype: str = "float64") ->
 
 
 def normalised(X: Any) -> Any:
-    """The rows of a CSR matrix scaled to length one; empty rows stay empty."""
+    """Return the rows of a CSR matrix scaled to length one; empty rows stay empty."""
     X = X.copy()
     lengths = np.sqrt(np.add.reduceat(np.append(X.data.astype(np.float64) ** 2, 0.0), X.indptr[:-1]))
     lengths[np.diff(X.indptr) == 0] = 1.0
@@ -110,7 +110,7 @@ def pros_cons(paths: list[Path], test: float = 0.25, min_df: int = 2, seed: int 
 
 
 def _member_lines(path: Path, member: str) -> list[str]:
-    """The sentences in a file of the zip, a line each, out of the tags that the source wraps them in."""
+    """Return the sentences in a file of the zip, a line each, out of the tags that the source wraps them in."""
     try:
         with zipfile.ZipFile(path) as archive:
             found = [name for name in archive.namelist() if name.rsplit("/", 1)[-1] == member]

@@ -32,12 +32,12 @@ class PCA:
     singular_values: np.ndarray
 
     def apply(self, X: Any) -> np.ndarray:
-        """The coordinates of the rows of X along the components, in X's float type."""
+        """Return the coordinates of the rows of X along the components, in X's float type."""
         X = np.asarray(X)
         return (X @ self.components.T.astype(X.dtype) - (self.components @ self.mean).astype(X.dtype)).astype(X.dtype, copy=False)
 
     def restore(self, Z: Any) -> np.ndarray:
-        """The rows that coordinates stand for: what is left of a picture after the reduction."""
+        """Return the rows that coordinates stand for: what is left of a picture after the reduction."""
         Z = np.asarray(Z)
         return Z @ self.components.astype(Z.dtype) + self.mean.astype(Z.dtype)
 
@@ -79,19 +79,19 @@ def _gram(centred: np.ndarray, tall: bool) -> np.ndarray:
     from scipy.linalg.blas import dsyrk, ssyrk
 
     product = ssyrk if centred.dtype == np.float32 else dsyrk
-    # BLAS counts columns first: the transpose of a C-ordered array is handed over without a copy.
+    # BLAS is column-major: it takes the transpose of a C-ordered array without a copy.
     lower = product(1.0, centred.T, trans=0 if tall else 1, lower=1).astype(np.float64)
     return lower + np.tril(lower, -1).T
 
 
-DIRECT_UP_TO = 1500  # rows of a Gram matrix that LAPACK takes whole
-OVERSAMPLING = 60  # further directions that subspace iteration carries along
-FEW = 10  # times that the subspace must fit into the matrix for iteration to pay
-RESIDUAL = 1e-9  # of an eigenpair, beside the largest eigenvalue
+DIRECT_UP_TO = 1500  # rows; LAPACK decomposes smaller Gram matrices as a whole
+OVERSAMPLING = 60  # directions more than asked for in subspace iteration: more converge faster and cost more a step
+FEW = 10  # subspace iteration pays if the matrix has at least this many times the rows of the subspace
+RESIDUAL = 1e-9  # residual of an eigenpair, relative to the largest eigenvalue, at which iteration stops
 
 
 def _largest_eigenpairs(gram: np.ndarray, kept: int) -> tuple[np.ndarray, np.ndarray]:
-    """The `kept` largest eigenvalues, falling, and their vectors.
+    """Return the `kept` largest eigenvalues, falling, and their vectors.
 
     A few pairs of a large matrix come from subspace iteration, run until each has a negligible residual; LAPACK reduces the whole
     matrix first and is held up by memory there. Many pairs, or a small matrix, are LAPACK's.

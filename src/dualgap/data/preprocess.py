@@ -14,7 +14,7 @@ __all__ = ["Scaler", "class_weights", "fit_scaler", "hold_out", "split_indices",
 
 
 def split_indices(y: Any, test: float = 0.25, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers of a training and a test part with the classes in equal shares, each part in the original order.
+    """Return row numbers of a training and a test part with the classes in equal shares, each part in the original order.
 
     Every class with two samples or more has one at least in either part.
 
@@ -37,7 +37,7 @@ def split_indices(y: Any, test: float = 0.25, seed: int = 0) -> tuple[np.ndarray
 
 
 def hold_out(data: DataSet, test: float = 0.25, seed: int = 0) -> DataSet:
-    """The data set with a stratified part of its rows set apart as the test part; one that has a test part is an error.
+    """Return the data set with a stratified test part taken from its rows; raise DataError if it has a test part.
 
     Examples
     --------
@@ -105,13 +105,13 @@ def fit_scaler(X: Any, method: str = "standard") -> Scaler:
     X = np.asarray(X)
     centre = X.mean(axis=0, dtype=np.float64)
     scale = X.std(axis=0, dtype=np.float64)
-    # A column that is constant but for rounding must not have its rounding errors blown up.
+    # A column that is constant up to rounding must not have its rounding errors scaled up.
     constant = scale <= 10 * np.finfo(np.float64).eps * np.maximum(np.abs(centre), np.finfo(np.float64).tiny)
     return Scaler(centre, np.where(constant, 1.0, scale))
 
 
 def standardise(data: DataSet, method: str | None = None) -> DataSet:
-    """Scale a data set by what its training part says: dense data to mean 0 and deviation 1, sparse data not at all.
+    """Scale a data set by its training part: dense data to mean 0 and deviation 1; sparse data stay as they are.
 
     `method="max-abs"` scales sparse data as well.
 
@@ -129,7 +129,7 @@ def standardise(data: DataSet, method: str | None = None) -> DataSet:
 
 
 def undersample(data: DataSet, ratio: float = 1.0, seed: int = 0) -> DataSet:
-    """Drop training rows at random until no class has more than `ratio` times the rows of the smallest; the test part is left alone.
+    """Drop training rows at random until no class has more than `ratio` times the rows of the smallest; the test part stays as it is.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def undersample(data: DataSet, ratio: float = 1.0, seed: int = 0) -> DataSet:
 
 
 def class_weights(y: Any) -> np.ndarray:
-    """A weight for every sample that gives each class the same total, with mean one: n / (classes · size of its class).
+    """Return a weight for every sample that gives each class the same total, with mean one: n / (classes · size of its class).
 
     Examples
     --------

@@ -16,9 +16,9 @@ import numpy as np
 from scipy import sparse
 
 from dualgap.core import is_sparse
+from dualgap.data.csv_parquet import read_csv, read_parquet
 from dualgap.data.dataset import DataError, DataSet, integer_labels
 from dualgap.data.libsvm import read_libsvm
-from dualgap.data.tables import read_csv, read_parquet
 
 __all__ = ["read", "read_mat", "read_npz", "write_npz"]
 
@@ -96,7 +96,7 @@ _FOREIGN = {
 
 
 def _stem(path: Path) -> str:
-    """The name of a file without its endings."""
+    """Return the name of a file without its endings."""
     name = path.name
     for ending in (*COMPRESSED, ".zip"):
         name = name.removesuffix(ending)
@@ -137,7 +137,7 @@ def read_npz(path: str | os.PathLike[str], target: str | int | None = None) -> D
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path} holds objects rather than numbers, or is no NPZ file ({error})") from None
-    for prefix in ("", "X_", "X_test_"):  # our own files prefix the parts of a sparse X; SciPy's do not
+    for prefix in ("", "X_", "X_test_"):  # files of `write_npz` prefix the parts of a sparse X; files of SciPy do not
         if all(prefix + key in arrays for key in SPARSE_KEYS):
             arrays[(prefix or "X_").rstrip("_")] = _sparse_from(arrays, prefix, path)
     return _from_variables(path, arrays, target)
@@ -207,7 +207,7 @@ def read_mat(path: str | os.PathLike[str], target: str | int | None = None) -> D
 
     path = Path(path)
     try:
-        # From 1.15 on SciPy wants to be told which of its two kinds of sparse matrices to make; either will do here.
+        # SciPy 1.15 asks which of its two sparse types to make; either will do here.
         told: Any = {"spmatrix": False} if "spmatrix" in inspect.signature(loadmat).parameters else {}
         variables = {name: value for name, value in loadmat(path, **told).items() if not name.startswith("__")}
     except NotImplementedError:

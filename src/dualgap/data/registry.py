@@ -1,7 +1,7 @@
 """`load`, `names` and `describe`: data sets by name.
 
-A file is looked for in the user's folder, in the cache, then at its source. What cannot be found is an error that says what to fetch;
-nothing is ever replaced by a stand-in, which has a name of its own.
+A file is looked for in the user's folder, in the cache, then at its source. For a missing file the error says what to fetch;
+a stand-in has a name of its own and is never loaded instead.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 
 from dualgap.data.catalogue import CATALOGUE, Entry
 from dualgap.data.dataset import DataError, DataSet
-from dualgap.data.sources import find, locate
+from dualgap.data.known_files import find, locate
 
 __all__ = ["describe", "entry", "load", "names"]
 
 
 def names() -> list[str]:
-    """The names that `load` knows, real data first.
+    """Return the names that `load` knows, real data first.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def names() -> list[str]:
 
 
 def entry(name: str) -> Entry:
-    """What is known of a data set without loading it.
+    """Return what is known of a data set without loading it.
 
     Examples
     --------
@@ -82,13 +82,13 @@ def load(name: str, folder: str | os.PathLike[str] | None = None, download: bool
 
 
 def _unknown_options(error: TypeError) -> str | None:
-    """The name in Python's own complaint about a keyword argument; None for any other TypeError."""
+    """Return the name in Python's own complaint about a keyword argument; None for any other TypeError."""
     text = str(error)
     return text.split("'")[1] if "unexpected keyword argument" in text else None
 
 
 def describe(folder: str | os.PathLike[str] | None = None) -> list[dict[str, Any]]:
-    """A table of all data sets, one dict a row; `found` says whether it can be loaded at once, and from where.
+    """Return a table of all data sets, one dict a row; `found` says whether it can be loaded at once, and from where.
 
     Examples
     --------

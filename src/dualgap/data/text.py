@@ -22,7 +22,7 @@ def text_like(
     flip: float = 0.05,
     dtype: str = "float64",
 ) -> DataSet:
-    """A sparse matrix that looks like documents: Zipf column frequencies, tf-idf values, rows normalised to length one.
+    """Return a sparse matrix that looks like documents: Zipf column frequencies, tf-idf values, rows normalised to length one.
 
     A row has about `nonzeros` distinct terms (from half to one and a half times as many). A third of the thousand most common words
     lean towards one class; the label is the sign of what a document's words say together, and the share `flip` of the labels is then
@@ -68,7 +68,7 @@ def text_like(
 
 
 def _word_meanings(rng: np.random.Generator, d: int) -> np.ndarray:
-    """How far the word of each rank leans towards the positive class: a third of the common ones do, no rare one does."""
+    """Return the weight of each rank's word for the positive class: a third of the common words have one, no rare word has."""
     meaning = np.zeros(d)
     common = min(d, 1000)
     meaning[:common] = np.where(rng.random(common) < 1 / 3, rng.standard_normal(common), 0.0)
@@ -77,12 +77,12 @@ def _word_meanings(rng: np.random.Generator, d: int) -> np.ndarray:
     return meaning
 
 
-# Zipf–Mandelbrot: the probability of rank r is ∝ 1/(r + SHIFT)^exponent; the shift keeps the first words from being in every row.
+# Zipf–Mandelbrot: rank r has probability ∝ 1/(r + SHIFT)^exponent; without the shift, the first words would be in every row.
 SHIFT = 10.0
 
 
 def _inverse_frequencies(n: int, d: int, nonzeros: int, exponent: float) -> np.ndarray:
-    """The smoothed idf of each rank, from its expected document frequency."""
+    """Return the smoothed idf of each rank, from its expected document frequency."""
     probability = (np.arange(1, d + 1) + SHIFT) ** -exponent
     probability /= probability.sum()
     documents = n * -np.expm1(nonzeros * np.log1p(-np.minimum(probability, 1 - 1e-12)))

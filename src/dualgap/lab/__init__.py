@@ -12,7 +12,7 @@ from typing import Any
 _DOOR = {
     "SIGNS": "claims.judge",
     "Comparison": "compare",
-    "Live": "progress",
+    "Live": "live",
     "Ran": "runner",
     "ResultStore": "result_store",
     "Results": "results",

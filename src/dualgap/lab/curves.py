@@ -29,7 +29,7 @@ SHORT = {
 
 
 def curve_data(results: Results) -> dict[str, Any]:
-    """What the page's script reads."""
+    """Return what the page's script reads."""
     problems: dict[tuple[str, str, str], list[Group]] = {}
     for group in results.select():
         problems.setdefault((group.race, group.data, setting_name(group.settings)), []).append(group)

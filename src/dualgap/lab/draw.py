@@ -48,7 +48,7 @@ STYLE: Any = {
 
 
 def draw(figure: FigureData) -> Any:
-    """A matplotlib figure.
+    """Return a matplotlib figure.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def draw(figure: FigureData) -> Any:
 
 
 def save(figure: FigureData, folder: Path, formats: tuple[str, ...] = ("png", "pdf")) -> list[Path]:
-    """Draw a figure into files; returns them."""
+    """Draw a figure into files; return their paths."""
     import matplotlib
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def _log_ticks(axis: Any) -> None:
-    """Powers of ten, at most seven of them; between them, numbers where the axis spans less than a decade or so."""
+    """Label at most seven powers of ten; on an axis of about a decade, numbers between them too."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     def power(value: float, _: Any = None) -> str:
@@ -152,7 +152,7 @@ def _line(ax: Any, line: Line, y_log: bool) -> None:
 
 
 def y_range(panel: Panel) -> tuple[float, float] | None:
-    """The range to show on a linear axis when a few early values dwarf all that follows; None to show everything."""
+    """Return the range to show on a linear axis when a few early values dwarf all that follows; None to show everything."""
     late = [line.y[len(line.y) // 3 :] for line in panel.lines]
     values = np.concatenate(late) if late else np.array([])
     values = values[np.isfinite(values)]
@@ -174,7 +174,7 @@ def _leave_out_outliers(ax: Any, panel: Panel) -> None:
 
 
 def _picture_height(figure: FigureData) -> float:
-    """Inches for a row of pictures: the tallest shape among them, and its title."""
+    """Return the height of a row of pictures in inches: the tallest picture and its title."""
     shapes = [panel.picture.shape for panel in figure.panels if panel.picture is not None]
     titles = max(panel.title.count("\n") for panel in figure.panels)
     return 1.7 * max(shape[0] / shape[1] for shape in shapes) + 0.25 + 0.13 * titles

@@ -1,4 +1,4 @@
-"""What a result was made on: machine, versions, commit. Stored with the results and shown in the report."""
+"""The environment of a result: machine, versions, commit. It is stored with the results and shown in the report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PACKAGES = ("dualgap", "numpy", "scipy", "numba", "llvmlite", "scikit-learn", "p
 
 
 def describe_environment(jobs: int) -> dict[str, Any]:
-    """Machine, operating system, versions, commit, and the number of runs at a time.
+    """Return machine, operating system, versions, commit, and the number of runs at a time.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def _version(name: str) -> str | None:
 
 
 def _commit() -> str:
-    """The commit of the checkout that this package runs from, marked where files differ from it; "" for an installed package."""
+    """Return the commit of the checkout that this package runs from, marked where files differ from it; "" for an installed package."""
     package = Path(__file__).resolve().parents[1]
     try:
         run = ["git", "-C", str(package), "describe", "--always", "--dirty", "--abbrev=12", "--match=v*"]

@@ -138,14 +138,14 @@ def register_kind(name: str, *options: str) -> Callable[[Maker], Maker]:
 
 
 def named(column: str) -> str:
-    """What an axis says for a column."""
+    """Return what an axis says for a column."""
     if column.startswith("gap:"):
         return f"CPU seconds to a relative gap of {plain(float(column.removeprefix('gap:')))}"
     return NAMES.get(column, column.replace("_", " "))
 
 
 def plain(value: float) -> str:
-    """A setting in words: small numbers as powers of ten.
+    """Return a setting in words: small numbers as powers of ten.
 
     Examples
     --------
@@ -164,14 +164,14 @@ def _list(value: Any) -> list[Any]:
 
 
 def thinned(count: int, most: int = MOST_POINTS) -> np.ndarray:
-    """Indices of at most so many of `count` points, dense at the start where curves bend."""
+    """Return indices of at most `most` of `count` points, dense at the start, where curves bend."""
     if count <= most:
         return np.arange(count)
     return np.unique(np.round(np.geomspace(1, count, most)).astype(int)) - 1
 
 
 def line_of(group: Group, x: str, y: str, label: str, style: Style, most: int = MOST_POINTS) -> Line:
-    """A group's curve as a line."""
+    """Return a group's curve as a line."""
     curve = group.curve(x, y)
     kept = thinned(len(curve.x), most)
     return Line(label, curve.x[kept], curve.mean[kept], curve.low[kept], curve.high[kept], style)
@@ -213,7 +213,7 @@ def convergence(results: Results, options: dict[str, Any]) -> tuple[list[Panel],
 
 
 def _places(group: Group, split: list[str], families: list[str]) -> list[tuple[Any, ...]]:
-    """The panels that a group appears in: one, or its family's and the overall one."""
+    """Return the panels that a group appears in: one, or its family's and the overall one."""
     values: list[list[Any]] = []
     for dim in split:
         if dim == "data":
@@ -227,7 +227,7 @@ def _places(group: Group, split: list[str], families: list[str]) -> list[tuple[A
 
 
 def _order(split: list[str], parts: dict[tuple[Any, ...], Any], families: list[str]) -> list[tuple[Any, ...]]:
-    """Panels in the study's order, families in the order asked for."""
+    """Return panels in the study's order, families in the order asked for."""
     seen = [list(dict.fromkeys(place[i] for place in parts)) for i in range(len(split))]
     order = [families if dim == "family" and families else values for dim, values in zip(split, seen, strict=True)]
     return sorted(parts, key=lambda place: tuple(values.index(value) for values, value in zip(order, place, strict=True)))
@@ -290,7 +290,7 @@ def _setting(group: Group, name: str) -> Any:
 
 
 def ended(group: Group, column: str) -> np.ndarray:
-    """How each run ended: a column of the results, or the last value of a column of the traces, or the cost of a gap (gap:1e-3)."""
+    """Return how each run ended: a column of the results, the last value of a trace, or the cost of a gap ("gap:1e-3")."""
     if column.startswith("gap:"):
         return group.first("best_gap", float(column.removeprefix("gap:")))
     if group.rows and column in group.rows[0] and group.rows[0][column] is not None:

@@ -23,7 +23,7 @@ SIDE = 120  # pixels of a cropped picture
 
 
 def make_figure(results: Results, figure: FigureSpec) -> FigureData | None:
-    """The data of a figure; None where the results or the data that it needs are not there.
+    """Return the data of a figure; None where the results or the data that it needs are not there.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def make_figure(results: Results, figure: FigureSpec) -> FigureData | None:
     try:
         panels, columns = maker(results, figure.options)
     except DataError:
-        return None  # the runner has said what to fetch
+        return None  # the runner has told the user what to fetch
     return FigureData(figure.id, figure.title, figure.caption, tuple(panels), columns) if panels else None
 
 
@@ -88,7 +88,7 @@ def _spec(results: Results, options: dict[str, Any]) -> DataSpec:
 
 
 def _crops(spec: DataSpec) -> DataSet:
-    """The data set before any reduction."""
+    """Return the data set before any reduction."""
     return load(spec.name, **{name: value for name, value in spec.options.items() if name != "pca"})
 
 
@@ -109,7 +109,7 @@ def singular_values(results: Results, options: dict[str, Any]) -> tuple[list[Pan
 
 @register_kind("pictures", "data", "each", "reduced")
 def pictures(results: Results, options: dict[str, Any]) -> tuple[list[Panel], int]:
-    """Some cropped pictures of each class; with `reduced`, as the first so many principal components show them."""
+    """Some cropped pictures of each class; with `reduced`, rebuilt from that many principal components."""
     data, each = _crops(_spec(results, options)), int(options.get("each", 5))
     show = data.X
     if options.get("reduced"):
@@ -145,7 +145,7 @@ def pipeline(results: Results, options: dict[str, Any]) -> tuple[list[Panel], in
 
 
 def _originals(spec: DataSpec) -> list[tuple[str, np.ndarray]]:
-    """A picture of each class as the microscope took it (or as the stand-in draws it)."""
+    """Return a picture of each class as the microscope took it (or as the stand-in draws it)."""
     from dualgap.data import decode
 
     known = entry(spec.name)

@@ -25,7 +25,7 @@ GRID = "#e4e8ee"
 
 
 def script_json(value: Any) -> str:
-    """JSON that is safe inside a <script> element: no character of it can end the element or start a comment.
+    """Return JSON that is safe inside a <script> element: no character of it can end the element or start a comment.
 
     Examples
     --------
@@ -40,12 +40,12 @@ def script_json(value: Any) -> str:
 
 
 def shown(text: str) -> str:
-    """Text as Plotly shows it literally."""
+    """Return text as Plotly shows it literally."""
     return html.escape(text, quote=False)
 
 
 def numbers(values: np.ndarray, positive: bool = False) -> list[float | None]:
-    """Four digits are enough for a screen; what cannot be drawn is null."""
+    """Return numbers with four digits, enough for a screen; null for those that cannot be drawn."""
     out: list[float | None] = []
     for value in np.asarray(values, dtype=float).ravel():
         out.append(float(f"{value:.4g}") if np.isfinite(value) and (value > 0 or not positive) else None)
@@ -53,7 +53,7 @@ def numbers(values: np.ndarray, positive: bool = False) -> list[float | None]:
 
 
 def plotly_figure(figure: FigureData) -> dict[str, Any]:
-    """A figure with one pair of axes a panel and one legend for all.
+    """Return a figure with one pair of axes a panel and one legend for all.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def _axes(layout: dict[str, Any], panel: Panel, suffix: str, row: tuple[int, int
 
 
 def _log_axis(values: list[np.ndarray]) -> dict[str, Any]:
-    """Powers of ten alone where the values span several; 1, 2 and 5 times those where they do not."""
+    """Return ticks of a logarithmic axis: powers of ten, or where the values span few, 1, 2 and 5 times these."""
     every = np.concatenate(values) if values else np.array([])
     every = every[np.isfinite(every) & (every > 0)]
     if not len(every):
@@ -213,20 +213,20 @@ def _line(line: Line, panel: Panel, named: set[str]) -> list[dict[str, Any]]:
 
 
 def _legend(label: str, named: set[str]) -> dict[str, Any]:
-    """The entry of the legend appears once; a click on it toggles the line in every panel."""
+    """Return the settings of a legend entry that appears once and toggles the line in every panel."""
     first = label not in named
     named.add(label)
     return {"name": shown(label), "legendgroup": shown(label), "showlegend": first}
 
 
 def faded(colour: str, opacity: float) -> str:
-    """A colour with an opacity, as CSS writes it."""
+    """Return a colour with an opacity, as CSS writes it."""
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red},{green},{blue},{opacity})"
 
 
 def png_address(figure: FigureData) -> str:
-    """A figure drawn by matplotlib as a data: address, for figures made of pictures."""
+    """Return a figure drawn by matplotlib as a data: address, for figures made of pictures."""
     from dualgap.lab.draw import draw
 
     buffer = io.BytesIO()

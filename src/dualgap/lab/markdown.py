@@ -10,7 +10,7 @@ __all__ = ["markdown_report"]
 
 
 def markdown_report(report: Report, made: str) -> str:
-    """The whole report as Markdown text."""
+    """Return the whole report as Markdown text."""
     study = report.results.study
     lines = [
         f"# {escaped(study.title)}",

@@ -28,7 +28,7 @@ class Style:
 
 
 def styles_for(names: Iterable[str]) -> dict[str, Style]:
-    """A style for each name, in the order given; the same names always get the same styles.
+    """Return a style for each name, in the order given; the same names always get the same styles.
 
     Examples
     --------

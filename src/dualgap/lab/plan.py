@@ -41,7 +41,7 @@ class Cell:
     keep_model: bool
 
     def computed(self) -> dict[str, Any]:
-        """All that the numbers of this run depend on, except the budget."""
+        """Return all that the numbers of this run depend on, except the budget."""
         return {
             "data": data_fingerprint(self.data),
             "solver": self.solver.solver,
@@ -63,7 +63,7 @@ class Cell:
         return _digest({**self.computed(), **kept})[:32]
 
     def describe(self) -> str:
-        """A few words for a progress line."""
+        """Return a few words for a progress line."""
         settings = "".join(
             f" {name}={value:g}" if isinstance(value, float) else f" {name}={value}" for name, value in self.settings.items()
         )
@@ -71,7 +71,7 @@ class Cell:
 
 
 def cells_of(study: Study) -> list[Cell]:
-    """Every run of a study, race by race; data and problem change slowest, so that a worker can keep them.
+    """Return every run of a study, race by race; data and problem change slowest, so that a worker can keep them.
 
     Examples
     --------
@@ -111,7 +111,7 @@ TO_THE_END = RunBudget(tol=1e-7, epochs=20_000, seconds=20.0, evaluate="geometri
 
 
 def _references(cells: list[Cell]) -> list[Cell]:
-    """A run to a tiny gap for each problem among the cells."""
+    """Return a run to a tiny gap for each problem among the cells."""
     problems = {problem_name(cell): cell for cell in reversed(cells)}
     return [
         replace(cell, solver=REFERENCE, params={}, budget=_within(cell.budget.seconds), run=0, keep_model=False)
@@ -124,7 +124,7 @@ def _within(seconds: float | None) -> RunBudget:
 
 
 def problem_name(cell: Cell) -> str:
-    """The same text for two cells that minimise the same objective on the same rows."""
+    """Return the same text for two cells that minimise the same objective on the same rows."""
     return _digest([data_fingerprint(cell.data), cell.problem])
 
 
@@ -136,7 +136,7 @@ def _points(study: Study, race: Race) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def _resolve(study: Study, race: Race, spec: SolverSpec, settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Problem and solver parameters of a point of the grid; a solver's own problem settings win over the race's."""
+    """Return problem and solver parameters of a point of the grid; a solver's own problem settings win over the race's."""
     if spec.solver not in REGISTRY:
         raise StudyError(f"{study.name}: solver {spec.id!r}: there is no solver {spec.solver!r}; {suggest(spec.solver, REGISTRY)}")
     known = {f.name for f in fields(REGISTRY[spec.solver])}
@@ -151,9 +151,9 @@ def _resolve(study: Study, race: Race, spec: SolverSpec, settings: dict[str, Any
             )
     shared = {**race.problem, **of_problem}
     if "loss" in spec.problem:
-        shared.pop("delta", None)  # the width of another loss
+        shared.pop("delta", None)  # it belongs to the race's loss
     if "sum_lambda" in spec.problem or "sum_c" in spec.problem:
-        shared.pop("l2", None)  # stated in other terms
+        shared.pop("l2", None)  # the solver states it as sum_lambda or sum_c
     return {**shared, **spec.problem}, params
 
 
@@ -166,7 +166,7 @@ def _digest(value: Any) -> str:
 
 
 def data_fingerprint(spec: DataSpec) -> str:
-    """A hash of what is loaded and how it is prepared; a user's file counts with its contents."""
+    """Return a hash of what is loaded and how it is prepared; a user's file counts with its contents."""
     table = {name: value for name, value in asdict(spec).items() if name not in ("id", "label")}
     if spec.path:
         path = Path(spec.path)
@@ -184,7 +184,7 @@ def _file_digest(path: str, modified: int, size: int) -> str:
 
 @lru_cache(maxsize=1)
 def sources_fingerprint() -> str:
-    """A hash of the package's computing sources: after an edit of a solver, no old result is taken for a new one."""
+    """Return a hash of the sources that results depend on: results from before an edit of a solver are not reused."""
     digest = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*.py")):
         relative = path.relative_to(PACKAGE)

@@ -30,7 +30,7 @@ from dualgap.data import (
 from dualgap.lab.plan import data_fingerprint
 from dualgap.lab.study import DataSpec
 
-__all__ = ["Prepared", "open_prepared", "prepare", "share"]
+__all__ = ["Prepared", "open_prepared", "prepare", "share_prepared"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ def _floats(X: Any) -> Any:
 
 
 def _two_classes(data: DataSet, spec: DataSpec, notes: list[str]) -> DataSet:
-    """Labels as 0 and 1; 1 is the larger of two labels, or those that the study calls positive."""
+    """Return labels as 0 and 1; 1 is the larger of two labels, or those that the study calls positive."""
     classes = data.classes
     shown = ", ".join(str(label) for label in classes[:8]) + (", …" if len(classes) > 8 else "")
     if spec.positive:
@@ -162,7 +162,7 @@ def _balanced(data: DataSet, spec: DataSpec, notes: list[str]) -> tuple[DataSet,
 # --------------------------------------------------------------------------------------------------------- sharing with workers
 
 
-def share(spec: DataSpec, folder: Path) -> Path:
+def share_prepared(spec: DataSpec, folder: Path) -> Path:
     """Prepare a data set and write it where the workers can map it into memory, once for all of them."""
     place = folder / data_fingerprint(spec)
     if place.exists():
@@ -190,7 +190,7 @@ def share(spec: DataSpec, folder: Path) -> Path:
 
 
 def open_prepared(place: Path) -> Prepared:
-    """The data that `share` wrote; dense arrays are mapped, not read."""
+    """Return the data that `share_prepared` wrote; dense arrays are mapped, not read."""
     parts = {}
     for part in ("X", "X_test"):
         dense = place / f"{part}.npy"

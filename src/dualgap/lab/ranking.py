@@ -46,7 +46,7 @@ class Ranking:
 
 
 def rankings(results: Results) -> list[Ranking]:
-    """A ranking for each data set and setting of each race.
+    """Return a ranking for each data set and setting of each race.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def rankings(results: Results) -> list[Ranking]:
 
 
 def setting_name(settings: dict[str, Any]) -> str:
-    """A point of a grid in words."""
+    """Return a point of a grid in words."""
     return ", ".join(
         f"{named(name)} = {plain(value)}" if isinstance(value, int | float) else f"{name.replace('_', ' ')}: {value}"
         for name, value in settings.items()

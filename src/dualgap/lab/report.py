@@ -61,7 +61,7 @@ def _asset(name: str) -> str:
 
 
 def render(report: Report) -> str:
-    """The page."""
+    """Return the page."""
     from plotly.offline import get_plotlyjs
 
     results = report.results
@@ -100,7 +100,7 @@ def render(report: Report) -> str:
 
 
 def tally(verdicts: list[Verdict]) -> str:
-    """How many claims hold, in words."""
+    """Return how many claims hold, in words."""
     counts = {name: sum(v.verdict == name for v in verdicts) for name in SIGNS}
     plural = {"holds": "hold", "does not hold": "do not hold"}
     parts = [f"{count} {name if count == 1 else plural.get(name, name)}" for name, count in counts.items() if count]
@@ -167,7 +167,7 @@ def _failures(results: Results) -> TableData:
 
 
 def _shown(table: TableData, results: Results) -> dict[str, Any]:
-    """A table as the template takes it: text, which columns are numbers, which cells are marked, and a solver's colour."""
+    """Return a table as the template takes it: text, which columns are numbers, which cells are marked, and a solver's colour."""
     colours = {results.label(spec): _stroke(results.styles[spec.id]) for spec in results.study.solvers}
     of_solver = table.columns.index("solver") if "solver" in table.columns else -1
     numeric = [j for j in range(len(table.columns)) if any(isinstance(row[j], int | float) for row in table.rows)]
@@ -182,7 +182,7 @@ def _shown(table: TableData, results: Results) -> dict[str, Any]:
 
 
 def _stroke(style: Style) -> str:
-    """A solver's line as a CSS background: its colour, broken as its dash is."""
+    """Return a solver's line as a CSS background: its colour, broken as its dash is."""
     shown = {"dash": (5, 8), "dot": (2, 4), "dashdot": (6, 7)}.get(style.dash)
     if shown is None:
         return style.colour

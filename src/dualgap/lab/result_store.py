@@ -1,6 +1,6 @@
-"""The store of results: one Parquet part a run, written whole or not at all; joined into one file when a study is done.
+"""The results of a study on disk: one Parquet part a run, complete or absent; joined into one file when the study is done.
 
-A run that was killed leaves no part; one that failed leaves a part that says so and is run again next time.
+A killed run leaves no part. A failed run leaves a part that says so, and is run again next time.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ResultStore:
         write_atomically(self.parts / f"{record['key']}.parquet", buffer.getvalue())
 
     def read(self, keys: Iterable[str] | None = None) -> pl.DataFrame:
-        """All results, or those of some keys, one row a run; a part is newer than the joined file."""
+        """Return all results, or those of some keys, one row a run; a part is newer than the joined file."""
         frames = [pl.read_parquet(path) for path in sorted(self.parts.glob("*.parquet"))]
         newer = {frame["key"][0] for frame in frames}
         if self.joined.exists():
@@ -70,7 +70,7 @@ class ResultStore:
         return done
 
     def join(self) -> None:
-        """Put all parts into one file; killed at any point, nothing is lost."""
+        """Join all parts in one file. Nothing is lost if this is killed."""
         table = self.read()
         if not len(table):
             return
@@ -81,7 +81,7 @@ class ResultStore:
             path.unlink()
 
     def add_environment(self, environment: dict[str, Any]) -> str:
-        """Keep the description of a machine; returns the name that results refer to it by."""
+        """Keep the description of a machine; return the name by which results refer to it."""
         text = json.dumps(environment, indent=1, sort_keys=True)
         name = hashlib.sha256(text.encode()).hexdigest()[:12]
         write_atomically(self.folder / "environments" / f"{name}.json", text)
@@ -92,12 +92,12 @@ class ResultStore:
         write_atomically(self.folder / "data" / f"{file_name(id)}.json", json.dumps({"id": id, **about}, indent=1))
 
     def data(self) -> dict[str, dict[str, Any]]:
-        """What is known of the data sets, by id."""
+        """Return what is known of the data sets, by id."""
         tables = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((self.folder / "data").glob("*.json"))]
         return {table["id"]: table for table in tables}
 
     def environments(self) -> dict[str, dict[str, Any]]:
-        """The machines that results were made on, by name."""
+        """Return the machines that results were made on, by name."""
         return {path.stem: json.loads(path.read_text()) for path in sorted((self.folder / "environments").glob("*.json"))}
 
 

@@ -19,7 +19,7 @@ from dualgap.lab.study import SolverSpec, Study
 __all__ = ["Curve", "Group", "Results"]
 
 
-# The bound that distances are measured from is within 1e-7 of the optimum; what lies below this is not known.
+# Distances from the optimum are measured from a lower bound that is within 1e-7 of it; smaller ones than this mean nothing.
 RESOLUTION = 1e-8
 
 
@@ -50,11 +50,11 @@ class Group:
         return len(self.rows)
 
     def values(self, column: str) -> np.ndarray:
-        """A column of the results, one number a run."""
+        """Return a column of the results, one number a run."""
         return np.array([_number(row.get(column)) for row in self.rows])
 
     def traces(self, column: str) -> list[np.ndarray]:
-        """A column of the traces, one array a run; "suboptimality" is the objective above the best bound that any solver found."""
+        """Return a column of the traces, one array a run; "suboptimality" is the objective above the best bound that any solver found."""
         if column == "suboptimality":
             scale = max(abs(self.bound), 1e-300)
             return [np.maximum((trace - self.bound) / scale, RESOLUTION) for trace in self.traces("primal")]
@@ -68,7 +68,7 @@ class Group:
         return [np.array(row[f"trace_{column}"], dtype=float) for row in self.rows]
 
     def has(self, column: str) -> bool:
-        """Whether the traces have a column."""
+        """Return whether the traces have a column."""
         try:
             return bool(self.rows) and all(np.isfinite(trace).any() for trace in self.traces(column))
         except (KeyError, TypeError):
@@ -87,7 +87,7 @@ class Group:
         )
 
     def first(self, column: str, level: float, cost: str = "cpu_seconds") -> np.ndarray:
-        """The cost at which each run first had the column at or below a level; infinity where it never did."""
+        """Return the cost at which each run first had the column at or below a level; infinity where it never did."""
         costs = []
         for values, spent in zip(self.traces(column), self.traces(cost), strict=True):
             reached = np.flatnonzero(values <= level)
@@ -95,7 +95,7 @@ class Group:
         return np.array(costs)
 
     def last(self, column: str) -> np.ndarray:
-        """The last value of a trace column, one number a run."""
+        """Return the last value of a trace column, one number a run."""
         return np.array([trace[-1] for trace in self.traces(column)])
 
     def __repr__(self) -> str:
@@ -107,7 +107,7 @@ def _number(value: Any) -> float:
 
 
 def _carried(grid: np.ndarray, epochs: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Values at the grid's epochs: linear between evaluations, the first before, the last after."""
+    """Return values at the grid's epochs: linear between evaluations, the first before, the last after."""
     return np.interp(grid, epochs, values)
 
 
@@ -152,7 +152,7 @@ class Results:
         settings: dict[str, Any] | None = None,
         finished: bool = True,
     ) -> list[Group]:
-        """Groups of a race, of some data sets, of some solvers, at a point of the grid."""
+        """Return groups of a race, of some data sets, of some solvers, at a point of the grid."""
         names = None if data is None else {data} if isinstance(data, str) else set(data)
         wanted = None if solvers is None else list(solvers)
         found = [
@@ -177,7 +177,7 @@ class Results:
         return spec.label or spec.id
 
     def data_name(self, id: str) -> str:
-        """What figures and tables call a data set."""
+        """Return what figures and tables call a data set."""
         known = self.store.data().get(id)
         spec = self.study.data_spec(id)
         return spec.label or (known["name"] if known else spec.name or spec.id)

@@ -1,4 +1,4 @@
-"""One run, as a worker process executes it: open the data, solve, measure, store. Nothing here decides what to run."""
+"""One run in a worker process: open the data, solve, measure, store. `plan` decides what to run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TELL_EVERY = 0.2  # seconds between two notes on a running run
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the parent is told of a run; the whole result is in the store."""
+    """What a worker reports of a run; the whole result is in the store."""
 
     key: str
     what: str
@@ -40,9 +40,9 @@ class Outcome:
 
 
 def execute(cell: Cell, key: str, place: Path, folder: Path, environment: str) -> Outcome:
-    """Run a cell and store its result under a key. A failure is a result too: its error is stored, and the run is tried again next time.
+    """Run a cell and store its result under a key. A failure is stored with its error, and the run is tried again next time.
 
-    The key is the parent's: a worker that worked it out anew would have another one after an edit of the sources.
+    The parent computes the key: a worker's own would differ once the sources have been edited.
     """
     what = cell.describe()
     note = folder / "running" / key
@@ -68,7 +68,7 @@ def execute(cell: Cell, key: str, place: Path, folder: Path, environment: str) -
     finally:
         note.unlink(missing_ok=True)
     if record["status"] == "interrupted":
-        raise KeyboardInterrupt  # half a run is no result
+        raise KeyboardInterrupt  # an interrupted run is not stored
     ResultStore(folder).add(record)
     shown = {name: record[name] for name in ("status", "error", "epochs", "cpu_seconds", "relative_gap") if name in record}
     return Outcome(key, what, **shown)
@@ -86,7 +86,7 @@ def _run(cell: Cell, place: Path, note: Path, what: str) -> dict[str, Any]:
             _tell(note, f"{what}: epoch {progress.epoch}, gap {progress.certificate.relative_gap:.1e}")
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # overflow on the way to divergence, which the status tells
+        warnings.simplefilter("ignore", RuntimeWarning)  # overflow before divergence; the status says so
         result = minimise(
             problem,
             REGISTRY[cell.solver.solver](**cell.params),
@@ -138,7 +138,7 @@ def _problem(place: Path, settings: str) -> Problem:
 
 
 def make_problem(data: Prepared, settings: dict[str, Any]) -> Problem:
-    """The problem of a cell. A study may give λ or c of a sum of losses; both are mapped to l2 here, where n is known.
+    """Return the problem of a cell. A study may give λ or c of a sum of losses; both are mapped to l2 here, where n is known.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def make_problem(data: Prepared, settings: dict[str, Any]) -> Problem:
 
 
 def _measures(result: Result, data: Prepared) -> dict[str, float]:
-    """How the model does on the test rows, beside the model that always says the commoner class."""
+    """Return how the model does on the test rows, beside the model that always predicts the larger class."""
     from sklearn.metrics import average_precision_score, roc_auc_score
 
     scores = result.decision(data.X_test)

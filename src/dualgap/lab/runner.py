@@ -1,4 +1,4 @@
-"""The runner: every cell of a study that has no result yet, on all cores, resumable at any point."""
+"""The runner: it executes the runs of a study that have no result yet, on all cores, and can be stopped at any time."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pathlib import Path
 from dualgap.data import DataError
 from dualgap.lab.environment import describe_environment
 from dualgap.lab.files import write_atomically
+from dualgap.lab.live import Display, Silent
 from dualgap.lab.plan import Cell, cells_of, data_fingerprint
-from dualgap.lab.prepare import open_prepared, share
-from dualgap.lab.progress import Display, Silent
+from dualgap.lab.prepare import open_prepared, share_prepared
 from dualgap.lab.result_store import ResultStore
 from dualgap.lab.results import Results
 from dualgap.lab.run_one import Outcome, execute
@@ -44,7 +44,7 @@ def run_study(study: Study, out: str | Path, jobs: int | None = None, display: D
     ----------
     study : Study
     out : folder
-        Results go to `results/` in it as each run ends. A run that was killed goes on from there; nothing is repeated.
+        Results go to `results/` in it as each run ends. After a stop the same call runs what is missing.
     jobs : int, optional
         Worker processes, one run each at a time and one thread each; all cores by default. 1 runs in this process.
     display : where to show progress; nothing is shown by default
@@ -103,7 +103,7 @@ def _share_all(
     for spec in {cell.data.id: cell.data for cell in todo}.values():
         display.say(f"preparing {spec.label or spec.name or spec.id}")
         try:
-            place = share(spec, scratch)
+            place = share_prepared(spec, scratch)
         except DataError as error:
             missing[spec.id] = str(error)
             display.warn(f"{spec.label or spec.name or spec.id}: {error}")
@@ -125,12 +125,12 @@ def _execute_all(todo: list[Cell], places: dict[str, Path], folder: Path, enviro
         return
     from joblib import Parallel, delayed, parallel_config
 
-    # One thread a worker: runs are timed, and a BLAS that takes every core would time its neighbours instead.
+    # One thread a worker: with BLAS on every core, the runs would slow each other down and their times would mean nothing.
     with parallel_config(backend="loky", inner_max_num_threads=1):
         parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
         work = (delayed(execute)(cell, cell.key, places[data_fingerprint(cell.data)], folder, environment) for cell in todo)
         with warnings.catch_warnings():
-            # A worker whose data are large is replaced by joblib now and then; no run is lost by it.
+            # joblib now and then replaces a worker with large data; no run is lost.
             warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)
             outcomes = parallel(work)
             with contextlib.closing(outcomes):

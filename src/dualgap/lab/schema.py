@@ -38,13 +38,13 @@ class Where:
     path: str = ""
 
     def key(self, name: str | int) -> Where:
-        """The place of a key, or of an entry of a list, below this one."""
+        """Return the place of a key, or of an entry of a list, below this one."""
         if isinstance(name, int):
             return Where(self.file, f"{self.path}[{name}]")
         return Where(self.file, f"{self.path}.{name}" if self.path else str(name))
 
     def error(self, message: str) -> StudyError:
-        """An error about this place."""
+        """Return an error about this place."""
         return StudyError(f"{self.file}: {self.path}: {message}" if self.path else f"{self.file}: {message}")
 
 
@@ -67,13 +67,13 @@ def check_kind(value: Any, kind: type, where: Where) -> Any:
 
 
 def read_list(value: Any, kind: type, where: Where) -> tuple[Any, ...]:
-    """A list whose entries are all of one kind."""
+    """Return a list whose entries are all of one kind."""
     check_kind(value, list, where)
     return tuple(check_kind(entry, kind, where.key(i)) for i, entry in enumerate(value))
 
 
 def read_table(cls: type[Spec], table: Any, where: Where, readers: dict[str, Callable[[Any, Where], Any]]) -> Spec:
-    """An object of a dataclass from a table; `readers` turns each of its values into what the field holds."""
+    """Return an object of a dataclass from a table; `readers` turns each of its values into what the field holds."""
     check_kind(table, dict, where)
     known = {f.name: f for f in fields(cls) if f.init and f.name in readers}  # type: ignore[arg-type]
     for key in table:
@@ -93,7 +93,7 @@ def suggest(word: str, known: Any) -> str:
 
 
 def kind_of(what: str, entry: Any, study: str, registry: dict[str, tuple[Any, frozenset[str]]]) -> Any:
-    """The maker of a figure's or a table's kind; an unknown kind or an option that the kind does not take is an error."""
+    """Return the maker of a figure's or a table's kind; raise StudyError for an unknown kind or option."""
     where = f"{study}: {what} {entry.id!r}"
     if entry.kind not in registry:
         raise StudyError(f"{where}: there is no kind {entry.kind!r}; {suggest(entry.kind, registry)}")
@@ -109,17 +109,17 @@ def _required(f: Field[Any]) -> bool:
 
 
 def of(kind: type) -> Callable[[Any, Where], Any]:
-    """A reader of one value of a kind."""
+    """Return a reader of one value of a kind."""
     return lambda value, where: check_kind(value, kind, where)
 
 
 def list_of(kind: type) -> Callable[[Any, Where], tuple[Any, ...]]:
-    """A reader of a list of a kind."""
+    """Return a reader of a list of a kind."""
     return lambda value, where: read_list(value, kind, where)
 
 
 def choice(*choices: Any) -> Callable[[Any, Where], Any]:
-    """A reader of one of a few values."""
+    """Return a reader of one of a few values."""
 
     def read(value: Any, where: Where) -> Any:
         if not any(value == c and type(value) is type(c) for c in choices):
@@ -130,7 +130,7 @@ def choice(*choices: Any) -> Callable[[Any, Where], Any]:
 
 
 def in_range(low: float, high: float, wanted: str, kind: type = float) -> Callable[[Any, Where], Any]:
-    """A reader of a number within bounds; `wanted` says in words what would be right."""
+    """Return a reader of a number within bounds; `wanted` says in words what would be right."""
 
     def read(value: Any, where: Where) -> Any:
         number = check_kind(value, kind, where)

@@ -41,7 +41,7 @@ PROBLEM_KEYS = (
     "gamma",
     "degree",
     "coef0",
-    # the two scalings of the texts that sum the losses instead of averaging them; both are mapped to l2
+    # for texts that sum the losses instead of averaging them; both are mapped to l2
     "sum_lambda",  # Σφ + λ‖w‖²        l2 = 2λ/n
     "sum_c",  # Σφ + (c/2)‖w‖²    l2 = c/n
 )
@@ -60,7 +60,7 @@ class DataSpec:
     test_size : the part held out, stratified by class, where the source sets none apart
     standardise : "auto" means dense data yes, sparse data no
     balance : "none", "class_weight", "undersample" (`per_positive` rows of the common class for each of the rare one) or "both";
-        of the training rows
+        ; it changes training rows only
     ignore_test : split the training part at random even where the source sets a test part apart
     positive : with more than two classes, the labels that make up the positive class; all others are the negative one
     """
@@ -109,7 +109,7 @@ class Race:
     """Some solvers on some data, over a grid of settings; every combination is run `runs` times.
 
     With `reference`, each problem is also solved once to a tiny gap, by the solver that dualgap itself would choose. That run is not
-    shown; its bound is what distances from the optimum are measured from.
+    shown; distances from the optimum are measured from its bound.
     """
 
     id: str
@@ -179,23 +179,23 @@ class Study:
     claims: tuple[Claim, ...] = ()
 
     def data_spec(self, id: str) -> DataSpec:
-        """The data set of that id."""
+        """Return the data set of that id."""
         return next(spec for spec in self.data if spec.id == id)
 
     def solver_spec(self, id: str) -> SolverSpec:
-        """The solver of that id."""
+        """Return the solver of that id."""
         return next(spec for spec in self.solvers if spec.id == id)
 
     def race(self, id: str) -> Race:
-        """The race of that id."""
+        """Return the race of that id."""
         return next(race for race in self.races if race.id == id)
 
     def with_(self, **changes: Any) -> Study:
-        """A copy with some fields replaced."""
+        """Return a copy with some fields replaced."""
         return replace(self, **changes)
 
     def limited(self, seconds: float | None) -> Study:
-        """A copy in which no run takes longer than so many seconds."""
+        """Return a copy in which no run takes longer than `seconds`."""
         if seconds is None:
             return self
         shorter = (min(seconds, race.budget.seconds or seconds) for race in self.races)
@@ -203,7 +203,7 @@ class Study:
         return self.with_(races=tuple(races))
 
     def to_json(self) -> str:
-        """The study as JSON text that `parse_study` reads back."""
+        """Return the study as JSON text that `parse_study` reads back."""
 
         def clean(value: Any) -> Any:
             if isinstance(value, dict):
@@ -243,7 +243,7 @@ def _tables_of(cls: type, readers: dict[str, Callable[[Any, Where], Any]]) -> Ca
         seen: set[str] = set()
         for i, entry in enumerate(found):
             if entry.id in seen:
-                raise where.key(i).key("id").error(f"{entry.id!r} is taken already; every id of a list must be its own")
+                raise where.key(i).key("id").error(f"{entry.id!r} is taken already; the ids of a list must differ")
             seen.add(entry.id)
         return found
 
@@ -307,7 +307,7 @@ STUDY = {
 
 
 def parse_study(table: dict[str, Any], file: str = "study") -> Study:
-    """A study from a table as TOML or JSON gives it; `file` is what errors call it.
+    """Return a study from a table as TOML or JSON gives it; `file` is what errors call it.
 
     Examples
     --------
@@ -335,7 +335,7 @@ def parse_study(table: dict[str, Any], file: str = "study") -> Study:
 
 
 def load_study(source: str | Path) -> Study:
-    """A study by its name (see `study_names`) or from a TOML or JSON file of yours.
+    """Return a study by its name (see `study_names`) or from a TOML or JSON file of yours.
 
     Examples
     --------
@@ -361,7 +361,7 @@ def load_study(source: str | Path) -> Study:
 
 
 def study_names() -> list[str]:
-    """Names of the studies that come with the package.
+    """Return names of the studies that come with the package.
 
     Examples
     --------

@@ -32,7 +32,7 @@ class TableData:
     best: frozenset[tuple[int, int]] = field(default=frozenset())
 
     def to_csv(self) -> str:
-        """The table as CSV text; a cell that a spreadsheet would take for a formula is quoted as text."""
+        """Return the table as CSV text; a cell that a spreadsheet would take for a formula is quoted as text."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow([_plain(name) for name in self.columns])
@@ -40,7 +40,7 @@ class TableData:
         return out.getvalue()
 
     def to_markdown(self) -> str:
-        """The table as Markdown."""
+        """Return the table as Markdown."""
         lines = ["| " + " | ".join(escaped(name) for name in self.columns) + " |", "|" + " --- |" * len(self.columns)]
         for i, row in enumerate(self.rows):
             cells = [escaped(shown_number(cell)) for cell in row]
@@ -55,14 +55,14 @@ def _plain(cell: Any) -> Any:
 
 
 def escaped(text: str) -> str:
-    """Text as Markdown shows it literally."""
+    """Return text as Markdown shows it literally."""
     for character in "\\`*_|<>[]":
         text = text.replace(character, f"\\{character}")
     return text.replace("\n", " ")
 
 
 def shown_number(cell: Any) -> str:
-    """A cell as a reader sees it: four digits, a dash where a level was not reached.
+    """Return a cell as a reader sees it: four digits, a dash where a level was not reached.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def register_table(name: str, *options: str) -> Callable[[Maker], Maker]:
 
 
 def make_table(results: Results, table: TableSpec) -> TableData | None:
-    """The contents of a table; None where the results that it needs are not there."""
+    """Return the contents of a table; None where the results that it needs are not there."""
     maker = kind_of("table", table, results.study.name, TABLES)
     columns, rows = maker(results, table.options)
     return TableData(table.id, table.title, table.caption, columns, tuple(rows)) if rows else None
@@ -181,7 +181,7 @@ def claimed(results: Results, options: dict[str, Any]) -> tuple[tuple[str, ...],
 
 
 def ranking_table(ranking: Ranking, place: int) -> TableData:
-    """A ranking as a table; the quickest to each level is marked."""
+    """Return a ranking as a table; the quickest to each level is marked."""
     heads = (
         "solver",
         *(f"s to gap {level:.0e}".replace("e-0", "e-") for level in LEVELS),
@@ -201,7 +201,7 @@ def ranking_table(ranking: Ranking, place: int) -> TableData:
 
 
 def summary_table(ranking: Ranking) -> TableData:
-    """How each solver ended on a problem, as the terminal shows it."""
+    """Return how each solver ended on a problem, as the terminal shows it."""
     heads = ("solver", "epochs", "CPU s", "primal", "dual", "gap", "test error", "ended")
     rows = [
         (r.label, r.epochs, r.cpu_seconds, r.primal, r.dual, r.gap, r.test_error, r.status.replace("_", " ")) for r in ranking.rows

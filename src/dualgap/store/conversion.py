@@ -20,9 +20,9 @@ from scipy import sparse
 from dualgap.core import one_of, whole_number
 from dualgap.core import rows as storage
 from dualgap.data import DataError
+from dualgap.store.file_pieces import Given, Piece, Source, open_source
 from dualgap.store.job import Job
 from dualgap.store.manifest import ARRAYS, MANIFEST, PROGRESS, Part, StoreError, array_path
-from dualgap.store.sources import Given, Piece, Source, open_source
 from dualgap.store.store import Store
 
 __all__ = ["convert", "write_store"]
@@ -214,7 +214,7 @@ def _read(
 
 
 def _remaining(job: Job, sources: Sequence[Source | Given]) -> Iterator[tuple[int, int, Piece]]:
-    """Pieces not yet written; those before are parsed again, which is the price of streams that cannot be entered in the middle."""
+    """Yield the pieces that are not yet written. The earlier ones are parsed again: a compressed stream has no way to skip them."""
     for s in range(job.source, len(sources)):
         skip = job.pieces if s == job.source else 0
         for k, piece in enumerate(sources[s].pieces()):
@@ -295,7 +295,7 @@ def _mix(job: Job, seed: int, say: Callable[[str, int], Any]) -> None:
                 job.save()
                 say("mix", sum(part.rows for part in job.parts))
             made += 1
-        for part in group:  # every slice has been taken
+        for part in group:  # all its slices are in final parts
             for array in part.files:
                 array_path(job.folder, part.name, array).unlink(missing_ok=True)
     job.stage = "done"
@@ -303,7 +303,7 @@ def _mix(job: Job, seed: int, say: Callable[[str, int], Any]) -> None:
 
 
 def _gathered(folder: Path, group: list[Part], j: int) -> dict[str, np.ndarray]:
-    """Slice j of each raw part, one after the other; only the slices are read."""
+    """Return slice j of each raw part, one after the other; only the slices are read."""
     storage_kind = "dense" if "x" in group[0].files else "csr"
     slices: dict[str, list[np.ndarray]] = {key: [] for key in ARRAYS[storage_kind]}
     for part in group:
@@ -323,7 +323,7 @@ def _gathered(folder: Path, group: list[Part], j: int) -> dict[str, np.ndarray]:
 
 
 def _adopt_raw(job: Job) -> None:
-    """Raw parts that need no mixing are final: they take their final names."""
+    """Give raw parts that need no mixing their final names."""
     for k, part in enumerate(job.raw):
         name = f"part-{k:05d}"
         for array in part.files:

@@ -21,7 +21,7 @@ __all__ = ["Parts"]
 
 
 class Parts:
-    """The parts of a store: what `Store` is without the problem that is posed over it."""
+    """The parts of a store: `Store` without the problem over it."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
@@ -51,11 +51,11 @@ class Parts:
         return np.sort(np.asarray(self.manifest.classes))
 
     def labels(self) -> np.ndarray:
-        """The label of every row, in the order of the store."""
+        """Return the label of every row, in the order of the store."""
         return self.classes[self.codes()]
 
     def codes(self) -> np.ndarray:
-        """The place of every row's label in `classes`."""
+        """Return the place of every row's label in `classes`."""
         found = np.asarray(self.manifest.classes)
         place = np.searchsorted(self.classes, found).astype(np.uint16)
         codes = np.concatenate([self._array(k, "labels") for k in range(len(self.parts))])
@@ -64,7 +64,7 @@ class Parts:
         return place[codes]
 
     def origin(self) -> np.ndarray:
-        """Which row of the input each row of the store was; `result.dual[argsort(origin)]` is in the order of the input."""
+        """Return which row of the input each row of the store was; `result.dual[argsort(origin)]` is in the order of the input."""
         return np.concatenate([self._array(k, "origin") for k in range(len(self.parts))])
 
     def sqnorms(self) -> np.ndarray:
@@ -72,23 +72,23 @@ class Parts:
         return np.concatenate([self._array(k, "sqnorms") for k in range(len(self.parts))])
 
     def offsets(self, k: int) -> np.ndarray:
-        """Where the rows of a sparse part begin in its indices and data."""
+        """Return where the rows of a sparse part begin in its indices and data."""
         return self._array(k, "indptr")
 
     def read(self, k: int) -> Block:
-        """Part k as a block."""
+        """Return part k as a block."""
         arrays = {name: self._array(k, name) for name in self._row_arrays}
         return Block(slice(int(self.starts[k]), int(self.starts[k + 1])), self._rows(arrays))
 
     def stream(self, order: Sequence[int] | None = None) -> Iterator[Block]:
-        """Parts in the given order; while one is worked on, a thread reads the next."""
+        """Yield parts in the given order; while one is worked on, a thread reads the next."""
         return read_ahead(self.read, range(len(self.parts)) if order is None else order)
 
     def mixed(self, rng: np.random.Generator) -> Iterator[Block]:
-        """All rows once, in blocks of about a part's size, each made of short runs of rows from all over the store.
+        """Yield all rows once, in blocks of about a part's size, each made of short runs of rows from all over the store.
 
-        Visiting fixed blocks of rows one after the other takes many times the epochs of a random order. Blocks put together anew for
-        every epoch, out of runs long enough to be read at the disk's full speed, take no more than a random order does.
+        Fixed blocks in sequence take many times the epochs of a random order. Blocks mixed anew for every epoch take no more than a random
+        order; their runs are long enough to be read at the disk's full speed.
         """
         for k in range(len(self.parts)):
             for name in self._row_arrays:
@@ -103,7 +103,7 @@ class Parts:
         return Runs(self)
 
     def matrix(self, k: int) -> Any:
-        """The rows of block k as an array or a CSR matrix."""
+        """Return the rows of block k as an array or a CSR matrix."""
         arrays = {name: self._array(k, name) for name in self._row_arrays}
         if not self.is_sparse:
             return arrays["x"]
@@ -121,7 +121,7 @@ class Parts:
         return ("indptr", "indices", "data") if self.is_sparse else ("x",)
 
     def _array(self, k: int, name: str) -> np.ndarray:
-        # A wrong column number would let a kernel write outside its arrays, so that nothing unverified gets as far as that.
+        # A wrong column number would let a kernel write outside its arrays, so every array is verified first.
         fresh = (k, name) not in self._verified
         values = read_array(self.folder, self.parts[k], name, verify=fresh)
         if fresh and name in ("data", "x", "indices"):

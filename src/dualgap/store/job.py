@@ -14,7 +14,7 @@ from dualgap.store.manifest import PROGRESS, Manifest, Part, StoreError, check_s
 
 __all__ = ["Job"]
 
-MIXED_AT_ONCE = 128  # raw parts that one final part takes slices of
+MIXED_AT_ONCE = 128  # raw parts that one final part takes slices of: more mix better and open more files
 MOST_CLASSES = 10_000
 
 
@@ -69,11 +69,11 @@ class Job:
         return job
 
     def released(self, part: Part) -> bool:
-        """Whether a raw part has been mixed into final ones and deleted."""
+        """Return whether a raw part has been mixed into final ones and deleted."""
         return self.stage == "mix" and any(part in group for group in self.groups()[: self.groups_done()])
 
     def groups(self) -> list[list[Part]]:
-        """Raw parts that are mixed with each other: from all over the input, however many there are."""
+        """Return the groups of raw parts that are mixed with each other; a group spans the whole input."""
         count = -(-len(self.raw) // MIXED_AT_ONCE)
         return [self.raw[k::count] for k in range(count)]
 
@@ -90,7 +90,7 @@ class Job:
         save_json(self.folder / PROGRESS, {k: v for k, v in asdict(self).items() if k != "folder"})
 
     def codes(self, labels: np.ndarray) -> np.ndarray:
-        """The place of each label in the list of classes, which grows as new ones turn up."""
+        """Return the place of each label in the list of classes, which grows as new ones turn up."""
         found, inverse = np.unique(labels, return_inverse=True)
         known = {label: k for k, label in enumerate(self.classes)}
         places = []

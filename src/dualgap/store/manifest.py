@@ -1,4 +1,4 @@
-"""What a store says of itself: manifest.json, its parts with sizes and checksums, and the errors of a store that is not whole.
+"""What a store says of itself: manifest.json, its parts with sizes and checksums, and the errors of a damaged store.
 
 store/
   manifest.json              written last, in one move: a folder without it is not a store
@@ -131,7 +131,7 @@ def check_size(folder: Path, part: Part, array: str) -> None:
 
 
 def array_path(folder: Path, part: str, array: str) -> Path:
-    """Where an array of a part is kept."""
+    """Return where an array of a part is kept."""
     return folder / f"{part}.{array}.npy"
 
 

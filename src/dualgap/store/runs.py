@@ -15,14 +15,14 @@ from dualgap.store.manifest import StoreError, array_path
 
 __all__ = ["Runs", "read_ahead"]
 
-RUN_BYTES = 1 << 18  # a run of a quarter of a megabyte costs a disk little more than the same bytes within a long read
-FEWEST_ROWS, MANY_RUNS = 64, 1024  # runs of a small store are shorter, so that there still are many to mix
+RUN_BYTES = 1 << 18  # bytes a run; a disk reads them about as fast as within a long read
+FEWEST_ROWS, MANY_RUNS = 64, 1024  # rows a run; runs a store. A small store has shorter runs, so there are enough to mix
 
 Item = TypeVar("Item")
 
 
 def read_ahead(read: Callable[[Item], Block], wanted: Iterable[Item]) -> Iterator[Block]:
-    """read(item) for every item, the next one in a thread while the caller works on this one."""
+    """Yield read(item) for every item; a thread reads the next one while the caller works on this one."""
     with ThreadPoolExecutor(1, thread_name_prefix="dualgap-read") as pool:
         coming: Future[Block] | None = None
         for item in wanted:
@@ -30,7 +30,7 @@ def read_ahead(read: Callable[[Item], Block], wanted: Iterable[Item]) -> Iterato
             coming = pool.submit(read, item)
             if block is not None:
                 yield block
-                del block  # else the caller's block would still be held while two others are in the making
+                del block  # frees the block before the next two are in memory
         if coming is not None:
             yield coming.result()
 
@@ -52,7 +52,7 @@ class Runs:
         self.indptr = [store.offsets(k) for k in range(len(store.parts))] if store.is_sparse else []
 
     def read(self, chosen: np.ndarray) -> Block:
-        """The chosen runs as one block; runs of one part should be next to each other."""
+        """Return the chosen runs as one block; runs of one part should be next to each other."""
         part, first, last = self.part[chosen], self.first[chosen], self.last[chosen]
         starts = self.store.starts[part]
         index = np.concatenate([np.arange(s + a, s + b) for s, a, b in zip(starts, first, last, strict=True)])
@@ -89,5 +89,5 @@ class Runs:
                     stream.seek(header + begin)
                     length = end - begin
                     if length and stream.readinto(room[place : place + length]) != length:
-                        raise StoreError(f"{path} has become shorter while it was in use; stop, and convert the data again")
+                        raise StoreError(f"{path} became shorter while it was in use; convert the data again")
                     place += length

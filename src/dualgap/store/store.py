@@ -38,5 +38,5 @@ class Store(Parts):
     """
 
     def problem(self, loss: Any = "hinge", **options: Any) -> StoreProblem:
-        """A problem over the store; options as for `dualgap.Problem`, save `kernel`."""
+        """Return a problem over the store; options as for `dualgap.Problem`, save `kernel`."""
         return StoreProblem(self, loss, **options)

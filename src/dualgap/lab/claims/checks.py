@@ -133,7 +133,7 @@ def extreme(results: Results, race: str, data: Any, who: str, column: str, least
 
 @check
 def below_baseline(results: Results, race: str, data: Any, solvers: list[str]) -> Answer:
-    """No solver is more accurate than always saying the commoner class."""
+    """No solver is more accurate than always predicting the larger class."""
 
     def one(name: str) -> Answer:
         groups = [pick(results, race, name, solver) for solver in solvers]
@@ -211,7 +211,7 @@ def same_objective(
 
 
 def valued(results: Results, group: Group, common: Settings) -> float:
-    """The value of a kept model by another objective."""
+    """Return the value of a kept model by another objective."""
     row = next((row for row in group.rows if row.get("coef") is not None), None)
     if row is None:
         raise Untold(f"No model of {results.label(group.solver)} was kept")
@@ -292,7 +292,7 @@ def ratio(
 
 @check
 def against_text(results: Results, race: str, data: Any, solver: str, seconds: float, epochs: int, least: float) -> Answer:
-    """The text's seconds for so many epochs, over ours: the claim that it takes that long holds where the factor is below `least`."""
+    """The text's seconds for `epochs` epochs are less than `least` times ours."""
 
     def one(name: str) -> Answer:
         group = pick(results, race, name, solver)

@@ -14,7 +14,7 @@ __all__ = ["SIGNS", "Verdict", "checks", "judge", "trends"]
 
 
 def judge(results: Results, claim: Claim) -> Verdict:
-    """The verdict on a claim; what cannot be computed cannot be told, and the sentence says what is lacking.
+    """Return the verdict on a claim; where the results cannot decide it, the sentence says what is missing.
 
     Examples
     --------

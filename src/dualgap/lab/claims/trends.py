@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dualgap.lab.claims.checks import NOTHING, Names, Settings
-from dualgap.lab.claims.verdicts import Answer, Untold, check, clearly_less, for_each_data_set, level, names, percent, pick
+from dualgap.lab.claims.verdicts import Answer, Untold, as_names, check, clearly_less, for_each_data_set, level, percent, pick
 from dualgap.lab.figures import named, plain
 from dualgap.lab.results import Group, Results
 from dualgap.lab.tables import shown_number
@@ -17,7 +17,7 @@ __all__ = ["best_after", "best_setting", "first_epoch", "trend", "wobble_trend",
 
 
 def wobble(group: Group) -> np.ndarray:
-    """How much of its own value the objective rises by, on average over the later half of the epochs, one number a run."""
+    """Return the mean rise of the objective an epoch over the later half of the epochs, relative to it; one number a run."""
     found = []
     for primal in group.traces("primal"):
         late = primal[len(primal) // 2 :]
@@ -28,7 +28,7 @@ def wobble(group: Group) -> np.ndarray:
 
 @check
 def wobbles(results: Results, race: str, data: Any, who: str, rivals: list[str], least: float) -> Answer:
-    """One solver's objective goes up and down late in the run: by more than a share of itself an epoch, and more than every rival's."""
+    """Late in the run one solver's objective rises by more than a share of itself an epoch, and by more than every rival's."""
 
     def one(name: str) -> Answer:
         mine = wobble(pick(results, race, name, who))
@@ -86,7 +86,7 @@ def wobble_trend(results: Results, race: str, data: Any, x: str, solvers: list[s
 def trend(
     results: Results, race: str, data: Any, x: str, solvers: list[str], column: str, falls: bool = True, least: float = 0.0
 ) -> Answer:
-    """As x grows, how runs end falls (or rises) from its smallest to its largest value by at least so much, and never clearly turns."""
+    """From the smallest to the largest x, the final `column` falls (or rises) by more than `least`, and never clearly turns."""
 
     def one(name: str) -> Answer:
         numbers: dict[str, Any] = {}
@@ -133,7 +133,7 @@ def best_after(
 
 
 def _first_best(values: np.ndarray, epochs: np.ndarray, close: float, largest: bool) -> float:
-    """The first epoch at which a run is within `close` of the best value it ever has."""
+    """Return the first epoch at which a run is within `close` of the best value it ever has."""
     best = values.max() if largest else values.min()
     return float(epochs[np.flatnonzero(np.abs(values - best) <= close)[0]])
 
@@ -165,7 +165,7 @@ def first_epoch(results: Results, race: str, data: Any, ahead: str, behind: str,
 def best_setting(
     results: Results, race: str, data: Any, solver: str, x: str, used: float, within: float, least: float = 1.2
 ) -> Answer:
-    """Over a sweep, some other value than the one used comes within a share of the best bound at least so many times sooner."""
+    """Over a sweep, another value than the one used comes within a share of the best bound at least `least` times sooner."""
 
     def one(name: str) -> Answer:
         points = _along(results, race, name, solver, x)
@@ -188,10 +188,10 @@ def best_setting(
 def error_gap(
     results: Results, race: str, data: str, other: str, solvers: list[str], least: float, settings: Settings = NOTHING
 ) -> Answer:
-    """On one data set the solvers' test error is larger than on another by at least so much: what a leaking split hides."""
+    """The solvers' test error is larger on `data` than on `other` by at least `least`: the difference that a leaking split hides."""
     numbers: dict[str, Any] = {}
     differences = []
-    for solver in names(solvers):
+    for solver in as_names(solvers):
         honest, leaky = (
             float(level(pick(results, race, name, solver, dict(settings)), "test_error").mean()) for name in (data, other)
         )

@@ -1,4 +1,4 @@
-"""Verdicts: holds, does not hold, cannot be told; and the little statistics that checks share.
+"""Verdicts: holds, does not hold, cannot be told; and the statistics that checks share.
 
 A check is a function of the results and of a claim's options; `checks` and `trends` have them, `judge` applies them.
 """
@@ -32,7 +32,7 @@ class Verdict:
 
 
 class Untold(Exception):
-    """The results cannot tell: what they lack is the message."""
+    """The results cannot decide a claim; the message says what is missing."""
 
 
 @dataclass
@@ -58,20 +58,20 @@ def check(function: Check) -> Check:
 
 
 def pick(results: Results, race: str, data: str, solver: str, settings: dict[str, Any] | None = None) -> Group:
-    """The one group that is asked for; where it has no run, the claim cannot be told."""
+    """Return the one group that is asked for; raise Untold where it has no run."""
     groups = results.select(race, data, [solver], settings)
     if not groups:
         raise Untold(f"There is no finished run of {results.label(solver)} on {results.data_name(data)}")
     return groups[0]
 
 
-def names(value: str | Iterable[str]) -> list[str]:
+def as_names(value: str | Iterable[str]) -> list[str]:
     """One name or several."""
     return [value] if isinstance(value, str) else list(value)
 
 
 def level(group: Group, column: str) -> np.ndarray:
-    """How each run ended, finite numbers only."""
+    """Return how each run ended, finite numbers only."""
     values = ended(group, column)
     if not len(values) or not np.isfinite(values).all():
         raise Untold(f"{group.solver.label or group.solver.id} has no finite {column.replace('_', ' ')}")
@@ -79,7 +79,7 @@ def level(group: Group, column: str) -> np.ndarray:
 
 
 def clearly_less(a: np.ndarray, b: np.ndarray) -> bool | None:
-    """Whether a's mean is below b's by more than the spread over runs explains; None where that is too close to tell.
+    """Return whether a's mean is below b's by more than the spread over runs explains; None where it is too close to tell.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def clearly_less(a: np.ndarray, b: np.ndarray) -> bool | None:
     (True, None)
     """
     a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
-    if np.isinf(a).any() or np.isinf(b).any():  # a level that was not reached is later than any that was
+    if np.isinf(a).any() or np.isinf(b).any():  # infinity: the level was not reached
         return bool(np.median(a) < np.median(b))
     error = 2.0 * float(np.sqrt(a.var() / max(len(a) - 1, 1) + b.var() / max(len(b) - 1, 1)))
     difference = float(b.mean() - a.mean())
@@ -110,9 +110,9 @@ def together(answers: dict[str, Answer]) -> Answer:
 
 def for_each_data_set(results: Results, data: Any, judge: Callable[[str], Answer]) -> Answer:
     """Return what `judge` says of each data set, as one answer."""
-    return together({results.data_name(name): judge(name) for name in names(data)})
+    return together({results.data_name(name): judge(name) for name in as_names(data)})
 
 
 def percent(value: float) -> str:
-    """A share as a percentage."""
+    """Return a share as a percentage."""
     return f"{100 * value:.3g} %"

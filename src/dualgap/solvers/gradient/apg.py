@@ -233,7 +233,7 @@ def _backtrack(state: APGState, z: ScoredPoint, gradient: np.ndarray) -> tuple[S
         state.passes += 1.0
         move = x - z.x
         square = float(move @ move)
-        loss, excess, turn = compare(problem.loss, problem.samples, z.scores, new.scores)
+        loss, excess, turn = compare_losses(problem.loss, problem.samples, z.scores, new.scores)
         # Rounding swamps f(w⁺) − f(z) − ∇f(z)·(w⁺−z) for a small step, but not the change of the gradient along it.
         small = state.lipschitz * square < 1e-8 * loss
         fits = turn <= state.lipschitz * square if small else excess <= 0.5 * state.lipschitz * square
@@ -243,7 +243,7 @@ def _backtrack(state: APGState, z: ScoredPoint, gradient: np.ndarray) -> tuple[S
 
 
 @kernel
-def compare(loss, samples, old, new):
+def compare_losses(loss, samples, old, new):
     """For the step from scores `old` to `new`, return the loss at its end, its excess over the tangent, the change of the gradient."""
     value = 0.0
     excess = 0.0

@@ -87,7 +87,7 @@ def first_coef(problem: Problem, warm: Warm | None) -> np.ndarray:
     return np.zeros(problem.d) if warm is None or warm.coef is None else np.array(warm.coef, dtype=np.float64)
 
 
-def separable(problem: Problem) -> ElasticNet:
+def elastic_net(problem: Problem) -> ElasticNet:
     """Return the penalty as one type for every l1 and l2: a kernel is then compiled once."""
     return ElasticNet(problem.l1, problem.l2)
 

@@ -20,10 +20,10 @@ from dualgap.solvers.gradient.lazy_prox import Eager, Lazy, settle, track
 from dualgap.solvers.gradient.primal import (
     Bias,
     check_positive,
+    elastic_net,
     first_coef,
     fixed_step,
     make_bias,
-    separable,
     smooth_only,
 )
 from dualgap.solvers.gradient.variance_reduction import reduced_steps, remember
@@ -91,7 +91,7 @@ class SAGA(Solver):
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> SAGAState:
         step_size = fixed_step(problem, self.step_size, divisor=3.0)
-        point = track(problem.rows, first_coef(problem, warm), step_size, separable(problem))
+        point = track(problem.rows, first_coef(problem, warm), step_size, elastic_net(problem))
         bias = make_bias(problem, warm)
         table = SlopeTable(np.empty(problem.n), 1.0 / problem.n)
         remember(problem, point, bias, table.slopes)

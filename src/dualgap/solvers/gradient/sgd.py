@@ -40,13 +40,13 @@ from dualgap.solvers.gradient.primal import (
     IterateWeights,
     Schedule,
     check_schedule,
+    elastic_net,
     first_coef,
     linear_only,
     make_bias,
     make_schedule,
     record,
     row_smoothness,
-    separable,
 )
 
 __all__ = ["SGD"]
@@ -288,7 +288,7 @@ class SGD(Solver):
             np.zeros(0 if self.output == "last" else problem.d),
             np.zeros(problem.d if lazy else 1, dtype=np.int64),
             np.zeros(stretch + 1, STEP).view(np.recarray),
-            separable(problem),
+            elastic_net(problem),
         )
         counters = record(steps=0, place=0, stretch=0, iterates=0.0, epoch=0.0, epochs=0.0)
         return SGDState(

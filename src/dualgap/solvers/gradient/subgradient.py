@@ -21,12 +21,12 @@ from dualgap.solvers.gradient.primal import (
     Bias,
     Schedule,
     check_schedule,
+    elastic_net,
     first_coef,
     linear_only,
     loss_gradient,
     make_bias,
     make_schedule,
-    separable,
 )
 
 __all__ = ["Subgradient"]
@@ -126,7 +126,7 @@ class Subgradient(Solver):
         state.steps += 1
         state.slope_sum += state.steps * state.slopes
         # 4) step
-        state.w = separable(problem).prox(state.w - eta * state.gradient, eta)
+        state.w = elastic_net(problem).prox(state.w - eta * state.gradient, eta)
         state.bias.move_bias(slope_b, eta)
         state.passes += 1.0
 

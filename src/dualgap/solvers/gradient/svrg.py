@@ -21,10 +21,10 @@ from dualgap.solvers.gradient.lazy_prox import Eager, Lazy, settle, track
 from dualgap.solvers.gradient.primal import (
     Bias,
     check_positive,
+    elastic_net,
     first_coef,
     fixed_step,
     make_bias,
-    separable,
     smooth_only,
 )
 from dualgap.solvers.gradient.variance_reduction import reduced_steps, remember
@@ -101,7 +101,7 @@ class SVRG(Solver):
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> SVRGState:
         step_size = fixed_step(problem, self.step_size, divisor=4.0)
         averaged = self.snapshot == "average"
-        point = track(problem.rows, first_coef(problem, warm), step_size, separable(problem), averaged)
+        point = track(problem.rows, first_coef(problem, warm), step_size, elastic_net(problem), averaged)
         steps = max(1, round(self.inner * problem.n))
         order = np.empty(steps, dtype=np.uint32 if problem.n < 2**32 else np.uint64)
         return SVRGState(point=point, bias=make_bias(problem, warm), memory=Snapshot(np.empty(problem.n), 0.0), order=order)

@@ -48,7 +48,7 @@ class Source(NamedTuple):
         return "csr" if self.kind == "libsvm" else "dense"
 
     def pieces(self) -> Iterator[Piece]:
-        """The samples in order."""
+        """Yield the samples in order."""
         return {"libsvm": _libsvm, "csv": _csv, "parquet": _parquet}[self.kind](self)
 
 
@@ -61,7 +61,7 @@ class Given(NamedTuple):
     path: str = "a pair (X, y)"
 
     def pieces(self) -> Iterator[Piece]:
-        """The pairs, checked."""
+        """Yield the pairs, checked."""
         for X, y in self.pairs:
             matrix: Any = as_features(X)
             labels = as_labels(y, matrix.shape[0])
@@ -100,7 +100,7 @@ def _libsvm(source: Source) -> Iterator[Piece]:
     options = {"n_features": source.n_features, "zero_based": source.zero_based, "dtype": source.dtype}
     blocks = iter_libsvm(source.path, PIECE_ROWS, **options)  # type: ignore[arg-type]
     while True:
-        with np.errstate(over="ignore"):  # what float32 cannot hold is reported with its row when the block is written
+        with np.errstate(over="ignore"):  # overflow of float32 is reported with its row when the block is written
             block = next(blocks, None)
         if block is None:
             return
@@ -139,7 +139,7 @@ def _parquet(source: Source) -> Iterator[Piece]:
 
 
 def _check_columns(source: Source, columns: dict[str, np.ndarray], before: int) -> None:
-    """Name the row of the whole file, where a table's own check would count from the piece's beginning."""
+    """Correct the row number in an error: rows are counted from the start of the file, not of the piece."""
     for name, column in columns.items():
         if column.dtype.kind == "f" and not np.isfinite(column).all():
             place = int(np.flatnonzero(~np.isfinite(column))[0])
@@ -176,7 +176,7 @@ def _csv_piece(source: Source, text: bytes, engine: Any, header: list[str] | Non
             raise ValueError("a value is infinite")
         return data
     except Exception as error:
-        # Only a piece with something wrong in it is looked at cell by cell.
+        # A piece is searched cell by cell only if something in it is wrong.
         place = _bad_cell(text, header, separator, source)
         if place is not None:
             row, column, what = place
@@ -195,7 +195,7 @@ def _header_line(header: Sequence[str], separator: str) -> bytes:
 
 
 def _bad_cell(text: bytes, header: list[str] | None, separator: str, source: Source) -> tuple[int, str, str] | None:
-    """(line of the piece, column, what is wrong) of the first cell that is no finite number; the labels may be anything."""
+    """Return (line of the piece, column, what is wrong) of the first cell that is not a finite number, labels aside."""
     lines = text.decode("utf-8", "replace").splitlines()
     rows = [next(csv.reader([line], delimiter=separator), []) for line in lines]
     width = len(header) if header is not None else next((len(row) for row in rows if row), 0)
@@ -229,7 +229,7 @@ def _target_place(names: list[str], target: str | int | None, named: bool) -> in
 
 
 def _csv_texts(path: Path) -> Iterator[bytes]:
-    """Pieces of the text that end at a line's end, and not inside quotes."""
+    """Yield pieces of the text that end at a line's end, and not inside quotes."""
     with _open_csv(path) as stream:
         rest = b""
         while True:

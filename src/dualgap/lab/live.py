@@ -11,7 +11,7 @@ __all__ = ["Display", "Live", "Silent"]
 
 
 class Display:
-    """What the runner tells a display. This one shows nothing; others override what they show."""
+    """What the runner tells a display. Order of calls: say and warn at any time, start once, then ended for each run."""
 
     def __enter__(self) -> Display:
         return self
@@ -20,16 +20,16 @@ class Display:
         pass
 
     def say(self, text: str) -> None:
-        """A remark."""
+        """Show a remark."""
 
     def warn(self, text: str) -> None:
-        """Something that the user should know."""
+        """Show a warning."""
 
     def start(self, total: int, found: int, running: Path) -> None:
-        """The runs are about to start: so many in all, so many done before; `running` holds a note for each that is under way."""
+        """Start: `total` runs, `found` of them done before; the folder `running` has a note for each run under way."""
 
     def ended(self, outcome: Outcome) -> None:
-        """A run ended."""
+        """Show that a run ended."""
 
 
 class Silent(Display):

@@ -1,6 +1,6 @@
 """Where the file of a named data set is found: the user's folder, the cache, its public source; and whether it is the right file.
 
-What a file means is in `loaders.py`.
+`loaders` turns a file into a data set.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import IO
 import numpy as np
 
 from dualgap.core import cache_folder
+from dualgap.data.csv_parquet import read_csv
 from dualgap.data.dataset import DataError, MissingFile
 from dualgap.data.readers import read_mat
-from dualgap.data.tables import read_csv
 
 __all__ = ["File", "data_cache", "find", "locate", "user_folder", "verify"]
 
@@ -45,11 +45,11 @@ class File:
 
 
 def user_folder(folder: str | os.PathLike[str] | None = None) -> Path | None:
-    """The folder that the user names: the argument, else the environment variable DUALGAP_DATA, else none.
+    """Return the folder that the user names: the argument, else the environment variable DUALGAP_DATA, else none.
 
     Examples
     --------
-    >>> from dualgap.data.sources import user_folder
+    >>> from dualgap.data.known_files import user_folder
     >>> user_folder("my-data").name
     'my-data'
     """
@@ -63,11 +63,11 @@ def user_folder(folder: str | os.PathLike[str] | None = None) -> Path | None:
 
 
 def data_cache() -> Path | None:
-    """The folder for downloaded and prepared data, beside that of the compiled kernels; None where nothing can be written.
+    """Return the folder for downloaded and prepared data, beside that of the compiled kernels; None where nothing can be written.
 
     Examples
     --------
-    >>> from dualgap.data.sources import data_cache
+    >>> from dualgap.data.known_files import data_cache
     >>> data_cache().name
     'data'
     """
@@ -83,7 +83,7 @@ def data_cache() -> Path | None:
 
 
 def locate(file: File, folder: str | os.PathLike[str] | None = None) -> Path | None:
-    """Where the file lies on this machine, in the user's folder or in the cache; None if it lies in neither."""
+    """Return where the file lies on this machine, in the user's folder or in the cache; None if it lies in neither."""
     for place in (user_folder(folder), data_cache()):
         for name in file.names if place is not None else ():
             path = Path(place, name)  # type: ignore[arg-type]
@@ -93,7 +93,7 @@ def locate(file: File, folder: str | os.PathLike[str] | None = None) -> Path | N
 
 
 def find(dataset: str, file: File, folder: str | os.PathLike[str] | None = None, download: bool = True) -> Path:
-    """The path of a file of `dataset`, verified: from the user's folder, else the cache, else fetched from its source.
+    """Return the path of a file of `dataset`, verified: from the user's folder, else the cache, else fetched from its source.
 
     Raises MissingFile with one message that says what to fetch, from where, and where to put it.
     """
@@ -128,7 +128,7 @@ def _download(dataset: str, file: File, folder: str | os.PathLike[str] | None) -
     except ImportError:
         raise _missing(dataset, file, folder, "downloading needs pooch: pip install 'dualgap[lab]'") from None
     pooch.get_logger().setLevel("WARNING")
-    # Verified under a name of its own before it takes the place of the real one: a broken file is never found again.
+    # The download is verified under a temporary name: no later call finds a broken file.
     partial = f"{file.name}.{os.getpid()}.partial"
     (cache / partial).unlink(missing_ok=True)
     try:
@@ -160,14 +160,14 @@ def verify(path: Path, file: File) -> None:
     actual = _digest(str(path), kind, stat.st_size, stat.st_mtime_ns)
     if actual != expected:
         raise DataError(
-            f"{path} is not the file that is expected: its {kind} is {actual}, it should be {expected}. The download may be broken or "
+            f"{path} is not the expected file: its {kind} is {actual} and should be {expected}. The download may be broken or "
             f"the source may have changed; fetch it again from {file.url or file.page}, or read it as it is with dualgap.data.read"
         )
 
 
 @functools.lru_cache(maxsize=256)
 def _digest(path: str, kind: str, size: int, mtime: int) -> str:
-    """The digest of a file; size and time of change are there so that a changed file is looked at again."""
+    """Return the digest of a file; `size` and `mtime` are part of the cache's key, so a changed file is read again."""
     try:
         if kind == "sha256":
             with open(path, "rb") as stream:
@@ -203,7 +203,7 @@ def _md5(stream: IO[bytes]) -> str:
 
 
 def members_digest(path: str | os.PathLike[str]) -> str:
-    """A digest of the jpegs that a zip holds under TRAIN and TEST: their places, sizes and CRCs, read from its directory alone.
+    """Return a digest of the jpegs that a zip holds under TRAIN and TEST: their places, sizes and CRCs, read from its directory alone.
 
     Only the last three parts of a path count (TRAIN/LYMPHOCYTE/name), so the folders that an archive is packed in do not matter.
     """
@@ -214,11 +214,11 @@ def members_digest(path: str | os.PathLike[str]) -> str:
 
 
 def picture_parts(member: str) -> tuple[str, str, str] | None:
-    """(TRAIN or TEST, cell type, file name) of a picture in the blood-cell archive; None for any other member.
+    """Return (TRAIN or TEST, cell type, file name) of a picture in the blood-cell archive; None for any other member.
 
     Examples
     --------
-    >>> from dualgap.data.sources import picture_parts
+    >>> from dualgap.data.known_files import picture_parts
     >>> picture_parts("dataset2/images/TEST/LYMPHOCYTE/_0_1050.jpeg")
     ('TEST', 'LYMPHOCYTE', '_0_1050.jpeg')
     """
@@ -234,14 +234,14 @@ def picture_parts(member: str) -> tuple[str, str, str] | None:
 
 
 def spam_digest(path: str | os.PathLike[str]) -> str:
-    """A digest of the rows of spambase, in whatever file and order: their values to three decimals and whether they are spam."""
+    """Return a digest of the rows of spambase, in whatever file and order: their values to three decimals and whether they are spam."""
     X, is_spam = spam_rows(Path(path))
     rows = np.column_stack([np.round(X * 1000), is_spam]).astype("<i8")
     return hashlib.sha256(rows[np.lexsort(rows.T[::-1])].tobytes()).hexdigest()
 
 
 def spam_rows(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """The e-mails and whether each is spam, from UCI's own spambase.data (commas, no header) or from a MAT file; training rows first."""
+    """Return the e-mails and whether each is spam, from UCI's spambase.data (CSV without header) or a MAT file; training rows first."""
     if path.suffix.lower() == ".mat":
         data = read_mat(path)
         X = np.vstack([data.X, data.X_test]) if data.has_test else data.X

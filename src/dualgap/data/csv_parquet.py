@@ -34,7 +34,7 @@ def read_csv(path: str | os.PathLike[str], target: str | int | None = None, engi
     Examples
     --------
     >>> import os, tempfile
-    >>> from dualgap.data.tables import read_csv
+    >>> from dualgap.data.csv_parquet import read_csv
     >>> path = os.path.join(tempfile.mkdtemp(), "a.csv")
     >>> with open(path, "w") as file:
     ...     _ = file.write("u;v;label\\n1;2;0\\n3;4;1\\n")
@@ -63,7 +63,7 @@ def read_parquet(path: str | os.PathLike[str], target: str | int | None = None) 
     --------
     >>> import os, tempfile
     >>> import polars
-    >>> from dualgap.data.tables import read_parquet
+    >>> from dualgap.data.csv_parquet import read_parquet
     >>> path = os.path.join(tempfile.mkdtemp(), "a.parquet")
     >>> polars.DataFrame({"u": [1.0, 3.0], "label": ["no", "yes"]}).write_parquet(path)
     >>> read_parquet(path)
@@ -83,7 +83,7 @@ def read_parquet(path: str | os.PathLike[str], target: str | int | None = None) 
 
 
 def columns_of_table(path: Path, table: Any) -> Columns:
-    """The columns of an Arrow table as arrays; missing values are an error."""
+    """Return the columns of an Arrow table as arrays; missing values are an error."""
     import pyarrow
 
     columns: Columns = {}
@@ -103,7 +103,7 @@ def columns_of_table(path: Path, table: Any) -> Columns:
 
 
 def _csv_bytes(path: Path) -> tuple[bytes, str]:
-    """The text of the table and the name to give to it."""
+    """Return the text of the table and the name to give to it."""
     if zipfile.is_zipfile(path):
         try:
             with zipfile.ZipFile(path) as archive:
@@ -125,7 +125,7 @@ def _csv_bytes(path: Path) -> tuple[bytes, str]:
 
 
 def csv_first_line(path: Path, text: bytes) -> tuple[list[str] | None, str]:
-    """(the names in the header, or None if the first line holds numbers alone; the separator)."""
+    """Return (the names in the header, or None if the first line holds numbers alone; the separator)."""
     body = text.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
     if not body.strip():
         raise DataError(f"{path} is empty")
@@ -152,7 +152,7 @@ def _is_number(word: str) -> bool:
 
 
 def csv_engine(name: str | None) -> Any:
-    """The function that parses CSV text: the named one, or the first that is installed."""
+    """Return the function that parses CSV text: the named one, or the first that is installed."""
     engines = {"polars": _by_polars, "pandas": _by_pandas, "numpy": _by_numpy}
     if name is not None and name not in engines:
         raise ValueError(f"engine is {name!r}; it must be one of {', '.join(engines)}")
@@ -174,7 +174,7 @@ def _by_polars(text: bytes, separator: str, header: list[str] | None) -> Columns
     try:
         frame = polars.read_csv(text, infer_schema_length=10_000, **options)
     except polars.exceptions.ComputeError:
-        # A number with a fraction late in a column of whole ones: now all rows decide a column's type, which takes longer.
+        # A fraction late in a column of whole numbers: read all rows to decide the types, which takes longer.
         frame = polars.read_csv(text, infer_schema_length=None, **options)
     columns = {}
     for name in frame.columns:
@@ -215,7 +215,7 @@ def _by_numpy(text: bytes, separator: str, header: list[str] | None) -> Columns:
 
 
 def table_from_columns(path: Path, stem: str, columns: Columns, target: str | int | None, named: bool) -> DataSet:
-    """A data set from the columns of a table, one of which holds the labels."""
+    """Return a data set from the columns of a table, one of which holds the labels."""
     if not columns or not len(next(iter(columns.values()))):
         raise DataError(f"{path} has a header but no rows")
     chosen = _choose_target(path, list(columns), target, named)
