@@ -18,9 +18,9 @@ __all__ = ["MOVED", "keep_functions"]
 
 _ROOMS = {  # new folder: "old=new" for each module, or one word where the name has not changed
     "core": "jit workers=threads rows linalg passes=threads losses penalties",
-    "kernels": "gaussian panels=values expansion=sums blocks=gram_cache",
+    "kernels": "gaussian panels=values expansion=sums blocks=gram_cache semidefinite",
     "problem": "inputs scaling",
-    "proof": "certificate semidefinite",
+    "proof": "certificate",
     "run": "result evaluation audit=certifying approximate=approximation",
     "app": "cli cli_fit=model_commands lab.models=model_file lab.scale=model_file lab.terminal=terminal",
     "solvers": "solvers.held=precomputed",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dualgap.kernels.features import FEATURE_BLOCK, METHODS, Fourier, Nystroem
 from dualgap.kernels.function import Kernel, make_kernel, squares
 from dualgap.kernels.gram_cache import BlockedGram, add_rows, as_bytes, load_block, split_order
+from dualgap.kernels.semidefinite import WHOLE_SPECTRUM, extreme_eigenvalues, is_semidefinite
 from dualgap.kernels.sums import Expansion, expansion, own_expansion
 from dualgap.kernels.values import SUPPORTS, KernelBlocks, scratch
 
@@ -15,6 +16,7 @@ __all__ = [
     "FEATURE_BLOCK",
     "METHODS",
     "SUPPORTS",
+    "WHOLE_SPECTRUM",
     "BlockedGram",
     "Expansion",
     "Fourier",
@@ -24,6 +26,8 @@ __all__ = [
     "add_rows",
     "as_bytes",
     "expansion",
+    "extreme_eigenvalues",
+    "is_semidefinite",
     "load_block",
     "make_kernel",
     "own_expansion",

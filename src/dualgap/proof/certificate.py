@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import Hinge, bracket_root, compiled, illinois, kernel, nearest, slopes, total_psi, total_value
+from dualgap.core import Gram, Hinge, bracket_root, compiled, illinois, kernel, nearest, slopes, total_psi, total_value
+from dualgap.kernels import WHOLE_SPECTRUM, extreme_eigenvalues, is_semidefinite
 from dualgap.problem import Problem, Samples, as_vector
-from dualgap.proof.semidefinite import extreme_eigenvalues, is_semidefinite
 
 __all__ = [
     "Certificate",
@@ -105,10 +105,14 @@ class DualPoint:
 
 
 def require_semidefinite(problem: Problem) -> None:
-    """Raise unless the kernel matrix is positive semidefinite: with negative eigenvalues a gap proves nothing."""
-    if problem.kernel is None or is_semidefinite(problem):
+    """Raise CertificateError if the kernel matrix is not positive semidefinite. The problem remembers that it is."""
+    if problem.kernel is None or problem.kernel.semidefinite or problem.shared.semidefinite:
         return
-    low, high = extreme_eigenvalues(problem)
+    matrix = problem.rows.k if problem.n <= WHOLE_SPECTRUM and isinstance(problem.rows, Gram) else None
+    low, high = extreme_eigenvalues(matrix, problem.n, problem.combine)
+    problem.shared.semidefinite = is_semidefinite(low, high)
+    if problem.shared.semidefinite:
+        return
     raise CertificateError(
         f"kernel {problem.kernel.name!r}: its matrix on these rows is not positive semidefinite (eigenvalues from {low:.3g} to "
         f"{high:.3g}), so the objective has no minimum and no gap can be certified; use 'rbf', or 'poly' with coef0 ≥ 0, or other "

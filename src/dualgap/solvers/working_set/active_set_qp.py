@@ -38,7 +38,7 @@ GOOD_RATIO = 4.0  # the ratio it must reach: after two failures in a row, the ex
 VIOLATORS = 8  # free variables / violators at a bound that join them, at most
 STEPS_PER_FACTOR = 2  # steps d with one factor of M
 MAX_FIXED = 4  # variables of a step / those among them that may end at a bound
-PIVOT_FLOPS = 0.4  # of m³, for columns of M⁻¹: about m/10 variables end at a bound, and these flops take twice as long
+PIVOT_FLOPS = 0.4  # × m³, for columns of M⁻¹: about m/10 variables end at a bound, and these flops take twice as long
 
 
 class BoxQP:

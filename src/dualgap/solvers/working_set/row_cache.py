@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from dualgap.core import kernel, share
+from dualgap.core import kernel, machine, share
 from dualgap.kernels import KernelBlocks, scratch
 
 __all__ = ["RowCache"]
 
 RESERVED = np.iinfo(np.int64).max  # the time of last use of a slot whose memory is reserved: never the oldest
-THREAD_VALUES = 1 << 17  # kernel values to copy that are worth a thread
 
 
 class RowCache:
@@ -86,7 +85,7 @@ class RowCache:
         if out is None and self.store.shape == (len(rows), len(rows)) and bias == 0.0 and (slots == rows).all():
             return self.store
         K = (scratch(len(rows) ** 2, self.store.dtype) if out is None else out).reshape(len(rows), len(rows))
-        share(lambda first, last: _gather(self.store, slots, rows, K, first, last), len(rows), THREAD_VALUES // len(rows))
+        share(lambda first, last: _gather(self.store, slots, rows, K, first, last), len(rows), machine.THREAD_VALUES // len(rows))
         if bias:
             K += bias
         return K
