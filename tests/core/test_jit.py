@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -227,20 +228,51 @@ def test_where_the_cache_goes(tmp_path, monkeypatch):
     assert found.parent.parent == temporary
 
 
-def test_two_processes_at_once(tmp_path):
+def test_of_two_processes_at_once_one_compiles(tmp_path):
+    code = (
+        "from numba.core import event\nfrom dualgap import jit\njit.WAIT = 300.0  # whatever the machine\n"
+        "with event.install_recorder('numba:compile') as seen:\n    " + SMALL.strip().replace("\n", "\n    ") + "\n"
+        "print(sum(e.is_start and e.data['dispatcher'] is total_value for _, e in seen.buffer))"
+    )
     env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "DUALGAP_CACHE_DIR": str(tmp_path)}
     runs = [
-        subprocess.Popen([sys.executable, "-c", SMALL], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
+    times = []
     for run in runs:
         out, err = run.communicate(timeout=300)
         assert run.returncode == 0, err
-        assert out.strip() == "1.125"
+        result, count = out.split()
+        assert result == "1.125"
+        times.append(int(count))
+    assert sorted(times) == [0, 1]
     before = files(tmp_path)
-    assert compiled_kernels(tmp_path) >= 1
+    assert [path.suffix for path in before] == [".nbc"]
     assert python(SMALL, tmp_path) == "1.125"
     assert files(tmp_path) == before
+
+
+def test_the_mark_of_a_killed_process_is_not_waited_for_long(tmp_path, monkeypatch):
+    monkeypatch.setenv("DUALGAP_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(jit, "WAIT", 0.2)
+    signature = (types.int8, types.int8)
+    path = divide._cache._path(signature, divide.targetctx)
+    mark = path.with_suffix(".busy")
+    mark.touch()
+    start = time.monotonic()
+    divide.compile(signature)
+    assert time.monotonic() - start > 0.1
+    assert path.exists()
+    assert not mark.exists()
+
+
+def test_a_cache_that_is_removed_meanwhile_is_done_without(tmp_path, monkeypatch):
+    monkeypatch.setenv("DUALGAP_CACHE_DIR", str(tmp_path / "cache"))
+    assert jit.cache_folder() == tmp_path / "cache" / "kernels"
+    shutil.rmtree(tmp_path / "cache")
+    assert divide(np.int16(1), np.int16(2)) == 0.5
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_damaged_cache_is_replaced(tmp_path):

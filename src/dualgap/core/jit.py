@@ -7,6 +7,7 @@ hand-written code. Compiled kernels are kept on disk, keyed on what went into th
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import dis
 import functools
@@ -17,6 +18,7 @@ import pickle
 import re
 import sys
 import tempfile
+import time
 import uuid
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -36,8 +38,9 @@ __all__ = ["cache_folder", "compiled", "kernel", "prefetch", "sequential", "wide
 
 # Sums may be reordered for SIMD; unlike full fast-math, NaN and infinity keep their meaning, so divergence stays visible.
 FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
-OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy"}
-METHOD_OPTIONS: dict[str, Any] = {"fastmath": FASTMATH, "error_model": "numpy"}
+# Only Python calls a kernel and only kernels call a method, so numba need not compile the other ways in.
+OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy", "no_cfunc_wrapper": True}
+METHOD_OPTIONS: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True}
 
 Class = TypeVar("Class", bound=type)
 
@@ -71,20 +74,16 @@ def compiled(cls: Class) -> Class:
     """
     if not getattr(cls, "_fields", ()):
         raise TypeError(f"{cls.__name__} has no field; a compiled class needs at least one")
-    own = {
-        name: function
-        for name, function in vars(cls).items()
-        if inspect.isfunction(function) and not name.startswith("_") and name not in ("count", "index")
-    }
-    for name in cls._fields:  # type: ignore[attr-defined]
-        if name in _methods:
-            other = next(iter(_methods[name])).__name__
-            raise TypeError(f"{cls.__name__}.{name} is a field, but {other}.{name} is a compiled method: rename the field")
-    for name in own:
-        if name in _fields:
-            other = _fields[name].__name__
-            raise TypeError(f"{cls.__name__}.{name} is a method, but {other}.{name} is a field: rename one of them")
-    _fields.update(dict.fromkeys(cls._fields, cls))  # type: ignore[attr-defined]
+    public = {name: item for name, item in vars(cls).items() if not name.startswith("_") and name not in vars(tuple)}
+    own = {name: item for name, item in public.items() if inspect.isfunction(item)}
+    fields = dict.fromkeys(cls._fields, cls)  # type: ignore[attr-defined]
+    for name in fields.keys() & _methods.keys():
+        other = next(iter(_methods[name])).__name__
+        raise TypeError(f"{cls.__name__}.{name} is a field, but {other}.{name} is a compiled method: rename the field")
+    for name in own.keys() & _fields.keys():
+        other = _fields[name].__name__
+        raise TypeError(f"{cls.__name__}.{name} is a method, but {other}.{name} is a field: rename one of them")
+    _fields.update(fields)
     for name, function in own.items():
         if name not in _methods:
             _methods[name] = {}
@@ -166,7 +165,11 @@ def cache_folder() -> Path | None:
 
 @functools.lru_cache
 def _cache_folder(asked: str | None) -> Path | None:
-    for base in _cache_candidates(asked):
+    user = os.path.expanduser("~/Library/Caches" if sys.platform == "darwin" else "~/.cache")  # unchanged where there is no home
+    folders = [os.environ.get("LOCALAPPDATA"), os.environ.get("XDG_CACHE_HOME") or user]
+    usual = [Path(folder) / "dualgap" for folder in folders if folder and not folder.startswith("~")]
+    owner = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
+    for base in [Path(asked)] if asked else [*usual, Path(tempfile.gettempdir()) / f"dualgap-{owner}"]:
         folder = base / "kernels"
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -177,24 +180,8 @@ def _cache_folder(asked: str | None) -> Path | None:
     return None
 
 
-def _cache_candidates(asked: str | None) -> list[Path]:
-    if asked:
-        return [Path(asked)]
-    candidates = []
-    if sys.platform == "win32" and os.environ.get("LOCALAPPDATA"):
-        candidates.append(Path(os.environ["LOCALAPPDATA"]) / "dualgap")
-    try:
-        home = Path.home()
-        user = home / "Library" / "Caches" if sys.platform == "darwin" else home / ".cache"
-        candidates.append(Path(os.environ.get("XDG_CACHE_HOME") or user) / "dualgap")
-    except RuntimeError:
-        pass  # no home folder: a service account, say
-    owner = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-    candidates.append(Path(tempfile.gettempdir()) / f"dualgap-{owner}")
-    return candidates
-
-
 VERSIONS = 4  # of a kernel for one signature stay on disk, for those who go back and forth between branches
+WAIT = 15.0  # seconds at most for another process that compiles the same kernel
 LIBRARIES = {*sys.stdlib_module_names, "llvmlite", "numba", "numpy"}  # what is theirs has a name; their releases are in every key
 LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
 
@@ -204,28 +191,48 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
 
     def __init__(self, dispatcher: Any) -> None:
         self._dispatcher = dispatcher
+        self._claimed: set[Path] = set()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         target_context.refresh()
         path = self._path(sig, target_context)
+        if path is None:
+            return None
+        self._claim(path)
         try:
-            return path and CompileResult._rebuild(target_context, *pickle.loads(path.read_bytes()))
+            return CompileResult._rebuild(target_context, *pickle.loads(path.read_bytes()))
         except Exception:  # no file yet, or a damaged one (a full disk, a crash), which may raise anything
             return None
 
     def save_overload(self, sig: Any, result: Any) -> None:
         path = self._path(sig, result.target_context)
-        if path is None or result.lifted or result.library.has_dynamic_globals:
+        if path is None:
             return
-        data, written = serialize.dumps(result._reduce()), path.with_name(f"{uuid.uuid4().hex}.tmp")
         with contextlib.suppress(OSError):  # a full disk, or a file that another process has open: the next process tries again
-            written.write_bytes(data)
-            written.replace(path)
+            if not result.lifted and not result.library.has_dynamic_globals:
+                written = path.with_name(f"{uuid.uuid4().hex}.tmp")
+                written.write_bytes(serialize.dumps(result._reduce()))
+                written.replace(path)
+            path.with_suffix(".busy").unlink(missing_ok=True)
             versions = path.parent.glob(path.name.rpartition("-")[0] + "-*.nbc")
             for old in sorted(versions, key=lambda version: version.stat().st_mtime_ns)[:-VERSIONS]:
                 old.unlink()
-        with contextlib.suppress(OSError):
-            written.unlink(missing_ok=True)
+
+    def _claim(self, path: Path) -> None:
+        """Wait while another process compiles the same kernel. One that was killed leaves its mark behind, so do not wait for long."""
+        mark, end = path.with_suffix(".busy"), time.monotonic() + WAIT
+        while path not in self._claimed and not path.exists() and time.monotonic() < end:
+            try:
+                mark.touch(exist_ok=False)
+                self._claimed.add(path)
+                atexit.register(mark.unlink, missing_ok=True)  # after an interrupt, say
+            except FileExistsError:
+                time.sleep(0.02)
+                with contextlib.suppress(OSError):
+                    if time.time() - mark.stat().st_mtime > WAIT:
+                        mark.unlink()
+            except OSError:
+                return  # marks cannot be written: no file can
 
     def _path(self, sig: Any, target_context: Any) -> Path | None:
         """The file of a signature: the kernel's name, a digest of what it is compiled for, and a digest of what it is compiled from."""
@@ -233,18 +240,14 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
         if folder is None or not os.path.exists(function.__code__.co_filename):
             return None  # nowhere to write, or typed at a prompt
         settings = [str(getattr(config, name)) for name in ("OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE")]
-        machine = str(target_context.codegen().magic_tuple())
-        purpose = _digest(str(sig), machine, *settings, sys.implementation.cache_tag, numba.__version__, np.__version__)
+        releases = sys.implementation.cache_tag, numba.__version__, np.__version__
+        purpose = _digest(str(sig), str(target_context.codegen().magic_tuple()), *settings, *releases)
         try:
             content = _digest(self._dispatcher, METHOD_OPTIONS, *sig)
-        except _NoKeyError:
+        except NotImplementedError:  # not to be told from another: no file
             return None
         name = re.sub(r"[^\w.]", "", f"{function.__module__}.{function.__qualname__}")[-100:]
         return folder / f"{name}-{purpose[:16]}-{content[:32]}.nbc"
-
-
-class _NoKeyError(Exception):
-    """A kernel uses an object that has no digest, so it is not kept on disk."""
 
 
 def _digest(*roots: Any) -> str:
@@ -293,7 +296,7 @@ def _describe(value: Any) -> tuple[str, list[Any]]:
     ):  # other processes find it too
         methods = [_ingredients(table[value]) for _, table in sorted(_methods.items()) if value in table]
         return f"{module}.{name} {value._fields}", [value._field_defaults, *methods]
-    raise _NoKeyError(f"{module}.{name}")
+    raise NotImplementedError(f"{module}.{name} has no digest")
 
 
 def _ingredients(function: Any) -> tuple[Any, ...]:
@@ -328,7 +331,7 @@ def _bytecode(code: CodeType) -> tuple[str, set[str]]:
     return hashlib.sha256(repr((steps, variables, counts, code.co_exceptiontable)).encode()).hexdigest(), names
 
 
-# ------------------------------------------------------------------------------------------------------------------ prefetch
+# ---------------------------------------------------------------------------------------------------- prefetch, wide vectors
 
 
 def _implement(function: Any, implementation: Any, **options: Any) -> None:
@@ -363,9 +366,6 @@ def prefetch(array: Any, index: int) -> None:
 
 
 _implement(prefetch, lambda array, index: lambda array, index: _prefetch(array, index), strict=False)
-
-
-# ------------------------------------------------------------------------------------------------------------- wide vectors
 
 
 @intrinsic
