@@ -2,6 +2,7 @@
 #   make test PYTHON=python3.12     to choose the interpreter of a new environment
 #   make test WHEELS=folder         to install from a folder of wheels that `make wheels` filled, without a network
 #   make test WARNINGS=error        to fail on warnings of other libraries too
+#   make fuzz EXAMPLES=2000         for that many random examples a test
 
 VENV        := .venv
 PYTHON      ?=
@@ -10,6 +11,7 @@ CONSTRAINTS ?= constraints.txt
 WHEELS      ?=
 WARNINGS    ?=
 MATRIX      ?=
+EXAMPLES    ?= 200
 
 ifeq ($(OS),Windows_NT)
 PY := $(VENV)/Scripts/python.exe
@@ -24,7 +26,7 @@ BUILD = 'hatchling>=1.27' editables
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-matrix lint bench docs wheels pins dist release clean
+.PHONY: help demo test fuzz test-matrix lint bench docs wheels pins dist release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -34,6 +36,9 @@ demo: $(VENV)/.stamp-lab ## race the solvers on data that comes with the package
 
 test: lint ## lint, then every test and every documented example
 	@$(PY) -m pytest -q -n 2 $(if $(WARNINGS),-W $(WARNINGS))
+
+fuzz: $(VENV)/.stamp-lint-test ## the tests that hypothesis writes, with new random examples: EXAMPLES=200 of them a test
+	@DUALGAP_EXAMPLES=$(EXAMPLES) $(PY) -m pytest -q -n 2 -m hypothesis
 
 test-matrix: $(PY) ## the tests as on other processors, Pythons and releases of the dependencies; MATRIX="--list" lists them
 	@$(PY) tools/matrix.py $(MATRIX)

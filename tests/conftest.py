@@ -1,5 +1,6 @@
 """What the tests share: small data sets, and the way to the real ones."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -9,14 +10,33 @@ import sklearn
 from hypothesis import settings
 from scipy import sparse
 
-# The same examples on every run and machine, and no time limit for the one that compiles.
+# The same examples on every run and machine, and no time limit for the one that compiles. `make fuzz` sets DUALGAP_EXAMPLES: so many new
+# examples a test, and a line that brings back the one that fails.
+EXAMPLES = int(os.environ.get("DUALGAP_EXAMPLES", "0"))
+settings.register_profile("fuzz", derandomize=False, deadline=None, max_examples=EXAMPLES or 100, print_blob=True)
 settings.register_profile("dualgap", derandomize=True, deadline=None, database=None, print_blob=False)
-settings.load_profile("dualgap")
+settings.load_profile("fuzz" if EXAMPLES else "dualgap")
+
+# numba's compiler makes many objects that stay. To search all of them for cycles again and again takes a sixth of the processor time.
+gc.set_threshold(100_000, 20, 100)
 
 ROOT = Path(__file__).resolve().parents[1]
 
 # (1, 9), say: for the few tests that ask for something of scikit-learn itself
 SKLEARN = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
+
+
+def pytest_collection_modifyitems(items):
+    """With `make fuzz`, the number of examples is the same for a test that names its own."""
+    for item in items if EXAMPLES else ():
+        own = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
+        if own is not None:
+            item.obj._hypothesis_internal_use_settings = settings(own, max_examples=EXAMPLES)
+
+
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
