@@ -230,7 +230,7 @@ def test_where_the_cache_goes(tmp_path, monkeypatch):
 
 def test_of_two_processes_at_once_one_compiles(tmp_path):
     code = (
-        "from numba.core import event\nfrom dualgap import jit\njit.WAIT = 300.0  # whatever the machine\n"
+        "from numba.core import event\nfrom dualgap.core import jit\njit.WAIT = 300.0  # whatever the machine\n"
         "with event.install_recorder('numba:compile') as seen:\n    " + SMALL.strip().replace("\n", "\n    ") + "\n"
         "print(sum(e.is_start and e.data['dispatcher'] is total_value for _, e in seen.buffer))"
     )
