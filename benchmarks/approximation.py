@@ -53,7 +53,7 @@ def run(features: tuple[int, ...] = FEATURES, tol: float = 1e-3) -> list[dict[st
             found = approximate(build(), method, count)
             result = found.solve(tol=tol, max_epochs=2000)
             seconds = time.process_time() - began
-            gap = found.judge(result).relative_gap
+            gap = found.certify(result).relative_gap
             record(method, count, time.process_time() - seconds, result, gap)
     return records
 

@@ -36,7 +36,7 @@ def test_with_every_row_a_landmark_it_is_the_kernel_problem():
     result = found.solve("dca", tol=1e-6, max_epochs=20_000)
     assert result.result.certificate.primal == pytest.approx(exact.certificate.primal, rel=1e-5)
     np.testing.assert_allclose(result.decision(X[:20]), exact.decision(X[:20]), atol=1e-2)
-    judged = found.judge(result)
+    judged = found.certify(result)
     assert judged.relative_gap < 1e-3
     assert judged.dual <= exact.certificate.primal
 
@@ -48,7 +48,7 @@ def test_a_certificate_says_what_it_is_for():
     assert result.certificate.relative_gap <= 1e-3
     assert "for the problem on 4 Nyström features, not the kernel problem" in str(result.certificate)
     # Four features are a poor stand-in, and only the certificate of the kernel problem tells.
-    assert result.approximation.judge(result).relative_gap > 0.05
+    assert result.approximation.certify(result).relative_gap > 0.05
     assert set(result.predict(X)) <= {"in", "out"}
 
 

@@ -99,32 +99,33 @@ def drive(
     due, callbacks, trace, clock = _Due(evaluate, tol), tuple(callbacks), Trace(), Clock()
     began = time.perf_counter()
     reserve = 0.0  # seconds that the last evaluation took: kept for the one that ends the run
-    status: Status = "max_epochs"
-    epoch = 0
+    status: Status | None = None
+    epoch = evaluated = 0
     try:
         with clock, np.errstate(all="ignore"):  # a run that diverges is answered by its status
             stepper.start()
-        for epoch in range(1, max_epochs + 1):
+        while status is None:
             with clock, np.errstate(all="ignore"):
-                stepper.step()
-                estimate = stepper.gap_estimate()
-            stepped = time.perf_counter()
-            out_of_time = max_seconds is not None and stepped - began + reserve >= max_seconds
-            halted = halt is not None and halt()
-            if not (due(epoch, estimate) or out_of_time or halted or epoch == max_epochs):
-                continue
-            found = stepper.evaluate()
-            trace.append(_row(epoch, clock, found))
-            reserve = time.perf_counter() - stepped
-            progress = Progress(epoch, trace.last(), found.certificate, tol, max_epochs, found.coef, found.intercept)
+                out_of_time = halted = False
+                while not (out_of_time or halted or epoch == max_epochs):
+                    epoch += 1
+                    stepper.step()
+                    out_of_time = max_seconds is not None and time.perf_counter() - began + reserve >= max_seconds
+                    halted = halt is not None and halt()
+                    if due(epoch, stepper.gap_estimate()):
+                        break
+            stopped = time.perf_counter()
+            found, evaluated = stepper.evaluate(), epoch
+            trace.append(row := _row(epoch, clock, found))
+            reserve = time.perf_counter() - stopped
+            progress = Progress(epoch, row, found.certificate, tol, max_epochs, found.coef, found.intercept)
             stop = any([_says_stop(callback(progress)) for callback in callbacks])
-            ended = stopping_rule(stepper, trace, tol, stall)
-            if ended or stop or halted or out_of_time:
-                status = ended or ("interrupted" if stop or halted else "max_seconds")
-                break
+            status = stopping_rule(stepper, trace, tol, stall)
+            if status is None and (stop or halted or out_of_time or epoch == max_epochs):
+                status = "interrupted" if stop or halted else "max_seconds" if out_of_time else "max_epochs"
     except KeyboardInterrupt:
         status = "interrupted"
-        if epoch > (trace.last()["epoch"] if len(trace) else 0):
+        if epoch > evaluated:
             trace.append(_row(epoch, clock, stepper.evaluate()))
     stepper.finish()
     return Ended(status, trace, epoch, clock.cpu, clock.wall)
@@ -149,13 +150,13 @@ def stopping_rule(stepper: Stepper, trace: Trace, tol: float, stall: bool) -> St
     """Return the status of a run that has converged, diverged or stalled; None while it is to go on."""
     if stepper.certificate().relative_gap <= tol:
         return "converged"
-    primal = trace["primal"]
-    if not math.isfinite(primal[-1]) or (len(primal) >= 5 and (primal[-5:] > DIVERGED * stepper.at_zero).all()):
+    primal, limit = trace.last()["primal"], DIVERGED * stepper.at_zero
+    if not math.isfinite(primal) or (primal > limit and len(trace) >= 5 and (trace["primal"][-5:] > limit).all()):
         return "diverged"
-    if stall and len(primal) > stepper.stall_evaluations:
-        gaps = np.minimum.accumulate(primal) - np.maximum.accumulate(trace["dual"])
+    if stall and len(trace) > stepper.stall_evaluations:
+        gaps = np.minimum.accumulate(trace["primal"]) - np.maximum.accumulate(trace["dual"])
         epochs = trace["epoch"]
-        since = min(len(primal) - stepper.stall_evaluations, int(np.searchsorted(epochs, 0.5 * epochs[-1]))) - 1
+        since = min(len(trace) - stepper.stall_evaluations, int(np.searchsorted(epochs, 0.5 * epochs[-1]))) - 1
         if since >= 0 and epochs[since] > stepper.restarted_at and gaps[-1] > 0.99 * gaps[since]:
             return "stalled"
     return None
