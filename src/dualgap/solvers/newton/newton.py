@@ -18,15 +18,7 @@ from dualgap.core import L2, accumulate, gram_of_rows, natural_order, number, so
 from dualgap.problem import Problem, Samples
 from dualgap.solvers.base import YES, Support, Warm, no, register
 from dualgap.solvers.newton.steps import Descent, Prox, curvatures, dual_points, find_shrinkable, line_search, predicted_changes
-from dualgap.solvers.newton.unknowns import (
-    LEAST_CURVATURE,
-    PrimalNewton,
-    UnknownsState,
-    bias_column,
-    error,
-    first_unknowns,
-    margins_into,
-)
+from dualgap.solvers.newton.unknowns import LEAST_CURVATURE, PrimalNewton, Unknowns, bias_column, error, first_x, margins_into
 
 __all__ = ["Newton"]
 
@@ -64,7 +56,7 @@ SHRINK_GROWTH = 4.0  # … the number of steps, SHRINK_STEPS at first, grows by 
 
 
 @dataclass(kw_only=True)
-class NewtonState(UnknownsState):
+class NewtonState(Unknowns):
     """The state of Newton. Vectors "of the active rows" have one number for each of them."""
 
     # The active rows; replaced by `_shrink` and `_unshrink`
@@ -138,7 +130,7 @@ class Newton(PrimalNewton):
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> NewtonState:
         n, smooth = problem.n, math.isfinite(problem.loss.curvature())
-        x, ridge = first_unknowns(problem, warm)
+        x, ridge = first_x(problem, warm)
         rows = bias_column(problem, some(problem.rows, natural_order(n)))
         centre, margins, delta, passes = np.zeros(n), np.zeros(n), self.delta, 0.0
         if warm is not None and warm.coef is not None:

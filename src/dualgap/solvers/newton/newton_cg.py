@@ -24,10 +24,10 @@ from dualgap.solvers.newton.unknowns import (
     LEAST_CURVATURE,
     NOT_SMOOTH,
     PrimalNewton,
-    UnknownsState,
+    Unknowns,
     bias_column,
     error,
-    first_unknowns,
+    first_x,
     margins_into,
 )
 
@@ -44,7 +44,7 @@ LEAST_HALF_WIDTH = 1e-6  # below it no averages are taken: hardly a row is that 
 
 
 @dataclass(kw_only=True)
-class NewtonCGState(UnknownsState):
+class NewtonCGState(Unknowns):
     # Fixed by `start`
     rows: Any
     # Changed by every epoch
@@ -103,7 +103,7 @@ class NewtonCG(PrimalNewton):
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> NewtonCGState:
         n = problem.n
-        x, ridge = first_unknowns(problem, warm)
+        x, ridge = first_x(problem, warm)
         state = NewtonCGState(
             rows=bias_column(problem, problem.rows),
             ridge=ridge,

@@ -15,16 +15,7 @@ from dualgap.core import WithBias, scores_in_threads
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Warm, no
 
-__all__ = [
-    "LEAST_CURVATURE",
-    "NOT_SMOOTH",
-    "PrimalNewton",
-    "UnknownsState",
-    "bias_column",
-    "error",
-    "first_unknowns",
-    "margins_into",
-]
+__all__ = ["LEAST_CURVATURE", "NOT_SMOOTH", "PrimalNewton", "Unknowns", "bias_column", "error", "first_x", "margins_into"]
 
 # Least curvature of a free intercept, in units of its constant column squared: as if one row in 100 000 had curvature 1. With few rows that
 # have curvature, an undamped step in b would leave the scale of the data. A larger value slows b down, a smaller one lets it run away.
@@ -34,7 +25,7 @@ NOT_SMOOTH = no("Newton's method on the primal needs a smooth loss, and the hing
 
 
 @dataclass(kw_only=True)
-class UnknownsState(State):
+class Unknowns(State):
     """The unknowns of a Newton method. Sets: `ridge` by `start`; `x` and `gap` by every epoch."""
 
     ridge: np.ndarray
@@ -43,17 +34,17 @@ class UnknownsState(State):
 
 
 class PrimalNewton(Solver):
-    """A solver whose state is an UnknownsState."""
+    """A solver whose state is an Unknowns."""
 
-    def model(self, problem: Problem, state: UnknownsState) -> tuple[np.ndarray, float | None]:
+    def model(self, problem: Problem, state: Unknowns) -> tuple[np.ndarray, float | None]:
         return (state.x.copy(), 0.0) if problem.intercept == "none" else (state.x[:-1].copy(), None)
 
-    def intercept(self, problem: Problem, state: UnknownsState) -> float:
+    def intercept(self, problem: Problem, state: Unknowns) -> float:
         """Return the intercept in x; `model` leaves the intercept to an exact minimisation."""
         return 0.0 if problem.intercept == "none" else float(problem.intercept_scale * state.x[-1])
 
 
-def first_unknowns(problem: Problem, warm: Warm | None) -> tuple[np.ndarray, np.ndarray]:
+def first_x(problem: Problem, warm: Warm | None) -> tuple[np.ndarray, np.ndarray]:
     """Return x of a warm start, or zeros, and the ridge."""
     biased = problem.intercept != "none"
     ridge = np.full(problem.d + biased, problem.l2)
