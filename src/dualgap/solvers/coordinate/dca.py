@@ -37,7 +37,7 @@ class Sums(NamedTuple):
     active: int  # rows that stay active: order[:active]
     violation: float  # mean |projected gradient| over the rows that violate the KKT conditions or are free
     gap: float  # Σ c(φ(m) − ψ(β) + βm), each term ≥ 0
-    primal: float  # Σ c(φ(m) + βm/2), which is P over all rows, since l2·‖w‖² = Σ cβm; with an l1 part it is less
+    objective: float  # Σ c(φ(m) + βm/2), which is P over all rows, since l2·‖w‖² = Σ cβm; with an l1 part it is less
 
 
 @dataclass(kw_only=True)
@@ -148,7 +148,7 @@ class DCA(Solver):
         """Enter the sums of a pass into the state."""
         state.active, state.bound, state.active_gap, state.full = sums.active, sums.violation, sums.gap, full
         if full:
-            state.unshrink_at, state.primal = UNSHRINK * sums.gap, sums.primal
+            state.unshrink_at, state.primal = UNSHRINK * sums.gap, sums.objective
         state.gap = sums.gap / state.primal if state.primal > 0 else math.inf
 
     def _full_pass(self, problem: Problem, state: DCAState) -> None:
