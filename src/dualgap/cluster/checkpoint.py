@@ -33,7 +33,7 @@ class CheckpointError(ValueError):
 
 
 class Checkpoint:
-    """Writes every so many seconds; `restored` says where a partition's last saved β is. Without a folder it does nothing."""
+    """Writes β of all partitions once `every` seconds have passed; `restored` says where it is. Without a folder it does nothing."""
 
     def __init__(self, folder: str | os.PathLike[str] | None, every: float) -> None:
         self.folder = None if folder is None else Path(folder).absolute()

@@ -18,7 +18,7 @@ __all__ = ["loaders_for"]
 
 
 def loaders_for(X: Any, y: Any, sample_weight: Any, partitions: int) -> list[Loader]:
-    """Loaders of at most so many partitions, of about the same number of parts each."""
+    """Return loaders of at most `partitions` partitions, with about the same number of parts each."""
     if isinstance(X, Store):
         if y is not None or sample_weight is not None:
             raise ValueError("a store has its own labels, and no weights: leave y and sample_weight out")

@@ -261,7 +261,7 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         The model minimises ½‖w − w_before‖² + C·Σ over the batch of the loss, to a relative gap of `tol` or for `max_iter` epochs on
         the batch: it moves as little as it must, and a batch that comes again counts again. That gap is all that is certified. How
         far the model is from the best one for the whole stream cannot be known while earlier batches are out of sight, so the
-        attributes that say so after `fit` (certificate_, objective_, dual_gap_, …) are absent; `dualgap.certify` judges the model
+        attributes that say so after `fit` (certificate_, objective_, dual_gap_, …) are absent; `dualgap.certify` certifies the model
         on any data kept.
 
         Parameters

@@ -235,8 +235,8 @@ def solve(
         Held-out data whose error and balanced accuracy are recorded.
     evaluate : {"auto", "geometric", "epoch"} or callable
         When to stop the clock and certify: "geometric" at epochs that grow by a quarter each time, "epoch" at every one, a callable
-        where it says so for the epoch's number. "auto" is "geometric", except that a solver which follows its gap itself is
-        certified when it believes to have reached tol. The last epoch is always evaluated.
+        where it says so for the epoch's number. "auto" is "geometric", except that a solver which estimates its gap is
+        certified when its estimate reaches tol. The last epoch is always evaluated.
     callbacks : functions of a Progress
         Called after each evaluation; one that returns True ends the run with status "interrupted".
     warm_start : Result, or a tuple (coef, intercept, dual) with None for what is not known, optional
