@@ -118,8 +118,9 @@ def gap_rounding(problem: Problem, state: WorkingSetState) -> float:
     """
     if state.value_error == 0.0:
         return 0.0
-    moved = state.current_a() - state.exact_a
-    error = state.value_error * math.sqrt(max(float(moved @ moved), state.float32_terms))
+    # Not a product of vectors, which wakes the threads of the BLAS: they take milliseconds on a busy machine.
+    moved = float(np.square(state.current_a() - state.exact_a).sum())
+    error = state.value_error * math.sqrt(max(moved, state.float32_terms))
     weight = float(problem.c[state.active[state.box.free()]].sum()) / problem.l2
     curvature = problem.loss.curvature()
     if not math.isfinite(curvature):
