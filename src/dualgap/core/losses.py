@@ -31,7 +31,8 @@ def _without_parameters(cls: Any) -> Any:
     create = cls.__new__
 
     def new(cls: Any, *args: Any, **options: Any) -> Any:
-        _check_fixed(create(cls, *args, **options))
+        if args or options:
+            _check_fixed(create(cls, *args, **options))
         return create(cls)
 
     cls.__new__ = new
