@@ -28,7 +28,7 @@ PRIVATE = {
     "numba.core.caching": ["NullCache"],
     "numba.core.caching.NullCache": ["load_overload", "save_overload"],
     "numba.core.compiler.CompileResult": ["_reduce", "_rebuild"],
-    "numba.core.config": ["OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE"],
+    "numba.core.config": ["OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "USING_SVML"],
     "numba.core.dispatcher": ["Dispatcher"],
     "numba.core.serialize": ["dumps"],
     "numba.core.cgutils": ["get_or_insert_function"],

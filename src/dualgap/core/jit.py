@@ -87,14 +87,12 @@ def compiled(cls: Class) -> Class:
     for name, function in own.items():
         if name not in _methods:
             _methods[name] = {}
-            _make_dispatch(name, function)
+            _make_dispatch(name, function, _methods[name])
         _methods[name][cls] = function
     return cls
 
 
-def _make_dispatch(name: str, first: Any) -> None:
-    table = _methods[name]
-
+def _make_dispatch(name: str, first: Any, table: dict[type, Any]) -> None:
     def choose(self: Any, *args: Any) -> Any:
         return table.get(self.instance_class)
 
@@ -239,11 +237,11 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
         folder, function = cache_folder(), self._dispatcher.py_func
         if folder is None or not os.path.exists(function.__code__.co_filename):
             return None  # nowhere to write, or typed at a prompt
-        settings = [str(getattr(config, name)) for name in ("OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE")]
+        settings = [str(getattr(config, name)) for name in ("OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "USING_SVML")]
         releases = sys.implementation.cache_tag, numba.__version__, np.__version__
         purpose = _digest(str(sig), str(target_context.codegen().magic_tuple()), *settings, *releases)
         try:
-            content = _digest(self._dispatcher, METHOD_OPTIONS, *sig)
+            content = _digest(self._dispatcher, _ingredients(_make_dispatch), *sig)
         except NotImplementedError:  # not to be told from another: no file
             return None
         name = re.sub(r"[^\w.]", "", f"{function.__module__}.{function.__qualname__}")[-100:]
