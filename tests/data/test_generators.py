@@ -68,6 +68,12 @@ def test_same_seed_same_data(name):
     assert not np.array_equal(one.X, other.X)
 
 
+def test_options_and_equal_classes():
+    assert generators.overlapping(n=200).counts == {-1: 100, 1: 100}
+    assert generators.blobs(n=60, cluster_std=2.0).counts == {-1: 30, 1: 30}
+    assert generators.classification(n=100, d=5, n_informative=3).shape == (100, 5)
+
+
 def test_every_generated_set_says_so():
     generated = [name for name in names() if name.endswith("-generated") or name in (*SEEDED, "text-like")]
     assert len(generated) == 10

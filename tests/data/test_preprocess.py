@@ -100,6 +100,7 @@ def test_class_weights_give_classes_equal_say():
     weights = class_weights(y)
     assert weights.mean() == pytest.approx(1)
     assert weights[y == 1].sum() == pytest.approx(weights[y == -1].sum())
+    assert class_weights(["a", "a", "a", "b"]) == pytest.approx([2 / 3, 2 / 3, 2 / 3, 2])
 
 
 # ------------------------------------------------------------------------------------------------------------------------- PCA
@@ -125,6 +126,13 @@ def test_pca_is_that_of_scikit_learn(shape, direct, monkeypatch):
     assert ours.components == pytest.approx(theirs.components_[:4] * signs[:, None], abs=1e-6)
     assert ours.apply(X_new) == pytest.approx(theirs.transform(X_new)[:, :4] * signs, abs=1e-5)
     assert abs(ours.apply(X).mean(axis=0)).max() < 1e-10  # centred on the training rows
+
+
+def test_all_components_restore_the_data():
+    X = spread(50, 4)
+    fitted = fit_pca(X, 4)
+    assert fitted.restore(fitted.apply(X)) == pytest.approx(X)
+    assert fit_pca(np.array([[0.0, 0.0], [2.0, 2.0], [4.0, 4.0]]), 1).singular_values == pytest.approx([4.0])
 
 
 def test_pca_in_float32_and_errors():

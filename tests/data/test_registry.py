@@ -11,7 +11,7 @@ import pytest
 
 from dualgap.data import DataError, MissingFile, catalogue, describe, entry, known_files, load, loaders, names
 from dualgap.data.catalogue import Entry
-from dualgap.data.known_files import File
+from dualgap.data.known_files import File, data_cache, picture_parts
 
 CONTENT = b"+1 1:1\n-1 2:1\n"
 OTHER = b"+1 1:9\n-1 2:9\n"
@@ -81,6 +81,7 @@ def test_order_folder_cache_source(toy, server, own_cache, tmp_path, monkeypatch
 
 def test_missing_file_says_what_where_from_and_where_to(toy, own_cache, tmp_path):
     toy()
+    assert issubclass(MissingFile, DataError)
     with pytest.raises(MissingFile) as caught:
         load("toy", folder=tmp_path / "mine")
     text = str(caught.value)
@@ -140,6 +141,13 @@ def test_checksum_of_the_csv_inside(tmp_path):
     broken.write_bytes(content)
     with pytest.raises(DataError, match="damaged zip"):
         known_files.verify(broken, file)
+
+
+def test_places_of_files():
+    assert data_cache().name == "data"  # the real one, imported before the tests put their own in its place
+    assert known_files.user_folder("my-data").name == "my-data"
+    assert picture_parts("dataset2/images/TEST/LYMPHOCYTE/_0_1050.jpeg") == ("TEST", "LYMPHOCYTE", "_0_1050.jpeg")
+    assert picture_parts("dataset2/images/TEST/MONOCYTE/_0_1050.jpeg") is None
 
 
 def test_folder_that_is_a_file(tmp_path, monkeypatch):

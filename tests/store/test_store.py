@@ -91,6 +91,11 @@ def test_weights_and_warm_start(stored):
     assert again.epochs == 1
 
 
+def test_a_problem_says_what_it_is(stored):
+    problem = stored[2].problem("logistic", l2=0.1, intercept="free")
+    assert repr(problem) == "StoreProblem(600 × 30 sparse, logistic, l2=0.1, intercept='free')"
+
+
 def test_auto_is_blocks_on_a_store(stored):
     assert dualgap.solve(stored[2].problem(l2=1e-2), tol=1e-2).solver == Blocks()
 

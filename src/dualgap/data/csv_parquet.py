@@ -30,17 +30,6 @@ def read_csv(path: str | os.PathLike[str], target: str | int | None = None, engi
 
     Commas, semicolons and tabs are told apart by the first line. `engine` forces "polars", "pandas" or "numpy"; by default the first
     that is installed.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> from dualgap.data.csv_parquet import read_csv
-    >>> path = os.path.join(tempfile.mkdtemp(), "a.csv")
-    >>> with open(path, "w") as file:
-    ...     _ = file.write("u;v;label\\n1;2;0\\n3;4;1\\n")
-    >>> read_csv(path).X
-    array([[1., 2.],
-           [3., 4.]])
     """
     path = Path(path)
     text, stem = _csv_bytes(path)
@@ -57,18 +46,7 @@ def read_csv(path: str | os.PathLike[str], target: str | int | None = None, engi
 
 
 def read_parquet(path: str | os.PathLike[str], target: str | int | None = None) -> DataSet:
-    """Read a Parquet file.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> import polars
-    >>> from dualgap.data.csv_parquet import read_parquet
-    >>> path = os.path.join(tempfile.mkdtemp(), "a.parquet")
-    >>> polars.DataFrame({"u": [1.0, 3.0], "label": ["no", "yes"]}).write_parquet(path)
-    >>> read_parquet(path)
-    DataSet('a', 2 × 1, 2 classes)
-    """
+    """Read a Parquet file."""
     path = Path(path)
     try:
         import pyarrow

@@ -31,14 +31,7 @@ class DataError(ValueError):
 
 
 class MissingFile(DataError):
-    """A file of a known data set is nowhere to be found; the message says what to fetch, from where, and where to put it.
-
-    Examples
-    --------
-    >>> from dualgap.data.dataset import DataError, MissingFile
-    >>> issubclass(MissingFile, DataError)
-    True
-    """
+    """A file of a known data set is nowhere to be found; the message says what to fetch, from where, and where to put it."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -139,14 +132,7 @@ class DataSet:
         return f"{self.name} (generated)" if self.generated else self.name
 
     def with_(self, **changes: Any) -> DataSet:
-        """Return a copy with some fields replaced.
-
-        Examples
-        --------
-        >>> from dualgap.data.dataset import DataSet
-        >>> DataSet("a", [[1.0], [2.0]], [0, 1]).with_(name="b").name
-        'b'
-        """
+        """Return a copy with some fields replaced."""
         return replace(self, **changes)
 
     def __repr__(self) -> str:

@@ -25,14 +25,7 @@ MAX_DIGITS = 19  # 10¹⁹ − 1 fits in 64 bits
 
 @functools.cache
 def powers_of_five() -> np.ndarray:
-    """5^q for q = −342 … 308 as normalised 128-bit integers: row q + 342 is (high, low).
-
-    Examples
-    --------
-    >>> from dualgap.data.decimals import powers_of_five
-    >>> hex(powers_of_five()[342, 0])
-    '0x8000000000000000'
-    """
+    """5^q for q = −342 … 308 as normalised 128-bit integers: row q + 342 is (high, low)."""
     table = np.empty((LARGEST - SMALLEST + 1, 2), dtype=np.uint64)
     for q in range(SMALLEST, LARGEST + 1):
         power = 5 ** abs(q)

@@ -24,15 +24,7 @@ Point = tuple[int, int]
 
 
 def draw_cell(kind: str, rng: np.random.Generator) -> np.ndarray:
-    """One picture, 240 × 320 × 3 (blue, green, red), with a cell of the given kind somewhere in it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.data.drawn_cells import draw_cell
-    >>> draw_cell("NEUTROPHIL", np.random.default_rng(1)).shape
-    (240, 320, 3)
-    """
+    """One picture, 240 × 320 × 3 (blue, green, red), with a cell of the given kind somewhere in it."""
     if kind not in CELL_TYPES:
         raise ValueError(f"kind is {kind!r}; it must be one of {', '.join(CELL_TYPES)}")
     cv2 = images._cv2()
@@ -86,14 +78,7 @@ def _lobes(cv2: Any, picture: np.ndarray, centre: Point, colour: tuple[int, ...]
 
 
 def drawn_cells(n: int = 1000, n_test: int = 250, seed: int = 0, pca: int | None = None) -> DataSet:
-    """Drawn pictures through the real pipeline: rows of 14,400 pixels (float32, 0 to 1), or `pca` principal components.
-
-    Examples
-    --------
-    >>> from dualgap.data.registry import load
-    >>> load("blood-cells-generated", n=8, n_test=4)
-    DataSet('blood-cells-generated', 8 × 14,400, 2 classes, 4 test rows, generated)
-    """
+    """Drawn pictures through the real pipeline: rows of 14,400 pixels (float32, 0 to 1), or `pca` principal components."""
     for value, name in ((n, "n"), (n_test, "n_test")):
         count(name, value, 2)
     rng = np.random.default_rng(seed)

@@ -38,27 +38,13 @@ def _two_gaussians(n: int, seed: int, distance: float) -> tuple[np.ndarray, np.n
 
 
 def separable(n: int = 1000, seed: int = 0, distance: float = 4.34) -> DataSet:
-    """Two round Gaussian clouds in the plane that a line parts almost cleanly: the best possible error is 1.5 %.
-
-    Examples
-    --------
-    >>> from dualgap.data import generators
-    >>> generators.separable(n=200, seed=1)
-    DataSet('separable', 200 × 2, 2 classes, generated)
-    """
+    """Two round Gaussian clouds in the plane that a line parts almost cleanly: the best possible error is 1.5 %."""
     X, y = _two_gaussians(n, seed, distance)
     return _generated("separable", X, y, "two Gaussian clouds in the plane, parted by a line but for about 1.5 %")
 
 
 def overlapping(n: int = 1000, seed: int = 0, distance: float = 2.95) -> DataSet:
-    """Two round Gaussian clouds in the plane that overlap: the best possible error is 7 %.
-
-    Examples
-    --------
-    >>> from dualgap.data import generators
-    >>> generators.overlapping(n=200).counts
-    {-1: 100, 1: 100}
-    """
+    """Two round Gaussian clouds in the plane that overlap: the best possible error is 7 %."""
     X, y = _two_gaussians(n, seed, distance)
     return _generated("overlapping", X, y, "two Gaussian clouds in the plane that overlap; the best error is 7 %")
 
@@ -67,12 +53,6 @@ def parabolic(n: int = 1000, seed: int = 0, noise: float = 0.2) -> DataSet:
     """One Gaussian cloud in the plane, parted by the parabola x₂ = x₁² − 1 with a blurred edge.
 
     No line does better than an error of about a quarter; an RBF kernel reaches a few per cent.
-
-    Examples
-    --------
-    >>> from dualgap.data import generators
-    >>> generators.parabolic(n=100, seed=3).shape
-    (100, 2)
     """
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((count("n", n, 2), 2))
@@ -88,12 +68,6 @@ def binary(
     `positive` is the share of the class +1, so that always answering +1 is right that often; a linear SVM that fits the training
     part does no better on held-out rows (about 0.91), which is the point of the set. `noise` is the share of the score's variance
     that no feature explains.
-
-    Examples
-    --------
-    >>> from dualgap.data import generators
-    >>> generators.binary().counts
-    {-1: 55, 1: 945}
     """
     count("n", n, 2)
     count("informative", informative)
@@ -118,12 +92,6 @@ def correlated(
 
     y is the sign of x·w + noise·‖Σ^½w‖·N(0, 1)/3: at noise = 1 the best possible error is about 10 %. `n_test` more rows become
     the test part.
-
-    Examples
-    --------
-    >>> from dualgap.data import generators
-    >>> generators.correlated(n=50, d=200, rho=0.8, n_test=20)
-    DataSet('correlated', 50 × 200, 2 classes, 20 test rows, generated)
     """
     count("n", n, 2)
     number("rho", rho, "[0, 1]")
@@ -144,14 +112,7 @@ def correlated(
 
 
 def classification(n: int = 1000, d: int = 20, seed: int = 0, **options: Any) -> DataSet:
-    """scikit-learn's make_classification with labels ±1; `options` go to it unchanged.
-
-    Examples
-    --------
-    >>> from dualgap.data import generators
-    >>> generators.classification(n=100, d=5, n_informative=3)
-    DataSet('classification', 100 × 5, 2 classes, generated)
-    """
+    """scikit-learn's make_classification with labels ±1; `options` go to it unchanged."""
     from sklearn.datasets import make_classification
 
     X, y = make_classification(n_samples=n, n_features=d, random_state=seed, **options)
@@ -159,14 +120,7 @@ def classification(n: int = 1000, d: int = 20, seed: int = 0, **options: Any) ->
 
 
 def blobs(n: int = 1000, d: int = 2, seed: int = 0, **options: Any) -> DataSet:
-    """scikit-learn's make_blobs with two centres and labels ±1; `options` go to it unchanged.
-
-    Examples
-    --------
-    >>> from dualgap.data import generators
-    >>> generators.blobs(n=60, cluster_std=2.0).counts
-    {-1: 30, 1: 30}
-    """
+    """scikit-learn's make_blobs with two centres and labels ±1; `options` go to it unchanged."""
     from sklearn.datasets import make_blobs
 
     X, y = make_blobs(n_samples=n, n_features=d, **{"centers": 2, **options}, random_state=seed)
@@ -184,13 +138,6 @@ def fraud(n: int = 284_807, positives: int = 492, seed: int = 0, hidden: float =
 
     V1…V28 are independent, heavy-tailed and of falling variance like principal components; frauds are shifted in eight of them, but
     for the share `hidden`, which look like any other payment. No number measured on it says anything about the real data.
-
-    Examples
-    --------
-    >>> from dualgap.data import generators
-    >>> data = generators.fraud(n=5000, positives=10)
-    >>> data, data.counts
-    (DataSet('fraud-generated', 5,000 × 30, 2 classes, generated), {0: 4990, 1: 10})
     """
     count("n", n, 2)
     if not 1 <= positives < n:

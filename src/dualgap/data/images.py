@@ -164,16 +164,7 @@ class Steps(NamedTuple):
 
 
 def steps(picture: np.ndarray) -> Steps:
-    """Run the pipeline on one picture and keep what each step makes, for a figure.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.data.drawn_cells import draw_cell
-    >>> from dualgap.data.images import steps
-    >>> steps(draw_cell("LYMPHOCYTE", np.random.default_rng(0))).negative.shape
-    (120, 120)
-    """
+    """Run the pipeline on one picture and keep what each step makes, for a figure."""
     if picture.ndim != 3 or picture.shape[2] != 3 or picture.dtype != np.uint8:
         raise DataError(f"a picture must be height × width × 3 of uint8, not {picture.shape} of {picture.dtype}")
     frame = frame_of(picture)
@@ -276,14 +267,6 @@ def reduce(data: DataSet, n_components: int = 40, spectrum: int | None = None) -
 
     `spectrum` is how many singular values to find besides; a thousand of them take several times as long as 40 components. Large PCAs
     are kept in the cache.
-
-    Examples
-    --------
-    >>> from dualgap.data.registry import load
-    >>> from dualgap.data.images import reduce
-    >>> reduced, pca = reduce(load("blood-cells-generated", n=20, n_test=5), 3)
-    >>> reduced
-    DataSet('blood-cells-generated', 20 × 3, 2 classes, 5 test rows, generated)
     """
     pca = _kept_pca(data.X, n_components, spectrum) if data.X.nbytes > KEEP_FROM else fit_pca(data.X, n_components, spectrum)
     X_test = pca.apply(data.X_test) if data.has_test else None

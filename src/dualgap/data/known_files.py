@@ -45,14 +45,7 @@ class File:
 
 
 def user_folder(folder: str | os.PathLike[str] | None = None) -> Path | None:
-    """Return the folder that the user names: the argument, else the environment variable DUALGAP_DATA, else none.
-
-    Examples
-    --------
-    >>> from dualgap.data.known_files import user_folder
-    >>> user_folder("my-data").name
-    'my-data'
-    """
+    """Return the folder that the user names: the argument, else the environment variable DUALGAP_DATA, else none."""
     named = folder if folder is not None else os.environ.get("DUALGAP_DATA") or None
     if named is None:
         return None
@@ -63,14 +56,7 @@ def user_folder(folder: str | os.PathLike[str] | None = None) -> Path | None:
 
 
 def data_cache() -> Path | None:
-    """Return the folder for downloaded and prepared data, beside that of the compiled kernels; None where nothing can be written.
-
-    Examples
-    --------
-    >>> from dualgap.data.known_files import data_cache
-    >>> data_cache().name
-    'data'
-    """
+    """Return the folder for downloaded and prepared data, beside that of the compiled kernels; None where nothing can be written."""
     kernels = cache_folder()
     if kernels is None:
         return None
@@ -214,14 +200,7 @@ def members_digest(path: str | os.PathLike[str]) -> str:
 
 
 def picture_parts(member: str) -> tuple[str, str, str] | None:
-    """Return (TRAIN or TEST, cell type, file name) of a picture in the blood-cell archive; None for any other member.
-
-    Examples
-    --------
-    >>> from dualgap.data.known_files import picture_parts
-    >>> picture_parts("dataset2/images/TEST/LYMPHOCYTE/_0_1050.jpeg")
-    ('TEST', 'LYMPHOCYTE', '_0_1050.jpeg')
-    """
+    """Return (TRAIN or TEST, cell type, file name) of a picture in the blood-cell archive; None for any other member."""
     parts = member.split("/")[-3:]
     if (
         len(parts) == 3

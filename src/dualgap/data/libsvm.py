@@ -26,16 +26,7 @@ ZeroBased = bool | Literal["auto"]
 
 
 class LibsvmBlock(NamedTuple):
-    """Consecutive samples of a file, with columns counted from 0; `to_csr` makes them a matrix.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.data.libsvm import LibsvmBlock
-    >>> block = LibsvmBlock(np.array([1.0]), np.array([0, 2]), np.array([0, 3]), np.array([0.5, 2.0]))
-    >>> block.to_csr(4).toarray()
-    array([[0.5, 0. , 0. , 2. ]])
-    """
+    """Consecutive samples of a file, with columns counted from 0; `to_csr` makes them a matrix."""
 
     y: np.ndarray
     indptr: np.ndarray
@@ -66,18 +57,6 @@ def read_libsvm(
     zero_based : {"auto", True, False}
         Whether the first column is 0 in the file. "auto": yes if a column 0 occurs anywhere.
     dtype : float64 or float32
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> from dualgap.data.libsvm import read_libsvm
-    >>> path = os.path.join(tempfile.mkdtemp(), "tiny.svm")
-    >>> with open(path, "w") as file:
-    ...     _ = file.write("+1 1:0.5 3:2 # a comment\\n-1 qid:4 2:1e-1\\n")
-    >>> X, y = read_libsvm(path)
-    >>> X.toarray(), y
-    (array([[0.5, 0. , 2. ],
-           [0. , 0.1, 0. ]]), array([ 1., -1.]))
     """
     _check_zero_based(zero_based)
     blocks, lowest, highest = [], np.iinfo(np.int64).max, -1
@@ -101,16 +80,6 @@ def iter_libsvm(
 
     Here "auto" decides by the first block alone; where a column 0 turns up only later, an error says to give zero_based=True. With
     `n_features`, a column beyond it is an error at once.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> from dualgap.data.libsvm import iter_libsvm
-    >>> path = os.path.join(tempfile.mkdtemp(), "tiny.svm")
-    >>> with open(path, "w") as file:
-    ...     _ = file.write("1 1:1\\n-1 2:1\\n1 3:1\\n")
-    >>> [len(block.y) for block in iter_libsvm(path, 2)]
-    [2, 1]
     """
     _check_zero_based(zero_based)
     for block, low, high in _raw_blocks(Path(path), count("block_rows", block_rows), dtype):

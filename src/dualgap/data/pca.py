@@ -16,15 +16,6 @@ class PCA:
 
     `singular_values` are those of the centred training data, largest first, as many as were asked for: more than there are
     components where a figure shows how they fall.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.data.pca import fit_pca
-    >>> X = np.random.default_rng(0).standard_normal((50, 4))
-    >>> pca = fit_pca(X, 4)
-    >>> bool(np.allclose(pca.restore(pca.apply(X)), X))
-    True
     """
 
     mean: np.ndarray
@@ -47,13 +38,6 @@ def fit_pca(X: Any, n_components: int, spectrum: int | None = None) -> PCA:
 
     `spectrum` is how many singular values to keep (at least `n_components`, by default as many). A component's sign makes its
     largest entry positive, so that the result does not depend on the linear algebra library.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.data.pca import fit_pca
-    >>> fit_pca(np.array([[0.0, 0.0], [2.0, 2.0], [4.0, 4.0]]), 1).singular_values
-    array([4.])
     """
     X = np.asarray(X)
     X = X if X.dtype == np.float32 else X.astype(np.float64)

@@ -17,13 +17,6 @@ def split_indices(y: Any, test: float = 0.25, seed: int = 0) -> tuple[np.ndarray
     """Return row numbers of a training and a test part with the classes in equal shares, each part in the original order.
 
     Every class with two samples or more has one at least in either part.
-
-    Examples
-    --------
-    >>> from dualgap.data.preprocess import split_indices
-    >>> train, test = split_indices([0] * 6 + [1] * 3, test=1 / 3)
-    >>> len(train), len(test)
-    (6, 3)
     """
     number("test", test, "(0, 1)", "a share between 0 and 1")
     y = np.asarray(y)
@@ -37,15 +30,7 @@ def split_indices(y: Any, test: float = 0.25, seed: int = 0) -> tuple[np.ndarray
 
 
 def hold_out(data: DataSet, test: float = 0.25, seed: int = 0) -> DataSet:
-    """Return the data set with a stratified test part taken from its rows; raise DataError if it has a test part.
-
-    Examples
-    --------
-    >>> from dualgap.data.preprocess import hold_out
-    >>> from dualgap.data.registry import load
-    >>> hold_out(load("breast-cancer"), test=1 / 3)
-    DataSet('breast-cancer', 379 × 30, 2 classes, 190 test rows)
-    """
+    """Return the data set with a stratified test part taken from its rows; raise DataError if it has a test part."""
     if data.has_test:
         raise DataError(f"{data.name} has a test part of its own; use that one")
     train, held = split_indices(data.y, test, seed)
@@ -54,16 +39,7 @@ def hold_out(data: DataSet, test: float = 0.25, seed: int = 0) -> DataSet:
 
 @dataclass(frozen=True)
 class Scaler:
-    """x ↦ (x − centre) / scale, with a centre of None for data that must stay sparse.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.data.preprocess import Scaler
-    >>> Scaler(np.array([1.0]), np.array([2.0])).apply(np.array([[3.0], [5.0]]))
-    array([[1.],
-           [2.]])
-    """
+    """x ↦ (x − centre) / scale, with a centre of None for data that must stay sparse."""
 
     centre: np.ndarray | None
     scale: np.ndarray
@@ -87,13 +63,6 @@ def fit_scaler(X: Any, method: str = "standard") -> Scaler:
     """Learn a scaling: "standard" to mean 0 and deviation 1 (dense data), "max-abs" to a largest absolute value of 1 (any data).
 
     A column that does not vary is centred and left at its scale.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.data.preprocess import fit_scaler
-    >>> fit_scaler(np.array([[1.0, 5.0], [3.0, 5.0]])).scale
-    array([1., 1.])
     """
     one_of("method", method, ("standard", "max-abs"))
     if method == "max-abs":
@@ -114,13 +83,6 @@ def standardise(data: DataSet, method: str | None = None) -> DataSet:
     """Scale a data set by its training part: dense data to mean 0 and deviation 1; sparse data stay as they are.
 
     `method="max-abs"` scales sparse data as well.
-
-    Examples
-    --------
-    >>> from dualgap.data.registry import load
-    >>> from dualgap.data.preprocess import standardise
-    >>> bool(abs(standardise(load("breast-cancer")).X.mean(axis=0)).max() < 1e-12)
-    True
     """
     if data.is_sparse and method is None:
         return data
@@ -129,15 +91,7 @@ def standardise(data: DataSet, method: str | None = None) -> DataSet:
 
 
 def undersample(data: DataSet, ratio: float = 1.0, seed: int = 0) -> DataSet:
-    """Drop training rows at random until no class has more than `ratio` times the rows of the smallest; the test part stays as it is.
-
-    Examples
-    --------
-    >>> from dualgap.data.registry import load
-    >>> from dualgap.data.preprocess import undersample
-    >>> undersample(load("binary")).counts
-    {-1: 55, 1: 55}
-    """
+    """Drop training rows at random until no class has more than `ratio` times the rows of the smallest; the test part stays as it is."""
     number("ratio", ratio, "[1, inf]", "a number of at least 1")
     rng = np.random.default_rng(seed)
     least = min(data.counts.values())
@@ -150,13 +104,6 @@ def undersample(data: DataSet, ratio: float = 1.0, seed: int = 0) -> DataSet:
 
 
 def class_weights(y: Any) -> np.ndarray:
-    """Return a weight for every sample that gives each class the same total, with mean one: n / (classes · size of its class).
-
-    Examples
-    --------
-    >>> from dualgap.data.preprocess import class_weights
-    >>> class_weights(["a", "a", "a", "b"])
-    array([0.66666667, 0.66666667, 0.66666667, 2.        ])
-    """
+    """Return a weight for every sample that gives each class the same total, with mean one: n / (classes · size of its class)."""
     classes, place, counts = np.unique(np.asarray(y), return_inverse=True, return_counts=True)
     return (len(place) / (len(classes) * counts))[place]

@@ -114,17 +114,7 @@ SPARSE_KEYS = ("data", "indices", "indptr", "shape")
 
 
 def read_npz(path: str | os.PathLike[str], target: str | int | None = None) -> DataSet:
-    """Read X and y (and X_test, y_test) from a NumPy archive; a sparse X is stored as scipy.sparse.save_npz stores it.
-
-    Examples
-    --------
-    >>> import os, tempfile, numpy as np
-    >>> from dualgap.data.readers import read_npz
-    >>> path = os.path.join(tempfile.mkdtemp(), "tiny.npz")
-    >>> np.savez(path, X=[[1.0, 2.0], [3.0, 4.0]], y=[0, 1])
-    >>> read_npz(path)
-    DataSet('tiny', 2 × 2, 2 classes)
-    """
+    """Read X and y (and X_test, y_test) from a NumPy archive; a sparse X is stored as scipy.sparse.save_npz stores it."""
     path = Path(path)
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
@@ -157,18 +147,7 @@ def _sparse_from(arrays: dict[str, Any], prefix: str, path: Path) -> Any:
 
 
 def write_npz(data: DataSet, path: str | os.PathLike[str]) -> None:
-    """Write the samples and labels of a data set so that `read_npz` reads them back; a file is complete or absent.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> from dualgap.data.registry import load
-    >>> from dualgap.data.readers import read_npz, write_npz
-    >>> path = os.path.join(tempfile.mkdtemp(), "cloud.npz")
-    >>> write_npz(load("separable", n=10), path)
-    >>> read_npz(path)
-    DataSet('cloud', 10 × 2, 2 classes)
-    """
+    """Write the samples and labels of a data set so that `read_npz` reads them back; a file is complete or absent."""
     arrays: dict[str, Any] = {}
     for name in ("X", "y", "X_test", "y_test"):
         value: Any = getattr(data, name)
@@ -191,17 +170,7 @@ def write_npz(data: DataSet, path: str | os.PathLike[str]) -> None:
 
 
 def read_mat(path: str | os.PathLike[str], target: str | int | None = None) -> DataSet:
-    """Read X and y (or Xtrain, ytrain, Xtest, ytest) from a MATLAB file of version 7 or older.
-
-    Examples
-    --------
-    >>> import os, tempfile, scipy.io
-    >>> from dualgap.data.readers import read_mat
-    >>> path = os.path.join(tempfile.mkdtemp(), "tiny.mat")
-    >>> scipy.io.savemat(path, {"X": [[1.0, 2.0], [3.0, 4.0]], "y": [[-1], [1]]})
-    >>> read_mat(path)
-    DataSet('tiny', 2 × 2, 2 classes)
-    """
+    """Read X and y (or Xtrain, ytrain, Xtest, ytest) from a MATLAB file of version 7 or older."""
     from scipy.io import loadmat
     from scipy.io.matlab import MatReadError
 

@@ -30,14 +30,7 @@ def names() -> list[str]:
 
 
 def entry(name: str) -> Entry:
-    """Return what is known of a data set without loading it.
-
-    Examples
-    --------
-    >>> from dualgap.data.registry import entry
-    >>> entry("a9a").shape, entry("a9a").licence
-    ((32561, 123), 'CC BY 4.0')
-    """
+    """Return what is known of a data set without loading it."""
     if name not in CATALOGUE:
         near = difflib.get_close_matches(str(name), CATALOGUE, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
@@ -88,15 +81,7 @@ def _unknown_options(error: TypeError) -> str | None:
 
 
 def describe(folder: str | os.PathLike[str] | None = None) -> list[dict[str, Any]]:
-    """Return a table of all data sets, one dict a row; `found` says whether it can be loaded at once, and from where.
-
-    Examples
-    --------
-    >>> from dualgap.data.registry import describe
-    >>> row = describe()[0]
-    >>> row["name"], row["rows"], row["columns"], row["found"]
-    ('breast-cancer', 569, 30, 'yes')
-    """
+    """Return a table of all data sets, one dict a row; `found` says whether it can be loaded at once, and from where."""
     return [
         {
             "name": known.name,

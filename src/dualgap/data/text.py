@@ -27,15 +27,6 @@ def text_like(
     A row has about `nonzeros` distinct terms (from half to one and a half times as many). A third of the thousand most common words
     lean towards one class; the label is the sign of what a document's words say together, and the share `flip` of the labels is then
     turned round. Columns are in random order, as in a real vocabulary: frequency does not tell the place.
-
-    Examples
-    --------
-    >>> from dualgap.data.text import text_like
-    >>> data = text_like(n=100, d=1000, nonzeros=20)
-    >>> data
-    DataSet('text-like', 100 × 1,000 sparse, 2 classes, generated)
-    >>> bool(abs(data.X.multiply(data.X).sum(axis=1) - 1).max() < 1e-12)
-    True
     """
     for value, name in ((n, "n"), (d, "d"), (nonzeros, "nonzeros")):
         count(name, value)

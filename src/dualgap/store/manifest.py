@@ -31,19 +31,7 @@ CHUNK = 1 << 24
 
 
 class StoreError(DataError):
-    """A store that cannot be trusted or used; the message says what is wrong and how to mend it.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from dualgap.store.store import Store
-    >>> from dualgap.store.manifest import StoreError
-    >>> try:
-    ...     Store(tempfile.mkdtemp())
-    ... except StoreError as error:
-    ...     print(str(error).split(": ")[1])
-    it has no manifest.json, so it is no store
-    """
+    """A store that cannot be trusted or used; the message says what is wrong and how to mend it."""
 
 
 @dataclass(frozen=True)

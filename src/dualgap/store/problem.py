@@ -41,20 +41,7 @@ class Pass:
 
 
 class StoreProblem(Problem):
-    """A regularised binary classification problem over a store; parameters as for `Problem`.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> import dualgap
-    >>> from dualgap.store.conversion import convert
-    >>> folder = tempfile.mkdtemp()
-    >>> path = os.path.join(folder, "tiny.svm")
-    >>> with open(path, "w") as file:
-    ...     _ = file.write("+1 1:0.5 3:2\\n-1 2:1\\n" * 50)
-    >>> convert(path, os.path.join(folder, "store")).problem("logistic", l2=0.1, intercept="free")
-    StoreProblem(100 × 3 sparse, logistic, l2=0.1, intercept='free')
-    """
+    """A regularised binary classification problem over a store; parameters as for `Problem`."""
 
     streaming: ClassVar[bool] = True
     next_pass: Pass
