@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from conftest import make_data
-from dualgap.problem.inputs import as_features, as_labels, as_vector, as_weights, encode_labels
+from dualgap.problem.inputs import as_features, as_labels, as_vector, as_weights, encode_labels, is_dask
 
 X = np.arange(12.0).reshape(4, 3) - 5.0
 
@@ -400,3 +400,8 @@ def test_threads_find_what_one_finds(monkeypatch):
         dense[row, 7] = np.inf
         with pytest.raises(ValueError, match=f"infinity at row {row}, column 7"):
             as_features(dense)
+
+
+def test_plain_inputs_are_not_dask_collections():
+    for given in ([[1.0, 2.0]], [], (1.0,), X, sparse.csr_matrix(X)):
+        assert not is_dask(given)

@@ -151,6 +151,7 @@ def test_blocked_problem_survives_pickling(small):
 
 def test_memory_is_read_and_checked(small):
     X, y = small
+    assert as_bytes("1.5 MB") == 1_500_000
     assert (as_bytes("2 GB"), as_bytes("500MB"), as_bytes(1e6), as_bytes("12")) == (2 * 10**9, 5 * 10**8, 10**6, 12)
     for bad in ("much", -1, 0, True, float("nan")):
         with pytest.raises(ValueError, match="kernel_memory"):

@@ -30,18 +30,7 @@ def is_sparse(matrix: Any) -> bool:
 
 
 def number(name: str, value: Any, within: str = "(0, inf)", wanted: str | None = None) -> float:
-    """Check a number in an interval, such as "[0, 1)"; `wanted` says in words what would be right.
-
-    Examples
-    --------
-    >>> from dualgap.core import number
-    >>> number("rate", 2), number("tol", 0.0, "[0, 1)")
-    (2.0, 0.0)
-    >>> number("C", -1.0)
-    Traceback (most recent call last):
-    ...
-    ValueError: C=-1.0 must be a positive number
-    """
+    """Check a number in an interval, such as "[0, 1)"; `wanted` says in words what would be right."""
     low, high = _ends(within)
     above = is_number(value) and (value > low if within[0] == "(" else value >= low)
     if not above or not (value < high if within[-1] == ")" else value <= high):

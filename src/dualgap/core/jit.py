@@ -102,21 +102,7 @@ def _make_dispatch(name: str, first: Any, table: dict[type, Any]) -> None:
 
 
 def kernel(function: Any) -> Any:
-    """Compile a function for speed: no GIL, disk cache, division as in NumPy.
-
-    Examples
-    --------
-    >>> from dualgap.core.jit import kernel
-    >>> @kernel
-    ... def total(a):
-    ...     s = 0.0
-    ...     for x in a:
-    ...         s += x
-    ...     return s
-    >>> import numpy as np
-    >>> total(np.arange(4.0))
-    6.0
-    """
+    """Compile a function for speed: no GIL, disk cache, division as in NumPy."""
     dispatcher = numba.njit(**OPTIONS)(function)
     if not config.DISABLE_JIT:
         dispatcher._cache = KernelCache(dispatcher)
@@ -128,15 +114,6 @@ def sequential(function: Any) -> Any:
 
     A sum over a short sparse row is faster so: gathering its terms for SIMD would have to wait for the stores that the row before has
     just made to the same vector.
-
-    Examples
-    --------
-    >>> from dualgap.core.jit import sequential
-    >>> @sequential
-    ... def difference(a, b):
-    ...     return a - b
-    >>> difference(3.0, 1.0)
-    2.0
     """
     return numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})(function)
 
@@ -150,14 +127,7 @@ def sequential(function: Any) -> Any:
 
 
 def cache_folder() -> Path | None:
-    """The folder where compiled kernels are kept: DUALGAP_CACHE_DIR, else the user's cache, else a temporary folder.
-
-    Examples
-    --------
-    >>> from dualgap.core.jit import cache_folder
-    >>> cache_folder().is_dir()
-    True
-    """
+    """The folder where compiled kernels are kept: DUALGAP_CACHE_DIR, else the user's cache, else a temporary folder."""
     return _cache_folder(os.environ.get("DUALGAP_CACHE_DIR"))
 
 
@@ -289,9 +259,8 @@ def _describe(value: Any) -> tuple[str, list[Any]]:
     name = str(getattr(value, "__qualname__", None) or getattr(value, "__name__", None))
     if module.partition(".")[0] in LIBRARIES and (kind is ModuleType or getattr(sys.modules.get(module), name, None) is value):
         return f"{module}.{name}", []
-    if (
-        kind is type and hasattr(value, "_fields") and module != "__main__" and "<locals>" not in name
-    ):  # other processes find it too
+    found_by_others = module != "__main__" and "<locals>" not in name
+    if kind is type and hasattr(value, "_fields") and found_by_others:
         methods = [_ingredients(table[value]) for _, table in sorted(_methods.items()) if value in table]
         return f"{module}.{name} {value._fields}", [value._field_defaults, *methods]
     raise NotImplementedError(f"{module}.{name} has no digest")
@@ -353,14 +322,7 @@ def _prefetch(typingctx: Any, array: Any, index: Any) -> Any:
 
 
 def prefetch(array: Any, index: int) -> None:
-    """Ask the processor to fetch `array[index]` (of the flat array) ahead of its use; plain Python does nothing.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.core.jit import prefetch
-    >>> prefetch(np.zeros(3), 1)
-    """
+    """Ask the processor to fetch `array[index]` (of the flat array) ahead of its use; plain Python does nothing."""
 
 
 _implement(prefetch, lambda array, index: lambda array, index: _prefetch(array, index), strict=False)
@@ -379,15 +341,6 @@ def _widen(typingctx: Any) -> Any:
 def wide_vectors() -> None:
     """In a kernel: let the compiler take the widest SIMD registers there are; left to itself it keeps to 256 bits. For arithmetic on
     many numbers, exponentials above all, that is up to twice as fast; where memory is waited for it changes nothing.
-
-    Examples
-    --------
-    >>> from dualgap.core.jit import kernel, wide_vectors
-    >>> @kernel
-    ... def double(a):
-    ...     wide_vectors()
-    ...     for i in range(a.shape[0]):
-    ...         a[i] *= 2.0
     """
 
 

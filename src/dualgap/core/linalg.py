@@ -26,15 +26,6 @@ def gram_of_rows(rows: Any, weight: np.ndarray, size: int) -> np.ndarray:
     """Return the lower triangle of Σ weightᵢ xᵢxᵢᵀ; rows of weight zero are not read, and a bias column comes last.
 
     The entries above the diagonal have no meaning.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.core.linalg import gram_of_rows
-    >>> from dualgap.core.rows import dense
-    >>> np.tril(gram_of_rows(dense(np.array([[1.0, 2.0], [3.0, 4.0]])), np.array([1.0, 0.0]), 2))
-    array([[1., 0.],
-           [2., 4.]])
     """
     active = np.flatnonzero(weight)
     data, which, scale = layers(rows)
@@ -109,13 +100,6 @@ def solve_positive(H: np.ndarray, rhs: np.ndarray) -> np.ndarray:
     """Return H⁻¹·rhs for a symmetric positive definite H, by Cholesky. If rounding has made H indefinite, a small ridge is added.
 
     Only the lower triangle of H is read.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.core.linalg import solve_positive
-    >>> solve_positive(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 2.0]))
-    array([1. , 0.5])
     """
     from scipy.linalg import lapack
 

@@ -255,35 +255,15 @@ class Logistic(NamedTuple):
         return 0.25
 
 
-LOSSES: dict[str, Any] = {
-    "hinge": Hinge,
-    "smooth_hinge": SmoothHinge,
-    "squared_hinge": SquaredHinge,
-    "logistic": Logistic,
-}
-METHODS = (
-    "value",
-    "slope",
-    "psi",
-    "dual_step",
-    "gradient",
-    "curvature_at",
-    "upper_bound",
-    "curvature",
-)  # what kernels call on a loss
+LOSSES: dict[str, Any] = {"hinge": Hinge, "smooth_hinge": SmoothHinge, "squared_hinge": SquaredHinge, "logistic": Logistic}
+# what kernels call on a loss
+METHODS = ("value", "slope", "psi", "dual_step", "gradient", "curvature_at", "upper_bound", "curvature")
 _RENAMED = {"gradient": "pull", "curvature_at": "bend", "upper_bound": "ceiling"}  # new: name in version 0.1
 _ALIASES = {"log_loss": "logistic", "huberised_hinge": "smooth_hinge", "huberized_hinge": "smooth_hinge"}
 
 
 def make_loss(loss: Any, delta: float | None = None) -> Any:
-    """Return the loss object for a name, or the object itself.
-
-    Examples
-    --------
-    >>> from dualgap.core.losses import make_loss
-    >>> make_loss("smooth_hinge", delta=0.5)
-    SmoothHinge(delta=0.5)
-    """
+    """Return the loss object for a name, or the object itself."""
     if not isinstance(loss, str):
         _rename_methods(type(loss))
         missing = [m for m in METHODS if not hasattr(loss, m)]

@@ -132,14 +132,7 @@ class L1(NamedTuple):
 
 
 def make_penalty(l2: float, l1: float = 0.0) -> Any:
-    """Return l1·‖w‖₁ + (l2/2)·‖w‖² as L2, ElasticNet or L1, the simplest class that has it.
-
-    Examples
-    --------
-    >>> from dualgap.core.penalties import make_penalty
-    >>> make_penalty(0.1), make_penalty(0.1, 0.2), make_penalty(0.0, 0.2)
-    (L2(l2=0.1), ElasticNet(l1=0.2, l2=0.1), L1(l1=0.2))
-    """
+    """Return l1·‖w‖₁ + (l2/2)·‖w‖² as L2, ElasticNet or L1, the simplest class that has it."""
     l2, l1 = number("l2", l2, "[0, inf)"), number("l1", l1, "[0, inf)")
     if l2 == 0 and l1 == 0:
         raise ValueError("l2=0 and l1=0: without a penalty the problem need not have a minimum; give l2 > 0 (1e-4, say) or l1 > 0")

@@ -49,21 +49,6 @@ def illinois(f, bracket, near_zero, narrow, steps):
 
     Stop at |f| ≤ `near_zero`, at a width of `narrow`·max(1, |x|), or after `steps` steps. `f` is a compiled NamedTuple with a method
     `at(x)`; a compiled function as argument would not be found in the disk cache.
-
-    Examples
-    --------
-    >>> from typing import NamedTuple
-    >>> from dualgap.core.jit import compiled
-    >>> from dualgap.core.root import bracket_root, illinois, nearest
-    >>> @compiled
-    ... class Line(NamedTuple):
-    ...     crossing: float
-    ...
-    ...     def at(self, x):
-    ...         return self.crossing - x
-    >>> line = Line(5.0)
-    >>> nearest(illinois(line, bracket_root(line, 0.0, 1.0, 2.0), 0.0, 1e-15, 100))
-    5.0
     """
     low, at_low, high, at_high = bracket
     weight_low, weight_high = at_low, at_high

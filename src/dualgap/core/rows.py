@@ -275,15 +275,7 @@ def _unsigned(indices: np.ndarray) -> np.ndarray:
 
 
 def dense(x: np.ndarray) -> Dense:
-    """Return the rows of a C-ordered float array, without a copy.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.core.rows import dense
-    >>> float(dense(np.eye(2)).dot(1, np.array([3.0, 4.0])))
-    4.0
-    """
+    """Return the rows of a C-ordered float array, without a copy."""
     return Dense(_readonly(x))
 
 

@@ -49,15 +49,7 @@ def _all_processors() -> int:
 
 @contextmanager
 def one_processor() -> Iterator[None]:
-    """Keep the work of this thread to one processor, where other threads of the same kind have the others.
-
-    Examples
-    --------
-    >>> from dualgap.core.threads import one_processor, processors
-    >>> with one_processor():
-    ...     processors()
-    1
-    """
+    """Keep the work of this thread to one processor, where other threads of the same kind have the others."""
     before, _here.alone = getattr(_here, "alone", False), True
     try:
         yield
@@ -75,12 +67,6 @@ def share(work: Callable[[int, int], Any], count: int, least: int) -> list[Any]:
     """Call work(first, last) for pieces of range(count), in threads where each has at least `least` to do; return the results in order.
 
     The work must not call `share` itself.
-
-    Examples
-    --------
-    >>> from dualgap.core.threads import share
-    >>> share(lambda first, last: last - first, 10, least=100)
-    [10]
     """
     pieces = min(processors(), count // max(least, 1))
     if pieces <= 1:

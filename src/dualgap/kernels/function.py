@@ -17,15 +17,7 @@ KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
 
 @dataclass(frozen=True)
 class Kernel:
-    """k(x, z) by name, or a callable that takes two arrays of rows and returns their kernel matrix.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.kernels.function import make_kernel
-    >>> make_kernel("rbf", gamma=0.5)(np.array([[0.0, 0.0]]), np.array([[0.0, 2.0]])).round(4)
-    array([[0.1353]])
-    """
+    """k(x, z) by name, or a callable that takes two arrays of rows and returns their kernel matrix."""
 
     name: str
     gamma: float = 1.0

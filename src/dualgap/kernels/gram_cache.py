@@ -60,15 +60,6 @@ class BlockedGram:
     diagonal : k(x, x) of every row
     memory : int
         Bytes for the blocks that are kept.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.kernels.gram_cache import BlockedGram
-    >>> X = np.arange(6.0).reshape(6, 1)
-    >>> rows = BlockedGram(lambda A, B: A @ B.T, X, (X * X).sum(axis=1), memory=6 * 8 * 4)
-    >>> rows.height, rows.combine(np.ones(6))
-    (1, array([ 0., 15., 30., 45., 60., 75.]))
     """
 
     def __init__(self, kernel: Callable[[Any, Any], np.ndarray], X: Any, diagonal: np.ndarray, memory: int) -> None:
@@ -157,14 +148,7 @@ def add_rows(rows: Any, a: np.ndarray, v: np.ndarray) -> None:
 
 
 def as_bytes(memory: Any) -> int:
-    """Return a number of bytes from a number, or from words such as "500 MB" and "2GB".
-
-    Examples
-    --------
-    >>> from dualgap.kernels.gram_cache import as_bytes
-    >>> as_bytes("1.5 MB"), as_bytes(4096)
-    (1500000, 4096)
-    """
+    """Return a number of bytes from a number, or from words such as "500 MB" and "2GB"."""
     units = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
     if isinstance(memory, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kKMG]?B?)\s*", memory)

@@ -18,17 +18,7 @@ MOST_CHANGES = 8  # incremental sums in a row, before one from all weights remov
 
 
 def expansion(kernel: Kernel, A: Any, B: Any, a: np.ndarray) -> np.ndarray:
-    """Return Σⱼ aⱼ k(x, row j of B) for every row x of A, in float64; one column for each column of `a`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.kernels.sums import expansion
-    >>> from dualgap.kernels.function import make_kernel
-    >>> X = np.array([[0.0], [1.0]])
-    >>> expansion(make_kernel("poly", X, gamma=1.0, degree=2), X, X, np.array([1.0, 2.0]))
-    array([0., 2.])
-    """
+    """Return Σⱼ aⱼ k(x, row j of B) for every row x of A, in float64; one column for each column of `a`."""
     support = np.flatnonzero(a if a.ndim == 1 else a.any(axis=1))
     out = np.zeros((A.shape[0], *a.shape[1:]))
     if kernel.name == "precomputed":

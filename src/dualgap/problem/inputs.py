@@ -20,15 +20,7 @@ FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def as_features(X: Any, name: str = "X", columns: int | None = None) -> Any:
-    """Return X as a C-ordered float array or a CSR matrix of floats, checked to be finite, two-dimensional and not empty.
-
-    Examples
-    --------
-    >>> from dualgap.problem.inputs import as_features
-    >>> as_features([[1, 2], [3, 4]])
-    array([[1., 2.],
-           [3., 4.]])
-    """
+    """Return X as a C-ordered float array or a CSR matrix of floats, checked to be finite, two-dimensional and not empty."""
     matrix = _as_csr(X, name) if sparse.issparse(X) else _as_array(X, name)
     rows, width = matrix.shape
     if rows == 0 or width == 0:
@@ -109,9 +101,8 @@ def _has_duplicates(indptr, indices, width):
             ascending &= row[k - 1] < row[k]
         if ascending:
             continue
-        if (
-            row.shape[0] <= 32 and width > 250_000
-        ):  # all pairs of a short row are compared faster than marks outside the cache are read
+        # All pairs of a short row are compared faster than marks outside the cache are read.
+        if row.shape[0] <= 32 and width > 250_000:
             twice = False
             for k in range(1, row.shape[0]):
                 for m in range(k):
@@ -146,12 +137,9 @@ def _as_array(X: Any, name: str) -> np.ndarray:
     if array.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}")
     if array.ndim != 2:
-        hint = (
-            " Reshape your data with X.reshape(-1, 1) for one feature or X.reshape(1, -1) for one sample."
-            if array.ndim == 1
-            else ""
-        )
-        raise ValueError(f"{name} has {array.ndim} dimension(s). Expected 2D array, one row a sample.{hint}")
+        hint = " Reshape your data with X.reshape(-1, 1) for one feature or X.reshape(1, -1) for one sample."
+        shown = hint if array.ndim == 1 else ""
+        raise ValueError(f"{name} has {array.ndim} dimension(s). Expected 2D array, one row a sample.{shown}")
     if array.dtype.newbyteorder("=") not in FLOATS or not array.dtype.isnative:
         array = array.astype(np.float32 if array.dtype.newbyteorder("=") == np.float32 else np.float64)
     return np.require(array, requirements=["C", "ALIGNED"])
@@ -287,15 +275,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def encode_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the two classes in sorted order, and ±1 for each sample (+1 for the second class).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.problem.inputs import encode_labels
-    >>> encode_labels(np.array(["sick", "well", "sick"]))
-    (array(['sick', 'well'], dtype='<U4'), array([-1.,  1., -1.]))
-    """
+    """Return the two classes in sorted order, and ±1 for each sample (+1 for the second class)."""
     numeric = labels.dtype.kind in "fiub"
     if numeric and labels.shape[0]:
         low, high = labels.min(), labels.max()
@@ -316,14 +296,7 @@ def encode_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def is_dask(X: Any) -> bool:
-    """Whether X is a Dask collection or a list of delayed parts; does not import Dask.
-
-    Examples
-    --------
-    >>> from dualgap.problem import is_dask
-    >>> is_dask([[1.0, 2.0]])
-    False
-    """
+    """Whether X is a Dask collection or a list of delayed parts; does not import Dask."""
     if isinstance(X, (list, tuple)):
         return len(X) > 0 and all(type(part).__module__.startswith("dask.") for part in X)
     return any(cls.__module__.startswith(("dask.array", "dask.dataframe", "dask.delayed")) for cls in type(X).__mro__)

@@ -42,9 +42,7 @@ class Shared:
     rows: Any = None  # the samples as compiled kernels read them; a kernel matrix in blocks is set by the constructor
     sqnorms: np.ndarray | None = None  # ‖xᵢ‖² of every row
     expansion: Expansion | None = None  # computes K·a without K, and remembers the last a and K·a
-    semidefinite: bool | None = (
-        None  # whether the kernel matrix is positive semidefinite; set by dualgap.proof.require_semidefinite
-    )
+    semidefinite: bool | None = None  # whether the kernel matrix is; set by dualgap.proof.require_semidefinite
 
 
 class Problem:

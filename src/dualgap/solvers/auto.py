@@ -188,16 +188,7 @@ class Auto(Solver):
 
 
 def choose(problem: Problem) -> Choice:
-    """Return the method that `auto` starts with, and its successor.
-
-    Examples
-    --------
-    >>> import dualgap, numpy as np
-    >>> from dualgap.solvers.auto import choose
-    >>> X, y = np.random.default_rng(0).standard_normal((100, 5)), np.arange(100) % 2
-    >>> choose(dualgap.Problem(X, y)).method, choose(dualgap.Problem(X, y, l2=0.0, l1=0.1)).method.name
-    (Newton(delta=2.0), 'apg')
-    """
+    """Return the method that `auto` starts with, and its successor."""
     # 1) rows read from disk
     if problem.streaming:
         return Choice(Blocks())
@@ -238,19 +229,7 @@ def _compiled_ahead(choice: Choice) -> list[Solver]:
 
 
 def successor(problem: Problem) -> tuple[Solver, float]:
-    """Return what takes over from DCA, and after how many of its passes; after infinitely many, where nothing can.
-
-    Examples
-    --------
-    >>> import dualgap, numpy as np
-    >>> from scipy import sparse
-    >>> from dualgap.solvers.auto import successor
-    >>> X, y = sparse.eye_array(100, 5000, format="csr"), np.arange(100) % 2
-    >>> successor(dualgap.Problem(X, y, loss="logistic"))
-    (NewtonCG(products=250), 30.0)
-    >>> successor(dualgap.Problem(X, y, loss="hinge"))
-    (DCA(), inf)
-    """
+    """Return what takes over from DCA, and after how many of its passes; after infinitely many, where nothing can."""
     method: Solver = DCA()
     after = math.inf
     if Newton().supports(problem):

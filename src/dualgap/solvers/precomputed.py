@@ -17,14 +17,7 @@ COLUMNS = 4096  # columns of X that are multiplied at a time, which bounds the f
 
 
 def matrix_bytes(n: int) -> str:
-    """Return the memory of n² float64 as text.
-
-    Examples
-    --------
-    >>> from dualgap.solvers.precomputed import matrix_bytes
-    >>> matrix_bytes(100_000)
-    '80 GB'
-    """
+    """Return the memory of n² float64 as text."""
     return f"{8 * n * n / 1e9:.3g} GB"
 
 
@@ -35,16 +28,7 @@ def nonzeros(problem: Problem) -> int:
 
 
 def inner_products(problem: Problem) -> np.ndarray:
-    """Return XXᵀ in float64, whatever the data's type: a matrix rounded to float32 would stop a method near a gap of 1e-6.
-
-    Examples
-    --------
-    >>> import dualgap
-    >>> from dualgap.solvers.precomputed import inner_products
-    >>> inner_products(dualgap.Problem([[1.0, 2.0], [0.0, 1.0]], [0, 1]))
-    array([[5., 2.],
-           [2., 1.]])
-    """
+    """Return XXᵀ in float64, whatever the data's type: a matrix rounded to float32 would stop a method near a gap of 1e-6."""
     X: Any = problem.X[: problem.n]  # a problem's head keeps the whole X but has fewer rows
     if is_sparse(X):
         X = X.astype(np.float64, copy=False)

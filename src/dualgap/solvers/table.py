@@ -27,13 +27,6 @@ class SolverRecord:
     `losses`, `penalties`, `intercepts`, `kernels` and `linear` (X without a kernel) tell what it takes in at least one combination;
     `every_combination` says whether it takes them all together. `sparse_cost` is what one update costs on sparse rows. `certificate`
     says where its dual bound comes from: variables of its own, or the slopes at the model's margins.
-
-    Examples
-    --------
-    >>> import dualgap
-    >>> record = dualgap.solvers()["pegasos"]
-    >>> record.losses, record.penalties, record.intercepts, record.kernels
-    (('hinge',), ('l2',), ('none', 'penalised'), True)
     """
 
     name: str
@@ -122,14 +115,7 @@ class SolverTable(Sequence[SolverRecord]):
 
 
 def solver_table() -> SolverTable:
-    """What there is and what each supports; `dualgap.solvers()` is this.
-
-    Examples
-    --------
-    >>> from dualgap.solvers.table import solver_table
-    >>> solver_table()["sdca"].penalties
-    ('l2', 'elastic net')
-    """
+    """What there is and what each supports; `dualgap.solvers()` is this."""
     return SolverTable([_record(REGISTRY[name]) for name in sorted(REGISTRY)])
 
 

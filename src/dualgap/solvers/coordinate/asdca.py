@@ -162,16 +162,7 @@ class ASDCA(Solver):
 
 
 def proved_theta(problem: Problem, batch: int) -> float:
-    """θ as proved. With weights, sample i's loss is n·cᵢφ, which is n·cᵢ/γ-smooth: R² is the largest n·cᵢ‖xᵢ‖².
-
-    Examples
-    --------
-    >>> import dualgap
-    >>> from dualgap.solvers.coordinate.asdca import proved_theta
-    >>> problem = dualgap.Problem([[1.0], [-2.0]], [1, 0], loss="smooth_hinge", l2=1.0)
-    >>> proved_theta(problem, 1)  # s = 2/4
-    0.125
-    """
+    """θ as proved. With weights, sample i's loss is n·cᵢφ, which is n·cᵢ/γ-smooth: R² is the largest n·cᵢ‖xᵢ‖²."""
     longest = float(np.max(problem.n * problem.c * BiasColumn.of(problem).squares(problem.sqnorms)))
     if longest == 0.0:
         return 0.25

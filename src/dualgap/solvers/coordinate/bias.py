@@ -27,14 +27,7 @@ SMALLEST = 1e-12  # mean ‖x‖² is taken to be at least this, so that rows of
 
 
 def free_scale(mean_square: float) -> float:
-    """Return the scale of a free intercept's column from the weighted mean of ‖xᵢ‖².
-
-    Examples
-    --------
-    >>> from dualgap.solvers.coordinate.bias import free_scale
-    >>> free_scale(4.0)
-    0.6
-    """
+    """Return the scale of a free intercept's column from the weighted mean of ‖xᵢ‖²."""
     return FREE_SCALE * float(np.sqrt(max(mean_square, SMALLEST)))
 
 

@@ -251,9 +251,8 @@ def sweep(rows, loss, penalty, at, beta, v, order, bound, ahead):
         new = loss.dual_step(old, margin, q)
         if new != old:
             if 0.0 < old < top:
-                violation += abs(new - old) / loss.curvature_at(
-                    old, q
-                )  # |gradient|, without the logarithms that a loss may need for it
+                # |gradient|, without the logarithms that a loss may need for it
+                violation += abs(new - old) / loss.curvature_at(old, q)
                 violated += 1
             rows.add(i, (new - old) * enters, v)
             beta[i] = new

@@ -53,9 +53,7 @@ __all__ = ["SGD"]
 
 SHORTEST_STRETCH = 1024  # steps; a table of them takes 48 kB
 CATCH_UP_SHARE = 8  # coordinates a step: a stretch is so long that bringing all d up to date at its end costs a step no more
-LONGEST_FIRST_STEP = (
-    20  # in units of 1/L; up to it, the first step grows with the batch, whose mean gradient is smoother than a row's
-)
+LONGEST_FIRST_STEP = 20  # in units of 1/L; up to it, the first step grows with the batch: a mean gradient is smoother than a row's
 
 # An entry of the table: the size of step s; A, B, C, E before that step; the weight of the iterate before it.
 STEP = [(name, np.float64) for name in ("eta", "decay", "threshold", "decays", "thresholds", "omega")]

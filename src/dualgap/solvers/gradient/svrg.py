@@ -18,15 +18,7 @@ from dualgap.core import compiled, draw, fresh_seed, number, one_of, rows_ahead
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, register
 from dualgap.solvers.gradient.lazy_prox import Eager, Lazy, settle, track
-from dualgap.solvers.gradient.primal import (
-    Bias,
-    check_positive,
-    elastic_net,
-    first_coef,
-    fixed_step,
-    make_bias,
-    smooth_only,
-)
+from dualgap.solvers.gradient.primal import Bias, check_positive, elastic_net, first_coef, fixed_step, make_bias, smooth_only
 from dualgap.solvers.gradient.variance_reduction import reduced_steps, remember
 
 __all__ = ["SVRG"]

@@ -9,8 +9,4 @@ from dualgap.solvers.newton.newton import Newton
 from dualgap.solvers.newton.newton_cg import NewtonCG
 from dualgap.solvers.newton.prox_newton import ProxNewton
 
-__all__ = [
-    "Newton",
-    "NewtonCG",
-    "ProxNewton",
-]
+__all__ = ["Newton", "NewtonCG", "ProxNewton"]

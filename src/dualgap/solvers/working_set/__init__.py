@@ -7,6 +7,4 @@ from __future__ import annotations
 
 from dualgap.solvers.working_set.solver import WorkingSet
 
-__all__ = [
-    "WorkingSet",
-]
+__all__ = ["WorkingSet"]

@@ -18,14 +18,7 @@ from dualgap.solvers.working_set.bounded_scores import BoundedScores, float32_er
 from dualgap.solvers.working_set.dual_box import beta_of, bias_weight, set_gradient, start_box, worst_violators
 from dualgap.solvers.working_set.pair_steps import pair_steps, single_steps
 from dualgap.solvers.working_set.row_cache import RowCache
-from dualgap.solvers.working_set.state import (
-    Progress,
-    WorkingSetState,
-    gap_estimate,
-    gap_rounding,
-    update_gap,
-    update_gradient,
-)
+from dualgap.solvers.working_set.state import Progress, WorkingSetState, gap_estimate, gap_rounding, update_gap, update_gradient
 
 __all__ = ["WorkingSet"]
 
