@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -108,9 +109,14 @@ def together(answers: dict[str, Answer]) -> Answer:
     return Answer(holds, "\n".join(f"{name}: {answer.why}" for name, answer in answers.items()), numbers)
 
 
-def for_each_data_set(results: Results, data: Any, judge: Callable[[str], Answer]) -> Answer:
-    """Return what `judge` says of each data set, as one answer."""
-    return together({results.data_name(name): judge(name) for name in as_names(data)})
+def for_each_data_set(function: Check) -> Check:
+    """Return a check of one data set as a check of several: its answers on them, taken together."""
+
+    @wraps(function)
+    def each(results: Results, *, data: str | Iterable[str], **options: Any) -> Answer:
+        return together({results.data_name(name): function(results, data=name, **options) for name in as_names(data)})
+
+    return each
 
 
 def percent(value: float) -> str:
