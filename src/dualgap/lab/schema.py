@@ -7,27 +7,18 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, fields
-from typing import Any, TypeVar
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from dualgap.core import is_number, is_whole
 
-__all__ = ["StudyError", "Where", "read_list", "read_table"]
+__all__ = ["StudyError", "Where", "check_kind", "choice", "in_range", "kind_of", "read_table", "suggest"]
 
 Spec = TypeVar("Spec")
 
 
 class StudyError(ValueError):
-    """A study that cannot be run as it is written; the message names the file, the key and what would be right.
-
-    Examples
-    --------
-    >>> from dualgap.lab.study import parse_study
-    >>> parse_study({"name": "mine", "title": "Mine", "rnus": 3}, file="mine.toml")
-    Traceback (most recent call last):
-    ...
-    dualgap.lab.schema.StudyError: mine.toml: unknown key 'rnus'; did you mean 'runs'?
-    """
+    """A study that cannot be run as it is written; the message names the file, the key and what would be right."""
 
 
 @dataclass(frozen=True)
@@ -66,24 +57,35 @@ def check_kind(value: Any, kind: type, where: Where) -> Any:
     return float(value) if kind is float else value
 
 
-def read_list(value: Any, kind: type, where: Where) -> tuple[Any, ...]:
-    """Return a list whose entries are all of one kind."""
-    check_kind(value, list, where)
-    return tuple(check_kind(entry, kind, where.key(i)) for i, entry in enumerate(value))
-
-
-def read_table(cls: type[Spec], table: Any, where: Where, readers: dict[str, Callable[[Any, Where], Any]]) -> Spec:
-    """Return an object of a dataclass from a table; `readers` turns each of its values into what the field holds."""
+def read_table(cls: type[Spec], table: Any, where: Where) -> Spec:
+    """Return an object of a dataclass from a table; the type of a field says how its value is read."""
     check_kind(table, dict, where)
-    known = {f.name: f for f in fields(cls) if f.init and f.name in readers}  # type: ignore[arg-type]
+    types = get_type_hints(cls, include_extras=True)
     for key in table:
-        if key not in known:
-            raise where.error(f"unknown key {key!r}; {suggest(key, known)}")
-    for name, f in known.items():
-        if name not in table and _required(f):
-            raise where.error(f"the key {name!r} is missing")
-    values = {name: readers[name](table[name], where.key(name)) for name in known if name in table}
-    return cls(**values)
+        if key not in types:
+            raise where.error(f"unknown key {key!r}; {suggest(key, types)}")
+    for f in fields(cls):  # type: ignore[arg-type]
+        if f.name not in table and f.default is MISSING and f.default_factory is MISSING:
+            raise where.error(f"the key {f.name!r} is missing")
+    return cls(**{name: _read(types[name], table[name], where.key(name)) for name in types if name in table})
+
+
+def _read(wanted: Any, value: Any, where: Where) -> Any:
+    """Return a value as its field's type asks: by the reader it is annotated with, a table, a list, or one value of a kind."""
+    origin = get_origin(wanted) or wanted
+    if origin is Annotated:
+        return get_args(wanted)[1](value, where)
+    if isinstance(origin, type) and is_dataclass(origin):
+        return read_table(origin, value, where)
+    if origin is not tuple:
+        return check_kind(value, origin, where)
+    check_kind(value, list, where)
+    entries: tuple[Any, ...] = tuple(_read(get_args(wanted)[0], entry, where.key(i)) for i, entry in enumerate(value))
+    ids = [entry.id for entry in entries if hasattr(entry, "id")]
+    for i, id in enumerate(ids):
+        if id in ids[:i]:
+            raise where.key(i).key("id").error(f"{id!r} is taken already; the ids of a list must differ")
+    return entries
 
 
 def suggest(word: str, known: Any) -> str:
@@ -102,20 +104,6 @@ def kind_of(what: str, entry: Any, study: str, registry: dict[str, tuple[Any, fr
         if option not in known:
             raise StudyError(f"{where}: a {entry.kind} {what} has no option {option!r}; {suggest(option, known)}")
     return maker
-
-
-def _required(f: Field[Any]) -> bool:
-    return f.default is MISSING and f.default_factory is MISSING
-
-
-def of(kind: type) -> Callable[[Any, Where], Any]:
-    """Return a reader of one value of a kind."""
-    return lambda value, where: check_kind(value, kind, where)
-
-
-def list_of(kind: type) -> Callable[[Any, Where], tuple[Any, ...]]:
-    """Return a reader of a list of a kind."""
-    return lambda value, where: read_list(value, kind, where)
 
 
 def choice(*choices: Any) -> Callable[[Any, Where], Any]:

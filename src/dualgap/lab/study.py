@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from dualgap.lab.schema import StudyError, Where, check_kind, choice, in_range, list_of, of, read_table, suggest
+from dualgap.lab.schema import StudyError, Where, check_kind, choice, in_range, read_table, suggest
 
 __all__ = [
     "Claim",
@@ -47,6 +46,32 @@ PROBLEM_KEYS = (
 )
 
 
+def _read_problem(value: Any, where: Where) -> dict[str, Any]:
+    check_kind(value, dict, where)
+    for key in value:
+        if key not in PROBLEM_KEYS:
+            raise where.error(f"unknown key {key!r}; {suggest(key, PROBLEM_KEYS)}")
+    return dict(value)
+
+
+def _read_grid(value: Any, where: Where) -> dict[str, tuple[Any, ...]]:
+    check_kind(value, dict, where)
+    for key, values in value.items():
+        if not isinstance(values, list) or not values:
+            raise where.key(key).error(f"{values!r} is not a list of at least one value")
+    return {key: tuple(values) for key, values in value.items()}
+
+
+# The type of a field says how it is read from a file; where the type alone does not, it is annotated with a reader.
+ProblemTable = Annotated[dict[str, Any], _read_problem]
+Grid = Annotated[dict[str, tuple[Any, ...]], _read_grid]
+AtLeastOne = Annotated[int, in_range(1, 10**9, "a whole number of at least 1", int)]
+Share = Annotated[float, in_range(0.01, 0.99, "a share between 0.01 and 0.99")]
+RelativeGap = Annotated[float, in_range(0.0, 1.0, "a relative gap between 0 (never stop on it) and 1")]
+PerPositive = Annotated[float, in_range(1.0, 1e6, "a number of at least 1: rows of the common class kept for each of the rare one")]
+Balance = Annotated[str, choice("none", "class_weight", "undersample", "both")]
+
+
 @dataclass(frozen=True)
 class DataSpec:
     """One data set of a study and how it is prepared.
@@ -71,13 +96,13 @@ class DataSpec:
     path: str = ""
     target: str = ""
     options: dict[str, Any] = field(default_factory=dict)
-    test_size: float = 1 / 3
+    test_size: Share = 1 / 3
     split_seed: int = 0
-    standardise: Any = "auto"
-    balance: str = "none"
-    per_positive: float = 1.0
+    standardise: Annotated[Any, choice("auto", True, False)] = "auto"
+    balance: Balance = "none"
+    per_positive: PerPositive = 1.0
     scale_rows: bool = False
-    max_rows: int = 0
+    max_rows: Annotated[int, in_range(0, 10**12, "a number of rows, 0 for all", int)] = 0
     ignore_test: bool = False
     positive: tuple[str, ...] = ()
 
@@ -91,17 +116,17 @@ class SolverSpec:
     label: str = ""
     family: str = ""
     params: dict[str, Any] = field(default_factory=dict)
-    problem: dict[str, Any] = field(default_factory=dict)
+    problem: ProblemTable = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class RunBudget:
     """When a run ends: a certified relative gap (0 for never), epochs, seconds of wall time."""
 
-    tol: float = 0.0
-    epochs: int = 50
-    seconds: float | None = None
-    evaluate: str = "epoch"
+    tol: RelativeGap = 0.0
+    epochs: AtLeastOne = 50
+    seconds: Annotated[float | None, in_range(1e-3, 1e9, "a positive number of seconds")] = None
+    evaluate: Annotated[str, choice("epoch", "geometric")] = "epoch"
 
 
 @dataclass(frozen=True)
@@ -116,10 +141,10 @@ class Race:
     data: tuple[str, ...]
     solvers: tuple[str, ...]
     title: str = ""
-    problem: dict[str, Any] = field(default_factory=dict)
-    grid: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    problem: ProblemTable = field(default_factory=dict)
+    grid: Grid = field(default_factory=dict)
     budget: RunBudget = RunBudget()
-    runs: int = 0
+    runs: Annotated[int, in_range(0, 10**6, "a number of runs, 0 for the study's", int)] = 0
     keep_models: bool = False
     reference: bool = True
 
@@ -154,23 +179,15 @@ class Claim:
 
 @dataclass(frozen=True)
 class Study:
-    """Everything that a study's file says.
-
-    Examples
-    --------
-    >>> from dualgap.lab.study import load_study
-    >>> study = load_study("primal-dual")
-    >>> study.name, [solver.solver for solver in study.solvers]
-    ('primal-dual', ['subgradient', 'dual_gradient', 'dual_coordinate'])
-    """
+    """Everything that a study's file says."""
 
     name: str
     title: str
     about: str = ""
     text: str = ""
     notes: tuple[str, ...] = ()
-    runs: int = 5
-    seed: int = 0
+    runs: AtLeastOne = 5
+    seed: Annotated[int, in_range(0, 2**63 - 1, "a whole number of at least 0", int)] = 0
     data: tuple[DataSpec, ...] = ()
     solvers: tuple[SolverSpec, ...] = ()
     races: tuple[Race, ...] = ()
@@ -213,114 +230,12 @@ class Study:
         return json.dumps(clean(asdict(self)), indent=1, ensure_ascii=False)
 
 
-# ------------------------------------------------------------------------------------------------------------------- reading
-
-
-def _problem(value: Any, where: Where) -> dict[str, Any]:
-    check_kind(value, dict, where)
-    for key in value:
-        if key not in PROBLEM_KEYS:
-            raise where.error(f"unknown key {key!r}; {suggest(key, PROBLEM_KEYS)}")
-    return dict(value)
-
-
-def _grid(value: Any, where: Where) -> dict[str, tuple[Any, ...]]:
-    check_kind(value, dict, where)
-    for key, values in value.items():
-        if not isinstance(values, list) or not values:
-            raise where.key(key).error(f"{values!r} is not a list of at least one value")
-    return {key: tuple(values) for key, values in value.items()}
-
-
-def _table_of(cls: type, readers: dict[str, Callable[[Any, Where], Any]]) -> Callable[[Any, Where], Any]:
-    return lambda value, where: read_table(cls, value, where, readers)
-
-
-def _tables_of(cls: type, readers: dict[str, Callable[[Any, Where], Any]]) -> Callable[[Any, Where], tuple[Any, ...]]:
-    def read(value: Any, where: Where) -> tuple[Any, ...]:
-        check_kind(value, list, where)
-        found: tuple[Any, ...] = tuple(read_table(cls, entry, where.key(i), readers) for i, entry in enumerate(value))
-        seen: set[str] = set()
-        for i, entry in enumerate(found):
-            if entry.id in seen:
-                raise where.key(i).key("id").error(f"{entry.id!r} is taken already; the ids of a list must differ")
-            seen.add(entry.id)
-        return found
-
-    return read
-
-
-AT_LEAST_ONE = in_range(1, 10**9, "a whole number of at least 1", int)
-BUDGET = {
-    "tol": in_range(0.0, 1.0, "a relative gap between 0 (never stop on it) and 1"),
-    "epochs": AT_LEAST_ONE,
-    "seconds": in_range(1e-3, 1e9, "a positive number of seconds"),
-    "evaluate": choice("epoch", "geometric"),
-}
-DATA = {
-    "id": of(str),
-    "name": of(str),
-    "label": of(str),
-    "path": of(str),
-    "target": of(str),
-    "options": of(dict),
-    "test_size": in_range(0.01, 0.99, "a share between 0.01 and 0.99"),
-    "split_seed": of(int),
-    "standardise": choice("auto", True, False),
-    "balance": choice("none", "class_weight", "undersample", "both"),
-    "per_positive": in_range(1.0, 1e6, "a number of at least 1: rows of the common class kept for each of the rare one"),
-    "scale_rows": of(bool),
-    "max_rows": in_range(0, 10**12, "a number of rows, 0 for all", int),
-    "ignore_test": of(bool),
-    "positive": list_of(str),
-}
-SOLVER = {"id": of(str), "solver": of(str), "label": of(str), "family": of(str), "params": of(dict), "problem": _problem}
-RACE = {
-    "id": of(str),
-    "data": list_of(str),
-    "solvers": list_of(str),
-    "title": of(str),
-    "problem": _problem,
-    "grid": _grid,
-    "budget": _table_of(RunBudget, BUDGET),
-    "runs": in_range(0, 10**6, "a number of runs, 0 for the study's", int),
-    "keep_models": of(bool),
-    "reference": of(bool),
-}
-SHOWN = {"id": of(str), "kind": of(str), "title": of(str), "caption": of(str), "options": of(dict)}
-CLAIM = {"id": of(str), "says": of(str), "check": of(str), "source": of(str), "note": of(str), "options": of(dict)}
-STUDY = {
-    "name": of(str),
-    "title": of(str),
-    "about": of(str),
-    "text": of(str),
-    "notes": list_of(str),
-    "runs": AT_LEAST_ONE,
-    "seed": in_range(0, 2**63 - 1, "a whole number of at least 0", int),
-    "data": _tables_of(DataSpec, DATA),
-    "solvers": _tables_of(SolverSpec, SOLVER),
-    "races": _tables_of(Race, RACE),
-    "figures": _tables_of(FigureSpec, SHOWN),
-    "tables": _tables_of(TableSpec, SHOWN),
-    "claims": _tables_of(Claim, CLAIM),
-}
-
-
 def parse_study(table: dict[str, Any], file: str = "study") -> Study:
-    """Return a study from a table as TOML or JSON gives it; `file` is what errors call it.
-
-    Examples
-    --------
-    >>> from dualgap.lab.study import parse_study
-    >>> parse_study({"name": "mine", "title": "Mine", "runs": 0})
-    Traceback (most recent call last):
-    ...
-    dualgap.lab.schema.StudyError: study: runs: 0 is not a whole number of at least 1
-    """
+    """Return a study from a table as TOML or JSON gives it; `file` is what errors call it."""
     where = Where(file)
-    study = read_table(Study, table, where, STUDY)
+    study = read_table(Study, table, where)
     for i, data in enumerate(study.data):
-        if bool(data.name) == bool(data.path) and not (data.path and data.name):
+        if not (data.name or data.path):
             raise where.key("data").key(i).error("needs a name that dualgap.data knows, or a path to a file")
     for i, race in enumerate(study.races):
         here = where.key("races").key(i)
@@ -339,9 +254,10 @@ def load_study(source: str | Path) -> Study:
 
     Examples
     --------
-    >>> from dualgap.lab.study import load_study
-    >>> load_study("huberised").races[0].id
-    'solvers'
+    >>> from dualgap.lab import load_study
+    >>> study = load_study("primal-dual")
+    >>> study.name, [solver.solver for solver in study.solvers]
+    ('primal-dual', ['subgradient', 'dual_gradient', 'dual_coordinate'])
     """
     if str(source) in study_names():
         text = resources.files("dualgap.lab").joinpath("studies", f"{source}.toml").read_text(encoding="utf-8")
