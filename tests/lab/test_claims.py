@@ -139,6 +139,8 @@ def test_distances_are_from_the_best_bound_of_any_solver(tiny, made_up):
 def test_small_statistics():
     assert clearly_less(np.array([1.0]), np.array([2.0])) is True
     assert clearly_less(np.array([2.0]), np.array([1.0])) is False
+    assert clearly_less(np.array([1.0, 1.1]), np.array([2.0, 2.1])) is True
+    assert clearly_less(np.array([1.0, 2.0]), np.array([1.4, 1.9])) is None
     assert clearly_less(np.array([1.0, 1.0]), np.array([1.0, 1.0])) is False
     assert clearly_less(np.array([1.0, np.inf]), np.array([np.inf, np.inf])) is False
     assert clearly_less(np.array([1.0, 2.0]), np.array([np.inf, np.inf])) is True

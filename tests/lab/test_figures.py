@@ -7,7 +7,7 @@ import pytest
 
 from dualgap.lab import StudyError, parse_study, run_study
 from dualgap.lab.draw import draw, save
-from dualgap.lab.figures import FigureData, Line, Panel
+from dualgap.lab.figures import KINDS, FigureData, Line, Panel, plain
 from dualgap.lab.gallery import make_figure
 from dualgap.lab.interactive import plotly_figure, script_json
 from dualgap.lab.palette import COLOURS, styles_for
@@ -87,6 +87,11 @@ def test_colours_stay_apart(sight):
     assert min(float(np.linalg.norm(perceived(a, sight) - perceived(b, sight))) for a, b in pairs) > 15
 
 
+def test_the_same_names_get_the_same_styles():
+    assert styles_for(["sdca", "pegasos"])["pegasos"] == styles_for(["sdca", "pegasos", "sgd"])["pegasos"]
+    assert styles_for(["sdca", "pegasos"])["pegasos"].colour == COLOURS[1]
+
+
 def test_a_dash_once_the_colours_are_used_up():
     assert len(set(styles_for(map(str, range(36))).values())) == 36
 
@@ -98,6 +103,14 @@ def test_sweep(tiny, made_up):
     np.testing.assert_allclose((line.x, line.y), [(0.01, 0.1), (0.51, 0.6)])
     never = figure(results, "sweep", race="main", x="l2", y="gap:1e-9").panels[0].lines[0]
     assert np.isnan(never.y).all()
+
+
+def test_kinds():
+    assert sorted(KINDS) == ["boundary", "convergence", "pictures", "pipeline", "singular_values", "sweep"]
+
+
+def test_settings_in_words():
+    assert [plain(value) for value in (1e-3, 0.5, 50, 2.5e-5)] == ["1e-3", "0.5", "50", "2.5e-5"]
 
 
 def test_errors(results):
@@ -120,10 +133,11 @@ def test_names_with_markup_are_drawn_as_they_are():
     made = FigureData("f", "$\\frac$ <script>", "", (Panel("$", "x", "y", y_log=True, lines=(line, other)),))
     canvas = draw(made)
     canvas.canvas.draw()
-    assert canvas.axes[0].get_title() == "$"
+    assert (canvas.axes[0].get_title(), canvas.axes[0].get_xlabel()) == ("$", "x")
     page = plotly_figure(made)
     assert page["data"][0]["name"] == "$x_1$ &lt;b&gt;"
     assert "<" not in script_json(page)
+    assert script_json("</script><img src=x>") == '"\\u003c/script\\u003e\\u003cimg src=x\\u003e"'
 
 
 def test_what_cannot_be_drawn_is_null():

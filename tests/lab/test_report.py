@@ -6,7 +6,9 @@ import shutil
 
 import pytest
 
+from dualgap.lab.ranking import LEVELS
 from dualgap.lab.report import write_report
+from dualgap.lab.tables import shown_number
 
 EVIL = "<img src=x onerror=alert(1)>"
 EVIL_END = "</script><script>alert(2)</script>"
@@ -108,6 +110,12 @@ def test_markdown_and_csv(evil, tmp_path):
     assert table[0] == "data,solver,test accuracy"
     assert len(table) == 1 + 4 + 2
     assert len((tmp_path / "tables" / "runs.csv").read_text(encoding="utf-8").splitlines()) == 1 + 8
+
+
+def test_numbers_as_a_reader_sees_them():
+    cells = (0.123456, float("inf"), 1234567, 3.2e-7, None, True, 12345.6)
+    assert [shown_number(cell) for cell in cells] == ["0.1235", "–", "1,234,567", "3.2e-7", "", "True", "12,346"]
+    assert LEVELS == (1e-2, 1e-4, 1e-6)  # docs/lab.md names them
 
 
 def test_the_page_needs_nothing_else(evil, tmp_path):

@@ -137,3 +137,4 @@ def test_timers_count_updates_only_and_results_say_where_they_came_from(tiny, tm
     machine = ran.results.store.environments()[row["environment"]]
     assert machine["packages"]["dualgap"]
     assert machine["jobs"] == 1
+    assert {"commit", "cores", "machine", "memory_gib", "processor", "python", "system"} <= set(machine)

@@ -24,17 +24,7 @@ TRUSTED = ("dualgap.proof.certificate.Certificate", "dualgap.estimators.linear.L
 
 
 class ModelError(ValueError):
-    """A file that is not a model of dualgap, or that holds other types than a model has.
-
-    Examples
-    --------
-    >>> from dualgap.app.model_file import ModelError, load_model
-    >>> try:
-    ...     load_model("nowhere.skops")
-    ... except ModelError as error:
-    ...     print(error)
-    nowhere.skops does not exist
-    """
+    """A file that is not a model of dualgap, or that holds other types than a model has."""
 
 
 class SavedModel:
@@ -54,15 +44,7 @@ class SavedModel:
 
 
 def fit_model(data: DataSet, standardise: bool | None = None, **parameters: Any) -> SavedModel:
-    """Train a LinearSVC, on standardised columns where the data are dense (or as asked).
-
-    Examples
-    --------
-    >>> from dualgap.data import load
-    >>> from dualgap.app.model_file import fit_model
-    >>> fit_model(load("breast-cancer"), loss="hinge", random_state=0).estimator.status_
-    'converged'
-    """
+    """Train a LinearSVC, on standardised columns where the data are dense (or as asked)."""
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import StandardScaler
 
@@ -75,19 +57,7 @@ def fit_model(data: DataSet, standardise: bool | None = None, **parameters: Any)
 
 
 def fit_store_model(store: Store, scheduler: str | None = None, **parameters: Any) -> SavedModel:
-    """Train a LinearSVC on a store: here, or on the workers of a Dask scheduler, which must see the store's folder.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> from dualgap.data import load
-    >>> from dualgap.app.model_file import fit_store_model
-    >>> from dualgap.store import write_store
-    >>> data = load("breast-cancer")
-    >>> store = write_store([(data.X / data.X.max(axis=0), data.y)], os.path.join(tempfile.mkdtemp(), "store"))
-    >>> fit_store_model(store, loss="hinge", tol=1e-2, random_state=0).estimator.status_
-    'converged'
-    """
+    """Train a LinearSVC on a store: here, or on the workers of a Dask scheduler, which must see the store's folder."""
     from sklearn.pipeline import Pipeline
 
     model = LinearSVC(**parameters)
@@ -160,17 +130,7 @@ def _table(path: str) -> Any:
 
 
 def certify_model(model: SavedModel, data: DataSet) -> list[tuple[str, Certificate]]:
-    """Return a certificate of the model's objective on some data; with more than two classes, one for each class.
-
-    Examples
-    --------
-    >>> from dualgap.data import load
-    >>> from dualgap.app.model_file import certify_model, fit_model
-    >>> data = load("breast-cancer")
-    >>> name, certificate = certify_model(fit_model(data, loss="hinge", random_state=0), data)[0]
-    >>> certificate.relative_gap < 0.01
-    True
-    """
+    """Return a certificate of the model's objective on some data; with more than two classes, one for each class."""
     svc = model.estimator
     if svc.multi_class != "ovr":
         raise ModelError(f"a model with multi_class={svc.multi_class!r} cannot be certified; 'ovr' can")

@@ -23,15 +23,7 @@ SHIPPED = ("breast-cancer", "classification")
 
 
 def solvers_for(problem: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
-    """Return the names of the solvers that support such a problem, and for the others the reason why not.
-
-    Examples
-    --------
-    >>> from dualgap.lab.compare import solvers_for
-    >>> able, refused = solvers_for({"loss": "logistic", "l2": 0.1})
-    >>> "sdca" in able, refused["pegasos"]
-    (True, 'Pegasos is made for the hinge; SGD takes any loss')
-    """
+    """Return the names of the solvers that support such a problem, and for the others the reason why not."""
     tiny = Problem(np.eye(4), np.array([0, 1, 0, 1]), **problem)
     answers = {name: cls().supports(tiny) for name, cls in sorted(REGISTRY.items())}
     able = [name for name, answer in answers.items() if answer]
@@ -52,13 +44,6 @@ class Comparison:
     test_size, standardise, balance : how the data are prepared, see `DataSpec`; standardise=None is its "auto"
     tol, epochs, seconds : when a run ends
     runs, seed : how often each solver runs, and the seed of it all
-
-    Examples
-    --------
-    >>> from dualgap.lab.compare import Comparison
-    >>> study = Comparison(solvers=["sdca", "pegasos"], losses=["hinge"]).study()
-    >>> [race.solvers for race in study.races]
-    [('sdca', 'pegasos')]
     """
 
     data: Sequence[str] = ()

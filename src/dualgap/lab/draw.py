@@ -48,17 +48,7 @@ STYLE: Any = {
 
 
 def draw(figure: FigureData) -> Any:
-    """Return a matplotlib figure.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.lab.draw import draw
-    >>> from dualgap.lab.figures import FigureData, Line, Panel
-    >>> line = Line("sdca", np.array([1.0, 2.0]), np.array([0.1, 0.01]))
-    >>> draw(FigureData("gap", "Gap", "", (Panel("a", "epochs", "gap", lines=(line,)),))).axes[0].get_xlabel()
-    'epochs'
-    """
+    """Return a matplotlib figure."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

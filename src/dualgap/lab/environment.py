@@ -16,14 +16,7 @@ PACKAGES = ("dualgap", "numpy", "scipy", "numba", "llvmlite", "scikit-learn", "p
 
 
 def describe_environment(jobs: int) -> dict[str, Any]:
-    """Return machine, operating system, versions, commit, and the number of runs at a time.
-
-    Examples
-    --------
-    >>> from dualgap.lab.environment import describe_environment
-    >>> sorted(describe_environment(jobs=2))
-    ['commit', 'cores', 'jobs', 'machine', 'memory_gib', 'packages', 'processor', 'python', 'system']
-    """
+    """Return machine, operating system, versions, commit, and the number of runs at a time."""
     return {
         "machine": platform.machine(),
         "processor": _processor(),

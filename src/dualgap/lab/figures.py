@@ -145,14 +145,7 @@ def named(column: str) -> str:
 
 
 def plain(value: float) -> str:
-    """Return a setting in words: small numbers as powers of ten.
-
-    Examples
-    --------
-    >>> from dualgap.lab.figures import plain
-    >>> plain(1e-3), plain(0.5), plain(50), plain(2.5e-5)
-    ('1e-3', '0.5', '50', '2.5e-5')
-    """
+    """Return a setting in words: small numbers as powers of ten."""
     if value == 0 or abs(value) >= 0.01:
         return f"{value:g}"
     digits, power = f"{value:.5e}".split("e")

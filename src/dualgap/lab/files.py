@@ -12,18 +12,7 @@ __all__ = ["file_name", "write_atomically"]
 
 
 def write_atomically(path: Path, data: bytes | str) -> None:
-    """Write a file. A reader, also after a crash, sees the old contents or the new, never a part of either.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from dualgap.lab.files import write_atomically
-    >>> path = Path(tempfile.mkdtemp()) / "note.txt"
-    >>> write_atomically(path, "done")
-    >>> path.read_text()
-    'done'
-    """
+    """Write a file. A reader, also after a crash, sees the old contents or the new, never a part of either."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:

@@ -23,14 +23,7 @@ SIDE = 120  # pixels of a cropped picture
 
 
 def make_figure(results: Results, figure: FigureSpec) -> FigureData | None:
-    """Return the data of a figure; None where the results or the data that it needs are not there.
-
-    Examples
-    --------
-    >>> from dualgap.lab.gallery import KINDS
-    >>> sorted(KINDS)
-    ['boundary', 'convergence', 'pictures', 'pipeline', 'singular_values', 'sweep']
-    """
+    """Return the data of a figure; None where the results or the data that it needs are not there."""
     maker = kind_of("figure", figure, results.study.name, KINDS)
     try:
         panels, columns = maker(results, figure.options)

@@ -25,14 +25,7 @@ GRID = "#e4e8ee"
 
 
 def script_json(value: Any) -> str:
-    """Return JSON that is safe inside a <script> element: no character of it can end the element or start a comment.
-
-    Examples
-    --------
-    >>> from dualgap.lab.interactive import script_json
-    >>> script_json("</script><img src=x>")
-    '"\\\\u003c/script\\\\u003e\\\\u003cimg src=x\\\\u003e"'
-    """
+    """Return JSON that is safe inside a <script> element: no character of it can end the element or start a comment."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -53,17 +46,7 @@ def numbers(values: np.ndarray, positive: bool = False) -> list[float | None]:
 
 
 def plotly_figure(figure: FigureData) -> dict[str, Any]:
-    """Return a figure with one pair of axes a panel and one legend for all.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.lab.figures import FigureData, Line, Panel
-    >>> from dualgap.lab.interactive import plotly_figure
-    >>> line = Line("<b>", np.array([1.0, 2.0]), np.array([0.1, 0.01]))
-    >>> plotly_figure(FigureData("gap", "Gap", "", (Panel("a", "epochs", "gap", lines=(line,)),)))["data"][0]["name"]
-    '&lt;b&gt;'
-    """
+    """Return a figure with one pair of axes a panel and one legend for all."""
     columns = max(1, min(figure.columns, len(figure.panels)))
     rows = -(-len(figure.panels) // columns)
     height = 320 * rows + 120

@@ -28,16 +28,7 @@ class Style:
 
 
 def styles_for(names: Iterable[str]) -> dict[str, Style]:
-    """Return a style for each name, in the order given; the same names always get the same styles.
-
-    Examples
-    --------
-    >>> from dualgap.lab.palette import styles_for
-    >>> styles_for(["sdca", "pegasos"])["pegasos"].colour
-    '#D55E00'
-    >>> len({(s.colour, s.dash) for s in styles_for(map(str, range(30))).values()})
-    30
-    """
+    """Return a style for each name, in the order given; the same names always get the same styles."""
     styles = {}
     for i, name in enumerate(dict.fromkeys(names)):
         turn, place = divmod(i, len(COLOURS))

@@ -71,16 +71,7 @@ class Cell:
 
 
 def cells_of(study: Study) -> list[Cell]:
-    """Return every run of a study, race by race; data and problem change slowest, so that a worker can keep them.
-
-    Examples
-    --------
-    >>> from dualgap.lab.study import load_study
-    >>> from dualgap.lab.plan import cells_of
-    >>> cells = cells_of(load_study("primal-dual").with_(runs=2))
-    >>> len({cell.seed for cell in cells}) == len({cell.key for cell in cells})
-    True
-    """
+    """Return every run of a study, race by race; data and problem change slowest, so that a worker can keep them."""
     cells: list[Cell] = []
     for race in study.races:
         before = len(cells)

@@ -48,16 +48,7 @@ class Prepared:
 
 
 def prepare(spec: DataSpec) -> Prepared:
-    """Load a data set and prepare it as its entry in the study says.
-
-    Examples
-    --------
-    >>> from dualgap.lab.prepare import prepare
-    >>> from dualgap.lab.study import DataSpec
-    >>> data = prepare(DataSpec(id="bc", name="breast-cancer"))
-    >>> data.X.shape, data.X_test.shape, data.notes[-1]
-    ((379, 30), (190, 30), 'standardised: each feature has mean 0 and variance 1 on the training rows')
-    """
+    """Load a data set and prepare it as its entry in the study says."""
     if spec.path:
         data = read(spec.path, spec.target or None, **spec.options)
     else:

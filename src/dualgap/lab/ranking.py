@@ -46,14 +46,7 @@ class Ranking:
 
 
 def rankings(results: Results) -> list[Ranking]:
-    """Return a ranking for each data set and setting of each race.
-
-    Examples
-    --------
-    >>> from dualgap.lab.ranking import LEVELS
-    >>> LEVELS
-    (0.01, 0.0001, 1e-06)
-    """
+    """Return a ranking for each data set and setting of each race."""
     parts: dict[tuple[str, str, str], list[Group]] = {}
     for group in results.select():
         parts.setdefault((group.race, group.data, setting_name(group.settings)), []).append(group)

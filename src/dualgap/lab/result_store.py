@@ -22,18 +22,7 @@ FINAL = ("converged", "max_epochs", "max_seconds", "diverged", "stalled")
 
 
 class ResultStore:
-    """Results of a study in a folder.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from dualgap.lab.result_store import ResultStore
-    >>> store = ResultStore(tempfile.mkdtemp())
-    >>> store.add({"key": "a", "status": "converged", "gap": 1e-6})
-    >>> store.add({"key": "b", "status": "failed", "error": "out of memory"})
-    >>> store.finished(), store.read()["key"].to_list()
-    ({'a'}, ['a', 'b'])
-    """
+    """Results of a study in a folder."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)

@@ -138,17 +138,7 @@ def _problem(place: Path, settings: str) -> Problem:
 
 
 def make_problem(data: Prepared, settings: dict[str, Any]) -> Problem:
-    """Return the problem of a cell. A study may give λ or c of a sum of losses; both are mapped to l2 here, where n is known.
-
-    Examples
-    --------
-    >>> from dualgap.lab.prepare import prepare
-    >>> from dualgap.lab.study import DataSpec
-    >>> from dualgap.lab.run_one import make_problem
-    >>> data = prepare(DataSpec(id="bc", name="breast-cancer"))
-    >>> make_problem(data, {"sum_c": 3.79}).l2
-    0.01
-    """
+    """Return the problem of a cell. A study may give λ or c of a sum of losses; both are mapped to l2 here, where n is known."""
     settings = dict(settings)
     if "sum_lambda" in settings:
         settings |= from_sum_of_losses(settings.pop("sum_lambda"), len(data.y), half=False)

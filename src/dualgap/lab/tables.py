@@ -62,14 +62,7 @@ def escaped(text: str) -> str:
 
 
 def shown_number(cell: Any) -> str:
-    """Return a cell as a reader sees it: four digits, a dash where a level was not reached.
-
-    Examples
-    --------
-    >>> from dualgap.lab.tables import shown_number
-    >>> shown_number(0.123456), shown_number(float("inf")), shown_number(1234567), shown_number(3.2e-7)
-    ('0.1235', '–', '1,234,567', '3.2e-7')
-    """
+    """Return a cell as a reader sees it: four digits, a dash where a level was not reached."""
     if cell is None:
         return ""
     if isinstance(cell, bool) or not isinstance(cell, int | float):

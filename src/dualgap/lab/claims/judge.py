@@ -14,14 +14,7 @@ __all__ = ["SIGNS", "Verdict", "checks", "judge", "trends"]
 
 
 def judge(results: Results, claim: Claim) -> Verdict:
-    """Return the verdict on a claim; where the results cannot decide it, the sentence says what is missing.
-
-    Examples
-    --------
-    >>> from dualgap.lab.claims.judge import SIGNS
-    >>> list(SIGNS)
-    ['holds', 'does not hold', 'cannot be told']
-    """
+    """Return the verdict on a claim; where the results cannot decide it, the sentence says what is missing."""
     where = f"{results.study.name}: claim {claim.id!r}"
     if claim.check not in CHECKS:
         raise StudyError(f"{where}: there is no check {claim.check!r}; {suggest(claim.check, CHECKS)}")
