@@ -68,7 +68,9 @@ def share(work: Callable[[int, int], Any], count: int, least: int) -> list[Any]:
 
     The work must not call `share` itself.
     """
-    pieces = min(processors(), count // max(least, 1))
+    pieces = count // max(least, 1)
+    if pieces > 1:  # one piece needs no count of processors, which is a call to the operating system
+        pieces = min(pieces, processors())
     if pieces <= 1:
         return [work(0, count)]
     bounds = [count * k // pieces for k in range(pieces + 1)]
@@ -82,7 +84,7 @@ def share_sum(work: Callable[[int, int, np.ndarray], Any], count: int, least: in
 
     At most two threads: the second one sums into a vector of its own, which is as long as `out` and is added to it in the end.
     """
-    if processors() == 1 or count < 2 * least:
+    if count < 2 * least or processors() == 1:
         return [work(0, count, out)]
     bounds, sums = (0, count // 2, count), (out, np.zeros_like(out))
     results = share(lambda k, _: work(bounds[k], bounds[k + 1], sums[k]), 2, 1)
@@ -110,7 +112,7 @@ def add_in_threads(rows: Any, a: np.ndarray, v: np.ndarray) -> None:
 
 def rows_per_thread(rows: Any) -> int:
     """Return how many rows are worth a thread: READING bytes of them. More than there can be of a kernel matrix, which has its own sums."""
-    data = layers(rows).data
+    data = rows if is_data(rows) else layers(rows).data
     return max(1, READING * data.length() // max(nbytes(data), 1)) if is_data(data) else sys.maxsize
 
 
