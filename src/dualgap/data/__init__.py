@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dualgap.data.compressed import open_bytes
+from dualgap.data.compressed import COMPRESSED, open_bytes
 from dualgap.data.csv_parquet import columns_of_table, csv_engine, csv_first_line, read_csv, read_parquet, table_from_columns
 from dualgap.data.dataset import DataError, DataSet, MissingFile, integer_labels
 from dualgap.data.drawn_cells import draw_cell
@@ -15,7 +15,7 @@ from dualgap.data.known_files import find, picture_parts
 from dualgap.data.libsvm import LibsvmBlock, iter_libsvm, read_libsvm
 from dualgap.data.pca import PCA, fit_pca
 from dualgap.data.preprocess import Scaler, class_weights, fit_scaler, hold_out, split_indices, standardise, undersample
-from dualgap.data.readers import COMPRESSED, read, read_mat, read_npz, write_npz
+from dualgap.data.readers import read, read_mat, read_npz, write_npz
 from dualgap.data.registry import describe, entry, load, names
 from dualgap.data.text import text_like
 

@@ -1,20 +1,24 @@
-"""Open a file that may be compressed, with errors in words for the user."""
+"""Open a file that may be compressed, with errors in words for the user; write a NumPy archive, complete or not at all."""
 
 from __future__ import annotations
 
 import bz2
 import gzip
 import lzma
+import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 from dualgap.data.dataset import DataError
 
-__all__ = ["open_bytes"]
+__all__ = ["COMPRESSED", "open_bytes", "write_arrays"]
 
+COMPRESSED = (".gz", ".bz2", ".xz")
 MAGIC: tuple[tuple[bytes, Any], ...] = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\x00", lzma.open))
 
 
@@ -37,3 +41,14 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         raise DataError(f"{path} is cut short: the compressed data end too early; fetch it again") from None
     except (OSError, zlib.error, lzma.LZMAError) as error:
         raise DataError(f"{path} cannot be read: {error}") from None
+
+
+def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
+    """Write a NumPy archive under a temporary name and move it into place."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "wb") as stream:
+            np.savez(stream, **arrays)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -6,9 +6,11 @@ keeps the result in the cache. Needs OpenCV (`pip install 'dualgap[pictures]'`).
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import zipfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,29 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualgap.data import pca as pca_module
+from dualgap.data.compressed import write_arrays
 from dualgap.data.dataset import DataError, DataSet
 from dualgap.data.known_files import data_cache, members_digest, picture_parts
 from dualgap.data.pca import PCA, fit_pca
 
-__all__ = [
-    "SIDE",
-    "Steps",
-    "blur",
-    "centre_of_mass",
-    "crop",
-    "decode",
-    "feature",
-    "frame_of",
-    "load_crops",
-    "luminance",
-    "negative",
-    "neutralise",
-    "open_mask",
-    "reduce",
-    "stain_grey",
-    "steps",
-    "threshold",
-]
+__all__ = ["SIDE", "Steps", "decode", "feature", "load_crops", "reduce", "steps"]
 
 SIDE = 120  # of a crop, in pixels
 BLUR = 7  # pixels; side of the blurring window
@@ -144,11 +129,6 @@ def crop(grey: np.ndarray, centre: tuple[float, float], fill: int, side: int = S
     return window
 
 
-def negative(grey: np.ndarray) -> np.ndarray:
-    """White for black, so that the nucleus has the large values."""
-    return 255 - grey
-
-
 class Steps(NamedTuple):
     """Every picture on the way from a microscope picture to a row of the data set."""
 
@@ -160,7 +140,7 @@ class Steps(NamedTuple):
     opened: np.ndarray
     centre: tuple[float, float]
     cropped: np.ndarray
-    negative: np.ndarray
+    negative: np.ndarray  # the nucleus has the large values
 
 
 def steps(picture: np.ndarray) -> Steps:
@@ -176,7 +156,7 @@ def steps(picture: np.ndarray) -> Steps:
     centre = centre_of_mass(opened)
     shown = neutralise(luminance(picture), frame)
     cropped = crop(shown, centre, fill=round(float(shown[~frame].mean())))
-    return Steps(picture, blurred, grey, neutral, _drawn(nucleus), _drawn(opened), centre, cropped, negative(cropped))
+    return Steps(picture, blurred, grey, neutral, _drawn(nucleus), _drawn(opened), centre, cropped, 255 - cropped)
 
 
 def _drawn(mask: np.ndarray) -> np.ndarray:
@@ -203,37 +183,26 @@ def load_crops(path: str | os.PathLike[str], jobs: int = 2, white: float = 1.0) 
     except (zipfile.BadZipFile, OSError) as error:
         raise DataError(f"{path} is not a whole zip file: {error}") from None
     digest.update(Path(__file__).read_bytes())
-    cache = data_cache()
-    kept = None if cache is None else cache / f"blood-cells-{digest.hexdigest()[:20]}.npz"
-    crops = _read_kept(kept, ("TRAIN", "TRAIN_y", "TEST", "TEST_y"))
-    if crops is None:
-        crops = _crop_archive(path, jobs)
-        if kept is not None:
-            _keep(kept, crops)
+    crops = _cached(f"blood-cells-{digest.hexdigest()[:20]}.npz", lambda: _crop_archive(path, jobs))
     X, X_test = (crops[part] * np.float32(white / 255) for part in ("TRAIN", "TEST"))
     return DataSet("blood-cells", X, crops["TRAIN_y"].astype(np.int64), X_test, crops["TEST_y"].astype(np.int64))
 
 
-def _read_kept(kept: Path | None, names: tuple[str, ...]) -> dict[str, np.ndarray] | None:
-    if kept is None or not kept.is_file():
-        return None
-    try:
-        with open(kept, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            return {name: archive[name] for name in names}
-    except (zipfile.BadZipFile, ValueError, KeyError, OSError):
-        return None  # damaged: the caller makes it again
-
-
-def _keep(kept: Path, arrays: dict[str, np.ndarray]) -> None:
-    partial = kept.with_name(f"{kept.name}.{os.getpid()}.partial")
-    try:
-        with open(partial, "wb") as stream:
-            np.savez(stream, **arrays)  # type: ignore[arg-type]
-        os.replace(partial, kept)
-    except OSError:
-        pass  # a full or read-only disk: the next call computes it again
-    finally:
-        partial.unlink(missing_ok=True)
+def _cached(name: str, make: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Return the arrays of a file in the cache; if it is absent or damaged, make them and keep them there."""
+    cache = data_cache()
+    if cache is None:
+        return make()
+    with (
+        contextlib.suppress(zipfile.BadZipFile, ValueError, KeyError, OSError),
+        open(cache / name, "rb") as stream,
+        np.load(stream, allow_pickle=False) as archive,
+    ):
+        return dict(archive)
+    arrays = make()
+    with contextlib.suppress(OSError):  # a full or read-only disk: the next call makes them again
+        write_arrays(cache / name, arrays)
+    return arrays
 
 
 def _crop_archive(path: Path, jobs: int) -> dict[str, np.ndarray]:
@@ -280,12 +249,4 @@ def _kept_pca(X: np.ndarray, n_components: int, spectrum: int | None) -> PCA:
     """Return a PCA from the cache, under a name made from the data, the numbers asked for and the source of the method."""
     digest = hashlib.blake2b(np.ascontiguousarray(X).data, digest_size=20)
     digest.update(f"{X.shape} {X.dtype} {n_components} {spectrum}".encode() + Path(pca_module.__file__).read_bytes())
-    cache = data_cache()
-    kept = None if cache is None else cache / f"pca-{digest.hexdigest()}.npz"
-    arrays = _read_kept(kept, ("mean", "components", "singular_values"))
-    if arrays is None:
-        pca = fit_pca(X, n_components, spectrum)
-        arrays = {"mean": pca.mean, "components": pca.components, "singular_values": pca.singular_values}
-        if kept is not None:
-            _keep(kept, arrays)
-    return PCA(**arrays)
+    return PCA(**_cached(f"pca-{digest.hexdigest()}.npz", lambda: vars(fit_pca(X, n_components, spectrum))))

@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import numpy as np
 
@@ -118,7 +118,8 @@ def _download(dataset: str, file: File, folder: str | os.PathLike[str] | None) -
     partial = f"{file.name}.{os.getpid()}.partial"
     (cache / partial).unlink(missing_ok=True)
     try:
-        fetched = Path(pooch.retrieve(file.url, known_hash=None, fname=partial, path=cache, downloader=_downloader(pooch)))
+        by_http = pooch.HTTPDownloader(timeout=30)
+        fetched = Path(pooch.retrieve(file.url, known_hash=None, fname=partial, path=cache, downloader=by_http))
     except Exception as error:  # whatever the network, a proxy or the server raises
         reason = f"downloading failed: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}".rstrip(": ")
         raise _missing(dataset, file, folder, reason[:300]) from error
@@ -130,10 +131,6 @@ def _download(dataset: str, file: File, folder: str | os.PathLike[str] | None) -
     target = cache / file.name
     os.replace(fetched, target)
     return target
-
-
-def _downloader(pooch: object) -> object:
-    return pooch.HTTPDownloader(timeout=30)  # type: ignore[attr-defined]
 
 
 # ------------------------------------------------------------------------------------------------------------------ checksums
@@ -181,11 +178,8 @@ def _csv_md5(path: str) -> str:
             return _md5(stream)
 
 
-def _md5(stream: IO[bytes]) -> str:
-    digest = hashlib.md5(usedforsecurity=False)
-    while chunk := stream.read(1 << 20):
-        digest.update(chunk)
-    return digest.hexdigest()
+def _md5(stream: Any) -> str:
+    return hashlib.file_digest(stream, functools.partial(hashlib.md5, usedforsecurity=False)).hexdigest()
 
 
 def members_digest(path: str | os.PathLike[str]) -> str:

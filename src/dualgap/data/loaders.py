@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dualgap.data import images
 from dualgap.data.csv_parquet import read_csv
 from dualgap.data.dataset import DataError, DataSet, integer_labels
 from dualgap.data.known_files import spam_rows
@@ -17,18 +18,12 @@ from dualgap.data.preprocess import split_indices
 __all__: list[str] = []  # used by the catalogue alone
 
 
-def breast_cancer(paths: list[Path]) -> DataSet:
-    from sklearn.datasets import load_breast_cancer
+def shipped(function: str) -> DataSet:
+    """Return what a function of sklearn.datasets loads."""
+    from sklearn import datasets
 
-    bunch = load_breast_cancer()
-    return DataSet("breast-cancer", bunch.data, bunch.target.astype(np.int64), feature_names=tuple(bunch.feature_names))
-
-
-def digits(paths: list[Path]) -> DataSet:
-    from sklearn.datasets import load_digits
-
-    bunch = load_digits()
-    return DataSet("digits", bunch.data, bunch.target.astype(np.int64), feature_names=tuple(bunch.feature_names))
+    bunch = getattr(datasets, function)()
+    return DataSet(function, bunch.data, bunch.target.astype(np.int64), feature_names=tuple(bunch.feature_names))
 
 
 def creditcard(paths: list[Path], drop_duplicates: bool = False) -> DataSet:
@@ -125,7 +120,5 @@ def _member_lines(path: Path, member: str) -> list[str]:
 
 def blood_cells(paths: list[Path], pca: int | None = None, white: float = 1.0, jobs: int = 2) -> DataSet:
     """`white` is the value of a white pixel (255 for bytes as they are), `pca` the number of principal components to reduce to."""
-    from dualgap.data import images
-
     data = images.load_crops(paths[0], jobs=jobs, white=white)
     return data if pca is None else images.reduce(data, pca)[0]

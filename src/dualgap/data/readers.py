@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from dualgap.core import is_sparse
+from dualgap.data.compressed import COMPRESSED, write_arrays
 from dualgap.data.csv_parquet import read_csv, read_parquet
 from dualgap.data.dataset import DataError, DataSet, integer_labels
 from dualgap.data.libsvm import read_libsvm
@@ -23,7 +24,6 @@ from dualgap.data.libsvm import read_libsvm
 __all__ = ["read", "read_mat", "read_npz", "write_npz"]
 
 LIBSVM_ENDINGS = (".libsvm", ".svm", ".svmlight", ".dat", ".txt", ".t", ".scale", ".binary", ".numer")
-COMPRESSED = (".gz", ".bz2", ".xz")
 
 
 def read(path: str | os.PathLike[str], target: str | int | None = None, **options: Any) -> DataSet:
@@ -79,19 +79,10 @@ def read(path: str | os.PathLike[str], target: str | int | None = None, **option
 
 
 _FOREIGN = {
-    ".xlsx": "; save the sheet as CSV",
-    ".xls": "; save the sheet as CSV",
-    ".json": "",
     ".npy": "; save X and y together with numpy.savez",
-    ".h5": "",
-    ".hdf5": "",
-    ".pkl": ", which could run code",
-    ".pickle": ", which could run code",
-    ".joblib": ", which could run code",
-    ".arff": "",
-    ".png": "",
-    ".jpeg": "",
-    ".jpg": "",
+    **dict.fromkeys((".xlsx", ".xls"), "; save the sheet as CSV"),
+    **dict.fromkeys((".pkl", ".pickle", ".joblib"), ", which could run code"),
+    **dict.fromkeys((".json", ".h5", ".hdf5", ".arff", ".png", ".jpeg", ".jpg"), ""),
 }
 
 
@@ -100,12 +91,8 @@ def _stem(path: Path) -> str:
     name = path.name
     for ending in (*COMPRESSED, ".zip"):
         name = name.removesuffix(ending)
-    head, dot, tail = name.rpartition(".")
-    return (
-        head
-        if dot and head and f".{tail.lower()}" in (".csv", ".tsv", ".parquet", ".pq", ".npz", ".mat", *LIBSVM_ENDINGS)
-        else name
-    )
+    known = (".csv", ".tsv", ".parquet", ".pq", ".npz", ".mat", *LIBSVM_ENDINGS)
+    return Path(name).stem if Path(name).suffix.lower() in known else name
 
 
 # ------------------------------------------------------------------------------------------------------------------------- NPZ
@@ -156,14 +143,7 @@ def write_npz(data: DataSet, path: str | os.PathLike[str]) -> None:
             arrays.update({f"{name}_{key}": getattr(value, key) for key in SPARSE_KEYS}, **{f"{name}_format": np.array("csr")})
         elif value is not None:
             arrays[name] = value
-    path = Path(path)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        with open(partial, "wb") as stream:
-            np.savez(stream, **arrays)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_arrays(Path(path), arrays)
 
 
 # ------------------------------------------------------------------------------------------------------------------------- MAT

@@ -63,7 +63,7 @@ def load(name: str, folder: str | os.PathLike[str] | None = None, download: bool
     known = entry(name)
     paths = [find(name, file, folder, download) for file in known.files]
     try:
-        data = known.make(paths, **options)
+        data = known.make(paths, **options) if paths else known.make(**options)
     except TypeError as error:
         unknown = _unknown_options(error)
         if unknown is None:
