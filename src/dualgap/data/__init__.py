@@ -6,8 +6,17 @@
 
 from __future__ import annotations
 
-from dualgap.data.compressed import COMPRESSED, open_bytes
-from dualgap.data.csv_parquet import columns_of_table, csv_engine, csv_first_line, read_csv, read_parquet, table_from_columns
+from dualgap.data.compressed import COMPRESSED
+from dualgap.data.csv_parquet import (
+    choose_target,
+    columns_of_table,
+    csv_engine,
+    csv_first_line,
+    open_csv,
+    read_csv,
+    read_parquet,
+    table_from_columns,
+)
 from dualgap.data.dataset import DataError, DataSet, MissingFile, integer_labels
 from dualgap.data.drawn_cells import draw_cell
 from dualgap.data.images import decode, reduce, steps
@@ -27,6 +36,7 @@ __all__ = [
     "LibsvmBlock",
     "MissingFile",
     "Scaler",
+    "choose_target",
     "class_weights",
     "columns_of_table",
     "csv_engine",
@@ -43,7 +53,7 @@ __all__ = [
     "iter_libsvm",
     "load",
     "names",
-    "open_bytes",
+    "open_csv",
     "picture_parts",
     "read",
     "read_csv",

@@ -10,13 +10,15 @@ import io
 import os
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from dualgap.core import is_whole
-from dualgap.data.compressed import open_bytes
+from dualgap.data.compressed import COMPRESSED, open_bytes
 from dualgap.data.dataset import DataError, DataSet, integer_labels
 
 __all__ = ["read_csv", "read_parquet"]
@@ -32,7 +34,8 @@ def read_csv(path: str | os.PathLike[str], target: str | int | None = None, engi
     that is installed.
     """
     path = Path(path)
-    text, stem = _csv_bytes(path)
+    with open_csv(path) as (stream, stem):
+        text = stream.read()
     header, separator = csv_first_line(path, text)
     read_with = csv_engine(engine)
     try:
@@ -80,26 +83,27 @@ def columns_of_table(path: Path, table: Any) -> Columns:
 # ------------------------------------------------------------------------------------------------------------------- file to text
 
 
-def _csv_bytes(path: Path) -> tuple[bytes, str]:
-    """Return the text of the table and the name to give to it."""
-    if zipfile.is_zipfile(path):
-        try:
-            with zipfile.ZipFile(path) as archive:
-                tables = [info for info in archive.infolist() if info.filename.lower().endswith((".csv", ".tsv"))]
-                if len(tables) != 1:
-                    raise DataError(f"{path} holds {len(tables)} CSV files; exactly one is needed, so unpack it and name the one")
-                return archive.read(tables[0]), Path(tables[0].filename).stem
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-            raise DataError(f"{path} is a damaged zip file: {error}") from None
-        except RuntimeError as error:
-            raise DataError(f"{path} cannot be unpacked: {error}") from None  # encrypted
-    if path.suffix.lower() == ".zip":
-        raise DataError(f"{path} is not a zip file, or is cut short")
-    with open_bytes(path) as stream:
-        name = path.name
-        for ending in (".gz", ".bz2", ".xz"):
-            name = name.removesuffix(ending)
-        return stream.read(), Path(name).stem
+@contextmanager
+def open_csv(path: Path) -> Iterator[tuple[IO[bytes], str]]:
+    """Yield a stream of the text of the table, and the name to give to it."""
+    if not zipfile.is_zipfile(path):
+        if path.suffix.lower() == ".zip":
+            raise DataError(f"{path} is not a zip file, or is cut short")
+        packed = path.suffix in COMPRESSED
+        with open_bytes(path) as stream:
+            yield stream, Path(path.stem).stem if packed else path.stem
+        return
+    try:
+        with zipfile.ZipFile(path) as archive:
+            tables = [info for info in archive.infolist() if info.filename.lower().endswith((".csv", ".tsv"))]
+            if len(tables) != 1:
+                raise DataError(f"{path} holds {len(tables)} CSV files; exactly one is needed, so unpack it and name the one")
+            with archive.open(tables[0]) as member:
+                yield member, Path(tables[0].filename).stem
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise DataError(f"{path} is a damaged zip file: {error}") from None
+    except RuntimeError as error:
+        raise DataError(f"{path} cannot be unpacked: {error}") from None  # encrypted
 
 
 def csv_first_line(path: Path, text: bytes) -> tuple[list[str] | None, str]:
@@ -196,7 +200,7 @@ def table_from_columns(path: Path, stem: str, columns: Columns, target: str | in
     """Return a data set from the columns of a table, one of which holds the labels."""
     if not columns or not len(next(iter(columns.values()))):
         raise DataError(f"{path} has a header but no rows")
-    chosen = _choose_target(path, list(columns), target, named)
+    chosen = choose_target(path, list(columns), target, named)
     features = {name: column for name, column in columns.items() if name != chosen}
     if not features:
         raise DataError(f"{path} has no column besides the labels in {chosen!r}")
@@ -207,7 +211,8 @@ def table_from_columns(path: Path, stem: str, columns: Columns, target: str | in
     return DataSet(stem, X, _target_labels(path, chosen, columns[chosen]), feature_names=tuple(features) if named else None)
 
 
-def _choose_target(path: Path, names: list[str], target: str | int | None, named: bool) -> str:
+def choose_target(path: Path, names: list[str], target: str | int | None, named: bool) -> str:
+    """Return the name of the column that holds the labels."""
     shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
     if isinstance(target, str) and target in names and named:
         return target

@@ -86,12 +86,7 @@ def convert(
     if done is not None:
         return done
     job = Job.resume(folder, settings) or Job.begin(folder, settings)
-    say = progress or (lambda stage, rows: None)
-    if job.stage == "read":
-        _read(job, sources, block_bytes, shuffle, seed, say)
-    _complete(job, seed, say)
-    job.finish(n_features, seed if shuffle else None)
-    return Store(folder)
+    return _make(job, sources, n_features, progress or _silent)
 
 
 def write_store(
@@ -126,19 +121,25 @@ def write_store(
     if first is None:
         raise ValueError("blocks is empty; give at least one pair (X, y)")
     given = Given("csr" if sparse.issparse(first[0]) else "dense", dtype, chain([first], waiting))
-    settings = {
-        "sources": [],
-        "storage": given.storage,
-        "dtype": dtype,
-        "block_bytes": block_bytes,
-        "shuffle": shuffle,
-        "seed": seed,
-    }
-    job = Job.begin(folder, settings)
-    _read(job, [given], block_bytes, shuffle, seed, lambda stage, rows: None)
-    _complete(job, seed, lambda stage, rows: None)
-    job.finish(n_features, seed if shuffle else None)
-    return Store(folder)
+    settings = {"sources": [], "storage": given.storage, "dtype": dtype}
+    job = Job.begin(folder, {**settings, "block_bytes": block_bytes, "shuffle": shuffle, "seed": seed})
+    return _make(job, [given], n_features, _silent)
+
+
+def _silent(stage: str, rows: int) -> None:
+    pass
+
+
+def _make(job: Job, sources: Sequence[Source | Given], n_features: int | None, say: Callable[[str, int], Any]) -> Store:
+    """Do what is left of a conversion."""
+    if job.stage == "read":
+        _read(job, sources, say)
+    if job.stage == "mix":
+        _mix(job, say)
+    elif job.stage == "adopt":
+        _adopt_raw(job)
+    job.finish(n_features)
+    return Store(job.folder)
 
 
 def _open_sources(data: Paths, target: Any, dtype: str, zero_based: Any, n_features: int | None) -> list[Source]:
@@ -190,9 +191,7 @@ def _finished(folder: Path, settings: dict[str, Any]) -> Store | None:
 # ----------------------------------------------------------------------------------------------------------------------- reading
 
 
-def _read(
-    job: Job, sources: Sequence[Source | Given], block_bytes: int, shuffle: bool, seed: int, say: Callable[[str, int], Any]
-) -> None:
+def _read(job: Job, sources: Sequence[Source | Given], say: Callable[[str, int], Any]) -> None:
     held: list[Piece] = []
     size = 0
     for s, k, piece in _remaining(job, sources):
@@ -202,14 +201,14 @@ def _read(
                 raise DataError(f"{sources[s].path} has {width} columns besides the labels, the files before have {job.features}")
         held.append(piece)
         size += sum(array.nbytes for array in piece.arrays)
-        if size >= block_bytes:
-            _write_block(job, held, shuffle, seed, (s, k + 1))
+        if size >= job.settings["block_bytes"]:
+            _write_block(job, held, (s, k + 1))
             held, size = [], 0
             say("read", job.rows)
     if held:
-        _write_block(job, held, shuffle, seed, (len(sources), 0))
+        _write_block(job, held, (len(sources), 0))
         say("read", job.rows)
-    job.stage = "mix" if shuffle and len(job.raw) > 1 else "adopt"
+    job.stage = "mix" if job.settings["shuffle"] and len(job.raw) > 1 else "adopt"
     job.save()
 
 
@@ -222,7 +221,7 @@ def _remaining(job: Job, sources: Sequence[Source | Given]) -> Iterator[tuple[in
                 yield s, k, piece
 
 
-def _write_block(job: Job, held: list[Piece], shuffle: bool, seed: int, place: tuple[int, int]) -> None:
+def _write_block(job: Job, held: list[Piece], place: tuple[int, int]) -> None:
     labels = np.concatenate([piece.labels for piece in held])
     arrays = _joined([piece.arrays for piece in held])
     held.clear()
@@ -231,8 +230,8 @@ def _write_block(job: Job, held: list[Piece], shuffle: bool, seed: int, place: t
     if not np.isfinite(block["sqnorms"]).all():
         row = job.rows + int(np.flatnonzero(~np.isfinite(block["sqnorms"]))[0]) + 1
         raise DataError(f"row {row}: a value is too large for {job.settings['dtype']}; scale the data, or give dtype='float64'")
-    if shuffle:
-        block = _permuted(block, np.random.default_rng([seed, 0, len(job.raw)]))
+    if job.settings["shuffle"]:
+        block = _permuted(block, np.random.default_rng([job.settings["seed"], 0, len(job.raw)]))
     features = block["x"].shape[1] if "x" in block else int(block["indices"].max(initial=-1)) + 1
     job.raw.append(job.write(f"raw-{len(job.raw):05d}", block))
     job.rows += len(labels)
@@ -278,19 +277,12 @@ def _permuted(block: dict[str, np.ndarray], rng: np.random.Generator) -> dict[st
 # ------------------------------------------------------------------------------------------------------------------------ mixing
 
 
-def _complete(job: Job, seed: int, say: Callable[[str, int], Any]) -> None:
-    if job.stage == "mix":
-        _mix(job, seed, say)
-    elif job.stage == "adopt":
-        _adopt_raw(job)
-
-
-def _mix(job: Job, seed: int, say: Callable[[str, int], Any]) -> None:
+def _mix(job: Job, say: Callable[[str, int], Any]) -> None:
     made = 0
     for group in job.groups():
         for j in range(len(group)):
             if made >= len(job.parts):
-                block = _permuted(_gathered(job.folder, group, j), np.random.default_rng([seed, 1, made]))
+                block = _permuted(_gathered(job.folder, group, j), np.random.default_rng([job.settings["seed"], 1, made]))
                 job.parts.append(job.write(f"part-{made:05d}", block))
                 job.save()
                 say("mix", sum(part.rows for part in job.parts))

@@ -6,17 +6,25 @@ The parsers are those of `dualgap.data`. Every error names the file, the line (o
 from __future__ import annotations
 
 import csv
-import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from dualgap.data import COMPRESSED, DataError, DataSet, csv_engine, csv_first_line, iter_libsvm, open_bytes, table_from_columns
+from dualgap.data import (
+    COMPRESSED,
+    DataError,
+    DataSet,
+    choose_target,
+    columns_of_table,
+    csv_engine,
+    csv_first_line,
+    iter_libsvm,
+    open_csv,
+    table_from_columns,
+)
 from dualgap.problem import as_features, as_labels
 
 __all__ = ["Given", "Piece", "Source", "open_source"]
@@ -122,7 +130,6 @@ def _parquet(source: Source) -> Iterator[Piece]:
         from pyarrow import parquet
     except ImportError:
         raise DataError(f"{source.path}: reading Parquet needs pyarrow: pip install 'dualgap[lab]'") from None
-    from dualgap.data import columns_of_table
 
     rows = 0
     try:
@@ -200,7 +207,7 @@ def _bad_cell(text: bytes, header: list[str] | None, separator: str, source: Sou
     rows = [next(csv.reader([line], delimiter=separator), []) for line in lines]
     width = len(header) if header is not None else next((len(row) for row in rows if row), 0)
     names = header if header is not None else [str(j) for j in range(width)]
-    target = _target_place(names, source.target, header is not None)
+    target = names.index(choose_target(source.path, names, source.target, header is not None))
     for i, row in enumerate(rows):
         if row and len(row) != width:
             return i, str(min(len(row), width)), f"{len(row)} fields where {width} are needed"
@@ -218,19 +225,9 @@ def _bad_cell(text: bytes, header: list[str] | None, separator: str, source: Sou
     return None
 
 
-def _target_place(names: list[str], target: str | int | None, named: bool) -> int | None:
-    if named and isinstance(target, str) and target in names:
-        return names.index(target)
-    try:
-        return int(target) % len(names)  # type: ignore[arg-type]
-    except (TypeError, ValueError, ZeroDivisionError):
-        likely = [j for j, name in enumerate(names) if name.strip().lower() in ("target", "label", "class", "y")]
-        return likely[0] if len(likely) == 1 else None
-
-
 def _csv_texts(path: Path) -> Iterator[bytes]:
     """Yield pieces of the text that end at a line's end, and not inside quotes."""
-    with _open_csv(path) as stream:
+    with open_csv(path) as (stream, _):
         rest = b""
         while True:
             read = stream.read(PIECE_BYTES)
@@ -243,24 +240,3 @@ def _csv_texts(path: Path) -> Iterator[bytes]:
                 yield piece if piece.endswith(b"\n") else piece + b"\n"
             if not read:
                 return
-
-
-@contextmanager
-def _open_csv(path: Path) -> Iterator[IO[bytes]]:
-    if not zipfile.is_zipfile(path):
-        if path.suffix.lower() == ".zip":
-            raise DataError(f"{path} is not a zip file, or is cut short")
-        with open_bytes(path) as stream:
-            yield stream
-        return
-    try:
-        with zipfile.ZipFile(path) as archive:
-            tables = [info for info in archive.infolist() if info.filename.lower().endswith((".csv", ".tsv"))]
-            if len(tables) != 1:
-                raise DataError(f"{path} holds {len(tables)} CSV files; exactly one is needed, so unpack it and name the one")
-            with archive.open(tables[0]) as member:
-                yield member
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise DataError(f"{path} is a damaged zip file: {error}") from None
-    except RuntimeError as error:
-        raise DataError(f"{path} cannot be unpacked: {error}") from None  # encrypted

@@ -77,8 +77,9 @@ class Parts:
 
     def read(self, k: int) -> Block:
         """Return part k as a block."""
-        arrays = {name: self._array(k, name) for name in self._row_arrays}
-        return Block(slice(int(self.starts[k]), int(self.starts[k + 1])), self._rows(arrays))
+        arrays = [self._array(k, name) for name in self._row_arrays]
+        rows = storage.csr_arrays(*arrays) if self.is_sparse else storage.dense(*arrays)
+        return Block(slice(int(self.starts[k]), int(self.starts[k + 1])), rows)
 
     def stream(self, order: Sequence[int] | None = None) -> Iterator[Block]:
         """Yield parts in the given order; while one is worked on, a thread reads the next."""
@@ -137,11 +138,6 @@ class Parts:
                 raise StoreError(f"{self.folder}, {part.name}: a column lies outside 0…{self.shape[1] - 1}; convert the data again")
         elif values.size:
             as_features(values.reshape(1, -1), f"{self.folder}, {part.name}")
-
-    def _rows(self, arrays: dict[str, np.ndarray]) -> Any:
-        if not self.is_sparse:
-            return storage.dense(arrays["x"])
-        return storage.csr_arrays(arrays["indptr"], arrays["indices"], arrays["data"])
 
     def __reduce__(self) -> Any:
         return type(self), (str(self.folder),)

@@ -113,9 +113,10 @@ class Job:
         values = arrays["data" if "data" in arrays else "x"]
         return Part(name, len(arrays["labels"]), int(values.size), files)
 
-    def finish(self, n_features: int | None, seed: int | None) -> None:
+    def finish(self, n_features: int | None) -> None:
         features = self.features if n_features is None else n_features
         s = self.settings
+        seed = s["seed"] if s["shuffle"] else None
         if not features:
             raise DataError("no sample has a feature: there is nothing to train on")
         classes = integer_labels(np.asarray(self.classes)).tolist()
