@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from dualgap.lab.figures import LOG, NAMES, thinned
 from dualgap.lab.interactive import numbers
-from dualgap.lab.ranking import setting_name
+from dualgap.lab.ranking import problems
 from dualgap.lab.results import Group, Results
 
 __all__ = ["curve_data"]
@@ -30,17 +31,11 @@ SHORT = {
 
 def curve_data(results: Results) -> dict[str, Any]:
     """Return what the page's script reads."""
-    problems: dict[tuple[str, str, str], list[Group]] = {}
-    for group in results.select():
-        problems.setdefault((group.race, group.data, setting_name(group.settings)), []).append(group)
-    many = len({race for race, _, _ in problems}) > 1
     shown = []
-    for (race, data, setting), groups in problems.items():
-        title = " · ".join(
-            filter(None, [results.data_name(data), setting, (results.study.race(race).title or race) if many else ""])
-        )
+    for (race, data, setting), groups in problems(results):
+        title = " · ".join(filter(None, [data, setting, race]))
         shown.append({"title": title, "lines": [_line(results, group) for group in groups]})
-    styles = {id: {"colour": style.colour, "dash": style.dash, "marker": style.marker} for id, style in results.styles.items()}
+    styles = {id: asdict(style) for id, style in results.styles.items()}
     columns = {
         "x": ACROSS,
         "y": UP,

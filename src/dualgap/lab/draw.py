@@ -54,9 +54,7 @@ def draw(figure: FigureData) -> Any:
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(STYLE):
-        columns = max(1, min(figure.columns, len(figure.panels)))
-        rows = -(-len(figure.panels) // columns)
-        pictures = all(panel.picture is not None for panel in figure.panels)
+        (rows, columns), pictures = figure.grid, figure.is_pictures
         width, height = (1.75, _picture_height(figure)) if pictures else (4.6, 3.3)
         if columns == 1 and not pictures:
             width = 6.6
@@ -102,8 +100,8 @@ def _plot(ax: Any, panel: Panel) -> None:
     if panel.y_log:
         ax.set_yscale("log")
         _log_ticks(ax.yaxis)
-    if not (panel.x_log or panel.y_log) and panel.lines:
-        _leave_out_outliers(ax, panel)
+    if (limits := panel.y_range()) is not None:
+        ax.set_ylim(*limits)
     ax.set_title(panel.title)
     ax.set_xlabel(panel.x_label)
     ax.set_ylabel(panel.y_label)
@@ -139,28 +137,6 @@ def _line(ax: Any, line: Line, y_log: bool) -> None:
     if line.low is not None and line.high is not None:
         low = np.where(line.low > 0, line.low, np.nan) if y_log else line.low
         ax.fill_between(line.x, low, line.high, color=line.style.colour, alpha=0.15, lw=0)
-
-
-def y_range(panel: Panel) -> tuple[float, float] | None:
-    """Return the range to show on a linear axis when a few early values dwarf all that follows; None to show everything."""
-    late = [line.y[len(line.y) // 3 :] for line in panel.lines]
-    values = np.concatenate(late) if late else np.array([])
-    values = values[np.isfinite(values)]
-    every = np.concatenate([line.y for line in panel.lines]) if panel.lines else values
-    every = every[np.isfinite(every)]
-    if not len(values) or not len(every):
-        return None
-    low, high = float(values.min()), float(np.quantile(values, 0.98))
-    if every.max() <= low + 4.0 * max(high - low, 1e-12):
-        return None
-    room = 0.08 * max(high - low, 1e-12)
-    return min(low, float(every.min())) - room, low + 2.0 * max(high - low, 1e-12)
-
-
-def _leave_out_outliers(ax: Any, panel: Panel) -> None:
-    limits = y_range(panel)
-    if limits is not None:
-        ax.set_ylim(*limits)
 
 
 def _picture_height(figure: FigureData) -> float:

@@ -6,14 +6,14 @@ The kinds that a study can ask for are in KINDS; each is a function of the resul
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dualgap.lab.palette import Style, styles_for
 from dualgap.lab.results import Group, Results
+from dualgap.lab.schema import Kinds
 
 __all__ = [
     "KINDS",
@@ -110,6 +110,21 @@ class Panel:
     picture: np.ndarray | None = None
     note: str = ""
 
+    def y_range(self) -> tuple[float, float] | None:
+        """Return the range to show on a linear axis when a few early values dwarf all that follows; None to show everything."""
+        if self.x_log or self.y_log or not self.lines:
+            return None
+        late = np.concatenate([line.y[len(line.y) // 3 :] for line in self.lines])
+        every = np.concatenate([line.y for line in self.lines])
+        late, every = late[np.isfinite(late)], every[np.isfinite(every)]
+        if not len(late):
+            return None
+        low = float(late.min())
+        span = max(float(np.quantile(late, 0.98)) - low, 1e-12)
+        if every.max() <= low + 4.0 * span:
+            return None
+        return min(low, float(every.min())) - 0.08 * span, low + 2.0 * span
+
 
 @dataclass(frozen=True)
 class FigureData:
@@ -120,21 +135,22 @@ class FigureData:
     caption: str
     panels: tuple[Panel, ...]
     columns: int = 2
-    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of panels."""
+        columns = max(1, min(self.columns, len(self.panels)))
+        return -(-len(self.panels) // columns), columns
+
+    @property
+    def is_pictures(self) -> bool:
+        """Whether every panel is a picture."""
+        return all(panel.picture is not None for panel in self.panels)
 
 
-Maker = Callable[[Results, dict[str, Any]], tuple[list[Panel], int]]
-KINDS: dict[str, tuple[Maker, frozenset[str]]] = {}
-
-
-def register_kind(name: str, *options: str) -> Callable[[Maker], Maker]:
-    """Make a kind of figure known, with the options it takes."""
-
-    def put(maker: Maker) -> Maker:
-        KINDS[name] = (maker, frozenset(options))
-        return maker
-
-    return put
+# A figure is made by a function of the results and the figure's options; it returns the panels and how many stand side by side.
+KINDS = Kinds("figure")
+register_kind = KINDS.register
 
 
 def named(column: str) -> str:
@@ -215,7 +231,7 @@ def _places(group: Group, split: list[str], families: list[str]) -> list[tuple[A
             mine = [group.solver.family] if not families or group.solver.family in families else []
             values.append(mine + (["all"] if "all" in families else []))
         else:
-            values.append([group.settings.get(dim, group.problem.get(dim))])
+            values.append([group.setting(dim)])
     return list(itertools.product(*values))
 
 
@@ -235,13 +251,13 @@ def _place_name(results: Results, dim: str, value: Any) -> str:
 
 
 def _line_key(group: Group, by: str) -> str:
-    return group.solver.id if by == "solver" else str(group.settings.get(by, group.problem.get(by)))
+    return group.solver.id if by == "solver" else str(group.setting(by))
 
 
 def _line_label(results: Results, group: Group, by: str) -> str:
     if by == "solver":
         return results.label(group.solver)
-    value = group.settings.get(by, group.problem.get(by))
+    value = group.setting(by)
     return f"{named(by)} = {plain(value)}" if isinstance(value, int | float) else str(value)
 
 
@@ -261,25 +277,21 @@ def sweep(results: Results, options: dict[str, Any]) -> tuple[list[Panel], int]:
     for data, y in itertools.product(dict.fromkeys(group.data for group in groups), _list(options["y"])):
         lines = []
         for spec in results.study.solvers:
-            mine = [g for g in groups if g.data == data and g.solver.id == spec.id and _setting(g, x) is not None]
-            mine.sort(key=lambda g: _setting(g, x))
+            mine = [g for g in groups if g.data == data and g.solver.id == spec.id and g.setting(x) is not None]
+            mine.sort(key=lambda g: g.setting(x))
             if not mine:
                 continue
             # A level that some run never reached has no mean.
             values = [v if np.isfinite(v).all() else np.array([np.nan]) for v in (ended(g, y) for g in mine)]
             mean, spread = np.array([v.mean() for v in values]), np.array([v.std() for v in values])
             lowest, highest = np.array([v.min() for v in values]), np.array([v.max() for v in values])
-            at = np.array([float(_setting(g, x)) for g in mine])
+            at = np.array([float(g.setting(x)) for g in mine])
             low, high = np.maximum(mean - spread, lowest), np.minimum(mean + spread, highest)
             lines.append(Line(results.label(spec), at, mean, low, high, results.styles[spec.id], markers=True))
         if lines:
             logs = options.get("x_log", x in LOG), options.get("y_log", y in LOG)
             panels.append(Panel(results.data_name(data), named(x), named(y), *logs, lines=tuple(lines)))
     return panels, int(options.get("columns", min(2, len(panels) or 1)))
-
-
-def _setting(group: Group, name: str) -> Any:
-    return group.settings.get(name, group.problem.get(name))
 
 
 def ended(group: Group, column: str) -> np.ndarray:

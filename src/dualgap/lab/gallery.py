@@ -13,7 +13,6 @@ from dualgap.lab.palette import BOUNDARY
 from dualgap.lab.prepare import prepare
 from dualgap.lab.results import Group, Results
 from dualgap.lab.run_one import make_problem
-from dualgap.lab.schema import kind_of
 from dualgap.lab.study import DataSpec, FigureSpec
 
 __all__ = ["make_figure"]
@@ -24,7 +23,7 @@ SIDE = 120  # pixels of a cropped picture
 
 def make_figure(results: Results, figure: FigureSpec) -> FigureData | None:
     """Return the data of a figure; None where the results or the data that it needs are not there."""
-    maker = kind_of("figure", figure, results.study.name, KINDS)
+    maker = KINDS.maker(figure, results.study.name)
     try:
         panels, columns = maker(results, figure.options)
     except DataError:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.lab.draw import y_range
 from dualgap.lab.figures import FigureData, Line, Panel
 from dualgap.lab.palette import BOUNDARY, INK
 
@@ -47,8 +46,7 @@ def numbers(values: np.ndarray, positive: bool = False) -> list[float | None]:
 
 def plotly_figure(figure: FigureData) -> dict[str, Any]:
     """Return a figure with one pair of axes a panel and one legend for all."""
-    columns = max(1, min(figure.columns, len(figure.panels)))
-    rows = -(-len(figure.panels) // columns)
+    rows, columns = figure.grid
     height = 320 * rows + 120
     layout: dict[str, Any] = {
         "font": {"family": FONT, "size": 12, "color": INK},
@@ -105,8 +103,7 @@ def _axes(layout: dict[str, Any], panel: Panel, suffix: str, row: tuple[int, int
         y |= _log_axis([line.y for line in panel.lines])
     if column[0] > 0 and column[1] > 2:
         del y["title"]  # as on the left; there is no room to say it again
-    limits = None if panel.x_log or panel.y_log or not panel.lines else y_range(panel)
-    if limits is not None:
+    if (limits := panel.y_range()) is not None:
         y["range"] = list(limits)
     layout[f"xaxis{suffix}"], layout[f"yaxis{suffix}"] = x, y
     title = {

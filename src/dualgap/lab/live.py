@@ -7,11 +7,14 @@ from typing import Any
 
 from dualgap.lab.run_one import Outcome
 
-__all__ = ["Display", "Live", "Silent"]
+__all__ = ["Display", "Live"]
 
 
 class Display:
-    """What the runner tells a display. Order of calls: say and warn at any time, start once, then ended for each run."""
+    """What the runner tells a display; this one shows nothing.
+
+    Order of calls: say and warn at any time, start once, then ended for each run.
+    """
 
     def __enter__(self) -> Display:
         return self
@@ -30,10 +33,6 @@ class Display:
 
     def ended(self, outcome: Outcome) -> None:
         """Show that a run ended."""
-
-
-class Silent(Display):
-    """No display."""
 
 
 class Live(Display):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -75,7 +74,9 @@ def cells_of(study: Study) -> list[Cell]:
     cells: list[Cell] = []
     for race in study.races:
         before = len(cells)
-        for data_id, (settings, solver_id) in itertools.product(race.data, _points(study, race)):
+        points = itertools.product(*race.grid.values())
+        for data_id, values, solver_id in itertools.product(race.data, points, race.solvers):
+            settings = dict(zip(race.grid, values, strict=True))
             spec = study.solver_spec(solver_id)
             problem, params = _resolve(study, race, spec, settings)
             cell = Cell(
@@ -117,13 +118,6 @@ def _within(seconds: float | None) -> RunBudget:
 def problem_name(cell: Cell) -> str:
     """Return the same text for two cells that minimise the same objective on the same rows."""
     return _digest([data_fingerprint(cell.data), cell.problem])
-
-
-def _points(study: Study, race: Race) -> Iterator[tuple[dict[str, Any], str]]:
-    for values in itertools.product(*race.grid.values()):
-        settings = dict(zip(race.grid, values, strict=True))
-        for solver_id in race.solvers:
-            yield settings, solver_id
 
 
 def _resolve(study: Study, race: Race, spec: SolverSpec, settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

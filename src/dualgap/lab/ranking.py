@@ -10,7 +10,7 @@ import numpy as np
 from dualgap.lab.figures import named, plain
 from dualgap.lab.results import Group, Results
 
-__all__ = ["LEVELS", "Ranked", "Ranking", "rankings"]
+__all__ = ["LEVELS", "Ranked", "Ranking", "problems", "rankings"]
 
 LEVELS = (1e-2, 1e-4, 1e-6)
 
@@ -20,10 +20,7 @@ class Ranked:
     """A solver in a ranking: median CPU seconds to each level (infinity: fewer than half of the runs got there)."""
 
     label: str
-    solver: str
     times: tuple[float, ...]
-    reached: tuple[int, ...]
-    runs: int
     epochs: float
     cpu_seconds: float
     primal: float
@@ -32,35 +29,38 @@ class Ranked:
     relative_gap: float
     test_error: float
     status: str
-    l2: float
 
 
 @dataclass(frozen=True)
 class Ranking:
     """The solvers on one problem, the first to the smallest gap first."""
 
-    race: str
-    data: str
     title: str
     rows: tuple[Ranked, ...]
 
 
 def rankings(results: Results) -> list[Ranking]:
     """Return a ranking for each data set and setting of each race."""
-    parts: dict[tuple[str, str, str], list[Group]] = {}
-    for group in results.select():
-        parts.setdefault((group.race, group.data, setting_name(group.settings)), []).append(group)
-    many = len({race for race, _, _ in parts}) > 1
     found = []
-    for (race, data, setting), groups in parts.items():
-        title = " · ".join(filter(None, [results.study.race(race).title or race if many else "", results.data_name(data), setting]))
+    for names, groups in problems(results):
         rows = sorted((_ranked(results, group) for group in groups), key=_place)
-        found.append(Ranking(race, data, title, tuple(rows)))
+        found.append(Ranking(" · ".join(filter(None, names)), tuple(rows)))
     return found
 
 
-def setting_name(settings: dict[str, Any]) -> str:
-    """Return a point of a grid in words."""
+def problems(results: Results) -> list[tuple[tuple[str, str, str], list[Group]]]:
+    """Return the groups of each problem, with its names for a title: the race ("" where there is only one), the data, the settings."""
+    parts: dict[tuple[str, str, str], list[Group]] = {}
+    for group in results.select():
+        parts.setdefault((group.race, group.data, _setting_name(group.settings)), []).append(group)
+    several = len({race for race, _, _ in parts}) > 1
+    return [
+        ((results.study.race(race).title or race if several else "", results.data_name(data), setting), groups)
+        for (race, data, setting), groups in parts.items()
+    ]
+
+
+def _setting_name(settings: dict[str, Any]) -> str:
     return ", ".join(
         f"{named(name)} = {plain(value)}" if isinstance(value, int | float) else f"{name.replace('_', ' ')}: {value}"
         for name, value in settings.items()
@@ -68,19 +68,13 @@ def setting_name(settings: dict[str, Any]) -> str:
 
 
 def _ranked(results: Results, group: Group) -> Ranked:
-    costs = [group.first("best_gap", level) for level in LEVELS]
+    columns = ("epochs", "cpu_seconds", "primal", "dual", "gap", "relative_gap", "test_error")
     statuses = [row["status"] for row in group.rows]
     return Ranked(
         label=results.label(group.solver),
-        solver=group.solver.id,
-        times=tuple(float(np.median(cost)) for cost in costs),
-        reached=tuple(int(np.isfinite(cost).sum()) for cost in costs),
-        runs=group.runs,
+        times=tuple(float(np.median(group.first("best_gap", level))) for level in LEVELS),
         status=max(set(statuses), key=statuses.count),
-        **{
-            name: float(np.median(group.values(name)))
-            for name in ("epochs", "cpu_seconds", "primal", "dual", "gap", "relative_gap", "test_error", "l2")
-        },
+        **{name: float(np.median(group.values(name))) for name in columns},
     )
 
 

@@ -68,9 +68,9 @@ def render(report: Report) -> str:
     figures: list[dict[str, Any]] = []
     specs: list[dict[str, Any] | None] = []
     for figure in report.figures:
-        pictures = all(panel.picture is not None for panel in figure.panels)
-        figures.append({"title": figure.title, "caption": figure.caption, "address": png_address(figure) if pictures else ""})
-        specs.append(None if pictures else plotly_figure(figure))
+        address = png_address(figure) if figure.is_pictures else ""
+        figures.append({"title": figure.title, "caption": figure.caption, "address": address})
+        specs.append(None if figure.is_pictures else plotly_figure(figure))
     failures = results.failures
     sections = [("claims", "Claims", report.verdicts), ("certificate", "The gap", True), ("run", "What was run", True)]
     sections += [("ranking", "Ranking", report.rankings), ("curves", "Curves", report.rankings), ("figures", "Figures", figures)]

@@ -21,6 +21,8 @@ __all__ = ["Curve", "Group", "Results"]
 
 # Distances from the optimum are measured from a lower bound that is within 1e-7 of it; smaller ones than this mean nothing.
 RESOLUTION = 1e-8
+# Columns of the store that runs.csv leaves out, or has in other words.
+NOT_IN_TABLE = ("params", "problem", "budget", "data", "solver", "traceback")
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,6 @@ class Curve:
     mean: np.ndarray
     low: np.ndarray
     high: np.ndarray
-    runs: int
 
 
 class Group:
@@ -44,14 +45,13 @@ class Group:
         self.rows = [row for row in rows if row["status"] in FINAL]
         self.bound = bound  # the best lower bound that any run found for this problem
 
-    @property
-    def runs(self) -> int:
-        """How many runs came to an end."""
-        return len(self.rows)
+    def setting(self, name: str) -> Any:
+        """Return the value of a name of the grid or, where the race has none of that name, of the problem."""
+        return self.settings.get(name, self.problem.get(name))
 
     def values(self, column: str) -> np.ndarray:
         """Return a column of the results, one number a run."""
-        return np.array([_number(row.get(column)) for row in self.rows])
+        return np.array([row.get(column) for row in self.rows], dtype=float)  # None becomes nan
 
     def traces(self, column: str) -> list[np.ndarray]:
         """Return a column of the traces, one array a run; "suboptimality" is the objective above the best bound that any solver found."""
@@ -75,16 +75,14 @@ class Group:
             return False
 
     def curve(self, x: str, y: str) -> Curve:
-        """Mean and band over runs. Runs are lined up by epoch; one that ended early keeps its last value."""
+        """Mean and band over runs. Runs are lined up by epoch, linearly between evaluations; one that ended early keeps its last value."""
         epochs = [trace.round().astype(int) for trace in self.traces("epoch")]
         grid = np.unique(np.concatenate(epochs))
-        xs = np.stack([_carried(grid, e, v) for e, v in zip(epochs, self.traces(x), strict=True)])
-        ys = np.stack([_carried(grid, e, v) for e, v in zip(epochs, self.traces(y), strict=True)])
+        xs = np.stack([np.interp(grid, e, v) for e, v in zip(epochs, self.traces(x), strict=True)])
+        ys = np.stack([np.interp(grid, e, v) for e, v in zip(epochs, self.traces(y), strict=True)])
         with np.errstate(invalid="ignore", over="ignore"):
             mean, spread = ys.mean(axis=0), ys.std(axis=0)
-        return Curve(
-            xs.mean(axis=0), mean, np.maximum(mean - spread, ys.min(axis=0)), np.minimum(mean + spread, ys.max(axis=0)), self.runs
-        )
+        return Curve(xs.mean(axis=0), mean, np.maximum(mean - spread, ys.min(axis=0)), np.minimum(mean + spread, ys.max(axis=0)))
 
     def first(self, column: str, level: float, cost: str = "cpu_seconds") -> np.ndarray:
         """Return the cost at which each run first had the column at or below a level; infinity where it never did."""
@@ -99,16 +97,7 @@ class Group:
         return np.array([trace[-1] for trace in self.traces(column)])
 
     def __repr__(self) -> str:
-        return f"Group({self.race}: {self.data}, {self.solver.id}, {self.settings}, {self.runs} runs)"
-
-
-def _number(value: Any) -> float:
-    return float("nan") if value is None else float(value)
-
-
-def _carried(grid: np.ndarray, epochs: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return values at the grid's epochs: linear between evaluations, the first before, the last after."""
-    return np.interp(grid, epochs, values)
+        return f"Group({self.race}: {self.data}, {self.solver.id}, {self.settings}, {len(self.rows)} runs)"
 
 
 class Results:
@@ -150,9 +139,8 @@ class Results:
         data: str | Iterable[str] | None = None,
         solvers: Iterable[str] | None = None,
         settings: dict[str, Any] | None = None,
-        finished: bool = True,
     ) -> list[Group]:
-        """Return groups of a race, of some data sets, of some solvers, at a point of the grid."""
+        """Return groups with a finished run: of a race, of some data sets, of some solvers, at a point of the grid."""
         names = None if data is None else {data} if isinstance(data, str) else set(data)
         wanted = None if solvers is None else list(solvers)
         found = [
@@ -161,8 +149,8 @@ class Results:
             if (race is None or group.race == race)
             and (names is None or group.data in names)
             and (wanted is None or group.solver.id in wanted)
-            and (settings is None or all(group.settings.get(k, group.problem.get(k)) == v for k, v in settings.items()))
-            and (group.rows or not finished)
+            and (settings is None or all(group.setting(k) == v for k, v in settings.items()))
+            and group.rows
         ]
         return found if wanted is None else sorted(found, key=lambda group: wanted.index(group.solver.id))
 
@@ -192,19 +180,8 @@ class Results:
         rows = []
         for group in self.groups:
             for row in group.all_rows:
-                plain = {
-                    k: v
-                    for k, v in row.items()
-                    if not isinstance(v, list | dict) and k not in ("params", "problem", "budget", "data", "solver", "traceback")
-                }
+                named = {"race": group.race, "data": self.data_name(group.data), "solver": self.label(group.solver)}
                 settings = {name: str(value) for name, value in group.settings.items()}
-                rows.append(
-                    {
-                        "race": group.race,
-                        "data": self.data_name(group.data),
-                        "solver": self.label(group.solver),
-                        **settings,
-                        **plain,
-                    }
-                )
+                plain = {k: v for k, v in row.items() if k not in NOT_IN_TABLE and not isinstance(v, list | dict)}
+                rows.append({**named, **settings, **plain})
         return pl.DataFrame(rows, infer_schema_length=None) if rows else pl.DataFrame()

@@ -14,7 +14,7 @@ from pathlib import Path
 from dualgap.data import DataError
 from dualgap.lab.environment import describe_environment
 from dualgap.lab.files import write_atomically
-from dualgap.lab.live import Display, Silent
+from dualgap.lab.live import Display
 from dualgap.lab.plan import Cell, cells_of, data_fingerprint
 from dualgap.lab.prepare import open_prepared, share_prepared
 from dualgap.lab.result_store import ResultStore
@@ -70,7 +70,7 @@ def run_study(study: Study, out: str | Path, jobs: int | None = None, display: D
     """
     out = Path(out)
     jobs = jobs or os.cpu_count() or 1
-    display = display or Silent()
+    display = display or Display()
     store = ResultStore(out / "results")
     write_atomically(out / "study.json", study.to_json())
     shutil.rmtree(store.folder / "running", ignore_errors=True)

@@ -12,9 +12,10 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from dualgap.core import is_number, is_whole
 
-__all__ = ["StudyError", "Where", "check_kind", "choice", "in_range", "kind_of", "read_table", "suggest"]
+__all__ = ["Kinds", "StudyError", "Where", "check_kind", "choice", "in_range", "read_table", "suggest"]
 
 Spec = TypeVar("Spec")
+Maker = TypeVar("Maker", bound=Callable[..., Any])
 
 
 class StudyError(ValueError):
@@ -94,16 +95,32 @@ def suggest(word: str, known: Any) -> str:
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(known))}"
 
 
-def kind_of(what: str, entry: Any, study: str, registry: dict[str, tuple[Any, frozenset[str]]]) -> Any:
-    """Return the maker of a figure's or a table's kind; raise StudyError for an unknown kind or option."""
-    where = f"{study}: {what} {entry.id!r}"
-    if entry.kind not in registry:
-        raise StudyError(f"{where}: there is no kind {entry.kind!r}; {suggest(entry.kind, registry)}")
-    maker, known = registry[entry.kind]
-    for option in entry.options:
-        if option not in known:
-            raise StudyError(f"{where}: a {entry.kind} {what} has no option {option!r}; {suggest(option, known)}")
-    return maker
+class Kinds(dict[str, tuple[Any, frozenset[str]]]):
+    """The kinds of figure (or of table) that a study can ask for: name -> the function that makes it, the options it takes."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self.what = what  # "figure" or "table", for errors
+
+    def register(self, name: str, *options: str) -> Callable[[Maker], Maker]:
+        """Make a kind known, with the options it takes: a decorator of its maker."""
+
+        def put(maker: Maker) -> Maker:
+            self[name] = (maker, frozenset(options))
+            return maker
+
+        return put
+
+    def maker(self, entry: Any, study: str) -> Any:
+        """Return the maker of an entry's kind; raise StudyError for an unknown kind or option."""
+        where = f"{study}: {self.what} {entry.id!r}"
+        if entry.kind not in self:
+            raise StudyError(f"{where}: there is no kind {entry.kind!r}; {suggest(entry.kind, self)}")
+        maker, known = self[entry.kind]
+        for option in entry.options:
+            if option not in known:
+                raise StudyError(f"{where}: a {entry.kind} {self.what} has no option {option!r}; {suggest(option, known)}")
+        return maker
 
 
 def choice(*choices: Any) -> Callable[[Any, Where], Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 from dualgap.lab.figures import ended, named
 from dualgap.lab.ranking import LEVELS, Ranking
 from dualgap.lab.results import Group, Results
-from dualgap.lab.schema import kind_of
+from dualgap.lab.schema import Kinds
 from dualgap.lab.study import TableSpec
 
 __all__ = ["TABLES", "TableData", "escaped", "make_table", "ranking_table", "shown_number", "summary_table"]
@@ -78,28 +77,18 @@ def shown_number(cell: Any) -> str:
     return f"{cell:,.4g}" if abs(cell) < 1e4 else f"{cell:,.0f}"
 
 
-Maker = Callable[[Results, dict[str, Any]], tuple[tuple[str, ...], list[tuple[Any, ...]]]]
-TABLES: dict[str, tuple[Maker, frozenset[str]]] = {}
-
-
-def register_table(name: str, *options: str) -> Callable[[Maker], Maker]:
-    """Make a kind of table known, with the options it takes."""
-
-    def put(maker: Maker) -> Maker:
-        TABLES[name] = (maker, frozenset(options))
-        return maker
-
-    return put
+# A table is made by a function of the results and the table's options; it returns the heads of the columns and the rows.
+TABLES = Kinds("table")
 
 
 def make_table(results: Results, table: TableSpec) -> TableData | None:
     """Return the contents of a table; None where the results that it needs are not there."""
-    maker = kind_of("table", table, results.study.name, TABLES)
+    maker = TABLES.maker(table, results.study.name)
     columns, rows = maker(results, table.options)
     return TableData(table.id, table.title, table.caption, columns, tuple(rows)) if rows else None
 
 
-@register_table("measures", "race", "data", "solvers", "settings", "columns", "averaged", "baseline", "by")
+@TABLES.register("measures", "race", "data", "solvers", "settings", "columns", "averaged", "baseline", "by")
 def measures(results: Results, options: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
     """A row a solver, the mean over runs of some columns.
 
@@ -117,7 +106,7 @@ def measures(results: Results, options: dict[str, Any]) -> tuple[tuple[str, ...]
         row: list[Any] = [results.data_name(group.data)] if several else []
         row.append(results.label(group.solver))
         if by:
-            row.append(group.settings.get(by, group.problem.get(by)))
+            row.append(group.setting(by))
         row += [mean_of(group, column) for column in columns]
         if averaged:
             twin = [g for g in groups if g.solver.id == averaged.get(group.solver.id) and g.data == group.data]
@@ -150,18 +139,18 @@ def mean_of(group: Group, column: str) -> float:
     return float(np.mean(ended(group, column)))
 
 
-@register_table("claimed", "race", "data", "solvers", "settings", "column", "claimed", "seconds", "by")
+@TABLES.register("claimed", "race", "data", "solvers", "settings", "column", "claimed", "seconds", "by")
 def claimed(results: Results, options: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
     """What the text reports beside what was found: `claimed` and `seconds` map a solver (or a value of `by`) to the text's numbers."""
     by, column = options.get("by"), options.get("column", "accuracy")
     seconds = options.get("seconds", {})
     rows = []
     for group in results.select(options["race"], options.get("data"), options.get("solvers"), options.get("settings")):
-        name = group.solver.id if not by else f"{group.settings.get(by, group.problem.get(by)):g}"
+        name = group.solver.id if not by else f"{group.setting(by):g}"
         found, took = ended(group, column), float(np.mean(group.values("cpu_seconds")))
         said = options["claimed"].get(name)
         row: list[Any] = [results.data_name(group.data), results.label(group.solver)]
-        row += [group.settings.get(by, group.problem.get(by))] if by else []
+        row += [group.setting(by)] if by else []
         row += [said, float(found.mean()), float(found.std())]
         if seconds:
             row += [seconds.get(name), took, seconds[name] / took if name in seconds and took > 0 else None]
