@@ -10,8 +10,9 @@ from dualgap.core.checks import count, is_number, is_sparse, is_whole, number, o
 from dualgap.core.jit import cache_folder, compiled, kernel, prefetch, sequential, wide_vectors
 from dualgap.core.linalg import gram_of_rows, solve_positive
 from dualgap.core.losses import LOSSES, Hinge, Logistic, SmoothHinge, SquaredHinge, make_loss, slopes, total_psi, total_value
+from dualgap.core.machine import READING
 from dualgap.core.order import draw, fresh_seed, natural_order, shuffle, shuffle_blocks
-from dualgap.core.penalties import L1, L2, ElasticNet, make_penalty
+from dualgap.core.penalties import L2, ElasticNet, make_penalty
 from dualgap.core.root import Bracket, bracket_root, illinois, nearest
 from dualgap.core.rows import (
     CSR,
@@ -31,11 +32,9 @@ from dualgap.core.rows import (
     with_bias_of,
 )
 from dualgap.core.threads import (
-    READING,
     add_in_threads,
     blas_alone,
     one_processor,
-    processors,
     rows_per_thread,
     scores_in_threads,
     share,
@@ -45,7 +44,6 @@ from dualgap.core.threads import (
 
 __all__ = [
     "CSR",
-    "L1",
     "L2",
     "LOSSES",
     "READING",
@@ -88,7 +86,6 @@ __all__ = [
     "one_of",
     "one_processor",
     "prefetch",
-    "processors",
     "rows",
     "rows_ahead",
     "rows_per_thread",

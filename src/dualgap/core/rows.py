@@ -26,33 +26,6 @@ from dualgap.core.checks import is_sparse
 from dualgap.core.jit import compiled, kernel, prefetch, sequential
 from dualgap.core.machine import SHARED_CACHE
 
-__all__ = [
-    "CSR",
-    "Block",
-    "Dense",
-    "Gram",
-    "Some",
-    "WithBias",
-    "accumulate",
-    "csr",
-    "csr_arrays",
-    "dense",
-    "gram",
-    "is_data",
-    "is_dense",
-    "layers",
-    "nbytes",
-    "of_matrix",
-    "part",
-    "rows_ahead",
-    "scores",
-    "some",
-    "sqnorms",
-    "stored",
-    "take",
-    "with_bias_of",
-]
-
 LINE = 64  # bytes in a cache line
 AHEAD = 4  # rows between a prefetch and its use
 

@@ -21,20 +21,6 @@ import numpy as np
 from dualgap.core.machine import READING
 from dualgap.core.rows import accumulate, is_data, layers, nbytes, part, scores, sqnorms
 
-__all__ = [
-    "READING",
-    "add_in_threads",
-    "blas_alone",
-    "one_processor",
-    "processors",
-    "rows_per_thread",
-    "scores_in_threads",
-    "share",
-    "share_sum",
-    "sqnorms_in_threads",
-]
-
-
 _here = threading.local()
 
 

@@ -12,17 +12,6 @@ import numpy as np
 
 from dualgap.core import compiled, kernel, wide_vectors
 
-__all__ = [
-    "WIDTH",
-    "Terms",
-    "arithmetic_of",
-    "fill_panel",
-    "gaussian_rows",
-    "gaussian_sum",
-    "panel_products",
-    "sparse_gaussian_sum",
-]
-
 WIDTH = 128  # rows of a panel: it fits in the second-level cache
 
 

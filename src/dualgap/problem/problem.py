@@ -315,16 +315,12 @@ class Problem:
         """Return Σ aᵢ xᵢ as stored, summed in float64 (for a kernel machine: the scores K·a)."""
         a = np.ascontiguousarray(a, dtype=np.float64)
         if self.kernel is not None and (not self.formed or (self.blocked and self.rows.computed == 0)):
-            return self._expanded(a)
+            if self.shared.expansion is None:
+                self.shared.expansion = Expansion(self.kernel, self.X)
+            return self.shared.expansion.scores(a)
         v = np.zeros(self.size)
         add_rows(self.rows, a, v)
         return v
-
-    def _expanded(self, a: np.ndarray) -> np.ndarray:
-        assert self.kernel is not None
-        if self.shared.expansion is None:
-            self.shared.expansion = Expansion(self.kernel, self.X)
-        return self.shared.expansion.scores(a)
 
     def stored(self, coef: np.ndarray) -> np.ndarray:
         """Return w as solvers store it for `coef` as a user sees it: coef itself, or the scores of a kernel expansion."""

@@ -22,7 +22,8 @@ import numpy as np
 from dualgap.core import SmoothHinge, WithBias, accumulate, kernel, number, one_of, scores, slopes, total_psi
 from dualgap.problem import Problem
 from dualgap.proof import best_intercept, dual_point
-from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
+from dualgap.solvers.base import Solver, State, Support, Warm, register
+from dualgap.solvers.gradient.primal import linear_only
 
 __all__ = ["APG"]
 
@@ -95,9 +96,7 @@ class APG(Solver):
         number("shrink", self.shrink, "(0, 1)")
 
     def supports(self, problem: Problem) -> Support:
-        if problem.kernel is not None:
-            return no("it steps on the coordinates of w, which a kernel machine does not have")
-        return YES
+        return linear_only(problem, "APG")
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> APGState:
         smoothed = problem if math.isfinite(problem.loss.curvature()) else problem.replace(loss=SmoothHinge(self.width))

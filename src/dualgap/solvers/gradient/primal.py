@@ -13,19 +13,6 @@ from dualgap.core import ElasticNet, compiled, kernel, number, one_of
 from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Support, Warm, no
 
-__all__ = [
-    "OUTPUTS",
-    "Bias",
-    "IterateWeights",
-    "Schedule",
-    "linear_only",
-    "loss_gradient",
-    "make_bias",
-    "record",
-    "row_smoothness",
-    "smooth_only",
-]
-
 EXPONENTS = {"constant": 0.0, "1/t": 1.0, "1/sqrt(t)": 0.5}  # by name of a schedule, see `Schedule`
 
 

@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dualgap.core import L2, accumulate, gram_of_rows, natural_order, number, solve_positive, some
+from dualgap.core import accumulate, gram_of_rows, natural_order, number, solve_positive, some
 from dualgap.problem import Problem, Samples
-from dualgap.solvers.base import YES, Support, Warm, no, register
+from dualgap.solvers.base import Support, Warm, no, register
 from dualgap.solvers.newton.steps import Descent, Prox, curvatures, dual_points, find_shrinkable, line_search, predicted_changes
 from dualgap.solvers.newton.unknowns import LEAST_CURVATURE, PrimalNewton, Unknowns, bias_column, error, first_x, margins_into
 
@@ -120,13 +120,10 @@ class Newton(PrimalNewton):
         number("delta", self.delta)
 
     def supports(self, problem: Problem) -> Support:
-        if not isinstance(problem.penalty, L2):
-            return no("its Newton system needs the l2 penalty alone")
-        if problem.kernel is not None:
-            return no("it needs features, not a kernel")
-        if problem.d > LARGEST:
+        answer = super().supports(problem)
+        if answer and problem.d > LARGEST:
             return no(f"a dense {problem.d} × {problem.d} system is too large; it takes up to {LARGEST} features")
-        return YES
+        return answer
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> NewtonState:
         n, smooth = problem.n, math.isfinite(problem.loss.curvature())

@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dualgap.core import L2, blas_alone, kernel, natural_order, rows_per_thread, share_sum, whole_number
+from dualgap.core import blas_alone, kernel, natural_order, rows_per_thread, share_sum, whole_number
 from dualgap.problem import Problem
-from dualgap.solvers.base import YES, Support, Warm, no, register
+from dualgap.solvers.base import Support, Warm, register
 from dualgap.solvers.newton.steps import Descent, Prox, line_search
 from dualgap.solvers.newton.unknowns import (
     LEAST_CURVATURE,
@@ -93,13 +93,8 @@ class NewtonCG(PrimalNewton):
         whole_number("products", self.products)
 
     def supports(self, problem: Problem) -> Support:
-        if not isinstance(problem.penalty, L2):
-            return no("its Newton system needs the l2 penalty alone; prox_newton takes an l1 part")
-        if problem.kernel is not None:
-            return no("it needs features, not a kernel")
-        if not math.isfinite(problem.loss.curvature()):
-            return NOT_SMOOTH
-        return YES
+        answer = super().supports(problem)
+        return NOT_SMOOTH if answer and not math.isfinite(problem.loss.curvature()) else answer
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> NewtonCGState:
         n = problem.n

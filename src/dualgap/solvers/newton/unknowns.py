@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.core import WithBias, scores_in_threads
+from dualgap.core import L2, WithBias, scores_in_threads
 from dualgap.problem import Problem
-from dualgap.solvers.base import Solver, State, Warm, no
+from dualgap.solvers.base import YES, Solver, State, Support, Warm, no
 
 __all__ = ["LEAST_CURVATURE", "NOT_SMOOTH", "PrimalNewton", "Unknowns", "bias_column", "error", "first_x", "margins_into"]
 
@@ -35,6 +35,11 @@ class Unknowns(State):
 
 class PrimalNewton(Solver):
     """A solver whose state is an Unknowns."""
+
+    def supports(self, problem: Problem) -> Support:
+        if not isinstance(problem.penalty, L2):
+            return no("its Newton system needs the l2 penalty alone")
+        return YES if problem.kernel is None else no("it needs features, not a kernel")
 
     def model(self, problem: Problem, state: Unknowns) -> tuple[np.ndarray, float | None]:
         return (state.x.copy(), 0.0) if problem.intercept == "none" else (state.x[:-1].copy(), None)

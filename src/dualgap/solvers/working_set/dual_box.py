@@ -17,21 +17,6 @@ from dualgap.core import Hinge, SmoothHinge, SquaredHinge, kernel
 from dualgap.problem import Problem
 from dualgap.proof import best_intercept
 
-__all__ = [
-    "Box",
-    "argtop",
-    "beta_of",
-    "bias_weight",
-    "gap_between",
-    "intercept_of",
-    "kkt_slack",
-    "max_up_min_low",
-    "may_move",
-    "set_gradient",
-    "start_box",
-    "worst_violators",
-]
-
 GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 SECTIONS = 20  # golden sections of the interval of intercepts, which they narrow to 7e-5 of its width
 

@@ -24,20 +24,6 @@ from dualgap.solvers.working_set.dual_box import (
 )
 from dualgap.solvers.working_set.state import WorkingSetState, gap_estimate, update_gap
 
-__all__ = [
-    "candidates",
-    "full_gradient_pass",
-    "full_pass_due",
-    "refresh_gradient",
-    "rounded_gradient_pass",
-    "rounded_pass_due",
-    "sample_size",
-    "shrink",
-    "shrink_satisfied",
-    "stratified_order",
-    "unshrink",
-]
-
 GROWTH = 8  # a sample has n/8, n/64, … rows, and grows by this factor
 SAMPLE_SETS = 2  # working sets in the smallest sample, at least
 SAMPLE_RATIO = 0.3  # gap now / gap after the last pass, at which a sample grows
