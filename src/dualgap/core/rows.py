@@ -347,6 +347,8 @@ def _copy_rows(indptr, indices, data, wanted, indices_out, data_out):
 
 def nbytes(rows: Any) -> int:
     """Return the bytes of the rows' arrays."""
+    if isinstance(rows, Dense):
+        return rows.x.nbytes
     return sum(part.nbytes if isinstance(part, np.ndarray) else nbytes(part) for part in rows if not isinstance(part, float))
 
 

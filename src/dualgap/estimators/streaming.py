@@ -44,6 +44,7 @@ class BatchRun(Stepper):
     """
 
     at_zero = np.inf  # far from the model before, w = 0 is no measure of divergence
+    recorded = False
 
     def __init__(self, stream: Stream, problem: Problem, rng: np.random.Generator) -> None:
         self.stream, self.problem, self.rng = stream, problem, rng
@@ -61,11 +62,14 @@ class BatchRun(Stepper):
     def evaluate(self) -> Evaluation:
         """The gap is Σ c[φ(m) − ψ(β) + βm] over the batch, each term at least 0."""
         problem, ascent = self.problem, self.ascent
-        coef, b = Stream(ascent.v[: problem.d]).coef(problem), self._intercept()
-        margins = problem.y * (problem.scores(coef) + b)
+        coef, b = problem.penalty.primal(ascent.v[: problem.d]), self._intercept()
+        margins = problem.scores(coef)
+        margins += b
+        margins *= problem.y
         loss = float(total_value(problem.loss, margins, problem.c))
         gap = loss - float(total_psi(problem.loss, ascent.beta, problem.c)) + float(problem.c @ (ascent.beta * margins))
-        objective = loss + 0.5 * problem.l2 * float(np.sum((ascent.v - self.before) ** 2))
+        moved = ascent.v - self.before
+        objective = loss + 0.5 * problem.l2 * float(moved @ moved)
         self.found = Certificate(objective, objective - max(gap, 0.0), "solver")
         return Evaluation(self.found, coef, b, 0.0, {})
 
@@ -73,9 +77,7 @@ class BatchRun(Stepper):
         return self.found
 
     def _intercept(self) -> float:
-        return (
-            self.stream.intercept + self.ascent.intercept()
-        )  # the column's centre is 0: the b before the batch is in the scores alone
+        return self.stream.intercept + self.ascent.intercept()  # the column's centre is 0; that of `ascent.rows` is the b before
 
     def move(self) -> None:
         """Give the stream the model that the batch has led to."""

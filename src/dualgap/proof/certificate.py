@@ -75,9 +75,10 @@ class Certificate:
     @property
     def relative_gap(self) -> float:
         """gap / primal; infinite where the primal is, or is not above zero."""
-        if self.gap == 0.0:
+        gap = self.gap
+        if gap == 0.0:
             return 0.0
-        return self.gap / self.primal if 0.0 < self.primal < np.inf else np.inf
+        return gap / self.primal if 0.0 < self.primal < np.inf else np.inf
 
     def __str__(self) -> str:
         # A gap of g means that primal ≤ optimum + g, and the optimum is at least `dual`.

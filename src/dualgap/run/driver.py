@@ -56,17 +56,18 @@ class Progress:
 
 
 class Clock:
-    """CPU and wall seconds of the updates alone."""
+    """CPU and wall seconds of the updates alone; CPU seconds, which are a call of the system, only if `recorded`."""
 
-    def __init__(self) -> None:
+    def __init__(self, recorded: bool) -> None:
         self.cpu = self.wall = 0.0
+        self._now = time.process_time if recorded else float
 
     def __enter__(self) -> Clock:
-        self._cpu, self._wall = time.process_time(), time.perf_counter()
+        self._cpu, self._wall = self._now(), time.perf_counter()
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self.cpu += time.process_time() - self._cpu
+        self.cpu += self._now() - self._cpu
         self.wall += time.perf_counter() - self._wall
 
 
@@ -96,7 +97,7 @@ def drive(
     Whatever ends the run, the stepper then has the best model so far with its certificate. `halt` is asked after each epoch; where it
     says True, the run ends with status "interrupted". Ctrl-C reaches the main thread alone, and this is how other threads hear of it.
     """
-    due, callbacks, trace, clock = _Due(evaluate, tol), tuple(callbacks), Trace(), Clock()
+    due, callbacks, trace, clock = _Due(evaluate, tol), tuple(callbacks), Trace(), Clock(stepper.recorded)
     began = time.perf_counter()
     reserve = 0.0  # seconds that the last evaluation took: kept for the one that ends the run
     status: Status | None = None
@@ -116,11 +117,14 @@ def drive(
                         break
             stopped = time.perf_counter()
             found, evaluated = stepper.evaluate(), epoch
-            trace.append(row := _row(epoch, clock, found))
+            if stepper.recorded:
+                trace.append(_row(epoch, clock, found))
             reserve = time.perf_counter() - stopped
-            progress = Progress(epoch, row, found.certificate, tol, max_epochs, found.coef, found.intercept)
-            stop = any([_says_stop(callback(progress)) for callback in callbacks])
-            status = stopping_rule(stepper, trace, tol, stall)
+            stop = False
+            if callbacks:
+                progress = Progress(epoch, trace.last(), found.certificate, tol, max_epochs, found.coef, found.intercept)
+                stop = any([_says_stop(callback(progress)) for callback in callbacks])
+            status = stopping_rule(stepper, trace, found.certificate.primal, tol, stall)
             if status is None and (stop or halted or out_of_time or epoch == max_epochs):
                 status = "interrupted" if stop or halted else "max_seconds" if out_of_time else "max_epochs"
     except KeyboardInterrupt:
@@ -146,11 +150,11 @@ def _row(epoch: int, clock: Clock, found: Evaluation) -> dict[str, float]:
     }
 
 
-def stopping_rule(stepper: Stepper, trace: Trace, tol: float, stall: bool) -> Status | None:
+def stopping_rule(stepper: Stepper, trace: Trace, primal: float, tol: float, stall: bool) -> Status | None:
     """Return the status of a run that has converged, diverged or stalled; None while it is to go on."""
     if stepper.certificate().relative_gap <= tol:
         return "converged"
-    primal, limit = trace.last()["primal"], DIVERGED * stepper.at_zero
+    limit = DIVERGED * stepper.at_zero
     if not math.isfinite(primal) or (primal > limit and len(trace) >= 5 and (trace["primal"][-5:] > limit).all()):
         return "diverged"
     if stall and len(trace) > stepper.stall_evaluations:
