@@ -49,7 +49,7 @@ def rankings(results: Results) -> list[Ranking]:
 
 
 def problems(results: Results) -> list[tuple[tuple[str, str, str], list[Group]]]:
-    """Return the groups of each problem, with its names for a title: the race ("" where there is only one), the data, the settings."""
+    """Return the groups of each problem, with the parts of a title: race ("" where there is only one), data, settings."""
     parts: dict[tuple[str, str, str], list[Group]] = {}
     for group in results.select():
         parts.setdefault((group.race, group.data, _setting_name(group.settings)), []).append(group)

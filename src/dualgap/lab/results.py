@@ -75,7 +75,7 @@ class Group:
             return False
 
     def curve(self, x: str, y: str) -> Curve:
-        """Mean and band over runs. Runs are lined up by epoch, linearly between evaluations; one that ended early keeps its last value."""
+        """Return mean and band over runs, lined up by epoch; a run that ended early keeps its last value."""
         epochs = [trace.round().astype(int) for trace in self.traces("epoch")]
         grid = np.unique(np.concatenate(epochs))
         xs = np.stack([np.interp(grid, e, v) for e, v in zip(epochs, self.traces(x), strict=True)])

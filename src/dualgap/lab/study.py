@@ -85,7 +85,7 @@ class DataSpec:
     test_size : the part held out, stratified by class, where the source sets none apart
     standardise : "auto" means dense data yes, sparse data no
     balance : "none", "class_weight", "undersample" (`per_positive` rows of the common class for each of the rare one) or "both";
-        ; it changes training rows only
+        it changes training rows only
     ignore_test : split the training part at random even where the source sets a test part apart
     positive : with more than two classes, the labels that make up the positive class; all others are the negative one
     """
