@@ -17,19 +17,7 @@ STATE = "state.json"
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that is missing, damaged, or of another run.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from dualgap.cluster.checkpoint import CheckpointError
-    >>> from dualgap.cluster.checkpoint import Checkpoint
-    >>> try:
-    ...     Checkpoint(tempfile.mkdtemp(), every=60.0).resume({})
-    ... except CheckpointError as error:
-    ...     print(str(error).split("holds ")[1])
-    no checkpoint: leave resume out to start afresh
-    """
+    """A checkpoint that is missing, damaged, or of another run."""
 
 
 class Checkpoint:

@@ -65,16 +65,6 @@ def make_objective(
         Of more than two classes, the one against the rest.
     statistics : DataStatistics, optional
         Of the same pool, where they have been collected already.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.cluster.worker_pool import InProcess
-    >>> from dualgap.cluster.partition import Partition
-    >>> from dualgap.cluster.objective import make_objective
-    >>> objective, classes = make_objective(InProcess([Partition(np.eye(3), [0, 1, 1])]), "logistic", l2=0.1)
-    >>> objective.positive, classes.tolist()
-    (1, [0, 1])
     """
     penalty = make_penalty(l2, l1)
     if l2 == 0:

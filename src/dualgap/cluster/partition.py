@@ -113,13 +113,6 @@ class Partition:
     """Rows, labels and weights of one worker; `step` does the local half of a round.
 
     Order of calls: `configure` with the objective, then `step` for every round and `prove` for a certificate, then `save`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.cluster.partition import Partition
-    >>> Partition(np.eye(3), [0, 1, 1]).describe().weights
-    {0: 1.0, 1: 2.0}
     """
 
     X: Any

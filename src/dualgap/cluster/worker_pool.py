@@ -15,14 +15,7 @@ Restored = Callable[[int], str | None]  # the file with a partition's last saved
 
 
 class ClusterLost(RuntimeError):
-    """The scheduler is gone, or no worker is left or stays; the message says where the last checkpoint is.
-
-    Examples
-    --------
-    >>> from dualgap.cluster import ClusterLost
-    >>> issubclass(ClusterLost, RuntimeError)
-    True
-    """
+    """The scheduler is gone, or no worker is left or stays; the message says where the last checkpoint is."""
 
 
 class WorkerPool(Protocol):
@@ -46,17 +39,7 @@ class WorkerPool(Protocol):
 
 
 class InProcess:
-    """Partitions in this process: what tests and a single machine use; the arithmetic is that of a cluster.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.cluster.worker_pool import InProcess
-    >>> from dualgap.cluster.partition import Partition
-    >>> pool = InProcess([Partition(np.eye(2), [0, 1]), Partition(-np.eye(2), [1, 0])])
-    >>> [description.rows for description in pool.call("describe").values()]
-    [2, 2]
-    """
+    """Partitions in this process: what tests and a single machine use; the arithmetic is that of a cluster."""
 
     def __init__(self, partitions: Sequence[Partition]) -> None:
         if not partitions:

@@ -48,14 +48,7 @@ def fit_seed(random_state: Any) -> int:
 
 
 def penalties(C: float, l1_ratio: float, total: float) -> tuple[float, float]:
-    """(l2, l1) of the mean-of-losses objective for scikit-learn's C, where `total` is the sum of the sample weights.
-
-    Examples
-    --------
-    >>> from dualgap.estimators.common import penalties
-    >>> penalties(C=2.0, l1_ratio=0.0, total=100)
-    (0.005, 0.0)
-    """
+    """(l2, l1) of the mean-of-losses objective for scikit-learn's C, where `total` is the sum of the sample weights."""
     strengths = from_C(C, total, l1_ratio)
     return strengths["l2"], strengths["l1"]
 

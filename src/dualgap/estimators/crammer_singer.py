@@ -102,16 +102,7 @@ class JointPoint:
 
 
 class CrammerSinger:
-    """The problem over K classes. `base` is any problem over the same rows, whose storage, weights, l2 and intercept it uses.
-
-    Examples
-    --------
-    >>> import dualgap, numpy as np
-    >>> from dualgap.estimators.crammer_singer import CrammerSinger
-    >>> joint = CrammerSinger(dualgap.Problem([[0.0], [1.0], [2.0]], [0, 0, 1], l2=1.0), np.array([0, 1, 2]), 3)
-    >>> joint.primal(np.zeros((3, 1)), np.zeros(3))
-    1.0
-    """
+    """The problem over K classes. `base` is any problem over the same rows, whose storage, weights, l2 and intercept it uses."""
 
     def __init__(self, base: Problem, codes: np.ndarray, K: int) -> None:
         self.base, self.codes, self.K = base, codes, K

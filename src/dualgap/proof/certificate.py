@@ -126,13 +126,6 @@ def dual_point(problem: Problem, beta: np.ndarray, combine: Callable[[np.ndarray
 
     β is clipped to its box; with a free intercept the heavier class is scaled down; with l1 alone all of β is. `combine` stands in for
     the problem's: a kernel machine may leave scores inexact of rows with β = 0.
-
-    Examples
-    --------
-    >>> import dualgap, numpy as np
-    >>> from dualgap.proof.certificate import dual_point
-    >>> dual_point(dualgap.Problem([[1.0], [-1.0]], [1, 0], l2=1.0), np.array([0.5, 2.0])).value
-    0.46875
     """
     require_semidefinite(problem)
     top = problem.loss.upper_bound()
@@ -193,16 +186,7 @@ def settle(c: np.ndarray, y: np.ndarray, beta: np.ndarray, others: float = 0.0) 
 
 
 def best_intercept(problem: Problem, scores: np.ndarray) -> float:
-    """Return the b that minimises Σ cᵢ φ(yᵢ(scoreᵢ + b)), plus the intercept's penalty where it has one, for a fixed w.
-
-    Examples
-    --------
-    >>> import dualgap, numpy as np
-    >>> from dualgap.proof.certificate import best_intercept
-    >>> problem = dualgap.Problem([[1.0], [2.0], [3.0]], [0, 0, 1], l2=1.0, intercept="free")
-    >>> best_intercept(problem, np.array([1.0, 2.0, 3.0]))
-    -2.5
-    """
+    """Return the b that minimises Σ cᵢ φ(yᵢ(scoreᵢ + b)), plus the intercept's penalty where it has one, for a fixed w."""
     if problem.intercept == "none":
         return 0.0
     if isinstance(problem.loss, Hinge) and problem.intercept == "free":
@@ -256,14 +240,6 @@ def intercept_from_support_vectors(problem: Problem, coef: np.ndarray, beta: np.
 
     b = −½(min of w·x over y = +1 with β > 0, plus max of w·x over y = −1 with β > 0). It is exact where the classes are separable;
     `best_intercept` minimises the loss in every case.
-
-    Examples
-    --------
-    >>> import dualgap, numpy as np
-    >>> from dualgap.proof.certificate import intercept_from_support_vectors
-    >>> problem = dualgap.Problem([[0.0], [2.0]], [0, 1], l2=0.1)
-    >>> intercept_from_support_vectors(problem, np.array([1.0]), np.array([1.0, 1.0]))
-    -1.0
     """
     scores = problem.scores(problem.stored(as_vector(coef, "coef", problem.size)))
     positive, negative = (scores[(problem.y == sign) & (beta > 0)] for sign in (1.0, -1.0))
