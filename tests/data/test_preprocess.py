@@ -117,7 +117,6 @@ def spread(n, d, seed=0):
 def test_pca_is_that_of_scikit_learn(shape, direct, monkeypatch):
     if not direct:  # the way of large matrices, on a small one
         monkeypatch.setattr(pca, "DIRECT_UP_TO", 0)
-        monkeypatch.setattr(pca, "OVERSAMPLING", 8)
         monkeypatch.setattr(pca, "FEW", 1)
     X, X_new = np.split(spread(shape[0] + 10, shape[1]), [shape[0]])
     ours, theirs = fit_pca(X, 4, spectrum=6), SklearnPCA(6, svd_solver="full").fit(X)

@@ -200,12 +200,12 @@ def test_sets_that_ship(name):
     assert data.licence == "CC BY 4.0"
 
 
-def test_rows_are_normalised():
-    from scipy import sparse
-
-    X = sparse.csr_matrix(np.array([[3.0, 4.0], [0.0, 0.0], [0.0, 2.0], [0.0, 0.0]]))
-    assert loaders.normalised(X).toarray().tolist() == [[0.6, 0.8], [0, 0], [0, 1], [0, 0]]
-    assert X[0, 0] == 3  # a copy
+def test_rows_are_normalised(tmp_path):
+    path = tmp_path / "four.svm"
+    path.write_text("1 1:3 2:4\n12\n11 2:2\n2\n")
+    data = loaders.news20_binary([path], n_features=2)
+    assert data.X.toarray().tolist() == [[0.6, 0.8], [0, 0], [0, 1], [0, 0]]
+    assert data.y.tolist() == [-1, 1, 1, -1]
 
 
 # ------------------------------------------------------------------------------------------------------------------- real data

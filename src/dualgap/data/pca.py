@@ -49,7 +49,8 @@ def fit_pca(X: Any, n_components: int, spectrum: int | None = None) -> PCA:
     mean = X.mean(axis=0, dtype=np.float64)
     centred = np.ascontiguousarray(X - mean.astype(X.dtype))
     tall = n > d
-    values, vectors = _largest_eigenpairs(_gram(centred, tall), kept)
+    gram = centred.T @ centred if tall else centred @ centred.T  # NumPy computes one triangle alone
+    values, vectors = _largest_eigenpairs(gram.astype(np.float64), kept)
     vectors = vectors[:, :n_components]
     components = (vectors.T if tall else vectors.T.astype(X.dtype) @ centred).astype(np.float64)
     components /= np.linalg.norm(components, axis=1, keepdims=True)
@@ -58,43 +59,21 @@ def fit_pca(X: Any, n_components: int, spectrum: int | None = None) -> PCA:
     return PCA(mean, components, np.sqrt(np.maximum(values, 0.0)))
 
 
-def _gram(centred: np.ndarray, tall: bool) -> np.ndarray:
-    """AᵀA (tall) or AAᵀ in float64, from its lower triangle: half the work of the full product."""
-    from scipy.linalg.blas import dsyrk, ssyrk
-
-    product = ssyrk if centred.dtype == np.float32 else dsyrk
-    # BLAS is column-major: it takes the transpose of a C-ordered array without a copy.
-    lower = product(1.0, centred.T, trans=0 if tall else 1, lower=1).astype(np.float64)
-    return lower + np.tril(lower, -1).T
-
-
 DIRECT_UP_TO = 1500  # rows; LAPACK decomposes smaller Gram matrices as a whole
-OVERSAMPLING = 60  # directions more than asked for in subspace iteration: more converge faster and cost more a step
-FEW = 10  # subspace iteration pays if the matrix has at least this many times the rows of the subspace
-RESIDUAL = 1e-9  # residual of an eigenpair, relative to the largest eigenvalue, at which iteration stops
+FEW = 100  # ARPACK is used if the matrix has at least this many times as many rows as pairs are asked for
 
 
 def _largest_eigenpairs(gram: np.ndarray, kept: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the `kept` largest eigenvalues, falling, and their vectors.
 
-    A few pairs of a large matrix come from subspace iteration, run until each has a negligible residual; LAPACK reduces the whole
-    matrix first and is held up by memory there. Many pairs, or a small matrix, are LAPACK's.
+    ARPACK finds a few pairs of a large matrix to machine precision; LAPACK reduces the whole matrix first, which pays for many pairs.
     """
-    from scipy.linalg import eigh, qr
+    from scipy.linalg import eigh
+    from scipy.sparse.linalg import eigsh
 
     size = len(gram)
-    width = min(kept + OVERSAMPLING, size)
-    if size <= DIRECT_UP_TO or FEW * width > size:
+    if size <= DIRECT_UP_TO or FEW * kept > size:
         values, vectors = eigh(gram, subset_by_index=(size - kept, size - 1), overwrite_a=True)
-        return values[::-1], vectors[:, ::-1]
-    basis = qr(gram @ np.random.default_rng(0).standard_normal((size, width)), mode="economic")[0]
-    for _ in range(200):
-        image = gram @ basis
-        ritz, turn = eigh(basis.T @ image)
-        values, turn = ritz[::-1][:kept], turn[:, ::-1][:, :kept]
-        vectors = basis @ turn
-        residual = np.linalg.norm(image @ turn - vectors * values, axis=0).max()
-        if residual <= RESIDUAL * values[0]:
-            return values, vectors
-        basis = qr(image, mode="economic")[0]
-    raise ArithmeticError(f"principal components: the residual is still {residual / values[0]:.1e} after 200 rounds")
+    else:  # a random start: constant vectors lie in the null space, because the data are centred
+        values, vectors = eigsh(gram, kept, v0=np.random.default_rng(0).standard_normal(size))
+    return values[::-1], vectors[:, ::-1]
