@@ -29,7 +29,7 @@ from dualgap.core import accumulate, natural_order, nbytes, rows_ahead, shuffle,
 from dualgap.core import rows as storage
 from dualgap.problem import as_features, as_labels, as_weights
 from dualgap.proof import settle
-from dualgap.solvers.coordinate import BiasColumn, Coordinates, NoTally, ascend
+from dualgap.solvers.coordinate import BiasColumn, Coordinates, NoSums, ascend
 
 SAVED = "beta-{:05d}.npy"
 
@@ -186,7 +186,7 @@ class Partition:
         rows = self._biased(request.centre)
         for epoch in range(request.epochs):
             shuffle(self.order, np.int64((request.seed + 7919 * epoch) & (2**62 - 1)))
-            ascend(rows, objective.loss, objective.penalty, self.at, self.beta, v, self.order, self.ahead, NoTally(), 0)
+            ascend(rows, objective.loss, objective.penalty, self.at, self.beta, v, self.order, self.ahead, NoSums(), 0)
         self.share = self.share + (v - common) / objective.partitions
         bias = float(self.share[-1])
         self._extrapolate(request.momentum)

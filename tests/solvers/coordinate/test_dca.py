@@ -114,7 +114,7 @@ def test_an_extrapolation_step_keeps_v_in_step_and_never_lowers_the_dual(interce
         gain = extrapolate(ascent.rows, problem.loss, ascent.at, ascent.beta, ascent.v, problem.l2, 0.0, before, v)
         gains.append(gain)
         assert dual_point(problem, ascent.beta).value - value == pytest.approx(gain, abs=1e-13)
-        np.testing.assert_allclose(ascent.v[:8], problem.combine(ascent.beta * ascent.at.step), atol=1e-11)
+        np.testing.assert_allclose(ascent.v[:8], problem.combine(ascent.beta * ascent.coords.factor), atol=1e-11)
         assert 0.0 <= ascent.beta.min() <= ascent.beta.max() <= 1.0
     assert max(gains) > 0.0
 

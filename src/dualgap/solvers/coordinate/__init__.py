@@ -5,7 +5,7 @@ The one coordinate step, the bias column of a free intercept and the extrapolati
 
 from __future__ import annotations
 
-from dualgap.solvers.coordinate.ascent import Ascent, Coordinates, NoTally, ascend
+from dualgap.solvers.coordinate.ascent import Ascent, Coordinates, NoSums, ascend
 from dualgap.solvers.coordinate.asdca import ASDCA
 from dualgap.solvers.coordinate.bias import BiasColumn, free_scale
 from dualgap.solvers.coordinate.dca import DCA
@@ -22,7 +22,7 @@ __all__ = [
     "Blocks",
     "Coordinates",
     "DualCoordinate",
-    "NoTally",
+    "NoSums",
     "ascend",
     "free_scale",
 ]

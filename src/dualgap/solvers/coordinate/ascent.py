@@ -1,10 +1,7 @@
-"""Dual coordinate ascent: a dual point β, the v = u(β)/l2 that belongs to it, and exact coordinate steps on both.
-
-    D(β) = Σ cᵢ ψ(βᵢ) − R*(u),   u = Σ cᵢ βᵢ yᵢ xᵢ
-    step on i:  βᵢ⁺ = dual_step(βᵢ, mᵢ, qᵢ),  qᵢ = cᵢ‖xᵢ‖²/l2,  then v += cᵢ(βᵢ⁺−βᵢ)yᵢ xᵢ / l2
+"""Dual coordinate ascent: a dual point β, the v = u(β)/l2 that belongs to it, and the steps 1 to 3 on both of README.md's Step box.
 
 With an l1 part the same step, at the margin of soft(v, l1/l2), still ascends. Every method with such a step uses this one; the order of
-the steps is the caller's. An intercept is a column of the rows, see bias.py. README.md has the papers.
+the steps is the caller's. An intercept is a column of the rows, see bias.py.
 """
 
 from __future__ import annotations
@@ -20,20 +17,20 @@ from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Support, no
 from dualgap.solvers.coordinate.bias import BiasColumn
 
-__all__ = ["Ascent", "Coordinates", "NoTally", "Tally", "ascend", "coordinates", "needs_l2"]
+__all__ = ["Ascent", "Coordinates", "NoSums", "RunningSums", "ascend", "coordinates", "needs_l2"]
 
 
 class Coordinates(NamedTuple):
-    """Constants of the coordinate steps: label y, weight c, q, and the factor c·y/l2 by which a change of β enters v."""
+    """Constants of the coordinate steps on each row."""
 
-    y: np.ndarray
-    c: np.ndarray
-    q: np.ndarray
-    step: np.ndarray
+    y: np.ndarray  # label, 1 or −1
+    c: np.ndarray  # weight
+    q: np.ndarray  # c‖x‖²/l2: the second derivative of R*(u) in β, divided by c
+    factor: np.ndarray  # c·y/l2: v changes by this times x for a unit of β
 
 
 def coordinates(y: np.ndarray, c: np.ndarray, squares: np.ndarray, l2: float) -> Coordinates:
-    """Return the constants of steps on rows with these ‖xᵢ‖²."""
+    """Return the constants for rows with these ‖xᵢ‖²."""
     return Coordinates(y, c, c * squares / l2, c * y / l2)
 
 
@@ -45,8 +42,8 @@ def needs_l2(problem: Problem) -> Support:
 
 
 @compiled
-class NoTally(NamedTuple):
-    """Keeps no account of the iterates."""
+class NoSums(NamedTuple):
+    """In place of RunningSums where no average of the iterates is wanted."""
 
     unused: float = 0.0
 
@@ -55,11 +52,11 @@ class NoTally(NamedTuple):
 
 
 @compiled
-class Tally(NamedTuple):
-    """Σ over steps of each βᵢ, added up only when βᵢ changes: `since` is the step from which the present value holds."""
+class RunningSums(NamedTuple):
+    """Σ over all steps t of each βᵢ(t), for averages of the iterates; brought up to date only when βᵢ changes."""
 
-    total: np.ndarray
-    since: np.ndarray
+    total: np.ndarray  # the sum over the steps before `since`
+    since: np.ndarray  # the step from which the present βᵢ holds
 
     def record(self, i, beta, t):
         self.total[i] += beta * (t - self.since[i])
@@ -67,23 +64,24 @@ class Tally(NamedTuple):
 
 
 @kernel
-def ascend(rows, loss, penalty, at, beta, v, order, ahead, tally, t):
-    """Take coordinate steps in the given order, from step count t on."""
+def ascend(rows, loss, penalty, coords, beta, v, order, ahead, sums, t):
+    """Take coordinate steps in the given order. t is the number of the first; `ahead` as in Ascent."""
     n = order.shape[0]
     for s in range(n):
         if ahead > 0 and s + ahead < n:
             j = order[s + ahead]
             rows.prefetch(j)
             prefetch(beta, j)
-            prefetch(at.q, j)
-            prefetch(at.step, j)
+            prefetch(coords.q, j)
+            prefetch(coords.factor, j)
         i = order[s]
-        old, enters = beta[i], at.step[i]
-        # step = c·y/l2 carries y's sign (that of −0.0 too, where c = 0): one array fewer to look up at a random place.
-        new = loss.dual_step(old, math.copysign(1.0, enters) * penalty.score(rows, i, v), at.q[i])
-        if new != old:
-            tally.record(i, old, t + s)
-            rows.add(i, (new - old) * enters, v)
+        old, factor = beta[i], coords.factor[i]
+        # 1) margin. The factor c·y/l2 carries y's sign (that of −0.0 too, where c = 0): one array fewer to look up at a random place.
+        margin = math.copysign(1.0, factor) * penalty.score(rows, i, v)
+        new = loss.dual_step(old, margin, coords.q[i])  # 2) the new β
+        if new != old:  # 3) v
+            sums.record(i, old, t + s)
+            rows.add(i, (new - old) * factor, v)
             beta[i] = new
 
 
@@ -96,11 +94,11 @@ class Ascent:
     def __init__(self, problem: Problem, beta: np.ndarray | None = None, centre: float = 0.0) -> None:
         self.problem = problem
         self.beta = np.zeros(problem.n) if beta is None else np.clip(beta, 0.0, problem.loss.upper_bound())
-        self.tally: NoTally | Tally = NoTally()
-        self.ahead = rows_ahead(problem.rows)
+        self.sums: NoSums | RunningSums = NoSums()
+        self.ahead = rows_ahead(problem.rows)  # places in the order by which a row is prefetched before its step; 0: not at all
         self.bias = BiasColumn.of(problem, centre)
         self.rows = self.bias.rows(problem.rows)
-        self.at = coordinates(problem.y, problem.c, self.bias.squares(problem.sqnorms), problem.l2)
+        self.coords = coordinates(problem.y, problem.c, self.bias.squares(problem.sqnorms), problem.l2)
         self.rebuild()
 
     def rebuild(self) -> None:
@@ -108,7 +106,7 @@ class Ascent:
         problem = self.problem
         self.v = np.zeros(problem.size + self.bias.width)
         if self.beta.any():
-            add_rows(self.rows, self.beta * self.at.step, self.v)
+            add_rows(self.rows, self.beta * self.coords.factor, self.v)
 
     def epoch(self, order: np.ndarray, t: int = 0) -> None:
         """Take steps in the given order, then move the centre of a free intercept."""
@@ -118,9 +116,9 @@ class Ascent:
     def steps(self, order: np.ndarray, t: int = 0) -> None:
         """Take steps in the given order, as part of an epoch."""
         problem = self.problem
-        args = (problem.loss, problem.penalty, self.at, self.beta, self.v)
+        args = (problem.loss, problem.penalty, self.coords, self.beta, self.v)
         for part in split_order(self.rows, order):
-            ascend(load_block(self.rows, part), *args, part, self.ahead, self.tally, t)
+            ascend(load_block(self.rows, part), *args, part, self.ahead, self.sums, t)
             t += len(part)
 
     def move_centre(self) -> None:

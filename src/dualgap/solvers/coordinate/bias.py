@@ -5,7 +5,7 @@ Every row gets one more entry, the constant `scale`; b = centre + scale·(the co
     none         no column
     penalised    the centre stays where it is (0, or the b of an earlier batch), and (l2/2)(b − centre)²/scale² is part of the objective
     free         b is the multiplier of Σ cᵢβᵢyᵢ = 0. Proximal-point loop (Rockafellar 1976): the penalty (l2/2)(b − centre)²/scale² is
-                 added, and after each epoch the centre moves to b, so that in the limit the penalty is zero
+                 added, and after each pass of steps (a sweep of dca) the centre moves to b: in the limit the penalty is zero
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DCA: dual coordinate ascent with shrinking and extrapolation. README.md has its algorithm box; comments repeat the box's numbers.
 
-A sweep is one visit to each active row. Its steps are those of SDCA (ascent.py).
+A sweep is one visit to each active row. Its steps are those of SDCA (ascent.py): "step 1" to "step 3" here are those of the Step box.
 """
 
 from __future__ import annotations
@@ -19,25 +19,28 @@ from dualgap.solvers.coordinate.extrapolation import extrapolate
 
 __all__ = ["DCA"]
 
+EPOCH_RATIO = (
+    0.5  # gap now / gap when the epoch began, at which the epoch ends before n rows were visited: the driver can then react
+)
 # 1) order
 BLOCK_ROWS, BLOCK_BYTES = 16, 16_384  # rows of a block, at most, and their bytes, which are read in one go
 RESORT = 0.8  # sort the active rows again once fewer than this part of those that were last sorted are left
 # 5) full gradient pass
 UNSHRINK = 0.1  # check all rows once the active rows' gap has fallen to this part of the gap over all rows
-SHARPEN = 0.7  # tighten the active rows' target by this factor after shrunk rows kept the gap above the tolerance
+TARGET_FACTOR = 0.7  # `target` shrinks by this factor when the active rows' gap was within the tolerance and that of all was not
 # 6) extrapolation
-EVERY = 5  # sweeps between extrapolation steps
+EVERY = 5  # sweeps over a part of the rows between extrapolation steps: passes over all rows start the count anew
 GAP_BELOW = 0.1  # relative gap below which they are tried …
-SWEEPS_BEFORE = 8  # … and sweeps after which: a short run then keeps no second copy of β and v
+SWEEPS_BEFORE = 8  # … and sweeps of the run after which: a short run then keeps no second copy of β and v
 
 
 class Sums(NamedTuple):
     """What a pass over rows finds."""
 
     active: int  # rows that stay active: order[:active]
-    violation: float  # mean |projected gradient| over the rows that violate the KKT conditions or are free
-    gap: float  # Σ c(φ(m) − ψ(β) + βm), each term ≥ 0
-    objective: float  # Σ c(φ(m) + βm/2), which is P over all rows, since l2·‖w‖² = Σ cβm; with an l1 part it is less
+    violation: float  # mean |gradient| over rows that violate KKT at a bound, or are free and moved (full_pass: bound)
+    gap: float  # Σ c(φ(m) − ψ(β) + βm), each term ≥ 0, over the rows that stay active (full_pass: all rows)
+    objective: float  # Σ c(φ(m) + βm/2) over the rows read; if these are all, P, as l2·‖w‖² = Σ cβm, or less with an l1 part
 
 
 @dataclass(kw_only=True)
@@ -50,16 +53,16 @@ class DCAState(State):
     # changed by every sweep and every full gradient pass
     order: np.ndarray  # its first `active` entries are the active rows
     active: int
-    bound: float = math.inf  # |gradient| beyond which a row at its bound is shrunk
+    bound: float = math.inf  # |gradient| beyond which a row at its bound is shrunk: `violation` of the last sweep
     active_gap: float = 0.0  # gap over the rows of the last pass, as a sum; State.gap is that divided by `primal`
-    full: bool = False  # whether the last pass was over all rows
+    full: bool = False  # whether the last pass was over all rows: a sweep with all rows active, or a full gradient pass
     scores: np.ndarray | None = None  # of the model, where the last pass was a full gradient pass
     sweeps: int = 0
-    # changed by passes over all rows
+    # changed by passes over all rows, whether sweeps or full gradient passes
     primal: float = math.inf  # objective
-    unshrink_at: float = 0.0  # active_gap at which all rows are checked …
-    target: float = 1.0  # … or at this part of the tolerance
-    last_sorted: int  # active rows when they were last in ascending order
+    unshrink_at: float = 0.0  # active_gap at which a full gradient pass follows …
+    target: float = 1.0  # … or gap / tol at which it does
+    last_sorted: int  # active rows when they were last in ascending order: after a full gradient pass, or a sort by _shuffle
     # changed by extrapolation steps
     origin: tuple[np.ndarray, np.ndarray] | None = None  # (β, v) from which the next direction is taken
     sweeps_left: int = 0  # until the next extrapolation step
@@ -99,9 +102,8 @@ class DCA(Solver):
         )
 
     def epoch(self, problem: Problem, state: DCAState, rng: np.random.Generator) -> None:
-        # Sweeps that together visit n rows, or fewer if the gap has halved by then, so that the driver can react.
         before, visited = state.gap, 0
-        while visited < problem.n and (visited == 0 or state.gap > 0.5 * before):
+        while visited < problem.n and (visited == 0 or state.gap > EPOCH_RATIO * before):
             visited += self._sweep(problem, state, rng)
         state.passes += visited / problem.n
 
@@ -113,7 +115,7 @@ class DCA(Solver):
         self._shuffle(state, order, rng)
         # 2) sweep
         state.scores = None  # before v moves: an interrupt must not find scores of another model
-        args = (ascent.rows, problem.loss, problem.penalty, ascent.at, ascent.beta, ascent.v)
+        args = (ascent.rows, problem.loss, problem.penalty, ascent.coords, ascent.beta, ascent.v)
         sums = Sums(*sweep(*args, order, state.bound, ascent.ahead))
         # 3) centre of a free intercept
         ascent.move_centre()
@@ -126,7 +128,7 @@ class DCA(Solver):
             self._full_pass(problem, state)
             visited += problem.n
             if estimate <= state.tol < state.gap:
-                state.target *= SHARPEN
+                state.target *= TARGET_FACTOR
         # 6) extrapolation
         if state.gap < GAP_BELOW and state.sweeps >= SWEEPS_BEFORE and self._extrapolates(problem):
             self._extrapolate(problem, state)
@@ -155,7 +157,7 @@ class DCA(Solver):
         """Compute all gradients at the present v, in threads where that pays: unshrink rows, in ascending order, and sum the exact gap."""
         ascent = state.ascent
         scores = problem.scores(problem.penalty.primal(ascent.v[: problem.size]))
-        sums = full_pass(problem.loss, ascent.at, ascent.beta, problem.l2, scores, ascent.intercept(), state.order, state.bound)
+        sums = full_pass(problem.loss, ascent.coords, ascent.beta, problem.l2, scores, ascent.intercept(), state.order, state.bound)
         self._take(state, Sums(*sums), full=True)
         state.last_sorted = state.active
         state.scores = None if problem.kernel is not None else scores
@@ -165,13 +167,14 @@ class DCA(Solver):
 
     def _extrapolate(self, problem: Problem, state: DCAState) -> None:
         ascent = state.ascent
-        # Rows that were just unshrunk move in ways of their own: a direction starts anew at a pass over all rows.
+        # Rows that were just unshrunk move in ways of their own: a direction starts anew at a pass over all rows. While no row is shrunk,
+        # every sweep is one, so that no step is taken.
         if not state.full and state.origin is not None:
             state.sweeps_left -= 1
             if state.sweeps_left > 0:
                 return
-            slope = ascent.bias.centre * problem.l2 / ascent.bias.scale if problem.intercept == "free" else 0.0
-            extrapolate(ascent.rows, problem.loss, ascent.at, ascent.beta, ascent.v, problem.l2, slope, *state.origin)
+            weight = ascent.bias.centre * problem.l2 / ascent.bias.scale if problem.intercept == "free" else 0.0
+            extrapolate(ascent.rows, problem.loss, ascent.coords, ascent.beta, ascent.v, problem.l2, weight, *state.origin)
         state.sweeps_left = EVERY
         if state.origin is None:
             state.origin = ascent.beta.copy(), ascent.v.copy()
@@ -210,12 +213,12 @@ class DCA(Solver):
 
 
 @kernel
-def sweep(rows, loss, penalty, at, beta, v, order, bound, ahead):
-    """Take a step on each row of `order`, move the rows that stay active to its front, and return Sums.
+def sweep(rows, loss, penalty, coords, beta, v, order, bound, ahead):
+    """Take a step on each row of `order`, move the rows that stay active to its front, and return Sums; `ahead` as in Ascent.
 
     The gap is summed at the margins as they are met, so that it lags behind v. It is ≥ 0 term by term.
     """
-    count, top, strength = order.shape[0], loss.upper_bound(), penalty.strength()
+    count, upper, l2 = order.shape[0], loss.upper_bound(), penalty.strength()
     gap, value, violation = 0.0, 0.0, 0.0
     violated, kept = 0, 0
     for s in range(count):
@@ -223,16 +226,16 @@ def sweep(rows, loss, penalty, at, beta, v, order, bound, ahead):
             j = order[s + ahead]
             rows.prefetch(j)
             prefetch(beta, j)
-            prefetch(at.q, j)
-            prefetch(at.step, j)
+            prefetch(coords.q, j)
+            prefetch(coords.factor, j)
         i = order[s]
-        # y and c come from step = c·y/l2: on short rows, an array that is read at a random place costs as much as the row.
-        old, q, enters = beta[i], at.q[i], at.step[i]
-        y, c = math.copysign(1.0, enters), abs(enters) * strength
-        # 2a) margin
+        # y and c come from factor = c·y/l2: on short rows, an array that is read at a random place costs as much as the row.
+        old, q, factor = beta[i], coords.q[i], coords.factor[i]
+        y, c = math.copysign(1.0, factor), abs(factor) * l2
+        # 2a) margin: step 1
         margin = y * penalty.score(rows, i, v)
-        # 2b) shrink
-        if old <= 0.0 or old >= top:
+        # 2b) shrink; full_pass repeats this test
+        if old <= 0.0 or old >= upper:
             gradient = loss.gradient(old, margin)  # dD/dβ, up to the factor c
             if (old <= 0.0) == (gradient <= 0.0):  # outwards: the KKT conditions hold
                 if abs(gradient) > bound:
@@ -247,31 +250,31 @@ def sweep(rows, loss, penalty, at, beta, v, order, bound, ahead):
         phi = loss.value(margin)
         value += c * (phi + 0.5 * old * margin)
         gap += c * (phi - loss.psi(old) + old * margin)
-        # 2d) step
+        # 2d) steps 2 and 3
         new = loss.dual_step(old, margin, q)
         if new != old:
-            if 0.0 < old < top:
+            if 0.0 < old < upper:
                 # |gradient|, without the logarithms that a loss may need for it
                 violation += abs(new - old) / loss.curvature_at(old, q)
                 violated += 1
-            rows.add(i, (new - old) * enters, v)
+            rows.add(i, (new - old) * factor, v)
             beta[i] = new
     return kept, violation / max(violated, 1), gap, value
 
 
 @kernel
-def full_pass(loss, at, beta, strength, scores, intercept, order, bound):
-    """Sum over all rows, whose scores are given, without a step; name the active rows anew, in ascending order, and return Sums."""
-    top = loss.upper_bound()
+def full_pass(loss, coords, beta, l2, scores, intercept, order, bound):
+    """Sum over all rows, whose scores are given, without a step; rebuild the active set by test 2b, in ascending order; return Sums."""
+    upper = loss.upper_bound()
     gap, value = 0.0, 0.0
     kept = 0
     for i in range(beta.shape[0]):
-        enters, old = at.step[i], beta[i]
-        c, margin = abs(enters) * strength, math.copysign(1.0, enters) * (scores[i] + intercept)
+        factor, old = coords.factor[i], beta[i]
+        c, margin = abs(factor) * l2, math.copysign(1.0, factor) * (scores[i] + intercept)
         phi = loss.value(margin)
         value += c * (phi + 0.5 * old * margin)
         gap += c * (phi - loss.psi(old) + old * margin)
-        if old <= 0.0 or old >= top:
+        if old <= 0.0 or old >= upper:
             gradient = loss.gradient(old, margin)
             if (old <= 0.0) == (gradient <= 0.0) and abs(gradient) > bound:
                 continue

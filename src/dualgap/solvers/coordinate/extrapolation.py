@@ -13,8 +13,8 @@ s = β − β₀ over a few sweeps points there. Since v is linear in β, a line
 It is the pattern move of Hooke and Jeeves (1961) with a line search. Bertrand and Massias (2021) also extrapolate coordinate descent every
 five epochs and keep what improves the objective, but combine several iterates (Anderson acceleration); here there is one direction.
 
-With a free intercept D is what the steps raise: the bias column's part of v is among the squares, and its centre b adds −b Σ cβy to D,
-where Σ cβy is l2/scale times that part of v.
+With a free intercept D is what the steps raise: the bias column's part of v is among the squares, and its centre adds −centre·Σ cβy to
+D, where Σ cβy is l2/scale times that part of v.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ ROUNDING = 1e-12  # part of l2·‖v‖² below which a rise of D may be roundin
 
 
 @kernel
-def extrapolate(rows, loss, at, beta, v, l2, slope, beta_from, v_from):
+def extrapolate(rows, loss, coords, beta, v, l2, centre_weight, beta_from, v_from):
     """Move (β, v) further along the direction from (beta_from, v_from), which are overwritten; return by how much D rises, or 0.
 
-    `slope` is by how much D falls with a unit of v's last number, besides its square: b·l2/scale with a free intercept, else 0.
+    D has the term −centre_weight·(v's last number); centre_weight is centre·l2/scale with a free intercept, else 0.
     """
     # 1) direction
-    n, d, top = beta.shape[0], v.shape[0], loss.upper_bound()
+    n, d, upper = beta.shape[0], v.shape[0], loss.upper_bound()
     rise, curvature = 0.0, 0.0
     for i in range(n):
         s = beta[i] - beta_from[i]
         if s == 0.0:
             continue
-        if 0.0 < beta[i] < top:
-            c = abs(at.step[i]) * l2
+        if 0.0 < beta[i] < upper:
+            c = abs(coords.factor[i]) * l2
             rise += c * s * loss.gradient(beta[i], 0.0)
             curvature += c * s * s * (1.0 / loss.curvature_at(beta[i], 1.0) - 1.0)
         else:
-            rows.add(i, s * at.step[i], v_from)  # come to a bound: no part of the direction
+            rows.add(i, s * coords.factor[i], v_from)  # come to a bound: no part of the direction
             beta_from[i] = beta[i]
     # 2) line search
     along, square, size = 0.0, 0.0, 0.0
@@ -54,7 +54,7 @@ def extrapolate(rows, loss, at, beta, v, l2, slope, beta_from, v_from):
         along += v[j] * step
         square += step * step
         size += v[j] * v[j]
-    rise -= l2 * along + slope * (v[d - 1] - v_from[d - 1])
+    rise -= l2 * along + centre_weight * (v[d - 1] - v_from[d - 1])
     curvature += l2 * square
     if not (rise > 0.0 and curvature > 0.0):
         return 0.0
@@ -68,12 +68,12 @@ def extrapolate(rows, loss, at, beta, v, l2, slope, beta_from, v_from):
         if s == 0.0:
             continue
         wanted = beta[i] + t * s
-        new = min(top, max(0.0, wanted))
+        new = min(upper, max(0.0, wanted))
         if new != wanted:
-            rows.add(i, (new - wanted) * at.step[i], v_from)
-        gain += abs(at.step[i]) * l2 * (loss.psi(new) - loss.psi(beta[i]))
+            rows.add(i, (new - wanted) * coords.factor[i], v_from)
+        gain += abs(coords.factor[i]) * l2 * (loss.psi(new) - loss.psi(beta[i]))
         beta_from[i] = new
-    gain -= slope * (v_from[d - 1] - v[d - 1])
+    gain -= centre_weight * (v_from[d - 1] - v[d - 1])
     for j in range(d):
         gain -= 0.5 * l2 * (v_from[j] - v[j]) * (v_from[j] + v[j])
     # 4) acceptance

@@ -10,7 +10,7 @@ import numpy as np
 from dualgap.core import draw, fresh_seed, kernel, natural_order, one_of, shuffle
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, no, register
-from dualgap.solvers.coordinate.ascent import Ascent, Tally, needs_l2
+from dualgap.solvers.coordinate.ascent import Ascent, RunningSums, needs_l2
 
 __all__ = ["SDCA"]
 
@@ -76,8 +76,8 @@ class SDCA(Solver):
         ascent = Ascent(problem, warm.dual, warm.intercept)
         state = SDCAState(ascent=ascent, order=natural_order(problem.n))
         if self.output == "average":
-            ascent.tally = Tally(np.zeros(problem.n), np.zeros(problem.n, dtype=np.int64))
-            state.suffix = AveragedSuffix(ascent, ascent.tally)
+            ascent.sums = RunningSums(np.zeros(problem.n), np.zeros(problem.n, dtype=np.int64))
+            state.suffix = AveragedSuffix(ascent, ascent.sums)
         elif self.output == "random":
             state.suffix = DrawnSuffix(ascent)
         return state
@@ -88,7 +88,7 @@ class SDCA(Solver):
         t = state.epochs * problem.n
         if state.epochs == 0 and self.first_epoch == "sgd" and not ascent.beta.any():
             rows = ascent.bias.rows(problem.rows, centre=0.0)
-            modified_sgd(rows, problem.loss, problem.penalty, ascent.at, ascent.beta, ascent.v, state.order)
+            modified_sgd(rows, problem.loss, problem.penalty, ascent.coords, ascent.beta, ascent.v, state.order)
             ascent.rebuild()
         elif isinstance(state.suffix, DrawnSuffix):
             # The epoch's candidate is its iterate at a step drawn uniformly.
@@ -116,18 +116,18 @@ class SDCA(Solver):
 class AveragedSuffix:
     """Average of β over the steps since T₀, from running sums: those at the last two powers of two are remembered."""
 
-    def __init__(self, ascent: Ascent, tally: Tally) -> None:
-        self.ascent, self.tally = ascent, tally
+    def __init__(self, ascent: Ascent, sums: RunningSums) -> None:
+        self.ascent, self.sums = ascent, sums
         self.now, self.step = np.zeros_like(ascent.beta), 0
         self.older = self.newer = (self.now, 0)
 
     def close_epoch(self, epochs: int, n: int, rng: np.random.Generator) -> None:
-        tally, self.step = self.tally, epochs * n
-        tally.total[:] += self.ascent.beta * (self.step - tally.since)
-        tally.since[:] = self.step
-        self.now = tally.total
+        sums, self.step = self.sums, epochs * n
+        sums.total[:] += self.ascent.beta * (self.step - sums.since)
+        sums.since[:] = self.step
+        self.now = sums.total
         if epochs & (epochs - 1) == 0:
-            self.older, self.newer = self.newer, (tally.total.copy(), self.step)
+            self.older, self.newer = self.newer, (sums.total.copy(), self.step)
 
     def beta(self) -> np.ndarray:
         total, since = self.older
@@ -158,7 +158,7 @@ class DrawnSuffix:
 
 
 @kernel
-def modified_sgd(rows, loss, penalty, at, beta, v, order):
+def modified_sgd(rows, loss, penalty, coords, beta, v, order):
     """Make one pass that treats the t rows seen so far as the whole data: l2·t in place of l2·n, from β = 0 and v = 0.
 
         β_t = argmax of the coordinate objective with q = ‖x_t‖²/(l2·t);   w ← ((t−1)/t)·w + β_t y_t x_t/(l2·t)
@@ -169,11 +169,11 @@ def modified_sgd(rows, loss, penalty, at, beta, v, order):
     seen = 0.0
     for s in range(n):
         i = order[s]
-        y, weight = at.y[i], n * at.c[i]
+        y, weight = coords.y[i], n * coords.c[i]
         if weight > 0.0:
             margin = y * penalty.scaled_score(rows, i, v, seen) if seen > 0.0 else 0.0
             seen += weight
-            new = loss.dual_step(0.0, margin, n * at.q[i] / seen)
+            new = loss.dual_step(0.0, margin, n * coords.q[i] / seen)
             if new != 0.0:
                 beta[i] = new
-                rows.add(i, n * new * at.step[i], v)
+                rows.add(i, n * new * coords.factor[i], v)

@@ -16,7 +16,7 @@ from dualgap.core import Block, fresh_seed, natural_order, rows_ahead, shuffle, 
 from dualgap.core import rows as storage
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, no, register
-from dualgap.solvers.coordinate.ascent import NoTally, ascend, coordinates, needs_l2
+from dualgap.solvers.coordinate.ascent import NoSums, ascend, coordinates, needs_l2
 from dualgap.solvers.coordinate.bias import BiasColumn
 
 __all__ = ["Blocks"]
@@ -104,7 +104,7 @@ class Blocks(Solver):
         ahead, order = rows_ahead(rows), natural_order(len(beta))
         for _ in range(self.inner):
             shuffle(order, fresh_seed(rng))
-            ascend(rows, problem.loss, problem.penalty, at, beta, state.v, order, ahead, NoTally(), 0)
+            ascend(rows, problem.loss, problem.penalty, at, beta, state.v, order, ahead, NoSums(), 0)
         state.beta[here] = beta
 
     def model(self, problem: Any, state: BlocksState) -> tuple[np.ndarray, None]:
