@@ -10,7 +10,7 @@ from dualgap.core.rows import WithBias, csr, dense
 from dualgap.data import text_like
 from dualgap.solvers.newton import newton_cg
 from dualgap.solvers.newton.newton_cg import NewtonCG, full_pass, hessian_product, multiply
-from dualgap.solvers.newton.unknowns import error
+from dualgap.solvers.newton.unknowns import gap_part
 
 SMOOTH = ["smooth_hinge", "squared_hinge", "logistic"]
 
@@ -218,9 +218,9 @@ def test_ctrl_c_in_the_middle_of_a_step_leaves_a_certified_model(monkeypatch):
     assert problem.objective(result.coef) == pytest.approx(result.certificate.primal, rel=1e-12)
 
 
-def test_the_error_counts_what_is_not_penalised_too():
-    assert error(np.array([3.0, -4.0]), np.array([0.5, 0.5])) == pytest.approx(9.0 + 16.0)
-    assert error(np.array([3.0, -4.0]), np.array([0.5, 0.0])) == pytest.approx(9.0 + 4.0)
+def test_the_gap_part_counts_what_is_not_penalised_too():
+    assert gap_part(np.array([3.0, -4.0]), np.array([0.5, 0.5])) == pytest.approx(9.0 + 16.0)
+    assert gap_part(np.array([3.0, -4.0]), np.array([0.5, 0.0])) == pytest.approx(9.0 + 4.0)
 
 
 @pytest.mark.parametrize(

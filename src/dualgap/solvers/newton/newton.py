@@ -18,7 +18,7 @@ from dualgap.core import accumulate, gram_of_rows, natural_order, number, solve_
 from dualgap.problem import Problem, Samples
 from dualgap.solvers.base import Support, Warm, no, register
 from dualgap.solvers.newton.steps import Descent, Prox, curvatures, dual_points, find_shrinkable, line_search, predicted_changes
-from dualgap.solvers.newton.unknowns import LEAST_CURVATURE, PrimalNewton, Unknowns, bias_column, error, first_x, margins_into
+from dualgap.solvers.newton.unknowns import LEAST_CURVATURE, PrimalNewton, Unknowns, bias_column, first_x, gap_part, margins_into
 
 __all__ = ["Newton"]
 
@@ -26,25 +26,27 @@ __all__ = ["Newton"]
 LARGEST = 4000  # features: a dense factor of 128 MB
 
 # The start from a sample. A larger sample costs more, a smaller one gives a w that is further from the solution.
-SAMPLE_SHARE = 8  # one row in 8 …
+SAMPLE_ONE_IN = 8  # one row in 8 …
 SAMPLE_LEAST = 500  # … if these are at least 500 rows …
 SAMPLE_PER_FEATURE = 4  # … and 4 rows for each feature;
 SMOOTH_SAMPLE_PER_FEATURE = 16  # 16 for a smooth loss: with fewer, a few rows with large losses cost the full problem many steps
 SAMPLE_GAP = 1e-2  # relative gap at which the sample's w is taken; its distance from the full problem's w is larger anyway
 SAMPLE_STEPS = 30  # steps on the sample, at most
 
-# The first δ after a sample: rows with curvature that it leaves. Fewer make cheaper systems, which know less of the rows near the kink.
-CURVED_PER_FEATURE = 4  # 4 rows for each feature …
-CURVED_SHARE = 20  # … or one row in 20, if these are more
-LEAST_DELTA = 1e-6
+# The first δ after a sample: free variables that it leaves. Fewer make cheaper systems, which know less of the rows near the kink.
+FREE_PER_FEATURE = 4  # 4 free variables for each feature …
+FREE_ONE_IN = 20  # … or one row in 20, if these are more
+LEAST_DELTA = 1e-6  # in units of margins: δ stays positive even where that many margins are at the kink
 
 # The outer loop
-SOLVED = 0.3  # the inner problem is solved if its error is at most this part of the proximal term
+SOLVED = (
+    0.3  # the inner problem is solved if its gap part (of its gradient, in `unknowns`) is at most this part of the proximal term
+)
 DELTA_SOLVED = 0.5  # δ changes by this factor with a solved inner problem
 INNER_STEPS = 20  # steps on one inner problem; the smaller δ is, the more it takes …
-DELTA_UNSOLVED = 4.0  # … so that δ grows by this factor after so many, up to its first value
+DELTA_UNSOLVED = 4.0  # … so that δ grows by this factor after so many, up to `Newton.delta`
 PLAIN_STEPS = 12  # steps without a proximal term on a smooth loss; if then …
-PLAIN_GAP = 0.1  # … the relative gap still exceeds this, the term comes in
+PLAIN_GAP = 0.1  # … the relative gap still exceeds this, the term comes in with δ = `Newton.delta`
 
 # Shrinking
 SHRINK_BELOW = 0.1  # relative gap below which rows are shrunk: earlier steps move margins anywhere
@@ -67,19 +69,19 @@ class NewtonState(Unknowns):
     # Changed by every step, and replaced with the active rows
     margins: np.ndarray
     beta: np.ndarray  # β⁺(margins)
-    prox: Prox  # the centre, moved by `_move_centre`, and δ
+    prox: Prox  # the centre and δ: replaced by `_move_centre`, by step 6 for a smooth loss, and with the active rows
     # The shrunk rows; set by `_shrink` and `_unshrink`
     all_beta: np.ndarray  # β of all rows; stale for active ones
     shrunk_loss: float = 0.0  # Σ cφ over the shrunk rows when they were shrunk
     unshrink_gap: float = 0.0  # relative gap of the active rows at which all rows are active again
     shrink_steps: float = SHRINK_STEPS
-    # Sums over all rows; set by `_update_dual`
-    u: np.ndarray  # Σ cβyx
+    # Sums; set by `_update_dual`
+    u: np.ndarray  # Σ cβyx over all rows
     residual: np.ndarray  # ridge·x − u, the gradient of F
-    moved: float = 0.0  # (δ/2) Σ c(β − centre)², the proximal term
+    prox_term: float = 0.0  # (δ/2) Σ c(β − centre)² over the active rows
     # The inner problem; set by `epoch`
-    steps: int = 0  # Newton steps since the centre was moved
-    stuck: bool = False  # whether the last line search found no descent
+    steps: int = 0  # Newton steps on it: those since the one that moved the centre, which does not count
+    no_descent: bool = False  # whether the last line search returned t = 0
 
     def all_active(self) -> bool:
         return len(self.which) == len(self.all_beta)
@@ -93,7 +95,9 @@ class Newton(PrimalNewton):
     Parameters
     ----------
     delta : float
-        The first proximal weight, for the hinge; it is halved each time the centre moves.
+        The first weight δ of the proximal term, in units of margins per unit of β, and the largest to which it may grow again. It is
+        halved each time the centre moves from a solved inner problem. A start from a sample takes a smaller one; a smooth loss has a
+        proximal term only where plain Newton steps fail. It is not the width of the smooth hinge, which is called delta too.
 
     Order of calls: `start`, then `epoch` again and again; `model`, `dual`, `intercept` and `gap_estimate` at any time between. An epoch
     is one Newton step.
@@ -112,7 +116,7 @@ class Newton(PrimalNewton):
     delta: float = 2.0
 
     name: ClassVar[str] = "newton"
-    stall_steps: ClassVar[float] = 40
+    stall_steps: ClassVar[float] = 40  # fewer would give up on slow inner problems, more would wait longer for DCA
     sparse_cost: ClassVar[str] = "all rows"
     summary: ClassVar[str] = "semismooth Newton in a proximal-point loop, d × d systems"
 
@@ -131,7 +135,7 @@ class Newton(PrimalNewton):
         rows = bias_column(problem, some(problem.rows, natural_order(n)))
         centre, margins, delta, passes = np.zeros(n), np.zeros(n), self.delta, 0.0
         if warm is not None and warm.coef is not None:
-            if warm.dual is not None:
+            if warm.dual is not None:  # without coefficients it is not used
                 centre = np.clip(warm.dual, 0.0, problem.loss.upper_bound())
             if x.any():
                 margins_into(rows, x, problem.y, margins)
@@ -163,7 +167,8 @@ class Newton(PrimalNewton):
         if smooth:
             curvatures(problem.loss, state.beta, 0.0, problem.c, state.work)
             if not state.work.any():
-                # All rows in the linear part of the loss (a smooth hinge of width 1 at w = 0): only a proximal term has curvature.
+                # All rows in the linear part of the loss (a smooth hinge of width 1 at w = 0): only a proximal term has curvature. After
+                # a sample, δ is the sample's: 0, and thus no term before step 6, unless the sample needed one itself.
                 state.prox = Prox(centre, delta)
                 self._update_dual(problem, state)
         state.unshrink_gap = UNSHRINK_AT * state.gap
@@ -171,7 +176,7 @@ class Newton(PrimalNewton):
 
     def _solve_sample(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float, float]:
         """Return (x, δ, passes) of a sample of the rows, half of each class where that can be; x as it is where rows are few."""
-        size = problem.n // SAMPLE_SHARE
+        size = problem.n // SAMPLE_ONE_IN
         smooth = math.isfinite(problem.loss.curvature())
         if size < max((SMOOTH_SAMPLE_PER_FEATURE if smooth else SAMPLE_PER_FEATURE) * problem.d, SAMPLE_LEAST):
             return x, self.delta, 0.0
@@ -191,7 +196,7 @@ class Newton(PrimalNewton):
 
     def epoch(self, problem: Problem, state: NewtonState, rng: np.random.Generator) -> None:
         # 2) outer loop: move the centre if the inner problem is solved, or too hard
-        solved = state.stuck or error(state.residual, state.ridge) <= SOLVED * state.moved
+        solved = state.no_descent or gap_part(state.residual, state.ridge) <= SOLVED * state.prox_term
         if state.prox.delta > 0.0 and (solved or state.steps >= INNER_STEPS):
             rhs = self._move_centre(problem, state, DELTA_SOLVED if solved else DELTA_UNSOLVED)
             state.steps, centre_moved = 0, True
@@ -199,7 +204,7 @@ class Newton(PrimalNewton):
             rhs, centre_moved = -state.residual, False
             state.steps += 1
 
-        # 3) Newton system: (diag(ridge) + Σ cᵢ curvature_at(βᵢ, δ) xᵢxᵢᵀ)·direction = rhs
+        # 3) Newton system: (diag(ridge) + Σ cᵢ curvature_at(βᵢ, δ) xᵢxᵢᵀ)·direction = rhs, with the least curvature of a free b
         curvatures(problem.loss, state.beta, state.prox.delta, state.samples.c, state.work)
         H = gram_of_rows(state.rows, state.work, len(state.x))
         H[np.diag_indices(len(H))] += state.ridge
@@ -217,22 +222,22 @@ class Newton(PrimalNewton):
         t = line_search(descent, math.nan if centre_moved else -float(state.residual @ direction))
         state.x += t * direction
         state.margins += t * state.work
-        state.stuck = t == 0.0
+        state.no_descent = t == 0.0
         state.passes += 2.0 * len(state.which) / problem.n
 
-        # 5) shrink rows that steps like this one do not bring back from their bounds
+        # 5) shrink rows whose margins some steps like this one would not carry to where β leaves its bound
         if t > 0.0 and state.gap < SHRINK_BELOW:
             self._shrink(problem, state, t)
 
         # 6) dual point of the new margins, its sum u, and the gap
         self._update_dual(problem, state)
         if state.prox.delta == 0.0 and state.steps == PLAIN_STEPS and state.gap > PLAIN_GAP:
-            # A smooth loss with few rows in its curved part is as hard as the hinge: the proximal term widens that part.
+            # Part of step 2. A smooth loss with few free variables is as hard as the hinge: the proximal term makes more of them free.
             state.prox, state.steps = Prox(state.beta.copy(), self.delta), 0
             self._update_dual(problem, state)
 
-        # 7) unshrink all rows before the gap is believed
-        if not state.all_active() and (state.gap <= max(state.unshrink_gap, state.tol) or state.stuck):
+        # 7) unshrink all rows: the gap of the active ones says nothing about the others
+        if not state.all_active() and (state.gap <= max(state.unshrink_gap, state.tol) or state.no_descent):
             self._unshrink(problem, state)
 
     def _move_centre(self, problem: Problem, state: NewtonState, factor: float) -> np.ndarray:
@@ -250,13 +255,13 @@ class Newton(PrimalNewton):
         return u - state.ridge * state.x
 
     def _update_dual(self, problem: Problem, state: NewtonState) -> None:
-        """Update the dual variables of the active rows to the margins. Sets: beta, u, residual, moved, gap."""
-        fenchel, loss, state.moved = dual_points(problem.loss, state.margins, state.prox, state.samples, state.beta, state.work)
+        """Update the dual variables of the active rows to the margins. Sets: beta, u, residual, prox_term, gap."""
+        fenchel, loss, state.prox_term = dual_points(problem.loss, state.margins, state.prox, state.samples, state.beta, state.work)
         accumulate(state.rows, state.work, state.u)
         state.residual = state.ridge * state.x - state.u
-        # P(w) − D(β) = Σ c·(Fenchel–Young gap) + ‖l2·w − u‖²/(2·l2); a free intercept's part is left to the certificate.
+        # P(w) − D(β) = Σ c·(Fenchel–Young gap) + ‖l2·w − u‖²/(2·l2). A free b asks for Σ cβy = 0: gap_part has its size as an estimate.
         primal = loss + state.shrunk_loss + 0.5 * float(state.ridge * state.x @ state.x)
-        state.gap = (fenchel + error(state.residual, state.ridge)) / primal if primal > 0 else math.inf
+        state.gap = (fenchel + gap_part(state.residual, state.ridge)) / primal if primal > 0 else math.inf
 
     def _shrink(self, problem: Problem, state: NewtonState, t: float) -> None:
         """Shrink rows; t·state.work is the last change of their margins. Sets: the active rows with their vectors, and the shrunk loss."""
@@ -286,10 +291,10 @@ class Newton(PrimalNewton):
         state.margins = np.empty(problem.n)
         margins_into(state.rows, state.x, problem.y, state.margins)
         state.passes += 1.0
-        believed = max(state.gap, state.tol)
+        active_gap = max(state.gap, state.tol)
         self._update_dual(problem, state)
         state.unshrink_gap = UNSHRINK_AT * state.gap
-        if state.gap > UNSHRINK_ERROR * believed:
+        if state.gap > UNSHRINK_ERROR * active_gap:
             state.shrink_steps *= SHRINK_GROWTH
 
     def _set_active(self, problem: Problem, state: NewtonState, which: np.ndarray) -> None:
@@ -314,12 +319,12 @@ class Newton(PrimalNewton):
 
 
 def _first_delta(problem: Problem, margins: np.ndarray) -> float:
-    """Return the δ that leaves CURVED_… rows with curvature: with a centre of ½, those whose margin is within δ/2 of the kink.
+    """Return the δ that leaves FREE_… variables free: with a centre of ½, those whose margin is within δ/2 of the kink.
 
     The sample's w has put the margins nearly where they belong, so that the rows near the kink are to be decided. A larger δ would fill the
     first systems with rows that are not.
     """
-    count = min(problem.n - 1, max(CURVED_PER_FEATURE * problem.d, problem.n // CURVED_SHARE))
+    count = min(problem.n - 1, max(FREE_PER_FEATURE * problem.d, problem.n // FREE_ONE_IN))
     distance = np.abs(1.0 - margins)
     distance.partition(count)
     return max(2.0 * float(distance[count]), LEAST_DELTA)

@@ -26,16 +26,16 @@ from dualgap.solvers.newton.unknowns import (
     PrimalNewton,
     Unknowns,
     bias_column,
-    error,
     first_x,
+    gap_part,
     margins_into,
 )
 
 __all__ = ["NewtonCG"]
 
-# The linear systems: parts of ‖g‖, in the norm of `error`, that a residual may have. A small part costs products, a large one steps.
+# The linear systems: parts of ‖g‖, in the norm of `gap_part`, that a residual may have. A small part costs products, a large one steps.
 LOOSEST, TIGHTEST = 0.5, 1e-3
-ENOUGH = 0.25  # a residual whose error is this part of the gap asked for is small enough in any case
+ENOUGH = 0.25  # a residual whose `gap_part` is this part of the gap asked for is small enough in any case
 
 # The half-width of margins over which curvature is averaged. After a step of length t it changes by EXPECTED_STEP / t …
 EXPECTED_STEP = 0.7  # a shorter step than this means that the curvature was too small
@@ -140,7 +140,7 @@ class NewtonCG(PrimalNewton):
         self._update_dual(problem, state)
 
         # 5) accuracy of the next system: the part of the gradient that the quadratic model did not predict
-        unpredicted, norm = error(state.gradient - predicted, state.ridge), error(before, state.ridge)
+        unpredicted, norm = gap_part(state.gradient - predicted, state.ridge), gap_part(before, state.ridge)
         state.forcing = min(LOOSEST, max(TIGHTEST, math.sqrt(unpredicted / norm))) if 0.0 < norm < math.inf else LOOSEST
 
     def _solve(self, problem: Problem, state: NewtonCGState) -> tuple[np.ndarray, np.ndarray]:
@@ -150,7 +150,7 @@ class NewtonCG(PrimalNewton):
             ridge, diagonal = ridge.copy(), diagonal.copy()
             ridge[-1] = max(0.0, LEAST_CURVATURE * problem.intercept_scale**2 - diagonal[-1])
             diagonal[-1] += ridge[-1]
-        wanted = max(state.forcing**2 * error(state.gradient, state.ridge), ENOUGH * state.tol * state.primal)
+        wanted = max(state.forcing**2 * gap_part(state.gradient, state.ridge), ENOUGH * state.tol * state.primal)
         curved = np.flatnonzero(state.curvature)
         s, r = np.zeros_like(state.x), -state.gradient
         p = r / diagonal
@@ -165,7 +165,7 @@ class NewtonCG(PrimalNewton):
                 t = rz / curvature
                 s += t * p
                 r -= t * q
-                if error(r, state.ridge) <= wanted:
+                if gap_part(r, state.ridge) <= wanted:
                     break
                 z = r / diagonal
                 before, rz = rz, float(r @ z)
@@ -198,7 +198,7 @@ class NewtonCG(PrimalNewton):
         state.gradient = state.ridge * state.x - sums[0]
         state.diagonal = sums[1] + state.ridge
         state.primal = loss + 0.5 * float(state.ridge * state.x @ state.x)
-        state.gap = error(state.gradient, state.ridge) / state.primal if state.primal > 0 else math.inf
+        state.gap = gap_part(state.gradient, state.ridge) / state.primal if state.primal > 0 else math.inf
 
     def dual(self, problem: Problem, state: NewtonCGState) -> np.ndarray:
         return state.beta.copy()

@@ -1,4 +1,4 @@
-"""The loops over margins of Newton's method, and the line search that newton and newton_cg share. Nothing here reads a row."""
+"""The loops over margins of newton (numbers: its steps in README.md), and the line search of newton and newton_cg. No row is read here."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Prox(NamedTuple):
 
 @kernel
 def dual_points(loss, margins, prox, samples, beta, change):
-    """β ← β⁺(m) and change = cᵢyᵢ(β⁺−β); returns Σ c(φ(m) − ψ(β⁺) + β⁺m), Σ cφ(m) and (δ/2) Σ c(β⁺ − centre)²."""
-    fenchel, value, moved = 0.0, 0.0, 0.0
+    """Step 6: β ← β⁺(m) and change = cᵢyᵢ(β⁺−β); returns Σ c(φ(m) − ψ(β⁺) + β⁺m), Σ cφ(m) and (δ/2) Σ c(β⁺ − centre)²."""
+    fenchel, value, squares = 0.0, 0.0, 0.0
     for i in range(margins.shape[0]):
         c, m, centre = samples.c[i], margins[i], prox.centre[i]
         new = loss.dual_step(centre, m, prox.delta)
@@ -39,20 +39,20 @@ def dual_points(loss, margins, prox, samples, beta, change):
         if prox.delta > 0.0:  # else β⁺ is −φ'(m), and the terms are zero
             fenchel += c * (phi - loss.psi(new) + new * m)
         value += c * phi
-        moved += c * (new - centre) * (new - centre)
-    return fenchel, value, 0.5 * prox.delta * moved
+        squares += c * (new - centre) * (new - centre)
+    return fenchel, value, 0.5 * prox.delta * squares
 
 
 @kernel
 def curvatures(loss, beta, delta, c, out):
-    """out = cᵢ times the curvature of a row's part of F; 0 at a bound."""
+    """Step 3: out = cᵢ times the curvature of a row's part of F; 0 at a bound."""
     for i in range(beta.shape[0]):
         out[i] = c[i] * loss.curvature_at(beta[i], delta)
 
 
 @kernel
 def predicted_changes(loss, margins, prox, samples, out):
-    """out = cᵢyᵢ times the change of β⁺ that its tangent at the centre predicts, without regard to bounds; 0 for rows at a bound."""
+    """Step 3: out = cᵢyᵢ times the change of β⁺ that its tangent at the centre predicts, even beyond bounds; 0 for rows at a bound."""
     for i in range(margins.shape[0]):
         beta = prox.centre[i]
         curvature = loss.curvature_at(beta, prox.delta)
@@ -63,11 +63,11 @@ def predicted_changes(loss, margins, prox, samples, out):
 
 @kernel
 def find_shrinkable(loss, margins, beta, margin_step, t, least, c, shrink):
-    """shrink[i]: β is at a bound, its gradient points outwards, and exceeds `least` and t steps, its own and the root mean square of all.
+    """Step 5: shrink[i] if β is at a bound and its gradient points outwards by more than `least`, t·|its margin step| and t·their RMS.
 
     Returns how many such rows there are, and Σ cφ over them.
     """
-    n, top = margins.shape[0], loss.upper_bound()
+    n, upper = margins.shape[0], loss.upper_bound()
     square = 0.0
     for i in range(n):
         square += margin_step[i] * margin_step[i]
@@ -75,10 +75,10 @@ def find_shrinkable(loss, margins, beta, margin_step, t, least, c, shrink):
     count, value = 0, 0.0
     for i in range(n):
         shrink[i] = False
-        if 0.0 < beta[i] < top:
+        if 0.0 < beta[i] < upper:
             continue
         gradient = loss.gradient(beta[i], margins[i])
-        outwards = (beta[i] <= 0.0 and gradient < 0.0) or (beta[i] >= top and gradient > 0.0)
+        outwards = (beta[i] <= 0.0 and gradient < 0.0) or (beta[i] >= upper and gradient > 0.0)
         shrink[i] = outwards and abs(gradient) > max(typical, t * abs(margin_step[i]))
         if shrink[i]:
             count += 1
@@ -108,7 +108,7 @@ class Descent(NamedTuple):
 
 @kernel
 def line_search(descent, first):
-    """Return the t where dF/dt passes zero, to SEARCHED; 1 where the full step is good enough; 0 where F does not fall.
+    """Step 4: return the t where dF/dt is zero, to SEARCHED; 1 where the full step is good enough; 0 where F does not fall.
 
     `first` is −dF/dt at 0, or NaN where it is not known. If it is not positive it is computed afresh: a value from running sums may
     have the wrong sign near the end.

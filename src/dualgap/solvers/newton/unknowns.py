@@ -1,4 +1,4 @@
-"""What newton and newton_cg share: the unknowns x and their penalties, the error of a gradient, the model at the end.
+"""What newton and newton_cg share: the unknowns x and their penalties, the part of the gap that a gradient makes, the model at the end.
 
 x is w, followed by the coefficient v of a constant column where there is an intercept b = intercept_scale·v. `ridge` holds the penalty
 of each unknown: l2 for w and a penalised intercept, 0 for a free one.
@@ -15,7 +15,7 @@ from dualgap.core import L2, WithBias, scores_in_threads
 from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no
 
-__all__ = ["LEAST_CURVATURE", "NOT_SMOOTH", "PrimalNewton", "Unknowns", "bias_column", "error", "first_x", "margins_into"]
+__all__ = ["LEAST_CURVATURE", "NOT_SMOOTH", "PrimalNewton", "Unknowns", "bias_column", "first_x", "gap_part", "margins_into"]
 
 # Least curvature of a free intercept, in units of its constant column squared: as if one row in 100 000 had curvature 1. With few rows that
 # have curvature, an undamped step in b would leave the scale of the data. A larger value slows b down, a smaller one lets it run away.
@@ -74,8 +74,8 @@ def margins_into(rows: Any, x: np.ndarray, y: np.ndarray, out: np.ndarray) -> No
     out *= y
 
 
-def error(r: np.ndarray, ridge: np.ndarray) -> float:
-    """Return Σ r²/(2·ridge), by which P exceeds D where r is the gradient ridge·x − u; a free intercept, without a penalty, counts |r|."""
+def gap_part(r: np.ndarray, ridge: np.ndarray) -> float:
+    """Return Σ r²/(2·ridge), by which P exceeds D where r is the gradient ridge·x − u; a free intercept, with ridge 0, counts |r|."""
     if ridge[-1] > 0.0:
         return 0.5 * float(r @ r) / float(ridge[0])
     return 0.5 * float(r[:-1] @ r[:-1]) / float(ridge[0]) + abs(float(r[-1]))
