@@ -111,7 +111,7 @@ def test_an_extrapolation_step_keeps_v_in_step_and_never_lowers_the_dual(interce
         for _ in range(3):
             solver._sweep(problem, state, rng)
         value = dual_point(problem, ascent.beta).value
-        gain = extrapolate(ascent.rows, problem.loss, ascent.at, ascent.beta, ascent.v, problem.l2, 0.0, before, v)
+        gain = extrapolate(ascent.rows, problem.loss, ascent.coords, ascent.beta, ascent.v, problem.l2, 0.0, before, v)
         gains.append(gain)
         assert dual_point(problem, ascent.beta).value - value == pytest.approx(gain, abs=1e-13)
         np.testing.assert_allclose(ascent.v[:8], problem.combine(ascent.beta * ascent.coords.factor), atol=1e-11)
@@ -137,7 +137,7 @@ def test_an_extrapolation_step_with_a_free_intercept_raises_what_the_steps_raise
         value = raised()
         slope_of_centre = ascent.bias.centre * problem.l2 / ascent.bias.scale
         gains.append(
-            extrapolate(ascent.rows, problem.loss, ascent.at, ascent.beta, ascent.v, problem.l2, slope_of_centre, before, v)
+            extrapolate(ascent.rows, problem.loss, ascent.coords, ascent.beta, ascent.v, problem.l2, slope_of_centre, before, v)
         )
         assert raised() - value == pytest.approx(gains[-1], abs=1e-13)
     assert max(gains) > 0.0
