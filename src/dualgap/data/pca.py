@@ -60,7 +60,7 @@ def fit_pca(X: Any, n_components: int, spectrum: int | None = None) -> PCA:
 
 
 DIRECT_UP_TO = 1500  # rows; LAPACK decomposes smaller Gram matrices as a whole
-FEW = 100  # ARPACK is used if the matrix has at least this many times as many rows as pairs are asked for
+FEW = 10  # ARPACK is used if the matrix has at least this many times as many rows as pairs are asked for
 
 
 def _largest_eigenpairs(gram: np.ndarray, kept: int) -> tuple[np.ndarray, np.ndarray]:
