@@ -78,8 +78,8 @@ class AutoState(State):
     problem: Problem  # on which the method works: the one given, or its Gram form
     switch_at: float = math.inf  # passes after which the successor takes over
     # changed by every epoch
-    mark: tuple[float, float] = (0.0, math.inf)  # passes and gap estimate half way to switch_at …
-    seen: tuple[float, float] = (0.0, math.inf)  # … and now
+    halfway: tuple[float, float] = (0.0, math.inf)  # passes and gap estimate half way to switch_at …
+    latest: tuple[float, float] = (0.0, math.inf)  # … and at the last finite estimate
     best: float = math.inf  # gap when it last halved, and the epoch of that
     best_at: int = 0
     steps: int = 0
@@ -135,15 +135,15 @@ class Auto(Solver):
     def _record(self, state: AutoState) -> None:
         estimate = state.method.gap_estimate(state.problem, state.inner)
         if estimate is not None and estimate < math.inf:
-            state.seen = state.passes, estimate
-            if state.passes < 0.5 * state.switch_at or state.mark[1] == math.inf:
-                state.mark = state.seen
+            state.latest = state.passes, estimate
+            if state.passes < 0.5 * state.switch_at or state.halfway[1] == math.inf:
+                state.halfway = state.latest
         if state.inner.gap < 0.5 * state.best:
             state.best, state.best_at = state.inner.gap, state.steps
 
     def _soon_done(self, state: AutoState) -> bool:
         """Return whether DCA, at its present rate of convergence, reaches the tolerance within EXTRA_PASSES."""
-        (passes, gap), (passes_now, gap_now) = state.mark, state.seen
+        (passes, gap), (passes_now, gap_now) = state.halfway, state.latest
         if not 0.0 < gap_now < gap or state.tol <= 0.0:
             return False
         rate = math.log(gap / gap_now) / (passes_now - passes)

@@ -52,8 +52,8 @@ def no(reason: str) -> Support:
 class State:
     """What a solver carries from epoch to epoch; each solver adds its arrays.
 
-    `passes` counts rows touched / n. A solver whose epoch costs other than one pass (a snapshot, a line search) adds it up itself.
-    `tol` is the relative gap that the driver was asked for, written by it, for methods whose plans depend on it.
+    `passes` counts rows touched / n; the solver's `start` and `epoch` add to it.
+    `tol` is the relative gap that the driver was asked for; the driver sets it after `start`, for methods whose plans depend on it.
     `gap` is the relative gap over the active rows, for methods that follow it; `auto` tells by it whether a method has stalled.
     """
 

@@ -9,7 +9,7 @@ import dualgap
 from dualgap.kernels.function import make_kernel
 from dualgap.kernels.sums import expansion
 from dualgap.solvers.working_set.dual_box import intercept_of
-from dualgap.solvers.working_set.shrinking import rounded_gradient_pass, shrink
+from dualgap.solvers.working_set.shrinking import check_shrunk_rows, shrink
 
 RNG = np.random.default_rng(0)
 N = 300
@@ -164,7 +164,7 @@ def test_errors_are_what_they_are_called():
             solver.epoch(problem, state, rng)
         shrink(state, np.arange(0, len(state.active), 2))
         solver.epoch(problem, state, rng)
-        rounded_gradient_pass(problem, state)
+        check_shrunk_rows(problem, state)
         a, r = state.all.a, state.all.r
         bias = a.sum() if problem.intercept == "penalised" else 0.0
         exact = problem.y - problem.kernel(X, X) @ a - r * a - bias
@@ -187,7 +187,7 @@ def test_a_sample_first_and_rows_added_later_leave_errors_right(kind):
         np.testing.assert_allclose(state.box.g, (y - K @ state.current_a())[state.active], atol=1e-10)
         counts.append(len(state.active))
         if len(state.active) < N:
-            rounded_gradient_pass(problem, state)
+            check_shrunk_rows(problem, state)
             np.testing.assert_allclose(state.all.g, y - K @ state.all.a, atol=1e-10)
         rows = state.cache.row_in[state.cache.row_in >= 0]
         np.testing.assert_allclose(

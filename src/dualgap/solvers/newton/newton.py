@@ -95,9 +95,8 @@ class Newton(PrimalNewton):
     Parameters
     ----------
     delta : float
-        The first weight δ of the proximal term, in units of margins per unit of β, and the largest to which it may grow again. It is
-        halved each time the centre moves from a solved inner problem. A start from a sample takes a smaller one; a smooth loss has a
-        proximal term only where plain Newton steps fail. It is not the width of the smooth hinge, which is called delta too.
+        The first weight δ of the proximal term, in units of margins per unit of β, and its cap when it grows. A smooth loss has the term
+        only where plain Newton steps fail. It is not the width of the smooth hinge, also called delta.
 
     Order of calls: `start`, then `epoch` again and again; `model`, `dual`, `intercept` and `gap_estimate` at any time between. An epoch
     is one Newton step.

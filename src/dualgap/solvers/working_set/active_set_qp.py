@@ -1,16 +1,16 @@
-"""Newton steps on all free dual variables at once: a quadratic problem in a box, by block principal pivoting.
+"""Step 2 of README.md, Newton steps on all free dual variables at once: a quadratic problem in a box, by block principal pivoting.
 
     maximise  g·d − ½ dᵀMd   subject to  low ≤ d ≤ high,  and Σd = 0 if the intercept is free
 
 Pair steps soon find which variables are free, then take long to find their values, which depend on each other. One Cholesky factor
 gives them at once (Scheinberg 2006, docs/references.md):
 
-    a) take the free variables and the worst violators at a bound; M is their kernel matrix plus a ridge, factored once
+    a) take the free variables and the worst violators at a bound; M is their kernel matrix with a larger diagonal, factored once
     b) fix variables beyond a bound at it, free fixed ones whose multiplier has the wrong sign, all in one round (Júdice and Pires 1994),
        until the sets stay the same; a fixed variable costs one column of M⁻¹ (a Schur complement), not a new factor
     c) move along d as far as the dual objective rises: rounding in float32 may make the full step too long
 
-With its ridge the step is one of the proximal-point method (Rockafellar 1976): rows that are there twice leave K singular.
+With its added diagonal the step is one of the proximal-point method (Rockafellar 1976): rows that are there twice leave K singular.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from dualgap.problem import Problem
 from dualgap.solvers.working_set.dual_box import argtop, bias_weight, kkt_slack
 from dualgap.solvers.working_set.state import GAP_MARGIN, WorkingSetState, update_gap, update_gradient
 
-__all__ = ["RIDGE", "BoxQP", "newton_step", "pair_step_cost", "pays_off"]
+__all__ = ["ADDED_DIAGONAL", "BoxQP", "newton_step", "pair_step_cost", "pays_off"]
 
 MAX_ROUNDS = 10  # of pivoting: the sets stay the same after about five, or a few variables that hardly matter alternate
 ROUNDING = 1e-6  # a variable beyond its bound by less than this part of the longest move counts as inside
-RIDGE = {"float32": 1e-5, "float64": 1e-10}  # relative to the mean diagonal; ×10 when the factorisation fails
+ADDED_DIAGONAL = {"float32": 1e-5, "float64": 1e-10}  # relative to the mean diagonal; ×10 when the factorisation fails
 MIN_FREE = 16  # free variables below which pair steps are as good
 MAX_CHANGED = 0.1  # changes of the free set in an epoch / its size, above which it is not yet known
 EXPECTED_RATIO = 30.0  # gap before / gap after that a step is expected to reach
@@ -157,7 +157,7 @@ def pays_off(problem: Problem, state: WorkingSetState) -> bool:
         + machine.MATRIX_ENTRY * free**2
         + 3 * machine.KERNEL_VALUE * free * len(state.active)
     )
-    return epochs * last.cost > GOOD_RATIO ** max(state.weak_steps - 1, 0) * cost
+    return epochs * last.cost > GOOD_RATIO ** max(state.failures - 1, 0) * cost
 
 
 def newton_step(problem: Problem, state: WorkingSetState) -> bool:
@@ -176,7 +176,7 @@ def newton_step(problem: Problem, state: WorkingSetState) -> bool:
     slots = cache.fetch(rows, state.at_bound())
     M = cache.matrix(rows, slots, bias_weight(problem), out=memory[: m * m])
     diagonal = M.diagonal() + box.r[rows]
-    M[np.diag_indices(m)] = diagonal + state.ridge * float(diagonal.mean())
+    M[np.diag_indices(m)] = diagonal + state.added_diagonal * float(diagonal.mean())
     # b), c) On a busy machine the BLAS's own threads, which spin while they wait, took three times as long as one.
     with blas_alone:
         qp = BoxQP(M, memory[m * m :].reshape(fixed, m), balanced)
@@ -186,11 +186,11 @@ def newton_step(problem: Problem, state: WorkingSetState) -> bool:
                 break
     cache.release()
     if not qp.factored:
-        state.ridge *= 10.0
+        state.added_diagonal *= 10.0
     update_gap(problem, state)
     state.passes += m / problem.n
     # A gap that has hardly fallen may be that of a few rows at a bound, which join the next step.
-    state.weak_steps = 0 if state.gap * GOOD_RATIO < before else state.weak_steps + 1
+    state.failures = 0 if state.gap * GOOD_RATIO < before else state.failures + 1
     return state.gap < before
 
 

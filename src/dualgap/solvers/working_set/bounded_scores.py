@@ -55,7 +55,7 @@ def float32_error(problem: Problem) -> float:
 
 
 class Scores(NamedTuple):
-    """K·a of all rows at a, and bounds on their errors; `certified`: exact on each row that has a ≠ 0 or a loss at the best intercept."""
+    """K·a of all rows at a, and `radius`, bounds on |errors|; `certified`: exact on rows with a ≠ 0 or a loss at the best intercept."""
 
     a: np.ndarray
     values: np.ndarray

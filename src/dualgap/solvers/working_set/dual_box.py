@@ -121,7 +121,7 @@ def may_move(problem: Problem, box: Box) -> np.ndarray:
 def max_up_min_low(box):
     """Return the largest gradient among variables that can rise and the smallest among those that can fall.
 
-    At the optimum the first is at most the second (m(α) and M(α) of Fan et al. 2005)."""
+    At the optimum the first is at most the second (Keerthi et al. 2001; m(α) and M(α) of Fan et al. 2005)."""
     m, M = -np.inf, np.inf
     for k in range(box.a.shape[0]):
         if box.a[k] < box.high[k]:

@@ -1,4 +1,4 @@
-"""Steps on one or two dual variables inside a working set, whose kernel matrix is in memory; see dual_box for the problem.
+"""Step 5 of README.md: steps on one or two dual variables inside a working set, whose kernel matrix is in memory.
 
 With a free intercept a pair moves, which keeps Σ aᵢ = 0: a_i + t and a_j − t with t = (g_i − g_j)/(K_ii + K_jj − 2K_ij). i has the
 largest gradient among the variables that can rise; j can fall and gives the largest second-order gain (Platt 1998; Fan et al. 2005,
@@ -12,16 +12,16 @@ import numpy as np
 from dualgap.core import kernel, sequential, wide_vectors
 
 __all__ = ["pair_steps", "single_steps", "subtract_rows"]
+CHUNK = 2048  # entries of g at a time, 16 kB: they stay in the first cache while all rows are subtracted from them
 
 
 @kernel
 def subtract_rows(store, slots, change, g, first, last):
-    """g[first:last] −= Σ change[s]·store[slots[s]], four rows at once so that g is read and written less often."""
+    """Step 6: g[first:last] −= Σ change[s]·store[slots[s]], four rows at once so that g is read and written less often."""
     wide_vectors()
-    size = 2048
     count = slots.shape[0]
-    for start in range(first, last, size):
-        end = min(start + size, last)
+    for start in range(first, last, CHUNK):
+        end = min(start + CHUNK, last)
         s = 0
         while s + 4 <= count:
             r0, r1, r2, r3 = store[slots[s]], store[slots[s + 1]], store[slots[s + 2]], store[slots[s + 3]]
@@ -37,13 +37,13 @@ def subtract_rows(store, slots, change, g, first, last):
 
 
 NOISE = 1e-12  # violations of the KKT conditions below this are rounding
-NOTHING = np.int64(-(2**63))  # below every key
-PLACE = np.int64(0xFFFFFFFF)  # the bits of a key that hold the place
+NO_KEY = np.int64(-(2**63))  # below every key
+INDEX_BITS = np.int64(0xFFFFFFFF)  # the bits of a key that hold the index of its variable
 
 
 @sequential
 def _key(value, k):
-    """Return value and place k in one integer, ordered as the values are in float32: LLVM vectorises a maximum over such keys."""
+    """Return value and index k in one integer, ordered as the values are in float32: LLVM vectorises a maximum over such keys."""
     bits = np.int64(np.float32(value).view(np.int32))
     ordered = bits ^ ((bits >> np.int64(31)) & np.int64(0x7FFFFFFF))
     return (ordered << np.int64(32)) | np.int64(k)
@@ -64,25 +64,25 @@ def pair_steps(K, diagonal, box, tiny, ratio, most):
     if top == -np.inf:
         return 0
     for step in range(most):
-        first = NOTHING
+        first = NO_KEY
         for k in range(n):
-            first = max(first, _key(g[k] - top, k) if a[k] < high[k] else NOTHING)
-        if first == NOTHING:
+            first = max(first, _key(g[k] - top, k) if a[k] < high[k] else NO_KEY)
+        if first == NO_KEY:
             return step
-        i = first & PLACE
+        i = first & INDEX_BITS
         row, top, own = K[i], g[i], diagonal[i]
-        second = last = NOTHING
+        second = last = NO_KEY
         for k in range(n):
             difference = max(top - g[k], 0.0)
             gain = difference * difference / max(own + diagonal[k] - 2.0 * row[k], tiny)
             falls = a[k] > low[k]
-            second = max(second, _key(gain, k) if falls else NOTHING)
-            last = max(last, _key(difference, k) if falls else NOTHING)
-        if second == NOTHING:
+            second = max(second, _key(gain, k) if falls else NO_KEY)
+            last = max(last, _key(difference, k) if falls else NO_KEY)
+        if second == NO_KEY:
             return step
-        j = second & PLACE
+        j = second & INDEX_BITS
         difference = top - g[j]
-        violation = top - g[last & PLACE]
+        violation = top - g[last & INDEX_BITS]
         if target < 0.0:
             target = max(ratio * violation, NOISE)
         if violation <= target or difference <= 0.0:
@@ -108,14 +108,14 @@ def single_steps(K, diagonal, box, tiny, ratio, most):
     n = a.shape[0]
     target = -1.0
     for step in range(most):
-        best = worst = NOTHING
+        best = worst = NO_KEY
         for k in range(n):
             curvature = max(diagonal[k], tiny)
             t = min(max(g[k] / curvature, low[k] - a[k]), high[k] - a[k])
             best = max(best, _key(t * (g[k] - 0.5 * curvature * t), k))
             worst = max(worst, _key(abs(g[k]) if t != 0.0 else 0.0, k))
-        i = best & PLACE
-        violation = abs(g[worst & PLACE])
+        i = best & INDEX_BITS
+        violation = abs(g[worst & INDEX_BITS])
         t = min(max(g[i] / max(diagonal[i], tiny), low[i] - a[i]), high[i] - a[i])
         if target < 0.0:
             target = max(ratio * violation, NOISE)

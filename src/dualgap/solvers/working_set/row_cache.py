@@ -1,4 +1,4 @@
-"""A cache of kernel rows over the active rows, in a fixed memory; the least recently used row is evicted first."""
+"""A cache of kernel rows over the active rows, in a fixed memory: step 4 of README.md, which says what is evicted first."""
 
 from __future__ import annotations
 

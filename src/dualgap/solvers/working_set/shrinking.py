@@ -1,4 +1,4 @@
-"""Which rows are active: the first sample, shrinking, full gradient passes, unshrinking.
+"""Which rows are active: the first sample, full gradient passes and unshrinking (steps 1 and 8 of README.md), shrinking (step 9).
 
 Shrunk rows keep their dual variables, and their gradient is not updated (Joachims 1999, docs/references.md). A full gradient pass computes
 it anew, and unshrinks the rows that violate the KKT conditions.
@@ -28,7 +28,7 @@ GROWTH = 8  # a sample has n/8, n/64, … rows, and grows by this factor
 SAMPLE_SETS = 2  # working sets in the smallest sample, at least
 SAMPLE_RATIO = 0.3  # gap now / gap after the last pass, at which a sample grows
 PASS_RATIO = 1e-2  # the same at which the shrunk rows are checked, once all rows can be active
-PASS_RISE = 2.0  # stop checking shrunk rows in float32 once unshrinking has raised the gap by less than this factor
+PASS_RISE = 2.0  # leave the shrunk rows to the pass at the tolerance once unshrinking has raised the gap by less than this factor
 EXTRA = 4  # n / rows that start active beside those that violate the KKT conditions, at least
 MAX_KEPT = 0.8  # rows kept / rows there are, above which shrinking is not worth moving the cache
 MIN_ACTIVE = 16  # rows; fewer are not worth shrinking to
@@ -48,7 +48,7 @@ def stratified_order(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return order[np.argsort(rank_in_class, kind="stable")]
 
 
-def candidates(problem: Problem, box: Box, sample: np.ndarray) -> np.ndarray:
+def rows_to_activate(problem: Problem, box: Box, sample: np.ndarray) -> np.ndarray:
     """Return the rows of the sample that are free or violate the KKT conditions, and as many again, or n/EXTRA, with the least slack.
 
     All rows of the problem are returned if that is nearly all. `box` has all rows."""
@@ -69,25 +69,25 @@ def full_pass_due(problem: Problem, state: WorkingSetState) -> bool:
 
 
 def full_gradient_pass(problem: Problem, state: WorkingSetState) -> None:
-    """Compute the gradient of all rows from certified scores, then unshrink."""
+    """Step 1 at the tolerance: compute the gradient of all rows from certified scores, then unshrink."""
     state.write_back()
     state.dual_value = set_gradient(problem, state.all, state.certified_scores(state.all.a))
     state.exact_a, state.float32_terms = state.all.a.copy(), 0.0
     _unshrink_violators(problem, state)
-    state.recheck = state.sampled < problem.n
+    state.checks_shrunk = state.sampled < problem.n
 
 
-def rounded_pass_due(problem: Problem, state: WorkingSetState) -> bool:
+def check_due(problem: Problem, state: WorkingSetState) -> bool:
     """Whether the gap of the active rows has fallen far enough for the shrunk rows to be checked.
 
-    After `recheck` is False they are left to the pass at the tolerance; without a tolerance there is no such pass."""
-    if len(state.active) == problem.n or not (state.recheck or state.tol == 0.0):
+    Once `checks_shrunk` is False they are left to the pass at the tolerance; without a tolerance there is no such pass."""
+    if len(state.active) == problem.n or not (state.checks_shrunk or state.tol == 0.0):
         return False
     return state.gap <= (PASS_RATIO if state.sampled == problem.n else SAMPLE_RATIO) * state.gap_at_pass
 
 
-def rounded_gradient_pass(problem: Problem, state: WorkingSetState) -> None:
-    """Compute the gradient of the shrunk rows in the precision of the steps, then unshrink."""
+def check_shrunk_rows(problem: Problem, state: WorkingSetState) -> None:
+    """Step 1 before that: compute the gradient of the shrunk rows in the precision of the steps, then unshrink."""
     before, sample = state.gap, state.sampled < problem.n
     state.write_back()
     a, _, _, g, r = state.all
@@ -100,11 +100,11 @@ def rounded_gradient_pass(problem: Problem, state: WorkingSetState) -> None:
     g[shrunk] = (problem.y - values - r * a - bias)[shrunk]
     state.scores.remember(a, values, radius, certified=False)
     _unshrink_violators(problem, state)
-    state.recheck = (sample or state.gap > PASS_RISE * before) and len(state.active) < problem.n
+    state.checks_shrunk = (sample or state.gap > PASS_RISE * before) and len(state.active) < problem.n
 
 
 def refresh_gradient(problem: Problem, state: WorkingSetState) -> None:
-    """Compute the gradient of the active rows in float64, and their gap."""
+    """Step 8: compute the gradient of the active rows in float64, and their gap."""
     a, box = state.current_a(), state.box
     whole = len(state.active) == problem.n  # certified scores are remembered for a certificate of the same point
     scores = state.certified_scores(a) if whole else exact_scores(problem, a, state.active)
@@ -117,7 +117,7 @@ def refresh_gradient(problem: Problem, state: WorkingSetState) -> None:
 
 
 def shrink_satisfied(problem: Problem, state: WorkingSetState) -> None:
-    """Shrink the rows at a bound that satisfy the KKT conditions at every intercept in question, if they are many."""
+    """Step 9: shrink the rows at a bound that satisfy the KKT conditions at every intercept in question, if they are many."""
     kept = may_move(problem, state.box)
     if MIN_ACTIVE <= len(kept) <= MAX_KEPT * len(state.active):
         shrink(state, kept)
@@ -155,7 +155,7 @@ def _unshrink_violators(problem: Problem, state: WorkingSetState) -> None:
 def _of_larger_sample(problem: Problem, state: WorkingSetState) -> np.ndarray:
     """Let the sample grow, and return the rows of it to activate."""
     state.sampled = problem.n if state.sampled * GROWTH**2 > problem.n else state.sampled * GROWTH
-    rows = candidates(problem, state.all, state.sample_order[: state.sampled])
+    rows = rows_to_activate(problem, state.all, state.sample_order[: state.sampled])
     return np.setdiff1d(rows, state.active, assume_unique=True)
 
 

@@ -13,7 +13,7 @@ from dualgap.problem import Problem
 from dualgap.proof import dual_point
 from dualgap.solvers.base import YES, Solver, Support, Warm, no, register
 from dualgap.solvers.working_set import shrinking
-from dualgap.solvers.working_set.active_set_qp import RIDGE, newton_step, pair_step_cost, pays_off
+from dualgap.solvers.working_set.active_set_qp import ADDED_DIAGONAL, newton_step, pair_step_cost, pays_off
 from dualgap.solvers.working_set.bounded_scores import BoundedScores, float32_error
 from dualgap.solvers.working_set.dual_box import beta_of, bias_weight, set_gradient, start_box, worst_violators
 from dualgap.solvers.working_set.pair_steps import pair_steps, single_steps
@@ -23,9 +23,11 @@ from dualgap.solvers.working_set.state import Progress, WorkingSetState, gap_est
 __all__ = ["WorkingSet"]
 
 MIN_SET, MAX_SET = 16, 2048  # rows of a working set; larger ones spend more time in inner steps than they save in gradient updates
-MIN_SETS = 8  # working sets in an epoch, at least, unless
-EPOCH_RATIO = 0.1  # the gap falls to this part of what it was when the epoch began, or
-MAX_TOUCHED = 4  # as many rows as this times the active ones have been in sets: the tolerance may be reached
+SET_PARTS = 8  # active rows / rows of a set, at least, if there are more than `size`: few kernel rows are computed in vain
+# An epoch ends after …
+MAX_SETS, EPOCH_PARTS = 8, 4  # … this many sets, or sets of n/EPOCH_PARTS rows together if that is more; or once …
+EPOCH_RATIO = 0.1  # … the gap is this part of what it was when the epoch began; or once …
+MAX_VISITS = 4  # … rows in sets / active rows reach this: the tolerance may be reached
 INNER_RATIO = 0.1  # violation after / before the inner steps on one set
 INNER_RATIO_WHOLE = 1e-4  # the same if the set has all active rows
 MAX_INNER = 100  # inner steps / rows of the set
@@ -42,12 +44,13 @@ class WorkingSet(Solver):
     Parameters
     ----------
     size : int
-        Rows of a working set; fewer if the cache holds fewer.
+        Rows of a working set, at most an eighth of the active rows unless `size` has room for all; more, up to 2048, if more are free.
+        With at most `size` rows a problem is not shrunk. It also sets the first sample, the precision and the sets of an epoch.
     cache_size : float
         Megabytes for kernel rows. Rows that do not fit are computed again when they are needed.
     precision : {"auto", "float32", "float64"}
-        Of the kernel values in steps. Certificates are in float64 always. Full gradient passes remove the errors that float32 leaves in
-        the gradient. "auto" is float32 unless that would change margins by more than a certificate can bear.
+        Of the kernel values in steps. Certificates are in float64, except for rows proven to have no loss. Full gradient passes
+        remove the errors that float32 leaves in the gradient. "auto" is float32 unless that would change margins too much.
     shrinking : bool
         Whether rows at a bound that satisfy the KKT conditions are shrunk, that is, ignored until the next full gradient pass.
 
@@ -102,7 +105,7 @@ class WorkingSet(Solver):
         elif self.shrinking and blocks.cheap:
             sampled = shrinking.sample_size(problem.n, self.size)
         order = shrinking.stratified_order(problem.y, rng) if sampled < problem.n else np.empty(0, dtype=np.int64)
-        active = shrinking.candidates(problem, box, order[:sampled]) if shrinks else np.arange(problem.n)
+        active = shrinking.rows_to_activate(problem, box, order[:sampled]) if shrinks else np.arange(problem.n)
         state = WorkingSetState(
             blocks=blocks,
             scores=scores,
@@ -114,10 +117,10 @@ class WorkingSet(Solver):
             box=box.take(active),
             cache=RowCache(blocks.take(active), int(self.cache_size * 1e6), most=problem.n),
             sampled=sampled,
-            recheck=len(active) < problem.n,
+            checks_shrunk=len(active) < problem.n,
             exact_a=box.a.copy(),
             dual_value=dual_value,
-            ridge=RIDGE[blocks.dtype.name],
+            added_diagonal=ADDED_DIAGONAL[blocks.dtype.name],
         )
         update_gap(problem, state)
         state.gap_at_pass = state.gap
@@ -153,9 +156,9 @@ class WorkingSet(Solver):
         # 1) full gradient pass and unshrinking, if due
         if shrinking.full_pass_due(problem, state):
             shrinking.full_gradient_pass(problem, state)
-        elif shrinking.rounded_pass_due(problem, state):
-            shrinking.rounded_gradient_pass(problem, state)
-        # 2) a Newton step on all free variables, if it pays; otherwise 3) to 7), working sets
+        elif shrinking.check_due(problem, state):
+            shrinking.check_shrunk_rows(problem, state)
+        # 2) a Newton step, if it pays; without one, or if the gap did not fall, 3) to 7), working sets
         if not (pays_off(problem, state) and newton_step(problem, state)):
             self._working_sets(problem, state)
         # 8) the gradient in float64, if rounding may exceed the gap; at the tolerance the full pass does so too
@@ -167,8 +170,8 @@ class WorkingSet(Solver):
 
     def _working_sets(self, problem: Problem, state: WorkingSetState) -> None:
         box, cache = state.box, state.cache
-        touched, gap_before, steps_before, free_before = 0, state.gap, state.steps, box.free()
-        for _ in range(max(MIN_SETS, problem.n // (4 * self.size))):
+        visits, gap_before, steps_before, free_before = 0, state.gap, state.steps, box.free()
+        for _ in range(max(MAX_SETS, problem.n // (EPOCH_PARTS * self.size))):
             # 3) select
             rows = self._select(problem, state)
             if len(rows) == 0:
@@ -189,22 +192,19 @@ class WorkingSet(Solver):
             # 7) the gap
             update_gap(problem, state)
             state.steps += steps
-            touched += len(rows)
-            if touched >= MAX_TOUCHED * len(box.a) or state.gap <= EPOCH_RATIO * gap_before:
+            visits += len(rows)
+            if visits >= MAX_VISITS * len(box.a) or state.gap <= EPOCH_RATIO * gap_before:
                 break
-        state.passes += max(touched, 1) / problem.n
-        cost = pair_step_cost(state.steps - steps_before, len(rows), touched, len(box.a))
+        state.passes += max(visits, 1) / problem.n
+        cost = pair_step_cost(state.steps - steps_before, len(rows), visits, len(box.a))
         changed = int(np.count_nonzero(free_before != box.free()))
         state.progress = Progress(state.gap / gap_before if gap_before > 0 else 1.0, cost, changed)
 
     def _select(self, problem: Problem, state: WorkingSetState) -> np.ndarray:
-        """Return all active rows if they are few; else the worst violators, as half of the set, and rows of the last set.
-
-        Sets `state.last_set`."""
+        """Return the active rows that step 3 of README.md selects. Sets `state.last_set`."""
         box, last = state.box, state.last_set
         n, free = len(box.a), box.free()
-        # A small problem is one set; a middling one has sets of an eighth, so that few kernel rows are computed in vain.
-        size = self.size if n <= self.size else min(self.size, max(n // 8, MIN_SET))
+        size = self.size if n <= self.size else min(self.size, max(n // SET_PARTS, MIN_SET))
         # Free variables depend on each other: the more there are, the more are solved for together.
         size = min(max(size, min(int(np.count_nonzero(free)), MAX_SET)), n, state.cache.capacity)
         if size == n:
@@ -241,7 +241,7 @@ class WorkingSet(Solver):
         newton_step(small, state)
         state.box.a[0] += 1e-9
         shrinking.refresh_gradient(small, state)
-        shrinking.rounded_gradient_pass(small, state)
+        shrinking.check_shrunk_rows(small, state)
         shrinking.unshrink(state, np.arange(small.n))
         if state.blocks.norms is not None:
             own_expansion(state.blocks.kernel, small.X, state.all.a)  # of certificates with many rows

@@ -42,29 +42,30 @@ class WorkingSetState(State):
     sample_order: np.ndarray  # all rows in random order, the classes in turn; empty if the run does not start with a sample
     value_error: float  # estimated error of one kernel value that steps read; 0 in float64
 
-    # Changed together by shrink and unshrink.
+    # Changed together by shrink and unshrink; `all` also by gradient passes.
     all: Box  # all rows: current for shrunk rows; for active rows as of the last write_back
     active: np.ndarray  # the active rows, ascending
     box: Box  # of the active rows, current
     cache: RowCache  # kernel rows over the active rows
+    # Changed by gradient passes (step 1), not by shrink.
     sampled: int  # the leading rows of sample_order that may be active; n: all rows may
-    recheck: bool  # whether a float32 pass checks the shrunk rows before the gap estimate reaches tol
-    gap_at_pass: float = math.inf  # gap of the active rows after the last full gradient pass
+    checks_shrunk: bool  # whether check_shrunk_rows still runs before the gap estimate reaches tol
+    gap_at_pass: float = math.inf  # gap of the active rows after the last pass
 
-    # Changed by exact gradients: a full pass in float64, or a refresh of the active rows.
+    # Reset by exact gradients: a full pass with certified scores, or a refresh of the active rows.
     exact_a: np.ndarray  # a of all rows when g was last computed in float64
-    float32_terms: float = 0.0  # largest Σ (terms)² of the float32 sums that gave shrunk rows their g since then
+    float32_terms: float = 0.0  # largest Σ (terms)² of the sums by which check_shrunk_rows set g since then
 
     # Changed by every epoch.
     dual_value: float = 0.0  # D
-    gap: float = math.inf  # of the active rows
+    gap: float = math.inf  # of the active rows, absolute, where State.gap is relative
     steps: int = 0  # pair or single steps so far
     last_set: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # positions among the active rows
     progress: Progress | None = None  # of the last epoch of working sets; None after rows were unshrunk
 
     # Changed by Newton steps (active_set_qp).
-    ridge: float  # added to the diagonal of the matrix that is factored, relative to its mean
-    weak_steps: int = 0  # Newton steps in a row that fell short of GOOD_RATIO
+    added_diagonal: float  # to the matrix that is factored, relative to its mean diagonal
+    failures: int = 0  # Newton steps in a row that reduced the gap by less than GOOD_RATIO
 
     @property
     def relative_gap(self) -> float:
@@ -97,7 +98,7 @@ class WorkingSetState(State):
 
 
 def update_gap(problem: Problem, state: WorkingSetState) -> None:
-    """Compute the gap of the active rows at the best intercept that their gradient allows."""
+    """Step 7: compute the gap of the active rows at the best intercept that their gradient allows."""
     low, high = sorted(max_up_min_low(state.box)) if problem.intercept == "free" else (0.0, 0.0)
     state.gap = gap_between(problem.loss, state.box, problem.y[state.active], low, high)
 
@@ -130,7 +131,7 @@ def gap_rounding(problem: Problem, state: WorkingSetState) -> float:
 
 
 def update_gradient(problem: Problem, state: WorkingSetState, rows: np.ndarray, slots: np.ndarray, change: np.ndarray) -> None:
-    """Update g of all active rows after a change of a in `rows`, whose kernel rows are in those slots of the cache."""
+    """Step 6: update g of all active rows after a change of a in `rows`, whose kernel rows are in those slots of the cache."""
     box, store = state.box, state.cache.store
     box.g[rows] -= box.r[rows] * change
     moved = np.flatnonzero(change)
