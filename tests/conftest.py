@@ -10,8 +10,8 @@ import sklearn
 from hypothesis import settings
 from scipy import sparse
 
-# The same examples on every run and machine, and no time limit for the one that compiles. `make fuzz` sets DUALGAP_EXAMPLES: so many new
-# examples a test, and a line that brings back the one that fails.
+# The same examples on every run and machine, and no time limit for the one that compiles. `make fuzz` sets DUALGAP_EXAMPLES: each test
+# then gets that many new examples, and a failure prints a line that repeats it.
 EXAMPLES = int(os.environ.get("DUALGAP_EXAMPLES", "0"))
 settings.register_profile("fuzz", derandomize=False, deadline=None, max_examples=EXAMPLES or 100, print_blob=True)
 settings.register_profile("dualgap", derandomize=True, deadline=None, database=None, print_blob=False)

@@ -243,7 +243,7 @@ def successor(problem: Problem) -> tuple[Solver, float]:
 
 
 def wants_gram(problem: Problem) -> bool:
-    """Return whether rows of XXᵀ (n numbers) are so much shorter than those of X (d numbers) that forming it pays."""
+    """Return whether forming XXᵀ pays: its rows have n numbers, those of X have d."""
     forming = 0.5 * machine.BLAS_PRODUCT * problem.n / machine.DENSE_ENTRY  # in passes of DCA over X
     return (
         problem.kernel is None

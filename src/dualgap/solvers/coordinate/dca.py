@@ -71,7 +71,7 @@ class DCAState(State):
 @register
 @dataclass(frozen=True)
 class DCA(Solver):
-    """Dual coordinate ascent with shrinking: rows at a bound whose gradient points far outwards are left out until the rest is solved.
+    """Dual coordinate ascent with shrinking: rows at a bound whose gradient points far outwards wait until the others are solved.
 
     The same steps as SDCA, in a fresh random order each sweep. All rows are checked again whenever the gap of the active ones has become
     small, so that rows shrunk by mistake come back. A certificate is always over all rows.

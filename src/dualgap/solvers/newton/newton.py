@@ -43,8 +43,8 @@ SOLVED = (
     0.3  # the inner problem is solved if its gap part (of its gradient, in `unknowns`) is at most this part of the proximal term
 )
 DELTA_SOLVED = 0.5  # δ changes by this factor with a solved inner problem
-INNER_STEPS = 20  # steps on one inner problem; the smaller δ is, the more it takes …
-DELTA_UNSOLVED = 4.0  # … so that δ grows by this factor after so many, up to `Newton.delta`
+INNER_STEPS = 20  # steps on one inner problem before it counts as too hard; a smaller δ makes it harder
+DELTA_UNSOLVED = 4.0  # δ grows by this factor after an inner problem that was too hard, up to `Newton.delta`
 PLAIN_STEPS = 12  # steps without a proximal term on a smooth loss; if then …
 PLAIN_GAP = 0.1  # … the relative gap still exceeds this, the term comes in with δ = `Newton.delta`
 

@@ -153,7 +153,7 @@ class ProxNewton(Solver):
         state.passes += 1.0 + 2.0 * len(chosen) / problem.d
 
     def _working_set(self, problem: Problem, state: ProxNewtonState, u: np.ndarray) -> np.ndarray:
-        """Return the features in use and as many violators, `first` features at least where so many are in use or violate."""
+        """Return the features in use and the worst violators, together at most max(2 × the features in use, `first`)."""
         used = state.w != 0
         violation = np.where(used, np.inf, np.abs(u) - problem.l1)
         room = max(2 * int(np.count_nonzero(used)), self.first)
