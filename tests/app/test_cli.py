@@ -4,6 +4,7 @@ import csv
 import json
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -245,3 +246,20 @@ def test_without_the_extra_a_sentence_says_what_to_install():
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 1
     assert ran.stderr == "dualgap: typer is not installed; the command line needs it: pip install 'dualgap[lab]'\n"
+
+
+def test_a_model_file_of_version_0_1_opens(tmp_path):
+    """Its certificate and its trace have the module names of that version."""
+    from dualgap.app.model_file import fit_model, load_model, save_model
+    from dualgap.data import load
+
+    data, path, older = load("breast-cancer"), tmp_path / "new.model", tmp_path / "old.model"
+    save_model(fit_model(data, loss="hinge", random_state=0), path)
+    with zipfile.ZipFile(path) as new, zipfile.ZipFile(older, "w") as old:
+        for name in new.namelist():
+            content = new.read(name)
+            for now, then in (("dualgap.proof.certificate", "dualgap.certificate"), ("dualgap.run.result", "dualgap.result")):
+                content = content.replace(f'"{now}"'.encode(), f'"{then}"'.encode())
+            old.writestr(name, content)
+    assert b'"dualgap.certificate"' in zipfile.ZipFile(older).read("schema.json")
+    assert load_model(older).pipeline.score(data.X, data.y) > 0.9

@@ -313,3 +313,17 @@ def test_a_pickle_of_an_older_version_fails_with_a_sentence():
     state = {name: value for name, value in vars(problem).items() if name != "shared"} | {"_shared": {}}
     with pytest.raises(ValueError, match="this Problem was pickled by an older dualgap; make it again from X and y"):
         object.__new__(Problem).__setstate__(state)
+
+
+def test_replace_takes_only_what_fits_together():
+    problem = Problem(X, Y, l2=0.1)
+    with pytest.raises(ValueError, match=r"X has shape \(2, "):
+        problem.replace(X=X[:2].copy())
+    with pytest.raises(ValueError, match="but y has"):
+        problem.replace(X=X[:, :1].copy())
+    with pytest.raises(ValueError, match="make a new Problem"):
+        Problem(X, Y, kernel="rbf", kernel_memory=2000).replace(X=X.copy())
+    for name in ("n", "penalty"):
+        with pytest.raises(TypeError, match=f"{name} follows from other attributes"):
+            problem.replace(**{name: 5})
+    assert problem.replace(loss="logistic").loss == dualgap.Logistic()

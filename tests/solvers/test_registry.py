@@ -168,3 +168,25 @@ def test_a_refusal_names_the_reason_and_a_solver_that_can(solver, options, reaso
     assert able in names.split(", ")
     for name in names.split(", "):
         assert dualgap.solvers.get_solver(name).supports(problem)
+
+
+def test_hooks_by_their_old_names_are_called():
+    with pytest.warns(DeprecationWarning, match="rename it to gap_estimate"):
+
+        class Older(dualgap.SDCA):
+            def hint(self, problem, state):
+                return 0.5
+
+    assert Older().gap_estimate(None, None) == 0.5
+
+
+def test_objects_that_are_completed_keep_their_own_attributes():
+    class Plain:
+        def __init__(self, size):
+            self.size = size
+
+        supports = start = epoch = model = dual = lambda self, *given: None
+
+    one, same = Plain(1), Plain(2)
+    assert dualgap.solvers.get_solver(one).size == 1
+    assert dualgap.solvers.get_solver(one) == dualgap.solvers.get_solver(one) != dualgap.solvers.get_solver(same)

@@ -20,7 +20,13 @@ from dualgap.store import Store
 __all__ = ["ModelError", "SavedModel", "certify_model", "features_of", "fit_model", "fit_store_model", "load_model", "save_model"]
 
 # The types in a model file. skops builds no object of any other type, so opening a file of a stranger runs none of the stranger's code.
-TRUSTED = ("dualgap.proof.certificate.Certificate", "dualgap.estimators.linear.LinearSVC", "dualgap.run.result.Trace")
+TRUSTED = (
+    "dualgap.proof.certificate.Certificate",
+    "dualgap.estimators.linear.LinearSVC",
+    "dualgap.run.result.Trace",
+    "dualgap.certificate.Certificate",  # the same two in a file that version 0.1 wrote
+    "dualgap.result.Trace",
+)
 
 
 class ModelError(ValueError):

@@ -126,7 +126,7 @@ def run_rounds(
     ('converged', True)
     """
     run = RoundsRun(pool, objective, tol, local_epochs, seed, checkpoint or Checkpoint(None, math.inf))
-    ended = drive(run, tol, max_rounds, max_seconds, evaluate="epoch", callbacks=callbacks, halt=halt)
+    ended = drive(run, tol, whole_number("max_rounds", max_rounds), max_seconds, evaluate="epoch", callbacks=callbacks, halt=halt)
     certificate = run.certificate()
     if ended.status != "interrupted" and certificate.relative_gap <= tol:
         ended = ended._replace(status="converged")  # by the last proof, though the sums did not say so

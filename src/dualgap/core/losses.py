@@ -294,7 +294,7 @@ def _rename_methods(cls: Any) -> None:
     if old:
         compiled(cls)
         names = ", ".join(f"{name} to {new}" for new, name in old.items())
-        warnings.warn(f"{cls.__name__} has methods by their names of version 0.1: rename {names}", DeprecationWarning, stacklevel=4)
+        warnings.warn(f"{cls.__name__} has methods by their names of version 0.1: rename {names}", DeprecationWarning, stacklevel=5)
 
 
 @kernel

@@ -198,7 +198,12 @@ class Problem:
         unknown = sorted(changes.keys() - vars(self).keys() - {"rows"})
         if unknown:
             raise TypeError(f"a {type(self).__name__} has no {unknown[0]!r} to replace; it has {[*vars(self), 'rows']}")
+        derived = sorted(changes.keys() & {"n", "penalty", "shared"})
+        if derived:
+            raise TypeError(f"{derived[0]} follows from other attributes and cannot be replaced; replace y, l2 or l1, or X")
         fields = {**vars(self), **changes}
+        if "loss" in changes:
+            fields["loss"] = make_loss(fields["loss"])
         if changes.keys() & {"X", "kernel", "rows"}:
             fields["shared"] = Shared(fields.pop("rows", None))
         if changes.keys() & {"l2", "l1"}:
@@ -207,6 +212,13 @@ class Problem:
             fields["n"] = len(fields["y"])
             if "c" not in changes:
                 fields["c"] = _normalised(fields["sample_weight"], fields["y"], fields["classes"])
+        if changes.keys() & {"X", "kernel"} and "rows" not in changes:
+            if self.blocked and fields["kernel"] is not None:
+                raise ValueError(
+                    "X or kernel cannot be replaced beside kernel_memory, which is for the old ones; make a new Problem"
+                )
+            if fields["X"].shape != (fields["n"], fields["d"]):
+                raise ValueError(f"X has shape {fields['X'].shape}, but y has {fields['n']} labels and d is {fields['d']}")
         check_intercept(fields["intercept"], fields["l2"])
         return self._of(fields)
 

@@ -108,7 +108,7 @@ def drive(
         while status is None:
             with clock, np.errstate(all="ignore"):
                 out_of_time = halted = False
-                while not (out_of_time or halted or epoch == max_epochs):
+                while not (out_of_time or halted or epoch >= max_epochs):
                     epoch += 1
                     stepper.step()
                     out_of_time = max_seconds is not None and time.perf_counter() - began + reserve >= max_seconds
@@ -116,21 +116,24 @@ def drive(
                     if due(epoch, stepper.gap_estimate()):
                         break
             stopped = time.perf_counter()
-            found, evaluated = stepper.evaluate(), epoch
+            found = stepper.evaluate()
             if stepper.recorded:
                 trace.append(_row(epoch, clock, found))
+            evaluated = epoch
             reserve = time.perf_counter() - stopped
             stop = False
             if callbacks:
                 progress = Progress(epoch, trace.last(), found.certificate, tol, max_epochs, found.coef, found.intercept)
                 stop = any([_says_stop(callback(progress)) for callback in callbacks])
             status = stopping_rule(stepper, trace, found.certificate.primal, tol, stall)
-            if status is None and (stop or halted or out_of_time or epoch == max_epochs):
+            if status is None and (stop or halted or out_of_time or epoch >= max_epochs):
                 status = "interrupted" if stop or halted else "max_seconds" if out_of_time else "max_epochs"
     except KeyboardInterrupt:
         status = "interrupted"
         if epoch > evaluated:
-            trace.append(_row(epoch, clock, stepper.evaluate()))
+            found = stepper.evaluate()
+            if stepper.recorded:
+                trace.append(_row(epoch, clock, found))
     stepper.finish()
     return Ended(status, trace, epoch, clock.cpu, clock.wall)
 

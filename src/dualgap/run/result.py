@@ -49,12 +49,13 @@ class Trace:
         self._columns: dict[str, list[float]] = {}
 
     def append(self, record: dict[str, float]) -> None:
-        """Add a row; all rows of a run have the same columns."""
+        """Add a row; all rows of a run have the same columns. A row that Ctrl-C cut short is replaced."""
+        rows = len(self)
         for name, value in record.items():
-            self._columns.setdefault(name, []).append(value)
+            self._columns.setdefault(name, [])[rows:] = [value]
 
     def __len__(self) -> int:
-        return len(next(iter(self._columns.values()), []))
+        return min(map(len, self._columns.values()), default=0)
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self._columns:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple
 
@@ -91,6 +92,13 @@ class Solver:
     takes_streams: ClassVar[bool] = False  # whether it works on rows that are read from disk block by block
     stall_steps: ClassVar[float] = math.inf  # epochs without halving `State.gap` after which `auto` changes the method
 
+    def __init_subclass__(cls) -> None:
+        for old, new in {"hint": "gap_estimate", "rehearse": "warm_up"}.items():
+            if old in vars(cls) and new not in vars(cls):
+                setattr(cls, new, vars(cls)[old])
+                text = f"{cls.__name__}.{old} has its name of version 0.1: rename it to {new}"
+                warnings.warn(text, DeprecationWarning, stacklevel=2)
+
     def chosen(self, problem: Problem) -> Solver:
         """Return the solver that runs on this problem: itself, unless it only chooses another."""
         return self
@@ -175,6 +183,17 @@ class Completed(Solver):
 
     def label(self) -> str:
         return type(self.solver).__name__
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "solver":  # not there yet, while a copy is being made
+            raise AttributeError(name)
+        return getattr(self.solver, name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Completed) and self.solver == other.solver
+
+    def __hash__(self) -> int:
+        return hash(self.solver)
 
     def __repr__(self) -> str:
         return repr(self.solver)
