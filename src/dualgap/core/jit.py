@@ -212,7 +212,7 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
         purpose = _digest(str(sig), str(target_context.codegen().magic_tuple()), *settings, *releases)
         try:
             content = _digest(self._dispatcher, _ingredients(_make_dispatch), *sig)
-        except NotImplementedError:  # not to be told from another: no file
+        except NotImplementedError:  # it uses an object that has no digest, so it is not kept on disk
             return None
         name = re.sub(r"[^\w.]", "", f"{function.__module__}.{function.__qualname__}")[-100:]
         return folder / f"{name}-{purpose[:16]}-{content[:32]}.nbc"

@@ -71,10 +71,11 @@ class DCAState(State):
 @register
 @dataclass(frozen=True)
 class DCA(Solver):
-    """Dual coordinate ascent with shrinking: rows at a bound whose gradient points far outwards wait until the others are solved.
+    """Dual coordinate ascent with shrinking.
 
-    The same steps as SDCA, in a fresh random order each sweep. All rows are checked again whenever the gap of the active ones has become
-    small, so that rows shrunk by mistake come back. A certificate is always over all rows.
+    A row at a bound is left out of later sweeps if its gradient points outwards by more than a threshold. The steps are those of SDCA, in a
+    fresh random order each sweep. All rows are checked again whenever the gap of the active ones has become small, so that rows shrunk
+    by mistake come back. A certificate is always over all rows.
 
     Examples
     --------
