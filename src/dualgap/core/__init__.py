@@ -6,8 +6,9 @@ What needs labels or an objective belongs in `problem`; what evaluates kernel fu
 from __future__ import annotations
 
 from dualgap.core import machine, moved, rows
+from dualgap.core.cache_files import cache_folder
 from dualgap.core.checks import count, is_number, is_sparse, is_whole, number, one_of, whole_number
-from dualgap.core.jit import cache_folder, compiled, kernel, prefetch, sequential, wide_vectors
+from dualgap.core.jit import compiled, kernel, prefetch, sequential, wide_vectors
 from dualgap.core.linalg import gram_of_rows, solve_positive
 from dualgap.core.losses import LOSSES, Hinge, Logistic, SmoothHinge, SquaredHinge, make_loss, slopes, total_psi, total_value
 from dualgap.core.machine import READING

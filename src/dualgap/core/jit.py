@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import dis
+import errno
 import functools
 import hashlib
 import inspect
@@ -17,9 +18,7 @@ import os
 import pickle
 import re
 import sys
-import tempfile
 import time
-import uuid
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeVar
@@ -34,7 +33,9 @@ from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic, overload, overload_method
 
-__all__ = ["cache_folder", "compiled", "kernel", "prefetch", "sequential", "wide_vectors"]
+from dualgap.core.cache_files import cache_folder, read_own, warn_once, write_own
+
+__all__ = ["compiled", "kernel", "prefetch", "sequential", "wide_vectors"]
 
 # Sums may be reordered for SIMD; unlike full fast-math, NaN and infinity keep their meaning, so divergence stays visible.
 FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
@@ -124,31 +125,12 @@ def sequential(function: Any) -> Any:
 # of a file has a digest of all that numba reads: the bytecode of the kernel, of the functions that it calls and of the methods of the
 # classes in its signature, and the constants and globals that these load. So a comment or a docstring changes nothing, and no index
 # has to agree with the files. A global is frozen when a kernel is compiled, so it counts with its value.
-
-
-def cache_folder() -> Path | None:
-    """The folder where compiled kernels are kept: DUALGAP_CACHE_DIR, else the user's cache, else a temporary folder."""
-    return _cache_folder(os.environ.get("DUALGAP_CACHE_DIR"))
-
-
-@functools.lru_cache
-def _cache_folder(asked: str | None) -> Path | None:
-    user = os.path.expanduser("~/Library/Caches" if sys.platform == "darwin" else "~/.cache")  # unchanged where there is no home
-    folders = [os.environ.get("LOCALAPPDATA"), os.environ.get("XDG_CACHE_HOME") or user]
-    usual = [Path(folder) / "dualgap" for folder in folders if folder and not folder.startswith("~")]
-    owner = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-    for base in [Path(asked)] if asked else [*usual, Path(tempfile.gettempdir()) / f"dualgap-{owner}"]:
-        folder = base / "kernels"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                return folder
-        except OSError:
-            continue
-    return None
-
+#
+# A file is a pickle of numba's result, machine code included. `cache_files` refuses one that another user can have written. No failure
+# of the disk stops a fit: the kernel is compiled already, and the next process compiles it again.
 
 VERSIONS = 4  # of a kernel for one signature stay on disk, for those who go back and forth between branches
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, the user's share of it, the limit on a file
 WAIT = 15.0  # seconds at most for another process that compiles the same kernel
 LIBRARIES = {*sys.stdlib_module_names, "llvmlite", "numba", "numpy"}  # what is theirs has a name; their releases are in every key
 LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
@@ -168,23 +150,30 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
             return None
         self._claim(path)
         try:
-            return CompileResult._rebuild(target_context, *pickle.loads(path.read_bytes()))
-        except Exception:  # no file yet, or a damaged one (a full disk, a crash), which may raise anything
+            return CompileResult._rebuild(target_context, *pickle.loads(read_own(path)))
+        except Exception:  # no file yet, one that others can have written, or a damaged one (a crash), which may raise anything
             return None
 
     def save_overload(self, sig: Any, result: Any) -> None:
         path = self._path(sig, result.target_context)
         if path is None:
             return
-        with contextlib.suppress(OSError):  # a full disk, or a file that another process has open: the next process tries again
+        try:
             if not result.lifted and not result.library.has_dynamic_globals:
-                written = path.with_name(f"{uuid.uuid4().hex}.tmp")
-                written.write_bytes(serialize.dumps(result._reduce()))
-                written.replace(path)
-            path.with_suffix(".busy").unlink(missing_ok=True)
-            versions = path.parent.glob(path.name.rpartition("-")[0] + "-*.nbc")
-            for old in sorted(versions, key=lambda version: version.stat().st_mtime_ns)[:-VERSIONS]:
-                old.unlink()
+                write_own(path, serialize.dumps(result._reduce()))
+            self._remove_old(path)
+        except OSError as error:  # a full disk, a quota, or a file that another process has open: the next process tries again
+            if error.errno in FULL:
+                warn_once(
+                    f"compiled kernels cannot be kept in {path.parent} ({error.strerror}): every process compiles them again."
+                )
+        finally:
+            _unmark(path.with_suffix(".busy"))
+
+    def _remove_old(self, path: Path) -> None:
+        versions = path.parent.glob(path.name.rpartition("-")[0] + "-*.nbc")
+        for old in sorted(versions, key=lambda version: version.stat().st_mtime_ns)[:-VERSIONS]:
+            old.unlink()
 
     def _claim(self, path: Path) -> None:
         """Wait while another process compiles the same kernel. One that was killed leaves its mark behind, so do not wait for long."""
@@ -193,7 +182,7 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
             try:
                 mark.touch(exist_ok=False)
                 self._claimed.add(path)
-                atexit.register(mark.unlink, missing_ok=True)  # after an interrupt, say
+                atexit.register(_unmark, mark)  # after an interrupt, say
             except FileExistsError:
                 time.sleep(0.02)
                 with contextlib.suppress(OSError):
@@ -216,6 +205,11 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
             return None
         name = re.sub(r"[^\w.]", "", f"{function.__module__}.{function.__qualname__}")[-100:]
         return folder / f"{name}-{purpose[:16]}-{content[:32]}.nbc"
+
+
+def _unmark(mark: Path) -> None:
+    with contextlib.suppress(OSError):
+        mark.unlink(missing_ok=True)
 
 
 def _digest(*roots: Any) -> str:
