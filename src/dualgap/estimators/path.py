@@ -20,7 +20,7 @@ from dualgap.core import is_sparse, number, one_of, slopes, whole_number
 from dualgap.estimators.common import check_labels, fit_seed, penalties, warn_unless_converged
 from dualgap.estimators.labelled import Labelled
 from dualgap.problem import Problem
-from dualgap.proof import best_intercept, dual_point, primal_value
+from dualgap.proof import best_intercept, certify_pair, dual_point, forget_scores, scores_of
 from dualgap.run import Result, certify, minimise
 
 __all__ = ["LinearSVCPath", "Point"]
@@ -246,10 +246,10 @@ def _kept(problem: Problem, last: Point) -> np.ndarray:
     if problem.l1 == 0.0 or not math.isfinite(curvature):
         return np.ones(problem.d, dtype=bool)
     point = dual_point(problem, last.dual)
-    scores = problem.scores(last.coef)
-    b = best_intercept(problem, scores)
-    gap = primal_value(problem, last.coef, b, last.coef, problem.y * (scores + b)) - point.value
+    b = best_intercept(problem, scores_of(problem, last.coef))
+    gap = certify_pair(problem, last.coef, b, point, "solver").certificate.gap
+    forget_scores(problem)
     u = problem.combine(problem.c * problem.y * point.beta)
     X: Any = problem.X
     squares = np.einsum("ij,ij,i->j", X, X, problem.c) if not hasattr(X, "indptr") else X.multiply(X).T @ problem.c
-    return np.abs(u) + np.sqrt(2.0 * curvature * max(gap, 0.0) * squares) >= problem.l1
+    return np.abs(u) + np.sqrt(2.0 * curvature * gap * squares) >= problem.l1

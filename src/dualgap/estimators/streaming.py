@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.core import fresh_seed, natural_order, shuffle, total_psi, total_value
+from dualgap.core import ROUNDOFF, fresh_seed, gamma, length_bound, natural_order, shuffle
 from dualgap.estimators.fitted import forget
 from dualgap.estimators.labelled import Labelled, Side
 from dualgap.estimators.parameters import Parameters
 from dualgap.problem import Problem
-from dualgap.proof import Certificate
+from dualgap.proof import Certificate, Enclosed, certificate_of_pair, plain_margins, row_sums
 from dualgap.run import Evaluation, Stepper, drive
 from dualgap.solvers.coordinate import Ascent, free_scale
 
@@ -60,17 +60,19 @@ class BatchRun(Stepper):
         self.ascent.epoch(self.order)
 
     def evaluate(self) -> Evaluation:
-        """The gap is Σ c[φ(m) − ψ(β) + βm] over the batch, each term at least 0."""
+        """The gap is Σ c[φ(m) − ψ(β) + βm] over the batch, each term at least 0, at the v that belongs to β."""
         problem, ascent = self.problem, self.ascent
+        ascent.rebuild()
+        ascent.v += self.before
         coef, b = problem.penalty.primal(ascent.v[: problem.d]), self._intercept()
-        margins = problem.scores(coef)
-        margins += b
-        margins *= problem.y
-        loss = float(total_value(problem.loss, margins, problem.c))
-        gap = loss - float(total_psi(problem.loss, ascent.beta, problem.c)) + float(problem.c @ (ascent.beta * margins))
+        norms = problem.norms
+        margins = plain_margins(problem.scores(coef), problem.y, b, norms, problem.longest, length_bound(coef))
+        sums = row_sums(problem.loss, problem.samples, margins, ascent.beta)
+        error = gamma(problem.n + 8) * float(np.abs(ascent.coords.factor * ascent.beta) @ norms) + ROUNDOFF * length_bound(ascent.v)
         moved = ascent.v - self.before
-        objective = loss + 0.5 * problem.l2 * float(moved @ moved)
-        self.found = Certificate(objective, objective - max(gap, 0.0), "solver")
+        objective = sums.loss + 0.5 * problem.l2 * float(moved @ moved)
+        gap_radius = sums.gap_radius + 2.0 * problem.l2 * error * error
+        self.found = certificate_of_pair(Enclosed(objective, sums.loss_radius, sums.gap, gap_radius), "solver")
         return Evaluation(self.found, coef, b, 0.0, {})
 
     def certificate(self) -> Certificate:

@@ -44,10 +44,13 @@ def expansion(kernel: Kernel, A: Any, B: Any, a: np.ndarray) -> np.ndarray:
 
 
 def own_expansion(kernel: Kernel, Z: Any, a: np.ndarray) -> np.ndarray:
-    """Return Σⱼ aⱼ k(row i of Z, row j of Z) for every i, in float64; for dense rows each value is computed once, not twice."""
+    """Return Σⱼ aⱼ k(row i of Z, row j of Z) for every i, in float64, one column for each column of `a`.
+
+    For dense rows each value is computed once, not twice.
+    """
     if kernel.function is not None or kernel.name == "precomputed" or is_sparse(Z):
         return expansion(kernel, Z, Z, a)
-    out = np.zeros(Z.shape[0])
+    out = np.zeros((Z.shape[0], *a.shape[1:]))
     blocks = KernelBlocks(kernel, Z, np.float64, np.float32 if exact_in_float32(Z) else None)
     for first in range(0, len(out), SUPPORTS):
         blocks.add_symmetric(first, min(first + SUPPORTS, len(out)), a, out)

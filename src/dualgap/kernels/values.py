@@ -266,13 +266,16 @@ class KernelBlocks:
         self._by_blocks(left._replace(rows=np.asfortranarray(left.rows)), finish, by_row=True)
 
     def add_symmetric(self, first: int, last: int, a: np.ndarray, out: np.ndarray) -> None:
-        """Add to K·a the kernel values of the rows first…last with each other and with all later rows, each value in both places."""
+        """Add to K·a the kernel values of the rows first…last with each other and with all later rows, each value in both places.
+
+        `out` has one column for each column of `a`.
+        """
         left = self.own(np.arange(first, last))
         back: dict[int, np.ndarray] = {}
 
         def finish(products: np.ndarray, begin: int, end: int) -> None:
             values = self._from_products(products, left, begin, end)
-            out[begin:end] += a[first:last] @ values
+            out[begin:end] += values.T @ a[first:last]
             later = max(begin, last)
             back[begin] = values[:, later - begin :] @ a[later:end]
 

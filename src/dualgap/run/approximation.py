@@ -15,7 +15,7 @@ import numpy as np
 from dualgap.core import count, one_of
 from dualgap.kernels import FEATURE_BLOCK, METHODS, Fourier, Nystroem
 from dualgap.problem import Problem, as_features
-from dualgap.proof import Certificate, best_intercept, dual_point, make_certificate, primal_value
+from dualgap.proof import Certificate, best_intercept, certify_pair, dual_point
 from dualgap.run.driver import solve
 from dualgap.run.result import Result
 
@@ -55,9 +55,7 @@ class Approximation:
         point = dual_point(problem, result.dual)
         assert point.coef is not None
         assert point.stored is not None
-        b = best_intercept(problem, point.stored)
-        primal = primal_value(problem, point.coef, b, point.stored, problem.y * (point.stored + b))
-        return make_certificate(primal, point.value, "approximation")
+        return certify_pair(problem, point.coef, best_intercept(problem, point.stored), point, "approximation").certificate
 
     judge = certify  # its name in version 0.1
 

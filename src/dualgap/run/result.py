@@ -11,7 +11,7 @@ from dualgap.proof import Certificate
 
 __all__ = ["ConvergenceWarning", "Result", "Status", "Trace", "advice"]
 
-Status = Literal["converged", "max_epochs", "max_seconds", "interrupted", "diverged", "stalled"]
+Status = Literal["converged", "max_epochs", "max_seconds", "interrupted", "diverged", "stalled", "rounding_limit"]
 
 
 class ConvergenceWarning(UserWarning):
@@ -97,7 +97,7 @@ class Result:
     coef, intercept : the model w, b; for a kernel problem coef holds the n coefficients of the kernel expansion
     dual : one dual variable β a sample, feasible; `certificate.dual` is its value. None where they stayed with the workers of a cluster
     certificate : primal, dual, gap, relative_gap, source
-    status : "converged", "max_epochs", "max_seconds", "interrupted", "diverged" or "stalled"
+    status : "converged", "max_epochs", "max_seconds", "interrupted", "diverged", "stalled" or "rounding_limit"
     trace : what was seen along the way
     epochs, cpu_seconds, wall_seconds : the cost of the updates; evaluation is not counted
     compile_seconds : spent on compiling or loading kernels before the clock started
@@ -155,6 +155,13 @@ class Result:
 def advice(result: Result, tol: float) -> str:
     """What to say of a run that ended above its tolerance: how far from optimal at most, and what to try."""
     c = result.certificate
+    if result.status == "rounding_limit":
+        return (
+            f"{result.solver.label()} ended with status 'rounding_limit' after {result.epochs} epochs: proven is a gap of at most "
+            f"{c.gap:.3g} (relative {c.relative_gap:.1e}), above the tolerance {tol:.1e}, and float64 cannot tell better models from "
+            f"this one. What to try: standardise or centre the features; a larger l2 ({result.problem.l2:g} now), that is a smaller C; "
+            "a larger tol; or, if the optimum is near 0, an absolute tolerance atol."
+        )
     tried = {
         "max_epochs": "raise max_epochs",
         "max_seconds": "raise max_seconds",

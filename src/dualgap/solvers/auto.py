@@ -177,9 +177,6 @@ class Auto(Solver):
     def model(self, problem: Problem, state: AutoState) -> tuple[np.ndarray | None, float | None]:
         return state.method.model(state.problem, state.inner) if state.problem is problem else (None, None)
 
-    def scores(self, problem: Problem, state: AutoState) -> np.ndarray | None:
-        return state.method.scores(state.problem, state.inner) if state.problem is problem else None
-
     def dual(self, problem: Problem, state: AutoState) -> np.ndarray | None:
         return state.method.dual(state.problem, state.inner)
 
