@@ -205,6 +205,19 @@ def test_fit_predict_certify(capsys, table, model, tmp_path):
     assert float(out.splitlines()[-1].split()[-1]) <= 1e-2
 
 
+@pytest.mark.parametrize(("label", "written"), [("=1+1", "'=1+1"), ("-1", "-1")])
+def test_labels_that_look_like_formulas(capsys, tmp_path, label, written):
+    path = tmp_path / "data.csv"
+    path.write_text("a,b,y\n" + f"1,2,{label}\n0,1,{label}\n5,5,other\n6,4,other\n" * 5)
+    if label == "-1":
+        path.write_text(path.read_text().replace("other", "1"))
+    assert main(["fit", str(path), "--target", "y", "--model", str(tmp_path / "m.skops")]) == 0
+    capsys.readouterr()
+    code, out, _ = run(capsys, "predict", tmp_path / "m.skops", path)
+    assert code == 0
+    assert {row[0] for row in csv.reader(out.splitlines()[1:])} == {written, "1" if label == "-1" else "other"}
+
+
 def test_certify_misses_its_tolerance(capsys, table, model):
     code, _, err = run(capsys, "certify", model, table, "--target", "animal", "--tol", "0")
     assert code == 1
