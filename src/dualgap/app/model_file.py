@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.data import DataError, DataSet, read
+from dualgap.data import DataError, DataSet, check_zip, open_csv, read
 from dualgap.estimators import LinearSVC, fit_on_cluster, weights_by_class
 from dualgap.problem import Problem, from_C
 from dualgap.proof import Certificate
@@ -97,17 +97,25 @@ def load_model(path: str | Path) -> SavedModel:
     import zipfile
 
     import skops.io
+    from sklearn.pipeline import Pipeline
 
+    unreadable = (zipfile.BadZipFile, LookupError, ValueError, TypeError, AttributeError, ImportError, MemoryError, RecursionError)
     try:
+        check_zip(path)
         strange = sorted(set(skops.io.get_untrusted_types(file=path)) - set(TRUSTED))
-    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, AttributeError, ImportError) as error:
+        content = None if strange else skops.io.load(path, trusted=list(TRUSTED))
+    except DataError:
+        raise
+    except unreadable as error:
         raise ModelError(f"{path} is not a model that dualgap fit wrote: {error}") from error
     if strange:
         raise ModelError(f"{path} holds types that a model of dualgap does not have, so it is not opened: {', '.join(strange)}")
-    content = skops.io.load(path, trusted=list(TRUSTED))
-    if not isinstance(content, dict) or content.get("format") != "dualgap-model-1":
+    if not isinstance(content, dict) or content.get("format") != "dualgap-model-1" or not {"pipeline", "columns"} <= content.keys():
         raise ModelError(f"{path} is not a model that dualgap fit wrote")
-    return SavedModel(content["pipeline"], tuple(content["columns"]) or None)
+    pipeline, columns = content["pipeline"], content["columns"]
+    if not isinstance(pipeline, Pipeline) or not pipeline.steps or not isinstance(pipeline[-1], LinearSVC):
+        raise ModelError(f"{path} holds a {type(pipeline).__name__} that is not a pipeline of dualgap's LinearSVC")
+    return SavedModel(pipeline, tuple(columns) or None)
 
 
 def features_of(model: SavedModel, path: str, target: str | None = None) -> Any:
@@ -129,8 +137,10 @@ def _table(path: str) -> Any:
 
     try:
         if path.lower().endswith(".parquet"):
-            return pl.read_parquet(path)
-        return pl.read_csv(path, separator="\t" if path.lower().endswith(".tsv") else ",", infer_schema_length=None)
+            return pl.read_parquet(path, glob=False)
+        with open_csv(Path(path)) as (stream, _):
+            text = stream.read()
+        return pl.read_csv(text, separator="\t" if path.lower().endswith(".tsv") else ",", infer_schema_length=None)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from error
 

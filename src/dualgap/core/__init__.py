@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dualgap.core import machine, moved, rows
 from dualgap.core.cache_files import cache_folder
-from dualgap.core.checks import count, is_number, is_sparse, is_whole, number, one_of, whole_number
+from dualgap.core.checks import count, is_number, is_sparse, is_whole, number, number_of_bytes, one_of, whole_number
 from dualgap.core.jit import compiled, fma, kernel, prefetch, sequential, strict, wide_vectors
 from dualgap.core.linalg import gram_of_rows, solve_positive
 from dualgap.core.losses import LOSSES, Hinge, Logistic, SmoothHinge, SquaredHinge, make_loss, slopes, total_psi, total_value
@@ -105,6 +105,7 @@ __all__ = [
     "nbytes",
     "nearest",
     "number",
+    "number_of_bytes",
     "one_of",
     "one_processor",
     "precise_accumulate",

@@ -27,6 +27,7 @@ from dualgap.data.preprocess import Scaler, class_weights, fit_scaler, hold_out,
 from dualgap.data.readers import read, read_mat, read_npz, write_npz
 from dualgap.data.registry import describe, entry, load, names
 from dualgap.data.text import text_like
+from dualgap.data.unpacking import check_zip
 
 __all__ = [
     "COMPRESSED",
@@ -36,6 +37,7 @@ __all__ = [
     "LibsvmBlock",
     "MissingFile",
     "Scaler",
+    "check_zip",
     "choose_target",
     "class_weights",
     "columns_of_table",

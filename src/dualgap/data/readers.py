@@ -20,6 +20,7 @@ from dualgap.data.compressed import COMPRESSED, write_arrays
 from dualgap.data.csv_parquet import read_csv, read_parquet
 from dualgap.data.dataset import DataError, DataSet, integer_labels
 from dualgap.data.libsvm import read_libsvm
+from dualgap.data.unpacking import check_mat, check_zip
 
 __all__ = ["read", "read_mat", "read_npz", "write_npz"]
 
@@ -104,11 +105,13 @@ def read_npz(path: str | os.PathLike[str], target: str | int | None = None) -> D
     """Read X and y (and X_test, y_test) from a NumPy archive; a sparse X is stored as scipy.sparse.save_npz stores it."""
     path = Path(path)
     try:
+        if zipfile.is_zipfile(path):
+            check_zip(path)
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise DataError(f"{path} is a single array, not an archive; save X and y together with numpy.savez")
             arrays = {name: archive[name] for name in archive.files}
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, MemoryError) as error:
         raise DataError(f"{path} is not a whole NPZ file ({error}); it may be cut short") from None
     except ValueError as error:
         if isinstance(error, DataError):
@@ -156,12 +159,15 @@ def read_mat(path: str | os.PathLike[str], target: str | int | None = None) -> D
 
     path = Path(path)
     try:
+        check_mat(path)
         # SciPy 1.15 asks which of its two sparse types to make; either will do here.
         told: Any = {"spmatrix": False} if "spmatrix" in inspect.signature(loadmat).parameters else {}
         variables = {name: value for name, value in loadmat(path, **told).items() if not name.startswith("__")}
+    except DataError:
+        raise
     except NotImplementedError:
         raise DataError(f"{path} is a MATLAB 7.3 file; save it with save('-v7', …)") from None
-    except (MatReadError, ValueError, TypeError, OSError, zlib.error, EOFError, LookupError) as error:
+    except (MatReadError, ValueError, TypeError, OSError, zlib.error, EOFError, LookupError, MemoryError) as error:
         raise DataError(f"{path} is not a whole MAT file ({error}); it may be cut short") from None
     return _from_variables(path, variables, target)
 
