@@ -22,7 +22,7 @@ from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.multiclass import Task, solve_tasks
 from dualgap.estimators.parameters import budget_of
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
-from dualgap.kernels import expansion, make_kernel
+from dualgap.kernels import call_kernel, expansion, make_kernel
 from dualgap.problem import Problem
 from dualgap.run import Result
 from dualgap.solvers.working_set import WorkingSet
@@ -44,8 +44,9 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     C : float
         Inverse strength of the penalty, as in scikit-learn.
     kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable
-        A callable takes two collections of samples (whatever X is) and returns the matrix of their kernel values. A kernel that is
-        not positive semidefinite on the data, as "sigmoid" need not be, has no certificate and is refused.
+        A callable takes two collections of samples (whatever X is; arrays and SciPy matrices are read-only) and returns the matrix
+        of their kernel values, real numbers. A kernel that is not positive semidefinite on the data, as "sigmoid" need not be, has no
+        certificate and is refused. A precomputed matrix is taken as positive semidefinite up to the rounding of its entries.
     degree, gamma, coef0
         The kernel's parameters. gamma is a number, "scale" (1/(d·variance of X)) or "auto" (1/d).
     fit_intercept : bool
@@ -305,7 +306,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Values with the support vectors, some rows at a time, where X has them itself or a function makes them."""
         support = self.support_
         if callable(self.kernel):
-            values = np.asarray(_dense(self.kernel(X, self._X_fit)), dtype=np.float64)
+            values = call_kernel(self.kernel, X, self._X_fit, "the function given as kernel")
             if values.ndim != 2 or values.shape[1] != self._n_rows:
                 raise ValueError(
                     f"kernel returned shape {values.shape}; a column for each of the {self._n_rows} training rows is needed"
@@ -357,7 +358,7 @@ def _dense(matrix: Any) -> Any:
 
 def _called(kernel: Any, X: Any, n: int) -> np.ndarray:
     """The matrix that a function makes of the training rows, checked."""
-    values = np.asarray(_dense(kernel(X, X)), dtype=np.float64)
+    values = call_kernel(kernel, X, X, "the function given as kernel")
     if values.shape != (n, n):
         raise ValueError(
             f"the function given as kernel returned shape {values.shape}; a row and a column for each of the {n} samples is needed"

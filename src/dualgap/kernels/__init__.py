@@ -6,7 +6,7 @@ README.md says which way to a kernel value is for what.
 from __future__ import annotations
 
 from dualgap.kernels.features import FEATURE_BLOCK, METHODS, Fourier, Nystroem
-from dualgap.kernels.function import Kernel, make_kernel, squares
+from dualgap.kernels.function import Kernel, call_kernel, make_kernel, squares
 from dualgap.kernels.gram_cache import BlockedGram, add_rows, as_bytes, load_block, split_order
 from dualgap.kernels.semidefinite import WHOLE_SPECTRUM, extreme_eigenvalues, is_semidefinite
 from dualgap.kernels.sums import Expansion, expansion, own_expansion
@@ -25,6 +25,7 @@ __all__ = [
     "Nystroem",
     "add_rows",
     "as_bytes",
+    "call_kernel",
     "expansion",
     "extreme_eigenvalues",
     "is_semidefinite",

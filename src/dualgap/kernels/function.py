@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,14 +11,14 @@ import numpy as np
 
 from dualgap.core import is_sparse, number
 
-__all__ = ["KERNELS", "Kernel", "make_kernel", "squares"]
+__all__ = ["KERNELS", "Kernel", "call_kernel", "make_kernel", "squares"]
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """k(x, z) by name, or a callable that takes two arrays of rows and returns their kernel matrix."""
+    """k(x, z) by name, or a callable that takes two arrays of rows, both read-only, and returns their kernel matrix."""
 
     name: str
     gamma: float = 1.0
@@ -53,7 +54,7 @@ class Kernel:
 
     def _called(self, A: Any, B: Any) -> np.ndarray:
         assert self.function is not None
-        k = np.ascontiguousarray(self.function(A, B), dtype=np.float64)
+        k = call_kernel(self.function, A, B, f"kernel {self.name}")
         if k.shape != (A.shape[0], B.shape[0]):
             raise ValueError(f"kernel {self.name} returned shape {k.shape}; for these rows it must be {(A.shape[0], B.shape[0])}")
         if not np.isfinite(k).all():
@@ -83,6 +84,34 @@ class Kernel:
             return lengths
         inner = self.gamma * lengths + self.coef0
         return inner**self.degree if self.name == "poly" else np.tanh(inner)
+
+
+def call_kernel(function: Callable[[Any, Any], Any], A: Any, B: Any, name: str) -> np.ndarray:
+    """Return what a user's function makes of two collections of samples, in float64; it gets arrays and sparse matrices read-only."""
+    left = _read_only(A)
+    values = function(left, left if A is B else _read_only(B))
+    k = np.asarray(values.toarray() if is_sparse(values) else values)
+    if k.dtype.kind == "c" or (k.dtype.kind == "O" and any(isinstance(value, complex) for value in k.flat)):
+        raise ValueError(
+            f"{name} returned complex numbers (dtype {k.dtype}); kernel values are real: return the real part, if that is meant"
+        )
+    try:
+        return np.asarray(k, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} returned values of dtype {k.dtype}; a matrix of real numbers is needed") from None
+
+
+def _read_only(X: Any) -> Any:
+    """Return a view of an array or compressed matrix that cannot be written to; a copy of other tables; any other collection as it is."""
+    if isinstance(X, np.ndarray):
+        X = X.view()
+        X.flags.writeable = False
+    elif is_sparse(X) and hasattr(X, "indptr"):
+        X = copy.copy(X)
+        X.data, X.indices, X.indptr = _read_only(X.data), _read_only(X.indices), _read_only(X.indptr)
+    elif is_sparse(X) or hasattr(X, "iloc"):  # pandas; polars has no way to write in place
+        X = X.copy()
+    return X
 
 
 def squares(A: Any) -> np.ndarray:
