@@ -8,7 +8,7 @@ from __future__ import annotations
 from dualgap.kernels.features import FEATURE_BLOCK, METHODS, Fourier, Nystroem
 from dualgap.kernels.function import Kernel, call_kernel, make_kernel, squares
 from dualgap.kernels.gram_cache import BlockedGram, add_rows, as_bytes, load_block, split_order
-from dualgap.kernels.semidefinite import WHOLE_SPECTRUM, extreme_eigenvalues, is_semidefinite
+from dualgap.kernels.semidefinite import WHOLE_SPECTRUM, extreme_eigenvalues, is_semidefinite, rounding_of
 from dualgap.kernels.sums import Expansion, expansion, own_expansion
 from dualgap.kernels.values import SUPPORTS, KernelBlocks, scratch
 
@@ -32,6 +32,7 @@ __all__ = [
     "load_block",
     "make_kernel",
     "own_expansion",
+    "rounding_of",
     "scratch",
     "split_order",
     "squares",

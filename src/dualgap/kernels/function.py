@@ -54,7 +54,7 @@ class Kernel:
 
     def _called(self, A: Any, B: Any) -> np.ndarray:
         assert self.function is not None
-        k = call_kernel(self.function, A, B, f"kernel {self.name}")
+        k = call_kernel(self.function, A, B, f"kernel {self.name}").astype(np.float64, copy=False)
         if k.shape != (A.shape[0], B.shape[0]):
             raise ValueError(f"kernel {self.name} returned shape {k.shape}; for these rows it must be {(A.shape[0], B.shape[0])}")
         if not np.isfinite(k).all():
@@ -87,7 +87,7 @@ class Kernel:
 
 
 def call_kernel(function: Callable[[Any, Any], Any], A: Any, B: Any, name: str) -> np.ndarray:
-    """Return what a user's function makes of two collections of samples, in float64; it gets arrays and sparse matrices read-only."""
+    """Return what a user's function makes of two collections of samples, as float32 or float64; it gets arrays and matrices read-only."""
     left = _read_only(A)
     values = function(left, left if A is B else _read_only(B))
     k = np.asarray(values.toarray() if is_sparse(values) else values)
@@ -96,7 +96,7 @@ def call_kernel(function: Callable[[Any, Any], Any], A: Any, B: Any, name: str) 
             f"{name} returned complex numbers (dtype {k.dtype}); kernel values are real: return the real part, if that is meant"
         )
     try:
-        return np.asarray(k, dtype=np.float64, order="C")
+        return np.asarray(k, dtype=np.float32 if k.dtype == np.float32 else np.float64, order="C")
     except (TypeError, ValueError):
         raise ValueError(f"{name} returned values of dtype {k.dtype}; a matrix of real numbers is needed") from None
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dualgap.core import ROUNDOFF, SMALLEST, Gram, gamma, kernel, settle, slopes
-from dualgap.kernels import WHOLE_SPECTRUM, extreme_eigenvalues, is_semidefinite
+from dualgap.kernels import WHOLE_SPECTRUM, extreme_eigenvalues, is_semidefinite, rounding_of
 from dualgap.problem import Problem
 from dualgap.proof.bounded_scores import kernel_scores
 from dualgap.proof.certificate import CertificateError
@@ -40,13 +40,14 @@ def require_semidefinite(problem: Problem) -> None:
         return
     matrix = problem.rows.k if problem.n <= WHOLE_SPECTRUM and isinstance(problem.rows, Gram) else None
     low, high = extreme_eigenvalues(matrix, problem.n, problem.combine)
-    problem.shared.semidefinite = is_semidefinite(low, high)
+    rounding = rounding_of(problem.X) if problem.kernel.name == "precomputed" else 0.0
+    problem.shared.semidefinite = is_semidefinite(low, high, rounding)
     if problem.shared.semidefinite:
         return
     raise CertificateError(
         f"kernel {problem.kernel.name!r}: its matrix on these rows is not positive semidefinite (eigenvalues from {low:.3g} to "
         f"{high:.3g}), so the objective has no minimum and no gap can be certified; use 'rbf', or 'poly' with coef0 ≥ 0, or other "
-        "parameters of this kernel (a matrix rounded to float32: compute it in float64)"
+        "parameters of this kernel (a function that computes in float32: let it compute in float64)"
     )
 
 
