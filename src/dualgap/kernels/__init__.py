@@ -5,8 +5,9 @@ README.md says which way to a kernel value is for what.
 
 from __future__ import annotations
 
+from dualgap.kernels.distances import distance_error, origin_of, squares
 from dualgap.kernels.features import FEATURE_BLOCK, METHODS, Fourier, Nystroem
-from dualgap.kernels.function import Kernel, call_kernel, make_kernel, squares
+from dualgap.kernels.function import Kernel, call_kernel, make_kernel
 from dualgap.kernels.gram_cache import BlockedGram, add_rows, as_bytes, load_block, split_order
 from dualgap.kernels.semidefinite import WHOLE_SPECTRUM, extreme_eigenvalues, is_semidefinite, rounding_of
 from dualgap.kernels.sums import Expansion, expansion, own_expansion
@@ -26,11 +27,13 @@ __all__ = [
     "add_rows",
     "as_bytes",
     "call_kernel",
+    "distance_error",
     "expansion",
     "extreme_eigenvalues",
     "is_semidefinite",
     "load_block",
     "make_kernel",
+    "origin_of",
     "own_expansion",
     "rounding_of",
     "scratch",

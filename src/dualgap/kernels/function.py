@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dualgap.core import is_sparse, number
+from dualgap.kernels.distances import half_distances, needs_differences, origin_of, shifted, squares
 
 __all__ = ["KERNELS", "Kernel", "call_kernel", "make_kernel", "squares"]
 
@@ -32,17 +33,27 @@ class Kernel:
             return np.ascontiguousarray(A)
         if self.function is not None:
             return self._called(A, B)
-        # Products in float32 have errors of 1e-7, which leave the matrix indefinite.
-        product: Any = A.astype(np.float64, copy=False) @ B.astype(np.float64, copy=False).T
-        k = np.ascontiguousarray(product.toarray() if is_sparse(product) else product)
         if self.name == "rbf":
-            k *= -2.0
-            k += squares(A)[:, None]
-            k += squares(B)[None, :]
-            np.maximum(k, 0.0, out=k)  # rounding may leave a distance just below zero
-            k *= -self.gamma
+            return self._gaussian(A, B)
+        # Products in float32 have errors of 1e-7, which leave the matrix indefinite.
+        return self.from_products(_products(A, B))
+
+    def _gaussian(self, A: Any, B: Any) -> np.ndarray:
+        dense = not is_sparse(A) and not is_sparse(B)
+        if dense and (origin := origin_of(B)) is not None:
+            A, B = shifted(A, origin), shifted(B, origin)
+        left, right = squares(A), squares(B)
+        if dense and needs_differences(self.gamma, np.concatenate([left, right]), A.shape[1]):
+            k = half_distances(A.astype(np.float64, copy=False), B.astype(np.float64, copy=False))
+            k *= 2.0 * self.gamma
             return np.exp(k, out=k)
-        return self.from_products(k)
+        k = _products(A, B)
+        k *= -2.0
+        k += left[:, None]
+        k += right[None, :]
+        np.maximum(k, 0.0, out=k)  # rounding may leave a distance just below zero
+        k *= -self.gamma
+        return np.exp(k, out=k)
 
     def from_products(self, k: np.ndarray) -> np.ndarray:
         """Overwrite inner products with kernel values, for the kernels that depend on nothing else."""
@@ -114,12 +125,9 @@ def _read_only(X: Any) -> Any:
     return X
 
 
-def squares(A: Any) -> np.ndarray:
-    """Return ‖a‖² of each row a, in float64."""
-    if is_sparse(A):
-        A = A.astype(np.float64, copy=False)  # squares in float32 would lose half of the digits, or overflow
-        return np.asarray(A.multiply(A).sum(axis=1)).reshape(-1)
-    return np.einsum("ij,ij->i", A, A, dtype=np.float64)
+def _products(A: Any, B: Any) -> np.ndarray:
+    product: Any = A.astype(np.float64, copy=False) @ B.astype(np.float64, copy=False).T
+    return np.ascontiguousarray(product.toarray() if is_sparse(product) else product)
 
 
 def make_kernel(kernel: Any, X: Any = None, gamma: float | str = "scale", degree: int = 3, coef0: float = 0.0) -> Kernel:

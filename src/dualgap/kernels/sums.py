@@ -32,7 +32,7 @@ def expansion(kernel: Kernel, A: Any, B: Any, a: np.ndarray) -> np.ndarray:
     single = by_product and exact_in_float32(B) and (A is B or exact_in_float32(A))
     for first in range(0, len(out), rows):
         block, total = A[first : first + rows], out[first : first + rows]
-        blocks = KernelBlocks(kernel, block, np.float64, np.float32 if single else None)
+        blocks = KernelBlocks(kernel, block, np.float64, np.float32 if single else None, near=B)
         for start in range(0, len(support), SUPPORTS):
             part = support[start : start + SUPPORTS]
             if by_product:
