@@ -131,8 +131,19 @@ def _sparse_from(arrays: dict[str, Any], prefix: str, path: Path) -> Any:
     if kind not in makers:
         raise DataError(f"{path}: sparse format {kind!r} is not supported; save the matrix as CSR")
     try:
-        return makers[kind]((data, indices, indptr), shape=tuple(int(s) for s in shape)).tocsr()
-    except (ValueError, IndexError) as error:
+        return _as_csr(path, makers[kind]((data, indices, indptr), shape=tuple(int(s) for s in shape)))
+    except (ValueError, IndexError, TypeError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path}: the sparse matrix is damaged ({error})") from None
+
+
+def _as_csr(path: Path, given: Any) -> Any:
+    """Return a sparse matrix as CSR. SciPy converts without bounds checks, so offsets and places are checked first."""
+    try:
+        given.check_format(full_check=True)
+        return sparse.csr_matrix(given)
+    except ValueError as error:
         raise DataError(f"{path}: the sparse matrix is damaged ({error})") from None
 
 
@@ -201,7 +212,7 @@ def _from_variables(path: Path, variables: dict[str, Any], target: str | int | N
 
 
 def _matrix(path: Path, given: Any, name: str) -> Any:
-    X: Any = sparse.csr_matrix(given) if is_sparse(given) else np.asarray(given)
+    X: Any = _as_csr(path, given) if is_sparse(given) else np.asarray(given)
     if X.dtype.kind not in "fiub":
         raise DataError(f"{path}: {name} has dtype {X.dtype}; it must hold real numbers")
     if X.dtype not in (np.float32, np.float64):
@@ -210,7 +221,7 @@ def _matrix(path: Path, given: Any, name: str) -> Any:
 
 
 def _labels(path: Path, given: Any, name: str) -> np.ndarray:
-    y = np.asarray(sparse.csr_matrix(given).toarray() if is_sparse(given) else given)
+    y = np.asarray(_as_csr(path, given).toarray() if is_sparse(given) else given)
     if y.ndim == 2 and 1 in y.shape:
         y = y.reshape(-1)
     if y.dtype.kind not in "fiubU":
