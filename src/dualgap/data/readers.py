@@ -34,7 +34,8 @@ def read(path: str | os.PathLike[str], target: str | int | None = None, **option
     ----------
     path : path
         `.csv`, `.tsv` (also compressed, or alone in a `.zip`), `.parquet`, `.npz`, `.mat`; LIBSVM text as `.libsvm`, `.svm`, `.dat`,
-        `.txt` or with no known ending at all (compressed by gz, bz2, xz or not).
+        `.txt` or with no known ending at all (compressed by gz, bz2, xz or not). A compressed file may unpack to 250 MB or 100 times its
+        size; the environment variable DUALGAP_MAX_UNPACKED, such as "50 GB", sets another bound.
     target : str or int, optional
         The column of the labels in a table, by name or by number (negative from the end). Without it, a column called target,
         label, class or y is taken. NPZ and MAT hold the labels in a variable of their own; there, `target` may name it.
