@@ -7,6 +7,7 @@ from scipy import sparse
 import dualgap
 from dualgap.kernels import KernelBlocks, distance_error, expansion, make_kernel, origin_of, own_expansion
 from dualgap.kernels import distances as module
+from dualgap.proof.bounded_scores import exact_scores, kernel_scores
 
 RNG = np.random.default_rng(0)
 N, D, GAMMA = 300, 6, 0.2
@@ -120,3 +121,36 @@ def test_the_bound_on_exponents_holds(spread, monkeypatch):
     found = make_kernel("rbf", gamma=GAMMA)(rows, close)
     exact = gaussian(rows, close)
     assert (np.abs(found - exact) <= (np.expm1(delta) + 1e-15) * exact + 1e-300).all()
+
+
+def with_two_rows_near_zero():
+    rows = NEAR + 1e8
+    rows[:2] = NEAR[:2]
+    return rows
+
+
+ROWS = {
+    "at 1e8": NEAR + 1e8,
+    "at 1e8, two rows near zero": with_two_rows_near_zero(),
+    "two clusters": NEAR + PLACES["two clusters"],
+    "whole numbers at 1000": np.round(NEAR) + 1000.0,
+    "wide": NEAR * 1e3,
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("formed", [True, False], ids=["matrix", "sums"])
+def test_radii_of_scores_hold(name, storage, formed):
+    """The radius of a certificate counts distances from the origin that they are computed with, not from zero."""
+    rows = ROWS[name]
+    problem = dualgap.Problem(storage(rows), Y, kernel="rbf", gamma=GAMMA)
+    if formed:
+        assert problem.rows is not None
+    exact = gaussian(rows, rows) @ A
+    scores = kernel_scores(problem, A)
+    assert (np.abs(scores.values - exact) <= scores.radius).all()
+    if storage is np.asarray:
+        assert (scores.radius <= 1e-6 * np.abs(A).sum()).all()  # and says something
+    some = np.flatnonzero(np.arange(N) % 3 > 0)
+    np.testing.assert_array_less(np.abs(exact_scores(problem, A, some) - exact[some]), scores.radius[some] + 1e-300)

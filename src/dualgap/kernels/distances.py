@@ -9,6 +9,11 @@ other. Distances do not depend on the origin. So columns that lie far from zero 
 - Each place that computes values may choose its own s: all of them are within that bound of the same kernel.
 Where δ could exceed MOST_DELTA even so (clusters far from each other, a large γ), distances are summed from differences, whose error is
 relative: γ‖x − z‖²·u(d + 2). That takes several times as long.
+
+So a value k of dense rows is never off by more than SURE_RELATIVE·k + 2u(d + 20):
+- From differences, t = γ‖x − z‖² is off by u(d + 2)t and k = e^−t by less than t·e^−t·u(d + 20) < u(d + 20).
+- From products, the rows on one side have 4γu(d + 10)‖x − s‖² ≤ MOST_DELTA. If ‖z − s‖ ≤ 3‖x − s‖, then δ ≤ 4·MOST_DELTA. Otherwise
+  ‖x − z‖ ≥ ½(‖x − s‖ + ‖z − s‖), so δ ≤ 4u(d + 10)t and k is off by less than 4t·e^−t·u(d + 20) < 2u(d + 20).
 """
 
 from __future__ import annotations
@@ -25,6 +30,7 @@ __all__ = ["distance_error", "half_distances", "needs_differences", "origin_of",
 SAMPLE = 256  # rows that the origin is computed from
 FAR = 4.0  # |mean| / standard deviation beyond which a column lies far from zero; nearer ones lose four bits at most and stay as they are
 MOST_DELTA = 1e-9  # error of an exponent beyond which distances are summed from differences
+SURE_RELATIVE = 1e-8  # relative error of a value beyond which none is off, but for 2u(d + 20)
 ROUNDOFF = 2.0**-53
 
 

@@ -43,15 +43,15 @@ def expansion(kernel: Kernel, A: Any, B: Any, a: np.ndarray) -> np.ndarray:
     return out
 
 
-def own_expansion(kernel: Kernel, Z: Any, a: np.ndarray) -> np.ndarray:
+def own_expansion(kernel: Kernel, Z: Any, a: np.ndarray, near: Any = None) -> np.ndarray:
     """Return Σⱼ aⱼ k(row i of Z, row j of Z) for every i, in float64, one column for each column of `a`.
 
-    For dense rows each value is computed once, not twice.
+    For dense rows each value is computed once, not twice. `near`: rows that the origin of distances is computed from; None: Z.
     """
     if kernel.function is not None or kernel.name == "precomputed" or is_sparse(Z):
         return expansion(kernel, Z, Z, a)
     out = np.zeros((Z.shape[0], *a.shape[1:]))
-    blocks = KernelBlocks(kernel, Z, np.float64, np.float32 if exact_in_float32(Z) else None)
+    blocks = KernelBlocks(kernel, Z, np.float64, np.float32 if exact_in_float32(Z) else None, near)
     for first in range(0, len(out), SUPPORTS):
         blocks.add_symmetric(first, min(first + SUPPORTS, len(out)), a, out)
     return out

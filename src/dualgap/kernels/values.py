@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from dualgap.core import CSR, blas_alone, csr, is_sparse, machine, share
-from dualgap.kernels.distances import half_distances, needs_differences, origin_of, squares
+from dualgap.kernels.distances import half_distances, needs_differences, origin_of, shifted, squares
 from dualgap.kernels.function import Kernel
 from dualgap.kernels.gaussian import (
     WIDTH,
@@ -26,7 +26,7 @@ from dualgap.kernels.gaussian import (
     sparse_gaussian_sum,
 )
 
-__all__ = ["BLOCK", "SUPPORTS", "KernelBlocks", "exact_in_float32", "scratch"]
+__all__ = ["BLOCK", "SUPPORTS", "KernelBlocks", "distance_norms", "exact_in_float32", "scratch", "sure_values"]
 
 BLOCK = 1 << 18  # products in one block: 1 or 2 MB, which a processor's cache holds
 SUPPORTS = 256  # rows on the left-hand side of one block of products in a sum
@@ -138,6 +138,21 @@ def _is_dense(X: Any) -> bool:
 
 def _array(X: Any) -> np.ndarray:
     return X.toarray() if is_sparse(X) else X
+
+
+def distance_norms(X: Any) -> np.ndarray:
+    """Return ‖x − s‖ of each row for every origin s that distances in float64 are computed with near X: the norms in their error bound."""
+    origin = origin_of(X) if _is_dense(X) else None
+    if origin is None:
+        return np.sqrt(squares(X))
+    norms = np.sqrt(squares(shifted(_array(X), origin)))
+    # Whole numbers are not moved, as their products are exact, and a sparse matrix not everywhere.
+    return np.maximum(norms, np.sqrt(squares(X))) if is_sparse(X) or exact_in_float32(X) else norms
+
+
+def sure_values(X: Any) -> bool:
+    """Whether the bound by SURE_RELATIVE holds for Gaussian values of X in float64: distances may come from differences."""
+    return not is_sparse(X) and not exact_in_float32(X)
 
 
 _memory = threading.local()

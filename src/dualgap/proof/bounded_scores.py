@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from dualgap.core import ROUNDOFF, gamma, is_sparse
-from dualgap.kernels import SUPPORTS, KernelBlocks, expansion, own_expansion, squares
+from dualgap.kernels import SUPPORTS, SURE_RELATIVE, KernelBlocks, distance_norms, expansion, own_expansion, squares, sure_values
 from dualgap.problem import Problem
 from dualgap.proof.intercepts import best_intercept
 
@@ -76,6 +76,7 @@ class BoundedScores:
         zeros = np.zeros(problem.n)
         self.last = Scores(zeros, zeros, zeros, certified=False)
         self._norms: np.ndarray | None = None
+        self._sure = False
 
     @property
     def blocks(self) -> KernelBlocks:
@@ -187,7 +188,11 @@ class BoundedScores:
         if self.problem.kernel is not None and self.problem.kernel.name == "rbf":
             # Relative to each value: e^δ − 1 ≤ 2δ up to δ = 1; beyond, a value lies between 0 and 1 and nothing more is known.
             relative = np.where(errors < 1.0, 2.0 * errors, np.inf)
-            return np.minimum(1.000001 * (relative + gamma(chain)) * sizes, 2.0 * mass) + UNDERFLOW_64 * mass
+            radius = np.minimum(1.000001 * (relative + gamma(chain)) * sizes, 2.0 * mass)
+            if self._sure:  # kernels/distances.py: where δ is large, distances are summed from differences
+                sure = 2.0 * ROUNDOFF * (self.problem.d + 20) * mass
+                radius = np.minimum(radius, 1.000001 * ((SURE_RELATIVE + gamma(chain)) * (sizes + sure) + sure))
+            return radius + UNDERFLOW_64 * mass
         return 1.000001 * (mass * errors + gamma(chain) * sizes) + 1e-300
 
     def _value_errors(self, a: np.ndarray) -> Any:
@@ -197,7 +202,10 @@ class BoundedScores:
         if kernel.function is not None or kernel.name == "precomputed":
             return 0.0
         if self._norms is None:
-            self._norms = np.sqrt(squares(problem.X)) * (1.0 + gamma(problem.d + 16)) + 1e-150
+            # Distances of a Gaussian are computed from rows moved by an origin.
+            norms = distance_norms(problem.X) if kernel.name == "rbf" else np.sqrt(squares(problem.X))
+            self._norms = norms * (1.0 + gamma(problem.d + 16)) + 1e-150
+            self._sure = kernel.name == "rbf" and sure_values(problem.X)
         norms, d = self._norms, problem.d
         longest = float(norms[a != 0.0].max(initial=0.0))
         if kernel.name == "rbf":
@@ -239,7 +247,7 @@ def exact_scores(problem: Problem, a: np.ndarray, rows: np.ndarray) -> np.ndarra
         return _by_column(lambda column: expansion(kernel, X[rows], X, column), a)
     places = np.flatnonzero(support)
     out = np.empty((len(rows), *a.shape[1:]))
-    own = own_expansion(kernel, X[places], a[places])
+    own = own_expansion(kernel, X[places], a[places], near=X)
     out[weighted] = own[np.searchsorted(places, rows[weighted])]
     if not weighted.all():
         out[~weighted] = _by_column(lambda column: expansion(kernel, X[rows[~weighted]], X, column), a)
