@@ -8,6 +8,7 @@ from __future__ import annotations
 from dualgap.core import machine, moved, rows
 from dualgap.core.cache_files import cache_folder
 from dualgap.core.checks import count, is_number, is_sparse, is_whole, number, number_of_bytes, one_of, whole_number
+from dualgap.core.interrupts import held, hold, kept, release
 from dualgap.core.jit import compiled, fma, kernel, prefetch, sequential, strict, wide_vectors
 from dualgap.core.linalg import gram_of_rows, solve_positive
 from dualgap.core.losses import LOSSES, Hinge, Logistic, SmoothHinge, SquaredHinge, make_loss, slopes, total_psi, total_value
@@ -88,11 +89,14 @@ __all__ = [
     "gamma",
     "gram",
     "gram_of_rows",
+    "held",
+    "hold",
     "illinois",
     "is_dense",
     "is_number",
     "is_sparse",
     "is_whole",
+    "kept",
     "kernel",
     "layers",
     "length_bound",
@@ -111,6 +115,7 @@ __all__ = [
     "precise_accumulate",
     "precise_shortfalls",
     "prefetch",
+    "release",
     "round_up",
     "rows",
     "rows_ahead",
