@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import WithBias, add_in_threads, compiled, layers, number_of_bytes, prefetch, with_bias_of
+from dualgap.core import WithBias, add_in_threads, compiled, held, layers, number_of_bytes, prefetch, with_bias_of
 
 __all__ = ["BlockedGram", "GramBlock", "add_rows", "as_bytes", "load_block", "split_order"]
 
@@ -77,7 +77,7 @@ class BlockedGram:
 
     def block(self, number: int) -> GramBlock:
         """Return a block from the cache, or compute it."""
-        with self._lock:
+        with held(), self._lock:  # Ctrl-C waits: it must not leave the lock behind, nor half a block
             if number in self._kept:
                 self._kept.move_to_end(number)
                 return self._kept[number]
