@@ -6,6 +6,7 @@ model so far comes back with its certificate.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 import warnings
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import number, whole_number
+from dualgap.core import kept, number, whole_number
 from dualgap.problem import Problem, as_vector
 from dualgap.proof import Certificate
 from dualgap.run.evaluation import SolverRun, make_watched
@@ -104,40 +105,54 @@ def drive(
     reserve = 0.0  # seconds that the last evaluation took: kept for the one that ends the run
     status: Status | None = None
     epoch = evaluated = 0
-    try:
-        with clock, np.errstate(all="ignore"):  # a run that diverges is answered by its status
-            stepper.start()
-        while status is None:
-            with clock, np.errstate(all="ignore"):
-                out_of_time = halted = False
-                while not (out_of_time or halted or epoch >= max_epochs):
-                    epoch += 1
-                    stepper.step()
-                    out_of_time = max_seconds is not None and time.perf_counter() - began + reserve >= max_seconds
-                    halted = halt is not None and halt()
-                    if due(epoch, stepper.gap_estimate()):
-                        break
-            stopped = time.perf_counter()
-            found = stepper.evaluate()
-            if stepper.recorded:
-                trace.append(_row(epoch, clock, found))
-            evaluated = epoch
-            reserve = time.perf_counter() - stopped
-            stop = False
-            if callbacks:
-                progress = Progress(epoch, trace.last(), found.certificate, tol, max_epochs, found.coef, found.intercept)
-                stop = any([_says_stop(callback(progress)) for callback in callbacks])
-            status = stopping_rule(stepper, trace, found.certificate.primal, stall)
-            if status is None and (stop or halted or out_of_time or epoch >= max_epochs):
-                status = "interrupted" if stop or halted else "max_seconds" if out_of_time else "max_epochs"
-    except KeyboardInterrupt:
-        status = "interrupted"
-        if epoch > evaluated:
-            found = stepper.evaluate()
-            if stepper.recorded:
-                trace.append(_row(epoch, clock, found))
-    stepper.finish()
-    return Ended(status, trace, epoch, clock.cpu, clock.wall)
+    with kept() as ctrl_c:
+        ctrl_c.begin()  # from here on Ctrl-C is raised in epochs and callbacks alone
+        try:
+            with clock, np.errstate(all="ignore"), ctrl_c.raised():  # a run that diverges is answered by its status
+                stepper.start()
+            while status is None:
+                with clock, np.errstate(all="ignore"), ctrl_c.raised():
+                    out_of_time = halted = False
+                    while not (out_of_time or halted or epoch >= max_epochs):
+                        epoch += 1
+                        stepper.step()
+                        out_of_time = max_seconds is not None and time.perf_counter() - began + reserve >= max_seconds
+                        halted = ctrl_c.pressed() or (halt is not None and halt())
+                        if due(epoch, stepper.gap_estimate()):
+                            break
+                stopped = time.perf_counter()
+                found = stepper.evaluate()
+                if stepper.recorded:
+                    trace.append(_row(epoch, clock, found))
+                evaluated = epoch
+                reserve = time.perf_counter() - stopped
+                stop = False
+                if callbacks:
+                    progress = Progress(epoch, trace.last(), found.certificate, tol, max_epochs, found.coef, found.intercept)
+                    with ctrl_c.raised():
+                        stop = any([_says_stop(callback(progress)) for callback in callbacks])
+                stop = stop or ctrl_c.pressed()
+                status = stopping_rule(stepper, trace, found.certificate.primal, stall)
+                if status is None and (stop or halted or out_of_time or epoch >= max_epochs):
+                    status = "interrupted" if stop or halted else "max_seconds" if out_of_time else "max_epochs"
+        except KeyboardInterrupt:
+            if not ctrl_c.answer():
+                raise
+            status = "interrupted"
+            if epoch > evaluated:
+                _evaluate_cut_short(stepper, trace, epoch, clock)
+        stepper.finish()
+        if ctrl_c.take():
+            status = "interrupted"
+        return Ended(status, trace, epoch, clock.cpu, clock.wall)
+
+
+def _evaluate_cut_short(stepper: Stepper, trace: Trace, epoch: int, clock: Clock) -> None:
+    """Evaluate after an epoch that was cut short. Where its state is beyond evaluation, the best model so far stands."""
+    with contextlib.suppress(Exception):
+        found = stepper.evaluate()
+        if stepper.recorded:
+            trace.append(_row(epoch, clock, found))
 
 
 def _row(epoch: int, clock: Clock, found: Evaluation) -> dict[str, float]:
@@ -245,7 +260,10 @@ def solve(
         earlier where the gap has stopped falling ("stalled") or is as small as float64 can tell ("rounding_limit"). It ends without a
         warning.
     max_epochs, max_seconds
-        The budget. Seconds are of the wall clock and include evaluations; they are looked at between epochs.
+        The budget. Seconds are of the wall clock and include evaluations; they are looked at between epochs. Ctrl-C ends a run as well:
+        once the first epoch has begun, the best model so far is returned with its certificate and status "interrupted", whatever Ctrl-C
+        met. Before that there is no model, and `KeyboardInterrupt` is raised. A second Ctrl-C while the certificate is computed is raised
+        after that, without a result; a third one at once.
     seed : int or numpy Generator
         The same seed, data and thread count give the same trace.
     watch : (X, y), or a mapping of names to such pairs, optional
@@ -281,23 +299,24 @@ def solve(
     >>> result.status, result.certificate.relative_gap <= 1e-3
     ('converged', True)
     """
-    result = minimise(
-        problem,
-        solver,
-        tol,
-        max_epochs,
-        max_seconds,
-        seed,
-        watch=watch,
-        evaluate=evaluate,
-        callbacks=callbacks,
-        warm_start=warm_start,
-        stall=stall,
-        atol=atol,
-    )
-    if result.status not in ("converged", "interrupted") and (tol > 0 or atol > 0):
-        warnings.warn(advice(result, tol), ConvergenceWarning, stacklevel=2)
-    return result
+    with kept() as ctrl_c:
+        result = minimise(
+            problem,
+            solver,
+            tol,
+            max_epochs,
+            max_seconds,
+            seed,
+            watch=watch,
+            evaluate=evaluate,
+            callbacks=callbacks,
+            warm_start=warm_start,
+            stall=stall,
+            atol=atol,
+        )
+        if result.status not in ("converged", "interrupted") and (tol > 0 or atol > 0):
+            warnings.warn(advice(result, tol), ConvergenceWarning, stacklevel=2)
+        return Result.of(result, status="interrupted") if ctrl_c.take() else result
 
 
 def minimise(
@@ -327,18 +346,19 @@ def minimise(
     compile_seconds = _compile(problem, solver)
 
     run = SolverRun(problem, solver, rng, tol, warm, watched, atol=atol)
-    ended = drive(run, tol, max_epochs, max_seconds, evaluate=evaluate, **options)
-    best = run.best
-    return Result(
-        problem=problem,
-        solver=solver,
-        coef=best.coef,
-        intercept=float(best.intercept),
-        dual=np.zeros(problem.n) if best.beta is None else best.beta,
-        certificate=best.certificate(),
-        compile_seconds=compile_seconds,
-        **ended._asdict(),
-    )
+    with kept() as ctrl_c:
+        ended = drive(run, tol, max_epochs, max_seconds, evaluate=evaluate, **options)
+        best = run.best
+        return Result(
+            problem=problem,
+            solver=solver,
+            coef=best.coef,
+            intercept=float(best.intercept),
+            dual=np.zeros(problem.n) if best.beta is None else best.beta,
+            certificate=best.certificate(),
+            compile_seconds=compile_seconds,
+            **ended._replace(status="interrupted" if ctrl_c.take() else ended.status)._asdict(),
+        )
 
 
 _compiled: set[Any] = set()
