@@ -17,7 +17,7 @@ import numpy as np
 from dualgap.cluster.checkpoint import Checkpoint
 from dualgap.cluster.partition import Answer, Objective, Proof, Request
 from dualgap.cluster.worker_pool import ClusterLost, WorkerPool
-from dualgap.core import ROUNDOFF, whole_number
+from dualgap.core import ROUNDOFF, kept, whole_number
 from dualgap.proof import Certificate, certificate_of_pair
 from dualgap.run import Best, Evaluation, Progress, Result, Stepper, drive
 
@@ -125,22 +125,27 @@ def run_rounds(
     ('converged', True)
     """
     run = RoundsRun(pool, objective, tol, local_epochs, seed, checkpoint or Checkpoint(None, math.inf))
-    ended = drive(run, tol, whole_number("max_rounds", max_rounds), max_seconds, evaluate="epoch", callbacks=callbacks, halt=halt)
-    certificate = run.certificate()
-    if ended.status != "interrupted" and certificate.relative_gap <= tol:
-        ended = ended._replace(status="converged")  # by the last proof, though the sums did not say so
-    return RoundsResult(
-        coef=run.best.coef,
-        intercept=float(run.best.intercept),
-        certificate=certificate,
-        classes=classes,
-        rounds=ended.epochs,
-        bytes_sent=run.bytes,
-        partitions=pool.count,
-        losses=list(pool.losses),
-        objective=objective,
-        **{**ended._asdict(), "epochs": run.epochs},
-    )
+    with kept() as ctrl_c:
+        ended = drive(
+            run, tol, whole_number("max_rounds", max_rounds), max_seconds, evaluate="epoch", callbacks=callbacks, halt=halt
+        )
+        certificate = run.certificate()
+        if ended.status != "interrupted" and certificate.relative_gap <= tol:
+            ended = ended._replace(status="converged")  # by the last proof, though the sums did not say so
+        if ctrl_c.take():
+            ended = ended._replace(status="interrupted")
+        return RoundsResult(
+            coef=run.best.coef,
+            intercept=float(run.best.intercept),
+            certificate=certificate,
+            classes=classes,
+            rounds=ended.epochs,
+            bytes_sent=run.bytes,
+            partitions=pool.count,
+            losses=list(pool.losses),
+            objective=objective,
+            **{**ended._asdict(), "epochs": run.epochs},
+        )
 
 
 class RoundsRun(Stepper):

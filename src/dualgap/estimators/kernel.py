@@ -15,7 +15,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from dualgap.core import blas_alone, number, one_of, whole_number
+from dualgap.core import blas_alone, kept, number, one_of, whole_number
 from dualgap.estimators.common import check_labels, penalties, warn_unless_converged
 from dualgap.estimators.fitted import keep, support
 from dualgap.estimators.labelled import Labelled
@@ -184,12 +184,15 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             for k, pair in enumerate(pairs)
         ]
         # Many small products, one after the other: to set the BLAS's threads for each would take longer than some of them.
-        with log_to_screen(self.verbose), blas_alone if len(pairs) > 1 else nullcontext():
-            results = solve_tasks(tasks, budget, monitor.task)
-        self._keep(X, data, pairs, results)
-        monitor.end()
-        self.status_ = warn_unless_converged(type(self).__name__, results, budget.tol, stacklevel=4)
-        return self
+        with kept() as ctrl_c:
+            with log_to_screen(self.verbose), blas_alone if len(pairs) > 1 else nullcontext():
+                results = solve_tasks(tasks, budget, monitor.task)
+            self._keep(X, data, pairs, results)
+            monitor.end()
+            self.status_ = warn_unless_converged(type(self).__name__, results, budget.tol, stacklevel=4)
+            if ctrl_c.take():
+                self.status_ = "interrupted"
+            return self
 
     @property
     def _automatic(self) -> bool:

@@ -12,7 +12,7 @@ from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dualgap.core import one_of
+from dualgap.core import kept, one_of
 from dualgap.estimators.common import check_labels, warn_unless_converged
 from dualgap.estimators.crammer_singer import fit_jointly
 from dualgap.estimators.fitted import keep, linear_support, rebuilt, warm_of
@@ -208,7 +208,7 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
             {"X": X, "y": y, "metadata": {} if sample_weight is None else {"sample_weight": data.weights}},
             ["fit"] if len(singles) == 1 else [f"class {data.classes.tolist()[k]!r}" for k in singles],
         )
-        with log_to_screen(self.verbose):
+        with kept() as ctrl_c, log_to_screen(self.verbose):
             if joint:
                 base = self._joint_base(data, parameters)
                 listeners = monitor.callbacks(0, partial(rebuilt, data))
@@ -222,9 +222,11 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
                 results = solve_tasks(tasks, parameters.budget, monitor.task)
                 found = linear_support(results, data.codes, C)
                 keep(self, data.classes, results, coef_=np.stack([r.coef for r in results]), _n_rows=data.n, **found)
-        monitor.end()
-        self.status_ = warn_unless_converged(type(self).__name__, results, parameters.budget.tol, stacklevel=4)
-        return self
+            monitor.end()
+            self.status_ = warn_unless_converged(type(self).__name__, results, parameters.budget.tol, stacklevel=4)
+            if ctrl_c.take():
+                self.status_ = "interrupted"
+            return self
 
     def _maker(self, data: Labelled, parameters: Parameters) -> Callable[[int], Problem]:
         """Return a function from a class's number to the problem of that class against the rest."""

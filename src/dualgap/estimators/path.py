@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.linear_model._base import LinearClassifierMixin
 from sklearn.utils.validation import validate_data
 
-from dualgap.core import is_sparse, number, one_of, slopes, whole_number
+from dualgap.core import is_sparse, kept, number, one_of, slopes, whole_number
 from dualgap.estimators.common import check_labels, fit_seed, penalties, warn_unless_converged
 from dualgap.estimators.labelled import Labelled
 from dualgap.problem import Problem
@@ -119,9 +121,11 @@ class LinearSVCPath(LinearClassifierMixin, BaseEstimator):
         """
         X, y = validate_data(self, X, y, **ACCEPTED)
         check_labels(y)
-        points = self._trace(X, y, sample_weight)
-        self._keep(points)
-        return self
+        with kept() as ctrl_c:
+            self._keep(self._trace(X, y, sample_weight))
+            if ctrl_c.take():
+                self.status_ = "interrupted"
+            return self
 
     def _trace(self, X: Any, y: np.ndarray, sample_weight: Any) -> list[list[Point]]:
         """The points of the path, for each l1_ratio those of every C; sets the grid and the classes."""
@@ -147,13 +151,16 @@ class LinearSVCPath(LinearClassifierMixin, BaseEstimator):
         deadline = None if self.max_time is None else time.perf_counter() + number("max_time", self.max_time)
         left = len(self.Cs_) * len(self.l1_ratios_)
         grid = []
+        stop = Event()  # after Ctrl-C: one epoch each for the points that are left
         for ratio in self.l1_ratios_:
             row: list[Point] = []
             for C in self.Cs_:
                 l2, l1 = penalties(float(C), float(ratio), side.total)
                 seconds = None if deadline is None else max((deadline - time.perf_counter()) / left, 1e-9)
-                row.append(self._point(base.variant(l2=l2, l1=l1), row[-1] if row else None, tol, seconds, seed))
+                row.append(self._point(base.variant(l2=l2, l1=l1), row[-1] if row else None, tol, seconds, seed, stop.is_set))
                 left -= 1
+                if row[-1].status == "interrupted":
+                    stop.set()
             grid.append(row)
         return grid
 
@@ -175,7 +182,9 @@ class LinearSVCPath(LinearClassifierMixin, BaseEstimator):
         lowest = float(positive.min()) / (total * max(largest, 1e-300))
         return np.geomspace(lowest, 1e3 * lowest, count)
 
-    def _point(self, problem: Problem, last: Point | None, tol: float, seconds: float | None, seed: int) -> Point:
+    def _point(
+        self, problem: Problem, last: Point | None, tol: float, seconds: float | None, seed: int, halt: Callable[[], bool]
+    ) -> Point:
         start = (None, 0.0, None) if last is None else (last.coef, last.intercept, last.dual)
         keep = _kept(problem, last) if self.screen and last is not None else np.ones(problem.d, dtype=bool)
         screened = problem.d - int(np.count_nonzero(keep))
@@ -187,14 +196,14 @@ class LinearSVCPath(LinearClassifierMixin, BaseEstimator):
         elif screened == problem.d:
             screened, keep = 0, np.ones(problem.d, dtype=bool)
         budget = (self.solver, tol, self.max_iter, seconds, seed)
-        result = minimise(reduced, *budget, warm_start=None if last is None else warm)
+        result = minimise(reduced, *budget, warm_start=None if last is None else warm, halt=halt)
         if not screened:
             return Point.of(result)
         coef = np.zeros(problem.d)
         coef[keep] = result.coef
         certificate = certify(problem, coef, result.intercept, result.dual)
         if result.converged and certificate.relative_gap > tol:  # nearly never: go on with all features
-            result = minimise(problem, *budget, warm_start=(coef, result.intercept, result.dual))
+            result = minimise(problem, *budget, warm_start=(coef, result.intercept, result.dual), halt=halt)
             return Point.of(result, screened=screened)
         return Point.of(result, problem=problem, coef=coef, certificate=certificate, screened=screened)
 

@@ -8,12 +8,12 @@ u = Σ C·s·β·y·x stands for w in the first term, and w = soft(u, l1_ratio)/
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from dualgap.core import ROUNDOFF, fresh_seed, gamma, length_bound, natural_order, shuffle
+from dualgap.core import ROUNDOFF, fresh_seed, gamma, kept, length_bound, natural_order, shuffle
 from dualgap.estimators.fitted import forget
 from dualgap.estimators.labelled import Labelled, Side
 from dualgap.estimators.parameters import Parameters
@@ -106,22 +106,28 @@ def absorb(stream: Stream, problem: Problem, tol: float, max_epochs: int, rng: n
 def partial_fit(model: Any, data: Labelled, parameters: Parameters) -> None:
     """Train every model of an estimator on one batch; sets coef_, intercept_, n_iter_, status_ and what the next batch needs."""
     budget = parameters.budget
-    streams: list[Stream] = getattr(model, "_streams", None) or _streams_of(model, parameters.ratio)
-    forget(model)
-    model._streams = streams
+    before: list[Stream] = getattr(model, "_streams", None) or _streams_of(model, parameters.ratio)
+    streams = [
+        replace(stream) for stream in before
+    ]  # the model's own stay as they are until all have moved: Ctrl-C moves all or none
+    coef, intercept = model.coef_.copy(), model.intercept_.copy()
     rng = np.random.default_rng(budget.seed)
     gaps, epochs = [], []
-    for j, stream in enumerate(streams):
-        side = data.one_against_rest(1 if len(streams) == 1 else j)
-        if side.total == 0.0:
-            continue  # a batch without weight says nothing
-        problem = _batch_problem(model, data, side, parameters)
-        gap, taken = absorb(stream, problem, budget.tol, budget.max_epochs, rng)
-        gaps.append(gap)
-        epochs.append(taken)
-        model.coef_[j], model.intercept_[j] = stream.coef(problem), stream.intercept
-    model.n_iter_ = max(epochs, default=0)
-    model.status_ = "converged" if max(gaps, default=0.0) <= budget.tol else "max_epochs"
+    with kept() as ctrl_c:
+        for j, stream in enumerate(streams):
+            side = data.one_against_rest(1 if len(streams) == 1 else j)
+            if side.total == 0.0:
+                continue  # a batch without weight says nothing
+            problem = _batch_problem(model, data, side, parameters)
+            gap, taken = absorb(stream, problem, budget.tol, budget.max_epochs, rng)
+            gaps.append(gap)
+            epochs.append(taken)
+            coef[j], intercept[j] = stream.coef(problem), stream.intercept
+        forget(model)
+        status = "converged" if max(gaps, default=0.0) <= budget.tol else "max_epochs"
+        vars(model).update(_streams=streams, coef_=coef, intercept_=intercept, n_iter_=max(epochs, default=0), status_=status)
+        if ctrl_c.take():
+            raise KeyboardInterrupt  # ends the caller's loop over batches
 
 
 def _streams_of(model: Any, ratio: float) -> list[Stream]:
