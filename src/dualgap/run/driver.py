@@ -30,6 +30,7 @@ DIVERGED = 1e9  # times the objective of w = 0: five evaluations above it in a r
 
 ROUNDING_EVALUATIONS = 3  # evaluations over which a gap below the resolution of float64 that falls by less than 1 % ends the run
 SMALL = 1e-2  # relative gap: an estimate that stays above it may be a slow start, one that stays below it the limit of rounding
+STUCK, STILL = 50, 1e-6  # epochs in a row in each of which the estimate changes by at most this part: the method no longer moves
 ESTIMATED_EPOCHS = {2**k for k in range(5, 24)}  # epochs at which a solver that estimates its gap is evaluated all the same
 
 
@@ -201,6 +202,7 @@ class _Due:
         self.target = math.inf
         self.wait, self.again = 1, 0
         self.least, self.since = math.inf, 0  # the smallest estimate, and its epoch
+        self.last, self.moved = math.inf, 0  # the last estimate, and the epoch at which it last changed
 
     def __call__(self, epoch: int, estimate: float | None) -> bool:
         if estimate is None or not self.by_estimate:
@@ -209,6 +211,10 @@ class _Due:
             self.least, self.since = estimate, epoch
         elif self.least < SMALL and epoch > 2 * self.since + STALL_EVALUATIONS:
             return True  # as near as rounding lets it come, perhaps: evaluations will tell, and end the run
+        moves = not abs(estimate - self.last) <= STILL * self.last  # an infinite one, that of some rows, counts as moving
+        self.last, self.moved = estimate, epoch if moves else self.moved
+        if epoch >= self.moved + STUCK:
+            return True  # the method no longer moves: evaluations will end the run
         if estimate <= self.stepper.relative_tolerance() and (estimate <= self.target or epoch >= self.again):
             # Should the certificate not agree, the estimate has to improve, or some epochs have to pass, before it counts again.
             self.target, self.again, self.wait = 0.7 * estimate, epoch + self.wait, 2 * self.wait
