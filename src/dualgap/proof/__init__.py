@@ -1,4 +1,5 @@
-"""Certificates: feasible dual points, the best intercept, and enclosures of primal and dual values, with a proven bound on rounding.
+"""Certificates: feasible dual points, the best intercept, and enclosures of primal and dual values, with a proven bound on rounding;
+proof files.
 
 A certificate is a function of the problem, the model and a dual point. Nothing here knows a solver, and no solver's number enters.
 """
@@ -20,19 +21,26 @@ from dualgap.proof.enclosure import (
     plain_margins,
     row_sums,
 )
+from dualgap.proof.files import BinaryPart, JointPart, ProofError, ProofText, Table, canonical_text, exact_values, make_proof
 from dualgap.proof.intercepts import best_intercept
 
 __all__ = [
+    "BinaryPart",
     "BoundedScores",
     "Certificate",
     "CertificateError",
     "DualPoint",
     "Enclosed",
+    "JointPart",
+    "ProofError",
+    "ProofText",
     "Proven",
     "RowSums",
+    "Table",
     "balance_row",
     "best_intercept",
     "bias_excess",
+    "canonical_text",
     "certificate_of",
     "certificate_of_pair",
     "certify_pair",
@@ -40,10 +48,12 @@ __all__ = [
     "dual_point",
     "enclose",
     "exact_scores",
+    "exact_values",
     "forget_scores",
     "join",
     "kernel_scores",
     "lower_bound",
+    "make_proof",
     "penalty_excess",
     "penalty_value",
     "plain_margins",

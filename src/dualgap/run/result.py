@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from dualgap.proof import Certificate
+from dualgap.proof import BinaryPart, Certificate, ProofError, Table, make_proof
 
 __all__ = ["ConvergenceWarning", "Result", "Status", "Trace", "advice"]
 
@@ -143,6 +145,48 @@ class Result:
     def predict(self, X: Any) -> np.ndarray:
         """Labels of new samples, as they were given in training."""
         return np.asarray(self.problem.predict(X, self.coef, self.intercept))
+
+    def save_proof(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        data: str | os.PathLike[str] | None = None,
+        preparation: Sequence[str] = (),
+        check: bool = True,
+    ) -> None:
+        """Write a proof of the certified gap that anybody can check without dualgap.
+
+        `dualgap verify PROOF DATA` checks it, and so does docs/verify.py, a single file for plain Python, in exact arithmetic.
+
+        Parameters
+        ----------
+        path : path
+            The file to write; docs/proof-format.md describes it. It holds the model and the dual variables, and a digest of the data.
+        data : path, optional
+            Write the data there too, in the format's own canonical text.
+        preparation : sequence of str
+            How the training data were made from what others have, a step each, in words. The proof is about the data after it.
+        check : bool
+            Whether to evaluate the claim in exact arithmetic first, which takes some seconds for each million non-zeros.
+
+        Examples
+        --------
+        >>> import dualgap, os, tempfile
+        >>> X, y = [[1.0, 0.5], [0.25, 2.0], [3.0, 1.0]], [0, 1, 0]
+        >>> result = dualgap.solve(dualgap.Problem(X, y, l2=0.1, intercept="free"))
+        >>> path = os.path.join(tempfile.mkdtemp(), "model.proof")
+        >>> result.save_proof(path)
+        >>> open(path).readline()
+        'dualgap-proof 1\\n'
+        """
+        if self.dual is None:
+            raise ProofError("the dual variables of this result stayed with the workers of a cluster; a proof needs them")
+        problem, gap = self.problem, self.certificate.gap
+        if np.ndim(self.coef) != 1 or problem.X is None:
+            raise ProofError("this result is not of one problem with its data in memory; use save_proof of the estimator")
+        table = Table(problem.X, (problem.y > 0).astype(np.int64), list(problem.classes))
+        part = BinaryPart(problem, self.coef, self.intercept, self.dual, gap)
+        make_proof(table, [part], preparation, check).save(path, data)
 
     def __repr__(self) -> str:
         c = self.certificate
