@@ -38,7 +38,7 @@ from dualgap.proof import Certificate, Enclosed, bias_excess, certificate_of_pai
 from dualgap.run import Best, Evaluation, Result, Stepper, drive
 from dualgap.solvers.coordinate import BiasColumn
 
-__all__ = ["CrammerSinger", "JointRun", "fit_jointly"]
+__all__ = ["CrammerSinger", "JointRun", "fit_jointly", "joint_dual"]
 
 
 class Labels(NamedTuple):
@@ -319,8 +319,14 @@ def fit_jointly(model: Any, data: Labelled, base: Problem, budget: Budget, callb
 
 def _warm(model: Any, joint: CrammerSinger, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """p and the intercepts of the last fit, where that was of this kind on as many rows."""
+    p = joint_dual(model, joint, scale) if model.warm_start and joint.K > 2 else None
+    return None if p is None else (p, model.intercept_.astype(np.float64))
+
+
+def joint_dual(model: Any, joint: CrammerSinger, scale: np.ndarray) -> np.ndarray | None:
+    """p of the last fit, to rounding; None where that was not of this kind on as many rows."""
     fitted = getattr(model, "dual_coef_", None)
-    if not model.warm_start or fitted is None or fitted.shape[0] != joint.K or model._n_rows != joint.base.n or joint.K == 2:
+    if fitted is None or fitted.shape[0] != joint.K or model._n_rows != joint.base.n:
         return None
     p = joint.own.copy()
     rows = model.support_[scale[model.support_] > 0]
@@ -328,4 +334,4 @@ def _warm(model: Any, joint: CrammerSinger, scale: np.ndarray) -> tuple[np.ndarr
     signed[model.support_] = fitted.toarray().T
     p[rows] -= signed[rows] / scale[rows, None]
     p = np.maximum(p, 0.0) + 1e-300
-    return p / p.sum(axis=1, keepdims=True), model.intercept_.astype(np.float64)
+    return p / p.sum(axis=1, keepdims=True)

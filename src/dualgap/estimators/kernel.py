@@ -22,6 +22,7 @@ from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.multiclass import Task, solve_tasks
 from dualgap.estimators.parameters import budget_of
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
+from dualgap.estimators.proving import Kept, ProvableMixin, kernel_parts
 from dualgap.kernels import call_kernel, expansion, make_kernel
 from dualgap.problem import Problem
 from dualgap.run import Result
@@ -34,7 +35,7 @@ UNLIMITED = 10**9
 _ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
 
 
-class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class SVC(ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Support vector classifier with kernels, whose fit ends on a certified duality gap.
 
     Minimises C·Σ sᵢ max(0, 1 − yᵢ f(xᵢ)) + ½‖f‖² over f(x) = Σ aⱼ k(xⱼ, x) + b, for every pair of classes.
@@ -161,6 +162,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         C = number("C", self.C)
         budget = budget_of(self, self._solver(), UNLIMITED if self.max_iter == -1 else whole_number("max_iter", self.max_iter))
         one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
+        given = (X, y, sample_weight)
         X, y = self._checked(X, y)
         check_labels(y)
         with np.errstate(over="ignore"):
@@ -189,10 +191,15 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 results = solve_tasks(tasks, budget, monitor.task)
             self._keep(X, data, pairs, results)
             monitor.end()
+            self._kept = Kept(*given, [r.dual for r in results])
             self.status_ = warn_unless_converged(type(self).__name__, results, budget.tol, stacklevel=4)
             if ctrl_c.take():
                 self.status_ = "interrupted"
             return self
+
+    def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
+        X, y = self._checked(X, y)
+        return kernel_parts(self, Labelled(X, y, sample_weight, self.class_weight), duals)
 
     @property
     def _automatic(self) -> bool:

@@ -21,6 +21,7 @@ from sklearn.utils.validation import validate_data
 from dualgap.core import is_sparse, kept, number, one_of, slopes, whole_number
 from dualgap.estimators.common import check_labels, fit_seed, penalties, warn_unless_converged
 from dualgap.estimators.labelled import Labelled
+from dualgap.estimators.proving import Kept, ProvableMixin, path_parts
 from dualgap.problem import Problem
 from dualgap.proof import best_intercept, certify_pair, dual_point, forget_scores, scores_of
 from dualgap.run import Result, certify, minimise
@@ -37,7 +38,7 @@ class Point(Result):
     screened: int = 0  # features that were proved to be zero before it was trained
 
 
-class LinearSVCPath(LinearClassifierMixin, BaseEstimator):
+class LinearSVCPath(ProvableMixin, LinearClassifierMixin, BaseEstimator):
     """Two-class linear models for a grid of C and l1_ratio, from strong to weak penalty, each started from the last.
 
     Parameters
@@ -119,13 +120,26 @@ class LinearSVCPath(LinearClassifierMixin, BaseEstimator):
         y : n labels of two classes
         sample_weight : n numbers, optional
         """
+        given = (X, y, sample_weight)
         X, y = validate_data(self, X, y, **ACCEPTED)
         check_labels(y)
         with kept() as ctrl_c:
-            self._keep(self._trace(X, y, sample_weight))
+            points = self._trace(X, y, sample_weight)
+            self._keep(points)
+            self._kept = Kept(*given, [[p.dual for p in row] for row in points])
             if ctrl_c.take():
                 self.status_ = "interrupted"
             return self
+
+    def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
+        X, y = validate_data(self, X, y, reset=False, **ACCEPTED)
+        data = Labelled(X, y, sample_weight, self.class_weight)
+        base, total = self._base(data)
+        problems = [
+            [base.variant(**dict(zip(("l2", "l1"), penalties(float(C), float(ratio), total), strict=True))) for C in self.Cs_]
+            for ratio in self.l1_ratios_
+        ]
+        return path_parts(self, problems, data, duals)
 
     def _trace(self, X: Any, y: np.ndarray, sample_weight: Any) -> list[list[Point]]:
         """The points of the path, for each l1_ratio those of every C; sets the grid and the classes."""
@@ -138,16 +152,12 @@ class LinearSVCPath(LinearClassifierMixin, BaseEstimator):
                 f"Only binary classification is supported: y has {len(data.classes)} classes; wrap the model in "
                 "sklearn.multiclass.OneVsRestClassifier for more"
             )
-        side = data.one_against_rest(1)
         self.l1_ratios_ = np.atleast_1d(np.asarray(self.l1_ratios, dtype=float))
         for ratio in self.l1_ratios_:
             number("l1_ratios", float(ratio), "[0, 1]")
-        one_of("intercept", self.intercept, ("free", "penalised"))
-        kind = self.intercept if self.fit_intercept else "none"
-        scale = number("intercept_scaling", self.intercept_scaling)
-        base = Problem(X, side.signs, self.loss, self.delta, 1.0, 0.0, side.weights, kind, intercept_scale=scale)
+        base, total = self._base(data)
         self.classes_ = data.classes
-        self.Cs_ = self._grid(base, side.total)
+        self.Cs_ = self._grid(base, total)
         deadline = None if self.max_time is None else time.perf_counter() + number("max_time", self.max_time)
         left = len(self.Cs_) * len(self.l1_ratios_)
         grid = []
@@ -155,7 +165,7 @@ class LinearSVCPath(LinearClassifierMixin, BaseEstimator):
         for ratio in self.l1_ratios_:
             row: list[Point] = []
             for C in self.Cs_:
-                l2, l1 = penalties(float(C), float(ratio), side.total)
+                l2, l1 = penalties(float(C), float(ratio), total)
                 seconds = None if deadline is None else max((deadline - time.perf_counter()) / left, 1e-9)
                 row.append(self._point(base.variant(l2=l2, l1=l1), row[-1] if row else None, tol, seconds, seed, stop.is_set))
                 left -= 1
@@ -163,6 +173,15 @@ class LinearSVCPath(LinearClassifierMixin, BaseEstimator):
                     stop.set()
             grid.append(row)
         return grid
+
+    def _base(self, data: Labelled) -> tuple[Problem, float]:
+        """The problem of all points but for its penalty, and the sum of the weights."""
+        side = data.one_against_rest(1)
+        one_of("intercept", self.intercept, ("free", "penalised"))
+        kind = self.intercept if self.fit_intercept else "none"
+        scale = number("intercept_scaling", self.intercept_scaling)
+        base = Problem(data.X, side.signs, self.loss, self.delta, 1.0, 0.0, side.weights, kind, intercept_scale=scale)
+        return base, side.total
 
     def _grid(self, base: Problem, total: float) -> np.ndarray:
         if np.ndim(self.Cs) > 0:

@@ -97,9 +97,9 @@ class BinaryPart:
     def claim(self, data: verify.Data) -> verify.Claim:
         """Return the exact claim, with β made feasible."""
         claim = _frame(self.problem, self.gap)
+        claim.loss, claim.delta = _loss(self.problem)
         claim.title = self.title or claim.loss
         claim.positive, claim.negative = self.positive, self.negative
-        claim.loss, claim.delta = _loss(self.problem)
         claim.kernel, claim.parameters = _kernel(self.problem)
         claim.coef, claim.bias = [exact(self.coef)], [Fraction(float(self.intercept))]
         beta = np.clip(self.dual, 0.0, self.problem.loss.upper_bound())
