@@ -1,9 +1,9 @@
-"""The command line: `dualgap compare`, `reproduce`, `report`, `solvers`, `datasets`, `convert`, `fit`, `predict`, `certify`.
+"""The command line: `dualgap compare`, `reproduce`, `report`, `solvers`, `datasets`, `convert`, `fit`, `predict`, `certify`, `verify`.
 
 This module runs a command and turns an error into one line on standard error; --debug adds the traceback. What the commands do is in
-`race_commands` and `model_commands`.
+`race_commands`, `model_commands` and `verify_command`.
 
-Exit codes: 0 done; 1 an error, or a certificate that misses --tol; 2 a command that was not understood; 3 done, but some runs failed or
+Exit codes: 0 done; 1 an error, a certificate that misses --tol, or a proof that is refused; 2 a command that was not understood; 3 done, but some runs failed or
 some data were missing; 130 stopped by Ctrl-C (the same command goes on from there).
 """
 
@@ -19,6 +19,7 @@ import typer
 from dualgap.app.model_commands import certify, convert, fit, predict
 from dualgap.app.options import ERROR, INTERRUPTED, OK, USAGE
 from dualgap.app.race_commands import compare, report, reproduce
+from dualgap.app.verify_command import verify
 
 __all__ = ["app", "main"]
 
@@ -103,5 +104,5 @@ def datasets() -> int:
     return OK
 
 
-for command in (compare, reproduce, report, solvers, datasets, convert, fit, predict, certify):
+for command in (compare, reproduce, report, solvers, datasets, convert, fit, predict, certify, verify):
     app.command()(command)

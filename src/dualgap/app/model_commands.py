@@ -51,6 +51,9 @@ def convert(
 def fit(
     data: Annotated[str, typer.Argument(help="A file, the name of a data set, or the folder of a store.")],
     model: Annotated[Path, typer.Option("--model", "-m", help="File to write the model to.")],
+    proof: Annotated[
+        Path | None, typer.Option(help="File to write a proof of the certificate to, for `verify`.", show_default=False)
+    ] = None,
     target: Target = "",
     loss: Annotated[str, typer.Option(help="hinge, smooth_hinge, squared_hinge or log_loss.")] = "hinge",
     c: Annotated[float, typer.Option("--C", help="Inverse strength of the penalty, as in scikit-learn.")] = 1.0,
@@ -72,16 +75,18 @@ def fit(
     **Examples**
 
         dualgap fit mydata.csv --target label --model model.skops
-        dualgap fit a9a --model a9a.skops --l2 1e-4 --tol 1e-6
+        dualgap fit a9a --model a9a.skops --l2 1e-4 --tol 1e-6 --proof a9a.proof
         dualgap fit store/ --model big.skops --tol 1e-2
         dualgap fit /shared/store --model big.skops --scheduler tcp://10.0.0.1:8786
     """
     import warnings
 
-    from dualgap.app.model_file import fit_model, fit_store_model, save_model
+    from dualgap.app.model_file import fit_model, fit_store_model, preparation_of, save_model
     from dualgap.estimators import ConvergenceWarning
 
     on_disk = scheduler is not None or Path(data).is_dir()
+    if on_disk and proof is not None:
+        raise ValueError("--proof needs the rows in memory; it cannot be written for a store")
     samples = store_of(data, target, standardise) if on_disk else samples_of(data, target)
     options = {
         "loss": loss,
@@ -105,6 +110,9 @@ def fit(
         print(certificate)
     print(f"{svc.status_} after {svc.n_iter_} {'epochs' if scheduler is None else 'rounds'}, relative gap asked for {tol:g}")
     print(model)
+    if proof is not None:
+        svc.save_proof(proof, preparation=preparation_of(made))
+        print(proof)
     return OK if svc.status_ == "converged" else ERROR
 
 

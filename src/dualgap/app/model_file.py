@@ -17,7 +17,17 @@ from dualgap.proof import Certificate
 from dualgap.run import certify
 from dualgap.store import Store
 
-__all__ = ["ModelError", "SavedModel", "certify_model", "features_of", "fit_model", "fit_store_model", "load_model", "save_model"]
+__all__ = [
+    "ModelError",
+    "SavedModel",
+    "certify_model",
+    "features_of",
+    "fit_model",
+    "fit_store_model",
+    "load_model",
+    "preparation_of",
+    "save_model",
+]
 
 # The types in a model file. skops builds no object of any other type, so opening a file of a stranger runs none of the stranger's code.
 TRUSTED = (
@@ -60,6 +70,22 @@ def fit_model(data: DataSet, standardise: bool | None = None, **parameters: Any)
     steps: list[tuple[str, Any]] = [("scale", StandardScaler())] if (dense if standardise is None else standardise) else []
     pipeline = Pipeline([*steps, ("svc", LinearSVC(**parameters))])
     return SavedModel(pipeline.fit(data.X, data.y), data.feature_names)
+
+
+def preparation_of(model: SavedModel) -> list[str]:
+    """Return what the pipeline does to the data before the classifier, a step each, in words and numbers."""
+    from sklearn.preprocessing import StandardScaler
+
+    steps = []
+    for _, step in model.pipeline.steps[:-1]:
+        if isinstance(step, StandardScaler):
+            mean, scale = ([] if x is None else x.tolist() for x in (step.mean_, step.scale_))
+            steps.append(
+                f"StandardScaler: each column minus its mean, then divided by its scale, in float64; mean {mean}, scale {scale}"
+            )
+        else:
+            steps.append(repr(step))
+    return steps
 
 
 def fit_store_model(store: Store, scheduler: str | None = None, **parameters: Any) -> SavedModel:

@@ -9,7 +9,7 @@ import typer
 __all__ = ["ERROR", "INCOMPLETE", "INTERRUPTED", "OK", "USAGE", "MaxSeconds", "Seed", "Standardise", "Target"]
 
 OK = 0
-ERROR = 1  # an error, or a certificate that misses --tol
+ERROR = 1  # an error, a certificate that misses --tol, or a proof that is refused
 USAGE = 2  # a command that was not understood
 INCOMPLETE = 3  # done, but some runs failed or some data were missing
 INTERRUPTED = 130  # stopped by Ctrl-C; the same command goes on from there

@@ -28,7 +28,7 @@ from itertools import pairwise
 from operator import mul
 from pathlib import Path
 
-__all__ = ["Claim", "Data", "Proof", "Refused", "canonical", "evaluate", "literal", "parse_data", "parse_proof", "verify"]
+__all__ = ["Claim", "Data", "Proof", "Refused", "canonical", "evaluate", "literal", "parse_data", "parse_proof", "shown", "verify"]
 
 LOSSES = ("hinge", "smooth_hinge", "squared_hinge", "logistic", "crammer_singer")
 KERNELS = {"none": 0, "linear": 0, "poly": 3, "rbf": 1, "precomputed": 0}  # name: how many parameters follow
@@ -275,11 +275,12 @@ class Lines:
         return words[0]
 
     def string(self, keyword: str) -> str:
+        rest = self.take(keyword)
         try:
-            value = json.loads(self.take(keyword))
+            value = json.loads(rest)
         except ValueError:
             value = None
-        require(isinstance(value, str), f"line {self.at + 2}: a JSON string must follow {keyword!r}")
+        require(isinstance(value, str) and rest == rest.strip(), f"line {self.at + 2}: a JSON string must follow {keyword!r}")
         return str(value)
 
 
