@@ -13,9 +13,13 @@ const must = (condition, reason) => { if (!condition) refuse(reason); };
 
 // ---------------------------------------------------------------------------------------------- rational numbers
 
-const bits = (n) => n.toString(16).length * 4;
 const positive = (n) => (n < 0n ? -n : n);
 function divisor(a, b) {
+  if (a === 0n) return b;
+  if ((b & (b - 1n)) === 0n) {               // a power of two: so is the divisor
+    const even = a & -a;
+    return even < b ? even : b;
+  }
   a = positive(a);
   while (b) [a, b] = [b, a % b];
   return a;
@@ -23,7 +27,7 @@ function divisor(a, b) {
 class Q {
   constructor(n, d = 1n) {
     if (d < 0n) [n, d] = [-n, -d];
-    if (bits(d) > 64) {
+    if (d !== 1n) {
       const g = divisor(n, d);
       [n, d] = [n / g, d / g];
     }
@@ -361,6 +365,12 @@ function withKernel(p, data, places, rows, v) {
     k = (i, j) => rows[i].get(places[j]) ?? ZERO;
     for (let i = 0; i < n; i += 1) for (let j = 0; j < i; j += 1) must(k(i, j).compare(k(j, i)) === 0, "the kernel matrix is not symmetric");
   }
+  const values = new Map(), compute = k;
+  k = (i, j) => {
+    const key = i * n + j;
+    if (!values.has(key)) values.set(key, compute(i, j));
+    return values.get(key);
+  };
   const a = p.coef[0];
   for (const j of a.keys()) must(j < n, "coef beyond the rows");
   const scores = rows.map((_, i) => sum([...a].map(([j, value]) => value.times(k(i, j)))));

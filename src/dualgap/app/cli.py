@@ -3,8 +3,8 @@
 This module runs a command and turns an error into one line on standard error; --debug adds the traceback. What the commands do is in
 `race_commands`, `model_commands` and `verify_command`.
 
-Exit codes: 0 done; 1 an error, a certificate that misses --tol, or a proof that is refused; 2 a command that was not understood; 3 done, but some runs failed or
-some data were missing; 130 stopped by Ctrl-C (the same command goes on from there).
+Exit codes: 0 done; 1 an error, a certificate that misses --tol, or a proof that is refused; 2 a command that was not understood; 3 done,
+but some runs failed or some data were missing; 130 stopped by Ctrl-C (the same command goes on from there).
 """
 
 from __future__ import annotations

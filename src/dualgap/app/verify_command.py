@@ -12,6 +12,8 @@ from dualgap.app.options import ERROR, OK, Target
 
 __all__ = ["verify"]
 
+SHOWN = 200  # characters of a step of preparation that are printed
+
 
 def verify(
     proof: Annotated[Path, typer.Argument(help="A proof that save_proof or fit --proof wrote.")],
@@ -50,7 +52,7 @@ def verify(
         return ERROR
     print(f"{said.rows:,} × {said.columns:,}, {len(said.classes)} classes, digest {said.digest}")
     for step in said.preparation:
-        print(f"prepared by: {step}")
+        print(f"prepared by: {step if len(step) <= SHOWN else step[:SHOWN] + ' …'}")
     if said.preparation:
         print("what is proven concerns the data after this preparation")
     for claim, (primal, dual) in zip(said.claims, values, strict=True):
@@ -77,7 +79,7 @@ def canonical_data(said: Any, data: str, target: str, model: Path | None) -> byt
     elif said.preparation:
         raise Refused(
             "the proof is about prepared data, and these are not prepared: give --model with the model file, or the prepared data as "
-            f"their canonical text. The preparation is: {'; '.join(said.preparation)[:200]}"
+            f"their canonical text. The preparation is: {'; '.join(said.preparation)[:SHOWN]}"
         )
     if samples.is_sparse and X.shape[1] < said.columns:
         X = X.copy()

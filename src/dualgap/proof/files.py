@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from hashlib import sha256
+from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -329,11 +330,10 @@ def exact_values(part: BinaryPart | JointPart, table: Table) -> tuple[Fraction, 
 
 def proof_text(table: Table, digest: str, claims: Sequence[verify.Claim], preparation: Sequence[str]) -> bytes:
     """Return the bytes of a proof file."""
-    from dualgap import __version__
-
     lines = [f"data {digest}", f"rows {table.X.shape[0]}", f"columns {table.X.shape[1]}", f"classes {len(table.classes)}"]
     lines += [f"class {_label(label)}" for label in table.classes]
-    lines += [f"maker {json.dumps(f'dualgap {__version__}')}", f"preparation {len(preparation)}"]
+    maker = json.dumps(f"dualgap {version('dualgap')}")
+    lines += [f"maker {maker}", f"preparation {len(preparation)}"]
     lines += [f"step {json.dumps(step)}" for step in preparation]
     lines.append(f"problems {len(claims)}")
     for claim in claims:

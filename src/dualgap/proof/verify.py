@@ -706,7 +706,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"refused: {error}")
         return 1
     for step in proof.preparation:
-        print(f"data prepared by: {step}")
+        print(f"data prepared by: {step[:200]}")
     for claim, (primal, dual) in zip(proof.claims, values, strict=True):
         print(f"verified: {claim.title}: P = {shown(primal)}, D = {shown(dual)}, P - D <= {shown(claim.gap)}")
     return 0
