@@ -21,14 +21,14 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from decimal import Context, Decimal
+from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from operator import mul
 from pathlib import Path
 
-__all__ = ["Claim", "Data", "Proof", "Refused", "canonical", "evaluate", "literal", "parse_data", "parse_proof", "shown", "verify"]
+__all__ = ["Claim", "Data", "Proof", "Refused", "canonical", "evaluate", "literal", "parse_data", "parse_proof", "report", "verify"]
 
 LOSSES = ("hinge", "smooth_hinge", "squared_hinge", "logistic", "crammer_singer")
 KERNELS = {"none": 0, "linear": 0, "poly": 3, "rbf": 1, "precomputed": 0}  # name: how many parameters follow
@@ -162,6 +162,11 @@ class Data:
     rows: list[tuple[Sequence[int], Sequence[Fraction]]]
 
     @cached_property
+    def width(self) -> int:
+        """The number of columns up to the last one that is not empty."""
+        return 1 + max((cols[-1] for cols, _ in self.rows if cols), default=-1)
+
+    @cached_property
     def integers(self) -> tuple[list[tuple[Sequence[int], list[int]]], int]:
         """The rows with whole numbers in place of values, and the denominator of all of them."""
         common = max((v.denominator for _, values in self.rows for v in values), default=1)
@@ -261,7 +266,7 @@ class Lines:
     def take(self, keyword: str) -> str:
         line = self.lines[self.at] if self.at < len(self.lines) else ""
         word, _, rest = line.partition(" ")
-        require(word == keyword, f"line {self.at + 3}: {keyword!r} must come here, not {line[:40]!r}")
+        require(word == keyword and not line.endswith(" "), f"line {self.at + 3}: {keyword!r} must come here, not {line[:40]!r}")
         self.at += 1
         return rest
 
@@ -331,8 +336,8 @@ def _claim(lines: Lines, proof: Proof) -> Claim:
         require(max(claim.positive, claim.negative or 0) < classes, "the sides name a class that is not there")
         require(claim.positive != claim.negative, "both sides are the same class")
     for word in lines.words("weights"):
-        times, _, value = word.rpartition("*")
-        claim.c += [number(value)] * min(count(times or "1", "how often a weight comes"), proof.rows + 1)
+        times, _, value = word.rpartition("*") if "*" in word else ("1", "", word)
+        claim.c += [number(value)] * min(count(times, "how often a weight comes"), proof.rows + 1)
         require(len(claim.c) <= proof.rows, "there are more weights than rows")
     models, size = classes if joint else 1, proof.columns if claim.kernel == "none" else proof.rows
     claim.coef = [_vector(lines, "coef", size) for _ in range(models)]
@@ -431,7 +436,7 @@ def psi(claim: Claim, beta: Fraction) -> Fraction:
 def dual_variables(claim: Claim, y: list[int]) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
     """Return v = cβy and β, with the balance row's entry computed, after a check that β is feasible."""
     c, beta = claim.c, dict(claim.beta[0])
-    require(len(c) == len(y), f"there are {len(c)} weights for {len(y)} rows")
+    require(len(c) == len(y) > 0, f"there are {len(c)} weights for {len(y)} rows")
     require(all(i < len(y) for i in beta), "β has an entry beyond the problem's rows")
     v = {i: c[i] * value * y[i] for i, value in beta.items()}
     if claim.balance is not None:
@@ -467,9 +472,10 @@ def _scores(coef: dict[int, Fraction], data: Data, chosen: Sequence[int]) -> tup
     """Return x·w of the chosen rows, ‖w‖₁ and ‖w‖²."""
     rows, common = data.integers
     integers, scale = whole(coef.values())
-    w = [0] * data.columns
+    w = [0] * data.width
     for j, value in zip(coef, integers, strict=True):
-        w[j] = value
+        if j < data.width:
+            w[j] = value
     scores = [Fraction(sum(map(mul, map(w.__getitem__, rows[i][0]), rows[i][1])), common * scale) for i in chosen]
     return scores, Fraction(sum(map(abs, integers)), scale), Fraction(sum(value * value for value in integers), scale * scale)
 
@@ -478,7 +484,7 @@ def combination(data: Data, chosen: Sequence[int], v: dict[int, Fraction]) -> tu
     """Return u = Σ v x as integers with a common denominator."""
     rows, common = data.integers
     integers, scale = whole(v.values())
-    u = [0] * data.columns
+    u = [0] * data.width
     for i, a in zip(v, integers, strict=True):
         for j, x in zip(*rows[chosen[i]], strict=True):
             u[j] += a * x
@@ -542,7 +548,7 @@ def _joint(claim: Claim, data: Data) -> tuple[Fraction, Fraction]:
     """Return (P, D) of Crammer and Singer's problem."""
     c, codes, K = claim.c, data.codes, len(claim.coef)
     everyone = range(len(codes))
-    require(len(c) == len(codes) and max(codes) < K, f"there are {len(c)} weights for {len(codes)} rows")
+    require(len(c) == len(codes) > 0 and all(code < K for code in codes), f"there are {len(c)} weights for {len(codes)} rows")
     found = [_scores(coef, data, everyone) for coef in claim.coef]
     primal = claim.l2 * sum((squares for _, _, squares in found), ZERO) / 2
     losses = []
@@ -612,15 +618,39 @@ def verify(content: bytes, data_text: bytes) -> tuple[Proof, list[tuple[Fraction
     for claim in proof.claims:
         primal, dual = evaluate(claim, data)
         found = f"P = {shown(primal)}, D = {shown(dual)}, P - D = {shown(primal - dual)}"
-        require(primal - dual <= claim.gap, f"{claim.title}: {found}, which is more than the gap {shown(claim.gap)} claimed")
+        require(
+            primal - dual <= claim.gap, f"{json.dumps(claim.title)}: {found}, which is more than the gap {shown(claim.gap)} claimed"
+        )
         values.append((primal, dual))
     return proof, values
 
 
-def shown(value: Fraction) -> str:
+def report(proof: Proof, values: list[tuple[Fraction, Fraction]]) -> list[str]:
+    """Return lines that say what was proven. Titles and steps are the writer's words, and quoted; all else is what was checked."""
+    lines = [f"data: {proof.rows} rows, {proof.columns} columns, {len(proof.classes)} classes, SHA-256 {proof.digest}"]
+    for step in proof.preparation:
+        lines.append(f"the writer says that the data were prepared by {json.dumps(step)[:200]}")
+    for claim, (primal, dual) in zip(proof.claims, values, strict=True):
+        low, high = min(claim.c), max(claim.c)
+        weights = f"each of weight {shown(low)}" if low == high else f"of weights from {shown(low)} to {shown(high)}"
+        settings = [
+            " ".join([claim.loss, *([f"delta {shown(claim.delta)}"] if claim.delta else [])]),
+            f"l2 {shown(claim.l2)}, l1 {shown(claim.l1)}",
+            f"intercept {claim.intercept}" + (f" (scale {shown(claim.scale)})" if claim.intercept == "penalised" else ""),
+            *([f"kernel {' '.join([claim.kernel, *map(shown, claim.parameters)])}"] if claim.kernel != "none" else []),
+            f"{len(claim.c)} rows, {weights}",
+        ]
+        if claim.loss != "crammer_singer":
+            settings.append(f"class {claim.positive} against {'the rest' if claim.negative is None else f'class {claim.negative}'}")
+        lines.append(f"verified: {json.dumps(claim.title)}: {'; '.join(settings)}")
+        lines.append(f"  P = {shown(primal)}, D = {shown(dual)}: at most {shown(claim.gap, ROUND_CEILING)} above the optimum")
+    return lines
+
+
+def shown(value: Fraction, rounding: str = ROUND_HALF_EVEN) -> str:
     """Return a number for the eye, to ten digits."""
-    context = Context(prec=10)
-    return str(context.divide(Decimal(value.numerator), Decimal(value.denominator)))
+    context = Context(prec=10, rounding=rounding)
+    return str(context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(context))
 
 
 # ---------------------------------------------------------------------------------------------------------- LIBSVM text, CSV
@@ -688,6 +718,7 @@ def _from_csv(text: str, target: str | None) -> Iterable[tuple[str, str]]:
     require(names and names[0] in header, f"the table has no column {target or 'target, label, class or y'} in its header")
     place, known = header.index(str(names[0])), {"0": "0"}
     for line in lines:
+        require(len(line) == len(header), f"a row of the table has {len(line)} cells, its header {len(header)}")
         values = [_written(word, known) for word in line[:place] + line[place + 1 :]]
         yield line[place], "".join(f" {j}:{value}" for j, value in enumerate(values) if value != "0")
 
@@ -702,13 +733,10 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         content = Path(options.proof).read_bytes()
         proof, values = verify(content, read_data(options.data, parse_proof(content), options.target))
-    except (Refused, OSError, UnicodeDecodeError) as error:
+    except (ValueError, OSError, csv.Error) as error:  # Refused is a ValueError
         print(f"refused: {error}")
         return 1
-    for step in proof.preparation:
-        print(f"data prepared by: {step[:200]}")
-    for claim, (primal, dual) in zip(proof.claims, values, strict=True):
-        print(f"verified: {claim.title}: P = {shown(primal)}, D = {shown(dual)}, P - D <= {shown(claim.gap)}")
+    print("\n".join(report(proof, values)))
     return 0
 
 

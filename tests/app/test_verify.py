@@ -44,7 +44,9 @@ def test_libsvm_text(capsys, text, tmp_path):
     assert out.splitlines()[-1] == str(proof)
     code, out, err = run(capsys, "verify", proof, text)
     assert code == 0, out + err
-    assert out.splitlines()[-1].startswith("verified: hinge: P = ")
+    assert (
+        'verified: "hinge": hinge; l2 0.025, l1 0; intercept free; 40 rows, each of weight 0.025; class 1 against class 0\n' in out
+    )
     # A row without its last label, and the proof of another model.
     other = tmp_path / "other.libsvm"
     other.write_text(text.read_text().replace("+1 ", "-1 ", 1))
@@ -67,11 +69,15 @@ def test_a_prepared_table(capsys, tmp_path):
     exported = tmp_path / "a.data"
     code, out, err = run(capsys, "verify", proof, table, "--target", "animal", "--model", model, "--export", exported)
     assert code == 0, out + err
-    assert "prepared by: StandardScaler" in out
+    assert 'prepared by "StandardScaler' in out
     assert "after this preparation" in out
     assert out.count("verified: ") == 1
     code, out, err = run(capsys, "verify", proof, exported)
     assert code == 0, out + err
+    other = tmp_path / "other.skops"
+    run(capsys, "fit", table, "--target", "animal", "--model", other, "--C", "0.1", *FIT)
+    code, out, _ = run(capsys, "verify", proof, table, "--target", "animal", "--model", other)
+    assert (code, "another model" in out) == (1, True)
 
 
 def test_several_classes(capsys, tmp_path):
@@ -82,7 +88,7 @@ def test_several_classes(capsys, tmp_path):
     assert code == 0, err
     code, out, err = run(capsys, "verify", proof, table, "--target", "animal")
     assert code == 0, out + err
-    assert out.count("verified: class ") == 3
+    assert out.count('verified: "class ') == 3
 
 
 def test_labels_that_the_proof_does_not_know(capsys, text, tmp_path):

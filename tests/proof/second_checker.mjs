@@ -295,7 +295,7 @@ function binary(p, data) {
   data.kinds.forEach((kind, i) => { if (kind === p.plus || p.minus === null || kind === p.minus) places.push(i); });
   const rows = places.map((i) => data.rows[i]), n = rows.length;
   const y = places.map((i) => integer(data.kinds[i] === p.plus ? 1 : -1));
-  must(p.c.length === n, "the number of weights");
+  must(p.c.length === n && n > 0, "the number of weights");
   const beta = new Map(p.beta[0]), v = new Map();
   for (const [i, b] of beta) {
     must(i < n, "beta beyond the rows");

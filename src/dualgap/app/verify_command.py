@@ -12,8 +12,6 @@ from dualgap.app.options import ERROR, OK, Target
 
 __all__ = ["verify"]
 
-SHOWN = 200  # characters of a step of preparation that are printed
-
 
 def verify(
     proof: Annotated[Path, typer.Argument(help="A proof that save_proof or fit --proof wrote.")],
@@ -37,7 +35,7 @@ def verify(
         dualgap verify a9a.proof a9a
         dualgap verify model.proof mydata.csv --target label --model model.skops
     """
-    from dualgap.proof import Refused, parse_proof, shown, verify_proof
+    from dualgap.proof import Refused, parse_proof, report, verify_proof
 
     try:
         content = proof.read_bytes()
@@ -50,13 +48,9 @@ def verify(
     except Refused as error:
         print(f"refused: {error}")
         return ERROR
-    print(f"{said.rows:,} × {said.columns:,}, {len(said.classes)} classes, digest {said.digest}")
-    for step in said.preparation:
-        print(f"prepared by: {step if len(step) <= SHOWN else step[:SHOWN] + ' …'}")
+    print("\n".join(report(said, values)))
     if said.preparation:
         print("what is proven concerns the data after this preparation")
-    for claim, (primal, dual) in zip(said.claims, values, strict=True):
-        print(f"verified: {claim.title}: P = {shown(primal)}, D = {shown(dual)}: at most {shown(claim.gap)} above the optimum")
     return OK
 
 
@@ -75,16 +69,31 @@ def canonical_data(said: Any, data: str, target: str, model: Path | None) -> byt
         from dualgap.app.model_file import features_of, load_model
 
         made = load_model(model)
+        require_same_model(said, made.estimator)
         X = made.transformed(features_of(made, data, target or None) if path.exists() else X)
     elif said.preparation:
         raise Refused(
             "the proof is about prepared data, and these are not prepared: give --model with the model file, or the prepared data as "
-            f"their canonical text. The preparation is: {'; '.join(said.preparation)[:SHOWN]}"
+            f"their canonical text. The preparation is {ascii('; '.join(said.preparation))[:200]}"
         )
     if samples.is_sparse and X.shape[1] < said.columns:
         X = X.copy()
         X.resize(X.shape[0], said.columns)  # the last columns of LIBSVM text may be empty
     return canonical_text(Table(X, codes_of(samples.y, said.classes), said.classes))
+
+
+def require_same_model(said: Any, svc: Any) -> None:
+    """Refuse a model file that does not hold the model of the proof, number by number."""
+    from fractions import Fraction
+
+    from dualgap.proof import Refused
+
+    here = [
+        ({j: Fraction(x) for j, x in enumerate(w) if x}, Fraction(b))
+        for w, b in zip(svc.coef_.tolist(), svc.intercept_.tolist(), strict=True)
+    ]
+    if [(claim.coef[0], claim.bias[0]) for claim in said.claims] != here:
+        raise Refused("the model file holds another model than the proof")
 
 
 def codes_of(y: Any, classes: list[Any]) -> Any:

@@ -23,6 +23,7 @@ from dualgap.proof.enclosure import (
 )
 from dualgap.proof.files import BinaryPart, JointPart, ProofError, ProofText, Table, canonical_text, exact_values, make_proof
 from dualgap.proof.intercepts import best_intercept
+from dualgap.proof.verify import verify as verify_proof
 
 __all__ = [
     "BinaryPart",
@@ -60,4 +61,5 @@ __all__ = [
     "require_semidefinite",
     "row_sums",
     "scores_of",
+    "verify as verify_proof",
 ]
