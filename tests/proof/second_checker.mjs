@@ -1,4 +1,5 @@
-// A second checker of proof files, written from docs/proof-format.md alone. It shares no code with verify.py.
+// A second checker of proof files, after docs/proof-format.md. It shares no code with verify.py, and has its own way to
+// logarithms and exponentials.
 //
 //     node second_checker.mjs PROOF DATA [PROOF DATA ...]
 //
