@@ -390,26 +390,24 @@ def sides(claim: Claim, data: Data) -> tuple[list[int], list[int]]:
 
 def _check(claim: Claim) -> None:
     """Refuse what is not one of the problems of the format."""
-    joint = claim.loss == "crammer_singer"
+    joint, alone = claim.loss == "crammer_singer", claim.kernel == "none"
     require(claim.gap >= 0, "the gap is negative")
+    require(all(ci >= 0 for ci in claim.c), "a weight is negative")
     require(claim.l2 >= 0 and claim.l1 >= 0 and claim.l2 + claim.l1 > 0, "l2 and l1 are not a penalty")
-    require(claim.l1 == 0 or (claim.kernel == "none" and not joint), "a kernel and crammer_singer take no l1")
+    require(claim.l1 == 0 or (alone and not joint), "a kernel and crammer_singer take no l1")
+    require(alone or not joint, "crammer_singer takes no kernel")
     require(claim.loss != "smooth_hinge" or claim.delta > 0, "delta is not positive")
-    require(
-        claim.intercept != "penalised" or (claim.l2 > 0 and claim.scale > 0), "a penalised intercept needs l2 and a positive scale"
-    )
+    if claim.intercept == "penalised":
+        require(claim.l2 > 0 and claim.scale > 0, "a penalised intercept needs l2 and a positive scale")
     require(claim.intercept != "none" or not any(claim.bias), "there is a bias but no intercept")
     require(claim.intercept == "free" or claim.balance is None, "balance rows belong to a free intercept")
     require(len(claim.bias) == len(claim.coef) == len(claim.beta), "there is one bias for each model")
-    require(claim.kernel == "none" or not joint, "crammer_singer takes no kernel")
-    gamma, coef0, degree = (*claim.parameters, Fraction(1), ZERO, ZERO)[:3] if claim.kernel in ("poly", "rbf") else (1, 0, 0)
-    require(gamma > 0, "gamma is not positive")
+    if claim.kernel in ("poly", "rbf"):
+        require(claim.parameters[0] > 0, "gamma is not positive")
     if claim.kernel == "poly":
-        require(
-            coef0 >= 0 and degree >= 0 and degree == int(degree) and degree <= 100,
-            "poly needs coef0 ≥ 0 and a whole degree up to 100",
-        )
-    require(all(ci >= 0 for ci in claim.c), "a weight is negative")
+        _, coef0, degree = claim.parameters
+        require(coef0 >= 0, "poly with a negative coef0 need not be positive semidefinite")
+        require(degree in range(101), "the degree is not a whole number up to 100")
 
 
 def phi(claim: Claim, m: Fraction) -> Fraction:

@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from conftest import make_data
 from dualgap import SVC, Hinge, LinearSVC, LinearSVCPath, LinearSVCPathCV, Problem, solve
+from dualgap.data import read
 from dualgap.proof import BinaryPart, ProofError, Table, canonical_text, exact_values, make_proof, verify
 from dualgap.proof.files import literals, rounded_up
 
@@ -206,6 +207,20 @@ def test_the_checker_needs_the_standard_library_alone(tmp_path):
         command = [sys.executable, "-I", "-S", checker, "proof", data]
         run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
         assert (run.returncode, said in run.stdout) == (code, True), run.stdout + run.stderr
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_a9a(shared_data, tmp_path, loss):
+    """32,561 rows of LIBSVM text as they come, read by the package and by the checker on its own."""
+    path = shared_data("a9a")
+    data = read(path)
+    result = solve(Problem(data.X, data.y, loss, l2=1e-4, intercept="free"), tol=1e-5, seed=0)
+    result.save_proof(tmp_path / "proof", check=False)
+    content = (tmp_path / "proof").read_bytes()
+    text = verify.read_data(str(path), verify.parse_proof(content))
+    _, ((primal, dual),) = verify.verify(rewritten(content, b"gap", to(b"gap 1p-10")), text)
+    assert float(primal - dual) == pytest.approx(result.certificate.gap, abs=1e-9)
 
 
 # -------------------------------------------------------------------------------------------------------- what is refused
