@@ -209,6 +209,7 @@ def test_the_checker_needs_the_standard_library_alone(tmp_path):
         assert (run.returncode, said in run.stdout) == (code, True), run.stdout + run.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_a9a(shared_data, tmp_path, loss):

@@ -27,6 +27,7 @@ from dualgap.proof import verify
 __all__ = ["BinaryPart", "JointPart", "ProofError", "ProofText", "Table", "canonical_text", "exact_values", "make_proof"]
 
 ROUNDING = 1e-9  # an exact gap that exceeds the certificate's by more than this share of P is no rounding
+SAME = 1e-6  # an objective that differs by more than this share is another
 SHRINKINGS = 60  # how often β is shrunk, each time twice as much, until |u| ≤ l1 holds exactly
 
 
@@ -83,6 +84,8 @@ def literals(values: Any) -> list[str]:
 class BinaryPart:
     """A problem of two sides with its model, its dual point and the gap that is claimed.
 
+    gap : None claims the exact gap, rounded up
+    objective : what P(w, b) is known to be; another value in exact arithmetic means other data, and is an error
     positive, negative : codes of the classes on the two sides; None for all other classes. `problem` has the rows of these classes.
     """
 
@@ -90,10 +93,11 @@ class BinaryPart:
     coef: np.ndarray
     intercept: float
     dual: np.ndarray
-    gap: float
+    gap: float | None
     positive: int = 1
     negative: int | None = 0
     title: str = ""
+    objective: float | None = None
 
     def claim(self, data: verify.Data) -> verify.Claim:
         """Return the exact claim, with β made feasible."""
@@ -121,8 +125,9 @@ class JointPart:
     coef: np.ndarray
     intercept: np.ndarray
     dual: np.ndarray
-    gap: float
+    gap: float | None
     title: str = ""
+    objective: float | None = None
 
     def claim(self, data: verify.Data) -> verify.Claim:
         """Return the exact claim, with p made feasible."""
@@ -148,10 +153,11 @@ def exact(vector: np.ndarray) -> dict[int, Fraction]:
     return {int(i): Fraction(float(vector[i])) for i in np.flatnonzero(vector)}
 
 
-def _frame(problem: Problem, gap: float) -> verify.Claim:
+def _frame(problem: Problem, gap: float | None) -> verify.Claim:
     """Return a claim with what every problem has."""
     if problem.streaming or problem.X is None:
         raise ProofError("a proof needs the rows in memory; this problem reads them from a store or from workers")
+    gap = 0.0 if gap is None else gap
     if not math.isfinite(gap):
         raise ProofError(f"the certificate's gap is {gap}: there is nothing to prove; train longer, or scale the features")
     claim = verify.Claim(Fraction(gap), [Fraction(x) for x in problem.c.tolist()], [], [])
@@ -295,20 +301,27 @@ def make_proof(
     text = canonical_text(table)
     data, _ = verify.parse_data(text)
     claims = [part.claim(data) for part in parts]
-    if check:
-        claims = [_checked(claim, data) for claim in claims]
+    claims = [
+        _checked(claim, part, data) if check or part.gap is None else claim for claim, part in zip(claims, parts, strict=True)
+    ]
     return ProofText(proof_text(table, sha256(text).hexdigest(), claims, preparation), text)
 
 
-def _checked(claim: verify.Claim, data: verify.Data) -> verify.Claim:
+def _checked(claim: verify.Claim, part: BinaryPart | JointPart, data: verify.Data) -> verify.Claim:
+    """Return the claim with a gap that is true; refuse what is not the problem, the model or the gap that it should be."""
     try:
         primal, dual = verify.evaluate(claim, data)
     except verify.Refused as error:
         raise ProofError(f"{claim.title}: this cannot be proven: {error}") from None
+    if part.objective is not None and abs(primal - Fraction(part.objective)) > SAME * abs(part.objective):
+        raise ProofError(
+            f"{claim.title}: the model's objective is {verify.shown(primal)} on these data with these parameters, but it was "
+            f"{part.objective:.10g} in training: the data, the weights or the parameters are others now"
+        )
     gap = primal - dual
-    if gap <= claim.gap:
+    if part.gap is not None and gap <= claim.gap:
         return claim
-    if gap - claim.gap > Fraction(ROUNDING) * primal:
+    if part.gap is not None and gap - claim.gap > Fraction(ROUNDING) * primal:
         raise ProofError(
             f"{claim.title}: the gap is {verify.shown(gap)} in exact arithmetic, the certificate says {verify.shown(claim.gap)}; "
             "scale the features, or raise l2"
