@@ -28,6 +28,7 @@ __all__ = ["BinaryPart", "JointPart", "ProofError", "ProofText", "Table", "canon
 
 ROUNDING = 1e-9  # an exact gap that exceeds the certificate's by more than this share of P is no rounding
 SAME = 1e-6  # an objective that differs by more than this share is another
+CANDIDATES = 100  # rows whose exact cost is compared when one has to balance Σ cβy
 SHRINKINGS = 60  # how often β is shrunk, each time twice as much, until |u| ≤ l1 holds exactly
 
 
@@ -109,7 +110,7 @@ class BinaryPart:
         claim.coef, claim.bias = [exact(self.coef)], [Fraction(float(self.intercept))]
         beta = np.clip(self.dual, 0.0, self.problem.loss.upper_bound())
         if self.problem.intercept == "free":
-            claim.balance, beta = _balance(claim, self.problem, beta)
+            claim.balance, beta = _balance(claim, self.problem, beta, data)
         if self.problem.l2 == 0.0:
             beta = _within_l1(claim, self.problem, beta, data)
         claim.beta = [exact(beta)]
@@ -198,22 +199,54 @@ def _kernel(problem: Problem) -> tuple[str, tuple[Fraction, ...]]:
 # ------------------------------------------------------------------------------------------------------- feasible, exactly
 
 
-def _balance(claim: verify.Claim, problem: Problem, beta: np.ndarray) -> tuple[list[int] | None, np.ndarray]:
-    """Return the row whose β makes Σ cβy zero, and β; all of β is 0 where no row can."""
-    signs, c = problem.y.astype(int).tolist(), claim.c
-    rest = verify.total(c[i] * value * signs[i] for i, value in exact(beta).items())
+def _balance(claim: verify.Claim, problem: Problem, beta: np.ndarray, data: verify.Data) -> tuple[list[int] | None, np.ndarray]:
+    """Return the row whose β makes Σ cβy zero at the least cost to D, and β; all of β is 0 where no row can."""
+    entries, signs, c = exact(beta), problem.y.astype(int).tolist(), claim.c
+    v = {i: c[i] * value * signs[i] for i, value in entries.items()}
+    rest = verify.total(v.values())
     if rest == 0:
         return None, beta
-    top = problem.loss.upper_bound()
-    room_below, room_above = problem.c * beta, problem.c * (top - beta) if top < math.inf else np.where(problem.c > 0, np.inf, 0.0)
-    falls = problem.y * (1.0 if rest > 0 else -1.0) > 0  # whether the row's β has to fall
-    for room in (np.minimum(room_below, room_above), np.where(falls, room_below, room_above)):
-        row = int(np.argmax(room))
-        if c[row] > 0:
-            moved = Fraction(float(beta[row])) - signs[row] * rest / c[row]
-            if 0 <= moved <= (1 if top < math.inf else moved):
+    top = Fraction(1) if problem.loss.upper_bound() < math.inf else None
+    costs: dict[int, Fraction] = {}
+    chosen, _ = verify.sides(claim, data)
+    u = verify.combination(data, chosen, v) if problem.kernel is None else ([], 1)
+    for row in np.argsort(_balance_cost(problem, beta, float(rest)), kind="stable").tolist():
+        before = entries.get(row, verify.ZERO)
+        after = before - signs[row] * rest / c[row] if c[row] > 0 else Fraction(-1)
+        if after >= 0 and (top is None or after <= top):
+            if problem.kernel is not None:
                 return [row], beta
-    return None, np.zeros_like(beta)
+            conjugate = _conjugate_rise(claim, data, chosen[row], u, rest)
+            costs[row] = conjugate - c[row] * (verify.psi(claim, after) - verify.psi(claim, before))
+            if len(costs) == CANDIDATES:
+                break
+    if not costs:
+        return None, np.zeros_like(beta)
+    return [min(costs, key=lambda row: costs[row])], beta
+
+
+def _conjugate_rise(claim: verify.Claim, data: verify.Data, row: int, u: tuple[list[int], int], rest: Fraction) -> Fraction:
+    """Return R*(u − rest·x) − R*(u) of a row x of the data, exactly; for l1 alone by how much |u| exceeds l1, as a share of l1."""
+    rise = verify.ZERO
+    for j, x in zip(*data.rows[row], strict=True):
+        before = Fraction(u[0][j], u[1])
+        ends = [max(abs(value) - claim.l1, verify.ZERO) for value in (before - rest * x, before)]
+        rise = rise + (ends[0] ** 2 - ends[1] ** 2) / (2 * claim.l2) if claim.l2 else max(rise, ends[0] / claim.l1)
+    return rise
+
+
+def _balance_cost(problem: Problem, beta: np.ndarray, rest: float) -> np.ndarray:
+    """Return about what D loses if a row's v = cβy falls by `rest`: the gradient of D, and the curvature of R*."""
+    slopes = np.array([problem.loss.gradient(b, 0.0) for b in beta.tolist()])  # ψ'
+    lengths = np.sqrt(problem.sqnorms)
+    with np.errstate(invalid="ignore"):  # ψ' of the logistic loss is infinite at the bounds
+        if problem.l2 == 0.0:
+            cost = rest * problem.y * slopes + abs(rest) * lengths / problem.l1  # β has to shrink by this share at most
+        else:
+            v = problem.combine(problem.c * problem.y * beta / problem.l2)
+            scores = problem.scores(v if problem.kernel is not None else problem.penalty.primal(v))
+            cost = rest * (problem.y * slopes - scores) + (rest * lengths) ** 2 / (2.0 * problem.l2)
+    return np.where(np.isfinite(cost), cost, np.inf)
 
 
 def _within_l1(claim: verify.Claim, problem: Problem, beta: np.ndarray, data: verify.Data) -> np.ndarray:
@@ -232,7 +265,7 @@ def _within_l1(claim: verify.Claim, problem: Problem, beta: np.ndarray, data: ve
         except verify.Refused:
             break
         if problem.intercept == "free":
-            claim.balance, shrunk = _balance(claim, problem, beta * share)
+            claim.balance, shrunk = _balance(claim, problem, beta * share, data)
             if not shrunk.any():
                 break
     claim.balance = None
