@@ -171,13 +171,14 @@ class Result:
 
         Examples
         --------
-        >>> import dualgap, os, tempfile
+        >>> import dualgap, tempfile
+        >>> from pathlib import Path
         >>> X, y = [[1.0, 0.5], [0.25, 2.0], [3.0, 1.0]], [0, 1, 0]
         >>> result = dualgap.solve(dualgap.Problem(X, y, l2=0.1, intercept="free"))
-        >>> path = os.path.join(tempfile.mkdtemp(), "model.proof")
+        >>> path = Path(tempfile.mkdtemp()) / "model.proof"
         >>> result.save_proof(path)
-        >>> open(path).readline()
-        'dualgap-proof 1\\n'
+        >>> path.read_text().splitlines()[0]
+        'dualgap-proof 1'
         """
         if self.dual is None:
             raise ProofError("the dual variables of this result stayed with the workers of a cluster; a proof needs them")
