@@ -23,6 +23,7 @@ from dualgap.proof.enclosure import (
 )
 from dualgap.proof.files import BinaryPart, JointPart, ProofError, ProofText, Table, canonical_text, exact_values, make_proof
 from dualgap.proof.intercepts import best_intercept
+from dualgap.proof.verify import Refused, parse_proof, report
 from dualgap.proof.verify import verify as verify_proof
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "ProofError",
     "ProofText",
     "Proven",
+    "Refused",
     "RowSums",
     "Table",
     "balance_row",
@@ -55,11 +57,13 @@ __all__ = [
     "kernel_scores",
     "lower_bound",
     "make_proof",
+    "parse_proof",
     "penalty_excess",
     "penalty_value",
     "plain_margins",
+    "report",
     "require_semidefinite",
     "row_sums",
     "scores_of",
-    "verify as verify_proof",
+    "verify_proof",
 ]
