@@ -166,13 +166,13 @@ class BoundedScores:
 
     def _scores(self, a: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
         """Return (K·a)[rows], one column for each column of `a`."""
-        problem = self.problem
-        assert problem.kernel is not None
+        problem, kernel = self.problem, self.problem.kernel
+        assert kernel is not None
         if rows is not None:
             return exact_scores(problem, a, rows)
         if problem.formed:
             return _by_column(problem.combine, a)
-        return _by_column(lambda column: expansion(problem.kernel, problem.X, problem.X, column), a)
+        return _by_column(lambda column: expansion(kernel, problem.X, problem.X, column), a)
 
     def _sizes(self, a: np.ndarray) -> np.ndarray:
         """Return bounds of |k(xᵢ, xⱼ)| over the rows j with a ≠ 0: √k(x, x)·√k(z, z) for a positive semidefinite kernel."""
@@ -241,7 +241,7 @@ def exact_scores(problem: Problem, a: np.ndarray, rows: np.ndarray) -> np.ndarra
     """
     kernel, X = problem.kernel, problem.X
     assert kernel is not None
-    support = a != 0.0 if a.ndim == 1 else a.any(axis=1)
+    support = np.asarray(a != 0.0 if a.ndim == 1 else a.any(axis=1))
     weighted = support[rows]
     if is_sparse(X) or kernel.name == "precomputed" or 2 * np.count_nonzero(weighted) <= np.count_nonzero(support):
         return _by_column(lambda column: expansion(kernel, X[rows], X, column), a)
