@@ -342,7 +342,7 @@ def _gap_terms(self, short, beta):
 def _complete(cls: Any) -> None:
     """Give a user's loss class what certificates ask for, by its value and psi."""
     if isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "psi") and not hasattr(cls, "gap_terms"):
-        setattr(cls, "gap_terms", _gap_terms)  # noqa: B010: type checkers know of no such attribute
+        cls.gap_terms = _gap_terms  # type: ignore[attr-defined]
         compiled(cls)
 
 
