@@ -50,6 +50,7 @@ from dualgap.core.rows import (
 from dualgap.core.threads import (
     add_in_threads,
     blas_alone,
+    bounded_scores_in_threads,
     one_processor,
     rows_per_thread,
     scores_in_threads,
@@ -78,6 +79,7 @@ __all__ = [
     "add_in_threads",
     "balance_radius",
     "blas_alone",
+    "bounded_scores_in_threads",
     "bracket_root",
     "cache_folder",
     "compiled",

@@ -131,7 +131,7 @@ def sequential(function: Any) -> Any:
     A sum over a short sparse row is faster so: gathering its terms for SIMD would have to wait for the stores that the row before has
     just made to the same vector.
     """
-    return numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})(function)
+    return numba.njit(nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)(function)
 
 
 # ---------------------------------------------------------------------------------------------------------------- disk cache

@@ -3,6 +3,7 @@
 The only module that knows storage: other modules call its functions and never test the type of rows. Compiled kernels read row i by:
 
     dot(i, v)            xᵢ·w for the vector "w as stored" v
+    bounded_dot(i, v)    the same, and Σ|xᵢⱼvⱼ| times the number of its terms: what its rounding error is proportional to
     soft_dot(i, v, t)    xᵢ·soft(v, t), for penalties with an l1 part
     add(i, a, v)         w += a·xᵢ
     add_squares(i, a, v) v += a·xᵢ², square by square (not for kernel matrices)
@@ -46,6 +47,15 @@ class Dense(NamedTuple):
         for k in range(x.shape[0]):
             s += x[k] * v[k]
         return s
+
+    def bounded_dot(self, i, v):
+        x = self.x[i]
+        s, size = 0.0, 0.0
+        for k in range(x.shape[0]):
+            term = x[k] * v[k]
+            s += term
+            size += abs(term)
+        return s, size * (x.shape[0] + 4.0)
 
     def soft_dot(self, i, v, t):
         x = self.x[i]
@@ -96,6 +106,16 @@ def _sparse_dot(first, last, indices, data, v):
     return s
 
 
+@sequential
+def _sparse_bounded_dot(first, last, indices, data, v):
+    s, size = 0.0, 0.0
+    for k in range(first, last):
+        term = data[k] * v[indices[k]]
+        s += term
+        size += abs(term)
+    return s, size * (np.float64(last - first) + 4.0)
+
+
 @compiled
 class CSR(NamedTuple):
     """Rows of a compressed sparse matrix. Columns may come in any order; a column given twice counts twice."""
@@ -109,6 +129,9 @@ class CSR(NamedTuple):
 
     def dot(self, i, v):
         return _sparse_dot(self.indptr[i], self.indptr[i + 1], self.indices, self.data, v)
+
+    def bounded_dot(self, i, v):
+        return _sparse_bounded_dot(self.indptr[i], self.indptr[i + 1], self.indices, self.data, v)
 
     def soft_dot(self, i, v, t):
         s = 0.0
@@ -203,6 +226,9 @@ class Some(NamedTuple):
 
     def dot(self, i, v):
         return self.rows.dot(self.which[i], v)
+
+    def bounded_dot(self, i, v):
+        return self.rows.bounded_dot(self.which[i], v)
 
     def soft_dot(self, i, v, t):
         return self.rows.soft_dot(self.which[i], v, t)
@@ -313,6 +339,13 @@ def scores(rows, v, out):
 
 
 @kernel
+def bounded_scores(rows, v, out, sizes):
+    """out[i] = xᵢ·w, off by at most u·sizes[i], where u = 2⁻⁵³"""
+    for i in range(rows.length()):
+        out[i], sizes[i] = rows.bounded_dot(i, v)
+
+
+@kernel
 def accumulate(rows, a, v):
     """v += Σ aᵢ xᵢ"""
     for i in range(rows.length()):
@@ -402,6 +435,11 @@ def with_bias_of(rows: Any, data: Any) -> Any:
 def is_dense(rows: Any) -> bool:
     """Return whether every number of a row is stored, and rows are of data: neither sparse nor of a kernel matrix."""
     return isinstance(rows, Dense)
+
+
+def is_sparse_data(rows: Any) -> bool:
+    """Return whether rows are of a compressed sparse matrix, or a choice of them."""
+    return isinstance(rows.rows if isinstance(rows, Some) else rows, CSR)
 
 
 def is_data(rows: Any) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 
 from dualgap.core.interrupts import counted, held, hold, in_main_thread, release
 from dualgap.core.machine import READING
-from dualgap.core.rows import accumulate, is_data, layers, nbytes, part, scores, sqnorms
+from dualgap.core.rows import accumulate, bounded_scores, is_data, layers, nbytes, part, scores, sqnorms
 
 _here = threading.local()
 
@@ -86,6 +86,15 @@ def share_sum(work: Callable[[int, int, np.ndarray], Any], count: int, least: in
 def scores_in_threads(rows: Any, v: np.ndarray, out: np.ndarray) -> None:
     """`scores`, in as many threads as pay; each number is the same whatever their count."""
     share(lambda first, last: scores(part(rows, first, last), v, out[first:last]), len(out), rows_per_thread(rows))
+
+
+def bounded_scores_in_threads(rows: Any, v: np.ndarray, out: np.ndarray, sizes: np.ndarray) -> None:
+    """`bounded_scores`, in as many threads as pay; each number is the same whatever their count."""
+    share(
+        lambda first, last: bounded_scores(part(rows, first, last), v, out[first:last], sizes[first:last]),
+        len(out),
+        rows_per_thread(rows),
+    )
 
 
 def sqnorms_in_threads(rows: Any, out: np.ndarray) -> None:

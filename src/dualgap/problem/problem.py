@@ -16,7 +16,17 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from dualgap.core import LOSSES, make_loss, make_penalty, number, one_of, scores_in_threads, sqnorms_in_threads, total_value
+from dualgap.core import (
+    LOSSES,
+    bounded_scores_in_threads,
+    make_loss,
+    make_penalty,
+    number,
+    one_of,
+    scores_in_threads,
+    sqnorms_in_threads,
+    total_value,
+)
 from dualgap.core import rows as storage
 from dualgap.kernels import BlockedGram, Expansion, Kernel, KernelBlocks, add_rows, as_bytes, expansion, make_kernel
 from dualgap.problem.inputs import all_finite, as_features, as_labels, as_vector, as_weights, encode_labels
@@ -25,6 +35,9 @@ __all__ = ["INTERCEPTS", "Problem", "Samples"]
 
 INTERCEPTS = ("none", "penalised", "free")
 
+SHORT_ROW = (
+    64  # numbers in the longest sparse row up to which Σ|xⱼwⱼ| takes longer to sum than a bound by ‖x‖‖w‖ loses digits (a9a)
+)
 NORM_SLACK = 2e-9  # more than the relative rounding error of ‖x‖² for rows of up to 10⁷ numbers
 
 
@@ -380,6 +393,14 @@ class Problem:
         out = np.empty(self.n)
         scores_in_threads(self.rows, stored, out)
         return out
+
+    def bounded_scores(self, stored: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return xᵢ·w of every row and numbers that, times 2⁻⁵³, bound its rounding; None for them where ‖xᵢ‖‖w‖ serves as well."""
+        if storage.is_sparse_data(self.rows) and self.longest <= SHORT_ROW:
+            return self.scores(stored), None
+        out, sizes = np.empty(self.n), np.empty(self.n)
+        bounded_scores_in_threads(self.rows, stored, out, sizes)
+        return out, sizes
 
     # ------------------------------------------------------------------------------------------------------- the objective
 

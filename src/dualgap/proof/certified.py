@@ -46,21 +46,27 @@ from dualgap.proof.enclosure import (
 
 __all__ = ["Proven", "certify_pair", "enclose", "forget_scores", "lower_bound", "scores_of"]
 
+SMALL_ENOUGH = 1e-10  # relative gap from which on nothing is gained by sharper sums, if no tolerance is given
 SHARP = 0.05  # share of the gap that may be rounding; above it, sums are repeated in double-double numbers
 
-# problem -> the last w that scores were computed for, and the scores: a solver's full gradient pass is often at the model to be certified
-_recent: WeakKeyDictionary[Problem, tuple[np.ndarray, np.ndarray]] = WeakKeyDictionary()
+# problem -> the last w that scores were computed for, and these: a solver's full gradient pass is often at the model to be certified
+_recent: WeakKeyDictionary[Problem, tuple[np.ndarray, np.ndarray, np.ndarray | None]] = WeakKeyDictionary()
 
 
 def scores_of(problem: Problem, stored: np.ndarray) -> np.ndarray:
     """Return xᵢ·w of every row, not to be written to; those of the last w are kept until another w, or `forget_scores`."""
+    return _scored(problem, stored)[0]
+
+
+def _scored(problem: Problem, stored: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the scores of w, and what bounds their rounding."""
     found = _recent.get(problem)
     if found is not None and np.array_equal(found[0], stored):
-        return found[1]
-    scores = problem.scores(stored)
+        return found[1:]
+    scores, sizes = problem.bounded_scores(stored)
     scores.flags.writeable = False
-    _recent[problem] = stored.copy(), scores
-    return scores
+    _recent[problem] = stored.copy(), scores, sizes
+    return scores, sizes
 
 
 def forget_scores(problem: Problem) -> None:
@@ -86,7 +92,8 @@ def certify_pair(
     """
     found = enclose(problem, coef, intercept, point)
     gap, resolution = found.upper - found.dual, found.gap_radius
-    if found.finite and problem.kernel is None and found.radius > SHARP * gap and not gap <= max(tol * found.upper, atol):
+    enough = max((tol if tol > 0.0 else SMALL_ENOUGH) * found.upper, atol)
+    if found.finite and problem.kernel is None and found.radius > SHARP * gap and not gap <= enough:
         found = enclose(problem, coef, intercept, point, precise=True)
     return Proven(certificate_of_pair(found, source), resolution)
 
@@ -127,7 +134,10 @@ def enclose(problem: Problem, coef: np.ndarray, intercept: float, point: DualPoi
 def _margins(problem: Problem, coef: np.ndarray, b: float, precise: bool) -> Margins:
     """Return the scores of every row with their error bounds."""
     if not precise:
-        return plain_margins(scores_of(problem, coef), problem.y, b, problem.norms, problem.longest, length_bound(coef))
+        scores, sizes = _scored(problem, coef)
+        if sizes is None:
+            return plain_margins(scores, problem.y, b, problem.norms, problem.longest, length_bound(coef))
+        return score_margins(scores, problem.y, b, sizes, ROUNDOFF * (1.0 + gamma(4.0 * problem.longest + 8.0)))
     values = np.empty(problem.n)
     for block in problem.every_block():
         precise_shortfalls(block.rows, coef, b, problem.y[block.index], values[block.index])

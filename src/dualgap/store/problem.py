@@ -142,6 +142,10 @@ class StoreProblem(Problem):
             storage.scores(block.rows, stored, out[block.index])
         return out
 
+    def bounded_scores(self, stored: np.ndarray) -> tuple[np.ndarray, None]:
+        """Return the scores; bounds on their rounding would be one more vector of n numbers, and ‖xᵢ‖‖w‖ serves in their place."""
+        return self.scores(stored), None
+
     # ----------------------------------------------------------------------------------------------------------- variants
 
     def replace(self, **changes: Any) -> Self:
