@@ -80,6 +80,15 @@ def test_a_liar_is_certified_for_what_its_model_is(lie, intercept):
         assert result.status != "converged"
 
 
+@pytest.mark.parametrize("method", ["dual", "model"])
+def test_arrays_of_a_wrong_size_are_refused(method, monkeypatch):
+    """Compiled loops over rows would read beyond their end."""
+    short = (lambda *_: np.zeros(7)) if method == "dual" else (lambda *_: (np.zeros(7), None))
+    monkeypatch.setattr(Liar, method, short)
+    with pytest.raises(ValueError, match=rf"{method} returned an array of shape \(7,\)"):
+        dualgap.solve(Problem(X, Y, l2=0.05), Liar(), max_epochs=3)
+
+
 def test_scores_that_were_kept_belong_to_their_model():
     """A certificate may use scores that were computed before, but of the same w alone."""
     problem = Problem(X, Y, l2=0.05)

@@ -254,9 +254,8 @@ class RoundsRun(Stepper):
         self.bytes += sum(proof.share.nbytes for proof in ordered)
         found = self.objective.enclose(w, b, ordered)
         c = certificate_of_pair(found, "solver")  # raises where the two bounds contradict each other
-        self.resolution = found.gap_radius
-        self.best.offer_model(w, b, c.primal, c.radius)
-        self.best.offer_bound(c.dual, None, "solver", c.radius)
+        self.resolution = 2.0 * found.gap_radius
+        self.best.offer(w, b, None, c)
         return True
 
     def _proofs(self, w: np.ndarray, b: float) -> dict[int, Any]:

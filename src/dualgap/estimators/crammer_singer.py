@@ -278,8 +278,7 @@ class JointRun(Stepper):
             self.W[:, -1] = self.bias.scale * ((joint.own - self.p) * self.at.step[:, None]).sum(axis=0)
         self.order, self.z = natural_order(base.n), np.empty(joint.K)
         self.epochs = 0
-        self.best = Best(np.zeros((joint.K, base.d)), np.zeros(joint.K), np.inf)
-        self.best.bound = 0.0, joint.own, "solver", 0.0
+        self.best = Best(np.zeros((joint.K, base.d)), np.zeros(joint.K), np.inf, beta=joint.own)
         self.evaluate()  # where it starts from may be the best there is
         self._sweep(self.order[:0])  # compiles, before the clock runs
 
@@ -297,8 +296,7 @@ class JointRun(Stepper):
         free = self.bias.intercept == "free"
         intercept = self.bias.centre.copy() if free else self.bias.value(self.W[:, -1])
         c, self.resolution = self.joint.certify(point.coef, intercept, point)
-        self.best.offer_model(point.coef, intercept, c.primal, c.radius)
-        self.best.offer_bound(c.dual, point.p, "solver", c.radius)
+        self.best.offer(point.coef, intercept, point.p, c)
         return Evaluation(self.best.certificate(c.primal), point.coef, intercept, float(self.epochs), {})
 
 

@@ -346,7 +346,7 @@ class Problem:
     def norms(self) -> np.ndarray:
         """Upper bounds of ‖xᵢ‖, rounding included (of √k(xᵢ, xᵢ) for a kernel machine)."""
         if self.shared.norms is None:
-            norms = np.sqrt(self.sqnorms)
+            norms = np.sqrt(np.maximum(self.sqnorms, 0.0))  # a negative k(x, x) is refused by the certificate
             norms *= 1.0 + NORM_SLACK
             norms += 1e-150  # squares of smaller numbers underflow
             self.shared.norms = norms

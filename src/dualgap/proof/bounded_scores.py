@@ -176,7 +176,7 @@ class BoundedScores:
 
     def _sizes(self, a: np.ndarray) -> np.ndarray:
         """Return bounds of |k(xᵢ, xⱼ)| over the rows j with a ≠ 0: √k(x, x)·√k(z, z) for a positive semidefinite kernel."""
-        lengths = np.sqrt(self.problem.sqnorms) * (1.0 + gamma(self.problem.d + 16))
+        lengths = self.problem.norms
         return lengths * float(lengths[a != 0.0].max(initial=0.0)) + 1e-300
 
     def _radius(self, a: np.ndarray, sizes: np.ndarray, rows: Any) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dualgap.core import round_up
 from dualgap.proof.enclosure import Enclosed
@@ -32,6 +32,7 @@ class Certificate:
     dual : a lower bound on every model's objective
     source : where the bound's β came from: "solver", "margins", "given" or "ascent"
     radius : how much of the gap may be rounding: the exact gap lies between gap − 2·radius and gap
+    pair_gap : a bound on the gap of this model and this β, computed directly; sharper than primal − dual where rounding matters
 
     Examples
     --------
@@ -45,12 +46,13 @@ class Certificate:
     dual: float
     source: str
     radius: float = 0.0
+    pair_gap: float = math.inf
 
     @property
     def gap(self) -> float:
-        """primal − dual, rounded up: at least the model's distance from the optimum."""
+        """At least the model's distance from the optimum: primal − dual, rounded up, or `pair_gap` if that is less."""
         difference = self.primal - self.dual
-        return math.nextafter(difference, math.inf) if difference > 0.0 else abs(difference)
+        return min(math.nextafter(difference, math.inf) if difference > 0.0 else abs(difference), self.pair_gap)
 
     @property
     def relative_gap(self) -> float:
@@ -58,8 +60,8 @@ class Certificate:
         gap = self.gap
         if gap == 0.0:
             return 0.0
-        # (P − D)/P = 1 − D/P grows with P where D ≥ 0, and falls where D < 0.
-        least = self.primal if self.dual >= 0.0 else self.primal - 2.0 * self.radius
+        # (P − D)/P = 1 − D/P grows with P where D ≥ 0, and falls where D < 0. A gap that was computed directly belongs to the exact P.
+        least = self.primal if self.dual >= 0.0 and self.pair_gap == math.inf else self.primal - 2.0 * self.radius
         return round_up(gap / least) if 0.0 < least < math.inf else math.inf
 
     def __str__(self) -> str:
@@ -80,4 +82,5 @@ def certificate_of(primal: float, dual: float, source: str, radius: float = 0.0)
 
 def certificate_of_pair(enclosed: Enclosed, source: str) -> Certificate:
     """Make the certificate of a model and a dual point from the enclosure of the two."""
-    return certificate_of(enclosed.upper, enclosed.dual, source, enclosed.radius)
+    found = certificate_of(enclosed.upper, enclosed.dual, source, enclosed.radius)
+    return replace(found, pair_gap=round_up(enclosed.gap + enclosed.gap_radius))

@@ -91,7 +91,7 @@ def certify_pair(
     double-double numbers.
     """
     found = enclose(problem, coef, intercept, point)
-    gap, resolution = found.upper - found.dual, found.gap_radius
+    gap, resolution = found.upper - found.dual, 2.0 * found.gap_radius
     enough = max((tol if tol > 0.0 else SMALL_ENOUGH) * found.upper, atol)
     if found.finite and problem.kernel is None and found.radius > SHARP * gap and not gap <= enough:
         found = enclose(problem, coef, intercept, point, precise=True)

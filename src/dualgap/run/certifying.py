@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,7 @@ def _certify(problem: Problem, coef: np.ndarray, b: float, dual: Any, epochs: in
         ((certify_pair(problem, coef, b, point, "margins").certificate, point) for point in _first_points(problem, margins)),
         key=lambda pair: pair[0].dual,
     )
-    certificate = certificate_of(certificate.primal, max(certificate.dual, 0.0), "margins", certificate.radius)  # D(0) = 0
+    certificate = replace(certificate, dual=max(certificate.dual, 0.0))  # D(0) = 0
     if epochs == 0 or problem.streaming:
         return certificate
     raised, radius = _raised(problem, certificate, (coef, b, point.beta), epochs, seed)

@@ -121,10 +121,17 @@ class SolverRun(Stepper):
         """Return the solver's model, or w(β); NaN where there is neither a model nor a finite dual point: the run has diverged."""
         coef, intercept = self.solver.model(self.problem, self.state)
         if coef is not None:
-            return np.array(coef, dtype=np.float64), intercept  # the best one is kept, and a solver may go on writing to its own
+            return self._copy(coef, "model", self.problem.size), intercept
         if own is not None and own.coef is not None:
             return own.coef, intercept
         return np.full(self.problem.size, np.nan), intercept
+
+    def _copy(self, given: Any, method: str, size: int) -> np.ndarray:
+        """Copy what a solver hands over: the best is kept, and a solver may go on writing to its own."""
+        array = np.array(given, dtype=np.float64)
+        if array.shape != (size,):
+            raise ValueError(f"{self.solver.label()}: {method} returned an array of shape {array.shape}; it must be ({size},)")
+        return array
 
     def _certify(self, coef: np.ndarray, intercept: float, point: DualPoint, source: str = "solver") -> float:
         """Certify a model by a dual point, offer both to the best so far, and return the model's objective."""
@@ -132,8 +139,7 @@ class SolverRun(Stepper):
         c = proven.certificate
         self.resolution = proven.resolution
         if math.isfinite(c.primal):
-            self.best.offer_model(coef, intercept, c.primal, c.radius)
-            self.best.offer_bound(c.dual, point.beta, source, c.radius)
+            self.best.offer(coef, intercept, point.beta, c)
         return c.primal
 
     def _wrong(self, margins: np.ndarray) -> int:
@@ -145,7 +151,7 @@ class SolverRun(Stepper):
         beta = self.solver.dual(self.problem, self.state)
         if beta is None:
             return None
-        beta = np.array(beta, dtype=np.float64)  # the best one is kept, and a solver may go on writing to its own
+        beta = self._copy(beta, "dual", self.problem.n)
         if not all_finite(beta):
             return None
         return dual_point(self.problem, beta)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dualgap.proof import Certificate, certificate_of
@@ -28,9 +30,10 @@ class Best:
     they came from.
     """
 
-    def __init__(self, coef: Any, intercept: Any, primal: float, source: str = "solver") -> None:
+    def __init__(self, coef: Any, intercept: Any, primal: float, source: str = "solver", beta: Any = None) -> None:
         self.model = coef, intercept, primal, 0.0
-        self.bound: tuple[float, Any, str, float] = 0.0, None, source, 0.0  # None: β = 0
+        self.bound: tuple[float, Any, str, float] = 0.0, beta, source, 0.0  # None for β: zeros
+        self.pair_gap = math.inf  # of this model and this bound, where one certificate was of both
 
     @property
     def coef(self) -> Any:
@@ -45,28 +48,26 @@ class Best:
         return self.model[2]
 
     @property
-    def dual(self) -> float:
-        return self.bound[0]
-
-    @property
     def beta(self) -> Any:
         return self.bound[1]
 
-    def offer_model(self, coef: Any, intercept: Any, primal: float, radius: float = 0.0) -> None:
-        """Keep a model where its objective is the lowest so far."""
-        if primal < self.primal:
-            self.model = coef, intercept, primal, radius  # one assignment, so that Ctrl-C finds either model whole
-
-    def offer_bound(self, dual: float, beta: Any, source: str = "solver", radius: float = 0.0) -> None:
-        """Keep a bound where it is the highest so far."""
-        if dual > self.dual:
-            self.bound = dual, beta, source, radius
+    def offer(self, coef: Any, intercept: Any, beta: Any, found: Certificate) -> None:
+        """Take a model with a lower objective, a bound that is higher, or both with their certificate where that proves more."""
+        model, bound = (coef, intercept, found.primal, found.radius), (found.dual, beta, found.source, found.radius)
+        better = model if found.primal < self.primal else self.model, bound if found.dual > self.bound[0] else self.bound
+        mixed = math.inf if better[0] is not self.model or better[1] is not self.bound else self.pair_gap
+        if found.gap < min(better[0][2] - better[1][0], mixed):
+            better, mixed = (model, bound), found.pair_gap
+        self.pair_gap = math.inf  # until both are in place
+        self.model, self.bound = better
+        self.pair_gap = mixed
 
     def certificate(self, primal: float | None = None) -> Certificate:
         """Certify the best model, or one of another objective, by the best bound."""
-        own = self.primal if primal is None else primal
         dual, _, source, radius = self.bound
-        return certificate_of(own, dual, source, self.model[3] + radius)
+        if primal is not None and primal != self.primal:
+            return certificate_of(primal, dual, source, self.model[3] + radius)
+        return replace(certificate_of(self.primal, dual, source, self.model[3] + radius), pair_gap=self.pair_gap)
 
 
 class Stepper:

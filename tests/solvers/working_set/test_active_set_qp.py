@@ -60,7 +60,7 @@ def test_a_step_of_second_order_raises_the_dual_and_keeps_errors_right(options):
     data, labels = coupled()
     problem = dualgap.Problem(data, labels, **{"l2": 1e-6, "kernel": "rbf", "gamma": 3.0, "intercept": "free", **options})
     solver, rng = dualgap.WorkingSet(size=32, precision="float64", shrinking=False), np.random.default_rng(0)
-    beta = dualgap.solve(problem, solver, tol=1e-9, max_epochs=2000).dual
+    beta = dualgap.solve(problem, solver, tol=1e-7, max_epochs=2000).dual
     free = np.flatnonzero((beta > 1e-3) & (beta < 0.5))
     assert len(free) > 50
     share = rng.uniform(-0.003, 0.003, len(free))
@@ -71,7 +71,7 @@ def test_a_step_of_second_order_raises_the_dual_and_keeps_errors_right(options):
     assert newton_step(problem, state)
     after = dualgap.proof.lower_bound(problem, solver.dual(problem, state))
     assert after > before
-    assert after == pytest.approx(state.dual_value * problem.l2, rel=1e-9)
+    assert after == pytest.approx(state.dual_value * problem.l2, rel=1e-7)
     assert state.gap < gap / 4
     a, bias = state.box.a, state.box.a.sum() if problem.intercept == "penalised" else 0.0
     assert ((state.box.low <= a) & (a <= state.box.high)).all()
