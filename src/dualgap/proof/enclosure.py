@@ -62,7 +62,10 @@ T = 1e-3  # a free choice in a bound on the gap's error, which is smallest where
 
 
 class Enclosed(NamedTuple):
-    """P(w, b) and the gap P(w, b) − D(β), each with the radius of an interval that contains it."""
+    """P(w, b) and the gap P(w, b) − D(β), each with the radius of an interval that contains it.
+
+    Where float64 overflows, numbers here may be NaN. The bounds below are infinite then, which is true of every P and D.
+    """
 
     objective: float
     radius_of_objective: float
@@ -72,12 +75,12 @@ class Enclosed(NamedTuple):
     @property
     def upper(self) -> float:
         """An upper bound of P."""
-        return round_up(self.objective + self.radius_of_objective)
+        return _or_infinite(round_up(self.objective + self.radius_of_objective))
 
     @property
     def dual(self) -> float:
         """A lower bound of D."""
-        return -round_up(round_up(self.gap + self.gap_radius) - (self.objective - self.radius_of_objective))
+        return -_or_infinite(round_up(round_up(self.gap + self.gap_radius) - (self.objective - self.radius_of_objective)))
 
     @property
     def finite(self) -> bool:
@@ -87,7 +90,13 @@ class Enclosed(NamedTuple):
     @property
     def radius(self) -> float:
         """Half the width of the interval that contains the exact gap, whose upper end is `upper` − `dual`."""
-        return round_up(self.radius_of_objective + self.gap_radius + 32.0 * ROUNDOFF * (abs(self.objective) + self.gap))
+        return _or_infinite(
+            round_up(self.radius_of_objective + self.gap_radius + 32.0 * ROUNDOFF * (abs(self.objective) + self.gap))
+        )
+
+
+def _or_infinite(x: float) -> float:
+    return math.inf if math.isnan(x) else x
 
 
 @compiled
