@@ -186,9 +186,11 @@ class BoundedScores:
         errors = self._value_errors(a)
         errors = errors[rows] if isinstance(errors, np.ndarray) else errors
         if self.problem.kernel is not None and self.problem.kernel.name == "rbf":
-            # Relative to each value: e^δ − 1 ≤ 2δ up to δ = 1; beyond, a value lies between 0 and 1 and nothing more is known.
+            # Relative to each value: e^δ − 1 ≤ 2δ up to δ = 1; beyond, a value lies between 0 and 1 and nothing more is known. An infinite δ
+            # times a sum that has underflowed to 0 is NaN, which fmin leaves out.
             relative = np.where(errors < 1.0, 2.0 * errors, np.inf)
-            radius = np.minimum(1.000001 * (relative + gamma(chain)) * sizes, 2.0 * mass)
+            with np.errstate(invalid="ignore"):
+                radius = np.fmin(1.000001 * (relative + gamma(chain)) * sizes, 2.0 * mass)
             if self._sure:  # kernels/distances.py: where δ is large, distances are summed from differences
                 sure = 2.0 * ROUNDOFF * (self.problem.d + 20) * mass
                 radius = np.minimum(radius, 1.000001 * ((SURE_RELATIVE + gamma(chain)) * (sizes + sure) + sure))
