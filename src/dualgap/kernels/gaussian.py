@@ -79,7 +79,8 @@ def _row_products(matrix, i, panel, out):
     """out[t] = xᵢ · panel[:, t]. Four non-zeros at once, so that sums are read and written less often."""
     wide_vectors()
     indices, data = matrix.indices, matrix.data
-    k, end = matrix.indptr[i], matrix.indptr[i + 1]
+    # unsigned 64-bit offsets plus a signed number would be floats
+    k, end = np.int64(matrix.indptr[i]), np.int64(matrix.indptr[i + 1])
     for t in range(WIDTH):
         out[t] = 0
     while k + 4 <= end:
