@@ -236,7 +236,7 @@ class WorkingSet(Solver):
         for _ in range(2):
             self.epoch(small, state, rng)
         if len(state.active) == small.n:
-            shrinking.shrink(state, np.arange(min(MIN_SET, small.n // 2)))
+            shrinking.shrink(state, np.arange(min(MIN_SET, max(small.n // 2, 1))))
         newton_step(small, state)
         state.box.a[0] += 1e-9
         shrinking.refresh_gradient(small, state)
