@@ -46,11 +46,11 @@ def _solve(case: Case) -> Iterator[Claimed]:
 def _models(case: Case, problem: dualgap.Problem) -> Iterator[tuple[np.ndarray, float]]:
     """Yield foreign models: of random size, and one that somebody has trained and then rounded to float32."""
     rng = np.random.default_rng([3, case["seed"]])
-    lengths = np.sqrt(np.maximum(problem.sqnorms, 1e-300))
-    size = 10.0 ** rng.uniform(-3, 3) / float(np.median(lengths)) ** (2 if problem.kernel is not None else 1)
+    length = float(np.sqrt(np.max(problem.sqnorms))) or 1.0
+    size = 10.0 ** rng.uniform(-3, 3) / length ** (2 if problem.kernel is not None else 1)
     b = 0.0 if problem.intercept == "none" else float(rng.normal() * 10.0 ** rng.uniform(-3, 3))
     yield size * rng.normal(size=problem.size), b
-    trained = dualgap.solve(problem, "auto", tol=1e-9, max_epochs=case["max_epochs"])
+    trained = dualgap.solve(problem, case["solver"], tol=1e-9, max_epochs=case["max_epochs"])
     yield trained.coef, trained.intercept
     with np.errstate(over="ignore"):
         rounded = trained.coef.astype(np.float32).astype(float)
