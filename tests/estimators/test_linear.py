@@ -3,6 +3,8 @@
 import logging
 import re
 import warnings
+from types import SimpleNamespace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -15,6 +17,8 @@ from sklearn.preprocessing import scale
 import dualgap
 from dualgap import LinearSVC
 from dualgap.estimators import ConvergenceWarning
+from dualgap.estimators.common import warn_unless_converged
+from dualgap.run import Status
 
 
 @pytest.fixture(scope="module")
@@ -222,6 +226,14 @@ def test_a_fit_that_ends_early_says_how_far_it_came(cancer):
     assert "raise max_iter" in text
     assert model.status_ == "max_epochs"
     assert model.n_iter_ == 2
+
+
+@pytest.mark.parametrize("status", [status for status in get_args(Status) if status != "converged"])
+def test_every_status_of_a_run_has_its_words(status):
+    result = SimpleNamespace(status=status, certificate=dualgap.Certificate(1.0, 0.5, "solver"), epochs=3)
+    done = SimpleNamespace(status="converged", certificate=dualgap.Certificate(1.0, 1.0, "solver"), epochs=3)
+    with pytest.warns(ConvergenceWarning, match=f"status '{status}'.*What to try: "):
+        assert warn_unless_converged("LinearSVC", [done, result], tol=1e-4) == status
 
 
 def test_max_time(cancer):

@@ -61,7 +61,7 @@ class RoundsResult(Result):
     coef, intercept : the model
     classes : the negative and the positive label
     certificate : its proof, summed from the partitions' parts
-    status : "converged", "max_epochs" (rounds), "max_seconds", "interrupted" or "stalled"
+    status : "converged", "max_epochs" (rounds), "max_seconds", "interrupted", "stalled" or "rounding_limit"
     trace : round by round: primal, dual, gap, bytes_sent, local_epochs, lost
     rounds, epochs : rounds, and local epochs in all of them
     bytes_sent : to the partitions and back, vectors only

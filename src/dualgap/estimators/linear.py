@@ -113,7 +113,8 @@ class LinearSVC(ProvableMixin, CallbackSupportMixin, LinearClassifierMixin, Spar
         The objective (the mean of scikit-learn's: that one divided by C·Σs), and how far above the least possible one it is at most.
     certificate_ : Certificate, or a list of them, one a class
     history_ : Trace, or a list of them: objective, gap, seconds at each evaluation
-    status_ : "converged" (where every certified gap is within `tol`), "max_epochs", "max_seconds", "interrupted", "stalled", "diverged"
+    status_ : "converged" (where every certified gap is within `tol`), "max_epochs", "max_seconds", "interrupted", "stalled",
+        "rounding_limit" (as near as float64 can tell), "diverged"
     support_ : rows with a dual variable above 0
     n_support_ : how many of them each class has
     dual_coef_ : array of shape (1, number of support vectors), or a sparse one with a row for each class

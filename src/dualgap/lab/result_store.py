@@ -18,7 +18,7 @@ from dualgap.lab.files import file_name, write_atomically
 
 __all__ = ["ResultStore"]
 
-FINAL = ("converged", "max_epochs", "max_seconds", "diverged", "stalled")
+FINAL = ("converged", "max_epochs", "max_seconds", "diverged", "stalled", "rounding_limit")
 
 
 class ResultStore:
