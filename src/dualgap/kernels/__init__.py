@@ -11,7 +11,7 @@ from dualgap.kernels.function import Kernel, call_kernel, make_kernel
 from dualgap.kernels.gram_cache import BlockedGram, add_rows, as_bytes, load_block, split_order
 from dualgap.kernels.semidefinite import WHOLE_SPECTRUM, extreme_eigenvalues, is_semidefinite, rounding_of
 from dualgap.kernels.sums import Expansion, expansion, own_expansion
-from dualgap.kernels.values import SUPPORTS, KernelBlocks, distance_norms, scratch, sure_values
+from dualgap.kernels.values import SUPPORTS, KernelBlocks, distance_norms, product_terms, scratch, sure_values
 
 __all__ = [
     "FEATURE_BLOCK",
@@ -37,6 +37,7 @@ __all__ = [
     "make_kernel",
     "origin_of",
     "own_expansion",
+    "product_terms",
     "rounding_of",
     "scratch",
     "split_order",

@@ -26,7 +26,7 @@ from dualgap.kernels.gaussian import (
     sparse_gaussian_sum,
 )
 
-__all__ = ["BLOCK", "SUPPORTS", "KernelBlocks", "distance_norms", "exact_in_float32", "scratch", "sure_values"]
+__all__ = ["BLOCK", "SUPPORTS", "KernelBlocks", "distance_norms", "exact_in_float32", "product_terms", "scratch", "sure_values"]
 
 BLOCK = 1 << 18  # products in one block: 1 or 2 MB, which a processor's cache holds
 SUPPORTS = 256  # rows on the left-hand side of one block of products in a sum
@@ -150,6 +150,11 @@ def distance_norms(X: Any) -> np.ndarray:
     return np.maximum(norms, np.sqrt(squares(X))) if is_sparse(X) or exact_in_float32(X) else norms
 
 
+def product_terms(X: Any) -> int:
+    """Return how many products other than 0 the inner product of two rows of X adds up at most, moved by an origin or not."""
+    return int(X.shape[1]) if _is_dense(X) else int(np.diff(X.indptr).max(initial=0))
+
+
 def sure_values(X: Any) -> bool:
     """Whether the bound by SURE_RELATIVE holds for Gaussian values of X in float64: distances may come from differences."""
     return not is_sparse(X) and not exact_in_float32(X)
@@ -199,7 +204,8 @@ class KernelBlocks:
             self.right: Any = _Sparse(X, dtype)
         else:
             matrix = _array(X)
-            if move and kernel.name == "rbf":
+            # A few dense rows of a sparse matrix stay where they are, as `distance_norms` of the matrix has it.
+            if move and kernel.name == "rbf" and _is_dense(near):
                 # Distances do not depend on the origin. In float32 they always keep more digits with the origin at the mean.
                 self.origin = matrix.mean(axis=0, dtype=np.float64) if dtype == np.float32 else origin_of(near)
             self.right = _Dense(self._moved(matrix, dtype))
