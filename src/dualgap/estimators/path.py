@@ -224,7 +224,8 @@ class LinearSVCPath(ProvableMixin, LinearClassifierMixin, BaseEstimator):
         if result.converged and certificate.relative_gap > tol:  # nearly never: go on with all features
             result = minimise(problem, *budget, warm_start=(coef, result.intercept, result.dual), halt=halt)
             return Point.of(result, screened=screened)
-        return Point.of(result, problem=problem, coef=coef, certificate=certificate, screened=screened)
+        dual = result.dual if certificate.dual > 0.0 else np.zeros(problem.n)  # β of the bound, for a proof
+        return Point.of(result, problem=problem, coef=coef, dual=dual, certificate=certificate, screened=screened)
 
     def _keep(self, points: list[list[Point]]) -> None:
         self.coefs_ = np.array([[p.coef for p in row] for row in points])

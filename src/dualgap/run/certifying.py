@@ -47,7 +47,8 @@ def certify(
         scikit-learn's `coef_` of shape (1, d) is taken too.
     intercept : float or array of one
     dual : array of n numbers, optional
-        Dual variables β ∈ [0, 1] of a solver that has them. Any values give a valid bound; good ones give a close one.
+        Dual variables β ∈ [0, 1] of a solver that has them. Any values give a valid bound; good ones give a close one. A bound below 0
+        counts as 0, which is that of β = 0.
     epochs : int
         Without `dual`, the bound starts from the dual point of the model's margins and is raised by up to this many epochs of the
         solver that suits the problem, until nearly all of the gap is the model's own distance from the optimum. 0: from the margins
@@ -80,7 +81,8 @@ def certify(
 
 def _certify(problem: Problem, coef: np.ndarray, b: float, dual: Any, epochs: int, seed: int) -> Certificate:
     if dual is not None:
-        return certify_pair(problem, coef, b, dual_point(problem, as_vector(dual, "dual", problem.n)), "given").certificate
+        found = certify_pair(problem, coef, b, dual_point(problem, as_vector(dual, "dual", problem.n)), "given").certificate
+        return certificate_of(found.primal, max(found.dual, 0.0), "given", found.radius)  # D(0) = 0
     scores = scores_of(problem, coef) if problem.kernel is None else kernel_scores(problem, coef).values
     margins = problem.y * (scores + (best_intercept(problem, scores) if problem.intercept == "free" else b))
     certificate, point = max(
