@@ -58,7 +58,6 @@ BLOCK = 512  # terms that are added up before their sum is added to the total: r
 
 
 INSIDE = 1e-3  # distance of β from its bounds that leaves room for rounding errors
-T = 1e-3  # a free choice in a bound on the gap's error, which is smallest where a row's part of the gap is about its square
 
 
 class Enclosed(NamedTuple):
@@ -210,9 +209,8 @@ def _sums_by_ends(loss, samples, margins, beta, partial):
 
 @kernel
 def _sums_by_slope(loss, samples, margins, beta, partial):
-    # With κ ≥ φ'': φ'² ≤ 2κφ and (β + φ')² ≤ 2κ(φ − ψ + βm), and √x ≤ x/(2t) + t/2 for every t > 0.
+    # With κ ≥ φ'': φ'² ≤ 2κφ, whose root is at most κφ + ½, and (β + φ')² ≤ 2κ(φ − ψ + βm).
     u, curvature = 1.1102230246251565e-16, loss.curvature()
-    by_gap = curvature / T
     for block in range(partial.shape[1]):
         s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
         for i in range(block * BLOCK, min((block + 1) * BLOCK, beta.shape[0])):
@@ -223,7 +221,8 @@ def _sums_by_slope(loss, samples, margins, beta, partial):
                 s0 += c * phi
                 s1 += c * (d * (curvature * phi + 0.5 + bend) + 64.0 * u * abs(phi))
                 s2 += c * own
-                s3 += c * (d * (by_gap * (abs(own) + 64.0 * u * scale) + 0.5 * T + bend) + 64.0 * u * scale)
+                slope = 1.000001 * math.sqrt(2.0 * curvature * (abs(own) + 64.0 * u * scale))
+                s3 += c * (d * (slope + bend) + 64.0 * u * scale)
         partial[0, block], partial[1, block], partial[2, block], partial[3, block] = s0, s1, s2, s3
 
 
