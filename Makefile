@@ -2,7 +2,7 @@
 #   make test PYTHON=python3.12     to choose the interpreter of a new environment
 #   make test WHEELS=folder         to install from a folder of wheels that `make wheels` filled, without a network
 #   make test WARNINGS=error        to fail on warnings of other libraries too
-#   make fuzz EXAMPLES=2000         for that many random examples a test
+#   make fuzz SECONDS=3600          for a longer campaign against false proofs; EXAMPLES=2000 for that many random examples a test
 
 VENV        := .venv
 PYTHON      ?=
@@ -12,6 +12,7 @@ WHEELS      ?=
 WARNINGS    ?=
 MATRIX      ?=
 EXAMPLES    ?= 200
+SECONDS     ?= 300
 
 ifeq ($(OS),Windows_NT)
 PY := $(VENV)/Scripts/python.exe
@@ -37,7 +38,8 @@ demo: $(VENV)/.stamp-lab ## race the solvers on data that comes with the package
 test: lint ## lint, then every test and every documented example
 	@$(PY) -m pytest -q -n 2 $(if $(WARNINGS),-W $(WARNINGS))
 
-fuzz: $(VENV)/.stamp-lint-test ## the tests that hypothesis writes, with new random examples: EXAMPLES=200 of them a test
+fuzz: $(VENV)/.stamp-lint-test ## new random problems: SECONDS=300 of a campaign against false proofs, then EXAMPLES=200 a test of hypothesis
+	@PYTHONPATH=tests $(PY) -m campaign --seconds $(SECONDS)
 	@DUALGAP_EXAMPLES=$(EXAMPLES) $(PY) -m pytest -q -n 2 -m hypothesis
 
 test-matrix: $(PY) ## the tests as on other processors, Pythons and releases of the dependencies; MATRIX="--list" lists them

@@ -94,7 +94,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--tols", type=lambda text: tuple(map(float, text.split(","))), default=(1e-4, 1e-6))
     parser.add_argument("--only", help="one data set")
     options = parser.parse_args(arguments)
-    print("| data | rows × columns | problem | tol | status | relative gap | radius / P |\n| --- | --- | --- | --- | --- | --- | --- |")
+    print(
+        "| data | rows × columns | problem | tol | status | relative gap | radius / P |\n| --- | --- | --- | --- | --- | --- | --- |"
+    )
     shares = []
     for name, X, y in sets(options.only):
         for row in rows(name, X, y, options.tols):

@@ -3,5 +3,6 @@
     PYTHONPATH=tests python -m campaign --seconds 300          # make fuzz SECONDS=300
     PYTHONPATH=tests python -m campaign --seed 4711            # one case again
 
-`cases` draws a case from a seed, `kinds` runs it, `judge` compares what was claimed with exact values.
+`cases` draws a case from a seed, `kinds` runs it, `judge` compares what was claimed with exact values, `attempts` reduces a case that
+fails.
 """

@@ -176,7 +176,9 @@ def _gamma(rng: np.random.Generator, X: np.ndarray) -> float:
 # -------------------------------------------------------------------------------------------------------------------- data
 
 
-def _data(rng: np.random.Generator, kind: str, storage: str, kernel: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+def _data(
+    rng: np.random.Generator, kind: str, storage: str, kernel: str | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     n, d = int(rng.integers(1, 41)), int(rng.choice([1, 2, 5, 10, 20]))
     if rng.random() < 0.02:
         n = 300

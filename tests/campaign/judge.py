@@ -20,7 +20,7 @@ from dualgap.proof import BinaryPart, JointPart, Table, canonical_text, verify
 
 @dataclass
 class Claimed:
-    """A certificate with the model and the dual point that it is about. `part.gap` is not used. tol is None where nothing was to converge."""
+    """A certificate with the model and the dual point that it is about; `part.gap` is not used."""
 
     certificate: Certificate
     part: BinaryPart | JointPart
@@ -70,7 +70,9 @@ def _false(c: Certificate, primal: Fraction, dual: Fraction) -> list[str]:
     if math.isfinite(c.dual) and Fraction(c.dual) > dual:
         found.append(f"dual {c.dual!r} is above the exact {float(dual)!r} by {_share(Fraction(c.dual) - dual, primal)}")
     if math.isfinite(c.gap) and Fraction(c.gap) < primal - dual:
-        found.append(f"gap {c.gap!r} is below the exact {float(primal - dual)!r} by {_share(primal - dual - Fraction(c.gap), primal)}")
+        found.append(
+            f"gap {c.gap!r} is below the exact {float(primal - dual)!r} by {_share(primal - dual - Fraction(c.gap), primal)}"
+        )
     return found
 
 

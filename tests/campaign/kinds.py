@@ -92,7 +92,7 @@ def _upper_half(certificate: Any) -> Any:
 
 
 def _lower_half(certificate: Any, best: Any) -> Any:
-    """A bound that is above the objective of a model is false: claim a gap of at most 0 for that model then, which the judge will refuse."""
+    """Return a claim that the judge refuses if a bound is above the objective of the best model, and one that it accepts if not."""
     if certificate.dual > best.certificate.primal:
         return dualgap.Certificate(best.certificate.primal, certificate.dual, certificate.source)
     return dualgap.Certificate(best.certificate.primal, 0.0, certificate.source)

@@ -197,8 +197,8 @@ class BoundedScores:
         errors = self._value_errors(a)
         errors = errors[rows] if isinstance(errors, np.ndarray) else errors
         if self.problem.kernel is not None and self.problem.kernel.name == "rbf":
-            # Relative to each value: e^δ − 1 ≤ 2δ up to δ = 1; beyond, a value lies between 0 and 1 and nothing more is known. An infinite δ
-            # times a sum that has underflowed to 0 is NaN, which fmin leaves out.
+            # Relative to each value: e^δ − 1 ≤ 2δ up to δ = 1; beyond, a value lies between 0 and 1 and nothing more is known.
+            # An infinite δ times a sum that has underflowed to 0 is NaN, which fmin leaves out.
             relative = np.where(errors < 1.0, 2.0 * errors, np.inf)
             with np.errstate(invalid="ignore"):
                 radius = np.fmin(1.000001 * (relative + gamma(chain)) * sizes, 2.0 * mass)
@@ -212,9 +212,9 @@ class BoundedScores:
     def _radius_by_distance(self, errors: np.ndarray, chain: float, sizes: np.ndarray, mass: float, rows: Any) -> np.ndarray:
         """Bound the errors of Gaussian scores where some support vectors are far from the origin and most rows are not.
 
-        With r = ‖x − z‖ and ‖z‖ ≤ ‖x‖ + r, δ ≤ 1.01u·(γ(d + 20)(8‖x‖² + 2r²) + 16). A value k = e^(−γr²) has k·γr² ≤ 1/e, so that Σ |a|·2δ·k
-        is at most 2.02u·(8γ(d + 20)‖x‖² + 16)·Σ |a|k + 4.04u·(d + 20)/e·Σ |a|. Computed values differ from k by a factor below 1.02
-        where δ ≤ 0.01.
+        With r = ‖x − z‖ and ‖z‖ ≤ ‖x‖ + r, δ ≤ 1.01u·(γ(d + 20)(8‖x‖² + 2r²) + 16). A value k = e^(−γr²) has k·γr² ≤ 1/e, so that
+        Σ |a|·2δ·k is at most 2.02u·(8γ(d + 20)‖x‖² + 16)·Σ |a|k + 4.04u·(d + 20)/e·Σ |a|. Computed values differ from k by a factor below
+        1.02 where δ ≤ 0.01.
         """
         assert self._norms is not None
         assert self.problem.kernel is not None
