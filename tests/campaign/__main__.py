@@ -84,7 +84,10 @@ def _one(seed: int, tally: Tally, out: Path) -> None:
         judged, wrong = attempt(case)
     except ValueError as error:
         tally.refused += 1
-        tally.refusals[f"{type(error).__name__}: {str(error)[:110]}"] += 1
+        text = f"{type(error).__name__}: {str(error)[:110]}"
+        if text not in tally.refusals:
+            print(f"refused, seed {seed}: {text}", flush=True)  # whether these words are clear, a reader has to judge
+        tally.refusals[text] += 1
         return
     tally.add(case, judged)
     if wrong:
