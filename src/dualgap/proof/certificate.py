@@ -83,4 +83,4 @@ def certificate_of(primal: float, dual: float, source: str, radius: float = 0.0)
 def certificate_of_pair(enclosed: Enclosed, source: str) -> Certificate:
     """Make the certificate of a model and a dual point from the enclosure of the two."""
     found = certificate_of(enclosed.upper, enclosed.dual, source, enclosed.radius)
-    return replace(found, pair_gap=round_up(enclosed.gap + enclosed.gap_radius))
+    return replace(found, pair_gap=enclosed.gap_bound)

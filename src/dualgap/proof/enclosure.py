@@ -82,6 +82,11 @@ class Enclosed(NamedTuple):
         return -_or_infinite(round_up(round_up(self.gap + self.gap_radius) - (self.objective - self.radius_of_objective)))
 
     @property
+    def gap_bound(self) -> float:
+        """An upper bound of the gap, sharper than `upper` − `dual`."""
+        return _or_infinite(round_up(self.gap + self.gap_radius))
+
+    @property
     def finite(self) -> bool:
         """Whether there is a bound at all."""
         return math.isfinite(self.upper) and math.isfinite(self.dual)
