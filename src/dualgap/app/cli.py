@@ -4,7 +4,7 @@ This module runs a command and turns an error into one line on standard error; -
 `race_commands` and `model_commands`.
 
 Exit codes: 0 done; 1 an error, or a certificate that misses --tol; 2 a command that was not understood; 3 done, but some runs failed or
-some data were missing; 130 stopped by Ctrl-C (the same command goes on from there).
+some data were missing; 130 stopped by Ctrl-C (the message says what was kept).
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Annotated
 
 import typer
 
+from dualgap import __version__
+from dualgap.app.fit_display import SAID
 from dualgap.app.model_commands import certify, convert, fit, predict
 from dualgap.app.options import ERROR, INTERRUPTED, OK, USAGE
 from dualgap.app.race_commands import compare, report, reproduce
@@ -26,11 +28,19 @@ app = typer.Typer(
     name="dualgap",
     help="Train support vector machines and prove how good they are; race solvers; reproduce five studies.",
     epilog="Every command takes --help. With --debug, an error shows its traceback.",
-    no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
+
+
+# What Ctrl-C leaves behind, where the command itself has not said it.
+KEPT = {
+    "compare": "the runs that ended are kept, and the same command goes on from there",
+    "reproduce": "the runs that ended are kept, and the same command goes on from there",
+    "convert": "the blocks that were written are kept, and the same command goes on from there",
+    "fit": "before there was a model; nothing was written, but a checkpoint of a fit on a store stays",
+}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -38,11 +48,15 @@ def main(argv: list[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
+    command = next((word for word in arguments if not word.startswith("-")), "")
+    SAID.clear()
     try:
-        code = app(arguments, prog_name="dualgap", standalone_mode=False)
-        return _stopped() if code == INTERRUPTED else code if isinstance(code, int) else OK
+        code = app(arguments or ["--help"], prog_name="dualgap", standalone_mode=False)
+        if code == INTERRUPTED and not SAID:
+            return _stopped(command)
+        return code if isinstance(code, int) else OK
     except KeyboardInterrupt:  # typer turns most of them into an exit code
-        return _stopped()
+        return _stopped(command)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
@@ -52,8 +66,8 @@ def main(argv: list[str] | None = None) -> int:
         return _explain(error, debug)
 
 
-def _stopped() -> int:
-    print("dualgap: stopped; what is done is kept, and the same command goes on from there", file=sys.stderr)
+def _stopped(command: str) -> int:
+    print(f"dualgap: stopped by Ctrl-C; {KEPT.get(command, 'nothing was written')}", file=sys.stderr)
     return INTERRUPTED
 
 
@@ -72,8 +86,19 @@ def _explain(error: Exception, debug: bool) -> int:
     return ERROR
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"dualgap {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _options(debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False) -> None:
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and end.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
     pass  # `main` takes --debug out of the arguments, so it may stand anywhere; here it is listed by --help
 
 
