@@ -96,6 +96,7 @@ class TableSamples:
             kinds=self.options.kinds,
             standardise=self.options.standardise is not False,
             prepare=self.options.prepare,
+            labels=self.y if rows is None else self.y[rows],
         )
         return Encoder(made)
 

@@ -52,17 +52,29 @@ def convert(
         int | None, typer.Option(min=1, help="Number of columns. [default: the largest that occurs]", show_default=False)
     ] = None,
     shuffle: Annotated[bool, typer.Option("--shuffle/--no-shuffle", help="Put the rows in random order.")] = True,
+    drop: Drop = [],  # noqa: B006
+    as_: As = [],  # noqa: B006
+    above: Above = None,
+    prepare: Prepare = True,
+    standardise: Standardise = None,
+    header: Header = None,
     seed: Seed = 0,
 ) -> int:
     """Convert files to a store: a folder of plain arrays that `fit` trains on without reading them into memory.
 
-    Give the same command again after a stop, and it goes on from there.
+    The columns of tables are prepared as `fit` prepares them, by what a first pass learns from a random sample of the rows; the store
+    keeps it, so that a model reads other tables by the names of their columns. Give the same command again after a stop, and it goes on.
 
     **Examples**
 
         dualgap convert data.libsvm.bz2 store/
+
         dualgap convert day-1.csv day-2.csv store/ --target label --dtype float32
     """
+    from dualgap.app.fit_display import print_preparation
+    from dualgap.app.inputs import named_files
+    from dualgap.app.terminal import console
+    from dualgap.store import TableWishes
     from dualgap.store import convert as convert_files
 
     if len(data) < 2:
@@ -72,7 +84,13 @@ def convert(
         print(f"{'read' if stage == 'read' else 'mixed'} {rows:,} rows", file=sys.stderr)
 
     options: dict[str, Any] = {"dtype": dtype, "block_bytes": int(block_mb * 1e6), "n_features": n_features}
-    store = convert_files(data[:-1], data[-1], target=target or None, shuffle=shuffle, seed=seed, progress=say, **options)
+    wishes = TableWishes(drop, kinds_of(as_), prepare, standardise is not False, header, above)
+    with named_files(data[:-1]) as files:
+        store = convert_files(
+            files, data[-1], target=target or None, shuffle=shuffle, seed=seed, progress=say, tables=wishes, **options
+        )
+    if store.preparation is not None:
+        print_preparation(store.preparation, store.shape[0], console())
     print(f"{store}, {store.nbytes / 1e6:,.1f} MB")
     print(data[-1])
     return OK

@@ -28,7 +28,7 @@ FIRST_ROUND, LONGEST_ROUND = 30.0, 600.0  # seconds; a round ends with a checkpo
 
 def fit_store(store: Store, scheduler: str | None, out: Path, as_json: bool, **parameters: Any) -> int:
     """Train on a store, here or on the workers of a Dask scheduler, and write the model."""
-    preparation = getattr(store, "preparation", None)
+    preparation = store.preparation
     began = time.perf_counter()
     problems = 1 if len(store.classes) == 2 else len(store.classes)
     if not as_json:

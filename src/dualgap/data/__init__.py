@@ -15,6 +15,7 @@ from dualgap.data.csv_parquet import (
     open_csv,
     read_csv,
     read_parquet,
+    separator_of,
     table_from_columns,
 )
 from dualgap.data.dataset import DataError, DataSet, MissingFile, integer_labels
@@ -27,8 +28,8 @@ from dualgap.data.preparation import Notes, Preparation
 from dualgap.data.preprocess import Scaler, class_weights, fit_scaler, hold_out, split_indices, standardise, undersample
 from dualgap.data.readers import read, read_mat, read_npz, write_npz
 from dualgap.data.registry import describe, entry, load, names
-from dualgap.data.table_files import TABLE_KINDS, Table, files_of, kind_of, read_table, spooled_input
-from dualgap.data.target import Labels, labels_of, target_of
+from dualgap.data.table_files import TABLE_KINDS, Table, files_of, find_header, kind_of, read_table, spooled_input
+from dualgap.data.target import LabelRule, Labels, labels_of, learn_labels, target_of
 from dualgap.data.text import text_like
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "TABLE_KINDS",
     "DataError",
     "DataSet",
+    "LabelRule",
     "Labels",
     "LibsvmBlock",
     "MissingFile",
@@ -55,6 +57,7 @@ __all__ = [
     "entry",
     "files_of",
     "find",
+    "find_header",
     "fit_pca",
     "fit_scaler",
     "hold_out",
@@ -62,6 +65,7 @@ __all__ = [
     "iter_libsvm",
     "kind_of",
     "labels_of",
+    "learn_labels",
     "load",
     "names",
     "open_csv",
@@ -74,6 +78,7 @@ __all__ = [
     "read_parquet",
     "read_table",
     "reduce",
+    "separator_of",
     "split_indices",
     "spooled_input",
     "standardise",

@@ -76,9 +76,18 @@ def clean(series: Any) -> Any:
         return series.cast(pl.Float64)
     if series.dtype == pl.String:
         series = series.str.strip_chars()
-        absent = series.str.to_lowercase().is_in(list(MISSING))
-        return _without(series, absent.fill_null(True))
+        lower = series.str.to_lowercase()
+        series = _without(series, lower.is_in(list(MISSING)).fill_null(True))
+        return series.str.to_lowercase() if series.null_count() < len(series) and _all_boolean(series) else series
     return series.cast(pl.Datetime("us")) if kind in (pl.Date, pl.Datetime) else series
+
+
+def _all_boolean(series: Any) -> bool:
+    """Return whether a column holds the words true and false alone: one program writes True, another TRUE."""
+    known = series.drop_nulls()
+    return bool(known.head(TRIED).str.to_lowercase().is_in(["true", "false"]).all()) and bool(
+        known.str.to_lowercase().is_in(["true", "false"]).all()
+    )
 
 
 def _without(series: Any, mask: Any) -> Any:

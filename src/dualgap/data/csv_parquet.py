@@ -122,6 +122,11 @@ def csv_first_line(path: Path, text: bytes) -> tuple[list[str] | None, str]:
     return (None if all(_is_number(name) for name in names) else [name.strip() for name in names]), separator
 
 
+def separator_of(path: Path, text: bytes) -> str:
+    """Return the sign between the fields of a CSV text."""
+    return csv_first_line(path, text)[1]
+
+
 def _is_number(word: str) -> bool:
     try:
         float(word)

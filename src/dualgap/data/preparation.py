@@ -24,6 +24,7 @@ RARE = 2  # rows below which a category is pooled with other rare ones, where a 
 FEW_LEVELS = 30
 MOST_WORDS = 20_000  # n-grams of one column
 SPARSE_FROM, SPARSE_BELOW = 50, 0.25  # features, and share of non-zeros, at which rows are stored by their non-zeros
+CHANCE = 0.05  # p-value below which missing values are taken to go with the labels
 SHOWN = 4  # values that a note names
 
 
@@ -48,7 +49,7 @@ class Notes:
 
 @dataclass(frozen=True)
 class Number:
-    """Fill with the median, subtract the mean, divide by the deviation; a 0/1 feature tells the rows that were filled."""
+    """Fill with the median, subtract the mean, divide by the deviation; a 0/1 feature tells the rows that were filled, if that matters."""
 
     kind: ClassVar[str] = "number"
     name: str
@@ -56,17 +57,20 @@ class Number:
     fill: float
     centre: float
     scale: float
-    flag: bool
+    flag: bool  # whether rows that were filled have a feature of their own
+    gaps: bool = False  # whether training had missing values
 
     @classmethod
-    def learn(cls, name: str, series: Any, style: str, standardise: bool) -> Number:
+    def learn(cls, name: str, series: Any, style: str, standardise: bool, labels: np.ndarray | None = None) -> Number:
         values = numbers(series, style, name)
         known = values.drop_nulls().to_numpy()
         fill = float(np.median(known)) if len(known) else 0.0
         whole = values.fill_null(fill).to_numpy()
         centre, scale = (float(whole.mean()), float(whole.std())) if standardise else (0.0, 1.0)
         constant = scale <= 10 * np.finfo(np.float64).eps * max(abs(centre), np.finfo(np.float64).tiny)
-        return cls(name, style, fill, centre, 1.0 if constant else scale, len(known) < len(series))
+        gaps = len(known) < len(series)
+        flag = gaps and _tells(values.is_null().to_numpy(), labels)
+        return cls(name, style, fill, centre, 1.0 if constant else scale, flag, gaps)
 
     def features(self) -> list[str]:
         return [self.name, f"{self.name} is missing"] if self.flag else [self.name]
@@ -78,14 +82,15 @@ class Number:
     def apply(self, series: Any, notes: Notes) -> np.ndarray:
         values = numbers(series, self.style or "plain", self.name)
         absent = values.is_null().to_numpy()
-        if absent.any() and not self.flag:
+        if absent.any() and not self.gaps:
             notes.filled(self.name, int(absent.sum()), f"the median, {self.fill:g}")
         x = (values.fill_null(self.fill).to_numpy() - self.centre) / self.scale
         return np.column_stack([x, absent.astype(np.float64)]) if self.flag else x[:, None]
 
     def says(self) -> str:
         scaled = "" if self.scale == 1.0 and self.centre == 0.0 else "standardised"
-        gaps = f"missing filled with {self.fill:.4g} and flagged" if self.flag else ""
+        flagged = " and flagged" if self.flag else ""
+        gaps = f"missing filled with {self.fill:.4g}{flagged}" if self.gaps else ""
         style = {"grouped": "1,234.5 read as 1234.5", "comma": "3,14 read as 3.14"}.get(self.style, "")
         return "; ".join(filter(None, [style, gaps, scaled])) or "as it is"
 
@@ -178,9 +183,9 @@ class Date:
     parts: dict[str, list[int]]
 
     @classmethod
-    def learn(cls, name: str, series: Any, style: str, standardise: bool) -> Date:
+    def learn(cls, name: str, series: Any, style: str, standardise: bool, labels: np.ndarray | None = None) -> Date:
         moments = dates(series, style, name)
-        days = Number.learn(f"{name} (time)", _days(moments), "plain", standardise)
+        days = Number.learn(f"{name} (time)", _days(moments), "plain", standardise, labels)
         parts = {}
         for part in PARTS:
             levels = sorted(int(level) for level in _part(moments, part).drop_nulls().unique())
@@ -272,6 +277,17 @@ Rule = Number | Category | Date | Text | Left
 RULES: dict[str, Any] = {rule.kind: rule for rule in (Number, Category, Date, Text, Left)}
 
 
+def _tells(absent: np.ndarray, labels: np.ndarray | None) -> bool:
+    """Return whether missing values go with the labels, by a chi-squared test; without labels, that is assumed."""
+    from scipy.stats import chi2_contingency
+
+    if labels is None:
+        return True
+    _, codes = np.unique(labels, return_inverse=True)
+    counts = np.stack([np.bincount(codes, weights=side, minlength=codes.max() + 1) for side in (absent, ~absent)])
+    return bool(counts.shape[1] > 1 and counts.sum(axis=1).all() and chi2_contingency(counts).pvalue < CHANCE)
+
+
 def _vectoriser(**options: Any) -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -343,6 +359,7 @@ class Preparation:
         kinds: Mapping[str, str] | None = None,
         standardise: bool = True,
         prepare: bool = True,
+        labels: np.ndarray | None = None,
     ) -> Preparation:
         """Decide what becomes of each column of a polars data frame.
 
@@ -353,6 +370,7 @@ class Preparation:
         kinds : columns whose kind is known: "number", "category", "text", "date" or "drop"
         standardise : whether numbers get mean 0 and deviation 1
         prepare : False takes numbers alone: a column of words, or a missing value, is an error
+        labels : the label of each row; a missing number then has a feature only if missing values and labels go together
         """
         kinds = dict(kinds or {}) | dict.fromkeys(drop, "drop")
         for name, kind in kinds.items():
@@ -364,7 +382,7 @@ class Preparation:
         for name in frame.columns:
             if name == target:
                 continue
-            rules.append(_learn_column(name, frame[name], kinds.get(name), standardise, prepare))
+            rules.append(_learn_column(name, frame[name], kinds.get(name), standardise, prepare, labels))
         made = cls(tuple(rules), target, named, frame.width)
         if not made.feature_names:
             raise DataError("no column besides the labels has anything to learn from: " + _reasons(made.rules))
@@ -441,7 +459,7 @@ class Preparation:
             raise DataError(f"the preparation of the columns is damaged ({type(error).__name__}: {error})") from None
 
 
-def _learn_column(name: str, given: Any, kind: str | None, standardise: bool, prepare: bool) -> Rule:
+def _learn_column(name: str, given: Any, kind: str | None, standardise: bool, prepare: bool, labels: np.ndarray | None) -> Rule:
     series, whole = clean(given), given.dtype.is_integer()
     if kind == "drop":
         return Left(name, "as asked")
@@ -458,9 +476,9 @@ def _learn_column(name: str, given: Any, kind: str | None, standardise: bool, pr
     if found.kind == "drop":
         return Left(name, found.why)
     if found.kind == "number":
-        return Number.learn(name, series, found.style or "plain", standardise)
+        return Number.learn(name, series, found.style or "plain", standardise, labels)
     if found.kind == "date":
-        return Date.learn(name, series, found.style, standardise)
+        return Date.learn(name, series, found.style, standardise, labels)
     return Text.learn(name, series) if found.kind == "text" else Category.learn(name, series)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from dualgap.data.csv_parquet import choose_target
 from dualgap.data.dataset import DataError, integer_labels
 from dualgap.data.table_files import Table
 
-__all__ = ["Labels", "labels_of", "target_of"]
+__all__ = ["LabelRule", "Labels", "labels_of", "learn_labels", "target_of"]
 
 MOST_NUMBERS = 50  # different whole numbers that are classes whatever the number of rows
 ROWS_A_CLASS = 20  # rows for each class at least, above that
@@ -30,9 +30,59 @@ class Labels:
     limit: float | None = None  # what parts the classes of a measured quantity
 
 
+@dataclass(frozen=True)
+class LabelRule:
+    """How a column's values become labels: as numbers written in a style, parted at a limit, or as text."""
+
+    name: str
+    style: str | None
+    limit: float | None = None
+
+    def apply(self, series: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return (labels, the rows that have one)."""
+        import polars as pl
+
+        values = clean(series)
+        present = np.flatnonzero(values.is_not_null().to_numpy())
+        known = values.drop_nulls()
+        if self.style is None:
+            return _words(known).cast(pl.String).to_numpy().astype(str), present
+        found = numbers(known, self.style, self.name).to_numpy()
+        return (integer_labels(found) if self.limit is None else _parted(found, self.limit)), present
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return asdict(self)
+
+
 def target_of(table: Table, target: str | int | None) -> str:
     """Return the name of the label column."""
     return choose_target(Path(table.name), table.columns, target, table.named)
+
+
+def learn_labels(series: Any, name: str, above: float | str | None = None) -> LabelRule:
+    """Decide how the values of a column become labels; see `labels_of`."""
+    import polars as pl
+
+    known = clean(series).drop_nulls()
+    if not len(known):
+        raise DataError(f"the label column {name!r} is empty")
+    style = "plain" if known.dtype == pl.Float64 else number_style(known) if known.dtype == pl.String else None
+    if style is None:
+        if above is not None:
+            raise DataError(f"--above parts numbers, and column {name!r} holds words such as {str(known[0])!r}; leave it out")
+        _refuse_names(name, known.cast(pl.String).to_numpy().astype(str))
+        return LabelRule(name, None)
+    values = numbers(known, style, name).to_numpy()
+    if above is None:
+        _refuse_measured(name, values)
+        return LabelRule(name, style)
+    limit = _limit(values, above)
+    if not (values > limit).any() or (values > limit).all():
+        raise DataError(
+            f"--above {limit:g}: every value of {name!r} is on one side; they go from {values.min():g} to {values.max():g}"
+        )
+    return LabelRule(name, style, limit)
 
 
 def labels_of(series: Any, name: str, above: float | str | None = None) -> Labels:
@@ -42,47 +92,26 @@ def labels_of(series: Any, name: str, above: float | str | None = None) -> Label
     measured quantity, which a classifier does not predict: that is an error, unless `above` gives a number (or "median") that parts
     the values in two classes.
     """
+    rule = learn_labels(series, name, above)
+    y, rows = rule.apply(series)
+    return Labels(y, rows, len(series) - len(rows), rule.limit)
+
+
+def _words(known: Any) -> Any:
     import polars as pl
 
-    values = clean(series)
-    if values.dtype == pl.String:
-        style = number_style(values.drop_nulls()) if values.null_count() < len(values) else None
-        if style is not None:
-            values = numbers(values, style, name)
-    present = values.is_not_null().to_numpy()
-    known = values.drop_nulls()
-    if not len(known):
-        raise DataError(f"the label column {name!r} is empty")
-    numeric = known.dtype == pl.Float64
-    limit = None
-    if above is not None:
-        limit = _limit(known, name, above, numeric)
-        y = _parted(known, name, limit)
-    elif numeric:
-        y = integer_labels(known.to_numpy())
-        _refuse_measured(name, known.to_numpy())
-    else:
-        y = known.cast(pl.String).to_numpy().astype(str)
-        _refuse_names(name, y)
-    return Labels(y, np.flatnonzero(present), int((~present).sum()), limit)
+    return known.dt.to_string("%Y-%m-%d %H:%M:%S") if known.dtype == pl.Datetime else known
 
 
-def _limit(known: Any, name: str, above: float | str, numeric: bool) -> float:
-    if not numeric:
-        raise DataError(f"--above parts numbers, and column {name!r} holds words such as {str(known[0])!r}; leave it out")
+def _limit(values: np.ndarray, above: float | str) -> float:
     try:
-        return float(known.median()) if above == "median" else float(above)
+        return float(np.median(values)) if above == "median" else float(above)
     except ValueError:
         raise DataError(f"--above is {above!r}; it must be a number or median") from None
 
 
-def _parted(known: Any, name: str, limit: float) -> np.ndarray:
-    y = np.where(known.to_numpy() > limit, f"above {limit:g}", f"up to {limit:g}")
-    if len(np.unique(y)) < 2:
-        raise DataError(
-            f"--above {limit:g}: every value of {name!r} is on one side; they go from {known.min():g} to {known.max():g}"
-        )
-    return y
+def _parted(values: np.ndarray, limit: float) -> np.ndarray:
+    return np.where(values > limit, f"above {limit:g}", f"up to {limit:g}")
 
 
 def _refuse_measured(name: str, values: np.ndarray) -> None:
