@@ -145,6 +145,7 @@ def fit(
         dualgap fit store/ --model big.skops --tol 1e-2
     """
     from dualgap.app.inputs import TableOptions, open_samples
+    from dualgap.app.model_file import check_place
     from dualgap.app.store_training import fit_store
     from dualgap.store import Store
 
@@ -170,6 +171,7 @@ def fit(
         "random_state": seed,
     }
     out = model or Path(f"{'model' if data[0] == '-' else _plain_name(data[0])}.skops")
+    check_place(out)
     if isinstance(samples, Store):
         _refuse_table_options(table)
         return fit_store(samples, scheduler, out, json_, **parameters)

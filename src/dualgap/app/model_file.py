@@ -5,6 +5,7 @@ A file holds the fitted classifier, what was done to the columns, the proof of t
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from dualgap.app.inputs import Encoder
 from dualgap.data import Preparation, Scaler
 from dualgap.estimators import LinearSVC
 
-__all__ = ["ModelError", "SavedModel", "load_model", "save_model"]
+__all__ = ["ModelError", "SavedModel", "check_place", "load_model", "save_model"]
 
 FORMAT, NUMBER = "dualgap-model-", 2
 # Types in files of format 1, which held a scikit-learn pipeline. skops builds no object of any other type.
@@ -83,9 +84,22 @@ def save_model(model: SavedModel, path: Path) -> None:
         "scaler": None if scaler is None else {"centre": scaler.centre, "scale": scaler.scale},
         "about": model.about,
     }
+    check_place(path)
+    try:
+        write_atomically(path, skops.io.dumps(content))
+    except OSError as error:
+        raise OSError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def check_place(path: Path) -> None:
+    """Raise where no file of that name can be written; asked before a fit, which may take long."""
     if path.is_dir():
         raise OSError(f"{path} is a folder; give the model a file of its own (--model FILE)")
-    write_atomically(path, skops.io.dumps(content))
+    above = next(each for each in (path.parent, *path.parent.parents) if each.exists())
+    if not above.is_dir():
+        raise OSError(f"{path} cannot be written: {above} is a file and no folder")
+    if not os.access(above, os.W_OK):
+        raise OSError(f"{path} cannot be written: the folder {above} is read-only")
 
 
 def _estimator_to_dict(svc: LinearSVC) -> dict[str, Any]:
