@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -128,5 +129,25 @@ def datasets() -> int:
     return OK
 
 
-for command in (compare, reproduce, report, solvers, datasets, convert, fit, predict, certify):
+def example(
+    folder: Annotated[Path, typer.Argument(help="Where to write the two files.")] = Path("."),
+) -> int:
+    """Write the example table of the tutorial: customers.csv, and new-customers.csv to predict.
+
+    **Example**
+
+        dualgap example
+    """
+    from dualgap.data import write_example
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in (folder / "customers.csv", folder / "new-customers.csv"):
+        if path.exists():
+            raise ValueError(f"{path} exists already; give another folder: dualgap example FOLDER")
+    for path in write_example(folder):
+        print(path)
+    return OK
+
+
+for command in (example, compare, reproduce, report, solvers, datasets, convert, fit, predict, certify):
     app.command()(command)

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from dualgap import __version__
 from dualgap.app.inputs import Encoder
-from dualgap.data import Preparation, Scaler
+from dualgap.data import Preparation, Scaler, read_table
 from dualgap.estimators import LinearSVC
 
 __all__ = ["ModelError", "SavedModel", "check_place", "load_model", "save_model"]
@@ -59,6 +59,30 @@ class SavedModel:
         if self.encoder.preparation is not None:
             return self.encoder.preparation.feature_names
         return [str(j) for j in range(self.estimator.n_features_in_)]
+
+    def features(self, table: Any) -> Any:
+        """Return the features of a table (a file, a polars or a pandas data frame) or of an array, as the classifier takes them."""
+        preparation, scaler = self.encoder.preparation, self.encoder.scaler
+        if preparation is None:
+            X = np.asarray(table, dtype=np.float64) if not sparse.issparse(table) else table
+            return X if scaler is None else scaler.apply(X)
+        named = True
+        if isinstance(table, str | os.PathLike):
+            read = read_table(table, expected=preparation.used if preparation.named else ())
+            table, named = read.frame, read.named
+        elif not hasattr(table, "get_column"):  # pandas
+            import polars
+
+            table = polars.from_pandas(table)
+        return preparation.apply(preparation.with_names(table, named))
+
+    def predict(self, table: Any) -> np.ndarray:
+        """Return the labels of the rows of a table; its columns may be in any order."""
+        return self.estimator.predict(self.features(table))
+
+    def decision_function(self, table: Any) -> np.ndarray:
+        """Return the scores of the rows of a table."""
+        return np.asarray(self.estimator.decision_function(self.features(table)))
 
     @property
     def target(self) -> str:

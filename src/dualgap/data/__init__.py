@@ -20,6 +20,7 @@ from dualgap.data.csv_parquet import (
 )
 from dualgap.data.dataset import DataError, DataSet, MissingFile, integer_labels
 from dualgap.data.drawn_cells import draw_cell
+from dualgap.data.example_table import write_example
 from dualgap.data.images import decode, reduce, steps
 from dualgap.data.known_files import find, picture_parts
 from dualgap.data.libsvm import LibsvmBlock, iter_libsvm, read_libsvm
@@ -87,5 +88,6 @@ __all__ = [
     "target_of",
     "text_like",
     "undersample",
+    "write_example",
     "write_npz",
 ]
