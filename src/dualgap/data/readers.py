@@ -44,7 +44,7 @@ def read(path: str | os.PathLike[str], target: str | int | None = None, *, prepa
         label, class or y is taken. NPZ and MAT hold the labels in a variable of their own; there, `target` may name it.
     prepare : bool
         Whether text, categories, dates and missing values in a table are turned into numbers, by what `Preparation` learns from all
-        its rows, numbers left at their scale; False refuses them. A table of numbers alone is read as it is. It needs polars.
+        its rows, and its numbers standardised; False refuses them. A table of numbers alone is read as it is. It needs polars.
     **options
         For LIBSVM text `n_features`, `zero_based` and `dtype`, see `read_libsvm`. For a prepared table `drop` and `kinds`, see
         `Preparation`.
@@ -98,7 +98,7 @@ def _read_table(path: Path, kind: str, target: str | int | None, prepare: bool, 
     plain = not options and all(
         frame[name].dtype.is_numeric() and not clean(frame[name]).null_count() for name in frame.columns if name != chosen
     )
-    made = Preparation.learn(frame, chosen, named=table.named, standardise=False, prepare=not plain, **options)
+    made = Preparation.learn(frame, chosen, named=table.named, standardise=not plain, prepare=not plain, **options)
     names = made.feature_names if table.named or not plain else None
     return DataSet(table.name, made.apply(frame), labels.y, feature_names=None if names is None else tuple(names))
 
