@@ -161,7 +161,7 @@ def fit(case: str, C: float, peer: str, tol: float) -> dict[str, Any]:
     a = np.zeros(len(y))
     coefficients = model.dual_coef_
     a[model.support_] = np.asarray(coefficients.todense() if hasattr(coefficients, "todense") else coefficients).ravel()
-    bound = dualgap.proof.certificate.dual_point(problem, np.clip(np.abs(a) * C**-1, 0.0, 1.0))
+    bound = dualgap.proof.lower_bound(problem, np.clip(np.abs(a) * C**-1, 0.0, 1.0))
     return {
         "data": case,
         "C": C,
@@ -173,7 +173,7 @@ def fit(case: str, C: float, peer: str, tol: float) -> dict[str, Any]:
         "prediction": predicting,
         "support vectors": len(model.support_),
         "primal": problem.objective(a, float(np.ravel(model.intercept_)[0])),
-        "dual": bound.value,
+        "dual": bound,
         "scores": scores.tolist(),
     }
 

@@ -6,8 +6,11 @@ import subprocess
 import sys
 
 import numpy as np
+import polars
 import pytest
+import skops.io
 
+from dualgap import LinearSVC
 from dualgap.app.cli import main
 from dualgap.lab import study_names
 
@@ -204,6 +207,50 @@ def test_fit_predict_certify(capsys, table, model, tmp_path):
     assert float(out.splitlines()[-1].split()[-1]) <= 1e-2
 
 
+@pytest.mark.parametrize(("label", "written"), [("=1+1", "'=1+1"), ("-1", "-1")])
+def test_labels_that_look_like_formulas(capsys, tmp_path, label, written):
+    path = tmp_path / "data.csv"
+    path.write_text("a,b,y\n" + f"1,2,{label}\n0,1,{label}\n5,5,other\n6,4,other\n" * 5)
+    if label == "-1":
+        path.write_text(path.read_text().replace("other", "1"))
+    assert main(["fit", str(path), "--target", "y", "--model", str(tmp_path / "m.skops")]) == 0
+    capsys.readouterr()
+    code, out, _ = run(capsys, "predict", tmp_path / "m.skops", path)
+    assert code == 0
+    assert {row[0] for row in csv.reader(out.splitlines()[1:])} == {written, "1" if label == "-1" else "other"}
+
+
+def test_a_file_name_is_not_a_pattern(capsys, model, tmp_path):
+    """data[1].csv is that file, not data1.csv."""
+    head = "age,weight,height\n"
+    (tmp_path / "data[1].csv").write_text(head + "2,3,3\n-2,-2,-2\n")
+    (tmp_path / "data1.csv").write_text(head + "2,3,3\n" * 5)
+    code, out, _ = run(capsys, "predict", model, tmp_path / "data[1].csv")
+    assert code == 0
+    assert len(out.splitlines()) == 1 + 2
+    polars.read_csv(tmp_path / "data1.csv").write_parquet(tmp_path / "data1.parquet")
+    polars.DataFrame({"age": [2.0], "weight": [3.0], "height": [3.0]}).write_parquet(tmp_path / "data[1].parquet")
+    code, out, _ = run(capsys, "predict", model, tmp_path / "data[1].parquet")
+    assert (code, len(out.splitlines())) == (0, 1 + 1)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"format": "dualgap-model-1"},
+        {"format": "dualgap-model-1", "pipeline": {"a": 1}, "columns": []},
+        {"format": "dualgap-model-1", "pipeline": LinearSVC(), "columns": []},
+    ],
+    ids=["nothing", "no pipeline", "no steps"],
+)
+def test_model_files_that_hold_something_else(capsys, table, tmp_path, content):
+    (tmp_path / "odd.skops").write_bytes(skops.io.dumps(content))
+    code, _, err = run(capsys, "predict", tmp_path / "odd.skops", table)
+    assert code == 1
+    assert "odd.skops" in err
+    assert "unexpected" not in err
+
+
 def test_certify_misses_its_tolerance(capsys, table, model):
     code, _, err = run(capsys, "certify", model, table, "--target", "animal", "--tol", "0")
     assert code == 1
@@ -225,8 +272,6 @@ class Stranger:
 
 
 def test_strange_models_are_refused(capsys, table, tmp_path):
-    import skops.io
-
     path = tmp_path / "strange.skops"
     skops.io.dump({"format": "dualgap-model-1", "pipeline": Stranger(), "columns": []}, path)
     code, _, err = run(capsys, "predict", path, table)

@@ -50,7 +50,7 @@ def temporary(tmp_path, monkeypatch):
 
 def test_where_the_cache_goes(tmp_path, monkeypatch, temporary):
     assert find(str(tmp_path / "asked")) == tmp_path / "asked" / "kernels"
-    assert find(None) == temporary / f"dualgap-{os.getuid()}" / "kernels"
+    assert find(None) == temporary / f"dualgap-{os.geteuid()}" / "kernels"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert find(None) == tmp_path / "cache" / "dualgap" / "kernels"
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -151,6 +151,16 @@ def test_a_planted_kernel_is_not_read(tmp_path, monkeypatch, how):
     with contextlib.suppress(Exception):
         pickle.loads(read_own(path))
     assert not (tmp_path / "ran").exists()
+
+
+@as_root
+def test_the_effective_user_counts(tmp_path, monkeypatch):
+    """A program that runs as root for somebody else reads nothing that this somebody has written."""
+    write_own(tmp_path / "kernel", b"content")
+    os.chown(tmp_path / "kernel", STRANGER, STRANGER)
+    monkeypatch.setattr(os, "getuid", lambda: STRANGER)
+    with pytest.raises(Unsafe, match=f"belongs to another user .number {STRANGER}."):
+        read_own(tmp_path / "kernel")
 
 
 def test_the_planted_pickle_would_have_run(tmp_path):

@@ -218,6 +218,15 @@ def test_columns_and_their_base(tmp_path):
     assert read_libsvm(path, dtype=np.float32)[0].dtype == np.float32
 
 
+@pytest.mark.parametrize("column", [2**31 + 1, 10**10, 10**18])
+def test_a_column_that_would_take_all_memory(tmp_path, column):
+    """A line of twenty characters asked for a model of 80 GB and more."""
+    path = write(tmp_path, f"1 1:1 {column}:1\n-1 1:2\n")
+    with pytest.raises(DataError, match=rf"column {column} occurs, and a model has a weight for every column .*hash them"):
+        read_libsvm(path)
+    assert read_libsvm(path, n_features=column)[0].shape == (2, column)  # the one who asks for it gets it
+
+
 def test_read_gives_whole_labels(tmp_path):
     data = read(write(tmp_path, "+1 1:1\n-1 2:0.5\n"))
     assert data.y.dtype == np.int64

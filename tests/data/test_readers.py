@@ -217,6 +217,37 @@ def test_mat(tmp_path, file):
 # ---------------------------------------------------------------------------------------------------------------------- any file
 
 
+BAD_PLACES = {
+    "a row beyond the last": ([0, 1, 10**9, 3], [0, 2, 4]),
+    "a negative row": ([0, -1, 2, 3], [0, 2, 4]),
+    "an offset beyond the end": ([0, 1, 2, 3], [0, 10**9, 4]),
+    "offsets that do not begin at 0": ([0, 1, 2, 3], [2, 2, 4]),
+}
+
+
+@pytest.mark.parametrize("name", BAD_PLACES)
+@pytest.mark.parametrize("kind", ["csc", "csr"])
+def test_forged_sparse_archives(tmp_path, name, kind):
+    """SciPy converts without bounds checks: a row beyond the last ended in a segmentation fault."""
+    indices, indptr = (np.array(values, dtype=np.int32) for values in BAD_PLACES[name])
+    shape = (4, 2) if kind == "csc" else (2, 4)
+    arrays = {"data": np.ones(4), "indices": indices, "indptr": indptr, "shape": np.array(shape), "format": np.array(kind)}
+    np.savez(tmp_path / "t.npz", y=np.arange(shape[0]) % 2, **arrays)
+    with pytest.raises(DataError, match="the sparse matrix is damaged"):
+        read(tmp_path / "t.npz")
+
+
+def test_forged_sparse_mat(tmp_path):
+    path = tmp_path / "t.mat"
+    places = [np.array(rows, dtype="<i4").tobytes() for rows in ([0, 1, 2, 3], [0, 1, 10**9, 3])]
+    X = sparse.csc_matrix((np.ones(4), np.arange(4), np.array([0, 2, 4])), shape=(4, 2))
+    scipy.io.savemat(path, {"X": X, "y": np.array([0.0, 1, 0, 1])})
+    assert path.read_bytes().count(places[0]) == 1
+    path.write_bytes(path.read_bytes().replace(*places))
+    with pytest.raises(DataError, match=r"the sparse matrix is damaged|not a whole MAT file"):
+        read(path)
+
+
 def test_files_that_cannot_be_read(tmp_path, file):
     with pytest.raises(DataError, match="does not exist"):
         read(tmp_path / "none.csv")

@@ -10,7 +10,7 @@ from sklearn.preprocessing import scale
 
 from dualgap import SVC
 from dualgap.estimators import ConvergenceWarning
-from dualgap.proof.certificate import CertificateError
+from dualgap.proof import CertificateError
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,14 @@
 """Kernel functions against scikit-learn's, and what they refuse."""
 
+import contextlib
+
 import numpy as np
+import pandas
 import pytest
 from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels
 
+import dualgap
 from dualgap.kernels.function import Kernel, make_kernel, squares
 
 RNG = np.random.default_rng(0)
@@ -94,6 +98,55 @@ def test_precomputed_is_passed_through():
 def test_refusals(arguments, words):
     with pytest.raises(ValueError, match=words):
         make_kernel(**{"X": A, **arguments})
+
+
+def wave(a, b):
+    return (a @ b.T) * (1.0 + 0.0j)
+
+
+def test_complex_values_are_refused():
+    """Also where the imaginary part happens to be 0: it was dropped without a word."""
+    objects = make_kernel(lambda a, b: wave(a, b).astype(object))
+    with pytest.raises(ValueError, match=r"kernel wave returned complex numbers \(dtype complex128\); kernel values are real"):
+        make_kernel(wave)(A, B)
+    with pytest.raises(ValueError, match="returned complex numbers"):
+        objects(A, B)
+    with pytest.raises(ValueError, match="kernel wave returned complex"):
+        dualgap.Problem(A, np.arange(12) % 2, kernel=wave)
+    with pytest.raises(ValueError, match="the function given as kernel returned complex"):
+        dualgap.SVC(kernel=wave).fit(A, np.arange(12) % 2)
+    with pytest.raises(ValueError, match="returned values of dtype <U"):
+        make_kernel(lambda a, b: np.full((len(a), len(b)), "x"))(A, B)
+
+
+@pytest.mark.parametrize("kind", [np.array, sparse.csr_matrix, sparse.csc_array, sparse.lil_matrix, pandas.DataFrame])
+def test_a_callable_cannot_change_the_callers_rows(kind):
+    def spoil(a, b):
+        for rows in (a, b):
+            if isinstance(rows, np.ndarray):
+                rows[:] = 0.0
+            elif sparse.issparse(rows):
+                rows.data[:] = [0.0] * len(rows.data)
+            else:
+                rows.iloc[:, :] = 0.0
+        return np.eye(a.shape[0], b.shape[0])
+
+    X, y = kind(A), np.arange(12) % 2
+    before = X.copy()
+    model = dualgap.SVC(kernel=spoil)
+    with contextlib.suppress(ValueError):
+        model.fit(X, y)
+    assert abs(X - before).max().max() == 0.0
+    if isinstance(X, np.ndarray):
+        with pytest.raises(ValueError, match="read-only"):
+            dualgap.Problem(X, y, kernel=spoil)
+        assert X.flags.writeable
+
+
+def test_a_callable_may_compare_its_arguments():
+    """One collection given twice stays one."""
+    assert make_kernel(lambda a, b: np.full((len(a), len(b)), a is b))(A, A).all()
+    assert not make_kernel(lambda a, b: np.full((len(a), len(b)), a is b))(A, B).any()
 
 
 def test_a_callable_is_held_to_its_word():

@@ -1,6 +1,8 @@
 """The report: whole, offline, safe, and alive in a browser."""
 
+import csv
 import html.parser
+import io
 import json
 import shutil
 
@@ -8,7 +10,7 @@ import pytest
 
 from dualgap.lab.ranking import LEVELS
 from dualgap.lab.report import write_report
-from dualgap.lab.tables import shown_number
+from dualgap.lab.tables import TableData, shown_number
 
 EVIL = "<img src=x onerror=alert(1)>"
 EVIL_END = "</script><script>alert(2)</script>"
@@ -110,6 +112,21 @@ def test_markdown_and_csv(evil, tmp_path):
     assert table[0] == "data,solver,test accuracy"
     assert len(table) == 1 + 4 + 2
     assert len((tmp_path / "tables" / "runs.csv").read_text(encoding="utf-8").splitlines()) == 1 + 8
+
+
+@pytest.mark.parametrize(
+    "text", ["=1+1", "+cmd|' /C calc'!A0", "-x", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", "'=1", "-1+2", "-"]
+)
+def test_no_formula_reaches_a_spreadsheet(text):
+    written = TableData("t", "", "", (text,), ((text,),)).to_csv()
+    for [cell] in csv.reader(io.StringIO(written, newline="")):
+        assert cell == "'" + text  # dropping the first character returns it
+
+
+@pytest.mark.parametrize("cell", ["-1", "+1", "-2.5e-3", "a=b", "' quoted", "yes", "a\r=1", "1-2", -1, -0.5, True])
+def test_other_cells_are_written_as_they_are(cell):
+    written = TableData("t", "", "", ("head",), ((cell,),)).to_csv()
+    assert list(csv.reader(io.StringIO(written, newline=""))) == [["head"], [str(cell)]]
 
 
 def test_numbers_as_a_reader_sees_them():

@@ -19,6 +19,10 @@ WRONG = [
     ({"runs": 0}, "mine.toml: runs: 0 is not a whole number of at least 1"),
     ({"runs": 2.5}, "mine.toml: runs: 2.5 is not a whole number"),
     ({"title": 3}, "mine.toml: title: 3 is not a string"),
+    *(
+        ({"name": name}, f"mine.toml: name: {name!r} names the folder of the results; use letters")
+        for name in ("../../elsewhere", "/elsewhere", "a/b", "a\\b", "..", ".", "", "C:x", "a\n", "~me", "x.", "-rf", "a" * 101)
+    ),
     ({"races": [{"id": "r", "data": ["plane"]}]}, "mine.toml: races[0]: the key 'solvers' is missing"),
     (
         {"races": [{**RACE, "data": ["plain"]}]},
@@ -44,6 +48,11 @@ def test_errors_name_file_key_and_what_would_be_right(tiny, change, message):
     with pytest.raises(StudyError) as caught:
         parse_study(tiny(**change), "mine.toml")
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("name", ["mine", "Blood cells 2", "étude-1.2", "A" * 100, "x"])
+def test_names_that_are_folders(tiny, name):
+    assert parse_study(tiny(name=name)).name == name
 
 
 def test_unknown_solver_and_parameter(tiny):

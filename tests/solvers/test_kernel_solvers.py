@@ -8,6 +8,7 @@ from scipy import sparse
 
 import dualgap
 from conftest import make_data
+from dualgap.kernels import rounding_of
 from dualgap.kernels.gram_cache import BlockedGram, as_bytes, split_order
 
 SOLVERS = ["pegasos", "sdca", "dual_gradient", "dual_coordinate"]
@@ -201,6 +202,41 @@ def test_an_indefinite_matrix_or_callable_is_not_certified(small):
     ):
         with pytest.raises(dualgap.CertificateError, match="not positive semidefinite"):
             dualgap.solve(problem, "dual_coordinate")
+
+
+def low_rank(rounded):
+    X, y = make_data(80, 5)
+    return (X @ X.T).astype(np.float32) if rounded else X.astype(np.float32) @ X.T.astype(np.float32), y
+
+
+@pytest.mark.parametrize("rounded", [True, False], ids=["rounded", "computed in float32"])
+@pytest.mark.parametrize("solver", ["working_set", "dual_coordinate", "dca"])
+def test_a_float32_matrix_of_low_rank_trains(rounded, solver):
+    """Its 75 eigenvalues of 0 are rounded to either side of 0."""
+    K, y = low_rank(rounded)
+    low, high = np.linalg.eigvalsh(K.astype(np.float64))[[0, -1]]
+    assert low < -1e-10 * high
+    assert dualgap.solve(dualgap.Problem(K, y, l2=0.05, kernel="precomputed"), solver, tol=1e-3).status == "converged"
+
+
+def test_svc_takes_float32_kernel_values():
+    X, y = make_data(80, 5)
+    X = X.astype(np.float32)
+    for model, given in ((dualgap.SVC(kernel="precomputed"), X @ X.T), (dualgap.SVC(kernel=lambda A, B: A @ B.T), X)):
+        assert model.fit(given, y).status_ == "converged"
+
+
+def test_float32_excuses_no_more_than_its_rounding():
+    """An eigenvalue ten times below what rounding explains is refused; so is the rounding of float32 in a matrix of float64."""
+    K, y = low_rank(rounded=True)
+    exact = K.astype(np.float64)
+    values, vectors = np.linalg.eigh(exact)
+    bound = float(np.finfo(np.float32).eps) * np.linalg.norm(exact)
+    assert rounding_of(K) == pytest.approx(bound)
+    wrong = (exact - (values[0] + 10 * bound) * np.outer(vectors[:, 0], vectors[:, 0])).astype(np.float32)
+    for matrix in (np.tril(wrong) + np.tril(wrong, -1).T, exact):
+        with pytest.raises(dualgap.CertificateError, match="not positive semidefinite"):
+            dualgap.solve(dualgap.Problem(matrix, y, l2=0.05, kernel="precomputed"), "dual_coordinate")
 
 
 def test_a_sigmoid_kernel_that_is_semidefinite_trains():

@@ -1,6 +1,7 @@
 """Training on stores: the same optimum as in memory, one reading a certificate, and stores that are not whole."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import dualgap
 from dualgap.solvers import Blocks
 from dualgap.store import Store, StoreError, write_store
 from dualgap.store.folder import Parts
+from dualgap.store.job import Job
+from dualgap.store.manifest import write_array
 from dualgap.store.runs import Runs
 
 
@@ -241,3 +244,135 @@ def test_no_folder(tmp_path):
     file.write_text("")
     with pytest.raises(StoreError, match="is a file"):
         Store(file)
+
+
+# ------------------------------------------------------------------------------------------------------------- forged stores
+
+
+def forge(store, array, change):
+    """Change the values of one array of the last part, with a checksum and a size that are right."""
+    path = part_file(store, array)
+    values = np.load(path)
+    change(values)
+    record = write_array(store.folder, store.parts[-1].name, array, values)
+    manifest = json.loads((store.folder / "manifest.json").read_text())
+    manifest["parts"][-1]["files"][array] = {"bytes": record.bytes, "crc32": record.crc32}
+    (store.folder / "manifest.json").write_text(json.dumps(manifest))
+    return Store(store.folder)
+
+
+def far_offset(indptr):
+    indptr[1:-1] = 10**9
+
+
+def falling_offset(indptr):
+    indptr[1], indptr[2] = indptr[2] + 1, indptr[1]
+
+
+def first_offset(indptr):
+    indptr[0] = 1
+
+
+def last_offset(indptr):
+    indptr[-1] -= 1
+
+
+@pytest.mark.parametrize("change", [far_offset, falling_offset, first_offset, last_offset])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_forged_offsets_are_refused(copied, change, mixed):
+    """Compiled code follows the offsets without bounds checks: 10⁹ ended in a segmentation fault."""
+    store = forge(copied, "indptr", change)
+    rng = np.random.default_rng(0)
+    with pytest.raises(StoreError, match=r"row offsets do not rise from 0 to \d+"):
+        list(store.mixed(rng) if mixed else store.stream())
+
+
+@pytest.mark.parametrize(
+    ("array", "value", "message"),
+    [
+        ("indices", 30, "a column lies outside 0…29"),
+        ("indices", -1, "a column lies outside 0…29"),
+        ("labels", 2, "a label is not in the manifest's list"),
+        ("sqnorms", -1.0, "squared length of a row is negative"),
+        ("sqnorms", np.nan, "squared length of a row is negative or not finite"),
+        ("data", np.inf, "infinity"),
+    ],
+)
+def test_forged_values_are_refused(copied, array, value, message):
+    def change(values):
+        values[0] = value
+
+    store = forge(copied, array, change)
+    with pytest.raises(ValueError, match=message):
+        dualgap.solve(store.problem(l2=1e-2), "blocks", tol=1e-3)
+
+
+@pytest.mark.parametrize("array", ["indptr", "indices", "data", "sqnorms", "labels"])
+def test_forged_types_are_refused(copied, array):
+    """An array of as many bytes, of another type and shape."""
+    path = part_file(copied, array)
+    values = np.load(path)
+    record = write_array(copied.folder, copied.parts[-1].name, array, values.view(np.uint8))
+    manifest = json.loads((copied.folder / "manifest.json").read_text())
+    manifest["parts"][-1]["files"][array] = {"bytes": record.bytes, "crc32": record.crc32}
+    (copied.folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(StoreError, match=rf"{array} has shape \({values.nbytes},\) and type uint8; it must have"):
+        dualgap.solve(Store(copied.folder).problem(l2=1e-2), "blocks", tol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"storage": "coo"}, "storage is 'coo'; it must be 'csr' or 'dense'"),
+        ({"dtype": "object"}, "dtype is 'object'; it must be 'float32' or 'float64'"),
+        ({"features": "30"}, "features is '30'; it must be a whole number from 1 to 2147483647"),
+        ({"features": 10**15}, "features is 1000000000000000; it must be"),
+        ({"rows": "many"}, "rows is 'many'"),
+        ({"counts": ["a", "b"]}, "a count is 'a'"),
+        ({"classes": [["yes"], "no"]}, "classes must all be text, or all be numbers"),
+        ({"parts": {"name": "../elsewhere/part-00000"}}, "a part is called '../elsewhere/part-00000'"),
+        ({"parts": {"name": "/etc/part-00000"}}, "a part is called '/etc/part-00000'"),
+        ({"parts": {"rows": 10**12}}, "does not take"),
+        ({"parts": {"stored": -1}}, "stored is -1"),
+        ({"parts": {"files": {"../labels": {"bytes": 1, "crc32": 1}}}}, "a part has those of sparse or of dense rows"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_forged_manifests_are_refused(copied, change, message):
+    path = copied.folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["parts"][-1].update(change.pop("parts", {}))
+    path.write_text(json.dumps({**manifest, **change}))
+    with pytest.raises(StoreError, match=re.escape(message)):
+        Store(copied.folder)
+
+
+def test_a_part_of_another_folder_is_not_followed(copied, stored):
+    """The file is there and whole: its name alone is refused, in a manifest and in the notes of a conversion that goes on."""
+    other = stored[2]
+    path = copied.folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    entry = json.loads((other.folder / "manifest.json").read_text())["parts"][0]
+    entry["name"] = str(other.folder / entry["name"])
+    manifest["parts"] = [entry]
+    manifest["rows"], manifest["counts"] = entry["rows"], [entry["rows"], 0]
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(StoreError, match="a part is called"):
+        Store(copied.folder)
+    progress = {"settings": {}, "raw": [entry], "parts": []}
+    (copied.folder / "progress.json").write_text(json.dumps(progress))
+    with pytest.raises(StoreError, match="a part is called"):
+        Job.resume(copied.folder, {})
+
+
+def test_a_header_that_promises_more_than_the_file_has(copied):
+    """The memory is asked for by the size of the file, never by what its header says."""
+    path = part_file(copied, "sqnorms")
+    content = path.read_bytes()
+    rows = f"({copied.parts[-1].rows},)".encode()
+    grown = content.replace(rows + b", }" + b" " * 12, b"(999999999999,), }".ljust(len(rows) + 15))
+    assert len(grown) == len(content)
+    assert grown != content
+    path.write_bytes(grown)
+    with pytest.raises(StoreError, match="does not take"):
+        Store(copied.folder).sqnorms()

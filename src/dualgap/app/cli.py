@@ -1,10 +1,10 @@
-"""The command line: `dualgap compare`, `reproduce`, `report`, `solvers`, `datasets`, `convert`, `fit`, `predict`, `certify`.
+"""The command line: `dualgap compare`, `reproduce`, `report`, `solvers`, `datasets`, `convert`, `fit`, `predict`, `certify`, `verify`.
 
 This module runs a command and turns an error into one line on standard error; --debug adds the traceback. What the commands do is in
-`race_commands` and `model_commands`.
+`race_commands`, `model_commands` and `verify_command`.
 
-Exit codes: 0 done; 1 an error, or a certificate that misses --tol; 2 a command that was not understood; 3 done, but some runs failed or
-some data were missing; 130 stopped by Ctrl-C (the message says what was kept).
+Exit codes: 0 done; 1 an error, a certificate that misses --tol, or a proof that is refused; 2 a command that was not understood; 3 done,
+but some runs failed or some data were missing; 130 stopped by Ctrl-C (the message says what was kept).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dualgap.app.fit_display import SAID
 from dualgap.app.model_commands import certify, convert, fit, predict
 from dualgap.app.options import ERROR, INTERRUPTED, OK, USAGE
 from dualgap.app.race_commands import compare, report, reproduce
+from dualgap.app.verify_command import verify
 
 __all__ = ["app", "main"]
 
@@ -149,5 +150,5 @@ def example(
     return OK
 
 
-for command in (example, compare, reproduce, report, solvers, datasets, convert, fit, predict, certify):
+for command in (example, compare, reproduce, report, solvers, datasets, convert, fit, predict, certify, verify):
     app.command()(command)

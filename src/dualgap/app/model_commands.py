@@ -105,6 +105,9 @@ def fit(
             "--model", "-m", help="File to write the model to. [default: the data's name with .skops]", show_default=False
         ),
     ] = None,
+    proof: Annotated[
+        Path | None, typer.Option(help="File to write a proof of the certificate to, for `verify`.", show_default=False)
+    ] = None,
     loss: Annotated[str, typer.Option(help="hinge, smooth_hinge, squared_hinge or logistic.")] = "hinge",
     c: Annotated[float, typer.Option("--C", help="Inverse strength of the penalty, as in scikit-learn.")] = 1.0,
     l2: Annotated[float | None, typer.Option(help="Strength of the penalty instead of C: l2 = 1 / (C · rows).")] = None,
@@ -140,7 +143,7 @@ def fit(
 
         dualgap fit mydata.csv --target label --drop name --as zip=category --balanced
 
-        dualgap fit a9a --model a9a.skops --l2 1e-4 --tol 1e-6
+        dualgap fit a9a --model a9a.skops --l2 1e-4 --tol 1e-6 --proof a9a.proof
 
         dualgap fit store/ --model big.skops --tol 1e-2
     """
@@ -172,10 +175,12 @@ def fit(
     }
     out = model or Path(f"{'model' if data[0] == '-' else _plain_name(data[0])}.skops")
     check_place(out)
+    if isinstance(samples, Store) and proof is not None:
+        raise ValueError("--proof needs the rows in memory; it cannot be written for a store")
     if isinstance(samples, Store):
         _refuse_table_options(table)
         return fit_store(samples, scheduler, out, json_, **parameters)
-    return _fit_rows(samples, out, cv, json_, parameters)
+    return _fit_rows(samples, out, proof, cv, json_, parameters)
 
 
 def _plain_name(name: str) -> str:
@@ -198,7 +203,7 @@ def _refuse_table_options(table: Any) -> None:
             )
 
 
-def _fit_rows(samples: Any, out: Path, cv: int | None, as_json: bool, parameters: dict[str, Any]) -> int:
+def _fit_rows(samples: Any, out: Path, proof: Path | None, cv: int | None, as_json: bool, parameters: dict[str, Any]) -> int:
     """Train on rows in memory, measure, save, show."""
     import numpy as np
 
@@ -246,6 +251,10 @@ def _fit_rows(samples: Any, out: Path, cv: int | None, as_json: bool, parameters
     else:
         _show_fit(made, float(counts.max() / counts.sum()), str(classes.tolist()[int(counts.argmax())]), cv, screen)
         print(out)
+    if proof is not None:
+        svc.save_proof(proof, preparation=made.preparation_words())
+        if not as_json:
+            print(proof)
     return show.exit_code(about["status"], out)
 
 

@@ -5,6 +5,7 @@ A file holds the fitted classifier, what was done to the columns, the proof of t
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from scipy import sparse
 
 from dualgap import __version__
 from dualgap.app.inputs import Encoder
-from dualgap.data import Preparation, Scaler, read_table
+from dualgap.data import DataError, Preparation, Scaler, check_zip, read_table
 from dualgap.estimators import LinearSVC
 
 __all__ = ["ModelError", "SavedModel", "check_place", "load_model", "save_model"]
@@ -84,6 +85,17 @@ class SavedModel:
         """Return the scores of the rows of a table."""
         return np.asarray(self.estimator.decision_function(self.features(table)))
 
+    def preparation_words(self) -> list[str]:
+        """Return what is done to the data before the classifier, a step each, in words and numbers."""
+        preparation, scaler = self.encoder.preparation, self.encoder.scaler
+        if scaler is not None:
+            centre = [] if scaler.centre is None else scaler.centre.tolist()
+            words = "each column minus its centre, then divided by its scale, in float64"
+            return [f"Scaler: {words}; centre {centre}, scale {scaler.scale.tolist()}"]
+        if preparation is None or preparation.leaves_numbers_alone():
+            return []
+        return [f"Preparation of a table by dualgap {__version__}: {json.dumps(preparation.to_dict(), sort_keys=True)}"]
+
     @property
     def target(self) -> str:
         """The label column of the training table; empty where there was none."""
@@ -151,9 +163,23 @@ def load_model(path: str | Path) -> SavedModel:
 
     import skops.io
 
+    unreadable = (
+        zipfile.BadZipFile,
+        LookupError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        ImportError,
+        MemoryError,
+        RecursionError,
+        OSError,
+    )
     try:
+        check_zip(path)
         strange = sorted(set(skops.io.get_untrusted_types(file=path)) - set(TRUSTED))
-    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, AttributeError, ImportError, OSError) as error:
+    except DataError:
+        raise
+    except unreadable as error:
         raise ModelError(f"{path} is not a model that dualgap fit wrote: {error}") from error
     if strange:
         raise ModelError(f"{path} holds types that a model of dualgap does not have, so it is not opened: {', '.join(strange)}")
@@ -214,10 +240,12 @@ def _estimator_from_dict(content: dict[str, Any]) -> LinearSVC:
 
 def _from_pipeline(content: dict[str, Any]) -> SavedModel:
     """Return a model of format 1: a pipeline of a scaler and a classifier, and the names of the columns."""
+    from sklearn.pipeline import Pipeline
+
     pipeline, columns = content["pipeline"], list(content["columns"])
+    if not isinstance(pipeline, Pipeline) or not pipeline.steps or not isinstance(pipeline[-1], LinearSVC):
+        raise ValueError(f"it holds a {type(pipeline).__name__} that is not a pipeline of dualgap's LinearSVC")
     svc = pipeline[-1]
-    if not isinstance(svc, LinearSVC):
-        raise ValueError(f"its classifier is a {type(svc).__name__}")
     centre, scale = np.zeros(svc.n_features_in_), np.ones(svc.n_features_in_)
     if len(pipeline) > 1:
         centre, scale = np.asarray(pipeline[0].mean_), np.asarray(pipeline[0].scale_)

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 OK = 0
-ERROR = 1  # an error, or a certificate that misses --tol
+ERROR = 1  # an error, a certificate that misses --tol, or a proof that is refused
 USAGE = 2  # a command that was not understood
 INCOMPLETE = 3  # done, but some runs failed or some data were missing
 INTERRUPTED = 130  # stopped by Ctrl-C; the message says what was kept

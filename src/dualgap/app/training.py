@@ -24,6 +24,7 @@ __all__ = [
     "certify_model",
     "confusion",
     "cross_validate",
+    "features_for",
     "fit_samples",
     "important_features",
     "score_labels",
@@ -194,7 +195,7 @@ def certify_model(model: SavedModel, samples: Samples | Store) -> list[tuple[str
         known = ", ".join(map(str, svc.classes_.tolist()))
         name = samples.folder if isinstance(samples, Store) else samples.name
         raise DataError(f"{name}: the label {unknown[0]!r} is not one of the model's: {known}")
-    X: Any = samples if isinstance(samples, Store) else _features(model, samples)
+    X: Any = samples if isinstance(samples, Store) else features_for(model, samples)
     if X.shape[1] != svc.n_features_in_:
         raise DataError(f"it has {X.shape[1]} columns, but the model was trained on {svc.n_features_in_}")
     made = []
@@ -213,7 +214,8 @@ def _known_labels(svc: LinearSVC, samples: Samples) -> np.ndarray:
     return y.astype(str) if svc.classes_.dtype.kind == "U" and y.dtype.kind != "U" else y
 
 
-def _features(model: SavedModel, samples: Samples) -> Any:
+def features_for(model: SavedModel, samples: Samples) -> Any:
+    """Return the features of labelled rows as the classifier takes them."""
     encoder = model.encoder
     if isinstance(samples, ArraySamples):
         X = samples.data.X

@@ -25,10 +25,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import accumulate, natural_order, nbytes, rows_ahead, shuffle, total_psi, total_value
+from dualgap.core import (
+    ROUNDOFF,
+    SMALLEST,
+    accumulate,
+    balance_radius,
+    gamma,
+    length_bound,
+    natural_order,
+    nbytes,
+    rows_ahead,
+    settle,
+    shuffle,
+    total_psi,
+    total_value,
+    weighted_balance,
+)
 from dualgap.core import rows as storage
-from dualgap.problem import as_features, as_labels, as_weights
-from dualgap.proof import settle
+from dualgap.problem import Samples, as_features, as_labels, as_weights
+from dualgap.proof import Enclosed, RowSums, balance_row, bias_excess, join, penalty_excess, penalty_value, plain_margins, row_sums
 from dualgap.solvers.coordinate import BiasColumn, Coordinates, NoSums, ascend
 
 SAVED = "beta-{:05d}.npy"
@@ -59,6 +74,28 @@ class Objective:
         """Return R(w), with the intercept's part where it is penalised."""
         own = 0.5 * self.l2 * (b / self.scale) ** 2 if self.intercept == "penalised" else 0.0
         return float(self.penalty.total_penalty(w)) + own
+
+    def enclose(self, w: np.ndarray, b: float, proofs: list[Proof]) -> Enclosed:
+        """Enclose P(w, b) and the gap from the parts of all partitions."""
+        sums, width = join([proof.sums for proof in proofs]), len(w)
+        penalty, radius = penalty_value(getattr(self.penalty, "l1", 0.0), self.l2, w)
+        v = np.sum([proof.share[:width] for proof in proofs], axis=0)
+        adding = gamma(len(proofs) + 4) * sum(length_bound(proof.share[:width]) for proof in proofs)
+        error = 1.000001 * (adding + sum(proof.error + proof.shift for proof in proofs))
+        excess, excess_radius = penalty_excess(self.penalty, w, v, np.zeros(1), error)
+        if self.intercept == "penalised":
+            own, own_radius = penalty_value(0.0, self.l2, np.array([b / self.scale]))
+            rest = math.fsum(proof.rest for proof in proofs)
+            off = sum(proof.off for proof in proofs) + ROUNDOFF * abs(rest)
+            more, more_radius = bias_excess(self.l2, self.scale, b, rest, off)
+            penalty, radius, excess, excess_radius = penalty + own, radius + own_radius, excess + more, excess_radius + more_radius
+        primal, gap, cost = sums.loss + penalty, sums.gap + excess, sum(proof.cost for proof in proofs)
+        return Enclosed(
+            primal,
+            sums.loss_radius + radius + 4.0 * ROUNDOFF * primal,
+            gap,
+            sums.gap_radius + excess_radius + cost + 8.0 * ROUNDOFF * gap,
+        )
 
     def conjugate(self, v: np.ndarray) -> float:
         """Return R*(l2·v), with the intercept's part where it is penalised."""
@@ -100,12 +137,19 @@ class Answer(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """A partition's part of a certificate: Σ cφ(m) of the model, Σ cψ(β), the share rebuilt from that β, and Σ cβy, to be zero."""
+    """A partition's part of a certificate, computed from its rows, its β and the model. See `proof.enclosure`.
 
-    loss: float
-    psi: float
+    The sums over its rows; its share of v, rebuilt from β, and a bound on the share's error; Σ cβy, which must be zero over all
+    partitions, and a bound on its error. The partition that balances the others also has what that costs: in the gap, and in v.
+    """
+
+    sums: RowSums
     share: np.ndarray
+    error: float
     rest: float
+    off: float
+    cost: float = 0.0
+    shift: float = 0.0
 
 
 @dataclass
@@ -209,18 +253,37 @@ class Partition:
 
     # -------------------------------------------------------------------------------------------------------- certificates
 
-    def prove(self, coef: np.ndarray, b: float, positive: float = 1.0, negative: float = 1.0, rest: float | None = None) -> Proof:
+    def prove(
+        self, coef: np.ndarray, b: float, positive: float = 1.0, negative: float = 1.0, others: tuple[float, float] | None = None
+    ) -> Proof:
         """Compute this partition's part of the certificate of (w, b), with β of either class scaled; nothing here is taken on trust.
 
         Where the intercept is free, Σ cβy over all partitions must be zero. Scaling one class leaves a rounding error; the partition
-        that is told the `rest` of the others takes it out of its own largest β.
+        that is told the sum of the `others`, and a bound on its error, takes it out of its own β.
         """
         objective = self._configured()
         beta = self.beta * np.where(self.signs > 0, positive, negative)
-        if rest is not None:
-            beta = settle(self.c, self.signs, beta, rest)
-        psi = float(total_psi(objective.loss, beta, self.c))
-        return Proof(self._loss(coef, b), psi, self._share_of(beta), float((self.c * beta) @ self.signs))
+        norms = np.sqrt(self.sqnorms) * (1.0 + 1e-9) + 1e-150
+        scores = np.empty(len(self.labels))
+        storage.scores(self.rows, np.ascontiguousarray(coef), scores)
+        if others is not None:
+            settle(self.c, self.signs, beta, others[0])
+        samples, margins = (
+            Samples(self.signs, self.c),
+            plain_margins(scores, self.signs, b, norms, storage.longest(self.rows), length_bound(coef)),
+        )
+        sums = row_sums(objective.loss, samples, margins, beta)
+        cost = shift = 0.0
+        if others is not None:
+            total, mass = weighted_balance(self.c, self.signs, beta, others[0])
+            off = others[1] + balance_radius(total, mass, len(beta))
+            row, cost = balance_row(objective.loss, samples, margins, beta, total, off)
+            shift = 1.000001 * (abs(total) + off) * float(norms[row]) / objective.l2 if row >= 0 else 0.0
+        rest, mass = weighted_balance(self.c, self.signs, beta, 0.0)
+        share = self._share_of(beta)
+        weights = self.c * beta / objective.l2
+        error = 1.000001 * gamma(np.count_nonzero(weights) + 8) * float(weights @ norms) + SMALLEST
+        return Proof(sums, share, error, rest, balance_radius(rest, mass, len(beta)), cost, shift)
 
     def dual(self) -> np.ndarray:
         """β, as it is now."""

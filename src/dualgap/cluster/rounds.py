@@ -17,14 +17,13 @@ import numpy as np
 from dualgap.cluster.checkpoint import Checkpoint
 from dualgap.cluster.partition import Answer, Objective, Proof, Request
 from dualgap.cluster.worker_pool import ClusterLost, WorkerPool
-from dualgap.core import whole_number
-from dualgap.proof import Certificate, make_certificate
+from dualgap.core import ROUNDOFF, kept, whole_number
+from dualgap.proof import Certificate, certificate_of_pair
 from dualgap.run import Best, Evaluation, Progress, Result, Stepper, drive
 
 __all__ = ["Pace", "RoundsResult", "RoundsRun", "run_rounds"]
 
 MOST_EPOCHS = 32  # local epochs a round: beyond, partitions drift too far apart for what a message costs
-ROUNDING = 1e-15  # relative error of a sum of positive terms: Σ cβy cannot be known to be zero any better
 STALLED_ROUNDS = 200  # rounds over which a gap that falls by less than 1 % counts as stalled: momentum makes it fall unevenly
 PROOF_ATTEMPTS = 5  # to certify the last model, each spoilt by a worker that is lost meanwhile
 
@@ -126,22 +125,27 @@ def run_rounds(
     ('converged', True)
     """
     run = RoundsRun(pool, objective, tol, local_epochs, seed, checkpoint or Checkpoint(None, math.inf))
-    ended = drive(run, tol, whole_number("max_rounds", max_rounds), max_seconds, evaluate="epoch", callbacks=callbacks, halt=halt)
-    certificate = run.certificate()
-    if ended.status != "interrupted" and certificate.relative_gap <= tol:
-        ended = ended._replace(status="converged")  # by the last proof, though the sums did not say so
-    return RoundsResult(
-        coef=run.best.coef,
-        intercept=float(run.best.intercept),
-        certificate=certificate,
-        classes=classes,
-        rounds=ended.epochs,
-        bytes_sent=run.bytes,
-        partitions=pool.count,
-        losses=list(pool.losses),
-        objective=objective,
-        **{**ended._asdict(), "epochs": run.epochs},
-    )
+    with kept() as ctrl_c:
+        ended = drive(
+            run, tol, whole_number("max_rounds", max_rounds), max_seconds, evaluate="epoch", callbacks=callbacks, halt=halt
+        )
+        certificate = run.certificate()
+        if ended.status != "interrupted" and certificate.relative_gap <= tol:
+            ended = ended._replace(status="converged")  # by the last proof, though the sums did not say so
+        if ctrl_c.take():
+            ended = ended._replace(status="interrupted")
+        return RoundsResult(
+            coef=run.best.coef,
+            intercept=float(run.best.intercept),
+            certificate=certificate,
+            classes=classes,
+            rounds=ended.epochs,
+            bytes_sent=run.bytes,
+            partitions=pool.count,
+            losses=list(pool.losses),
+            objective=objective,
+            **{**ended._asdict(), "epochs": run.epochs},
+        )
 
 
 class RoundsRun(Stepper):
@@ -248,14 +252,11 @@ class RoundsRun(Stepper):
             return False
         ordered = [proofs[k] for k in sorted(proofs)]
         self.bytes += sum(proof.share.nbytes for proof in ordered)
-        primal = math.fsum(proof.loss for proof in ordered) + self.objective.regulariser(w, b)
-        dual = math.fsum(p.psi for p in ordered) - self.objective.conjugate(np.sum([p.share for p in ordered], axis=0))
-        heavy = max(self.positive, self.negative)
-        if self.objective.intercept == "free" and abs(math.fsum(p.rest for p in ordered)) > ROUNDING * heavy:
-            dual = 0.0  # β is out of balance by more than the rounding of a sum; β = 0 bounds every objective
-        make_certificate(primal, dual, "solver")  # raises where the two contradict each other
-        self.best.offer_model(w, b, primal)
-        self.best.offer_bound(dual, None)
+        found = self.objective.enclose(w, b, ordered)
+        c = certificate_of_pair(found, "solver")  # raises where the two bounds contradict each other
+        self.resolution = found.gap_radius
+        self.best.offer_model(w, b, c.primal, c.radius)
+        self.best.offer_bound(c.dual, None, "solver", c.radius)
         return True
 
     def _proofs(self, w: np.ndarray, b: float) -> dict[int, Any]:
@@ -273,5 +274,6 @@ class RoundsRun(Stepper):
         proofs = self.pool.call("prove", payload, b, *factors, only=others)
         if any(not isinstance(proof, Proof) for proof in proofs.values()):
             return proofs
-        rest = sum(proofs[k].rest for k in sorted(proofs))
-        return {**proofs, **self.pool.call("prove", payload, b, *factors, rest, only=[last])}
+        rest = math.fsum(proofs[k].rest for k in sorted(proofs))
+        off = sum(proof.off for proof in proofs.values()) + ROUNDOFF * abs(rest)
+        return {**proofs, **self.pool.call("prove", payload, b, *factors, (rest, off), only=[last])}

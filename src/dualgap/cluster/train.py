@@ -12,6 +12,7 @@ from dualgap.cluster.dask_workers import PATIENCE, DaskPool
 from dualgap.cluster.inputs import loaders_for
 from dualgap.cluster.objective import DataStatistics, make_objective
 from dualgap.cluster.rounds import RoundsResult, run_rounds
+from dualgap.core import kept
 from dualgap.run import ConvergenceWarning
 
 __all__ = ["current_client", "make_pool", "train"]
@@ -127,13 +128,14 @@ def train(
     else:
         saved.begin(meta)
     options = {"local_epochs": local_epochs, "seed": seed, "callbacks": tuple(callbacks), "checkpoint": saved}
-    result = run_rounds(pool, objective, classes, tol, max_rounds, max_seconds, **options)  # type: ignore[arg-type]
-    if result.status not in ("converged", "interrupted") and tol > 0:
-        warnings.warn(
-            f"training ended with status {result.status!r} after {result.rounds} rounds at a relative gap of "
-            f"{result.certificate.relative_gap:.1e}, above the tolerance {tol:.1e}; raise max_rounds, standardise the features, or use "
-            f"a larger l2 ({l2:g} now)",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-    return result
+    with kept():
+        result = run_rounds(pool, objective, classes, tol, max_rounds, max_seconds, **options)  # type: ignore[arg-type]
+        if result.status not in ("converged", "interrupted") and tol > 0:
+            warnings.warn(
+                f"training ended with status {result.status!r} after {result.rounds} rounds at a relative gap of "
+                f"{result.certificate.relative_gap:.1e}, above the tolerance {tol:.1e}; raise max_rounds, standardise the features, or use "
+                f"a larger l2 ({l2:g} now)",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return result

@@ -7,13 +7,27 @@ from __future__ import annotations
 
 from dualgap.core import machine, moved, rows
 from dualgap.core.cache_files import cache_folder
-from dualgap.core.checks import count, is_number, is_sparse, is_whole, number, one_of, whole_number
-from dualgap.core.jit import compiled, kernel, prefetch, sequential, wide_vectors
+from dualgap.core.checks import count, is_number, is_sparse, is_whole, number, number_of_bytes, one_of, whole_number
+from dualgap.core.interrupts import held, hold, kept, release
+from dualgap.core.jit import compiled, fma, kernel, prefetch, sequential, strict, wide_vectors
 from dualgap.core.linalg import gram_of_rows, solve_positive
 from dualgap.core.losses import LOSSES, Hinge, Logistic, SmoothHinge, SquaredHinge, make_loss, slopes, total_psi, total_value
 from dualgap.core.machine import READING
 from dualgap.core.order import draw, fresh_seed, natural_order, shuffle, shuffle_blocks
 from dualgap.core.penalties import L2, ElasticNet, make_penalty
+from dualgap.core.precise import (
+    ROUNDOFF,
+    SMALLEST,
+    balance_radius,
+    gamma,
+    length_bound,
+    precise_accumulate,
+    precise_shortfalls,
+    round_up,
+    settle,
+    two_sum,
+    weighted_balance,
+)
 from dualgap.core.root import Bracket, bracket_root, illinois, nearest
 from dualgap.core.rows import (
     CSR,
@@ -25,6 +39,7 @@ from dualgap.core.rows import (
     gram,
     is_dense,
     layers,
+    longest,
     nbytes,
     rows_ahead,
     scores,
@@ -48,6 +63,8 @@ __all__ = [
     "L2",
     "LOSSES",
     "READING",
+    "ROUNDOFF",
+    "SMALLEST",
     "Block",
     "Bracket",
     "ElasticNet",
@@ -59,6 +76,7 @@ __all__ = [
     "WithBias",
     "accumulate",
     "add_in_threads",
+    "balance_radius",
     "blas_alone",
     "bracket_root",
     "cache_folder",
@@ -66,16 +84,23 @@ __all__ = [
     "count",
     "csr",
     "draw",
+    "fma",
     "fresh_seed",
+    "gamma",
     "gram",
     "gram_of_rows",
+    "held",
+    "hold",
     "illinois",
     "is_dense",
     "is_number",
     "is_sparse",
     "is_whole",
+    "kept",
     "kernel",
     "layers",
+    "length_bound",
+    "longest",
     "machine",
     "make_loss",
     "make_penalty",
@@ -84,15 +109,21 @@ __all__ = [
     "nbytes",
     "nearest",
     "number",
+    "number_of_bytes",
     "one_of",
     "one_processor",
+    "precise_accumulate",
+    "precise_shortfalls",
     "prefetch",
+    "release",
+    "round_up",
     "rows",
     "rows_ahead",
     "rows_per_thread",
     "scores",
     "scores_in_threads",
     "sequential",
+    "settle",
     "share",
     "share_sum",
     "shuffle",
@@ -102,8 +133,11 @@ __all__ = [
     "some",
     "sqnorms_in_threads",
     "stored",
+    "strict",
     "total_psi",
     "total_value",
+    "two_sum",
+    "weighted_balance",
     "whole_number",
     "wide_vectors",
     "with_bias_of",

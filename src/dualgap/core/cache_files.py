@@ -40,7 +40,7 @@ def _cache_folder(asked: str | None) -> Path | None:
     user = os.path.expanduser("~/Library/Caches" if sys.platform == "darwin" else "~/.cache")  # unchanged where there is no home
     folders = [os.environ.get("LOCALAPPDATA"), os.environ.get("XDG_CACHE_HOME") or user]
     usual = [Path(folder) / "dualgap" for folder in folders if folder and not folder.startswith("~")]
-    owner = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
+    owner = os.geteuid() if hasattr(os, "geteuid") else os.environ.get("USERNAME", "user")
     readable = None
     for base in [Path(asked)] if asked else [*usual, Path(tempfile.gettempdir()) / f"dualgap-{owner}"]:
         folder = base / "kernels"
@@ -90,7 +90,7 @@ def _reason(found: os.stat_result) -> str | None:
 
 
 def _trusted(owner: int) -> bool:
-    return not hasattr(os, "getuid") or owner in (os.getuid(), 0)
+    return not hasattr(os, "geteuid") or owner in (os.geteuid(), 0)
 
 
 def read_own(path: Path) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, TypeGuard
@@ -9,8 +10,9 @@ from typing import Any, TypeGuard
 import numpy as np
 from scipy import sparse
 
-__all__ = ["count", "is_number", "is_sparse", "is_whole", "number", "one_of", "whole_number"]
+__all__ = ["count", "is_number", "is_sparse", "is_whole", "number", "number_of_bytes", "one_of", "whole_number"]
 
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _IN_WORDS = {"(0, inf)": "a positive number", "[0, inf)": "a finite number that is not negative"}
 
 
@@ -55,6 +57,15 @@ def count(name: str, value: Any, least: int = 1, wanted: str | None = None) -> i
     """Check a whole number that may be written as a float, such as 1e4."""
     whole = is_number(value) and np.isfinite(value) and value == int(value)
     return whole_number(name, int(value) if whole else value, least, wanted)
+
+
+def number_of_bytes(name: str, value: Any) -> int:
+    """Check a number of bytes: a number, or words such as "500 MB" and "2GB"."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kKMGT]?B?)\s*", value)
+        if match and match[2].upper() in _UNITS:
+            return int(float(match[1]) * _UNITS[match[2].upper()])
+    return int(number(name, value, wanted="a positive number of bytes, or words such as '500 MB' or '2 GB'"))
 
 
 def one_of(name: str, value: Any, choices: Sequence[str | None]) -> Any:

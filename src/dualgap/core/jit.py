@@ -15,12 +15,14 @@ import functools
 import hashlib
 import inspect
 import logging
+import math
 import multiprocessing
 import os
 import pickle
 import re
 import sys
 import time
+from fractions import Fraction
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeVar
@@ -37,13 +39,14 @@ from numba.extending import intrinsic, overload, overload_method
 
 from dualgap.core.cache_files import cache_folder, read_own, warn_once, write_own
 
-__all__ = ["compiled", "kernel", "prefetch", "sequential", "wide_vectors"]
+__all__ = ["compiled", "fma", "kernel", "prefetch", "sequential", "strict", "wide_vectors"]
 
 # Sums may be reordered for SIMD; unlike full fast-math, NaN and infinity keep their meaning, so divergence stays visible.
 FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
 # Only Python calls a kernel and only kernels call a method, so numba need not compile the other ways in.
 OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy", "no_cfunc_wrapper": True}
 METHOD_OPTIONS: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True}
+STRICT_METHODS = {"gap_terms"}  # compiled without fast-math: their rounding errors are bounded operation by operation
 
 LOGGER = logging.getLogger("dualgap")
 Class = TypeVar("Class", bound=type)
@@ -102,12 +105,24 @@ def _make_dispatch(name: str, first: Any, table: dict[type, Any]) -> None:
 
     # numba folds a call's arguments by the chooser's signature, so it must look like the methods it stands for.
     choose.__signature__ = inspect.signature(first)  # type: ignore[attr-defined]
-    overload_method(types.BaseNamedTuple, name, strict=False, jit_options=METHOD_OPTIONS)(choose)
+    options = {**METHOD_OPTIONS, "fastmath": False} if name in STRICT_METHODS else METHOD_OPTIONS
+    overload_method(types.BaseNamedTuple, name, strict=False, jit_options=options)(choose)
 
 
 def kernel(function: Any) -> Any:
     """Compile a function for speed: no GIL, disk cache, division as in NumPy."""
-    dispatcher = numba.njit(**OPTIONS)(function)
+    return _cached(numba.njit(**OPTIONS)(function))
+
+
+def strict(function: Any) -> Any:
+    """Compile a function whose operations are rounded one by one, in the order they are written: for sums with a proven error.
+
+    Methods that it calls are compiled as for any kernel: their own sums may be reordered.
+    """
+    return _cached(numba.njit(**{**OPTIONS, "fastmath": False})(function))
+
+
+def _cached(dispatcher: Any) -> Any:
     if not config.DISABLE_JIT:
         dispatcher._cache = KernelCache(dispatcher)
     return dispatcher
@@ -309,7 +324,7 @@ def _bytecode(code: CodeType) -> tuple[str, set[str]]:
     return hashlib.sha256(repr((steps, variables, counts, code.co_exceptiontable)).encode()).hexdigest(), names
 
 
-# ---------------------------------------------------------------------------------------------------- prefetch, wide vectors
+# ----------------------------------------------------------------------------------------------- prefetch, wide vectors, fma
 
 
 def _implement(function: Any, implementation: Any, **options: Any) -> None:
@@ -356,3 +371,21 @@ def wide_vectors() -> None:
 
 
 _implement(wide_vectors, lambda: lambda: _widen(), inline="always")
+
+
+@intrinsic
+def _fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fma(*args)
+
+    return types.float64(types.float64, types.float64, types.float64), codegen
+
+
+def fma(a: float, b: float, c: float) -> float:
+    """Return a·b + c, rounded once: by the processor where it can, else by the C library. Plain Python computes it exactly, then rounds."""
+    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
+        return a * b + c
+    return float(Fraction(a) * Fraction(b) + Fraction(c))
+
+
+_implement(fma, lambda a, b, c: lambda a, b, c: _fma(a, b, c), strict=False)

@@ -7,6 +7,7 @@
     scaled_score(rows,i,v,s)   the same for v/s
     primal(v)        w from that v
     strength()       l2, the factor between u and v
+    threshold()      l1/l2, up to which w = 0 (infinite without l2)
     total_penalty(w), total_conjugate(v, factor)   R(w) and R*(factor·v), sums over a whole vector
 
 The intercept is not part of w. It is unpenalised, or has a quadratic penalty of its own (see problem.py).
@@ -51,6 +52,9 @@ class L2(NamedTuple):
     def strength(self):
         return self.l2
 
+    def threshold(self):
+        return 0.0
+
     def total_penalty(self, w):
         return 0.5 * self.l2 * float(w @ w)
 
@@ -89,6 +93,9 @@ class ElasticNet(NamedTuple):
     def strength(self):
         return self.l2
 
+    def threshold(self):
+        return self.l1 / self.l2
+
     def total_penalty(self, w):
         return self.l1 * float(np.abs(w).sum()) + 0.5 * self.l2 * float(w @ w)
 
@@ -123,6 +130,9 @@ class L1(NamedTuple):
 
     def strength(self):
         return 0.0
+
+    def threshold(self):
+        return np.inf
 
     def total_penalty(self, w):
         return self.l1 * float(np.abs(w).sum())

@@ -7,6 +7,7 @@ The only module that knows storage: other modules call its functions and never t
     add(i, a, v)         w += a·xᵢ
     add_squares(i, a, v) v += a·xᵢ², square by square (not for kernel matrices)
     sqnorm(i)            ‖xᵢ‖²
+    row_length(i)        how many numbers row i stores; column_at(i, k) and value_at(i, k) are its k-th one (not for kernel matrices)
 
 CSR rows also have column(k), for k from begin(i) up to end(i): the coordinates of the stored entries of row i. Their outer(i, a, H) adds
 a·xᵢxᵢᵀ to the lower triangle of H; linalg.py does that for dense rows, several at a time.
@@ -70,6 +71,15 @@ class Dense(NamedTuple):
             s += np.float64(x[k]) * x[k]
         return s
 
+    def row_length(self, i):
+        return self.x.shape[1]
+
+    def column_at(self, i, k):
+        return k
+
+    def value_at(self, i, k):
+        return np.float64(self.x[i, k])
+
     def prefetch(self, i):
         width = self.x.shape[1]
         step = LINE // self.x.itemsize
@@ -127,6 +137,15 @@ class CSR(NamedTuple):
             for m in range(self.indptr[i], k + 1):
                 column = self.indices[m]
                 H[max(row, column), min(row, column)] += ax * self.data[m]
+
+    def row_length(self, i):
+        return np.int64(self.indptr[i + 1] - self.indptr[i])
+
+    def column_at(self, i, k):
+        return self.indices[self.indptr[i] + np.uint64(k)]
+
+    def value_at(self, i, k):
+        return np.float64(self.data[self.indptr[i] + np.uint64(k)])
 
     def begin(self, i):
         return self.indptr[i]
@@ -196,6 +215,15 @@ class Some(NamedTuple):
 
     def sqnorm(self, i):
         return self.rows.sqnorm(self.which[i])
+
+    def row_length(self, i):
+        return self.rows.row_length(self.which[i])
+
+    def column_at(self, i, k):
+        return self.rows.column_at(self.which[i], k)
+
+    def value_at(self, i, k):
+        return self.rows.value_at(self.which[i], k)
 
     def prefetch(self, i):
         self.rows.prefetch(self.which[i])
@@ -379,6 +407,15 @@ def is_dense(rows: Any) -> bool:
 def is_data(rows: Any) -> bool:
     """Return whether rows are of data, dense or sparse, and not of a kernel matrix."""
     return isinstance(rows, (Dense, CSR))
+
+
+def longest(rows: Any) -> int:
+    """Return how many numbers the longest row of data stores."""
+    if isinstance(rows, Some):
+        return longest(rows.rows)
+    if isinstance(rows, Dense):
+        return int(rows.x.shape[1])
+    return int(np.diff(rows.indptr).max(initial=0))
 
 
 def stored(rows: Any) -> int:

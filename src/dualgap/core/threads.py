@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from dualgap.core.interrupts import counted, held, hold, in_main_thread, release
 from dualgap.core.machine import READING
 from dualgap.core.rows import accumulate, is_data, layers, nbytes, part, scores, sqnorms
 
@@ -61,8 +62,9 @@ def share(work: Callable[[int, int], Any], count: int, least: int) -> list[Any]:
         return [work(0, count)]
     bounds = [count * k // pieces for k in range(pieces + 1)]
     pool = _pool(os.getpid())
-    others = [pool.submit(work, first, last) for first, last in pairwise(bounds[1:])]
-    return [work(bounds[0], bounds[1]), *(other.result() for other in others)]
+    with held():  # Ctrl-C waits: afterwards no thread writes to arrays that the caller goes on to use
+        others = [pool.submit(work, first, last) for first, last in pairwise(bounds[1:])]
+        return [work(bounds[0], bounds[1]), *(other.result() for other in others)]
 
 
 def share_sum(work: Callable[[int, int, np.ndarray], Any], count: int, least: int, out: np.ndarray) -> list[Any]:
@@ -109,29 +111,45 @@ class _Alone:
     """While any thread is inside, the BLAS keeps to the thread that calls it; the last one to leave restores the earlier setting.
 
     The rows are shared out to our threads, and the BLAS's own would compete with those: on a busy machine small products took ten times
-    as long with them.
+    as long with them. Ctrl-C waits while it enters and leaves: a count that is off by one would keep the BLAS to one thread for good.
     """
 
     def __init__(self) -> None:
         self.lock, self.inside = threading.Lock(), 0
+        self.depth = 0  # how often the main thread is inside, which alone hears Ctrl-C
         self.found: Any = None
         self.limit: Any = None
+        counted.append(self)
 
     def __enter__(self) -> None:
-        with self.lock:
-            if self.inside == 0:
-                if self.found is None:
-                    from threadpoolctl import ThreadpoolController
+        hold()
+        try:
+            with self.lock:
+                if self.inside == 0:
+                    if self.found is None:
+                        from threadpoolctl import ThreadpoolController
 
-                    self.found = ThreadpoolController().select(user_api="blas")
-                self.limit = self.found.limit(limits=1)
-            self.inside += 1
+                        self.found = ThreadpoolController().select(user_api="blas")
+                    self.limit = self.found.limit(limits=1)
+                self.inside += 1
+                self.depth += in_main_thread()
+        finally:
+            release()
 
     def __exit__(self, *_: Any) -> None:
-        with self.lock:
-            self.inside -= 1
-            if self.inside == 0:
-                self.limit.restore_original_limits()
+        self.leave()
+
+    def leave(self) -> None:
+        """Leave once."""
+        hold()
+        try:
+            with self.lock:
+                self.inside -= 1
+                self.depth -= in_main_thread()
+                if self.inside == 0:
+                    self.limit.restore_original_limits()
+        finally:
+            release()
 
 
 blas_alone = _Alone()

@@ -32,6 +32,7 @@ from dualgap.data.registry import describe, entry, load, names
 from dualgap.data.table_files import TABLE_KINDS, Table, files_of, find_header, kind_of, read_table, spooled_input
 from dualgap.data.target import LabelRule, Labels, labels_of, learn_labels, target_of
 from dualgap.data.text import text_like
+from dualgap.data.unpacking import check_zip
 
 __all__ = [
     "COMPRESSED",
@@ -47,6 +48,7 @@ __all__ = [
     "Preparation",
     "Scaler",
     "Table",
+    "check_zip",
     "choose_target",
     "class_weights",
     "columns_of_table",

@@ -15,6 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 from dualgap.data.dataset import DataError
+from dualgap.data.unpacking import bounded
 
 __all__ = ["COMPRESSED", "open_bytes", "write_arrays"]
 
@@ -24,7 +25,7 @@ MAGIC: tuple[tuple[bytes, Any], ...] = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.o
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a stream of a file's bytes, decompressed if need be; raise DataError for a broken or missing file."""
+    """Yield a stream of a file's bytes, decompressed if need be; raise DataError if it is missing, broken or too large."""
     try:
         with open(path, "rb") as raw:
             start = raw.read(8)
@@ -32,7 +33,7 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
             raise DataError(f"{path} is empty")
         opener = next((opener for magic, opener in MAGIC if start.startswith(magic)), open)
         with opener(path, "rb") as stream:
-            yield stream
+            yield stream if opener is open else bounded(stream, path)
     except FileNotFoundError:
         raise DataError(f"{path} does not exist") from None
     except IsADirectoryError:

@@ -20,6 +20,7 @@ import numpy as np
 from dualgap.core import is_whole
 from dualgap.data.compressed import COMPRESSED, open_bytes
 from dualgap.data.dataset import DataError, DataSet, integer_labels
+from dualgap.data.unpacking import bounded
 
 __all__ = ["read_csv", "read_parquet"]
 
@@ -99,7 +100,7 @@ def open_csv(path: Path) -> Iterator[tuple[IO[bytes], str]]:
             if len(tables) != 1:
                 raise DataError(f"{path} holds {len(tables)} CSV files; exactly one is needed, so unpack it and name the one")
             with archive.open(tables[0]) as member:
-                yield member, Path(tables[0].filename).stem
+                yield bounded(member, path), Path(tables[0].filename).stem
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise DataError(f"{path} is a damaged zip file: {error}") from None
     except RuntimeError as error:

@@ -22,6 +22,7 @@ from dualgap.data.decimals import EXACT, NOT_A_NUMBER, UNDECIDED, parse_decimal,
 __all__ = ["LibsvmBlock", "iter_libsvm", "read_libsvm"]
 
 CHUNK = 1 << 22  # bytes of text that are parsed at a time
+MOST_COLUMNS = 2**31 - 1  # that a file may have unless n_features says so: one line of it must not ask for all memory
 ZeroBased = bool | Literal["auto"]
 
 
@@ -65,6 +66,11 @@ def read_libsvm(
         lowest, highest = min(lowest, low), max(highest, high)
     first = _first_column(path, lowest, zero_based)
     width = _width(path, highest + 1 - first, n_features)
+    if n_features is None and width > MOST_COLUMNS:
+        raise DataError(
+            f"{path}: column {highest} occurs, and a model has a weight for every column up to it; number the columns without gaps, "
+            "hash them to fewer, or give n_features"
+        )
     whole = blocks[0] if len(blocks) == 1 else _join(blocks)
     return _shifted(whole, first).to_csr(width), whole.y
 

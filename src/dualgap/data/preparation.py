@@ -440,6 +440,10 @@ class Preparation:
         names = [str(j) for j in range(self.width) if frame.width == self.width or str(j) != self.target]
         return frame.rename(dict(zip(frame.columns, names, strict=True)))
 
+    def leaves_numbers_alone(self) -> bool:
+        """Return whether the features are the columns of the table as they are, labels aside."""
+        return all(isinstance(rule, Number) and rule.centre == 0.0 and rule.scale == 1.0 and not rule.gaps for rule in self.rules)
+
     def table(self) -> list[tuple[str, str, int, str]]:
         """Return (column, kind, number of features, what is done) for each column."""
         return [(rule.name, rule.kind if rule.kind != "drop" else "–", len(rule.features()), rule.says()) for rule in self.rules]

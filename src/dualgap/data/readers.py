@@ -25,6 +25,7 @@ from dualgap.data.libsvm import read_libsvm
 from dualgap.data.preparation import Preparation
 from dualgap.data.table_files import TABLE_KINDS, kind_of, read_table
 from dualgap.data.target import labels_of
+from dualgap.data.unpacking import check_mat, check_zip
 
 __all__ = ["read", "read_mat", "read_npz", "write_npz"]
 
@@ -38,7 +39,8 @@ def read(path: str | os.PathLike[str], target: str | int | None = None, *, prepa
     ----------
     path : path
         `.csv`, `.tsv` (also compressed, or alone in a `.zip`), `.parquet`, `.arrow`, `.feather`, `.npz`, `.mat`; LIBSVM text as
-        `.libsvm`, `.svm`, or with no known ending at all (compressed by gz, bz2, xz or not).
+        `.libsvm`, `.svm`, or with no known ending at all (compressed by gz, bz2, xz or not). A compressed file may unpack to 250 MB or
+        100 times its size; the environment variable DUALGAP_MAX_UNPACKED, such as "50 GB", sets another bound.
     target : str or int, optional
         The column of the labels in a table, by name or by number (negative from the end). Without it, a column called target,
         label, class or y is taken. NPZ and MAT hold the labels in a variable of their own; there, `target` may name it.
@@ -133,11 +135,13 @@ def read_npz(path: str | os.PathLike[str], target: str | int | None = None) -> D
     """Read X and y (and X_test, y_test) from a NumPy archive; a sparse X is stored as scipy.sparse.save_npz stores it."""
     path = Path(path)
     try:
+        if zipfile.is_zipfile(path):
+            check_zip(path)
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise DataError(f"{path} is a single array, not an archive; save X and y together with numpy.savez")
             arrays = {name: archive[name] for name in archive.files}
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, MemoryError) as error:
         raise DataError(f"{path} is not a whole NPZ file ({error}); it may be cut short") from None
     except ValueError as error:
         if isinstance(error, DataError):
@@ -157,8 +161,19 @@ def _sparse_from(arrays: dict[str, Any], prefix: str, path: Path) -> Any:
     if kind not in makers:
         raise DataError(f"{path}: sparse format {kind!r} is not supported; save the matrix as CSR")
     try:
-        return makers[kind]((data, indices, indptr), shape=tuple(int(s) for s in shape)).tocsr()
-    except (ValueError, IndexError) as error:
+        return _as_csr(path, makers[kind]((data, indices, indptr), shape=tuple(int(s) for s in shape)))
+    except (ValueError, IndexError, TypeError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path}: the sparse matrix is damaged ({error})") from None
+
+
+def _as_csr(path: Path, given: Any) -> Any:
+    """Return a sparse matrix as CSR. SciPy converts without bounds checks, so offsets and places are checked first."""
+    try:
+        given.check_format(full_check=True)
+        return sparse.csr_matrix(given)
+    except ValueError as error:
         raise DataError(f"{path}: the sparse matrix is damaged ({error})") from None
 
 
@@ -185,12 +200,15 @@ def read_mat(path: str | os.PathLike[str], target: str | int | None = None) -> D
 
     path = Path(path)
     try:
+        check_mat(path)
         # SciPy 1.15 asks which of its two sparse types to make; either will do here.
         told: Any = {"spmatrix": False} if "spmatrix" in inspect.signature(loadmat).parameters else {}
         variables = {name: value for name, value in loadmat(path, **told).items() if not name.startswith("__")}
+    except DataError:
+        raise
     except NotImplementedError:
         raise DataError(f"{path} is a MATLAB 7.3 file; save it with save('-v7', …)") from None
-    except (MatReadError, ValueError, TypeError, OSError, zlib.error, EOFError, LookupError) as error:
+    except (MatReadError, ValueError, TypeError, OSError, zlib.error, EOFError, LookupError, MemoryError) as error:
         raise DataError(f"{path} is not a whole MAT file ({error}); it may be cut short") from None
     return _from_variables(path, variables, target)
 
@@ -224,7 +242,7 @@ def _from_variables(path: Path, variables: dict[str, Any], target: str | int | N
 
 
 def _matrix(path: Path, given: Any, name: str) -> Any:
-    X: Any = sparse.csr_matrix(given) if is_sparse(given) else np.asarray(given)
+    X: Any = _as_csr(path, given) if is_sparse(given) else np.asarray(given)
     if X.dtype.kind not in "fiub":
         raise DataError(f"{path}: {name} has dtype {X.dtype}; it must hold real numbers")
     if X.dtype not in (np.float32, np.float64):
@@ -233,7 +251,7 @@ def _matrix(path: Path, given: Any, name: str) -> Any:
 
 
 def _labels(path: Path, given: Any, name: str) -> np.ndarray:
-    y = np.asarray(sparse.csr_matrix(given).toarray() if is_sparse(given) else given)
+    y = np.asarray(_as_csr(path, given).toarray() if is_sparse(given) else given)
     if y.ndim == 2 and 1 in y.shape:
         y = y.reshape(-1)
     if y.dtype.kind not in "fiubU":

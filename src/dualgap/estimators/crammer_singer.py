@@ -17,15 +17,28 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dualgap.core import fresh_seed, kernel, natural_order, shuffle
+from dualgap.core import (
+    ROUNDOFF,
+    SMALLEST,
+    balance_radius,
+    fresh_seed,
+    gamma,
+    kernel,
+    length_bound,
+    natural_order,
+    shuffle,
+    strict,
+    weighted_balance,
+)
 from dualgap.estimators.fitted import keep, support
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.multiclass import Budget
 from dualgap.problem import Problem
+from dualgap.proof import Certificate, Enclosed, bias_excess, certificate_of_pair, penalty_excess, penalty_value
 from dualgap.run import Best, Evaluation, Result, Stepper, drive
 from dualgap.solvers.coordinate import BiasColumn
 
-__all__ = ["CrammerSinger", "JointRun", "fit_jointly"]
+__all__ = ["CrammerSinger", "JointRun", "fit_jointly", "joint_dual"]
 
 
 class Labels(NamedTuple):
@@ -94,11 +107,41 @@ def simplex_threshold(z):
 
 @dataclass(frozen=True)
 class JointPoint:
-    """A feasible p, its bound, and the model W(p)."""
+    """A p in the simplex and, with free intercepts, in balance up to rounding; and the model W(p), each wₖ off by at most `errors[k]`."""
 
     p: np.ndarray
-    value: float
     coef: np.ndarray
+    errors: np.ndarray
+
+
+@strict
+def joint_sums(codes, c, scores, radius, p):
+    """Return Σ c·loss and Σ cᵢ Σₖ pᵢₖ(lossᵢ − hᵢₖ), hᵢₖ = 1[k ≠ yᵢ] + gᵢₖ − gᵢ,yᵢ, each with a bound on its error.
+
+    p of the own class is 1 − Σ of the others. radius[i] bounds the error of a score of row i.
+    """
+    u = 1.1102230246251565e-16
+    K = scores.shape[1]
+    loss, loss_radius, excess, excess_radius = 0.0, 0.0, 0.0, 0.0
+    for i in range(scores.shape[0]):
+        if c[i] == 0.0:
+            continue
+        own, top, most, others = scores[i, codes[i]], 0.0, 1.0, 0.0
+        for k in range(K):
+            if k != codes[i]:
+                h = 1.0 + scores[i, k] - own
+                top, most = max(top, h), max(most, abs(scores[i, k]) + abs(own) + 1.0)
+                others += p[i, k]
+        row = max(1.0 - others, 0.0) * top
+        for k in range(K):
+            if k != codes[i]:
+                row += p[i, k] * (top - (1.0 + scores[i, k] - own))
+        off = 2.0 * radius[i] + 4.0 * u * most  # of an h
+        loss += c[i] * top
+        loss_radius += c[i] * (off + 4.0 * u * top)
+        excess += c[i] * row
+        excess_radius += c[i] * (2.0 * off + (2.0 * K + 16.0) * u * (top + most))
+    return loss, loss_radius, excess, excess_radius
 
 
 class CrammerSinger:
@@ -109,30 +152,87 @@ class CrammerSinger:
         self.own = np.zeros((base.n, K))
         self.own[np.arange(base.n), codes] = 1.0
 
-    def primal(self, coef: np.ndarray, intercept: np.ndarray) -> float:
-        """P(W, b)."""
-        base = self.base
-        scores = np.stack([base.scores(np.ascontiguousarray(w)) + b for w, b in zip(coef, intercept, strict=True)], axis=1)
-        own = scores[np.arange(base.n), self.codes]
-        losses = (scores + 1.0 - self.own).max(axis=1) - own
-        value = float(base.c @ losses) + 0.5 * base.l2 * float(np.sum(coef * coef))
-        if base.intercept == "penalised":
-            value += 0.5 * base.l2 * float(np.sum((intercept / base.intercept_scale) ** 2))
-        return value
-
     def dual_point(self, p: np.ndarray) -> JointPoint:
-        """The feasible point nearest to hand from p, with its bound."""
+        """The feasible point nearest to hand from p, and its model."""
         base = self.base
         p = np.maximum(p, 0.0)
         p /= p.sum(axis=1, keepdims=True)
         if base.intercept == "free":
             p = self._balanced(p)
-        a = base.c[:, None] * (self.own - p) / base.l2
+        p = np.where(self.own > 0.0, p, p * (1.0 - (self.K + 4) * ROUNDOFF))  # the others' exact sum is at most 1
+        a = base.c[:, None] * self._signed(p) / base.l2
         coef = np.stack([base.combine(a[:, k]) for k in range(self.K)])
-        value = float(base.c @ (1.0 - p[np.arange(base.n), self.codes])) - 0.5 * base.l2 * float(np.sum(coef * coef))
-        if base.intercept == "penalised":
-            value -= 0.5 * base.l2 * base.intercept_scale**2 * float(np.sum(a.sum(axis=0) ** 2))
-        return JointPoint(p, value, coef)
+        errors = 1.000001 * gamma(base.n + self.K + 8) * (base.norms @ np.abs(a)) + SMALLEST
+        return JointPoint(p, coef, errors)
+
+    def _signed(self, p: np.ndarray) -> np.ndarray:
+        """Return 1[k = yᵢ] − pᵢₖ, that of the own class as the sum over the others."""
+        others = np.where(self.own > 0.0, 0.0, p)
+        return np.where(self.own > 0.0, others.sum(axis=1, keepdims=True), -others)
+
+    def certify(self, coef: np.ndarray, intercept: np.ndarray, point: JointPoint) -> tuple[Certificate, float]:
+        """Certify a model by a dual point; also return the error bound of the gap."""
+        base = self.base
+        scores = np.stack([base.scores(np.ascontiguousarray(w)) + b for w, b in zip(coef, intercept, strict=True)], axis=1)
+        lengths, norms = [length_bound(w) for w in coef], base.norms
+        radius = norms * (gamma(base.longest + 4) * max(lengths)) + SMALLEST
+        loss, loss_radius, excess, excess_radius = joint_sums(self.codes, base.c, scores, radius, point.p)
+        summing = gamma(base.n + 8)
+        primal, primal_radius = loss, loss_radius * 1.000001 + summing * loss + SMALLEST
+        gap, gap_radius = excess, excess_radius * 1.000001 + summing * excess + SMALLEST
+        rests, offs = self._rests(point.p)
+        cost, shifts = (
+            self._balance_cost(point.p, scores, radius, rests, offs) if base.intercept == "free" else (0.0, np.zeros(self.K))
+        )
+        for k in range(self.K):
+            value, value_radius = penalty_value(0.0, base.l2, coef[k])
+            more, more_radius = penalty_excess(base.penalty, coef[k], point.coef[k], np.zeros(1), point.errors[k] + shifts[k])
+            if base.intercept == "penalised":
+                own, own_radius = penalty_value(0.0, base.l2, intercept[k : k + 1] / base.intercept_scale)
+                bias, bias_radius = bias_excess(base.l2, base.intercept_scale, float(intercept[k]), rests[k], offs[k])
+                value, value_radius, more, more_radius = (
+                    value + own,
+                    value_radius + own_radius,
+                    more + bias,
+                    more_radius + bias_radius,
+                )
+            primal, primal_radius, gap, gap_radius = (
+                primal + value,
+                primal_radius + value_radius,
+                gap + more,
+                gap_radius + more_radius,
+            )
+        rounding = 4.0 * (self.K + 4) * ROUNDOFF
+        found = Enclosed(primal, primal_radius + rounding * primal, gap, gap_radius + cost + rounding * gap)
+        return certificate_of_pair(found, "solver"), found.gap_radius
+
+    def _rests(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return Σ cᵢ(1[k = yᵢ] − pᵢₖ) of every class, and bounds on the errors."""
+        base, signed = self.base, self._signed(p)
+        sizes, signs = np.abs(signed), np.sign(signed)
+        sums = [
+            weighted_balance(base.c, np.ascontiguousarray(signs[:, k]), np.ascontiguousarray(sizes[:, k]), 0.0)
+            for k in range(self.K)
+        ]
+        offs = [balance_radius(rest, mass, base.n) + gamma(self.K) * mass for rest, mass in sums]
+        return np.array([rest for rest, _ in sums]), np.array(offs)
+
+    def _balance_cost(
+        self, p: np.ndarray, scores: np.ndarray, radius: np.ndarray, rests: np.ndarray, offs: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        """Bound what exact balance costs: in the gap, and how far each wₖ(p) moves. Infinite where no row has the weight to spare.
+
+        What a class has too much of is moved, in one row, to its own class; from there, in a row of that class, to the next.
+        """
+        base = self.base
+        need = 1.000001 * float((np.abs(rests) + offs).sum())  # more than any one move has to carry
+        weights = base.c[:, None] * p
+        rows = weights.argmax(axis=0)
+        if weights[rows, np.arange(self.K)].min() < self.K * need:
+            return (0.0, np.zeros(self.K)) if not p[self.own == 0.0].any() else (np.inf, np.zeros(self.K))
+        spread = np.abs(scores[rows]).max() + float(radius[rows].max()) + 1.0
+        moves = self.K * need
+        return 4.0 * moves * spread, np.full(self.K, self.K * moves * float(base.norms[rows].max()) / base.l2)
 
     def _balanced(self, p: np.ndarray) -> np.ndarray:
         """p with every class's mass Σ cᵢpᵢₖ equal to Σ cᵢ1[k = yᵢ]: mixed with one point of the simplex, as little as will do."""
@@ -179,7 +279,7 @@ class JointRun(Stepper):
         self.order, self.z = natural_order(base.n), np.empty(joint.K)
         self.epochs = 0
         self.best = Best(np.zeros((joint.K, base.d)), np.zeros(joint.K), np.inf)
-        self.best.beta = joint.own
+        self.best.bound = 0.0, joint.own, "solver", 0.0
         self.evaluate()  # where it starts from may be the best there is
         self._sweep(self.order[:0])  # compiles, before the clock runs
 
@@ -194,12 +294,12 @@ class JointRun(Stepper):
 
     def evaluate(self) -> Evaluation:
         point = self.joint.dual_point(self.p)
-        self.best.offer_bound(point.value, point.p)
         free = self.bias.intercept == "free"
         intercept = self.bias.centre.copy() if free else self.bias.value(self.W[:, -1])
-        primal = self.joint.primal(point.coef, intercept)
-        self.best.offer_model(point.coef, intercept, primal)
-        return Evaluation(self.best.certificate(primal), point.coef, intercept, float(self.epochs), {})
+        c, self.resolution = self.joint.certify(point.coef, intercept, point)
+        self.best.offer_model(point.coef, intercept, c.primal, c.radius)
+        self.best.offer_bound(c.dual, point.p, "solver", c.radius)
+        return Evaluation(self.best.certificate(c.primal), point.coef, intercept, float(self.epochs), {})
 
 
 def fit_jointly(model: Any, data: Labelled, base: Problem, budget: Budget, callbacks: Iterable[Callable[[Any], Any]]) -> Result:
@@ -219,8 +319,14 @@ def fit_jointly(model: Any, data: Labelled, base: Problem, budget: Budget, callb
 
 def _warm(model: Any, joint: CrammerSinger, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """p and the intercepts of the last fit, where that was of this kind on as many rows."""
+    p = joint_dual(model, joint, scale) if model.warm_start and joint.K > 2 else None
+    return None if p is None else (p, model.intercept_.astype(np.float64))
+
+
+def joint_dual(model: Any, joint: CrammerSinger, scale: np.ndarray) -> np.ndarray | None:
+    """p of the last fit, to rounding; None where that was not of this kind on as many rows."""
     fitted = getattr(model, "dual_coef_", None)
-    if not model.warm_start or fitted is None or fitted.shape[0] != joint.K or model._n_rows != joint.base.n or joint.K == 2:
+    if fitted is None or fitted.shape[0] != joint.K or model._n_rows != joint.base.n:
         return None
     p = joint.own.copy()
     rows = model.support_[scale[model.support_] > 0]
@@ -228,4 +334,4 @@ def _warm(model: Any, joint: CrammerSinger, scale: np.ndarray) -> tuple[np.ndarr
     signed[model.support_] = fitted.toarray().T
     p[rows] -= signed[rows] / scale[rows, None]
     p = np.maximum(p, 0.0) + 1e-300
-    return p / p.sum(axis=1, keepdims=True), model.intercept_.astype(np.float64)
+    return p / p.sum(axis=1, keepdims=True)

@@ -12,11 +12,22 @@ from dualgap.estimators.labelled import Labelled
 from dualgap.problem import Problem
 from dualgap.run import Result
 
-__all__ = ["forget", "keep", "linear_support", "rebuilt", "support", "warm_of"]
+__all__ = ["forget", "keep", "linear_dual", "linear_support", "rebuilt", "support", "warm_of"]
 
 
 # What describes one fit; a later fit of another kind does not have it all.
-OF_ONE_FIT = ("certificate_", "history_", "objective_", "dual_gap_", "support_", "n_support_", "dual_coef_", "_n_rows", "_streams")
+OF_ONE_FIT = (
+    "certificate_",
+    "history_",
+    "objective_",
+    "dual_gap_",
+    "support_",
+    "n_support_",
+    "dual_coef_",
+    "_n_rows",
+    "_streams",
+    "_kept",
+)
 
 
 def forget(model: Any) -> None:
@@ -77,15 +88,19 @@ def warm_of(model: Any, data: Labelled, j: int, k: int, C: float) -> Any:
         return None
     if model.coef_.shape[1] != data.X.shape[1] or not np.array_equal(model.classes_, data.classes):
         return None
-    coef = _row(model.coef_, j)
-    dual = None
-    if getattr(model, "_n_rows", None) == data.n and model.dual_coef_.shape[0] == model.coef_.shape[0]:
-        side = data.one_against_rest(k)
-        scale = C * (np.ones(len(side.signs)) if side.weights is None else side.weights)[model.support_]
-        dual = np.zeros(data.n)
-        signed = _row(model.dual_coef_, j) * side.signs[model.support_]
-        dual[model.support_] = np.divide(signed, scale, out=np.zeros(len(scale)), where=scale > 0)
-    return coef, float(model.intercept_[j]), dual
+    return _row(model.coef_, j), float(model.intercept_[j]), linear_dual(model, data, j, k, C)
+
+
+def linear_dual(model: Any, data: Labelled, j: int, k: int, C: float) -> np.ndarray | None:
+    """The dual variables of problem j, class k against the rest, to rounding; None where the rows are not as many as they were."""
+    if getattr(model, "_n_rows", None) != data.n or model.dual_coef_.shape[0] != model.coef_.shape[0]:
+        return None
+    side = data.one_against_rest(k)
+    scale = C * (np.ones(len(side.signs)) if side.weights is None else side.weights)[model.support_]
+    dual = np.zeros(data.n)
+    signed = _row(model.dual_coef_, j) * side.signs[model.support_]
+    dual[model.support_] = np.divide(signed, scale, out=np.zeros(len(scale)), where=scale > 0)
+    return dual
 
 
 def _row(matrix: Any, j: int) -> np.ndarray:

@@ -15,14 +15,15 @@ from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from dualgap.core import blas_alone, number, one_of, whole_number
+from dualgap.core import blas_alone, kept, number, one_of, whole_number
 from dualgap.estimators.common import check_labels, penalties, warn_unless_converged
 from dualgap.estimators.fitted import keep, support
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.multiclass import Task, solve_tasks
 from dualgap.estimators.parameters import budget_of
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
-from dualgap.kernels import expansion, make_kernel
+from dualgap.estimators.proving import Kept, ProvableMixin, kernel_parts
+from dualgap.kernels import call_kernel, expansion, make_kernel
 from dualgap.problem import Problem
 from dualgap.run import Result
 from dualgap.solvers.working_set import WorkingSet
@@ -34,7 +35,7 @@ UNLIMITED = 10**9
 _ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
 
 
-class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class SVC(ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Support vector classifier with kernels, whose fit ends on a certified duality gap.
 
     Minimises C·Σ sᵢ max(0, 1 − yᵢ f(xᵢ)) + ½‖f‖² over f(x) = Σ aⱼ k(xⱼ, x) + b, for every pair of classes.
@@ -44,8 +45,9 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     C : float
         Inverse strength of the penalty, as in scikit-learn.
     kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable
-        A callable takes two collections of samples (whatever X is) and returns the matrix of their kernel values. A kernel that is
-        not positive semidefinite on the data, as "sigmoid" need not be, has no certificate and is refused.
+        A callable takes two collections of samples (whatever X is; arrays and SciPy matrices are read-only) and returns the matrix
+        of their kernel values, real numbers. A kernel that is not positive semidefinite on the data, as "sigmoid" need not be, has no
+        certificate and is refused. A precomputed matrix is taken as positive semidefinite up to the rounding of its entries.
     degree, gamma, coef0
         The kernel's parameters. gamma is a number, "scale" (1/(d·variance of X)) or "auto" (1/d).
     fit_intercept : bool
@@ -160,6 +162,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         C = number("C", self.C)
         budget = budget_of(self, self._solver(), UNLIMITED if self.max_iter == -1 else whole_number("max_iter", self.max_iter))
         one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
+        given = (X, y, sample_weight)
         X, y = self._checked(X, y)
         check_labels(y)
         with np.errstate(over="ignore"):
@@ -183,12 +186,20 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             for k, pair in enumerate(pairs)
         ]
         # Many small products, one after the other: to set the BLAS's threads for each would take longer than some of them.
-        with log_to_screen(self.verbose), blas_alone if len(pairs) > 1 else nullcontext():
-            results = solve_tasks(tasks, budget, monitor.task)
-        self._keep(X, data, pairs, results)
-        monitor.end()
-        self.status_ = warn_unless_converged(type(self).__name__, results, budget.tol, stacklevel=4)
-        return self
+        with kept() as ctrl_c:
+            with log_to_screen(self.verbose), blas_alone if len(pairs) > 1 else nullcontext():
+                results = solve_tasks(tasks, budget, monitor.task)
+            self._keep(X, data, pairs, results)
+            monitor.end()
+            self._kept = Kept(*given, [r.dual for r in results])
+            self.status_ = warn_unless_converged(type(self).__name__, results, budget.tol, stacklevel=4)
+            if ctrl_c.take():
+                self.status_ = "interrupted"
+            return self
+
+    def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
+        X, y = self._checked(X, y)
+        return kernel_parts(self, Labelled(X, y, sample_weight, self.class_weight), duals)
 
     @property
     def _automatic(self) -> bool:
@@ -308,7 +319,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Values with the support vectors, some rows at a time, where X has them itself or a function makes them."""
         support = self.support_
         if callable(self.kernel):
-            values = np.asarray(_dense(self.kernel(X, self._X_fit)), dtype=np.float64)
+            values = call_kernel(self.kernel, X, self._X_fit, "the function given as kernel")
             if values.ndim != 2 or values.shape[1] != self._n_rows:
                 raise ValueError(
                     f"kernel returned shape {values.shape}; a column for each of the {self._n_rows} training rows is needed"
@@ -364,7 +375,7 @@ def _dense(matrix: Any) -> Any:
 
 def _called(kernel: Any, X: Any, n: int) -> np.ndarray:
     """The matrix that a function makes of the training rows, checked."""
-    values = np.asarray(_dense(kernel(X, X)), dtype=np.float64)
+    values = call_kernel(kernel, X, X, "the function given as kernel")
     if values.shape != (n, n):
         raise ValueError(
             f"the function given as kernel returned shape {values.shape}; a row and a column for each of the {n} samples is needed"

@@ -12,7 +12,7 @@ from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dualgap.core import one_of
+from dualgap.core import kept, one_of
 from dualgap.estimators.common import check_labels, warn_unless_converged
 from dualgap.estimators.crammer_singer import fit_jointly
 from dualgap.estimators.fitted import keep, linear_support, rebuilt, warm_of
@@ -21,6 +21,7 @@ from dualgap.estimators.multiclass import Task, solve_tasks
 from dualgap.estimators.on_store import is_store, problem_over, store_labels
 from dualgap.estimators.parameters import Parameters, checked
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
+from dualgap.estimators.proving import Kept, ProvableMixin, linear_parts
 from dualgap.estimators.streaming import partial_fit
 from dualgap.problem import Problem, is_dask
 
@@ -45,7 +46,7 @@ def _takes_batches(estimator: Any) -> bool:
     raise AttributeError(f"partial_fit works with multi_class='ovr', not with multi_class={estimator.multi_class!r}")
 
 
-class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, BaseEstimator):
+class LinearSVC(ProvableMixin, CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, BaseEstimator):
     """Linear support vector classifier whose fit ends on a certified duality gap.
 
     Minimises, for labels y = ±1 and the weights s of the samples,
@@ -199,6 +200,7 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
 
             fit_on_cluster(self, X, y, sample_weight, parameters, stacklevel=4)
             return self
+        given = (X, y, sample_weight)
         X, y = (X, store_labels(self, X, y)) if is_store(X) else validate_data(self, X, y, **_ACCEPTED)
         check_labels(y)
         data = Labelled(X, y, sample_weight, self.class_weight)
@@ -208,7 +210,7 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
             {"X": X, "y": y, "metadata": {} if sample_weight is None else {"sample_weight": data.weights}},
             ["fit"] if len(singles) == 1 else [f"class {data.classes.tolist()[k]!r}" for k in singles],
         )
-        with log_to_screen(self.verbose):
+        with kept() as ctrl_c, log_to_screen(self.verbose):
             if joint:
                 base = self._joint_base(data, parameters)
                 listeners = monitor.callbacks(0, partial(rebuilt, data))
@@ -222,9 +224,12 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
                 results = solve_tasks(tasks, parameters.budget, monitor.task)
                 found = linear_support(results, data.codes, C)
                 keep(self, data.classes, results, coef_=np.stack([r.coef for r in results]), _n_rows=data.n, **found)
-        monitor.end()
-        self.status_ = warn_unless_converged(type(self).__name__, results, parameters.budget.tol, stacklevel=4)
-        return self
+            monitor.end()
+            self._kept = Kept(*given, [r.dual for r in results])
+            self.status_ = warn_unless_converged(type(self).__name__, results, parameters.budget.tol, stacklevel=4)
+            if ctrl_c.take():
+                self.status_ = "interrupted"
+            return self
 
     def _maker(self, data: Labelled, parameters: Parameters) -> Callable[[int], Problem]:
         """Return a function from a class's number to the problem of that class against the rest."""
@@ -251,6 +256,10 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         l2, _ = parameters.strengths(float(weights.sum()))
         signs = np.where(data.codes == 0, -1.0, 1.0)
         return Problem(data.X, signs, "hinge", None, l2, 0.0, weights, kind, intercept_scale=parameters.scale)
+
+    def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
+        X, y = validate_data(self, X, y, reset=False, **_ACCEPTED)
+        return linear_parts(self, Labelled(X, y, sample_weight, self.class_weight), duals)
 
     # -------------------------------------------------------------------------------------------------------------- streams
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 
-from dualgap.core import one_processor
+from dualgap.core import kept, one_processor
 from dualgap.problem import Problem
 from dualgap.run import Result, certify, minimise
 
@@ -109,13 +109,20 @@ def solve_tasks(tasks: Sequence[Task], budget: Budget, around: Callable[[int], A
 
     if threads == 1:
         return [solve_one(k) for k in range(len(tasks))]
-    with ThreadPoolExecutor(threads, thread_name_prefix="dualgap") as pool:
-        futures = [pool.submit(solve_one, k) for k in range(len(tasks))]
-        try:
-            return [future.result() for future in futures]
-        except KeyboardInterrupt:
-            stop.set()
-            return [future.result() for future in futures]
-        except BaseException:
-            stop.set()  # an error in one problem ends the others soon
-            raise
+    with kept() as ctrl_c:
+        ctrl_c.begin()
+        with ThreadPoolExecutor(threads, thread_name_prefix="dualgap") as pool:
+            futures = [pool.submit(solve_one, k) for k in range(len(tasks))]
+            try:
+                with ctrl_c.raised():
+                    if ctrl_c.take():
+                        raise KeyboardInterrupt
+                    return [future.result() for future in futures]
+            except KeyboardInterrupt:
+                stop.set()
+                if not ctrl_c.answer():
+                    raise
+                return [future.result() for future in futures]
+            except BaseException:
+                stop.set()  # an error in one problem ends the others soon
+                raise

@@ -13,6 +13,7 @@ import numpy as np
 
 from dualgap.estimators.kernel import SVC
 from dualgap.estimators.linear import LinearSVC
+from dualgap.kernels import origin_of
 
 __all__ = ["register_onnx_converters", "to_onnx"]
 
@@ -170,11 +171,14 @@ def _kernel_values(graph: _Graph, model: Any) -> str:
         )
     vectors = model.support_vectors_
     vectors = np.asarray(vectors.toarray() if hasattr(vectors, "toarray") else vectors, dtype=np.float64)
-    products = graph.node("MatMul", graph.x, graph.constant(vectors.T))
+    x = graph.x
+    if kernel.name == "rbf" and (origin := origin_of(vectors)) is not None:
+        x, vectors = graph.node("Sub", x, graph.constant(origin)), vectors - origin  # as in training: distances keep their digits
+    products = graph.node("MatMul", x, graph.constant(vectors.T))
     if kernel.name == "linear":
         return products
     if kernel.name == "rbf":
-        squares = graph.node("ReduceSum", graph.node("Mul", graph.x, graph.x), graph.constant([1], np.int64), keepdims=1)
+        squares = graph.node("ReduceSum", graph.node("Mul", x, x), graph.constant([1], np.int64), keepdims=1)
         distances = graph.node("Add", squares, graph.constant(np.sum(vectors**2, axis=1)))
         distances = graph.node("Sub", distances, graph.node("Mul", products, graph.constant([2.0])))
         distances = graph.node("Max", distances, graph.constant([0.0]))

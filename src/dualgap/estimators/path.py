@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,12 @@ from sklearn.base import BaseEstimator
 from sklearn.linear_model._base import LinearClassifierMixin
 from sklearn.utils.validation import validate_data
 
-from dualgap.core import is_sparse, number, one_of, slopes, whole_number
+from dualgap.core import is_sparse, kept, number, one_of, slopes, whole_number
 from dualgap.estimators.common import check_labels, fit_seed, penalties, warn_unless_converged
 from dualgap.estimators.labelled import Labelled
+from dualgap.estimators.proving import Kept, ProvableMixin, path_parts
 from dualgap.problem import Problem
-from dualgap.proof import best_intercept, dual_point, primal_value
+from dualgap.proof import best_intercept, certify_pair, dual_point, forget_scores, scores_of
 from dualgap.run import Result, certify, minimise
 
 __all__ = ["LinearSVCPath", "Point"]
@@ -36,7 +38,7 @@ class Point(Result):
     screened: int = 0  # features that were proved to be zero before it was trained
 
 
-class LinearSVCPath(LinearClassifierMixin, BaseEstimator):
+class LinearSVCPath(ProvableMixin, LinearClassifierMixin, BaseEstimator):
     """Linear models for a grid of C and l1_ratio, from strong to weak penalty, each started from the last.
 
     With more than two classes there is one such path for each class against the rest, all on the same grid.
@@ -122,11 +124,28 @@ class LinearSVCPath(LinearClassifierMixin, BaseEstimator):
         y : n labels
         sample_weight : n numbers, optional
         """
+        given = (X, y, sample_weight)
         X, y = validate_data(self, X, y, **ACCEPTED)
         check_labels(y)
-        points = self._trace(X, y, sample_weight)
-        self._keep(points)
-        return self
+        with kept() as ctrl_c:
+            points = self._trace(X, y, sample_weight)
+            self._keep(points)
+            self._kept = Kept(*given, [[[p.dual for p in row] for row in grid] for grid in points])
+            if ctrl_c.take():
+                self.status_ = "interrupted"
+            return self
+
+    def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
+        X, y = validate_data(self, X, y, reset=False, **ACCEPTED)
+        data = Labelled(X, y, sample_weight, self.class_weight)
+        made = [
+            [
+                [base.variant(**dict(zip(("l2", "l1"), penalties(float(C), float(ratio), total), strict=True))) for C in self.Cs_]
+                for ratio in self.l1_ratios_
+            ]
+            for base, total in self._bases(data)
+        ]
+        return path_parts(self, made, data, duals)
 
     def _trace(self, X: Any, y: np.ndarray, sample_weight: Any) -> list[list[list[Point]]]:
         """The points of the path of each class against the rest (of two classes: of one), for each l1_ratio those of every C.
@@ -139,30 +158,37 @@ class LinearSVCPath(LinearClassifierMixin, BaseEstimator):
         self.l1_ratios_ = np.atleast_1d(np.asarray(self.l1_ratios, dtype=float))
         for ratio in self.l1_ratios_:
             number("l1_ratios", float(ratio), "[0, 1]")
-        one_of("intercept", self.intercept, ("free", "penalised"))
-        kind = self.intercept if self.fit_intercept else "none"
-        scale = number("intercept_scaling", self.intercept_scaling)
-        sides = [data.one_against_rest(k) for k in ([1] if len(data.classes) == 2 else range(len(data.classes)))]
-        first = Problem(X, sides[0].signs, self.loss, self.delta, 1.0, 0.0, sides[0].weights, kind, intercept_scale=scale)
-        bases = [first, *(first.variant(side.signs, side.weights, l2=1.0, l1=0.0) for side in sides[1:])]
+        bases = self._bases(data)
         self.classes_ = data.classes
-        grids = [self._grid(base, side.total) for base, side in zip(bases, sides, strict=True)]
-        self.Cs_ = min(grids, key=lambda Cs: float(Cs[0]))
+        self.Cs_ = min((self._grid(base, total) for base, total in bases), key=lambda Cs: float(Cs[0]))
         deadline = None if self.max_time is None else time.perf_counter() + number("max_time", self.max_time)
-        left = len(self.Cs_) * len(self.l1_ratios_) * len(sides)
+        left = len(self.Cs_) * len(self.l1_ratios_) * len(bases)
         found = []
-        for base, side in zip(bases, sides, strict=True):
+        stop = Event()  # after Ctrl-C: one epoch each for the points that are left
+        for base, total in bases:
             grid = []
             for ratio in self.l1_ratios_:
                 row: list[Point] = []
                 for C in self.Cs_:
-                    l2, l1 = penalties(float(C), float(ratio), side.total)
+                    l2, l1 = penalties(float(C), float(ratio), total)
                     seconds = None if deadline is None else max((deadline - time.perf_counter()) / left, 1e-9)
-                    row.append(self._point(base.variant(l2=l2, l1=l1), row[-1] if row else None, tol, seconds, seed))
+                    row.append(self._point(base.variant(l2=l2, l1=l1), row[-1] if row else None, tol, seconds, seed, stop.is_set))
                     left -= 1
+                    if row[-1].status == "interrupted":
+                        stop.set()
                 grid.append(row)
             found.append(grid)
         return found
+
+    def _bases(self, data: Labelled) -> list[tuple[Problem, float]]:
+        """The problem of all points of each class against the rest but for its penalty, and the sum of its weights."""
+        one_of("intercept", self.intercept, ("free", "penalised"))
+        kind = self.intercept if self.fit_intercept else "none"
+        scale = number("intercept_scaling", self.intercept_scaling)
+        sides = [data.one_against_rest(k) for k in ([1] if len(data.classes) == 2 else range(len(data.classes)))]
+        first = Problem(data.X, sides[0].signs, self.loss, self.delta, 1.0, 0.0, sides[0].weights, kind, intercept_scale=scale)
+        bases = [first, *(first.variant(side.signs, side.weights, l2=1.0, l1=0.0) for side in sides[1:])]
+        return [(base, side.total) for base, side in zip(bases, sides, strict=True)]
 
     def _grid(self, base: Problem, total: float) -> np.ndarray:
         if np.ndim(self.Cs) > 0:
@@ -182,7 +208,9 @@ class LinearSVCPath(LinearClassifierMixin, BaseEstimator):
         lowest = float(positive.min()) / (total * max(largest, 1e-300))
         return np.geomspace(lowest, 1e3 * lowest, count)
 
-    def _point(self, problem: Problem, last: Point | None, tol: float, seconds: float | None, seed: int) -> Point:
+    def _point(
+        self, problem: Problem, last: Point | None, tol: float, seconds: float | None, seed: int, halt: Callable[[], bool]
+    ) -> Point:
         start = (None, 0.0, None) if last is None else (last.coef, last.intercept, last.dual)
         keep = _kept(problem, last) if self.screen and last is not None else np.ones(problem.d, dtype=bool)
         screened = problem.d - int(np.count_nonzero(keep))
@@ -194,14 +222,14 @@ class LinearSVCPath(LinearClassifierMixin, BaseEstimator):
         elif screened == problem.d:
             screened, keep = 0, np.ones(problem.d, dtype=bool)
         budget = (self.solver, tol, self.max_iter, seconds, seed)
-        result = minimise(reduced, *budget, warm_start=None if last is None else warm)
+        result = minimise(reduced, *budget, warm_start=None if last is None else warm, halt=halt)
         if not screened:
             return Point.of(result)
         coef = np.zeros(problem.d)
         coef[keep] = result.coef
         certificate = certify(problem, coef, result.intercept, result.dual)
         if result.converged and certificate.relative_gap > tol:  # nearly never: go on with all features
-            result = minimise(problem, *budget, warm_start=(coef, result.intercept, result.dual))
+            result = minimise(problem, *budget, warm_start=(coef, result.intercept, result.dual), halt=halt)
             return Point.of(result, screened=screened)
         return Point.of(result, problem=problem, coef=coef, certificate=certificate, screened=screened)
 
@@ -265,10 +293,10 @@ def _kept(problem: Problem, last: Point) -> np.ndarray:
     if problem.l1 == 0.0 or not math.isfinite(curvature):
         return np.ones(problem.d, dtype=bool)
     point = dual_point(problem, last.dual)
-    scores = problem.scores(last.coef)
-    b = best_intercept(problem, scores)
-    gap = primal_value(problem, last.coef, b, last.coef, problem.y * (scores + b)) - point.value
+    b = best_intercept(problem, scores_of(problem, last.coef))
+    gap = certify_pair(problem, last.coef, b, point, "solver").certificate.gap
+    forget_scores(problem)
     u = problem.combine(problem.c * problem.y * point.beta)
     X: Any = problem.X
     squares = np.einsum("ij,ij,i->j", X, X, problem.c) if not hasattr(X, "indptr") else X.multiply(X).T @ problem.c
-    return np.abs(u) + np.sqrt(2.0 * curvature * max(gap, 0.0) * squares) >= problem.l1
+    return np.abs(u) + np.sqrt(2.0 * curvature * gap * squares) >= problem.l1

@@ -15,6 +15,7 @@ from sklearn.utils.validation import validate_data
 from dualgap.estimators.common import check_labels
 from dualgap.estimators.linear import LinearSVC
 from dualgap.estimators.path import ACCEPTED, LinearSVCPath, Point
+from dualgap.estimators.proving import Kept
 
 __all__ = ["LinearSVCPathCV"]
 
@@ -101,6 +102,7 @@ class LinearSVCPathCV(LinearSVCPath):
         y : n labels
         sample_weight : n numbers, optional; used in training, not in scoring
         """
+        given = (X, y, sample_weight)
         X, y = validate_data(self, X, y, **ACCEPTED)
         check_labels(y)
         points = self._trace(X, y, sample_weight)
@@ -113,6 +115,7 @@ class LinearSVCPathCV(LinearSVCPath):
             )
         )
         self._keep(points)
+        self._kept = Kept(*given, [[[p.dual for p in row] for row in grid] for grid in points])
         mean = self.scores_.mean(axis=0)
         # By columns of C, so that among equals the smallest C, the strongest penalty, comes first.
         j, i = np.unravel_index(int(np.argmax(mean.T)), mean.T.shape)

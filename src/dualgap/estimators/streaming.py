@@ -8,17 +8,17 @@ u = Σ C·s·β·y·x stands for w in the first term, and w = soft(u, l1_ratio)/
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from dualgap.core import fresh_seed, natural_order, shuffle, total_psi, total_value
+from dualgap.core import ROUNDOFF, fresh_seed, gamma, kept, length_bound, natural_order, shuffle
 from dualgap.estimators.fitted import forget
 from dualgap.estimators.labelled import Labelled, Side
 from dualgap.estimators.parameters import Parameters
 from dualgap.problem import Problem
-from dualgap.proof import Certificate
+from dualgap.proof import Certificate, Enclosed, certificate_of_pair, plain_margins, row_sums
 from dualgap.run import Evaluation, Stepper, drive
 from dualgap.solvers.coordinate import Ascent, free_scale
 
@@ -60,17 +60,19 @@ class BatchRun(Stepper):
         self.ascent.epoch(self.order)
 
     def evaluate(self) -> Evaluation:
-        """The gap is Σ c[φ(m) − ψ(β) + βm] over the batch, each term at least 0."""
+        """The gap is Σ c[φ(m) − ψ(β) + βm] over the batch, each term at least 0, at the v that belongs to β."""
         problem, ascent = self.problem, self.ascent
+        ascent.rebuild()
+        ascent.v += self.before
         coef, b = problem.penalty.primal(ascent.v[: problem.d]), self._intercept()
-        margins = problem.scores(coef)
-        margins += b
-        margins *= problem.y
-        loss = float(total_value(problem.loss, margins, problem.c))
-        gap = loss - float(total_psi(problem.loss, ascent.beta, problem.c)) + float(problem.c @ (ascent.beta * margins))
+        norms = problem.norms
+        margins = plain_margins(problem.scores(coef), problem.y, b, norms, problem.longest, length_bound(coef))
+        sums = row_sums(problem.loss, problem.samples, margins, ascent.beta)
+        error = gamma(problem.n + 8) * float(np.abs(ascent.coords.factor * ascent.beta) @ norms) + ROUNDOFF * length_bound(ascent.v)
         moved = ascent.v - self.before
-        objective = loss + 0.5 * problem.l2 * float(moved @ moved)
-        self.found = Certificate(objective, objective - max(gap, 0.0), "solver")
+        objective = sums.loss + 0.5 * problem.l2 * float(moved @ moved)
+        gap_radius = sums.gap_radius + 2.0 * problem.l2 * error * error
+        self.found = certificate_of_pair(Enclosed(objective, sums.loss_radius, sums.gap, gap_radius), "solver")
         return Evaluation(self.found, coef, b, 0.0, {})
 
     def certificate(self) -> Certificate:
@@ -104,22 +106,28 @@ def absorb(stream: Stream, problem: Problem, tol: float, max_epochs: int, rng: n
 def partial_fit(model: Any, data: Labelled, parameters: Parameters) -> None:
     """Train every model of an estimator on one batch; sets coef_, intercept_, n_iter_, status_ and what the next batch needs."""
     budget = parameters.budget
-    streams: list[Stream] = getattr(model, "_streams", None) or _streams_of(model, parameters.ratio)
-    forget(model)
-    model._streams = streams
+    before: list[Stream] = getattr(model, "_streams", None) or _streams_of(model, parameters.ratio)
+    streams = [
+        replace(stream) for stream in before
+    ]  # the model's own stay as they are until all have moved: Ctrl-C moves all or none
+    coef, intercept = model.coef_.copy(), model.intercept_.copy()
     rng = np.random.default_rng(budget.seed)
     gaps, epochs = [], []
-    for j, stream in enumerate(streams):
-        side = data.one_against_rest(1 if len(streams) == 1 else j)
-        if side.total == 0.0:
-            continue  # a batch without weight says nothing
-        problem = _batch_problem(model, data, side, parameters)
-        gap, taken = absorb(stream, problem, budget.tol, budget.max_epochs, rng)
-        gaps.append(gap)
-        epochs.append(taken)
-        model.coef_[j], model.intercept_[j] = stream.coef(problem), stream.intercept
-    model.n_iter_ = max(epochs, default=0)
-    model.status_ = "converged" if max(gaps, default=0.0) <= budget.tol else "max_epochs"
+    with kept() as ctrl_c:
+        for j, stream in enumerate(streams):
+            side = data.one_against_rest(1 if len(streams) == 1 else j)
+            if side.total == 0.0:
+                continue  # a batch without weight says nothing
+            problem = _batch_problem(model, data, side, parameters)
+            gap, taken = absorb(stream, problem, budget.tol, budget.max_epochs, rng)
+            gaps.append(gap)
+            epochs.append(taken)
+            coef[j], intercept[j] = stream.coef(problem), stream.intercept
+        forget(model)
+        status = "converged" if max(gaps, default=0.0) <= budget.tol else "max_epochs"
+        vars(model).update(_streams=streams, coef_=coef, intercept_=intercept, n_iter_=max(epochs, default=0), status_=status)
+        if ctrl_c.take():
+            raise KeyboardInterrupt  # ends the caller's loop over batches
 
 
 def _streams_of(model: Any, ratio: float) -> list[Stream]:

@@ -5,17 +5,19 @@ README.md says which way to a kernel value is for what.
 
 from __future__ import annotations
 
+from dualgap.kernels.distances import SURE_RELATIVE, distance_error, origin_of, squares
 from dualgap.kernels.features import FEATURE_BLOCK, METHODS, Fourier, Nystroem
-from dualgap.kernels.function import Kernel, make_kernel, squares
+from dualgap.kernels.function import Kernel, call_kernel, make_kernel
 from dualgap.kernels.gram_cache import BlockedGram, add_rows, as_bytes, load_block, split_order
-from dualgap.kernels.semidefinite import WHOLE_SPECTRUM, extreme_eigenvalues, is_semidefinite
+from dualgap.kernels.semidefinite import WHOLE_SPECTRUM, extreme_eigenvalues, is_semidefinite, rounding_of
 from dualgap.kernels.sums import Expansion, expansion, own_expansion
-from dualgap.kernels.values import SUPPORTS, KernelBlocks, scratch
+from dualgap.kernels.values import SUPPORTS, KernelBlocks, distance_norms, scratch, sure_values
 
 __all__ = [
     "FEATURE_BLOCK",
     "METHODS",
     "SUPPORTS",
+    "SURE_RELATIVE",
     "WHOLE_SPECTRUM",
     "BlockedGram",
     "Expansion",
@@ -25,13 +27,19 @@ __all__ = [
     "Nystroem",
     "add_rows",
     "as_bytes",
+    "call_kernel",
+    "distance_error",
+    "distance_norms",
     "expansion",
     "extreme_eigenvalues",
     "is_semidefinite",
     "load_block",
     "make_kernel",
+    "origin_of",
     "own_expansion",
+    "rounding_of",
     "scratch",
     "split_order",
     "squares",
+    "sure_values",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,15 +10,16 @@ from typing import Any
 import numpy as np
 
 from dualgap.core import is_sparse, number
+from dualgap.kernels.distances import half_distances, needs_differences, origin_of, shifted, squares
 
-__all__ = ["KERNELS", "Kernel", "make_kernel", "squares"]
+__all__ = ["KERNELS", "Kernel", "call_kernel", "make_kernel", "squares"]
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """k(x, z) by name, or a callable that takes two arrays of rows and returns their kernel matrix."""
+    """k(x, z) by name, or a callable that takes two arrays of rows, both read-only, and returns their kernel matrix."""
 
     name: str
     gamma: float = 1.0
@@ -31,17 +33,27 @@ class Kernel:
             return np.ascontiguousarray(A)
         if self.function is not None:
             return self._called(A, B)
-        # Products in float32 have errors of 1e-7, which leave the matrix indefinite.
-        product: Any = A.astype(np.float64, copy=False) @ B.astype(np.float64, copy=False).T
-        k = np.ascontiguousarray(product.toarray() if is_sparse(product) else product)
         if self.name == "rbf":
-            k *= -2.0
-            k += squares(A)[:, None]
-            k += squares(B)[None, :]
-            np.maximum(k, 0.0, out=k)  # rounding may leave a distance just below zero
-            k *= -self.gamma
+            return self._gaussian(A, B)
+        # Products in float32 have errors of 1e-7, which leave the matrix indefinite.
+        return self.from_products(_products(A, B))
+
+    def _gaussian(self, A: Any, B: Any) -> np.ndarray:
+        dense = not is_sparse(A) and not is_sparse(B)
+        if dense and (origin := origin_of(B)) is not None:
+            A, B = shifted(A, origin), shifted(B, origin)
+        left, right = squares(A), squares(B)
+        if dense and needs_differences(self.gamma, np.concatenate([left, right]), A.shape[1]):
+            k = half_distances(A.astype(np.float64, copy=False), B.astype(np.float64, copy=False))
+            k *= 2.0 * self.gamma
             return np.exp(k, out=k)
-        return self.from_products(k)
+        k = _products(A, B)
+        k *= -2.0
+        k += left[:, None]
+        k += right[None, :]
+        np.maximum(k, 0.0, out=k)  # rounding may leave a distance just below zero
+        k *= -self.gamma
+        return np.exp(k, out=k)
 
     def from_products(self, k: np.ndarray) -> np.ndarray:
         """Overwrite inner products with kernel values, for the kernels that depend on nothing else."""
@@ -53,7 +65,7 @@ class Kernel:
 
     def _called(self, A: Any, B: Any) -> np.ndarray:
         assert self.function is not None
-        k = np.ascontiguousarray(self.function(A, B), dtype=np.float64)
+        k = call_kernel(self.function, A, B, f"kernel {self.name}").astype(np.float64, copy=False)
         if k.shape != (A.shape[0], B.shape[0]):
             raise ValueError(f"kernel {self.name} returned shape {k.shape}; for these rows it must be {(A.shape[0], B.shape[0])}")
         if not np.isfinite(k).all():
@@ -85,12 +97,37 @@ class Kernel:
         return inner**self.degree if self.name == "poly" else np.tanh(inner)
 
 
-def squares(A: Any) -> np.ndarray:
-    """Return ‖a‖² of each row a, in float64."""
-    if is_sparse(A):
-        A = A.astype(np.float64, copy=False)  # squares in float32 would lose half of the digits, or overflow
-        return np.asarray(A.multiply(A).sum(axis=1)).reshape(-1)
-    return np.einsum("ij,ij->i", A, A, dtype=np.float64)
+def call_kernel(function: Callable[[Any, Any], Any], A: Any, B: Any, name: str) -> np.ndarray:
+    """Return what a user's function makes of two collections of samples, as float32 or float64; it gets arrays and matrices read-only."""
+    left = _read_only(A)
+    values = function(left, left if A is B else _read_only(B))
+    k = np.asarray(values.toarray() if is_sparse(values) else values)
+    if k.dtype.kind == "c" or (k.dtype.kind == "O" and any(isinstance(value, complex) for value in k.flat)):
+        raise ValueError(
+            f"{name} returned complex numbers (dtype {k.dtype}); kernel values are real: return the real part, if that is meant"
+        )
+    try:
+        return np.asarray(k, dtype=np.float32 if k.dtype == np.float32 else np.float64, order="C")
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} returned values of dtype {k.dtype}; a matrix of real numbers is needed") from None
+
+
+def _read_only(X: Any) -> Any:
+    """Return a view of an array or compressed matrix that cannot be written to; a copy of other tables; any other collection as it is."""
+    if isinstance(X, np.ndarray):
+        X = X.view()
+        X.flags.writeable = False
+    elif is_sparse(X) and hasattr(X, "indptr"):
+        X = copy.copy(X)
+        X.data, X.indices, X.indptr = _read_only(X.data), _read_only(X.indices), _read_only(X.indptr)
+    elif is_sparse(X) or hasattr(X, "iloc"):  # pandas; polars has no way to write in place
+        X = X.copy()
+    return X
+
+
+def _products(A: Any, B: Any) -> np.ndarray:
+    product: Any = A.astype(np.float64, copy=False) @ B.astype(np.float64, copy=False).T
+    return np.ascontiguousarray(product.toarray() if is_sparse(product) else product)
 
 
 def make_kernel(kernel: Any, X: Any = None, gamma: float | str = "scale", degree: int = 3, coef0: float = 0.0) -> Kernel:

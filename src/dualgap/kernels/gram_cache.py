@@ -7,7 +7,6 @@ kind of rows unchanged.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import WithBias, add_in_threads, compiled, layers, number, prefetch, with_bias_of
+from dualgap.core import WithBias, add_in_threads, compiled, held, layers, number_of_bytes, prefetch, with_bias_of
 
 __all__ = ["BlockedGram", "GramBlock", "add_rows", "as_bytes", "load_block", "split_order"]
 
@@ -78,7 +77,7 @@ class BlockedGram:
 
     def block(self, number: int) -> GramBlock:
         """Return a block from the cache, or compute it."""
-        with self._lock:
+        with held(), self._lock:  # Ctrl-C waits: it must not leave the lock behind, nor half a block
             if number in self._kept:
                 self._kept.move_to_end(number)
                 return self._kept[number]
@@ -153,9 +152,4 @@ def add_rows(rows: Any, a: np.ndarray, v: np.ndarray) -> None:
 
 def as_bytes(memory: Any) -> int:
     """Return a number of bytes from a number, or from words such as "500 MB" and "2GB"."""
-    units = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
-    if isinstance(memory, str):
-        match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kKMG]?B?)\s*", memory)
-        if match and match[2].upper() in units:
-            return int(float(match[1]) * units[match[2].upper()])
-    return int(number("kernel_memory", memory, wanted="a positive number of bytes, or words such as '500 MB' or '2 GB'"))
+    return number_of_bytes("kernel_memory", memory)

@@ -32,7 +32,7 @@ def expansion(kernel: Kernel, A: Any, B: Any, a: np.ndarray) -> np.ndarray:
     single = by_product and exact_in_float32(B) and (A is B or exact_in_float32(A))
     for first in range(0, len(out), rows):
         block, total = A[first : first + rows], out[first : first + rows]
-        blocks = KernelBlocks(kernel, block, np.float64, np.float32 if single else None)
+        blocks = KernelBlocks(kernel, block, np.float64, np.float32 if single else None, near=B)
         for start in range(0, len(support), SUPPORTS):
             part = support[start : start + SUPPORTS]
             if by_product:
@@ -43,12 +43,15 @@ def expansion(kernel: Kernel, A: Any, B: Any, a: np.ndarray) -> np.ndarray:
     return out
 
 
-def own_expansion(kernel: Kernel, Z: Any, a: np.ndarray) -> np.ndarray:
-    """Return Σⱼ aⱼ k(row i of Z, row j of Z) for every i, in float64; for dense rows each value is computed once, not twice."""
+def own_expansion(kernel: Kernel, Z: Any, a: np.ndarray, near: Any = None) -> np.ndarray:
+    """Return Σⱼ aⱼ k(row i of Z, row j of Z) for every i, in float64, one column for each column of `a`.
+
+    For dense rows each value is computed once, not twice. `near`: rows that the origin of distances is computed from; None: Z.
+    """
     if kernel.function is not None or kernel.name == "precomputed" or is_sparse(Z):
         return expansion(kernel, Z, Z, a)
-    out = np.zeros(Z.shape[0])
-    blocks = KernelBlocks(kernel, Z, np.float64, np.float32 if exact_in_float32(Z) else None)
+    out = np.zeros((Z.shape[0], *a.shape[1:]))
+    blocks = KernelBlocks(kernel, Z, np.float64, np.float32 if exact_in_float32(Z) else None, near)
     for first in range(0, len(out), SUPPORTS):
         blocks.add_symmetric(first, min(first + SUPPORTS, len(out)), a, out)
     return out

@@ -13,7 +13,8 @@ import numpy as np
 from scipy import sparse
 
 from dualgap.core import CSR, blas_alone, csr, is_sparse, machine, share
-from dualgap.kernels.function import Kernel, squares
+from dualgap.kernels.distances import half_distances, needs_differences, origin_of, shifted, squares
+from dualgap.kernels.function import Kernel
 from dualgap.kernels.gaussian import (
     WIDTH,
     Terms,
@@ -25,7 +26,7 @@ from dualgap.kernels.gaussian import (
     sparse_gaussian_sum,
 )
 
-__all__ = ["BLOCK", "SUPPORTS", "KernelBlocks", "exact_in_float32", "scratch"]
+__all__ = ["BLOCK", "SUPPORTS", "KernelBlocks", "distance_norms", "exact_in_float32", "scratch", "sure_values"]
 
 BLOCK = 1 << 18  # products in one block: 1 or 2 MB, which a processor's cache holds
 SUPPORTS = 256  # rows on the left-hand side of one block of products in a sum
@@ -47,10 +48,6 @@ class _Dense:
     def __init__(self, matrix: np.ndarray) -> None:
         self.matrix, self.dtype = matrix, matrix.dtype
 
-    def other(self, Z: Any) -> np.ndarray:
-        """Return rows of Z as the left-hand side."""
-        return np.ascontiguousarray(Z.toarray() if is_sparse(Z) else Z, dtype=self.dtype)
-
     def own(self, wanted: np.ndarray) -> np.ndarray:
         """Return some of the rows themselves as the left-hand side."""
         return self.matrix[wanted]
@@ -62,7 +59,15 @@ class _Dense:
         )
 
     def take(self, indices: np.ndarray) -> _Dense:
-        return _Dense(self.matrix[indices])
+        return type(self)(self.matrix[indices])
+
+
+class _Differences(_Dense):
+    """Rows of an array whose products lose too many digits: −½‖x − z‖² takes the place of x·z, and 0 that of ‖x‖² and ‖z‖²."""
+
+    def products(self, left: np.ndarray, first: int, last: int, out: np.ndarray, by_row: bool) -> np.ndarray:
+        left, right = np.ascontiguousarray(left), self.matrix[first:last]
+        return half_distances(right, left, out) if by_row else half_distances(left, right, out)
 
 
 class _Sparse:
@@ -73,6 +78,7 @@ class _Sparse:
         self.rows = _rows_of(matrix, dtype)
 
     def other(self, Z: Any) -> list[np.ndarray]:
+        """Return rows of Z as the left-hand side."""
         Z = Z if is_sparse(Z) else sparse.csr_matrix(Z)
         return _panels(_rows_of(Z, self.dtype), np.arange(Z.shape[0]), Z.shape[1])
 
@@ -125,16 +131,28 @@ def exact_in_float32(X: Any) -> bool:
     return width * largest**2 <= 2.0**24
 
 
-def _right(kernel: Kernel, X: Any, dtype: Any, move: bool) -> Any:
-    if is_sparse(X):
-        if X.nnz <= SPARSE * X.shape[0] * X.shape[1]:
-            return _Sparse(X, dtype)
-        X = X.toarray()
-    if move and dtype == np.float32 and kernel.name == "rbf":
-        # Distances do not depend on the origin. In float32 they keep more digits with the origin at the mean.
-        out = np.empty(X.shape, dtype=np.float32)
-        return _Dense(np.subtract(X, X.mean(axis=0, dtype=np.float64), out=out, casting="same_kind"))
-    return _Dense(np.ascontiguousarray(X, dtype=dtype))
+def _is_dense(X: Any) -> bool:
+    """Whether the rows of X are multiplied as those of an array."""
+    return not is_sparse(X) or X.nnz > SPARSE * X.shape[0] * X.shape[1]
+
+
+def _array(X: Any) -> np.ndarray:
+    return X.toarray() if is_sparse(X) else X
+
+
+def distance_norms(X: Any) -> np.ndarray:
+    """Return ‖x − s‖ of each row for every origin s that distances in float64 are computed with near X: the norms in their error bound."""
+    origin = origin_of(X) if _is_dense(X) else None
+    if origin is None:
+        return np.sqrt(squares(X))
+    norms = np.sqrt(squares(shifted(_array(X), origin)))
+    # Whole numbers are not moved, as their products are exact, and a sparse matrix not everywhere.
+    return np.maximum(norms, np.sqrt(squares(X))) if is_sparse(X) or exact_in_float32(X) else norms
+
+
+def sure_values(X: Any) -> bool:
+    """Whether the bound by SURE_RELATIVE holds for Gaussian values of X in float64: distances may come from differences."""
+    return not is_sparse(X) and not exact_in_float32(X)
 
 
 _memory = threading.local()
@@ -162,16 +180,41 @@ class KernelBlocks:
     X : array or CSR matrix; for a precomputed kernel its matrix
     dtype : numpy.float32 or numpy.float64, the precision of the values
     products : precision of inner products; None: dtype. numpy.float32 is exact for data that `exact_in_float32` accepts
+    near : rows that the origin of distances is computed from; None: X. It changes the rounding of Gaussian values, nothing else
     """
 
-    def __init__(self, kernel: Kernel, X: Any, dtype: Any, products: Any = None) -> None:
+    def __init__(self, kernel: Kernel, X: Any, dtype: Any, products: Any = None, near: Any = None) -> None:
         self.kernel, self.X, self.dtype, self.count = kernel, X, np.dtype(dtype), X.shape[0]
         self.arithmetic = arithmetic_of(self.dtype)
         self.by_product = kernel.function is None and kernel.name != "precomputed"
         self.places: Any = None  # rows and columns of a precomputed matrix, after `take`; None: all
+        self.origin: np.ndarray | None = None
         if self.by_product:
-            self.right = _right(kernel, X, np.dtype(products or dtype), move=products is None)
-            self.exponents: Any = self._exponents(squares(self.right.matrix)) if kernel.name == "rbf" else None
+            self._set_right(np.dtype(products or dtype), X if near is None else near, move=products is None)
+
+    def _set_right(self, dtype: np.dtype[Any], near: Any, move: bool) -> None:
+        kernel, X = self.kernel, self.X
+        self.exponents: Any = None
+        if not _is_dense(X):
+            self.right: Any = _Sparse(X, dtype)
+        else:
+            matrix = _array(X)
+            if move and kernel.name == "rbf":
+                # Distances do not depend on the origin. In float32 they always keep more digits with the origin at the mean.
+                self.origin = matrix.mean(axis=0, dtype=np.float64) if dtype == np.float32 else origin_of(near)
+            self.right = _Dense(self._moved(matrix, dtype))
+        if kernel.name != "rbf":
+            return
+        lengths = squares(self.right.matrix)
+        if dtype == self.dtype == np.float64 and _is_dense(X) and needs_differences(kernel.gamma, lengths, X.shape[1]):
+            self.right, lengths = _Differences(self.right.matrix), np.zeros(len(lengths))
+        self.exponents = self._exponents(lengths)
+
+    def _moved(self, rows: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+        """Return rows in the given precision, moved by the origin."""
+        if self.origin is None:
+            return np.ascontiguousarray(rows, dtype=dtype)
+        return np.subtract(rows, self.origin, out=np.empty(rows.shape, dtype=dtype), casting="same_kind")
 
     @property
     def cheap(self) -> bool:
@@ -185,6 +228,8 @@ class KernelBlocks:
         """‖x‖ of each row as rounded, for error bounds; None unless the kernel is Gaussian and the rows are dense."""
         if not self.by_product or self.exponents is None or isinstance(self.right, _Sparse):
             return None
+        if isinstance(self.right, _Differences):
+            return np.sqrt(squares(self.right.matrix))
         return np.sqrt(self.exponents.astype(np.float64) / -self.kernel.gamma)
 
     def _exponents(self, squares: np.ndarray) -> np.ndarray:
@@ -217,9 +262,14 @@ class KernelBlocks:
         return _Left(self.right.own(wanted), None if self.exponents is None else self.exponents[wanted], len(wanted))
 
     def other(self, Z: Any) -> _Left:
-        """Return other rows as the left-hand side; not in float32, whose origin may be the mean of X."""
-        exponents = None if self.exponents is None else self._exponents(squares(Z))
-        return _Left(self.right.other(Z), exponents, Z.shape[0])
+        """Return other rows as the left-hand side."""
+        if isinstance(self.right, _Sparse):
+            return _Left(self.right.other(Z), None if self.exponents is None else self._exponents(squares(Z)), Z.shape[0])
+        rows = self._moved(_array(Z), self.right.dtype)
+        exponents = None
+        if self.exponents is not None:
+            exponents = self._exponents(np.zeros(len(rows)) if isinstance(self.right, _Differences) else squares(rows))
+        return _Left(rows, exponents, len(rows))
 
     def _values(self, left: _Left) -> np.ndarray:
         places, Z = left.rows
@@ -266,13 +316,16 @@ class KernelBlocks:
         self._by_blocks(left._replace(rows=np.asfortranarray(left.rows)), finish, by_row=True)
 
     def add_symmetric(self, first: int, last: int, a: np.ndarray, out: np.ndarray) -> None:
-        """Add to K·a the kernel values of the rows first…last with each other and with all later rows, each value in both places."""
+        """Add to K·a the kernel values of the rows first…last with each other and with all later rows, each value in both places.
+
+        `out` has one column for each column of `a`.
+        """
         left = self.own(np.arange(first, last))
         back: dict[int, np.ndarray] = {}
 
         def finish(products: np.ndarray, begin: int, end: int) -> None:
             values = self._from_products(products, left, begin, end)
-            out[begin:end] += a[first:last] @ values
+            out[begin:end] += values.T @ a[first:last]
             later = max(begin, last)
             back[begin] = values[:, later - begin :] @ a[later:end]
 

@@ -6,6 +6,7 @@ This module holds what a study says. `plan` lists its runs; `runner` executes th
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from dataclasses import asdict, dataclass, field, replace
 from importlib import resources
@@ -44,6 +45,8 @@ PROBLEM_KEYS = (
     "sum_lambda",  # Σφ + λ‖w‖²        l2 = 2λ/n
     "sum_c",  # Σφ + (c/2)‖w‖²    l2 = c/n
 )
+
+FOLDER_NAME = re.compile(r"\w[\w .-]{0,99}(?<![ .])")  # no separator, no ../, nothing that a file system strips or reserves
 
 
 def _read_problem(value: Any, where: Where) -> dict[str, Any]:
@@ -234,6 +237,10 @@ def parse_study(table: dict[str, Any], file: str = "study") -> Study:
     """Return a study from a table as TOML or JSON gives it; `file` is what errors call it."""
     where = Where(file)
     study = read_table(Study, table, where)
+    if not FOLDER_NAME.fullmatch(study.name):
+        raise where.key("name").error(
+            f"{study.name!r} names the folder of the results; use letters, digits, spaces and . - _ , with a letter or digit first"
+        )
     for i, data in enumerate(study.data):
         if not (data.name or data.path):
             raise where.key("data").key(i).error("needs a name that dualgap.data knows, or a path to a file")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,12 +32,8 @@ class TableData:
     best: frozenset[tuple[int, int]] = field(default=frozenset())
 
     def to_csv(self) -> str:
-        """Return the table as CSV text; a cell that a spreadsheet would take for a formula is quoted as text."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([_plain(name) for name in self.columns])
-        writer.writerows([[_plain(cell) for cell in row] for row in self.rows])
-        return out.getvalue()
+        """Return the table as CSV text; text that a spreadsheet would take for a formula has an apostrophe before it."""
+        return "".join(_csv_line(row) for row in (self.columns, *self.rows))
 
     def to_markdown(self) -> str:
         """Return the table as Markdown."""
@@ -47,10 +44,25 @@ class TableData:
         return "\n".join(lines)
 
 
+# How text begins that Excel, LibreOffice Calc or Google Sheets computes when it opens a CSV file; also after apostrophes of its own, so
+# that dropping one apostrophe always returns the text.
+FORMULA = re.compile("'*[=+\\-@\t\r\n＝＋－＠]")
+
+
+def _csv_line(row: tuple[Any, ...]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\r\n").writerow([_plain(cell) for cell in row])  # it quotes characters of its line end alone
+    return out.getvalue().removesuffix("\r\n") + "\n"
+
+
 def _plain(cell: Any) -> Any:
-    if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r"):
+    if isinstance(cell, str) and FORMULA.match(cell) and not _is_number(cell):
         return "'" + cell
     return "" if cell is None else cell
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII) is not None
 
 
 def escaped(text: str) -> str:

@@ -9,7 +9,8 @@ kernel has a branch for them. For a kernel machine w lives in the kernel's space
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -17,12 +18,14 @@ from scipy import sparse
 
 from dualgap.core import LOSSES, make_loss, make_penalty, number, one_of, scores_in_threads, sqnorms_in_threads, total_value
 from dualgap.core import rows as storage
-from dualgap.kernels import BlockedGram, Expansion, Kernel, add_rows, as_bytes, expansion, make_kernel
+from dualgap.kernels import BlockedGram, Expansion, Kernel, KernelBlocks, add_rows, as_bytes, expansion, make_kernel
 from dualgap.problem.inputs import all_finite, as_features, as_labels, as_vector, as_weights, encode_labels
 
 __all__ = ["INTERCEPTS", "Problem", "Samples"]
 
 INTERCEPTS = ("none", "penalised", "free")
+
+NORM_SLACK = 2e-9  # more than the relative rounding error of ‖x‖² for rows of up to 10⁷ numbers
 
 
 class Samples(NamedTuple):
@@ -41,7 +44,10 @@ class Shared:
 
     rows: Any = None  # the samples as compiled kernels read them; a kernel matrix in blocks is set by the constructor
     sqnorms: np.ndarray | None = None  # ‖xᵢ‖² of every row
+    norms: np.ndarray | None = None  # upper bounds of ‖xᵢ‖
+    longest: int | None = None  # how many numbers the longest row stores
     expansion: Expansion | None = None  # computes K·a without K, and remembers the last a and K·a
+    blocks: dict[str, KernelBlocks] = field(default_factory=dict)  # kernel values with all rows, by their precision
     semidefinite: bool | None = None  # whether the kernel matrix is; set by dualgap.proof.require_semidefinite
 
 
@@ -322,6 +328,35 @@ class Problem:
             row = int(np.argmin(np.isfinite(out)))
             raise ValueError(f"row {row} of X is too large: its squared length is {out[row]} in float64; scale the features down")
         return out
+
+    @property
+    def norms(self) -> np.ndarray:
+        """Upper bounds of ‖xᵢ‖, rounding included (of √k(xᵢ, xᵢ) for a kernel machine)."""
+        if self.shared.norms is None:
+            norms = np.sqrt(self.sqnorms)
+            norms *= 1.0 + NORM_SLACK
+            norms += 1e-150  # squares of smaller numbers underflow
+            self.shared.norms = norms
+        return self.shared.norms
+
+    @property
+    def longest(self) -> int:
+        """How many numbers the longest row stores: as many products are summed up in a score."""
+        if self.shared.longest is None:
+            self.shared.longest = self.d if self.kernel is not None else storage.longest(self.rows)
+        return self.shared.longest
+
+    def kernel_blocks(self, dtype: Any) -> KernelBlocks:
+        """Return kernel values of any rows with all rows, in float32 or float64; what they need of X is kept for the next call."""
+        assert self.kernel is not None
+        name = np.dtype(dtype).name
+        if name not in self.shared.blocks:
+            self.shared.blocks[name] = KernelBlocks(self.kernel, self.X, dtype)
+        return self.shared.blocks[name]
+
+    def every_block(self) -> Iterator[storage.Block]:
+        """Yield all rows of data, once and in order, in blocks with their numbers; not for kernel machines."""
+        yield storage.Block(slice(0, self.n), self.rows)
 
     def combine(self, a: np.ndarray) -> np.ndarray:
         """Return Σ aᵢ xᵢ as stored, summed in float64 (for a kernel machine: the scores K·a)."""

@@ -1,34 +1,69 @@
-"""Certificates: feasible dual points, the best intercept, primal and dual values, and the gap between them.
+"""Certificates: feasible dual points, the best intercept, and enclosures of primal and dual values, with a proven bound on rounding;
+proof files.
 
-A certificate is a function of the problem, the model and a dual point. Nothing here knows a solver.
+A certificate is a function of the problem, the model and a dual point. Nothing here knows a solver, and no solver's number enters.
 """
 
 from __future__ import annotations
 
-from dualgap.proof.certificate import (
-    Certificate,
-    CertificateError,
-    DualPoint,
-    best_intercept,
-    dual_from_margins,
-    dual_point,
-    make_certificate,
-    margins_of,
-    primal_value,
-    require_semidefinite,
-    settle,
+from dualgap.proof.bounded_scores import BoundedScores, exact_scores, kernel_scores
+from dualgap.proof.certificate import Certificate, CertificateError, certificate_of, certificate_of_pair
+from dualgap.proof.certified import Proven, certify_pair, enclose, forget_scores, lower_bound, scores_of
+from dualgap.proof.dual_points import DualPoint, dual_from_margins, dual_point, require_semidefinite
+from dualgap.proof.enclosure import (
+    Enclosed,
+    RowSums,
+    balance_row,
+    bias_excess,
+    join,
+    penalty_excess,
+    penalty_value,
+    plain_margins,
+    row_sums,
 )
+from dualgap.proof.files import BinaryPart, JointPart, ProofError, ProofText, Table, canonical_text, exact_values, make_proof
+from dualgap.proof.intercepts import best_intercept
+from dualgap.proof.verify import Refused, parse_proof, report
+from dualgap.proof.verify import verify as verify_proof
 
 __all__ = [
+    "BinaryPart",
+    "BoundedScores",
     "Certificate",
     "CertificateError",
     "DualPoint",
+    "Enclosed",
+    "JointPart",
+    "ProofError",
+    "ProofText",
+    "Proven",
+    "Refused",
+    "RowSums",
+    "Table",
+    "balance_row",
     "best_intercept",
+    "bias_excess",
+    "canonical_text",
+    "certificate_of",
+    "certificate_of_pair",
+    "certify_pair",
     "dual_from_margins",
     "dual_point",
-    "make_certificate",
-    "margins_of",
-    "primal_value",
+    "enclose",
+    "exact_scores",
+    "exact_values",
+    "forget_scores",
+    "join",
+    "kernel_scores",
+    "lower_bound",
+    "make_proof",
+    "parse_proof",
+    "penalty_excess",
+    "penalty_value",
+    "plain_margins",
+    "report",
     "require_semidefinite",
-    "settle",
+    "row_sums",
+    "scores_of",
+    "verify_proof",
 ]

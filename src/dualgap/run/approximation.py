@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.core import count, one_of
+from dualgap.core import count, kept, one_of
 from dualgap.kernels import FEATURE_BLOCK, METHODS, Fourier, Nystroem
 from dualgap.problem import Problem, as_features
-from dualgap.proof import Certificate, best_intercept, dual_point, make_certificate, primal_value
+from dualgap.proof import Certificate, best_intercept, certify_pair, dual_point
 from dualgap.run.driver import solve
 from dualgap.run.result import Result
 
@@ -45,9 +45,11 @@ class Approximation:
 
     def solve(self, solver: Any = "auto", tol: float = 1e-4, **options: Any) -> ApproximateResult:
         """Train on the features; arguments as of `dualgap.solve`."""
-        found = solve(self.problem, solver, tol, **options)
-        source = f"{found.certificate.source}; for {self.describe()}"
-        return ApproximateResult.of(found, certificate=replace(found.certificate, source=source), approximation=self, result=found)
+        with kept() as ctrl_c:
+            found = solve(self.problem, solver, tol, **options)
+            certificate = replace(found.certificate, source=f"{found.certificate.source}; for {self.describe()}")
+            status = "interrupted" if ctrl_c.take() else found.status
+            return ApproximateResult.of(found, status=status, certificate=certificate, approximation=self, result=found)
 
     def certify(self, result: Result) -> Certificate:
         """Certify, for the kernel problem itself, the kernel model that belongs to the dual variables found."""
@@ -55,9 +57,7 @@ class Approximation:
         point = dual_point(problem, result.dual)
         assert point.coef is not None
         assert point.stored is not None
-        b = best_intercept(problem, point.stored)
-        primal = primal_value(problem, point.coef, b, point.stored, problem.y * (point.stored + b))
-        return make_certificate(primal, point.value, "approximation")
+        return certify_pair(problem, point.coef, best_intercept(problem, point.stored), point, "approximation").certificate
 
     judge = certify  # its name in version 0.1
 

@@ -7,6 +7,7 @@ until at most a tenth of the remaining gap can be the slack of the bound: the re
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,13 @@ from dualgap.proof import (
     Certificate,
     DualPoint,
     best_intercept,
+    certificate_of,
+    certify_pair,
     dual_from_margins,
     dual_point,
-    make_certificate,
-    margins_of,
-    primal_value,
+    forget_scores,
+    kernel_scores,
+    scores_of,
 )
 from dualgap.run.driver import minimise
 
@@ -68,39 +71,52 @@ def certify(
         raise ValueError(f"epochs={epochs!r} must not be negative")
     if problem.intercept == "none" and b != 0.0:
         raise ValueError(f"intercept={b:g} but the problem has none; build it with intercept='penalised' or 'free'")
-    stored = problem.stored(coef)
-    margins = margins_of(problem, stored, b)
-    primal = primal_value(problem, coef, b, stored, margins)
+    try:
+        return _certify(problem, coef, b, dual, epochs, seed)
+    finally:
+        forget_scores(problem)
+
+
+def _certify(problem: Problem, coef: np.ndarray, b: float, dual: Any, epochs: int, seed: int) -> Certificate:
     if dual is not None:
-        return make_certificate(primal, dual_point(problem, as_vector(dual, "dual", problem.n)).value, "given")
-    if problem.intercept == "free":
-        margins = margins_of(problem, stored, best_intercept(problem, problem.scores(stored)))
-    point = _first_point(problem, margins)
+        return certify_pair(problem, coef, b, dual_point(problem, as_vector(dual, "dual", problem.n)), "given").certificate
+    scores = scores_of(problem, coef) if problem.kernel is None else kernel_scores(problem, coef).values
+    margins = problem.y * (scores + (best_intercept(problem, scores) if problem.intercept == "free" else b))
+    certificate, point = max(
+        ((certify_pair(problem, coef, b, point, "margins").certificate, point) for point in _first_points(problem, margins)),
+        key=lambda pair: pair[0].dual,
+    )
+    certificate = certificate_of(certificate.primal, max(certificate.dual, 0.0), "margins", certificate.radius)  # D(0) = 0
     if epochs == 0 or problem.streaming:
-        return make_certificate(primal, point.value, "margins")
-    raised = _raised(problem, point, (coef, b, point.beta), primal, epochs, seed)
-    return make_certificate(primal, *((raised, "ascent") if raised > point.value else (point.value, "margins")))
+        return certificate
+    raised, radius = _raised(problem, certificate, (coef, b, point.beta), epochs, seed)
+    if not raised > certificate.dual:
+        return certificate
+    return certificate_of(certificate.primal, raised, "ascent", certificate.radius + radius)
 
 
-def _first_point(problem: Problem, margins: np.ndarray) -> DualPoint:
-    """Return the best of some dual points: β = 0, that of the margins and, for the hinge, whose slope jumps, those of smoothed hinges."""
-    candidates = [dual_point(problem, np.zeros(problem.n)), dual_from_margins(problem, margins)]
+def _first_points(problem: Problem, margins: np.ndarray) -> Iterator[DualPoint]:
+    """Yield some dual points: β = 0, that of the margins and, for the hinge, whose slope jumps, those of smoothed hinges."""
+    yield dual_point(problem, np.zeros(problem.n))
+    yield dual_from_margins(problem, margins)
     if not math.isfinite(problem.loss.curvature()):
-        candidates += [dual_point(problem, np.clip((1.0 - margins) / width, 0.0, 1.0)) for width in (1.0, 0.1, 0.01)]
-    return max(candidates, key=lambda point: point.value)
+        for width in (1.0, 0.1, 0.01):
+            yield dual_point(problem, np.clip((1.0 - margins) / width, 0.0, 1.0))
 
 
 def _raised(
-    problem: Problem, point: DualPoint, model: tuple[Any, float, np.ndarray], primal: float, epochs: int, seed: int
-) -> float:
-    """Return a bound that is nearly the optimum, from ever tighter runs, each started where the last one ended."""
-    best, tol = point.value, 0.1
+    problem: Problem, first: Certificate, model: tuple[Any, float, np.ndarray], epochs: int, seed: int
+) -> tuple[float, float]:
+    """Return a bound that is nearly the optimum, and its radius, from ever tighter runs, each started where the last one ended."""
+    best, radius, tol, primal = first.dual, first.radius, 0.1, first.primal
     # A model that is worse than w = 0 is no place to start from.
     start: Any = model if primal < problem.objective(np.zeros(problem.size)) else None
     while epochs > 0:
         run = minimise(problem, "auto", tol, epochs, seed=seed, warm_start=start)
-        best, epochs, start = max(best, run.certificate.dual), epochs - run.epochs, run
+        if run.certificate.dual > best:
+            best, radius = run.certificate.dual, run.certificate.radius
+        epochs, start = epochs - run.epochs, run
         if not run.converged or run.certificate.primal - best <= SLACK * (primal - best) or tol <= SHARPEST:
             break
         tol = max(0.1 * tol, SHARPEST)
-    return best
+    return best, radius

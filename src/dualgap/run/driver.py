@@ -6,6 +6,7 @@ model so far comes back with its certificate.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 import warnings
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import number, whole_number
+from dualgap.core import kept, number, whole_number
 from dualgap.problem import Problem, as_vector
 from dualgap.proof import Certificate
 from dualgap.run.evaluation import SolverRun, make_watched
@@ -27,7 +28,9 @@ __all__ = ["Progress", "drive", "minimise", "schedule", "solve"]
 
 DIVERGED = 1e9  # times the objective of w = 0: five evaluations above it in a row count as divergence
 
+ROUNDING_EVALUATIONS = 3  # evaluations over which a gap below the resolution of float64 that falls by less than 1 % ends the run
 SMALL = 1e-2  # relative gap: an estimate that stays above it may be a slow start, one that stays below it the limit of rounding
+STUCK, STILL = 50, 1e-6  # epochs in a row in each of which the estimate changes by at most this part: the method no longer moves
 ESTIMATED_EPOCHS = {2**k for k in range(5, 24)}  # epochs at which a solver that estimates its gap is evaluated all the same
 
 
@@ -97,45 +100,60 @@ def drive(
     Whatever ends the run, the stepper then has the best model so far with its certificate. `halt` is asked after each epoch; where it
     says True, the run ends with status "interrupted". Ctrl-C reaches the main thread alone, and this is how other threads hear of it.
     """
-    due, callbacks, trace, clock = _Due(evaluate, tol), tuple(callbacks), Trace(), Clock(stepper.recorded)
+    stepper.tol = tol
+    due, callbacks, trace, clock = _Due(evaluate, stepper), tuple(callbacks), Trace(), Clock(stepper.recorded)
     began = time.perf_counter()
     reserve = 0.0  # seconds that the last evaluation took: kept for the one that ends the run
     status: Status | None = None
     epoch = evaluated = 0
-    try:
-        with clock, np.errstate(all="ignore"):  # a run that diverges is answered by its status
-            stepper.start()
-        while status is None:
-            with clock, np.errstate(all="ignore"):
-                out_of_time = halted = False
-                while not (out_of_time or halted or epoch >= max_epochs):
-                    epoch += 1
-                    stepper.step()
-                    out_of_time = max_seconds is not None and time.perf_counter() - began + reserve >= max_seconds
-                    halted = halt is not None and halt()
-                    if due(epoch, stepper.gap_estimate()):
-                        break
-            stopped = time.perf_counter()
-            found = stepper.evaluate()
-            if stepper.recorded:
-                trace.append(_row(epoch, clock, found))
-            evaluated = epoch
-            reserve = time.perf_counter() - stopped
-            stop = False
-            if callbacks:
-                progress = Progress(epoch, trace.last(), found.certificate, tol, max_epochs, found.coef, found.intercept)
-                stop = any([_says_stop(callback(progress)) for callback in callbacks])
-            status = stopping_rule(stepper, trace, found.certificate.primal, tol, stall)
-            if status is None and (stop or halted or out_of_time or epoch >= max_epochs):
-                status = "interrupted" if stop or halted else "max_seconds" if out_of_time else "max_epochs"
-    except KeyboardInterrupt:
-        status = "interrupted"
-        if epoch > evaluated:
-            found = stepper.evaluate()
-            if stepper.recorded:
-                trace.append(_row(epoch, clock, found))
-    stepper.finish()
-    return Ended(status, trace, epoch, clock.cpu, clock.wall)
+    with kept() as ctrl_c:
+        ctrl_c.begin()  # from here on Ctrl-C is raised in epochs and callbacks alone
+        try:
+            with clock, np.errstate(all="ignore"), ctrl_c.raised():  # a run that diverges is answered by its status
+                stepper.start()
+            while status is None:
+                with clock, np.errstate(all="ignore"), ctrl_c.raised():
+                    out_of_time = halted = False
+                    while not (out_of_time or halted or epoch >= max_epochs):
+                        epoch += 1
+                        stepper.step()
+                        out_of_time = max_seconds is not None and time.perf_counter() - began + reserve >= max_seconds
+                        halted = ctrl_c.pressed() or (halt is not None and halt())
+                        if due(epoch, stepper.gap_estimate()):
+                            break
+                stopped = time.perf_counter()
+                found = stepper.evaluate()
+                if stepper.recorded:
+                    trace.append(_row(epoch, clock, found))
+                evaluated = epoch
+                reserve = time.perf_counter() - stopped
+                stop = False
+                if callbacks:
+                    progress = Progress(epoch, trace.last(), found.certificate, tol, max_epochs, found.coef, found.intercept)
+                    with ctrl_c.raised():
+                        stop = any([_says_stop(callback(progress)) for callback in callbacks])
+                stop = stop or ctrl_c.pressed()
+                status = stopping_rule(stepper, trace, found.certificate.primal, stall)
+                if status is None and (stop or halted or out_of_time or epoch >= max_epochs):
+                    status = "interrupted" if stop or halted else "max_seconds" if out_of_time else "max_epochs"
+        except KeyboardInterrupt:
+            if not ctrl_c.answer():
+                raise
+            status = "interrupted"
+            if epoch > evaluated:
+                _evaluate_cut_short(stepper, trace, epoch, clock)
+        stepper.finish()
+        if ctrl_c.take():
+            status = "interrupted"
+        return Ended(status, trace, epoch, clock.cpu, clock.wall)
+
+
+def _evaluate_cut_short(stepper: Stepper, trace: Trace, epoch: int, clock: Clock) -> None:
+    """Evaluate after an epoch that was cut short. Where its state is beyond evaluation, the best model so far stands."""
+    with contextlib.suppress(Exception):
+        found = stepper.evaluate()
+        if stepper.recorded:
+            trace.append(_row(epoch, clock, found))
 
 
 def _row(epoch: int, clock: Clock, found: Evaluation) -> dict[str, float]:
@@ -153,31 +171,38 @@ def _row(epoch: int, clock: Clock, found: Evaluation) -> dict[str, float]:
     }
 
 
-def stopping_rule(stepper: Stepper, trace: Trace, primal: float, tol: float, stall: bool) -> Status | None:
-    """Return the status of a run that has converged, diverged or stalled; None while it is to go on."""
-    if stepper.certificate().relative_gap <= tol:
+def stopping_rule(stepper: Stepper, trace: Trace, primal: float, stall: bool) -> Status | None:
+    """Return the status of a run that has converged, diverged, stalled or come to the limit of rounding; None while it is to go on."""
+    certificate = stepper.certificate()
+    if stepper.reached(certificate):
         return "converged"
     limit = DIVERGED * stepper.at_zero
     if not math.isfinite(primal) or (primal > limit and len(trace) >= 5 and (trace["primal"][-5:] > limit).all()):
         return "diverged"
-    if stall and len(trace) > stepper.stall_evaluations:
-        gaps = np.minimum.accumulate(trace["primal"]) - np.maximum.accumulate(trace["dual"])
+    if not stall or not len(trace):
+        return None
+    gaps = np.minimum.accumulate(trace["primal"]) - np.maximum.accumulate(trace["dual"])
+    rounding = certificate.gap <= stepper.resolution
+    if rounding and len(gaps) > ROUNDING_EVALUATIONS and gaps[-1] > 0.99 * gaps[-1 - ROUNDING_EVALUATIONS]:
+        return "rounding_limit"
+    if len(trace) > stepper.stall_evaluations:
         epochs = trace["epoch"]
         since = min(len(trace) - stepper.stall_evaluations, int(np.searchsorted(epochs, 0.5 * epochs[-1]))) - 1
         if since >= 0 and epochs[since] > stepper.restarted_at and gaps[-1] > 0.99 * gaps[since]:
-            return "stalled"
+            return "rounding_limit" if rounding else "stalled"
     return None
 
 
 class _Due:
     """Whether to evaluate after an epoch: by the epoch's number or, where a solver estimates its gap, once the estimate reaches tol."""
 
-    def __init__(self, evaluate: str | Callable[[int], bool], tol: float) -> None:
-        self.by_epoch = schedule(evaluate)
-        self.by_estimate = evaluate == "auto" and tol > 0  # no estimate is ever as small as 0
-        self.tol = self.target = tol
+    def __init__(self, evaluate: str | Callable[[int], bool], stepper: Stepper) -> None:
+        self.by_epoch, self.stepper = schedule(evaluate), stepper
+        self.by_estimate = evaluate == "auto" and (stepper.tol > 0 or stepper.atol > 0)  # no estimate is ever as small as 0
+        self.target = math.inf
         self.wait, self.again = 1, 0
         self.least, self.since = math.inf, 0  # the smallest estimate, and its epoch
+        self.last, self.moved = math.inf, 0  # the last estimate, and the epoch at which it last changed
 
     def __call__(self, epoch: int, estimate: float | None) -> bool:
         if estimate is None or not self.by_estimate:
@@ -186,7 +211,11 @@ class _Due:
             self.least, self.since = estimate, epoch
         elif self.least < SMALL and epoch > 2 * self.since + STALL_EVALUATIONS:
             return True  # as near as rounding lets it come, perhaps: evaluations will tell, and end the run
-        if estimate <= self.tol and (estimate <= self.target or epoch >= self.again):
+        moves = not abs(estimate - self.last) <= STILL * self.last  # an infinite one, that of some rows, counts as moving
+        self.last, self.moved = estimate, epoch if moves else self.moved
+        if epoch >= self.moved + STUCK:
+            return True  # the method no longer moves: evaluations will end the run
+        if estimate <= self.stepper.relative_tolerance() and (estimate <= self.target or epoch >= self.again):
             # Should the certificate not agree, the estimate has to improve, or some epochs have to pass, before it counts again.
             self.target, self.again, self.wait = 0.7 * estimate, epoch + self.wait, 2 * self.wait
             return True
@@ -222,6 +251,7 @@ def solve(
     callbacks: Iterable[Callable[[Progress], Any]] = (),
     warm_start: Any = None,
     stall: bool = True,
+    atol: float = 0.0,
 ) -> Result:
     """Minimise a problem's objective until its certified relative gap is at most `tol`.
 
@@ -232,10 +262,14 @@ def solve(
         A name from `dualgap.solvers()`, or an object such as `dualgap.SDCA(order="cyclic")`. "auto" picks the method by the
         problem's shape.
     tol : float
-        Bound on gap / primal, certified. 0 asks for as much as the budget gives: the run ends earlier only where rounding leaves no gap
-        at all or, unless stall=False, where the gap has stopped falling. It ends without a warning.
+        Bound on gap / primal, certified, rounding included. 0 asks for as much as the budget gives: unless stall=False, the run ends
+        earlier where the gap has stopped falling ("stalled") or is as small as float64 can tell ("rounding_limit"). It ends without a
+        warning.
     max_epochs, max_seconds
-        The budget. Seconds are of the wall clock and include evaluations; they are looked at between epochs.
+        The budget. Seconds are of the wall clock and include evaluations; they are looked at between epochs. Ctrl-C ends a run as well:
+        once the first epoch has begun, the best model so far is returned with its certificate and status "interrupted", whatever Ctrl-C
+        met. Before that there is no model, and `KeyboardInterrupt` is raised. A second Ctrl-C while the certificate is computed is raised
+        after that, without a result; a third one at once.
     seed : int or numpy Generator
         The same seed, data and thread count give the same trace.
     watch : (X, y), or a mapping of names to such pairs, optional
@@ -251,7 +285,10 @@ def solve(
         SGD, Subgradient, SAGA, SVRG, Newton and NewtonCG start from `coef`, without which they start from zero; APG takes either. Pegasos
         starts afresh: its first step forgets any w.
     stall : bool
-        Whether a gap that has stopped falling ends the run with status "stalled".
+        Whether a gap that has stopped falling ends the run with status "stalled" or "rounding_limit".
+    atol : float
+        Bound on the gap itself, certified: the run has converged if the gap is at most `atol` or at most tol·primal. For separable data and
+        weak penalties, where the optimum tends to 0 and a relative gap asks for more digits than float64 has.
 
     Returns
     -------
@@ -268,22 +305,24 @@ def solve(
     >>> result.status, result.certificate.relative_gap <= 1e-3
     ('converged', True)
     """
-    result = minimise(
-        problem,
-        solver,
-        tol,
-        max_epochs,
-        max_seconds,
-        seed,
-        watch=watch,
-        evaluate=evaluate,
-        callbacks=callbacks,
-        warm_start=warm_start,
-        stall=stall,
-    )
-    if result.status not in ("converged", "interrupted") and tol > 0:
-        warnings.warn(advice(result, tol), ConvergenceWarning, stacklevel=2)
-    return result
+    with kept() as ctrl_c:
+        result = minimise(
+            problem,
+            solver,
+            tol,
+            max_epochs,
+            max_seconds,
+            seed,
+            watch=watch,
+            evaluate=evaluate,
+            callbacks=callbacks,
+            warm_start=warm_start,
+            stall=stall,
+            atol=atol,
+        )
+        if result.status not in ("converged", "interrupted") and (tol > 0 or atol > 0):
+            warnings.warn(advice(result, tol), ConvergenceWarning, stacklevel=2)
+        return Result.of(result, status="interrupted") if ctrl_c.take() else result
 
 
 def minimise(
@@ -297,13 +336,14 @@ def minimise(
     watch: Any = None,
     evaluate: str | Callable[[int], bool] = "auto",
     warm_start: Any = None,
+    atol: float = 0.0,
     **options: Any,
 ) -> Result:
     """`solve` without its warning, for callers that have words of their own for a run that ended early; `options` are those of `drive`."""
     if not isinstance(problem, Problem):
         raise TypeError(f"problem={problem!r} must be a dualgap.Problem, which holds the data, loss and penalty")
     solver = get_solver(solver).chosen(problem)
-    _check_budget(tol, max_epochs, max_seconds)
+    _check_budget(tol, max_epochs, max_seconds, atol)
     schedule(evaluate)
     require(solver, problem)
     watched = make_watched(problem, watch)
@@ -311,19 +351,20 @@ def minimise(
     rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
     compile_seconds = _compile(problem, solver)
 
-    run = SolverRun(problem, solver, rng, tol, warm, watched)
-    ended = drive(run, tol, max_epochs, max_seconds, evaluate=evaluate, **options)
-    best = run.best
-    return Result(
-        problem=problem,
-        solver=solver,
-        coef=best.coef,
-        intercept=float(best.intercept),
-        dual=np.zeros(problem.n) if best.beta is None else best.beta,
-        certificate=best.certificate(),
-        compile_seconds=compile_seconds,
-        **ended._asdict(),
-    )
+    run = SolverRun(problem, solver, rng, tol, warm, watched, atol=atol)
+    with kept() as ctrl_c:
+        ended = drive(run, tol, max_epochs, max_seconds, evaluate=evaluate, **options)
+        best = run.best
+        return Result(
+            problem=problem,
+            solver=solver,
+            coef=best.coef,
+            intercept=float(best.intercept),
+            dual=np.zeros(problem.n) if best.beta is None else best.beta,
+            certificate=best.certificate(),
+            compile_seconds=compile_seconds,
+            **ended._replace(status="interrupted" if ctrl_c.take() else ended.status)._asdict(),
+        )
 
 
 _compiled: set[Any] = set()
@@ -351,8 +392,9 @@ def _types(problem: Problem) -> tuple[Any, ...]:
     return (type(rows), *(part.dtype.str if isinstance(part, np.ndarray) else type(part) for part in rows))
 
 
-def _check_budget(tol: float, max_epochs: int, max_seconds: float | None) -> None:
+def _check_budget(tol: float, max_epochs: int, max_seconds: float | None, atol: float) -> None:
     number("tol", tol, "[0, 1)", "a number in [0, 1): it bounds the relative gap")
+    number("atol", atol, "[0, inf)", "a finite number that is not negative: it bounds the gap itself")
     whole_number("max_epochs", max_epochs)
     if max_seconds is not None:
         number("max_seconds", max_seconds, "(0, inf]", "a positive number of seconds, or None for no limit")

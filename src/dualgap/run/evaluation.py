@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from dualgap.problem import Problem, all_finite
-from dualgap.proof import DualPoint, best_intercept, dual_from_margins, dual_point, primal_value
+from dualgap.proof import (
+    DualPoint,
+    best_intercept,
+    certify_pair,
+    dual_from_margins,
+    dual_point,
+    forget_scores,
+    kernel_scores,
+    scores_of,
+)
 from dualgap.run.stepper import Best, Evaluation, Stepper
 from dualgap.solvers import Solver, State, Warm
 
@@ -54,11 +63,15 @@ class SolverRun(Stepper):
         tol: float = 0.0,
         warm: Warm | None = None,
         watched: list[Watched] | None = None,
+        *,
+        atol: float = 0.0,
     ) -> None:
-        self.problem, self.solver, self.rng, self.tol, self.warm, self.watched = problem, solver, rng, tol, warm, watched or []
+        self.problem, self.solver, self.rng, self.warm, self.watched = problem, solver, rng, warm, watched or []
+        self.tol, self.atol = tol, atol
         self.state: Any = None  # whatever the solver's `start` returns
         self.at_zero = float(problem.loss.value(0.0))  # the weights add up to 1
-        self.best = Best(np.zeros(problem.size), 0.0, self.at_zero, "margins")
+        zero = (1.0 + 1e-12) * self.at_zero * float(problem.c.sum())
+        self.best = Best(np.zeros(problem.size), 0.0, zero, "margins")
 
     def start(self) -> None:
         self.state = self.solver.start(self.problem, self.rng, self.warm)
@@ -75,34 +88,22 @@ class SolverRun(Stepper):
     def evaluate(self) -> Evaluation:
         problem, state, best = self.problem, self.state, self.best
         own = self._own_point()
-        if own is not None:
-            best.offer_bound(own.value, own.beta)
-        coef, intercept = self.solver.model(problem, state)
-        scores = None
-        if coef is not None:
-            stored = problem.stored(coef)
-            scores = self.solver.scores(problem, state)
-        elif own is not None and own.coef is not None and own.stored is not None:
-            coef, stored = own.coef, own.stored
-        else:  # neither a model nor a finite dual point: the run has diverged
-            coef = stored = np.full(problem.size, np.nan)
-        if scores is None:
-            scores = problem.scores(stored)
+        coef, intercept = self._model(own)
+        scores = scores_of(problem, coef) if problem.kernel is None else kernel_scores(problem, coef).values
         finite = all_finite(scores)
         best_b = intercept is None
         if intercept is None:
             intercept = best_intercept(problem, scores) if finite else math.nan
         margins = scores + intercept
         margins *= problem.y
-        primal = primal_value(problem, coef, intercept, stored, margins) if finite else math.inf
-        if finite and math.isfinite(primal):
+        primal = math.inf
+        if finite and math.isfinite(intercept):
+            primal = self._certify(coef, intercept, own) if own is not None else math.inf
             # The hinge's slope is a coin toss at its kink, where the support vectors are: a solver's own β is better there.
             # On a store the slopes would cost another reading of all rows, and where the solver's bound will do they are not needed.
-            best.offer_model(coef, intercept, primal)
             smooth = math.isfinite(problem.loss.curvature()) and not problem.streaming
-            if own is None or (smooth and not best.certificate().relative_gap <= self.tol):
-                bound = self._margin_bound(scores, margins, best_b)
-                best.offer_bound(bound.value, bound.beta, "margins")
+            if own is None or (smooth and not self.reached(best.certificate())):
+                primal = self._certify(coef, intercept, self._margin_point(scores, margins, best_b), "margins")
         beta = best.beta if own is None else own.beta
         columns = {
             # As `predict` would have it: a score of exactly 0 is the first class, so a margin of 0 need not be an error.
@@ -112,7 +113,28 @@ class SolverRun(Stepper):
         }
         for held_out in self.watched:
             columns.update(held_out.measure(coef, intercept))
+        if isinstance(state, State):
+            state.tol = self.relative_tolerance()
         return Evaluation(best.certificate(primal), coef, float(intercept), float(state.passes), columns)
+
+    def _model(self, own: DualPoint | None) -> tuple[np.ndarray, float | None]:
+        """Return the solver's model, or w(β); NaN where there is neither a model nor a finite dual point: the run has diverged."""
+        coef, intercept = self.solver.model(self.problem, self.state)
+        if coef is not None:
+            return np.array(coef, dtype=np.float64), intercept  # the best one is kept, and a solver may go on writing to its own
+        if own is not None and own.coef is not None:
+            return own.coef, intercept
+        return np.full(self.problem.size, np.nan), intercept
+
+    def _certify(self, coef: np.ndarray, intercept: float, point: DualPoint, source: str = "solver") -> float:
+        """Certify a model by a dual point, offer both to the best so far, and return the model's objective."""
+        proven = certify_pair(self.problem, coef, intercept, point, source, self.tol, self.atol)
+        c = proven.certificate
+        self.resolution = proven.resolution
+        if math.isfinite(c.primal):
+            self.best.offer_model(coef, intercept, c.primal, c.radius)
+            self.best.offer_bound(c.dual, point.beta, source, c.radius)
+        return c.primal
 
     def _wrong(self, margins: np.ndarray) -> int:
         on_line = margins == 0.0
@@ -126,10 +148,13 @@ class SolverRun(Stepper):
         beta = np.array(beta, dtype=np.float64)  # the best one is kept, and a solver may go on writing to its own
         if not all_finite(beta):
             return None
-        return dual_point(self.problem, beta, lambda a: self.solver.combine(self.problem, self.state, a))
+        return dual_point(self.problem, beta)
 
-    def _margin_bound(self, scores: np.ndarray, margins: np.ndarray, best_b: bool) -> DualPoint:
+    def _margin_point(self, scores: np.ndarray, margins: np.ndarray, best_b: bool) -> DualPoint:
         if self.problem.intercept == "free" and not best_b:
             # At the best b for this w the slopes nearly balance, so that little is lost in making them do so exactly.
             margins = self.problem.y * (scores + best_intercept(self.problem, scores))
         return dual_from_margins(self.problem, margins)
+
+    def finish(self) -> None:
+        forget_scores(self.problem)

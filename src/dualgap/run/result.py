@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from dualgap.proof import Certificate
+from dualgap.proof import BinaryPart, Certificate, ProofError, Table, make_proof
 
 __all__ = ["ConvergenceWarning", "Result", "Status", "Trace", "advice"]
 
-Status = Literal["converged", "max_epochs", "max_seconds", "interrupted", "diverged", "stalled"]
+Status = Literal["converged", "max_epochs", "max_seconds", "interrupted", "diverged", "stalled", "rounding_limit"]
 
 
 class ConvergenceWarning(UserWarning):
@@ -97,7 +99,7 @@ class Result:
     coef, intercept : the model w, b; for a kernel problem coef holds the n coefficients of the kernel expansion
     dual : one dual variable β a sample, feasible; `certificate.dual` is its value. None where they stayed with the workers of a cluster
     certificate : primal, dual, gap, relative_gap, source
-    status : "converged", "max_epochs", "max_seconds", "interrupted", "diverged" or "stalled"
+    status : "converged", "max_epochs", "max_seconds", "interrupted", "diverged", "stalled" or "rounding_limit"
     trace : what was seen along the way
     epochs, cpu_seconds, wall_seconds : the cost of the updates; evaluation is not counted
     compile_seconds : spent on compiling or loading kernels before the clock started
@@ -144,6 +146,49 @@ class Result:
         """Labels of new samples, as they were given in training."""
         return np.asarray(self.problem.predict(X, self.coef, self.intercept))
 
+    def save_proof(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        data: str | os.PathLike[str] | None = None,
+        preparation: Sequence[str] = (),
+        check: bool = True,
+    ) -> None:
+        """Write a proof of the certified gap that anybody can check without dualgap.
+
+        `dualgap verify PROOF DATA` checks it, and so does docs/verify.py, a single file for plain Python, in exact arithmetic.
+
+        Parameters
+        ----------
+        path : path
+            The file to write; docs/proof-format.md describes it. It holds the model and the dual variables, and a digest of the data.
+        data : path, optional
+            Write the data there too, in the format's own canonical text.
+        preparation : sequence of str
+            How the training data were made from what others have, a step each, in words. The proof is about the data after it.
+        check : bool
+            Whether to evaluate the claim in exact arithmetic first, which takes some seconds for each million non-zeros.
+
+        Examples
+        --------
+        >>> import dualgap, tempfile
+        >>> from pathlib import Path
+        >>> X, y = [[1.0, 0.5], [0.25, 2.0], [3.0, 1.0]], [0, 1, 0]
+        >>> result = dualgap.solve(dualgap.Problem(X, y, l2=0.1, intercept="free"))
+        >>> path = Path(tempfile.mkdtemp()) / "model.proof"
+        >>> result.save_proof(path)
+        >>> path.read_text().splitlines()[0]
+        'dualgap-proof 1'
+        """
+        if self.dual is None:
+            raise ProofError("the dual variables of this result stayed with the workers of a cluster; a proof needs them")
+        problem, gap = self.problem, self.certificate.gap
+        if np.ndim(self.coef) != 1 or problem.X is None:
+            raise ProofError("this result is not of one problem with its data in memory; use save_proof of the estimator")
+        table = Table(problem.X, (problem.y > 0).astype(np.int64), list(problem.classes))
+        part = BinaryPart(problem, self.coef, self.intercept, self.dual, gap)
+        make_proof(table, [part], preparation, check).save(path, data)
+
     def __repr__(self) -> str:
         c = self.certificate
         return (
@@ -155,6 +200,13 @@ class Result:
 def advice(result: Result, tol: float) -> str:
     """What to say of a run that ended above its tolerance: how far from optimal at most, and what to try."""
     c = result.certificate
+    if result.status == "rounding_limit":
+        return (
+            f"{result.solver.label()} ended with status 'rounding_limit' after {result.epochs} epochs: proven is a gap of at most "
+            f"{c.gap:.3g} (relative {c.relative_gap:.1e}), above the tolerance {tol:.1e}, and float64 cannot tell better models from "
+            f"this one. What to try: standardise or centre the features; a larger l2 ({result.problem.l2:g} now), that is a smaller C; "
+            "a larger tol; or, if the optimum is near 0, an absolute tolerance atol."
+        )
     tried = {
         "max_epochs": "raise max_epochs",
         "max_seconds": "raise max_seconds",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dualgap.proof import Certificate, make_certificate
+from dualgap.proof import Certificate, certificate_of
 
 __all__ = ["STALL_EVALUATIONS", "Best", "Evaluation", "Stepper"]
 
@@ -22,26 +22,51 @@ class Evaluation(NamedTuple):
 
 
 class Best:
-    """The best model and the best dual bound so far; together they make the certificate. β = 0 bounds every objective by 0."""
+    """The best model and the best dual bound so far; together they make the certificate. β = 0 bounds every objective by 0.
+
+    `primal` is an upper bound of the model's objective and `dual` a lower bound of the optimum; the radii are those of the certificates
+    they came from.
+    """
 
     def __init__(self, coef: Any, intercept: Any, primal: float, source: str = "solver") -> None:
-        self.coef, self.intercept, self.primal = coef, intercept, primal
-        self.dual, self.source = 0.0, source  # the bound, and where its dual variables came from
-        self.beta: Any = None  # those; None for zeros
+        self.model = coef, intercept, primal, 0.0
+        self.bound: tuple[float, Any, str, float] = 0.0, None, source, 0.0  # None: β = 0
 
-    def offer_model(self, coef: Any, intercept: Any, primal: float) -> None:
+    @property
+    def coef(self) -> Any:
+        return self.model[0]
+
+    @property
+    def intercept(self) -> Any:
+        return self.model[1]
+
+    @property
+    def primal(self) -> float:
+        return self.model[2]
+
+    @property
+    def dual(self) -> float:
+        return self.bound[0]
+
+    @property
+    def beta(self) -> Any:
+        return self.bound[1]
+
+    def offer_model(self, coef: Any, intercept: Any, primal: float, radius: float = 0.0) -> None:
         """Keep a model where its objective is the lowest so far."""
         if primal < self.primal:
-            self.coef, self.intercept, self.primal = coef, intercept, primal
+            self.model = coef, intercept, primal, radius  # one assignment, so that Ctrl-C finds either model whole
 
-    def offer_bound(self, value: float, beta: Any, source: str = "solver") -> None:
+    def offer_bound(self, dual: float, beta: Any, source: str = "solver", radius: float = 0.0) -> None:
         """Keep a bound where it is the highest so far."""
-        if value > self.dual:
-            self.dual, self.beta, self.source = value, beta, source
+        if dual > self.dual:
+            self.bound = dual, beta, source, radius
 
     def certificate(self, primal: float | None = None) -> Certificate:
         """Certify the best model, or one of another objective, by the best bound."""
-        return make_certificate(self.primal if primal is None else primal, self.dual, self.source)
+        own = self.primal if primal is None else primal
+        dual, _, source, radius = self.bound
+        return certificate_of(own, dual, source, self.model[3] + radius)
 
 
 class Stepper:
@@ -55,6 +80,9 @@ class Stepper:
     at_zero: float  # the objective of w = 0, against which divergence is measured
     recorded: bool = True  # whether the trace and the CPU seconds are wanted: on a batch of 100 rows they take a tenth of the time
     stall_evaluations: int = STALL_EVALUATIONS
+    tol: float = 0.0  # the relative gap that ends the run
+    atol: float = 0.0  # the absolute gap that ends it, too
+    resolution: float = 0.0  # absolute gap below which float64 cannot tell one model from another; set by `evaluate`
     restarted_at: int = 0  # epoch at which progress was last lost: evaluations before it do not tell whether the run has stalled
 
     def start(self) -> None:
@@ -75,6 +103,14 @@ class Stepper:
     def certificate(self) -> Certificate:
         """Return the certificate of the best model so far with the best bound so far."""
         return self.best.certificate()
+
+    def reached(self, certificate: Certificate) -> bool:
+        """Whether a certificate proves what was asked for."""
+        return certificate.relative_gap <= self.tol or certificate.gap <= self.atol
+
+    def relative_tolerance(self) -> float:
+        """The larger of the relative tolerance and what the absolute one is in terms of the best objective so far."""
+        return max(self.tol, self.atol / self.best.primal if self.best.primal > 0.0 else 0.0)
 
     def finish(self) -> None:
         """Complete what the best model needs, after the last evaluation."""

@@ -85,6 +85,19 @@ class AutoState(State):
     steps: int = 0
 
 
+@dataclass(frozen=True)
+class Handover(Solver):
+    """Stands in while the next method starts: should Ctrl-C come then, it answers for the last one."""
+
+    warm: Warm
+
+    def model(self, problem: Problem, state: State) -> tuple[np.ndarray | None, float | None]:
+        return self.warm.coef, None if problem.intercept == "free" else self.warm.intercept
+
+    def dual(self, problem: Problem, state: State) -> np.ndarray | None:
+        return self.warm.dual
+
+
 @register
 @dataclass(frozen=True)
 class Auto(Solver):
@@ -156,8 +169,10 @@ class Auto(Solver):
             coef = problem.penalty.primal(problem.combine(problem.c * problem.y * dual / problem.l2))
         if intercept is None:
             intercept = state.method.intercept(problem, state.inner)
-        state.method, state.switch_at, state.inner = method, math.inf, State()  # free the last method's arrays first
-        state.inner = method.start(problem, rng, Warm(coef, intercept, dual))
+        warm = Warm(coef, intercept, dual)
+        state.switch_at = math.inf
+        vars(state).update(method=Handover(warm), inner=State())  # free the last method's arrays first
+        vars(state).update(inner=method.start(problem, rng, warm), method=method)
         state.passes += state.inner.passes
         state.best, state.best_at = math.inf, state.steps  # gaps of two methods' w and β do not compare
 
@@ -176,9 +191,6 @@ class Auto(Solver):
 
     def model(self, problem: Problem, state: AutoState) -> tuple[np.ndarray | None, float | None]:
         return state.method.model(state.problem, state.inner) if state.problem is problem else (None, None)
-
-    def scores(self, problem: Problem, state: AutoState) -> np.ndarray | None:
-        return state.method.scores(state.problem, state.inner) if state.problem is problem else None
 
     def dual(self, problem: Problem, state: AutoState) -> np.ndarray | None:
         return state.method.dual(state.problem, state.inner)

@@ -123,15 +123,6 @@ class Solver:
         """Dual variables where the method has them, copied or not; the certificate makes them feasible."""
         return None
 
-    def scores(self, problem: Problem, state: Any) -> np.ndarray | None:
-        """xᵢ·w of that coef for every row, where the method has just computed them, exactly; the certificate then need not."""
-        return None
-
-    def combine(self, problem: Problem, state: Any, a: np.ndarray) -> np.ndarray:
-        """Σ aᵢ xᵢ for the certificate of `dual`. A kernel method without a model of its own may leave inexact the scores of rows that have
-        no weight in a and, surely, no loss at the best intercept."""
-        return problem.combine(a)
-
     def gap_estimate(self, problem: Problem, state: Any) -> float | None:
         """The relative gap as the method estimates it for free; the driver then certifies when that is small enough. None: no estimate."""
         return None

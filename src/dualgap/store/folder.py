@@ -14,7 +14,7 @@ from scipy import sparse
 from dualgap.core import Block
 from dualgap.core import rows as storage
 from dualgap.problem import as_features
-from dualgap.store.manifest import Manifest, StoreError, read_array
+from dualgap.store.manifest import Manifest, StoreError, layout_of, read_array
 from dualgap.store.runs import Runs, read_ahead
 
 __all__ = ["Parts"]
@@ -58,10 +58,7 @@ class Parts:
         """Return the place of every row's label in `classes`."""
         found = np.asarray(self.manifest.classes)
         place = np.searchsorted(self.classes, found).astype(np.uint16)
-        codes = np.concatenate([self._array(k, "labels") for k in range(len(self.parts))])
-        if len(codes) and int(codes.max()) >= len(found):
-            raise StoreError(f"{self.folder}: a label is not in the manifest's list of classes; convert the data again")
-        return place[codes]
+        return place[np.concatenate([self._array(k, "labels") for k in range(len(self.parts))])]
 
     def origin(self) -> np.ndarray:
         """Return which row of the input each row of the store was; `result.dual[argsort(origin)]` is in the order of the input."""
@@ -122,22 +119,37 @@ class Parts:
         return ("indptr", "indices", "data") if self.is_sparse else ("x",)
 
     def _array(self, k: int, name: str) -> np.ndarray:
-        # A wrong column number would let a kernel write outside its arrays, so every array is verified first.
+        # Compiled code reads rows without bounds checks: a wrong offset or column would let it read and write outside its arrays.
         fresh = (k, name) not in self._verified
         values = read_array(self.folder, self.parts[k], name, verify=fresh)
-        if fresh and name in ("data", "x", "indices"):
+        shape, dtype = layout_of(self.parts[k], name, self.manifest.dtype, self.shape[1])
+        if values.shape != shape or values.dtype != dtype:
+            raise self._wrong(k, f"{name} has shape {values.shape} and type {values.dtype}; it must have {shape} and {dtype}")
+        if fresh:
             self._check_contents(k, name, values)
         self._verified.add((k, name))
         return values
 
     def _check_contents(self, k: int, name: str, values: np.ndarray) -> None:
-        part = self.parts[k]
-        if name == "indices":
-            good = values.size == part.stored and (not values.size or (values.min() >= 0 and values.max() < self.shape[1]))
-            if not good:
-                raise StoreError(f"{self.folder}, {part.name}: a column lies outside 0…{self.shape[1] - 1}; convert the data again")
-        elif values.size:
+        """Raise unless the values of an array are such that no use of them can leave the arrays; once for each array."""
+        part, columns = self.parts[k], self.shape[1]
+        if name == "indptr":
+            if values[0] != 0 or values[-1] != part.stored or (values[1:] < values[:-1]).any():
+                raise self._wrong(k, f"the row offsets do not rise from 0 to {part.stored}, the number of stored values")
+        elif name == "indices":
+            if values.size and not (values.min() >= 0 and values.max() < columns):
+                raise self._wrong(k, f"a column lies outside 0…{columns - 1}")
+        elif name == "labels":
+            if values.size and values.max() >= len(self.manifest.classes):
+                raise self._wrong(k, "a label is not in the manifest's list of classes")
+        elif name == "sqnorms":
+            if values.size and not (values.min() >= 0.0 and values.max() < np.inf):
+                raise self._wrong(k, "a squared length of a row is negative or not finite")
+        elif name in ("data", "x") and values.size:
             as_features(values.reshape(1, -1), f"{self.folder}, {part.name}")
+
+    def _wrong(self, k: int, what: str) -> StoreError:
+        return StoreError(f"{self.folder}, {self.parts[k].name}: {what}; convert the data again")
 
     def __reduce__(self) -> Any:
         return type(self), (str(self.folder),)

@@ -7,12 +7,16 @@ store/
   part-00000.sqnorms.npy     ‖x‖² of each row
   part-00000.indptr.npy  .indices.npy  .data.npy      sparse rows, or
   part-00000.x.npy                                    dense rows
+
+A store may come from somebody else. Compiled code reads its rows without bounds checks, so nothing of it is believed: names stay within the
+folder, types and shapes are those below, and `folder` checks the contents of each array.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import zlib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,14 +24,18 @@ from typing import Any
 
 import numpy as np
 
+from dualgap.core import is_number, is_whole
 from dualgap.data import DataError
 
-__all__ = ["ARRAYS", "FileRecord", "Manifest", "Part", "StoreError", "read_array", "write_array"]
+__all__ = ["ARRAYS", "FileRecord", "Manifest", "Part", "StoreError", "layout_of", "read_array", "write_array"]
 
 MANIFEST, PROGRESS = "manifest.json", "progress.json"
 FORMAT, VERSION = "dualgap-store", 1
 ARRAYS = {"csr": ("labels", "origin", "sqnorms", "indptr", "indices", "data"), "dense": ("labels", "origin", "sqnorms", "x")}
 CHUNK = 1 << 24
+MOST_FEATURES = 2**31 - 1  # columns are 32-bit numbers
+LONGEST_HEADER = 1 << 16  # bytes before the values in a .npy file
+PART_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class StoreError(DataError):
@@ -55,6 +63,21 @@ class Part:
     def nbytes(self) -> int:
         """Size on disk."""
         return sum(record.bytes for record in self.files.values())
+
+
+def layout_of(part: Part, array: str, dtype: str, features: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return the shape and type that an array of a part must have."""
+    layouts: dict[str, tuple[tuple[int, ...], Any]] = {
+        "labels": ((part.rows,), np.uint16),
+        "origin": ((part.rows,), np.int64),
+        "sqnorms": ((part.rows,), np.float64),
+        "indptr": ((part.rows + 1,), np.int32),
+        "indices": ((part.stored,), np.int32),
+        "data": ((part.stored,), dtype),
+        "x": ((part.rows, features), dtype),
+    }
+    shape, kind = layouts[array]
+    return shape, np.dtype(kind)
 
 
 @dataclass(frozen=True)
@@ -91,12 +114,34 @@ class Manifest:
             version = content.pop("version")
             parts = [part_from(entry) for entry in content.pop("parts")]
             manifest = cls(parts=parts, **content)
+            manifest._check_fields()
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StoreError(f"{path} is damaged ({_short(error)}): delete {folder} and convert the data again") from None
         if version != VERSION:
             raise StoreError(f"{path} has version {version}, this dualgap reads version {VERSION}: convert the data again")
         manifest._check(folder)
         return manifest
+
+    def _check_fields(self) -> None:
+        """Raise ValueError unless every field has a type and a range that a store can have."""
+        if self.storage not in ARRAYS:
+            raise ValueError(f"storage is {self.storage!r}; it must be 'csr' or 'dense'")
+        if self.dtype not in ("float32", "float64"):
+            raise ValueError(f"dtype is {self.dtype!r}; it must be 'float32' or 'float64'")
+        _whole("features", self.features, 1, MOST_FEATURES)
+        _whole("rows", self.rows)
+        if not isinstance(self.classes, list) or not isinstance(self.counts, list) or len(self.classes) != len(self.counts):
+            raise ValueError("classes and counts must be lists of one length")
+        if not all(isinstance(label, str) for label in self.classes) and not all(is_number(label) for label in self.classes):
+            raise ValueError("classes must all be text, or all be numbers")
+        for count in self.counts:
+            _whole("a count", count)
+        for part in self.parts:
+            for array in ARRAYS[self.storage]:
+                shape, dtype = layout_of(part, array, self.dtype, self.features)
+                header = part.files[array].bytes - int(np.prod(shape, dtype=object)) * dtype.itemsize
+                if not 0 < header <= LONGEST_HEADER:
+                    raise ValueError(f"{part.name}: {array} of shape {shape} does not take {part.files[array].bytes:,} bytes")
 
     def _check(self, folder: Path) -> None:
         if sum(part.rows for part in self.parts) != self.rows or sum(self.counts) != self.rows:
@@ -145,6 +190,8 @@ def read_array(folder: Path, part: Part, array: str, verify: bool) -> np.ndarray
             header = stream.tell()
             if fortran or dtype.hasobject:
                 raise ValueError("not a plain C-ordered array")
+            if header + int(np.prod(shape, dtype=object)) * dtype.itemsize != record.bytes:
+                raise ValueError(f"an array of shape {shape} does not take {record.bytes:,} bytes")
             values = np.empty(shape, dtype)
             room = values.reshape(-1).view(np.uint8).data
             if stream.readinto(room) != values.nbytes:
@@ -168,7 +215,23 @@ def _crc_of_file(path: Path) -> int:
 
 
 def part_from(entry: dict[str, Any]) -> Part:
-    return Part(entry["name"], entry["rows"], entry["stored"], {k: FileRecord(**v) for k, v in entry["files"].items()})
+    """Return a part from its entry in a manifest; raise ValueError for a name that leads out of the folder and for impossible sizes."""
+    name = entry["name"]
+    if not isinstance(name, str) or not PART_NAME.fullmatch(name):
+        raise ValueError(f"a part is called {name!r}; a name has letters, digits, - and _ alone")
+    files = {array: FileRecord(**record) for array, record in entry["files"].items()}
+    if set(files) not in [set(arrays) for arrays in ARRAYS.values()]:
+        raise ValueError(f"{name} has the arrays {sorted(files)}; a part has those of sparse or of dense rows")
+    for array, record in files.items():
+        _whole(f"{name}: bytes of {array}", record.bytes)
+        _whole(f"{name}: crc32 of {array}", record.crc32, 0, 2**32 - 1)
+    return Part(name, _whole(f"{name}: rows", entry["rows"]), _whole(f"{name}: stored", entry["stored"]), files)
+
+
+def _whole(name: str, value: Any, least: int = 0, most: int = 2**62) -> int:
+    if not is_whole(value) or not least <= value <= most:
+        raise ValueError(f"{name} is {value!r}; it must be a whole number from {least} to {most}")
+    return int(value)
 
 
 def _mend(folder: Path) -> str:

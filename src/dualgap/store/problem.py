@@ -20,6 +20,10 @@ from dualgap.store.manifest import StoreError
 
 __all__ = ["StoreProblem"]
 
+SAME_NORM = (
+    1e-9  # relative difference of a stored ‖x‖² from that of the row: more than rounding, and less than bounds have to spare
+)
+
 
 class OnDisk(NamedTuple):
     """Stands where a problem has its rows. It has their types and no way to read them, so that no kernel takes it for rows."""
@@ -82,6 +86,31 @@ class StoreProblem(Problem):
 
     # ------------------------------------------------------------------------------------------------------------- passes
 
+    def every_block(self) -> Iterator[Block]:
+        """Yield all rows in order. The first pass measures the longest row and compares the ‖xᵢ‖² of the store with its rows."""
+        if self.shared.longest is not None:
+            yield from self.store.stream()
+            return
+        longest = 0
+        for block in self.store.stream():
+            squares = np.empty(block.rows.length())
+            storage.sqnorms(block.rows, squares)
+            if not np.allclose(squares, self.sqnorms[block.index], rtol=SAME_NORM, atol=0.0):
+                raise StoreError(
+                    f"{self.store.folder}: the lengths of rows that it has are not those of its rows; convert the data again"
+                )
+            longest = max(longest, storage.longest(block.rows))
+            yield block
+        self.shared.longest = longest
+
+    @property
+    def longest(self) -> int:
+        """How many numbers the longest row stores."""
+        if self.shared.longest is None:
+            for _ in self.every_block():
+                pass
+        return super().longest
+
     def foresee(self, stored: np.ndarray) -> None:
         """Make the next `combine` compute the scores of w = stored in the same pass over the store."""
         self.next_pass.wanted = stored
@@ -94,7 +123,7 @@ class StoreProblem(Problem):
             return v
         wanted, self.next_pass.wanted = self.next_pass.wanted, None
         out = np.empty(self.n if wanted is not None else 0)
-        for block in self.store.stream():
+        for block in self.every_block():
             storage.accumulate(block.rows, a[block.index], v)
             if wanted is not None:
                 storage.scores(block.rows, wanted, out[block.index])
@@ -109,7 +138,7 @@ class StoreProblem(Problem):
         if model is not None and out is not None and np.array_equal(model, stored):
             return out
         out = np.empty(self.n)
-        for block in self.store.stream():
+        for block in self.every_block():
             storage.scores(block.rows, stored, out[block.index])
         return out
 

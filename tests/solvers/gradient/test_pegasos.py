@@ -7,7 +7,7 @@ from scipy import sparse
 import dualgap
 from conftest import make_data
 from dualgap import NotSupported, Pegasos, Problem
-from dualgap.proof.certificate import dual_point
+from dualgap.proof import dual_point
 from reference import REFERENCE_LOSSES, Model, pegasos_epoch
 
 X, Y = make_data(41, 4, 3)

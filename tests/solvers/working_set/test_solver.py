@@ -88,7 +88,7 @@ def test_little_cache_costs_rows_not_the_answer():
             solver.epoch(problem, state, rng)
         assert state.cache.store.shape[0] <= (N if solver is plenty else 40)
         counts.append(state.cache.computed)
-        values.append(dualgap.proof.certificate.dual_point(problem, solver.dual(problem, state)).value)
+        values.append(dualgap.proof.lower_bound(problem, solver.dual(problem, state)))
     assert counts[1] > counts[0]
     assert values[0] == pytest.approx(values[1], rel=1e-4)
 
@@ -137,7 +137,7 @@ def test_wrongly_shrunk_rows_come_back(tol):
     for _ in range(400):
         solver.epoch(problem, state, rng)
     best = solve(build()).certificate.primal
-    assert dualgap.proof.certificate.dual_point(problem, solver.dual(problem, state)).value == pytest.approx(best, rel=1e-5)
+    assert dualgap.proof.lower_bound(problem, solver.dual(problem, state)) == pytest.approx(best, rel=1e-5)
 
 
 def test_reading_the_dual_variables_leaves_the_next_epoch_as_it_is():
@@ -227,9 +227,9 @@ def test_a_gap_estimate_in_float32_is_kept_by_float64(shift, options):
         if solver.gap_estimate(problem, state) <= 1e-6:
             break
     assert solver.gap_estimate(problem, state) <= 1e-6
-    point = dualgap.proof.certificate.dual_point(problem, solver.dual(problem, state))
-    primal = problem.objective(point.coef, dualgap.proof.certificate.best_intercept(problem, point.stored))
-    assert (primal - point.value) / primal <= 2e-6
+    point = dualgap.proof.dual_point(problem, solver.dual(problem, state))
+    b = dualgap.proof.best_intercept(problem, point.stored)
+    assert dualgap.proof.certify_pair(problem, point.coef, b, point, "solver").certificate.relative_gap <= 2e-6
 
 
 def test_warm_start_over_a_path():
@@ -250,7 +250,7 @@ def test_scores_of_all_rows_are_not_computed_again_for_the_certificate(monkeypat
     sums = []
     dualgap.solve(build(), dualgap.WorkingSet(precision="float32"), tol=1e-4)  # compiles, which takes sums of its own
     monkeypatch.setattr("dualgap.kernels.sums.expansion", lambda *given: sums.append(1) or expansion(*given))
-    monkeypatch.setattr("dualgap.solvers.working_set.bounded_scores.expansion", lambda *given: sums.append(1) or expansion(*given))
+    monkeypatch.setattr("dualgap.proof.bounded_scores.expansion", lambda *given: sums.append(1) or expansion(*given))
     result = dualgap.solve(build(), dualgap.WorkingSet(precision="float32"), tol=1e-4)
     assert result.status == "converged"
     assert result.epochs == len(sums) == 1

@@ -13,6 +13,7 @@ import numpy as np
 
 from dualgap.core import fresh_seed, kernel, machine, natural_order, nbytes, prefetch, shuffle, shuffle_blocks
 from dualgap.problem import Problem
+from dualgap.proof import scores_of
 from dualgap.solvers.base import Solver, State, Support, Warm, register
 from dualgap.solvers.coordinate.ascent import Ascent, needs_l2
 from dualgap.solvers.coordinate.extrapolation import extrapolate
@@ -56,7 +57,6 @@ class DCAState(State):
     bound: float = math.inf  # |gradient| beyond which a row at its bound is shrunk: `violation` of the last sweep
     active_gap: float = 0.0  # gap over the rows of the last pass, as a sum; State.gap is that divided by `primal`
     full: bool = False  # whether the last pass was over all rows: a sweep with all rows active, or a full gradient pass
-    scores: np.ndarray | None = None  # of the model, where the last pass was a full gradient pass
     sweeps: int = 0
     # changed by passes over all rows, whether sweeps or full gradient passes
     primal: float = math.inf  # objective
@@ -115,7 +115,6 @@ class DCA(Solver):
         # 1) order
         self._shuffle(state, order, rng)
         # 2) sweep
-        state.scores = None  # before v moves: an interrupt must not find scores of another model
         args = (ascent.rows, problem.loss, problem.penalty, ascent.coords, ascent.beta, ascent.v)
         sums = Sums(*sweep(*args, order, state.bound, ascent.ahead))
         # 3) centre of a free intercept
@@ -157,11 +156,11 @@ class DCA(Solver):
     def _full_pass(self, problem: Problem, state: DCAState) -> None:
         """Compute all gradients at the present v, in threads where that pays: unshrink rows, in ascending order, and sum the exact gap."""
         ascent = state.ascent
-        scores = problem.scores(problem.penalty.primal(ascent.v[: problem.size]))
+        stored = problem.penalty.primal(ascent.v[: problem.size])
+        scores = scores_of(problem, stored) if problem.kernel is None else problem.scores(stored)
         sums = full_pass(problem.loss, ascent.coords, ascent.beta, problem.l2, scores, ascent.intercept(), state.order, state.bound)
         self._take(state, Sums(*sums), full=True)
         state.last_sorted = state.active
-        state.scores = None if problem.kernel is not None else scores
 
     def _extrapolates(self, problem: Problem) -> bool:
         return problem.l1 == 0 and problem.kernel is None
@@ -187,9 +186,6 @@ class DCA(Solver):
         if problem.kernel is not None:
             return None, None
         return problem.penalty.primal(state.ascent.v[: problem.size]).copy(), None
-
-    def scores(self, problem: Problem, state: DCAState) -> np.ndarray | None:
-        return state.scores
 
     def dual(self, problem: Problem, state: DCAState) -> np.ndarray:
         return state.ascent.beta.copy()

@@ -272,11 +272,16 @@ class Newton(PrimalNewton):
         if count < SHRINK_SHARE * len(shrink):
             return
         keep = ~shrink
-        state.shrunk_loss += loss
         state.all_beta[state.which] = state.beta
-        state.margins, state.beta = state.margins[keep], state.beta[keep]
-        state.prox = Prox(state.prox.centre[keep], state.prox.delta)
-        self._set_active(problem, state, state.which[keep])
+        self._set_active(
+            problem,
+            state,
+            state.which[keep],
+            margins=state.margins[keep],
+            beta=state.beta[keep],
+            prox=Prox(state.prox.centre[keep], state.prox.delta),
+            shrunk_loss=state.shrunk_loss + loss,
+        )
 
     def _unshrink(self, problem: Problem, state: NewtonState) -> None:
         """Make all rows active, with one full gradient pass. Sets: as `_shrink` and `_update_dual`; unshrink_gap, shrink_steps."""
@@ -284,11 +289,10 @@ class Newton(PrimalNewton):
         # The centre of a shrunk row is its β, to which it would have been moved.
         centre = state.all_beta.copy()
         centre[state.which] = state.prox.centre
-        self._set_active(problem, state, natural_order(problem.n))
-        state.shrunk_loss, state.beta = 0.0, state.all_beta.copy()
-        state.prox = Prox(centre, state.prox.delta)
-        state.margins = np.empty(problem.n)
-        margins_into(state.rows, state.x, problem.y, state.margins)
+        which, margins = natural_order(problem.n), np.empty(problem.n)
+        margins_into(bias_column(problem, some(problem.rows, which)), state.x, problem.y, margins)
+        beta, prox = state.all_beta.copy(), Prox(centre, state.prox.delta)
+        self._set_active(problem, state, which, margins=margins, beta=beta, prox=prox, shrunk_loss=0.0)
         state.passes += 1.0
         active_gap = max(state.gap, state.tol)
         self._update_dual(problem, state)
@@ -296,11 +300,11 @@ class Newton(PrimalNewton):
         if state.gap > UNSHRINK_ERROR * active_gap:
             state.shrink_steps *= SHRINK_GROWTH
 
-    def _set_active(self, problem: Problem, state: NewtonState, which: np.ndarray) -> None:
-        """Sets: which, rows, samples, work."""
-        state.which, state.work = which, np.empty(len(which))
-        state.rows = bias_column(problem, some(problem.rows, which))
-        state.samples = problem.samples if state.all_active() else Samples(problem.y[which], problem.c[which])
+    def _set_active(self, problem: Problem, state: NewtonState, which: np.ndarray, **changed: Any) -> None:
+        """Replace the active rows and what belongs to them, in one statement, which no interrupt divides."""
+        rows = bias_column(problem, some(problem.rows, which))
+        samples = problem.samples if len(which) == problem.n else Samples(problem.y[which], problem.c[which])
+        vars(state).update(which=which, rows=rows, samples=samples, work=np.empty(len(which)), **changed)
 
     def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, NewtonState]:
         small, state = super().warm_up(problem, rng)

@@ -30,12 +30,23 @@ class RowCache:
 
     def _clear(self, blocks: KernelBlocks) -> None:
         """Forget all rows; later ones are those of `blocks`, in the same memory."""
-        self.blocks = blocks
-        self.capacity = min(len(self.memory) // blocks.count, blocks.count)
-        self.store = self.memory[: self.capacity * blocks.count].reshape(self.capacity, blocks.count)
-        self.slot_of = np.full(blocks.count, -1, dtype=np.int64)
-        self.row_in = np.full(self.capacity, -1, dtype=np.int64)
-        self._used = np.zeros(self.capacity, dtype=np.int64)  # time of last use, by slot; 0: empty
+        capacity = min(len(self.memory) // blocks.count, blocks.count)
+        store = self.memory[: capacity * blocks.count].reshape(capacity, blocks.count)
+        slot_of, row_in = np.full(blocks.count, -1, dtype=np.int64), np.full(capacity, -1, dtype=np.int64)
+        used = np.zeros(capacity, dtype=np.int64)  # time of last use, by slot; 0: empty
+        self.blocks, self.capacity, self.store, self.slot_of, self.row_in, self._used = (
+            blocks,
+            capacity,
+            store,
+            slot_of,
+            row_in,
+            used,
+        )
+
+    def _forget(self) -> None:
+        """Hold no rows, before the memory moves: an interrupt must not leave slots that claim to hold what they do not."""
+        self.slot_of[:] = -1
+        self.row_in[:] = -1
 
     def fetch(self, rows: np.ndarray, evict_first: np.ndarray | None = None) -> np.ndarray:
         """Return the slots of `store` that hold these rows, at most `capacity` and none twice; compute those that are missing.
@@ -113,6 +124,7 @@ class RowCache:
         slots = np.flatnonzero(self.row_in >= 0)
         slots = slots[position[self.row_in[slots]] >= 0]
         rows, used = position[self.row_in[slots]], self._used[slots]
+        self._forget()
         _compact(self.memory, slots, before, kept)
         self._clear(self.blocks.take(kept))
         self._enter(np.arange(len(rows)), rows, used)
@@ -128,6 +140,7 @@ class RowCache:
         if len(slots) > capacity:
             slots = np.sort(slots[np.argsort(-self._used[slots], kind="stable")[:capacity]])
         rows, used = position[self.row_in[slots]], self._used[slots]
+        self._forget()
         # First to the front, then apart from the last to the first: nothing is overwritten before it is read.
         _compact(self.memory, slots, before, np.arange(before))
         _spread(self.memory, len(slots), before, blocks.count, position)

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from dualgap.problem import Problem
-from dualgap.solvers.working_set.bounded_scores import exact_scores
+from dualgap.proof import exact_scores, kernel_scores
 from dualgap.solvers.working_set.dual_box import (
     Box,
     argtop,
@@ -71,7 +71,7 @@ def full_pass_due(problem: Problem, state: WorkingSetState) -> bool:
 def full_gradient_pass(problem: Problem, state: WorkingSetState) -> None:
     """Step 1 at the tolerance: compute the gradient of all rows from certified scores, then unshrink."""
     state.write_back()
-    state.dual_value = set_gradient(problem, state.all, state.certified_scores(state.all.a))
+    state.dual_value = set_gradient(problem, state.all, kernel_scores(problem, state.all.a).values)
     state.exact_a, state.float32_terms = state.all.a.copy(), 0.0
     _unshrink_violators(problem, state)
     state.checks_shrunk = state.sampled < problem.n
@@ -107,7 +107,7 @@ def refresh_gradient(problem: Problem, state: WorkingSetState) -> None:
     """Step 8: compute the gradient of the active rows in float64, and their gap."""
     a, box = state.current_a(), state.box
     whole = len(state.active) == problem.n  # certified scores are remembered for a certificate of the same point
-    scores = state.certified_scores(a) if whole else exact_scores(problem, a, state.active)
+    scores = kernel_scores(problem, a).values if whole else exact_scores(problem, a, state.active)
     box.g[:] = problem.y[state.active] - scores - box.r * box.a - bias_weight(problem) * a.sum()
     state.exact_a, state.float32_terms = a, 0.0
     update_gap(problem, state)

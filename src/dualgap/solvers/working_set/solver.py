@@ -10,12 +10,12 @@ import numpy as np
 from dualgap.core import Hinge, SmoothHinge, SquaredHinge, number, one_of, whole_number
 from dualgap.kernels import KernelBlocks, own_expansion
 from dualgap.problem import Problem
-from dualgap.proof import dual_point
+from dualgap.proof import BoundedScores, dual_point
 from dualgap.solvers.base import YES, Solver, Support, Warm, no, register
 from dualgap.solvers.working_set import shrinking
 from dualgap.solvers.working_set.active_set_qp import ADDED_DIAGONAL, newton_step, pair_step_cost, pays_off
-from dualgap.solvers.working_set.bounded_scores import BoundedScores, float32_error
 from dualgap.solvers.working_set.dual_box import beta_of, bias_weight, set_gradient, start_box, worst_violators
+from dualgap.solvers.working_set.float32 import float32_error
 from dualgap.solvers.working_set.pair_steps import pair_steps, single_steps
 from dualgap.solvers.working_set.row_cache import RowCache
 from dualgap.solvers.working_set.state import Progress, WorkingSetState, gap_estimate, gap_rounding, update_gap, update_gradient
@@ -92,7 +92,7 @@ class WorkingSet(Solver):
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> WorkingSetState:
         assert problem.kernel is not None
-        blocks = KernelBlocks(problem.kernel, problem.X, self._precision(problem))
+        blocks = problem.kernel_blocks(self._precision(problem))
         self._check_cache(problem, blocks)
         box, scores, shrinks = start_box(problem), BoundedScores(problem, blocks), self.shrinking and problem.n > self.size
         dual_value, sampled = 0.0, problem.n
@@ -101,7 +101,6 @@ class WorkingSet(Solver):
             assert point.stored is not None
             box.a[:] = point.coef
             dual_value = set_gradient(problem, box, point.stored)
-            scores.remember(box.a, point.stored, certified=True)
         elif self.shrinking and blocks.cheap:
             sampled = shrinking.sample_size(problem.n, self.size)
         order = shrinking.stratified_order(problem.y, rng) if sampled < problem.n else np.empty(0, dtype=np.int64)
@@ -251,9 +250,6 @@ class WorkingSet(Solver):
 
     def dual(self, problem: Problem, state: WorkingSetState) -> np.ndarray:
         return beta_of(problem, state.current_a())
-
-    def combine(self, problem: Problem, state: WorkingSetState, a: np.ndarray) -> np.ndarray:
-        return state.certified_scores(a)
 
     def gap_estimate(self, problem: Problem, state: WorkingSetState) -> float:
         return gap_estimate(problem, state)

@@ -11,8 +11,8 @@ import numpy as np
 from dualgap.core import share
 from dualgap.kernels import KernelBlocks
 from dualgap.problem import Problem
+from dualgap.proof import BoundedScores
 from dualgap.solvers.base import State
-from dualgap.solvers.working_set.bounded_scores import BoundedScores
 from dualgap.solvers.working_set.dual_box import Box, bias_weight, gap_between, max_up_min_low
 from dualgap.solvers.working_set.pair_steps import subtract_rows
 from dualgap.solvers.working_set.row_cache import RowCache
@@ -87,10 +87,6 @@ class WorkingSetState(State):
         """Copy a and g of the active rows to `all`."""
         self.all.a[self.active] = self.box.a
         self.all.g[self.active] = self.box.g
-
-    def certified_scores(self, a: np.ndarray) -> np.ndarray:
-        """Return K·a as a certificate needs it."""
-        return self.scores.certified(a, self.cache if len(self.active) == self.blocks.count else None)
 
     def at_bound(self) -> np.ndarray | None:
         """Return the active rows at a bound, whose kernel rows the cache may give up first; None if kernel values are expensive."""

@@ -1,0 +1,129 @@
+"""Sums in twice the working precision, and what is known of the rounding of plain ones.
+
+u = 2⁻⁵³ is the unit roundoff. A sum of k products, in any order, is off by at most γ(k)·Σ|terms|, γ(k) = k·u/(1 − k·u) (Higham 2002). The
+double-double sums here (Ogita, Rump and Oishi 2005) are off by u·|result| + γ(k)²·Σ|terms|. A double-double number is a pair (high, low).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dualgap.core.jit import fma, strict
+
+__all__ = [
+    "ROUNDOFF",
+    "SMALLEST",
+    "balance_radius",
+    "gamma",
+    "length_bound",
+    "precise_accumulate",
+    "precise_shortfalls",
+    "round_up",
+    "settle",
+    "two_sum",
+    "weighted_balance",
+]
+
+ROUNDOFF = 2.0**-53
+SMALLEST = 1e-300  # absolute: more than 10¹⁴ products that underflow can be off together
+
+
+def gamma(k: float | np.integer) -> float:
+    """Return γ(k) = k·u/(1 − k·u), rounded up."""
+    return float(k) * ROUNDOFF * 1.000001 / (1.0 - float(k) * ROUNDOFF)
+
+
+def round_up(x: float) -> float:
+    """Return a number that is above every x of which the given one is a result of at most four roundings."""
+    return x + 8.0 * ROUNDOFF * abs(x) + 5e-324
+
+
+@strict
+def two_sum(a, b):
+    """Return the rounded sum of two numbers and its error, exactly (Knuth)."""
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
+
+
+@strict
+def precise_shortfalls(rows, w, b, y, out):
+    """out[i] = 1 − yᵢ(xᵢ·w + b), rounded once from a double-double sum."""
+    for i in range(rows.length()):
+        high, low = b, 0.0
+        for k in range(rows.row_length(i)):
+            x, v = rows.value_at(i, k), w[rows.column_at(i, k)]
+            product = x * v
+            high, error = two_sum(high, product)
+            low += error + fma(x, v, -product)
+        high, error = two_sum(1.0, -y[i] * high)
+        out[i] = high + (error - y[i] * low)
+
+
+@strict
+def precise_accumulate(rows, c, y, beta, high, low):
+    """(high, low) += Σ cᵢβᵢyᵢ xᵢ, coordinate by coordinate, in double-double numbers."""
+    for i in range(rows.length()):
+        if c[i] == 0.0 or beta[i] == 0.0:
+            continue
+        a = y[i] * (c[i] * beta[i])
+        a_low = y[i] * fma(c[i], beta[i], -y[i] * a)
+        for k in range(rows.row_length(i)):
+            x, j = rows.value_at(i, k), rows.column_at(i, k)
+            product = a * x
+            high[j], error = two_sum(high[j], product)
+            low[j] += error + (fma(a, x, -product) + a_low * x)
+
+
+@strict
+def weighted_balance(c, y, beta, others):
+    """Return others + Σ cᵢβᵢyᵢ rounded once from a double-double sum, and Σ cᵢβᵢ."""
+    high, low, mass = others, 0.0, 0.0
+    for i in range(beta.shape[0]):
+        product = c[i] * beta[i]
+        mass += product
+        high, error = two_sum(high, y[i] * product)
+        low += error + y[i] * fma(c[i], beta[i], -product)
+    return high + low, mass
+
+
+@strict
+def settle(c, y, beta, others):
+    """Take what rounding left of others + Σ cᵢβᵢyᵢ out of the heaviest β, in place; return what then is left of the sum.
+
+    The result is rounded once from a double-double sum, as that of `weighted_balance`.
+    """
+    high, low = others, 0.0
+    heaviest = np.full(2, -1)
+    most = np.zeros(2)
+    for i in range(beta.shape[0]):
+        product = c[i] * beta[i]
+        high, error = two_sum(high, y[i] * product)
+        low += error + y[i] * fma(c[i], beta[i], -product)
+        side = 1 if y[i] > 0.0 else 0
+        if product > most[side]:
+            most[side], heaviest[side] = product, i
+    for _ in range(3):
+        rest = high + low
+        k = heaviest[1 if rest > 0.0 else 0]
+        if rest == 0.0 or k < 0:
+            break
+        new = max(0.0, beta[k] - abs(rest) / c[k])
+        if new == beta[k]:
+            break
+        for sign, value in ((-1.0, beta[k]), (1.0, new)):
+            product = c[k] * value
+            high, error = two_sum(high, sign * y[k] * product)
+            low += error + sign * y[k] * fma(c[k], value, -product)
+        beta[k] = new
+    return high + low
+
+
+def balance_radius(rest: float, mass: float, n: int) -> float:
+    """Return how far the `rest` that `weighted_balance` returns for n rows can be from the exact sum."""
+    return ROUNDOFF * abs(rest) * 1.000001 + gamma(2.0 * (n + 2)) ** 2 * mass + SMALLEST
+
+
+def length_bound(values: np.ndarray) -> float:
+    """Return an upper bound of the length ‖values‖."""
+    return float(np.sqrt(float(values @ values))) * (1.0 + gamma(len(values) + 4)) + 1e-150

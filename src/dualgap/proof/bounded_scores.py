@@ -1,0 +1,254 @@
+"""Scores K·a of a kernel machine's rows, with bounds on their errors: float64 where a certificate needs it, float32 for rows beyond doubt.
+
+The hinge losses are 0 beyond the margin. A row whose margin is proven to be at least 1 adds nothing to the primal objective, whatever its
+score. So a certificate needs float64 for the support vectors and for rows near or within the margin, and float32 for the rest.
+
+Bounds (Higham 2002, docs/references.md), with unit roundoff u, for rows of d features:
+
+    product x·z             γ(d)·‖x‖‖z‖
+    Gaussian exponent t     δ = γu(d + 20)(‖x‖ + ‖z‖)² + 16u with the exponential's own error, so that a value is off by a factor of e^±δ
+    polynomial of degree p  (p(d + 8) + 16)·u·(γ‖x‖‖z‖ + |coef0|)ᵖ
+    sum of m values         γ(m)·Σ|aⱼ|·max |k|, m the longest chain of additions
+
+Values of a precomputed matrix or a callable count as exact. In float32 kernel values are positive and sums are over weights of one sign, so
+that a sum bounds its own error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from dualgap.core import ROUNDOFF, gamma, is_sparse
+from dualgap.kernels import SUPPORTS, SURE_RELATIVE, KernelBlocks, distance_norms, expansion, own_expansion, squares, sure_values
+from dualgap.problem import Problem
+from dualgap.proof.intercepts import best_intercept
+
+__all__ = ["BoundedScores", "Scores", "exact_scores", "forget_kernel_scores", "kernel_scores"]
+
+MIN_VALUES = 1 << 20  # kernel values below which all scores are computed in float64
+EXP_ERROR = {"float32": 5e-7, "float64": 5e-14}  # relative error of the exponential in kernels/gaussian.py
+MAX_DELTA = 0.5  # δ above which a score in float32 has no bound
+SECOND_ORDER = 1.01  # factor on δ that covers terms of second order in u
+UNDERFLOW_64 = 1e-300  # the same in float64
+UNDERFLOW = 1e-37  # absolute error of the smallest exponential, and of a sum of the smallest numbers
+SAME_WEIGHT = 1e-13  # relative difference of weights that counts as none
+MAX_CHANGED = 1.1  # number of changed weights / non-zero weights up to which the change is summed: small terms leave small errors
+NEAR_MARGIN = 1e-3  # rows with a margin bound below 1 + this are recomputed along with the doubtful ones: b may still change
+
+
+class Scores(NamedTuple):
+    """K·a of all rows at a, and `radius`, bounds on the errors; `certified`: in float64 where a ≠ 0 or there is a loss at the best b."""
+
+    a: np.ndarray
+    values: np.ndarray
+    radius: np.ndarray
+    certified: bool
+
+
+_known: WeakKeyDictionary[Problem, BoundedScores] = WeakKeyDictionary()
+
+
+def kernel_scores(problem: Problem, a: np.ndarray) -> Scores:
+    """Return K·a with its error bounds, certified; the last result for a problem is kept, and not to be written to."""
+    if problem not in _known:
+        _known[problem] = BoundedScores(problem)
+    return _known[problem].certified(a)
+
+
+def forget_kernel_scores(problem: Problem) -> None:
+    """Free what is kept for a problem."""
+    _known.pop(problem, None)
+
+
+class BoundedScores:
+    """K·a of the rows of one problem, from the last result where that saves work.
+
+    Sets: `last`, the last result that `certified` computed or `remember` was given. It changes the cost and the rounding of later calls,
+    nothing else. The methods can be called in any order.
+    """
+
+    def __init__(self, problem: Problem, blocks: KernelBlocks | None = None) -> None:
+        self.problem, self._blocks = problem, blocks
+        zeros = np.zeros(problem.n)
+        self.last = Scores(zeros, zeros, zeros, certified=False)
+        self._norms: np.ndarray | None = None
+        self._sure = False
+
+    @property
+    def blocks(self) -> KernelBlocks:
+        """Kernel values in the precision for rows beyond doubt."""
+        if self._blocks is None:
+            self._blocks = self.problem.kernel_blocks(np.float32)
+        return self._blocks
+
+    def remember(self, a: np.ndarray, values: np.ndarray, radius: np.ndarray, *, certified: bool) -> None:
+        """Keep scores that are known from elsewhere, with bounds on their errors."""
+        self.last = Scores(a.copy(), values, radius, certified)
+
+    def rounded(self, a: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (K·a)[rows] in the precision of `blocks`, and bounds on the errors: infinite where there is none."""
+        last, blocks = self.last, self.blocks
+        terms = a - last.a
+        if np.abs(terms).sum() < np.abs(a).sum() and np.count_nonzero(terms) <= MAX_CHANGED * np.count_nonzero(a):
+            scores, radius = last.values[rows], last.radius[rows]
+        else:
+            terms, scores, radius = a, np.zeros(len(rows)), np.zeros(len(rows))
+        some, total = blocks.take(rows), np.empty(len(rows))
+        rounding = np.finfo(blocks.dtype).eps / 2
+        norms, support_norms = some.norms, blocks.norms
+        for sign, part in _of_one_sign(support_norms, terms):
+            total[:] = 0.0
+            weights = np.abs(terms[part])
+            some.add_sums(blocks.own(part), weights, total)
+            scores += sign * total
+            if norms is not None:
+                delta = rounding * blocks.kernel.gamma * (self.problem.d + 10) * (norms + float(support_norms[part].max())) ** 2
+                delta *= SECOND_ORDER
+                off = delta + delta * delta + 2.0 * EXP_ERROR[blocks.dtype.name] + (SUPPORTS + 8) * rounding  # δ + δ² ≥ e^δ − 1
+                radius += np.where(delta < MAX_DELTA, off * total + UNDERFLOW * (1.0 + float(weights.sum())), np.inf)
+        if norms is None:
+            radius[:] = np.inf
+        return scores, radius
+
+    def certified(self, a: np.ndarray) -> Scores:
+        """Return K·a: every row with a ≠ 0, or with a loss at the best intercept, in float64."""
+        problem, last = self.problem, self.last
+        assert problem.kernel is not None
+        if last.certified and (np.abs(a - last.a) <= SAME_WEIGHT * np.abs(a)).all():
+            change = np.abs(a - last.a)
+            return (
+                last._replace(a=a, radius=last.radius + 1.000001 * float(change.sum()) * self._sizes(a)) if change.any() else last
+            )
+        support = a != 0.0
+        count = int(np.count_nonzero(support))
+        if (problem.n - count) * count < MIN_VALUES or not self._bounded_in_float32():
+            values, sizes = self._in_float64(a, None)
+            self.last = Scores(a.copy(), values, self._radius(a, sizes, slice(None)), certified=True)
+            return self._frozen()
+        rest, some = np.flatnonzero(~support), np.flatnonzero(support)
+        values, radius, exact = np.empty(problem.n), np.zeros(problem.n), support.copy()
+        values[rest], radius[rest] = self.rounded(a, rest)
+        while len(some):
+            values[some], sizes = self._in_float64(a, some)
+            radius[some], exact[some] = self._radius(a, sizes, some), True
+            least_margins = problem.y * (values + best_intercept(problem, values)) - radius
+            in_doubt = not (least_margins[~exact] >= 1.0).all()
+            some = np.flatnonzero(~exact & ~(least_margins >= 1.0 + NEAR_MARGIN)) if in_doubt else some[:0]
+        self.last = Scores(a.copy(), values, radius, certified=True)
+        return self._frozen()
+
+    def _frozen(self) -> Scores:
+        for array in (self.last.values, self.last.radius):
+            array.flags.writeable = False
+        return self.last
+
+    def _bounded_in_float32(self) -> bool:
+        kernel = self.problem.kernel
+        return kernel is not None and kernel.name == "rbf" and not is_sparse(self.problem.X) and self.blocks.norms is not None
+
+    # -------------------------------------------------------------------------------------------------------------- float64
+
+    def _in_float64(self, a: np.ndarray, rows: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Return (K·a)[rows] (None: of all rows), and bounds of Σ |aⱼ|·|k(xᵢ, xⱼ)|, which the errors are relative to.
+
+        Values of a Gaussian are positive, so that sums over the positive and over the negative weights give both.
+        """
+        if self.problem.kernel is None or self.problem.kernel.name != "rbf":
+            values = self._scores(a, rows)
+            return values, float(np.abs(a).sum()) * self._sizes(a)[slice(None) if rows is None else rows]
+        both = np.stack([np.maximum(a, 0.0), np.maximum(-a, 0.0)], axis=1)
+        positive, negative = self._scores(both, rows).T
+        return positive - negative, positive + negative
+
+    def _scores(self, a: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
+        """Return (K·a)[rows], one column for each column of `a`."""
+        problem, kernel = self.problem, self.problem.kernel
+        assert kernel is not None
+        if rows is not None:
+            return exact_scores(problem, a, rows)
+        if problem.formed:
+            return _by_column(problem.combine, a)
+        return _by_column(lambda column: expansion(kernel, problem.X, problem.X, column), a)
+
+    def _sizes(self, a: np.ndarray) -> np.ndarray:
+        """Return bounds of |k(xᵢ, xⱼ)| over the rows j with a ≠ 0: √k(x, x)·√k(z, z) for a positive semidefinite kernel."""
+        lengths = np.sqrt(self.problem.sqnorms) * (1.0 + gamma(self.problem.d + 16))
+        return lengths * float(lengths[a != 0.0].max(initial=0.0)) + 1e-300
+
+    def _radius(self, a: np.ndarray, sizes: np.ndarray, rows: Any) -> np.ndarray:
+        """Return bounds on the errors of K·a in float64, from bounds of Σ |aⱼ|·|k(xᵢ, xⱼ)|."""
+        count, mass = int(np.count_nonzero(a)), float(np.abs(a).sum())
+        chain = count + 8 if self.problem.formed else min(count, 2048 + count / 64) + 64
+        errors = self._value_errors(a)
+        errors = errors[rows] if isinstance(errors, np.ndarray) else errors
+        if self.problem.kernel is not None and self.problem.kernel.name == "rbf":
+            # Relative to each value: e^δ − 1 ≤ 2δ up to δ = 1; beyond, a value lies between 0 and 1 and nothing more is known.
+            relative = np.where(errors < 1.0, 2.0 * errors, np.inf)
+            radius = np.minimum(1.000001 * (relative + gamma(chain)) * sizes, 2.0 * mass)
+            if self._sure:  # kernels/distances.py: where δ is large, distances are summed from differences
+                sure = 2.0 * ROUNDOFF * (self.problem.d + 20) * mass
+                radius = np.minimum(radius, 1.000001 * ((SURE_RELATIVE + gamma(chain)) * (sizes + sure) + sure))
+            return radius + UNDERFLOW_64 * mass
+        return 1.000001 * (mass * errors + gamma(chain) * sizes) + 1e-300
+
+    def _value_errors(self, a: np.ndarray) -> Any:
+        """Return bounds on the errors of k(xᵢ, xⱼ) over the rows j with a ≠ 0."""
+        problem, kernel = self.problem, self.problem.kernel
+        assert kernel is not None
+        if kernel.function is not None or kernel.name == "precomputed":
+            return 0.0
+        if self._norms is None:
+            # Distances of a Gaussian are computed from rows moved by an origin.
+            norms = distance_norms(problem.X) if kernel.name == "rbf" else np.sqrt(squares(problem.X))
+            self._norms = norms * (1.0 + gamma(problem.d + 16)) + 1e-150
+            self._sure = kernel.name == "rbf" and sure_values(problem.X)
+        norms, d = self._norms, problem.d
+        longest = float(norms[a != 0.0].max(initial=0.0))
+        if kernel.name == "rbf":
+            return 1.01 * ROUNDOFF * (kernel.gamma * (d + 20) * (norms + longest) ** 2 + 16.0)
+        products = norms * longest
+        if kernel.name == "linear":
+            return gamma(d + 8) * products
+        inner = kernel.gamma * products + abs(kernel.coef0)
+        if kernel.name == "poly":
+            return 1.01 * ROUNDOFF * (kernel.degree * (d + 8) + 16) * inner**kernel.degree
+        return gamma(d + 8) * inner + 16.0 * ROUNDOFF
+
+
+def _of_one_sign(norms: np.ndarray | None, terms: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
+    """Yield (sign, rows) for blocks of non-zero terms of one sign, whose rows have similar norms."""
+    for sign in (1.0, -1.0):
+        own = np.flatnonzero(terms * sign > 0.0)
+        if norms is not None:
+            own = own[np.argsort(norms[own], kind="stable")]
+        for start in range(0, len(own), SUPPORTS):
+            yield sign, own[start : start + SUPPORTS]
+
+
+def _by_column(scores: Callable[[np.ndarray], np.ndarray], a: np.ndarray) -> np.ndarray:
+    """Return scores(column) for each column of `a`: the fast sums are over one set of weights, and each value is needed for one of them."""
+    return scores(a) if a.ndim == 1 else np.stack([scores(np.ascontiguousarray(column)) for column in a.T], axis=1)
+
+
+def exact_scores(problem: Problem, a: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return (K·a)[rows] in float64, one column for each column of `a`.
+
+    If most support vectors are among the rows, each value between two of them is computed once.
+    """
+    kernel, X = problem.kernel, problem.X
+    assert kernel is not None
+    support = np.asarray(a != 0.0 if a.ndim == 1 else a.any(axis=1))
+    weighted = support[rows]
+    if is_sparse(X) or kernel.name == "precomputed" or 2 * np.count_nonzero(weighted) <= np.count_nonzero(support):
+        return _by_column(lambda column: expansion(kernel, X[rows], X, column), a)
+    places = np.flatnonzero(support)
+    out = np.empty((len(rows), *a.shape[1:]))
+    own = own_expansion(kernel, X[places], a[places], near=X)
+    out[weighted] = own[np.searchsorted(places, rows[weighted])]
+    if not weighted.all():
+        out[~weighted] = _by_column(lambda column: expansion(kernel, X[rows[~weighted]], X, column), a)
+    return out

@@ -1,0 +1,234 @@
+"""enclose: P(w, b) and its gap to a dual point, computed from the data, (w, b) and β alone, with proven error bounds.
+
+No number of a solver enters. Scores that have been computed here for the same w are used again.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from dualgap.core import (
+    ROUNDOFF,
+    SMALLEST,
+    Hinge,
+    SmoothHinge,
+    SquaredHinge,
+    balance_radius,
+    fma,
+    gamma,
+    length_bound,
+    precise_accumulate,
+    precise_shortfalls,
+    weighted_balance,
+)
+from dualgap.problem import Problem
+from dualgap.proof.bounded_scores import forget_kernel_scores, kernel_scores
+from dualgap.proof.certificate import Certificate, certificate_of_pair
+from dualgap.proof.dual_points import DualPoint, dual_point
+from dualgap.proof.enclosure import (
+    Enclosed,
+    Margins,
+    balance_row,
+    bias_excess,
+    divide,
+    exact_margins,
+    penalty_excess,
+    penalty_value,
+    plain_margins,
+    row_sums,
+    score_margins,
+    total_psi_bound,
+)
+
+__all__ = ["Proven", "certify_pair", "enclose", "forget_scores", "lower_bound", "scores_of"]
+
+SHARP = 0.05  # share of the gap that may be rounding; above it, sums are repeated in double-double numbers
+
+# problem -> the last w that scores were computed for, and the scores: a solver's full gradient pass is often at the model to be certified
+_recent: WeakKeyDictionary[Problem, tuple[np.ndarray, np.ndarray]] = WeakKeyDictionary()
+
+
+def scores_of(problem: Problem, stored: np.ndarray) -> np.ndarray:
+    """Return xᵢ·w of every row, not to be written to; those of the last w are kept until another w, or `forget_scores`."""
+    found = _recent.get(problem)
+    if found is not None and np.array_equal(found[0], stored):
+        return found[1]
+    scores = problem.scores(stored)
+    scores.flags.writeable = False
+    _recent[problem] = stored.copy(), scores
+    return scores
+
+
+def forget_scores(problem: Problem) -> None:
+    """Free the scores that are kept for a problem."""
+    _recent.pop(problem, None)
+    forget_kernel_scores(problem)
+
+
+class Proven(NamedTuple):
+    """A certificate, and `resolution`: the gap that float64 sums cannot tell from zero here, so that no solver can aim below it."""
+
+    certificate: Certificate
+    resolution: float
+
+
+def certify_pair(
+    problem: Problem, coef: np.ndarray, intercept: float, point: DualPoint, source: str, tol: float = 0.0, atol: float = 0.0
+) -> Proven:
+    """Certify a model by a dual point.
+
+    Sums are in float64 with their error bounds; where rounding makes up too much of a gap that is above the tolerance, they are repeated in
+    double-double numbers.
+    """
+    found = enclose(problem, coef, intercept, point)
+    gap, resolution = found.upper - found.dual, found.gap_radius
+    if found.finite and problem.kernel is None and found.radius > SHARP * gap and not gap <= max(tol * found.upper, atol):
+        found = enclose(problem, coef, intercept, point, precise=True)
+    return Proven(certificate_of_pair(found, source), resolution)
+
+
+def lower_bound(problem: Problem, beta: np.ndarray) -> float:
+    """Return a lower bound of D(β), and so of every model's objective, for β made feasible."""
+    point = dual_point(problem, beta)
+    coef = np.zeros(problem.size) if point.coef is None else point.coef
+    return enclose(problem, coef, 0.0, point).dual
+
+
+def enclose(problem: Problem, coef: np.ndarray, intercept: float, point: DualPoint, *, precise: bool = False) -> Enclosed:
+    """Enclose P(w, b) and P(w, b) − D(β) of a model and a dual point; an infinite gap where β cannot be balanced."""
+    terms = _kernel_terms(problem, coef, intercept, point) if problem.kernel is not None else None
+    margins = _margins(problem, coef, intercept, precise) if terms is None else terms.margins
+    sums = row_sums(problem.loss, problem.samples, margins, point.beta)
+    penalty, penalty_radius = _penalty(problem, coef, intercept) if terms is None else terms.penalty
+    objective = sums.loss + penalty
+    objective_radius = sums.loss_radius + penalty_radius + 4.0 * ROUNDOFF * objective
+    rest, off = _balance(problem, point) if problem.intercept != "none" else (0.0, 0.0)
+    row, cost, moved = 0, 0.0, 0.0
+    if problem.intercept == "free":
+        row, cost, moved = _moved(problem, margins, point.beta, rest, off)
+        if row < 0:
+            return Enclosed(objective, objective_radius, np.inf, np.inf)
+    if problem.l2 == 0.0:
+        gap, gap_radius = _gap_of_l1(problem, point.beta, objective, cost, moved, float(margins.scores_[row]))
+        return Enclosed(objective, objective_radius, gap, objective_radius + gap_radius)
+    shift = moved * float(problem.norms[row]) / problem.l2
+    excess, radius = _excess(problem, coef, point, shift, precise) if terms is None else terms.excess(problem, shift)
+    if problem.intercept == "penalised":
+        more, more_radius = bias_excess(problem.l2, problem.intercept_scale, intercept, rest, off)
+        excess, radius = excess + more, radius + more_radius
+    gap = sums.gap + excess
+    return Enclosed(objective, objective_radius, gap, sums.gap_radius + radius + cost + 4.0 * ROUNDOFF * gap)
+
+
+def _margins(problem: Problem, coef: np.ndarray, b: float, precise: bool) -> Margins:
+    """Return the scores of every row with their error bounds."""
+    if not precise:
+        return plain_margins(scores_of(problem, coef), problem.y, b, problem.norms, problem.longest, length_bound(coef))
+    values = np.empty(problem.n)
+    for block in problem.every_block():
+        precise_shortfalls(block.rows, coef, b, problem.y[block.index], values[block.index])
+    # The other losses are computed from m = 1 − z, which is rounded again.
+    absolute = 0.0 if isinstance(problem.loss, (Hinge, SmoothHinge, SquaredHinge)) else 2.0 * ROUNDOFF
+    twice = gamma(2.0 * (problem.longest + 8)) ** 2
+    absolute += twice * (abs(b) + 1.0) + SMALLEST
+    return exact_margins(values, problem.norms, twice * length_bound(coef), absolute)
+
+
+def _penalty(problem: Problem, coef: np.ndarray, intercept: float) -> tuple[float, float]:
+    """Return R(w), with the intercept's part, and a bound on its error."""
+    value, radius = penalty_value(problem.l1, problem.l2, coef)
+    if problem.intercept == "penalised":
+        own, own_radius = penalty_value(0.0, problem.l2, np.array([intercept / problem.intercept_scale]))
+        value, radius = value + own, radius + own_radius
+    return value, radius
+
+
+def _balance(problem: Problem, point: DualPoint) -> tuple[float, float]:
+    """Return Σ cᵢβᵢyᵢ and a bound on its error."""
+    rest, mass = weighted_balance(problem.c, problem.y, point.beta, 0.0)
+    return float(rest), balance_radius(float(rest), float(mass), problem.n)
+
+
+def _moved(problem: Problem, margins: Margins, beta: np.ndarray, rest: float, off: float) -> tuple[int, float, float]:
+    """Return a row whose β can balance Σ cᵢβᵢyᵢ exactly, what that costs, and by how much its c·β moves; row −1 where there is none."""
+    for exact in (False, True):
+        if exact:  # every β is at a bound: then the sign of the rest matters, or that it is zero
+            products = problem.c * beta
+            low = [fma(c, b, -p) for c, b, p in zip(problem.c.tolist(), beta.tolist(), products.tolist(), strict=True) if p]
+            signs = problem.y[products != 0.0]
+            rest = math.fsum(np.concatenate([products[products != 0.0] * signs, np.array(low) * signs]).tolist())
+            off = 2.0 * ROUNDOFF * abs(rest)
+        if rest == 0.0 and (off == 0.0 or not beta.any()):
+            return 0, 0.0, 0.0
+        row, cost = balance_row(problem.loss, problem.samples, margins, beta, rest, off)
+        if row >= 0:
+            return row, cost, 1.000001 * (abs(rest) + off)
+    return -1, math.inf, math.inf
+
+
+def _excess(problem: Problem, coef: np.ndarray, point: DualPoint, shift: float, precise: bool) -> tuple[float, float]:
+    """Return R(w) + R*(u) − u·w and a bound on its error, if u/l2 may be off by `shift` more than β's own sum."""
+    assert point.v is not None
+    if not precise:
+        return penalty_excess(problem.penalty, coef, point.v, np.zeros(1), point.error + shift)
+    high, low = np.zeros(problem.d), np.zeros(problem.d)
+    for block in problem.every_block():
+        precise_accumulate(block.rows, problem.c[block.index], problem.y[block.index], point.beta[block.index], high, low)
+    v, v_low = divide(high, low, problem.l2)
+    mass = float((problem.c * point.beta) @ problem.norms)
+    error = gamma(2.0 * (problem.n + 8)) ** 2 * mass / problem.l2 + 8.0 * ROUNDOFF**2 * length_bound(v) + SMALLEST
+    return penalty_excess(problem.penalty, coef, v, v_low, 1.000001 * error + shift)
+
+
+def _gap_of_l1(
+    problem: Problem, beta: np.ndarray, objective: float, cost: float, moved: float, score: float
+) -> tuple[float, float]:
+    """Return P − Σ cψ(β) and a bound on the error of the second; `dual_point` has made ‖u‖∞ ≤ l1 hold, with a reserve for `moved`."""
+    longest = float(problem.norms.max())
+    if moved * longest > 64.0 * ROUNDOFF * float((problem.c * beta).sum()) * longest:
+        return np.inf, np.inf
+    psi, radius = total_psi_bound(problem.loss, problem.c, beta)
+    # D has no βm, by which the cost of the move differs.
+    margin = 4.0 + 2.0 * abs(score)
+    return objective - psi, radius + cost + 1.000001 * moved * margin + 4.0 * ROUNDOFF * (objective + abs(psi))
+
+
+class _KernelTerms(NamedTuple):
+    """What the model of a kernel machine, w = Σ aⱼφ(xⱼ), has in place of coordinates: all through the scores K·a."""
+
+    margins: Margins
+    penalty: tuple[float, float]  # R(w), and a bound on its error
+    distance: tuple[
+        float, float, float
+    ]  # l2·‖w − w(β)‖²/2 at the computed scores, a bound on its error, and how far rounding moves w(β)
+
+    def excess(self, problem: Problem, shift: float) -> tuple[float, float]:
+        value, radius, error = self.distance
+        step = (error + shift) * np.sqrt(0.5 * problem.l2) * 1.000001
+        return value, float(radius + step * (2.0 * np.sqrt(value + radius) + step)) + SMALLEST
+
+
+def _kernel_terms(problem: Problem, coef: np.ndarray, intercept: float, point: DualPoint) -> _KernelTerms:
+    assert point.coef is not None
+    l2, own = problem.l2, kernel_scores(problem, point.coef)
+    error = 4.0 * ROUNDOFF * float(np.abs(point.coef) @ problem.norms)  # a = cβy/l2 is rounded
+    value = radius = 0.0
+    scores = own
+    if coef is not point.coef and not np.array_equal(coef, point.coef):
+        scores = kernel_scores(problem, coef)
+        a, moved = coef - point.coef, scores.values - own.values
+        value = max(0.5 * l2 * float(a @ moved), 0.0)
+        off = scores.radius + own.radius + gamma(problem.n + 8) * (np.abs(scores.values) + np.abs(own.values))
+        radius = 0.5 * l2 * float(np.abs(a) @ off) * 1.000001
+    margins = score_margins(scores.values, problem.y, intercept, scores.radius, 1.0)
+    sizes = np.abs(coef)
+    penalty = 0.5 * l2 * float(coef @ scores.values)
+    penalty_radius = 0.5 * l2 * float(sizes @ scores.radius + gamma(problem.n + 8) * (sizes @ np.abs(scores.values))) * 1.000001
+    if problem.intercept == "penalised":
+        own_penalty, own_radius = penalty_value(0.0, l2, np.array([intercept / problem.intercept_scale]))
+        penalty, penalty_radius = penalty + own_penalty, penalty_radius + own_radius
+    return _KernelTerms(margins, (penalty, penalty_radius + SMALLEST), (value, radius, error))

@@ -1,0 +1,368 @@
+"""Enclosures of P and of P − D: float64 sums with proven bounds on their rounding errors.
+
+For every w, b and every feasible β the gap is a sum of parts that cannot be negative:
+
+    P(w, b) − D(β) = Σ cᵢ[φ(mᵢ) − ψ(βᵢ) + βᵢmᵢ]  +  [R(w) + R*(u) − u·w]        u = Σ cᵢβᵢyᵢxᵢ
+
+with a penalised intercept as one more coordinate of w. Nothing cancels, so that the gap is known to far more digits than P and D are.
+The second bracket is at most (√G + e·√(l2/2))², where G is its value at the computed v = u/l2 and e bounds ‖v − u/l2‖.
+
+Rounding that is accounted for: each margin, by γ(k)·‖x‖‖w‖ (or the double-double sums of `core.precise`); v, by γ(rows)·Σ|a|‖x‖; every
+sum; the intercept's condition Σ cᵢβᵢyᵢ = 0, which holds exactly for a β that differs from the given one in one row. Exponentials and
+logarithms are taken to be right to four units of the last digit.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualgap.core import (
+    ROUNDOFF,
+    SMALLEST,
+    Hinge,
+    SmoothHinge,
+    SquaredHinge,
+    compiled,
+    fma,
+    gamma,
+    kernel,
+    round_up,
+    strict,
+    two_sum,
+)
+from dualgap.problem import Samples
+
+__all__ = [
+    "Enclosed",
+    "Margins",
+    "RowSums",
+    "balance_row",
+    "bias_excess",
+    "divide",
+    "exact_margins",
+    "inner_row",
+    "join",
+    "penalty_excess",
+    "penalty_value",
+    "plain_margins",
+    "row_sums",
+    "score_margins",
+    "total_psi_bound",
+]
+
+PIECE = 4096  # coordinates of w that one product adds up
+BLOCK = 512  # terms that are added up before their sum is added to the total: rounding grows with BLOCK + n/BLOCK, not with n
+
+
+INSIDE = 1e-3  # distance of β from its bounds that leaves room for rounding errors
+T = 1e-3  # a free choice in a bound on the gap's error, which is smallest where a row's part of the gap is about its square
+
+
+class Enclosed(NamedTuple):
+    """P(w, b) and the gap P(w, b) − D(β), each with the radius of an interval that contains it."""
+
+    objective: float
+    radius_of_objective: float
+    gap: float
+    gap_radius: float
+
+    @property
+    def upper(self) -> float:
+        """An upper bound of P."""
+        return round_up(self.objective + self.radius_of_objective)
+
+    @property
+    def dual(self) -> float:
+        """A lower bound of D."""
+        return -round_up(round_up(self.gap + self.gap_radius) - (self.objective - self.radius_of_objective))
+
+    @property
+    def finite(self) -> bool:
+        """Whether there is a bound at all."""
+        return math.isfinite(self.upper) and math.isfinite(self.dual)
+
+    @property
+    def radius(self) -> float:
+        """Half the width of the interval that contains the exact gap, whose upper end is `upper` − `dual`."""
+        return round_up(self.radius_of_objective + self.gap_radius + 32.0 * ROUNDOFF * (abs(self.objective) + self.gap))
+
+
+@compiled
+class Margins(NamedTuple):
+    """Scores xᵢ·w, the intercept, and what the shortfall z = 1 − y(score + b) of a row may be off by.
+
+    Where z itself is known, it stands in place of the score, with one = 0, b = 0 and signs of −1: z = 0 − (−1)·(z + 0).
+    """
+
+    scores_: np.ndarray
+    signs: np.ndarray
+    one: float
+    b: float
+    scale: np.ndarray
+    factor: float
+    absolute: float
+
+    def shortfall(self, score, sign, scale):
+        """z of a row, and a bound on its error."""
+        z = self.one - sign * (score + self.b)
+        return z, self.factor * scale + 4.5e-16 * (abs(score) + abs(self.b)) + self.absolute
+
+
+def plain_margins(scores: np.ndarray, y: np.ndarray, b: float, norms: np.ndarray, longest: int, length: float) -> Margins:
+    """Describe float64 scores of data; `longest` numbers a row at most, `norms` and `length` bound ‖xᵢ‖ and ‖w‖."""
+    return score_margins(scores, y, b, norms, gamma(longest + 4) * length)
+
+
+def score_margins(scores: np.ndarray, y: np.ndarray, b: float, scale: np.ndarray, factor: float) -> Margins:
+    """Describe scores that are off by at most factor·scale[i]."""
+    return Margins(_fixed(scores), _fixed(y), 1.0, float(b), _fixed(scale), float(factor), 4.0 * ROUNDOFF + SMALLEST)
+
+
+def exact_margins(shortfalls: np.ndarray, scale: np.ndarray, factor: float, absolute: float) -> Margins:
+    """Describe shortfalls that were rounded once and are off by at most factor·scale[i] + absolute besides."""
+    signs = np.full(len(shortfalls), -1.0)
+    return Margins(_fixed(shortfalls), _fixed(signs), 0.0, 0.0, _fixed(scale), float(factor), float(absolute))
+
+
+def _fixed(array: np.ndarray) -> np.ndarray:
+    """Return a read-only view: one type for the compiler, whoever owns the array."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+class RowSums(NamedTuple):
+    """Σ cφ(m) and Σ c[φ(m) − ψ(β) + βm] over some rows, each with a bound on its error."""
+
+    loss: float
+    loss_radius: float
+    gap: float
+    gap_radius: float
+
+
+def join(parts: list[RowSums]) -> RowSums:
+    """Add the sums over several sets of rows."""
+    loss, loss_radius, gap, gap_radius = (math.fsum(column) for column in zip(*parts, strict=True))
+    return RowSums(loss, round_up(loss_radius + ROUNDOFF * loss), gap, round_up(gap_radius + ROUNDOFF * gap))
+
+
+def row_sums(loss: Any, samples: Samples, margins: Margins, beta: np.ndarray) -> RowSums:
+    """Sum the losses and the gap over rows."""
+    # One row of partial sums a block: they go through memory, so that no compiler can merge the sums of two blocks into a longer one.
+    partial = np.empty((4, -(-len(beta) // BLOCK)))
+    (_sums_by_slope if _transcendental(loss) else _sums_by_ends)(loss, samples, margins, beta, partial)
+    value, value_radius, gap, gap_radius = (math.fsum(sums) for sums in partial.tolist())
+    rounding = gamma(BLOCK + 8)
+    return RowSums(
+        value,
+        1.000001 * value_radius + rounding * value + SMALLEST,
+        gap,
+        1.000001 * gap_radius + rounding * gap + SMALLEST,
+    )
+
+
+def _transcendental(loss: Any) -> bool:
+    """Whether a loss takes logarithms, so that three evaluations a row would show; its curvature must be finite."""
+    return not isinstance(loss, (Hinge, SmoothHinge, SquaredHinge)) and math.isfinite(loss.curvature())
+
+
+@kernel
+def _sums_by_ends(loss, samples, margins, beta, partial):
+    u = 1.1102230246251565e-16
+    for block in range(partial.shape[1]):
+        # A loop from 0 over a slice is one that the compiler vectorises.
+        here = slice(block * BLOCK, (block + 1) * BLOCK)
+        scores, signs, scales, cs, betas = (
+            margins.scores_[here],
+            margins.signs[here],
+            margins.scale[here],
+            samples.c[here],
+            beta[here],
+        )
+        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+        for i in range(betas.shape[0]):
+            # margins.shortfall, written out: with the call the loop is not vectorised
+            z = margins.one - signs[i] * (scores[i] + margins.b)
+            d = margins.factor * scales[i] + 4.5e-16 * (abs(scores[i]) + abs(margins.b)) + margins.absolute
+            phi, own, scale = loss.gap_terms(z, betas[i])
+            # Convex in m: the largest value over an interval is at one of its ends.
+            phi_up, more, scale_up = loss.gap_terms(z + d, betas[i])
+            _, less, scale_down = loss.gap_terms(z - d, betas[i])
+            c, empty = cs[i], cs[i] == 0.0
+            s0 += 0.0 if empty else c * phi
+            s1 += 0.0 if empty else c * ((phi_up - phi) + 64.0 * u * abs(phi))
+            s2 += 0.0 if empty else c * own
+            s3 += 0.0 if empty else c * ((max(more, less) - own) + 32.0 * u * (scale + scale_up + scale_down))
+        partial[0, block], partial[1, block], partial[2, block], partial[3, block] = s0, s1, s2, s3
+
+
+@kernel
+def _sums_by_slope(loss, samples, margins, beta, partial):
+    # With κ ≥ φ'': φ'² ≤ 2κφ and (β + φ')² ≤ 2κ(φ − ψ + βm), and √x ≤ x/(2t) + t/2 for every t > 0.
+    u, curvature = 1.1102230246251565e-16, loss.curvature()
+    by_gap = curvature / T
+    for block in range(partial.shape[1]):
+        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+        for i in range(block * BLOCK, min((block + 1) * BLOCK, beta.shape[0])):
+            z, d = margins.shortfall(margins.scores_[i], margins.signs[i], margins.scale[i])
+            phi, own, scale = loss.gap_terms(z, beta[i])
+            c, bend = samples.c[i], curvature * d
+            if c != 0.0:
+                s0 += c * phi
+                s1 += c * (d * (curvature * phi + 0.5 + bend) + 64.0 * u * abs(phi))
+                s2 += c * own
+                s3 += c * (d * (by_gap * (abs(own) + 64.0 * u * scale) + 0.5 * T + bend) + 64.0 * u * scale)
+        partial[0, block], partial[1, block], partial[2, block], partial[3, block] = s0, s1, s2, s3
+
+
+def inner_row(loss: Any, samples: Samples, margins: Margins, beta: np.ndarray) -> int:
+    """Return a row with β well inside its box that costs little to move: for the hinges, the one with the least gap. −1: there is none."""
+    return int(_inner_row(loss, samples, margins, beta, not _transcendental(loss)))
+
+
+@strict
+def _inner_row(loss, samples, margins, beta, by_gap):
+    top, found, least = loss.upper_bound(), -1, np.inf
+    for i in range(beta.shape[0]):
+        b = beta[i]
+        if samples.c[i] > 0.0 and INSIDE < b < top - INSIDE:
+            own = (
+                loss.gap_terms(margins.shortfall(margins.scores_[i], margins.signs[i], 0.0)[0], b)[1]
+                if by_gap
+                else max(b, top - b) / samples.c[i]
+            )
+            if own < least:
+                found, least = i, own
+    return found
+
+
+def balance_row(loss: Any, samples: Samples, margins: Margins, beta: np.ndarray, rest: float, off: float) -> tuple[int, float]:
+    """Return a row whose β can take up the rest of Σ cβy, and how much the gap over the rows grows by that; row −1 where there is none.
+
+    The exact rest is within `off` of `rest`. A row with β well inside its box is taken if it can; else all rows are tried.
+    """
+    first = inner_row(loss, samples, margins, beta)
+    row, cost = _balance_row(loss, samples, margins, beta, rest, off, first, first + 1) if first >= 0 else (-1, np.inf)
+    if row < 0:
+        row, cost = _balance_row(loss, samples, margins, beta, rest, off, 0, len(beta))
+    return int(row), float(cost) * 1.000001
+
+
+@strict
+def _balance_row(loss, samples, margins, beta, rest, off, first, last):
+    u = 1.1102230246251565e-16
+    top, found, least = loss.upper_bound(), -1, np.inf
+    for i in range(first, last):
+        c, y, b = samples.c[i], samples.y[i], beta[i]
+        if c <= 0.0:
+            continue
+        # The exact β is β − s for an s within these two, which are widened by the rounding of these operations.
+        middle, wide = y * rest / c, off / c + 8.0 * u * abs(rest) / c
+        most, fewest = (middle + wide) * (1.0 + 4.0 * u), middle - wide
+        if not (most <= b and (fewest >= 0.0 or b - fewest * (1.0 + 4.0 * u) <= top * (1.0 - 4.0 * u))):
+            continue
+        low, high = max(b * (1.0 - 4.0 * u) - most, 0.0), min(b * (1.0 + 4.0 * u) - fewest, top)
+        z, d = margins.shortfall(margins.scores_[i], margins.signs[i], margins.scale[i])
+        _, own, scale = loss.gap_terms(z, b)
+        _, at_low, scale_low = loss.gap_terms(z, low)
+        _, at_high, scale_high = loss.gap_terms(z, high)
+        rise = max(at_low, at_high) - own + 32.0 * u * (scale + scale_low + scale_high)
+        cost = c * max(rise, 0.0) + 2.0 * d * (abs(rest) + off)
+        if cost < least:
+            found, least = i, cost
+    return found, least
+
+
+@kernel
+def _penalty_excess(penalty, w, v, v_low):
+    l2, kept, precise = penalty.strength(), penalty.threshold(), v_low.shape[0] == v.shape[0]
+    total = 0.0
+    for j in range(w.shape[0]):
+        total += _coordinate_excess(w[j], v[j], v_low[j] if precise else 0.0, kept)
+    return l2 * total
+
+
+@strict
+def _coordinate_excess(w, v, v_low, kept):
+    """[R(w) + R*(u) − u·w]/l2 at one coordinate, v = u/l2, kept = l1/l2; every term is at least 0."""
+    if w == 0.0:
+        beyond = max(abs(v) - kept, 0.0)
+        return 0.5 * beyond * beyond
+    sign = 1.0 if w > 0.0 else -1.0
+    size, along = abs(w), sign * v
+    if along >= kept:
+        distance = ((along - kept) - size) + sign * v_low
+        return 0.5 * distance * distance
+    beyond = max(-along - kept, 0.0)
+    return 0.5 * size * size + (kept - along) * size + 0.5 * beyond * beyond
+
+
+def penalty_excess(penalty: Any, w: np.ndarray, v: np.ndarray, v_low: np.ndarray, error: float) -> tuple[float, float]:
+    """Return R(w) + R*(u) − u·w at the computed v = u/l2, and the radius if ‖v − u/l2‖ ≤ error. `v_low`: low parts of v, or one zero."""
+    value = float(_penalty_excess(penalty, w, v, v_low))
+    relative = gamma(len(w) + 16)
+    kept = penalty.threshold()
+    if kept > 0.0:  # l1/l2 is rounded, and so is what is subtracted from it
+        error += 8.0 * ROUNDOFF * kept * math.sqrt(len(w))
+    root = math.sqrt(value) * (1.0 + relative)
+    step = error * math.sqrt(0.5 * penalty.strength()) * (1.0 + 1e-12)
+    return value, 1.000001 * (step * (2.0 * root + step) + 4.0 * relative * value) + SMALLEST
+
+
+def penalty_value(l1: float, l2: float, w: np.ndarray) -> tuple[float, float]:
+    """Return R(w) and a bound on its error."""
+    pieces = [w[k : k + PIECE] for k in range(0, len(w), PIECE)]
+    value = 0.5 * l2 * math.fsum(float(piece @ piece) for piece in pieces)
+    if l1 > 0.0:
+        value += l1 * math.fsum(float(np.abs(piece).sum()) for piece in pieces)
+    return value, gamma(min(PIECE, len(w)) + 16) * value + SMALLEST
+
+
+def bias_excess(l2: float, scale: float, intercept: float, rest: float, off: float) -> tuple[float, float]:
+    """Return the part of a penalised intercept in R(w) + R*(u) − u·w, and a bound on its error.
+
+    It is one more coordinate, w = b/scale and v = scale·Σ cβy/l2; `rest` is that sum, off by at most `off`.
+    """
+    own, other = intercept / scale, scale * rest / l2
+    error = scale * off / l2 + 4.0 * ROUNDOFF * (abs(own) + abs(other))
+    distance = abs(own - other)
+    return 0.5 * l2 * distance * distance, 1.000001 * l2 * error * (distance + error) + SMALLEST
+
+
+def divide(high: np.ndarray, low: np.ndarray, l2: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return (high + low)/l2 as double-double numbers."""
+    v, v_low = np.empty_like(high), np.empty_like(high)
+    _divide(high, low, l2, v, v_low)
+    return v, v_low
+
+
+@strict
+def _divide(high, low, l2, v, v_low):
+    for j in range(high.shape[0]):
+        total, error = two_sum(high[j], low[j])
+        v[j] = total / l2
+        v_low[j] = (fma(-v[j], l2, total) + error) / l2
+
+
+def total_psi_bound(loss: Any, c: np.ndarray, beta: np.ndarray) -> tuple[float, float]:
+    """Return Σ cψ(β) and a bound on its error."""
+    value, size = (float(s) for s in _total_psi(loss, c, beta))
+    return value, (32.0 * ROUNDOFF + gamma(BLOCK + len(beta) / BLOCK + 8)) * size * 1.000001 + SMALLEST
+
+
+@strict
+def _total_psi(loss, c, beta):
+    total, size = 0.0, 0.0
+    for first in range(0, beta.shape[0], BLOCK):
+        s, t = 0.0, 0.0
+        for i in range(first, min(first + BLOCK, beta.shape[0])):
+            if c[i] != 0.0:
+                term = c[i] * loss.psi(beta[i])
+                s += term
+                t += abs(term)
+        total += s
+        size += t
+    return total, size

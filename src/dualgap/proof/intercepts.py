@@ -1,0 +1,75 @@
+"""The best intercept for given scores, and the one that is read off the support vectors."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualgap.core import Hinge, bracket_root, compiled, illinois, kernel, nearest
+from dualgap.problem import Problem, Samples, as_vector
+
+__all__ = ["best_intercept", "intercept_from_support_vectors"]
+
+
+def best_intercept(problem: Problem, scores: np.ndarray) -> float:
+    """Return the b that minimises Σ cᵢ φ(yᵢ(scoreᵢ + b)), plus the intercept's penalty where it has one, for a fixed w."""
+    if problem.intercept == "none":
+        return 0.0
+    if isinstance(problem.loss, Hinge) and problem.intercept == "free":
+        return _hinge_intercept(problem, scores)
+    rho = problem.l2 / problem.intercept_scale**2 if problem.intercept == "penalised" else 0.0
+    return float(_root(_InterceptGradient(problem.loss, scores, problem.samples, rho), -float(problem.c @ scores)))
+
+
+@compiled
+class _InterceptGradient(NamedTuple):
+    """−dP/db, which never rises with b."""
+
+    loss: Any
+    scores: np.ndarray
+    samples: Samples
+    rho: float  # the penalty (ρ/2)b² of the intercept
+
+    def at(self, b):
+        s = -self.rho * b
+        for i in range(self.scores.shape[0]):
+            y = self.samples.y[i]
+            s += self.samples.c[i] * y * self.loss.slope(y * (self.scores[i] + b))
+        return s
+
+
+@kernel
+def _root(gradient, start):
+    return nearest(illinois(gradient, bracket_root(gradient, start, 1.0, 2.0), 0.0, 4e-16, 200))
+
+
+def _hinge_intercept(problem: Problem, scores: np.ndarray) -> float:
+    # In b the loss is piecewise linear with a kink at yᵢ − scoreᵢ: it falls at the rate Σ_{y=+1} c at first, and every kink that is
+    # passed lowers that rate by cᵢ. The minimum is where the rate reaches zero; where it stays there until the next kink, every b
+    # between is a minimum, and the middle keeps the same distance from both classes.
+    kinks = problem.y - scores
+    if problem.sample_weight is None:
+        # As many lie below as there are rows of the positive class: no need to sort them all.
+        middle = int(np.count_nonzero(problem.y > 0))
+        kinks.partition([max(middle - 1, 0), min(middle, problem.n - 1)])
+        return 0.5 * float(kinks[max(middle - 1, 0)] + kinks[min(middle, problem.n - 1)])
+    order = np.argsort(kinks, kind="stable")
+    passed = np.cumsum(problem.c[order])
+    positive = float(problem.c[problem.y > 0].sum())
+    first, last = np.searchsorted(passed, [positive * (1.0 - 1e-14), positive * (1.0 + 1e-14)])
+    end = len(order) - 1
+    return 0.5 * float(kinks[order[min(first, end)]] + kinks[order[min(last, end)]])
+
+
+def intercept_from_support_vectors(problem: Problem, coef: np.ndarray, beta: np.ndarray) -> float:
+    """Return an intercept by the support vectors that lie closest, for a model that was trained without one.
+
+    b = −½(min of w·x over y = +1 with β > 0, plus max of w·x over y = −1 with β > 0). It is exact where the classes are separable;
+    `best_intercept` minimises the loss in every case.
+    """
+    scores = problem.scores(problem.stored(as_vector(coef, "coef", problem.size)))
+    positive, negative = (scores[(problem.y == sign) & (beta > 0)] for sign in (1.0, -1.0))
+    if len(positive) == 0 or len(negative) == 0:
+        raise ValueError("the intercept needs that both classes have a support vector (some β > 0)")
+    return -0.5 * float(positive.min() + negative.max())
