@@ -23,7 +23,7 @@ from dualgap.data.csv_parquet import choose_target, read_csv, read_parquet
 from dualgap.data.dataset import DataError, DataSet, integer_labels
 from dualgap.data.libsvm import read_libsvm
 from dualgap.data.preparation import Preparation
-from dualgap.data.table_files import TABLE_KINDS, kind_of, read_table
+from dualgap.data.table_files import TABLE_KINDS, kind_of, polars, read_table
 from dualgap.data.target import labels_of
 from dualgap.data.unpacking import check_mat, check_zip
 
@@ -97,9 +97,10 @@ def _read_table(path: Path, kind: str, target: str | int | None, prepare: bool, 
         raise DataError(f"{path} has no column besides the labels in {chosen!r}")
     labels = labels_of(table.frame[chosen], chosen)
     frame = table.frame if not labels.without else table.frame[labels.rows]
-    plain = not options and all(
-        frame[name].dtype.is_numeric() and not clean(frame[name]).null_count() for name in frame.columns if name != chosen
-    )
+    flags = [name for name in frame.columns if name != chosen and frame[name].dtype == polars().Boolean]
+    frame = frame.with_columns(polars().col(flags).cast(polars().Int8)) if flags else frame
+    columns = [clean(frame[name]) for name in frame.columns if name != chosen]
+    plain = not options and all(column.dtype.is_float() and not column.null_count() for column in columns)
     made = Preparation.learn(frame, chosen, named=table.named, standardise=not plain, prepare=not plain, **options)
     names = made.feature_names if table.named or not plain else None
     return DataSet(table.name, made.apply(frame), labels.y, feature_names=None if names is None else tuple(names))
