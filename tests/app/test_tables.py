@@ -96,6 +96,20 @@ def test_predict_takes_new_categories_and_gaps(folder, tmp_path, capsys):
     assert "odd.csv: column 'height', row 1: 'tall' is not a finite number" in err
 
 
+def test_models_open_in_python(folder):
+    """Files, polars and pandas in; labels out."""
+    from dualgap.app import load_model
+
+    model = load_model(folder / "m.skops")
+    frame = pl.read_csv(folder / "new.csv")
+    said = model.predict(folder / "new.csv")
+    assert said.shape == (240,)
+    assert np.array_equal(model.predict(frame), said)
+    assert np.array_equal(model.predict(frame.to_pandas()), said)
+    assert model.decision_function(frame).shape == (240, 3)
+    assert model.about["classes"] == ["ash", "birch", "cedar"]
+
+
 def test_standard_input_and_several_files(folder, capsys, monkeypatch):
     whole = run(capsys, "predict", folder / "m.skops", folder / "new.csv")[1]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((folder / "new.csv").read_bytes())))

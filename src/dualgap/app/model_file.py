@@ -71,10 +71,8 @@ class SavedModel:
         if isinstance(table, str | os.PathLike):
             read = read_table(table, expected=preparation.used if preparation.named else ())
             table, named = read.frame, read.named
-        elif not hasattr(table, "get_column"):  # pandas
-            import polars
-
-            table = polars.from_pandas(table)
+        elif not hasattr(table, "get_column"):
+            table = _from_pandas(table)
         return preparation.apply(preparation.with_names(table, named))
 
     def predict(self, table: Any) -> np.ndarray:
@@ -100,6 +98,15 @@ class SavedModel:
     def target(self) -> str:
         """The label column of the training table; empty where there was none."""
         return "" if self.encoder.preparation is None else self.encoder.preparation.target
+
+
+def _from_pandas(table: Any) -> Any:
+    """Return a pandas data frame as one of polars, without pyarrow between the two."""
+    import polars
+
+    columns = {str(name): table[name].tolist() for name in table.columns}
+    known = {name: [None if value is None or value != value else value for value in values] for name, values in columns.items()}
+    return polars.DataFrame(known, strict=False)
 
 
 # ---------------------------------------------------------------------------------------------------------------------- writing

@@ -56,7 +56,7 @@ def read_parquet(path: str | os.PathLike[str], target: str | int | None = None) 
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise DataError(f"{path}: reading Parquet needs pyarrow: pip install 'dualgap[lab]'") from None
+        raise DataError(f"{path}: reading Parquet needs pyarrow: pip install 'dualgap[parquet]'") from None
     try:
         table = parquet.read_table(path)
     except (pyarrow.ArrowInvalid, OSError) as error:

@@ -129,7 +129,7 @@ def _parquet(source: Source) -> Iterator[Piece]:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise DataError(f"{source.path}: reading Parquet needs pyarrow: pip install 'dualgap[lab]'") from None
+        raise DataError(f"{source.path}: reading Parquet needs pyarrow: pip install 'dualgap[parquet]'") from None
 
     rows = 0
     try:

@@ -6,6 +6,7 @@ The preparation stays beside the parts as preparation.json: names, categories an
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.data import DataError, LabelRule, Preparation, find_header, kind_of, learn_labels, separator_of, target_of
+from dualgap.data import DataError, LabelRule, Preparation, find_header, kind_of, learn_labels, read_table, separator_of, target_of
 from dualgap.data import Table as TableData
 from dualgap.store.file_pieces import Piece, csv_texts
 from dualgap.store.manifest import StoreError, save_json
@@ -25,6 +26,7 @@ __all__ = ["PREPARATION", "TableSource", "TableWishes", "has_tables", "kept_prep
 PREPARATION = "preparation.json"
 SAMPLE_ROWS = 200_000  # rows that a preparation is learned from; a smaller table is used whole
 PIECE_ROWS = 8192
+WHOLE_BYTES = 500_000_000  # a Parquet file of up to this size is read whole where pyarrow is not installed
 
 
 @dataclass(frozen=True)
@@ -96,30 +98,35 @@ def _shifted(text: str, before: int) -> str:
 
 def table_frames(path: Path, header: bool | None, preparation: Preparation | None) -> Iterator[tuple[Any, bool]]:
     """Yield (some rows as a polars data frame, whether the file has a header)."""
-    import polars as pl
-
     kind = kind_of(path)
     if kind == "csv":
         yield from _csv_frames(path, header, [] if preparation is None or not preparation.named else preparation.used)
         return
-    import pyarrow
-    from pyarrow import ipc, parquet
+    if kind == "parquet" and (importlib.util.find_spec("pyarrow") is not None or path.stat().st_size > WHOLE_BYTES):
+        for frame in _parquet_frames(path):
+            yield frame, True
+        return
+    whole = read_table(path).frame
+    for start in range(0, whole.height, PIECE_ROWS):
+        yield whole[start : start + PIECE_ROWS], True
+
+
+def _parquet_frames(path: Path) -> Iterator[Any]:
+    import polars as pl
 
     try:
-        if kind == "parquet":
-            with parquet.ParquetFile(path) as file:
-                for batch in file.iter_batches(PIECE_ROWS):
-                    yield pl.from_arrow(pyarrow.Table.from_batches([batch])), True
-            return
-        with pyarrow.OSFile(str(path)) as stream:
-            start = stream.read(6)
-            stream.seek(0)
-            table = ipc.open_file(stream).read_all() if start == b"ARROW1" else ipc.open_stream(stream).read_all()
-        for batch in table.to_batches(PIECE_ROWS):
-            yield pl.from_arrow(pyarrow.Table.from_batches([batch])), True
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise DataError(
+            f"{path} is too large to be read whole; to stream it needs pyarrow: pip install 'dualgap[parquet]'"
+        ) from None
+    try:
+        with parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(PIECE_ROWS):
+                yield pl.from_arrow(pyarrow.Table.from_batches([batch]))
     except (pyarrow.ArrowInvalid, OSError) as error:
-        name = "Parquet" if kind == "parquet" else "Arrow"
-        raise DataError(f"{path} is not a whole {name} file ({' '.join(str(error).split())[:200]})") from None
+        raise DataError(f"{path} is not a whole Parquet file ({' '.join(str(error).split())[:200]})") from None
 
 
 def _csv_frames(path: Path, header: bool | None, expected: Sequence[str]) -> Iterator[tuple[Any, bool]]:
