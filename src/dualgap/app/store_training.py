@@ -41,7 +41,7 @@ def fit_store(store: Store, scheduler: str | None, out: Path, as_json: bool, **p
             svc = _on_cluster(store, scheduler, parameters)
     svc.callbacks = None
     facts = {"data": str(store.folder), "rows": store.shape[0], "columns": store.shape[1], "dualgap": __version__}
-    about = {**facts, **fit_facts(svc), "seconds": time.perf_counter() - began}
+    about = {**facts, **fit_facts(svc), "seconds": time.perf_counter() - began}  # reading included
     made = SavedModel(svc, Encoder(preparation), about)
     save_model(made, out)
     _checkpoint_of(out).unlink(missing_ok=True)

@@ -68,7 +68,6 @@ def fit_samples(samples: Samples, listen: Callable[[Any], Any] | None, **paramet
     """Train a LinearSVC on prepared rows; return the model and the features of the training rows."""
     encoder = samples.learn()
     X = samples.features(encoder)
-    began = time.perf_counter()
     svc = LinearSVC(**parameters, callbacks=None if listen is None else [listen]).fit(X, samples.y)
     svc.callbacks = None
     about = {
@@ -78,18 +77,20 @@ def fit_samples(samples: Samples, listen: Callable[[Any], Any] | None, **paramet
         "above": samples.above,
         "dualgap": __version__,
     }
-    return SavedModel(svc, encoder, {**about, **fit_facts(svc), "seconds": time.perf_counter() - began}), X
+    return SavedModel(svc, encoder, {**about, **fit_facts(svc)}), X
 
 
 def fit_facts(svc: LinearSVC) -> dict[str, Any]:
     """Return what is known of a fit as plain data: status, epochs, the certificates by class."""
     found = svc.certificate_ if isinstance(svc.certificate_, list) else [svc.certificate_]
+    traces = svc.history_ if isinstance(svc.history_, list) else [svc.history_]
     classes = [str(label) for label in svc.classes_.tolist()]
     against = [f"{name} against the rest" for name in classes] if len(found) > 1 else [f"{classes[1]} against {classes[0]}"]
     return {
         "status": str(svc.status_),
         "epochs": int(svc.n_iter_),
         "tol": float(svc.tol),
+        "seconds": float(sum(trace["wall_seconds"][-1] for trace in traces if len(trace))),  # without compilation and evaluation
         "classes": classes,
         "certificates": [certificate_facts(name, each) for name, each in zip(against, found, strict=True)],
     }
