@@ -47,7 +47,7 @@ def fit_store(store: Store, scheduler: str | None, out: Path, as_json: bool, **p
     _checkpoint_of(out).unlink(missing_ok=True)
     said = score_labels(svc, scores_of(svc, store))
     about["training"] = confusion(svc.classes_, store.labels()[np.argsort(store.origin())], said).to_dict()
-    about["features"] = important_features(made, None)
+    about["features"] = important_features(made, store.matrix(0))
     save_model(made, out)
     if as_json:
         print(json.dumps({**about, "model": str(out)}))
@@ -130,5 +130,5 @@ def _on_cluster(store: Store, scheduler: str, parameters: dict[str, Any]) -> Lin
         raise ImportError("--scheduler needs Dask: pip install 'dualgap[dask]'") from None
     svc = LinearSVC(**parameters)
     with Client(scheduler):
-        fit_on_cluster(svc, store)
+        fit_on_cluster(svc, Store(store.folder.absolute()))  # a worker's own folder is another one
     return svc

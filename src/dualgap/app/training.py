@@ -143,12 +143,9 @@ def cross_validate(samples: Samples, folds: int, seconds: float | None, **parame
 def important_features(model: SavedModel, X: Any, count: int = 10) -> list[dict[str, Any]]:
     """Return the features whose values move the scores most: |coefficient| × deviation of the feature, for each class."""
     svc = model.estimator
-    if X is None:
-        deviation = np.ones(svc.n_features_in_)
-    else:
-        mean = np.asarray(X.mean(axis=0)).ravel()
-        squares = X.multiply(X) if hasattr(X, "multiply") else X * X
-        deviation = np.sqrt(np.maximum(np.asarray(squares.mean(axis=0)).ravel() - mean**2, 0.0))
+    mean = np.asarray(X.mean(axis=0)).ravel()
+    squares = X.multiply(X) if hasattr(X, "multiply") else X * X
+    deviation = np.sqrt(np.maximum(np.asarray(squares.mean(axis=0)).ravel() - mean**2, 0.0))
     weight = np.asarray(svc.coef_) * deviation
     largest = np.abs(weight).max(axis=0)
     order = [j for j in np.argsort(-largest, kind="stable")[:count] if largest[j] > 0]
