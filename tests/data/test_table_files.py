@@ -109,6 +109,19 @@ def test_standard_input(monkeypatch):
         pass
 
 
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        (b"a,b,y\n1,2,0\n1,2,3,4,1\n", "line 3 has 5 fields, the first line has 3"),
+        ("a,ville\n1,Rome\n2,Orl\xe9ans\n".encode("latin-1"), "line 3 is not UTF-8 text; save the file as UTF-8"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path, content, match):
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(DataError, match=match):
+        read_table(tmp_path / "t.csv")
+
+
 def test_two_columns_of_one_name(tmp_path):
     (tmp_path / "t.csv").write_text("a,b, a\n1,2,3\n")
     with pytest.raises(DataError, match="two columns called 'a'"):

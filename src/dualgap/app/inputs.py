@@ -87,17 +87,20 @@ class TableSamples:
 
     def learn(self, rows: np.ndarray | None = None) -> Encoder:
         """Learn a preparation from some rows."""
-        frame = self.frame if rows is None else self.frame[rows]
-        made = Preparation.learn(
-            frame,
-            self.target,
-            named=self.named,
-            drop=self.options.drop,
-            kinds=self.options.kinds,
-            standardise=self.options.standardise is not False,
-            prepare=self.options.prepare,
-            labels=self.y if rows is None else self.y[rows],
-        )
+        frame, options = self.frame if rows is None else self.frame[rows], self.options
+        try:
+            made = Preparation.learn(
+                frame,
+                self.target,
+                named=self.named,
+                drop=options.drop,
+                kinds=options.kinds,
+                standardise=options.standardise is not False,
+                prepare=options.prepare,
+                labels=self.y if rows is None else self.y[rows],
+            )
+        except DataError as error:
+            raise DataError(f"{self.name}: {error}") from None
         return Encoder(made)
 
     def features(self, encoder: Encoder, rows: np.ndarray | None = None) -> Any:

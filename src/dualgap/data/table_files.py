@@ -224,7 +224,7 @@ def _read_csv(path: Path, header: bool | None, expected: Sequence[str]) -> Table
         except pl.exceptions.ComputeError:  # a word late in a column of numbers: all rows decide the types
             frame = pl.read_csv(text, infer_schema_length=None, **options)
     except Exception as error:  # malformed in one of many ways
-        raise DataError(f"{path} is not a well-formed CSV table: {_short(error)}") from None
+        raise DataError(f"{path} is not a well-formed CSV table: {_what_is_wrong(text, separator) or _short(error)}") from None
     names = (
         [name.strip() or f"column {j}" for j, name in enumerate(frame.columns)] if named else [str(j) for j in range(frame.width)]
     )
@@ -234,6 +234,22 @@ def _read_csv(path: Path, header: bool | None, expected: Sequence[str]) -> Table
     if not frame.height:
         raise DataError(f"{path} has a header but no rows")
     return Table(stem, frame.rename(dict(zip(frame.columns, names, strict=True))), named)
+
+
+def _what_is_wrong(text: bytes, separator: str) -> str:
+    """Return what is wrong with a CSV text in words, where it is something common."""
+    try:
+        rows = csv.reader(io.StringIO(text.decode("utf-8"), newline=""), delimiter=separator)
+        width = len(next(rows))
+        for row in rows:
+            if row and len(row) != width:
+                return f"line {rows.line_num} has {len(row)} fields, the first line has {width}"
+    except UnicodeDecodeError as error:
+        line = text.count(b"\n", 0, error.start) + 1
+        return f"line {line} is not UTF-8 text; save the file as UTF-8 (spreadsheets call it CSV UTF-8)"
+    except (csv.Error, StopIteration):
+        pass
+    return ""
 
 
 def _without_blank_lines(text: bytes) -> bytes:
