@@ -290,3 +290,16 @@ def test_without_the_extra_a_sentence_says_what_to_install():
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 1
     assert ran.stderr == "dualgap: typer is not installed; the command line needs it: pip install 'dualgap[lab]'\n"
+
+
+def test_ctrl_c_while_modules_are_loaded():
+    code = (
+        "import sys, importlib.abc\n"
+        "class Stop(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'typer': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Stop())\n"
+        "from dualgap.__main__ import main; sys.exit(main())"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert (ran.returncode, ran.stderr) == (130, "dualgap: stopped by Ctrl-C; nothing was written\n")
