@@ -444,7 +444,7 @@ def second_opinion(folder, pairs):
             (folder / name).write_bytes(content)
             names.append(name)
     run = subprocess.run([NODE, SECOND, *names], cwd=folder, capture_output=True, text=True, timeout=300, check=False)
-    assert run.returncode == 0, run.stderr
+    assert run.returncode in (0, 1), run.stderr
     return [line.split(":")[0] for line in run.stdout.splitlines()]
 
 

@@ -86,11 +86,12 @@ def weights_by_class(
 
 # ------------------------------------------------------------------------------------------------------------------- outcome
 
-_BADNESS = ("converged", "max_epochs", "max_seconds", "stalled", "interrupted", "diverged")
+_BADNESS = ("converged", "max_epochs", "max_seconds", "rounding_limit", "stalled", "interrupted", "diverged")
 _TRY = {
     "max_epochs": "raise max_iter",
     "max_seconds": "raise max_time",
     "stalled": "the gap has stopped falling: raise tol or choose another solver",
+    "rounding_limit": "float64 cannot tell better models from this one: raise tol, or give atol if the objective is near 0",
     "interrupted": "let it run to its end",
     "diverged": "the objective blew up: scale the features, or choose another solver",
 }
@@ -104,7 +105,7 @@ def worst_status(statuses: Sequence[str]) -> str:
 def warn_unless_converged(name: str, results: Sequence[Any], tol: float, stacklevel: int = 3) -> str:
     """The status of the fit; one that is not "converged" warns with gap, tolerance, distance from optimal and what to try."""
     status = worst_status([r.status for r in results])
-    if status == "converged" or (tol == 0.0 and status in ("max_epochs", "max_seconds", "stalled")):
+    if status == "converged" or (tol == 0.0 and status in ("max_epochs", "max_seconds", "stalled", "rounding_limit")):
         return status  # with tol=0 the budget, or the last bit of precision, is the end that was asked for
     late = [r for r in results if r.status != "converged"]
     worst = max((r.certificate for r in late), key=lambda c: c.relative_gap)

@@ -306,6 +306,7 @@ def fit_jointly(model: Any, data: Labelled, base: Problem, budget: Budget, callb
     """Fit an estimator's attributes by the joint problem; with two classes the model is the difference of the two, as in LIBLINEAR."""
     joint, scale = CrammerSinger(base, data.codes, len(data.classes)), model.C * data.own_weights()
     run = JointRun(joint, np.random.default_rng(budget.seed), _warm(model, joint, scale))
+    run.atol = budget.atol
     ended = drive(run, budget.tol, budget.max_epochs, budget.max_seconds, evaluate="geometric", callbacks=callbacks)
     W, b, certificate = run.best.coef, run.best.intercept, run.certificate()
     result = Result(problem=base, coef=W, intercept=b, dual=run.best.beta, certificate=certificate, **ended._asdict())

@@ -77,6 +77,9 @@ class SVC(ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Above 0, each evaluation is logged at level INFO by the logger "dualgap" (to standard output where logging is not set up).
     callbacks : list of functions, optional
         Each is called with a `dualgap.Progress` at every evaluation; one that returns True ends the fit.
+    atol : float
+        Bound on the gap itself, in the units of `certificate_`: a fit has converged if it or `tol` is met. For separable data and a
+        large C, where the objective tends to 0 and a relative gap asks for more digits than float64 has.
 
     Attributes
     ----------
@@ -125,6 +128,7 @@ class SVC(ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         warm_start: bool = False,
         verbose: int = 0,
         callbacks: Any = None,
+        atol: float = 0.0,
     ) -> None:
         self.C = C
         self.kernel = kernel
@@ -145,6 +149,7 @@ class SVC(ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.warm_start = warm_start
         self.verbose = verbose
         self.callbacks = callbacks
+        self.atol = atol
 
     # -------------------------------------------------------------------------------------------------------------- fitting
 

@@ -34,6 +34,7 @@ class Budget:
     max_seconds: float | None
     seed: int
     n_jobs: int | None
+    atol: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,7 @@ def solve_tasks(tasks: Sequence[Task], budget: Budget, around: Callable[[int], A
                 callbacks=tasks[k].callbacks,
                 warm_start=tasks[k].warm,
                 halt=None if alone else stop.is_set,
+                atol=budget.atol,
             )
         if result.status == "interrupted":
             stop.set()

@@ -34,6 +34,7 @@ def budget_of(model: Any, solver: Any, max_epochs: int) -> Budget:
         max_seconds=None if model.max_time is None else number("max_time", model.max_time),
         seed=fit_seed(model.random_state),
         n_jobs=model.n_jobs,
+        atol=number("atol", getattr(model, "atol", 0.0), "[0, inf)"),
     )
 
 
