@@ -69,7 +69,7 @@ wheels: $(PY) ## download what demo and test install to wheels/, for a machine w
 pins: ## write constraints.txt anew, with the newest releases that pyproject.toml allows (needs uv)
 	@printf '%s\n' $(BUILD) | uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --no-annotate \
 	    --custom-compile-command "make pins" --upgrade --output-file constraints.txt \
-	    --extra lab --extra dask --extra pictures --extra onnx --extra docs --extra test --extra lint --extra release pyproject.toml -
+	    --extra lab --extra dask --extra parquet --extra pictures --extra onnx --extra docs --extra test --extra lint --extra release pyproject.toml -
 
 dist: $(VENV)/.stamp-release ## build and check dist/*.whl and dist/*.tar.gz
 	@$(PY) tools/release.py --keep-news

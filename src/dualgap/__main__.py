@@ -16,6 +16,9 @@ def main() -> int:
             raise
         print(f"dualgap: {error.name} is not installed; the command line needs it: pip install 'dualgap[lab]'", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:  # while modules are loaded
+        print("dualgap: stopped by Ctrl-C; nothing was written", file=sys.stderr)
+        return 130
     return cli.main()
 
 

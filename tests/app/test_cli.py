@@ -4,7 +4,6 @@ import csv
 import json
 import subprocess
 import sys
-import zipfile
 
 import numpy as np
 import polars
@@ -75,7 +74,7 @@ ERRORS = [
     (["frobnicate"], 2, "No such command"),
     (["reproduce", "blood-cell"], 1, "there is no study 'blood-cell'; did you mean 'blood-cells'?"),
     (["report", "nowhere"], 1, "nowhere holds no results"),
-    (["predict", "nowhere.skops", "x.csv"], 1, "nowhere.skops does not exist"),
+    (["predict", "nowhere.skops", "x.csv"], 1, "nowhere.skops: there is no such file"),
 ]
 
 
@@ -293,18 +292,14 @@ def test_without_the_extra_a_sentence_says_what_to_install():
     assert ran.stderr == "dualgap: typer is not installed; the command line needs it: pip install 'dualgap[lab]'\n"
 
 
-def test_a_model_file_of_version_0_1_opens(tmp_path):
-    """Its certificate and its trace have the module names of that version."""
-    from dualgap.app.model_file import fit_model, load_model, save_model
-    from dualgap.data import load
-
-    data, path, older = load("breast-cancer"), tmp_path / "new.model", tmp_path / "old.model"
-    save_model(fit_model(data, loss="hinge", random_state=0), path)
-    with zipfile.ZipFile(path) as new, zipfile.ZipFile(older, "w") as old:
-        for name in new.namelist():
-            content = new.read(name)
-            for now, then in (("dualgap.proof.certificate", "dualgap.certificate"), ("dualgap.run.result", "dualgap.result")):
-                content = content.replace(f'"{now}"'.encode(), f'"{then}"'.encode())
-            old.writestr(name, content)
-    assert b'"dualgap.certificate"' in zipfile.ZipFile(older).read("schema.json")
-    assert load_model(older).pipeline.score(data.X, data.y) > 0.9
+def test_ctrl_c_while_modules_are_loaded():
+    code = (
+        "import sys, importlib.abc\n"
+        "class Stop(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'typer': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Stop())\n"
+        "from dualgap.__main__ import main; sys.exit(main())"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert (ran.returncode, ran.stderr) == (130, "dualgap: stopped by Ctrl-C; nothing was written\n")

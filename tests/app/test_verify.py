@@ -69,7 +69,7 @@ def test_a_prepared_table(capsys, tmp_path):
     exported = tmp_path / "a.data"
     code, out, err = run(capsys, "verify", proof, table, "--target", "animal", "--model", model, "--export", exported)
     assert code == 0, out + err
-    assert 'prepared by "StandardScaler' in out
+    assert 'prepared by "Preparation of a table' in out
     assert "after this preparation" in out
     assert out.count("verified: ") == 1
     code, out, err = run(capsys, "verify", proof, exported)

@@ -137,7 +137,8 @@ def test_parquet(tmp_path):
         read(path, target="kind")
     polars.DataFrame({"a": [1.0, None], "y": [0, 1]}).write_parquet(path)
     with pytest.raises(DataError, match="column 'a' has a missing value in row 2"):
-        read(path)
+        read(path, prepare=False)
+    assert read(path).X[:, 1].tolist() == [0.0, 1.0]  # filled and flagged
 
 
 # ------------------------------------------------------------------------------------------------------------------- NPZ and MAT

@@ -156,3 +156,16 @@ def test_what_is_wrong_is_named(options, words):
 def test_coef_before_fit_says_so():
     with pytest.raises(NotFittedError):
         _ = SVC(kernel="linear").coef_
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_precomputed_predicts_from_the_support_vectors_alone(iris, classes):
+    X, y = iris
+    X, y = X[y < classes], y[y < classes]
+    model = SVC(kernel="precomputed", random_state=0).fit(X @ X.T, y)
+    assert len(model.support_) < len(y)
+    whole, short = X[::3] @ X.T, X[::3] @ X[model.support_].T
+    np.testing.assert_allclose(model.decision_function(short), model.decision_function(whole))
+    assert np.array_equal(model.predict(short), model.predict(whole))
+    with pytest.raises(ValueError, match="features"):
+        model.predict(short[:, 1:])

@@ -458,3 +458,17 @@ def test_errors_of_streams():
         LinearSVC(class_weight="balanced").partial_fit([[1.0]], [1], classes=[0, 1])
     with pytest.raises(AttributeError, match="has no attribute 'partial_fit'"):
         LinearSVC(multi_class="crammer_singer").partial_fit  # noqa: B018
+
+
+@pytest.mark.parametrize("solver", ["sgd", "sdca", "subgradient"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_a_warm_fit_does_not_end_worse_than_it_began(cancer, solver, loss):
+    """One epoch of a method on the primal, or of one that ascends on the dual, may raise the objective; the better model is kept."""
+    X, y = cancer
+    model = LinearSVC(loss=loss, tol=1e-8, warm_start=True, random_state=0).fit(X, y)
+    began = model.objective_
+    model.set_params(solver=solver, max_iter=1, tol=0.0).fit(X, y)
+    assert model.objective_ <= began
+    assert model.certificate_.primal == model.objective_
+    check = dualgap.certify(dualgap.Problem(X, y, loss, l2=1 / len(y), intercept="free"), model.coef_, model.intercept_)
+    assert check.primal == pytest.approx(model.objective_, rel=1e-9)

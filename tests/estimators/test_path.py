@@ -100,8 +100,6 @@ def test_plot(data):
 
 def test_errors(data):
     X, y = data
-    with pytest.raises(ValueError, match="Only binary classification is supported: y has 3 classes"):
-        LinearSVCPath().fit(X, np.arange(len(y)) % 3)
     with pytest.raises(ValueError, match=r"l1_ratios=1\.2 must be"):
         LinearSVCPath(l1_ratios=[0.5, 1.2]).fit(X, y)
     with pytest.raises(ValueError, match=r"Cs=-1\.0 must be"):
@@ -123,3 +121,42 @@ def test_sklearn_checks(estimator, check):
     if check.func.__name__ in EXACT:
         estimator.set_params(tol=1e-13, Cs=[0.01, 0.1])
     check(estimator)
+
+
+# --------------------------------------------------------------------------------------------------------------- several classes
+
+
+@pytest.fixture(scope="module")
+def three():
+    return make_classification(150, 20, n_informative=6, n_classes=3, n_clusters_per_class=1, random_state=0)
+
+
+def test_several_classes_are_the_models_one_by_one(three):
+    X, y = three
+    path = LinearSVCPath(Cs=4, l1_ratios=[1.0, 0.4], class_weight="balanced", tol=1e-7, random_state=0).fit(X, y)
+    assert path.coefs_.shape == (2, 4, 3, 20)
+    assert path.intercepts_.shape == path.dual_gaps_.shape == path.statuses_.shape == (2, 4, 3)
+    assert len(path.certificates_[1][2]) == 3
+    assert not path.coefs_[0, 0].any()  # for no class has a feature come in
+    for i, ratio in enumerate(path.l1_ratios_):
+        alone = LinearSVC(C=path.Cs_[2], l1_ratio=ratio, class_weight="balanced", tol=1e-7, random_state=0).fit(X, y)
+        np.testing.assert_allclose(path.objectives_[i, 2], alone.objective_, rtol=2e-7)
+        assert [c.primal for c in path.certificates_[i][2]] == path.objectives_[i, 2].tolist()
+        np.testing.assert_allclose(path.coefs_[i, 2], alone.coef_, atol=2e-3)
+    np.testing.assert_array_equal(path.coef_, path.coefs_[0, -1])
+    assert path.score(X, y) > 0.8
+
+
+def test_several_classes_are_chosen_from_and_drawn(three):
+    plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
+    X, y = three
+    names = np.array(["ash", "birch", "cedar"])[y]
+    model = LinearSVCPathCV(Cs=3, l1_ratios=0.5, cv=3, tol=1e-3, random_state=0).fit(X, names)
+    assert model.scores_.shape == (3, 1, 3)
+    assert model.coef_.shape == (3, 20)
+    assert model.score(X, names) > 0.7
+    figure, ax = plt.subplots()
+    assert "birch against the rest" in model.plot_path(ax=ax, label="birch").get_title()
+    with pytest.raises(ValueError, match="label"):
+        model.plot_path(ax=ax, label="oak")
+    plt.close(figure)

@@ -635,3 +635,13 @@ def test_a_solver_may_go_on_writing_to_its_dual_variables():
     problem = dualgap.Problem([[1.0, 0.3], [-1.0, 0.2], [0.4, -1.0], [0.3, 0.8]], [1, 0, 0, 1], l2=0.05)
     result = dualgap.solve(problem, Careless(), tol=0.0, max_epochs=7, evaluate=lambda epoch: epoch == 2)
     assert lower_bound(problem, result.dual) == pytest.approx(result.certificate.dual, rel=1e-12)
+
+
+def test_notebooks_show_the_proof():
+    from dualgap import Problem, solve
+
+    result = solve(Problem([[1.0], [-1.0]], [1, 0], l2=0.5), "sdca")
+    page = result._repr_html_()
+    assert f"{result.status} after {result.epochs} epochs of sdca" in page
+    assert f"<td>{result.certificate.relative_gap:.1e}</td>" in page
+    assert page.count("<table>") == page.count("</table>") == 1

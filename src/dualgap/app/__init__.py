@@ -6,7 +6,10 @@ What a study computes belongs in `lab`; this room turns words on a command line 
 from __future__ import annotations
 
 from dualgap.app import cli
+from dualgap.app.model_file import SavedModel, load_model
 
 __all__ = [
+    "SavedModel",
     "cli",
+    "load_model",
 ]

@@ -4,7 +4,7 @@ This module runs a command and turns an error into one line on standard error; -
 `race_commands`, `model_commands` and `verify_command`.
 
 Exit codes: 0 done; 1 an error, a certificate that misses --tol, or a proof that is refused; 2 a command that was not understood; 3 done,
-but some runs failed or some data were missing; 130 stopped by Ctrl-C (the same command goes on from there).
+but some runs failed or some data were missing; 130 stopped by Ctrl-C (the message says what was kept).
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from dualgap import __version__
+from dualgap.app.fit_display import SAID
 from dualgap.app.model_commands import certify, convert, fit, predict
 from dualgap.app.options import ERROR, INTERRUPTED, OK, USAGE
 from dualgap.app.race_commands import compare, report, reproduce
@@ -27,11 +30,19 @@ app = typer.Typer(
     name="dualgap",
     help="Train support vector machines and prove how good they are; race solvers; reproduce five studies.",
     epilog="Every command takes --help. With --debug, an error shows its traceback.",
-    no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
+
+
+# What Ctrl-C leaves behind, where the command itself has not said it.
+KEPT = {
+    "compare": "the runs that ended are kept, and the same command goes on from there",
+    "reproduce": "the runs that ended are kept, and the same command goes on from there",
+    "convert": "the blocks that were written are kept, and the same command goes on from there",
+    "fit": "before there was a model; nothing was written, but a checkpoint of a fit on a store stays",
+}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -39,11 +50,15 @@ def main(argv: list[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
+    command = next((word for word in arguments if not word.startswith("-")), "")
+    SAID.clear()
     try:
-        code = app(arguments, prog_name="dualgap", standalone_mode=False)
-        return _stopped() if code == INTERRUPTED else code if isinstance(code, int) else OK
+        code = app(arguments or ["--help"], prog_name="dualgap", standalone_mode=False)
+        if code == INTERRUPTED and not SAID:
+            return _stopped(command)
+        return code if isinstance(code, int) else OK
     except KeyboardInterrupt:  # typer turns most of them into an exit code
-        return _stopped()
+        return _stopped(command)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
@@ -53,8 +68,8 @@ def main(argv: list[str] | None = None) -> int:
         return _explain(error, debug)
 
 
-def _stopped() -> int:
-    print("dualgap: stopped; what is done is kept, and the same command goes on from there", file=sys.stderr)
+def _stopped(command: str) -> int:
+    print(f"dualgap: stopped by Ctrl-C; {KEPT.get(command, 'nothing was written')}", file=sys.stderr)
     return INTERRUPTED
 
 
@@ -73,8 +88,19 @@ def _explain(error: Exception, debug: bool) -> int:
     return ERROR
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"dualgap {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _options(debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False) -> None:
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and end.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
     pass  # `main` takes --debug out of the arguments, so it may stand anywhere; here it is listed by --help
 
 
@@ -104,5 +130,25 @@ def datasets() -> int:
     return OK
 
 
-for command in (compare, reproduce, report, solvers, datasets, convert, fit, predict, certify, verify):
+def example(
+    folder: Annotated[Path, typer.Argument(help="Where to write the two files.")] = Path("."),
+) -> int:
+    """Write the example table of the tutorial: customers.csv, and new-customers.csv to predict.
+
+    **Example**
+
+        dualgap example
+    """
+    from dualgap.data import write_example
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in (folder / "customers.csv", folder / "new-customers.csv"):
+        if path.exists():
+            raise ValueError(f"{path} exists already; give another folder: dualgap example FOLDER")
+    for path in write_example(folder):
+        print(path)
+    return OK
+
+
+for command in (example, compare, reproduce, report, solvers, datasets, convert, fit, predict, certify, verify):
     app.command()(command)

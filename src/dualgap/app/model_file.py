@@ -1,108 +1,115 @@
-"""Models on disk: fit, save with skops, load only types that are known to be safe, predict, certify.
+"""Models on disk, in skops' format: plain arrays, text and numbers, so that opening a file of a stranger runs none of the stranger's code.
 
-A model file holds the scikit-learn pipeline and the names of the columns it was trained on.
+A file holds the fitted classifier, what was done to the columns, the proof of the fit and the number of the format.
 """
 
 from __future__ import annotations
 
+import json
+import os
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from dualgap.data import DataError, DataSet, check_zip, open_csv, read
-from dualgap.estimators import LinearSVC, fit_on_cluster, weights_by_class
-from dualgap.problem import Problem, from_C
-from dualgap.proof import Certificate
-from dualgap.run import certify
-from dualgap.store import Store
+from dualgap import __version__
+from dualgap.app.inputs import Encoder
+from dualgap.data import DataError, Preparation, Scaler, check_zip, read_table
+from dualgap.estimators import LinearSVC
 
-__all__ = [
-    "ModelError",
-    "SavedModel",
-    "certify_model",
-    "features_of",
-    "fit_model",
-    "fit_store_model",
-    "load_model",
-    "preparation_of",
-    "save_model",
-]
+__all__ = ["ModelError", "SavedModel", "check_place", "load_model", "save_model"]
 
-# The types in a model file. skops builds no object of any other type, so opening a file of a stranger runs none of the stranger's code.
+FORMAT, NUMBER = "dualgap-model-", 2
+# Types in files of format 1, which held a scikit-learn pipeline. skops builds no object of any other type.
 TRUSTED = (
     "dualgap.proof.certificate.Certificate",
     "dualgap.estimators.linear.LinearSVC",
     "dualgap.run.result.Trace",
-    "dualgap.certificate.Certificate",  # the same two in a file that version 0.1 wrote
+    "dualgap.certificate.Certificate",  # the same two as version 0.1 called them
     "dualgap.result.Trace",
+    "scipy.sparse._csr.csr_matrix",  # dual_coef_ of a model for more than two classes
 )
+ARRAYS = ("coef_", "intercept_", "classes_", "support_", "n_support_")
+NUMBERS = ("n_iter_", "n_features_in_", "_n_rows")
 
 
 class ModelError(ValueError):
     """A file that is not a model of dualgap, or that holds other types than a model has."""
 
 
+@dataclass(frozen=True, eq=False)
 class SavedModel:
-    """A trained pipeline with the names of its columns."""
+    """A fitted classifier with what turns rows into its features, and what is known of the fit.
 
-    def __init__(self, pipeline: Any, columns: tuple[str, ...] | None) -> None:
-        self.pipeline, self.columns = pipeline, columns
+    Attributes
+    ----------
+    estimator : LinearSVC
+    encoder : the preparation of a table's columns, or the scaler of an array's
+    about : plain data on the fit: data, rows, status, certificates, accuracy
+    """
+
+    estimator: LinearSVC
+    encoder: Encoder = field(default_factory=Encoder)
+    about: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def estimator(self) -> LinearSVC:
-        """The classifier at the end of the pipeline."""
-        return self.pipeline[-1]
+    def feature_names(self) -> list[str]:
+        """The name of each feature that the classifier sees."""
+        if self.encoder.preparation is not None:
+            return self.encoder.preparation.feature_names
+        return [str(j) for j in range(self.estimator.n_features_in_)]
 
-    def transformed(self, X: Any) -> Any:
-        """Return samples as the classifier sees them."""
-        return self.pipeline[:-1].transform(X) if len(self.pipeline) > 1 else X
+    def features(self, table: Any) -> Any:
+        """Return the features of a table (a file, a polars or a pandas data frame) or of an array, as the classifier takes them."""
+        preparation, scaler = self.encoder.preparation, self.encoder.scaler
+        if preparation is None:
+            X = np.asarray(table, dtype=np.float64) if not sparse.issparse(table) else table
+            return X if scaler is None else scaler.apply(X)
+        named = True
+        if isinstance(table, str | os.PathLike):
+            read = read_table(table, expected=preparation.used if preparation.named else ())
+            table, named = read.frame, read.named
+        elif not hasattr(table, "get_column"):
+            table = _from_pandas(table)
+        return preparation.apply(preparation.with_names(table, named))
+
+    def predict(self, table: Any) -> np.ndarray:
+        """Return the labels of the rows of a table; its columns may be in any order."""
+        return self.estimator.predict(self.features(table))
+
+    def decision_function(self, table: Any) -> np.ndarray:
+        """Return the scores of the rows of a table."""
+        return np.asarray(self.estimator.decision_function(self.features(table)))
+
+    def preparation_words(self) -> list[str]:
+        """Return what is done to the data before the classifier, a step each, in words and numbers."""
+        preparation, scaler = self.encoder.preparation, self.encoder.scaler
+        if scaler is not None:
+            centre = [] if scaler.centre is None else scaler.centre.tolist()
+            words = "each column minus its centre, then divided by its scale, in float64"
+            return [f"Scaler: {words}; centre {centre}, scale {scaler.scale.tolist()}"]
+        if preparation is None or preparation.leaves_numbers_alone():
+            return []
+        return [f"Preparation of a table by dualgap {__version__}: {json.dumps(preparation.to_dict(), sort_keys=True)}"]
+
+    @property
+    def target(self) -> str:
+        """The label column of the training table; empty where there was none."""
+        return "" if self.encoder.preparation is None else self.encoder.preparation.target
 
 
-def fit_model(data: DataSet, standardise: bool | None = None, **parameters: Any) -> SavedModel:
-    """Train a LinearSVC, on standardised columns where the data are dense (or as asked)."""
-    from sklearn.pipeline import Pipeline
-    from sklearn.preprocessing import StandardScaler
+def _from_pandas(table: Any) -> Any:
+    """Return a pandas data frame as one of polars, without pyarrow between the two."""
+    import polars
 
-    dense = not data.is_sparse
-    if standardise and not dense:
-        raise DataError(f"{data.name}: to standardise would fill a sparse matrix; leave --standardise out")
-    steps: list[tuple[str, Any]] = [("scale", StandardScaler())] if (dense if standardise is None else standardise) else []
-    pipeline = Pipeline([*steps, ("svc", LinearSVC(**parameters))])
-    return SavedModel(pipeline.fit(data.X, data.y), data.feature_names)
+    columns = {str(name): table[name].tolist() for name in table.columns}
+    known = {name: [None if value is None or value != value else value for value in values] for name, values in columns.items()}
+    return polars.DataFrame(known, strict=False)
 
 
-def preparation_of(model: SavedModel) -> list[str]:
-    """Return what the pipeline does to the data before the classifier, a step each, in words and numbers."""
-    from sklearn.preprocessing import StandardScaler
-
-    steps = []
-    for _, step in model.pipeline.steps[:-1]:
-        if isinstance(step, StandardScaler):
-            mean, scale = ([] if x is None else x.tolist() for x in (step.mean_, step.scale_))
-            steps.append(
-                f"StandardScaler: each column minus its mean, then divided by its scale, in float64; mean {mean}, scale {scale}"
-            )
-        else:
-            steps.append(repr(step))
-    return steps
-
-
-def fit_store_model(store: Store, scheduler: str | None = None, **parameters: Any) -> SavedModel:
-    """Train a LinearSVC on a store: here, or on the workers of a Dask scheduler, which must see the store's folder."""
-    from sklearn.pipeline import Pipeline
-
-    model = LinearSVC(**parameters)
-    if scheduler is None:
-        model.fit(store)
-    else:
-        try:
-            from distributed import Client
-        except ImportError:
-            raise ImportError("--scheduler needs Dask: pip install 'dualgap[dask]'") from None
-        with Client(scheduler):
-            fit_on_cluster(model, store)
-    return SavedModel(Pipeline([("svc", model)]), None)
+# ---------------------------------------------------------------------------------------------------------------------- writing
 
 
 def save_model(model: SavedModel, path: Path) -> None:
@@ -111,101 +118,149 @@ def save_model(model: SavedModel, path: Path) -> None:
 
     from dualgap.lab import write_atomically
 
-    columns = list(model.columns) if model.columns else []
-    write_atomically(path, skops.io.dumps({"format": "dualgap-model-1", "pipeline": model.pipeline, "columns": columns}))
+    preparation, scaler = model.encoder.preparation, model.encoder.scaler
+    content = {
+        "format": f"{FORMAT}{NUMBER}",
+        "dualgap": __version__,
+        "estimator": _estimator_to_dict(model.estimator),
+        "preparation": None if preparation is None else preparation.to_dict(),
+        "scaler": None if scaler is None else {"centre": scaler.centre, "scale": scaler.scale},
+        "about": model.about,
+    }
+    check_place(path)
+    try:
+        write_atomically(path, skops.io.dumps(content))
+    except OSError as error:
+        raise OSError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def check_place(path: Path) -> None:
+    """Raise where no file of that name can be written; asked before a fit, which may take long."""
+    if path.is_dir():
+        raise OSError(f"{path} is a folder; give the model a file of its own (--model FILE)")
+    above = next(each for each in (path.parent, *path.parent.parents) if each.exists())
+    if not above.is_dir():
+        raise OSError(f"{path} cannot be written: {above} is a file and no folder")
+    if not os.access(above, os.W_OK):
+        raise OSError(f"{path} cannot be written: the folder {above} is read-only")
+
+
+def _estimator_to_dict(svc: LinearSVC) -> dict[str, Any]:
+    fitted: dict[str, Any] = {name: np.asarray(getattr(svc, name)) for name in ARRAYS if hasattr(svc, name)}
+    fitted |= {name: int(getattr(svc, name)) for name in NUMBERS if hasattr(svc, name)}
+    if hasattr(svc, "dual_coef_"):
+        dual = sparse.csr_matrix(svc.dual_coef_)
+        fitted["dual"] = {"data": dual.data, "indices": dual.indices, "indptr": dual.indptr, "shape": list(map(int, dual.shape))}
+    parameters = {name: value for name, value in svc.get_params().items() if name != "callbacks"}
+    strange = [name for name, value in parameters.items() if not isinstance(value, str | int | float | bool | None)]
+    if strange:
+        raise ModelError(f"{strange[0]}={parameters[strange[0]]!r} cannot be written to a model file; give a name or a number")
+    return {"type": "LinearSVC", "parameters": parameters, "fitted": {**fitted, "status_": str(svc.status_)}}
+
+
+# ---------------------------------------------------------------------------------------------------------------------- reading
 
 
 def load_model(path: str | Path) -> SavedModel:
     """Return the model in a file; refuse a file with other types than a model has, before any object is built."""
     path = Path(path)
-    if not path.is_file():
-        raise ModelError(f"{path} does not exist")
+    if not path.exists():
+        raise ModelError(f"{path}: there is no such file; `dualgap fit` writes models")
     import zipfile
 
     import skops.io
-    from sklearn.pipeline import Pipeline
 
-    unreadable = (zipfile.BadZipFile, LookupError, ValueError, TypeError, AttributeError, ImportError, MemoryError, RecursionError)
+    unreadable = (
+        zipfile.BadZipFile,
+        LookupError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        ImportError,
+        MemoryError,
+        RecursionError,
+        OSError,
+    )
     try:
         check_zip(path)
         strange = sorted(set(skops.io.get_untrusted_types(file=path)) - set(TRUSTED))
-        content = None if strange else skops.io.load(path, trusted=list(TRUSTED))
     except DataError:
         raise
     except unreadable as error:
         raise ModelError(f"{path} is not a model that dualgap fit wrote: {error}") from error
     if strange:
         raise ModelError(f"{path} holds types that a model of dualgap does not have, so it is not opened: {', '.join(strange)}")
-    if not isinstance(content, dict) or content.get("format") != "dualgap-model-1" or not {"pipeline", "columns"} <= content.keys():
-        raise ModelError(f"{path} is not a model that dualgap fit wrote")
-    pipeline, columns = content["pipeline"], content["columns"]
-    if not isinstance(pipeline, Pipeline) or not pipeline.steps or not isinstance(pipeline[-1], LinearSVC):
-        raise ModelError(f"{path} holds a {type(pipeline).__name__} that is not a pipeline of dualgap's LinearSVC")
-    return SavedModel(pipeline, tuple(columns) or None)
-
-
-def features_of(model: SavedModel, path: str, target: str | None = None) -> Any:
-    """Return the samples of a file, by the model's column names where it is a table; a label column is optional."""
-    if model.columns is not None and Path(path).suffix.lower() in (".csv", ".tsv", ".parquet"):
-        table = _table(path)
-        missing = [name for name in model.columns if name not in table.columns]
-        if missing:
-            raise DataError(f"{path}: there is no column {missing[0]!r}, which the model was trained on")
-        return table.select(model.columns).to_numpy().astype(np.float64)
-    data = read(path, target)
-    if data.shape[1] != model.pipeline.n_features_in_:
-        raise DataError(f"{path}: {data.shape[1]} columns, but the model was trained on {model.pipeline.n_features_in_}")
-    return data.X
-
-
-def _table(path: str) -> Any:
-    import polars as pl
-
     try:
-        if path.lower().endswith(".parquet"):
-            return pl.read_parquet(path, glob=False)
-        with open_csv(Path(path)) as (stream, _):
-            text = stream.read()
-        return pl.read_csv(text, separator="\t" if path.lower().endswith(".tsv") else ",", infer_schema_length=None)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise DataError(f"{path}: cannot be read: {error}") from error
+        content = skops.io.load(path, trusted=list(TRUSTED))
+    except Exception as error:  # a file that was tampered with may raise anything
+        raise ModelError(f"{path} is not a model that dualgap fit wrote: {' '.join(str(error).split())[:200]}") from None
+    number = _format_number(path, content)
+    try:
+        return _from_pipeline(content) if number == 1 else _from_plain(content)
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
+        raise ModelError(f"{path} is a damaged model file ({type(error).__name__}: {error}); train it again") from None
 
 
-def certify_model(model: SavedModel, data: DataSet) -> list[tuple[str, Certificate]]:
-    """Return a certificate of the model's objective on some data; with more than two classes, one for each class."""
-    svc = model.estimator
-    if svc.multi_class != "ovr":
-        raise ModelError(f"a model with multi_class={svc.multi_class!r} cannot be certified; 'ovr' can")
-    unknown = sorted(set(data.counts) - set(svc.classes_.tolist()))
-    if unknown:
-        raise DataError(f"{data.name}: the label {unknown[0]!r} is not one of the model's: {', '.join(map(str, svc.classes_))}")
-    X = model.transformed(data.X)
-    if len(svc.classes_) == 2:
-        return [("", certify(_objective(svc, X, data.y, 1), svc.coef_[0], svc.intercept_[0]))]
-    return [
-        (f"class {name} against the rest", certify(_objective(svc, X, data.y, k), svc.coef_[k], svc.intercept_[k]))
-        for k, name in enumerate(svc.classes_)
+def _format_number(path: Path, content: Any) -> int:
+    form = content.get("format") if isinstance(content, dict) else None
+    if not isinstance(form, str) or not form.startswith(FORMAT) or not form.removeprefix(FORMAT).isdigit():
+        raise ModelError(f"{path} is not a model that dualgap fit wrote")
+    number = int(form.removeprefix(FORMAT))
+    if not 1 <= number <= NUMBER:
+        written = content.get("dualgap", "a newer version")
+        raise ModelError(
+            f"{path} has format {number}, written by dualgap {written}; this is dualgap {__version__}, which reads formats up to "
+            f"{NUMBER}. Install the newer version, or train the model again"
+        )
+    return number
+
+
+def _from_plain(content: dict[str, Any]) -> SavedModel:
+    preparation = None if content["preparation"] is None else Preparation.from_dict(content["preparation"])
+    scaler = None if content["scaler"] is None else Scaler(**content["scaler"])
+    svc = _estimator_from_dict(content["estimator"])
+    features = svc.n_features_in_
+    for found, what in ((preparation and len(preparation.feature_names), "preparation"), (scaler and len(scaler.scale), "scaler")):
+        if found is not None and found != features:
+            raise ValueError(f"its {what} makes {found} features, its classifier takes {features}")
+    return SavedModel(svc, Encoder(preparation, scaler), dict(content["about"]))
+
+
+def _estimator_from_dict(content: dict[str, Any]) -> LinearSVC:
+    if content["type"] != "LinearSVC":
+        raise ValueError(f"its classifier is of the unknown type {content['type']!r}")
+    known = LinearSVC().get_params()
+    parameters = {name: value for name, value in content["parameters"].items() if name in known}
+    svc, fitted = LinearSVC(**parameters), content["fitted"]
+    for name in (*ARRAYS, *NUMBERS, "status_"):
+        if name in fitted:
+            setattr(svc, name, fitted[name])
+    rows = 1 if len(svc.classes_) == 2 else len(svc.classes_)
+    if svc.coef_.shape != (rows, svc.n_features_in_) or svc.intercept_.shape != (rows,) or svc.coef_.dtype.kind != "f":
+        raise ValueError(f"coefficients of shape {svc.coef_.shape} for {len(svc.classes_)} classes")
+    if "dual" in fitted:
+        dual = fitted["dual"]
+        matrix = sparse.csr_matrix((dual["data"], dual["indices"], dual["indptr"]), shape=tuple(dual["shape"]))
+        svc.dual_coef_ = matrix if matrix.shape[0] > 1 else matrix.toarray()
+    return svc
+
+
+def _from_pipeline(content: dict[str, Any]) -> SavedModel:
+    """Return a model of format 1: a pipeline of a scaler and a classifier, and the names of the columns."""
+    from sklearn.pipeline import Pipeline
+
+    pipeline, columns = content["pipeline"], list(content["columns"])
+    if not isinstance(pipeline, Pipeline) or not pipeline.steps or not isinstance(pipeline[-1], LinearSVC):
+        raise ValueError(f"it holds a {type(pipeline).__name__} that is not a pipeline of dualgap's LinearSVC")
+    svc = pipeline[-1]
+    centre, scale = np.zeros(svc.n_features_in_), np.ones(svc.n_features_in_)
+    if len(pipeline) > 1:
+        centre, scale = np.asarray(pipeline[0].mean_), np.asarray(pipeline[0].scale_)
+    if not columns:
+        return SavedModel(svc, Encoder(scaler=Scaler(centre, scale) if len(pipeline) > 1 else None))
+    rules = [
+        {"kind": "number", "name": name, "style": "plain", "fill": float(c), "centre": float(c), "scale": float(s), "flag": False}
+        for name, c, s in zip(columns, centre, scale, strict=True)
     ]
-
-
-def _objective(svc: LinearSVC, X: Any, y: np.ndarray, k: int) -> Problem:
-    """Return the problem that the classifier solves for class k against the rest."""
-    codes = np.searchsorted(svc.classes_, y)
-    weights = weights_by_class(svc.class_weight, svc.classes_, codes, None)
-    if weights is not None and len(svc.classes_) > 2:
-        weights = np.where(
-            np.arange(len(svc.classes_)) == k, weights, 1.0
-        )  # as LIBLINEAR: the class has its weight, the rest has weight 1
-    sample_weight = None if weights is None else weights[codes]
-    total = float(len(y)) if sample_weight is None else float(sample_weight.sum())
-    settings: dict[str, Any] = from_C(svc.C, total)
-    return Problem(
-        X,
-        np.where(codes == k, 1, -1),
-        "logistic" if svc.loss == "log_loss" else svc.loss,
-        svc.delta if svc.loss == "smooth_hinge" else None,
-        sample_weight=sample_weight,
-        intercept=svc.intercept if svc.fit_intercept else "none",
-        intercept_scale=svc.intercept_scaling,
-        **settings,
-    )
+    made = {"rules": rules, "target": "", "named": True, "width": len(columns) + 1}
+    return SavedModel(svc, Encoder(Preparation.from_dict(made)))

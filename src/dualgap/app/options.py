@@ -6,20 +6,67 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["ERROR", "INCOMPLETE", "INTERRUPTED", "OK", "USAGE", "MaxSeconds", "Seed", "Standardise", "Target"]
+__all__ = [
+    "ERROR",
+    "INCOMPLETE",
+    "INTERRUPTED",
+    "OK",
+    "USAGE",
+    "Above",
+    "As",
+    "Drop",
+    "Header",
+    "Json",
+    "MaxSeconds",
+    "Prepare",
+    "Seed",
+    "Standardise",
+    "Target",
+    "kinds_of",
+]
 
 OK = 0
 ERROR = 1  # an error, a certificate that misses --tol, or a proof that is refused
 USAGE = 2  # a command that was not understood
 INCOMPLETE = 3  # done, but some runs failed or some data were missing
-INTERRUPTED = 130  # stopped by Ctrl-C; the same command goes on from there
+INTERRUPTED = 130  # stopped by Ctrl-C; the message says what was kept
 
 Seed = Annotated[int, typer.Option(min=0, help="Seed that every run's own seed is derived from.")]
 MaxSeconds = Annotated[float | None, typer.Option(min=0.001, help="Most seconds that one run may take.")]
 Target = Annotated[
-    str, typer.Option(help="Label column of a table. [default: one called target, label, class or y]", show_default=False)
+    str,
+    typer.Option(
+        help="Label column of a table, by name or by number (from 0; -1 is the last). [default: one called target, label, class or y]",
+        show_default=False,
+    ),
 ]
 Standardise = Annotated[
     bool | None,
     typer.Option("--standardise/--no-standardise", help="[default: dense data yes, sparse data no]", show_default=False),
 ]
+Drop = Annotated[list[str], typer.Option("--drop", metavar="COLUMN", help="Leave a column out; may be repeated.")]
+As = Annotated[
+    list[str],
+    typer.Option("--as", metavar="COLUMN=KIND", help="Take a column as number, category, text or date; may be repeated."),
+]
+Prepare = Annotated[bool, typer.Option("--prepare/--no-prepare", help="Turn text, dates and missing values into numbers.")]
+Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="Whether line 1 of CSV has names. [default: found out]", show_default=False),
+]
+Above = Annotated[
+    str | None,
+    typer.Option(metavar="NUMBER|median", help="Predict whether a measured target is above a number.", show_default=False),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+
+
+def kinds_of(given: list[str]) -> dict[str, str]:
+    """Return what --as says: the kind of each column named."""
+    kinds = {}
+    for word in given:
+        name, equals, kind = word.rpartition("=")
+        if not equals or not name:
+            raise ValueError(f"--as {word}: give COLUMN=KIND, such as --as zip=category")
+        kinds[name] = kind
+    return kinds

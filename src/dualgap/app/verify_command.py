@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from dualgap.app.model_commands import samples_of
 from dualgap.app.options import ERROR, OK, Target
 
 __all__ = ["verify"]
@@ -63,23 +62,35 @@ def canonical_data(said: Any, data: str, target: str, model: Path | None) -> byt
         with path.open("rb") as stream:
             if stream.read(15) == b"dualgap-data 1\n":
                 return path.read_bytes()
-    samples = samples_of(data, target)
-    X: Any = samples.X
-    if model is not None:
-        from dualgap.app.model_file import features_of, load_model
-
-        made = load_model(model)
-        require_same_model(said, made.estimator)
-        X = made.transformed(features_of(made, data, target or None) if path.exists() else X)
-    elif said.preparation:
+    if model is None and said.preparation:
         raise Refused(
             "the proof is about prepared data, and these are not prepared: give --model with the model file, or the prepared data as "
             f"their canonical text. The preparation is {ascii('; '.join(said.preparation))[:200]}"
         )
-    if samples.is_sparse and X.shape[1] < said.columns:
+    X, y = rows_of(said, data, target, model)
+    if hasattr(X, "indptr") and X.shape[1] < said.columns:
         X = X.copy()
         X.resize(X.shape[0], said.columns)  # the last columns of LIBSVM text may be empty
-    return canonical_text(Table(X, codes_of(samples.y, said.classes), said.classes))
+    return canonical_text(Table(X, codes_of(y, said.classes), said.classes))
+
+
+def rows_of(said: Any, data: str, target: str, model: Path | None) -> tuple[Any, Any]:
+    """Return the features and labels of a file or data set: as a model prepares them, or as they are."""
+    from dualgap.app.inputs import TableOptions, open_samples
+    from dualgap.app.model_file import load_model
+    from dualgap.app.training import features_for
+    from dualgap.store import Store
+
+    made = None if model is None else load_model(model)
+    if made is not None:
+        require_same_model(said, made.estimator)
+    above = None if made is None else made.about.get("above")
+    options = TableOptions(target or ("" if made is None else made.target), prepare=False, standardise=False, above=above)
+    samples = open_samples([data], options)
+    if isinstance(samples, Store):
+        raise ValueError("verify needs the rows in memory; give the files that the store was made from")
+    X = samples.features(samples.learn()) if made is None else features_for(made, samples)
+    return X, samples.y
 
 
 def require_same_model(said: Any, svc: Any) -> None:

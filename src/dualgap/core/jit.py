@@ -14,7 +14,9 @@ import errno
 import functools
 import hashlib
 import inspect
+import logging
 import math
+import multiprocessing
 import os
 import pickle
 import re
@@ -46,6 +48,7 @@ OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "
 METHOD_OPTIONS: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True}
 STRICT_METHODS = {"gap_terms"}  # compiled without fast-math: their rounding errors are bounded operation by operation
 
+LOGGER = logging.getLogger("dualgap")
 Class = TypeVar("Class", bound=type)
 
 # method name -> class -> the function; read by numba while it types a call. field name -> the class that has it.
@@ -167,6 +170,7 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
         try:
             return CompileResult._rebuild(target_context, *pickle.loads(read_own(path)))
         except Exception:  # no file yet, one that others can have written, or a damaged one (a crash), which may raise anything
+            _say_it_compiles(path.parent)
             return None
 
     def save_overload(self, sig: Any, result: Any) -> None:
@@ -220,6 +224,19 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
             return None
         name = re.sub(r"[^\w.]", "", f"{function.__module__}.{function.__qualname__}")[-100:]
         return folder / f"{name}-{purpose[:16]}-{content[:32]}.nbc"
+
+
+_said: list[str] = []
+
+
+def _say_it_compiles(folder: Path) -> None:
+    """Tell the logger "dualgap" that this process compiles a kernel, once; where logging is not set up, tell standard error."""
+    if _said or multiprocessing.parent_process() is not None:
+        return
+    _said.append(f"compiling for this machine, once: a few seconds; kept in {folder}")
+    LOGGER.info(_said[0])
+    if not LOGGER.hasHandlers():
+        print(f"dualgap: {_said[0]}", file=sys.stderr)
 
 
 def _unmark(mark: Path) -> None:

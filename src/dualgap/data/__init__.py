@@ -1,4 +1,4 @@
-"""Data sets: generators, readers, the registry of named sets, the blood-cell pipeline, splits and scaling.
+"""Data sets: generators, readers, any table to features, the registry of named sets, the blood-cell pipeline, splits and scaling.
 
 `load` finds a data set by its name, `read` reads a file; both give a `DataSet`. Whatever needs more than the core's dependencies
 (OpenCV, polars, pyarrow, pooch) is imported when it is first used.
@@ -15,28 +15,39 @@ from dualgap.data.csv_parquet import (
     open_csv,
     read_csv,
     read_parquet,
+    separator_of,
     table_from_columns,
 )
 from dualgap.data.dataset import DataError, DataSet, MissingFile, integer_labels
 from dualgap.data.drawn_cells import draw_cell
+from dualgap.data.example_table import write_example
 from dualgap.data.images import decode, reduce, steps
 from dualgap.data.known_files import find, picture_parts
 from dualgap.data.libsvm import LibsvmBlock, iter_libsvm, read_libsvm
 from dualgap.data.pca import PCA, fit_pca
+from dualgap.data.preparation import Notes, Preparation
 from dualgap.data.preprocess import Scaler, class_weights, fit_scaler, hold_out, split_indices, standardise, undersample
 from dualgap.data.readers import read, read_mat, read_npz, write_npz
 from dualgap.data.registry import describe, entry, load, names
+from dualgap.data.table_files import TABLE_KINDS, Table, files_of, find_header, kind_of, read_table, spooled_input
+from dualgap.data.target import LabelRule, Labels, labels_of, learn_labels, target_of
 from dualgap.data.text import text_like
 from dualgap.data.unpacking import check_zip
 
 __all__ = [
     "COMPRESSED",
     "PCA",
+    "TABLE_KINDS",
     "DataError",
     "DataSet",
+    "LabelRule",
+    "Labels",
     "LibsvmBlock",
     "MissingFile",
+    "Notes",
+    "Preparation",
     "Scaler",
+    "Table",
     "check_zip",
     "choose_target",
     "class_weights",
@@ -47,12 +58,17 @@ __all__ = [
     "describe",
     "draw_cell",
     "entry",
+    "files_of",
     "find",
+    "find_header",
     "fit_pca",
     "fit_scaler",
     "hold_out",
     "integer_labels",
     "iter_libsvm",
+    "kind_of",
+    "labels_of",
+    "learn_labels",
     "load",
     "names",
     "open_csv",
@@ -63,12 +79,17 @@ __all__ = [
     "read_mat",
     "read_npz",
     "read_parquet",
+    "read_table",
     "reduce",
+    "separator_of",
     "split_indices",
+    "spooled_input",
     "standardise",
     "steps",
     "table_from_columns",
+    "target_of",
     "text_like",
     "undersample",
+    "write_example",
     "write_npz",
 ]

@@ -56,7 +56,7 @@ def read_parquet(path: str | os.PathLike[str], target: str | int | None = None) 
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise DataError(f"{path}: reading Parquet needs pyarrow: pip install 'dualgap[lab]'") from None
+        raise DataError(f"{path}: reading Parquet needs pyarrow: pip install 'dualgap[parquet]'") from None
     try:
         table = parquet.read_table(path)
     except (pyarrow.ArrowInvalid, OSError) as error:
@@ -121,6 +121,11 @@ def csv_first_line(path: Path, text: bytes) -> tuple[list[str] | None, str]:
     separator = max(",;\t", key=line.count)
     names = next(csv.reader([line], delimiter=separator))
     return (None if all(_is_number(name) for name in names) else [name.strip() for name in names]), separator
+
+
+def separator_of(path: Path, text: bytes) -> str:
+    """Return the sign between the fields of a CSV text."""
+    return csv_first_line(path, text)[1]
 
 
 def _is_number(word: str) -> bool:

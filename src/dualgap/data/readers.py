@@ -5,6 +5,7 @@ Named data sets are the registry's business. Every error says which file, where 
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import os
 import zipfile
@@ -16,10 +17,14 @@ import numpy as np
 from scipy import sparse
 
 from dualgap.core import is_sparse
+from dualgap.data.columns import clean
 from dualgap.data.compressed import COMPRESSED, write_arrays
-from dualgap.data.csv_parquet import read_csv, read_parquet
+from dualgap.data.csv_parquet import choose_target, read_csv, read_parquet
 from dualgap.data.dataset import DataError, DataSet, integer_labels
 from dualgap.data.libsvm import read_libsvm
+from dualgap.data.preparation import Preparation
+from dualgap.data.table_files import TABLE_KINDS, kind_of, polars, read_table
+from dualgap.data.target import labels_of
 from dualgap.data.unpacking import check_mat, check_zip
 
 __all__ = ["read", "read_mat", "read_npz", "write_npz"]
@@ -27,20 +32,24 @@ __all__ = ["read", "read_mat", "read_npz", "write_npz"]
 LIBSVM_ENDINGS = (".libsvm", ".svm", ".svmlight", ".dat", ".txt", ".t", ".scale", ".binary", ".numer")
 
 
-def read(path: str | os.PathLike[str], target: str | int | None = None, **options: Any) -> DataSet:
-    """Read a data set from a file; the ending of its name tells the format.
+def read(path: str | os.PathLike[str], target: str | int | None = None, *, prepare: bool = True, **options: Any) -> DataSet:
+    """Read a data set from a file; the ending of its name tells the format, or else its first line.
 
     Parameters
     ----------
     path : path
-        `.csv`, `.tsv` (also compressed, or alone in a `.zip`), `.parquet`, `.npz`, `.mat`; LIBSVM text as `.libsvm`, `.svm`, `.dat`,
-        `.txt` or with no known ending at all (compressed by gz, bz2, xz or not). A compressed file may unpack to 250 MB or 100 times its
-        size; the environment variable DUALGAP_MAX_UNPACKED, such as "50 GB", sets another bound.
+        `.csv`, `.tsv` (also compressed, or alone in a `.zip`), `.parquet`, `.arrow`, `.feather`, `.npz`, `.mat`; LIBSVM text as
+        `.libsvm`, `.svm`, or with no known ending at all (compressed by gz, bz2, xz or not). A compressed file may unpack to 250 MB or
+        100 times its size; the environment variable DUALGAP_MAX_UNPACKED, such as "50 GB", sets another bound.
     target : str or int, optional
         The column of the labels in a table, by name or by number (negative from the end). Without it, a column called target,
         label, class or y is taken. NPZ and MAT hold the labels in a variable of their own; there, `target` may name it.
+    prepare : bool
+        Whether text, categories, dates and missing values in a table are turned into numbers, by what `Preparation` learns from all
+        its rows, and its numbers standardised; False refuses them. A table of numbers alone is read as it is. It needs polars.
     **options
-        For LIBSVM text `n_features`, `zero_based` and `dtype`, see `read_libsvm`.
+        For LIBSVM text `n_features`, `zero_based` and `dtype`, see `read_libsvm`. For a prepared table `drop` and `kinds`, see
+        `Preparation`.
 
     Examples
     --------
@@ -61,23 +70,44 @@ def read(path: str | os.PathLike[str], target: str | int | None = None, **option
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty")
     ending = path.suffix.lower()
-    inner = Path(path.stem).suffix.lower() if ending in (*COMPRESSED, ".zip") else ending
-    if inner in (".csv", ".tsv") or ending == ".zip":
-        data = read_csv(path, target, **options)
-    elif ending in (".parquet", ".pq"):
-        data = read_parquet(path, target, **options)
-    elif ending == ".npz":
-        data = read_npz(path, target, **options)
-    elif ending == ".mat":
-        data = read_mat(path, target, **options)
-    elif ending in _FOREIGN:
+    if ending in _FOREIGN:
         raise DataError(f"{path}: cannot read {ending} files{_FOREIGN[ending]}; give CSV, Parquet, NPZ, MAT or LIBSVM text")
+    kind = kind_of(path)
+    if kind in TABLE_KINDS:
+        data = _read_table(path, kind, target, prepare, options)
+    elif kind == "npz":
+        data = read_npz(path, target, **options)
+    elif kind == "mat":
+        data = read_mat(path, target, **options)
     else:
         if target is not None:
             raise DataError(f"{path} is read as LIBSVM text, where the label comes first on a line; leave target out")
         X, y = read_libsvm(path, **options)
         data = DataSet(_stem(path), X, integer_labels(y))
     return data.with_(source=str(path), description=data.description or f"read from {path.name}")
+
+
+def _read_table(path: Path, kind: str, target: str | int | None, prepare: bool, options: dict[str, Any]) -> DataSet:
+    """Read a table: as it is where every column holds numbers, else prepared."""
+    if not prepare or not _has_polars():
+        return read_parquet(path, target, **options) if kind == "parquet" else read_csv(path, target, **options)
+    table = read_table(path)
+    chosen = choose_target(path, table.columns, target, table.named)
+    if table.frame.width < 2:
+        raise DataError(f"{path} has no column besides the labels in {chosen!r}")
+    labels = labels_of(table.frame[chosen], chosen)
+    frame = table.frame if not labels.without else table.frame[labels.rows]
+    flags = [name for name in frame.columns if name != chosen and frame[name].dtype == polars().Boolean]
+    frame = frame.with_columns(polars().col(flags).cast(polars().Int8)) if flags else frame
+    columns = [clean(frame[name]) for name in frame.columns if name != chosen]
+    plain = not options and all(column.dtype.is_float() and not column.null_count() for column in columns)
+    made = Preparation.learn(frame, chosen, named=table.named, standardise=not plain, prepare=not plain, **options)
+    names = made.feature_names if table.named or not plain else None
+    return DataSet(table.name, made.apply(frame), labels.y, feature_names=None if names is None else tuple(names))
+
+
+def _has_polars() -> bool:
+    return importlib.util.find_spec("polars") is not None
 
 
 _FOREIGN = {

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
@@ -308,9 +308,12 @@ class SVC(ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _pair_decisions(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
+        coefficients = self._pair_coefficients()
+        alone = isinstance(self.kernel, str) and self.kernel == "precomputed" and len(self.support_) < self._n_rows
+        if alone and np.shape(X)[1:] == (len(self.support_),):
+            return check_array(X, dtype=_ACCEPTED["dtype"]) @ coefficients + self.intercept_
         if not callable(self.kernel):
             X = validate_data(self, X, reset=False, **_ACCEPTED)
-        coefficients = self._pair_coefficients()
         if not callable(self.kernel) and self.kernel != "precomputed":
             # A single sum is done faster as one: its kernel values need not be written down.
             columns = coefficients[:, 0] if coefficients.shape[1] == 1 else coefficients
@@ -334,7 +337,11 @@ class SVC(ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             yield block[:, support]
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores: with two classes one, positive for the second; else a column for each class or pair of classes."""
+        """Scores: with two classes one, positive for the second; else a column for each class or pair of classes.
+
+        With kernel="precomputed", X has kernel values with all training rows or, which is less to compute, with the support vectors
+        alone: the columns `support_`, in that order.
+        """
         pairs = self._pair_decisions(X)
         if len(self.classes_) == 2:
             return pairs.ravel()

@@ -14,11 +14,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from joblib import effective_n_jobs
 
 from dualgap.core import kept, one_processor
 from dualgap.problem import Problem
-from dualgap.run import Result, minimise
+from dualgap.run import Result, certify, minimise
 
 __all__ = ["Budget", "Task", "TimeShare", "solve_tasks"]
 
@@ -62,6 +63,21 @@ class TimeShare:
         return max(remaining * min(self.threads, left) / left, 1e-9)
 
 
+def not_worse_than_warm(result: Result, warm: Any) -> Result:
+    """Return a result whose model is the one that the fit began with, where that one has the lower objective; the bound stays."""
+    if warm is None:
+        return result
+    problem, (coef, intercept, dual) = result.problem, warm
+    if coef is None and dual is not None:
+        coef = problem.c * problem.y * np.asarray(dual) / problem.l2  # the kernel expansion that belongs to β
+    if coef is None:
+        return result
+    intercept = float(intercept or 0.0) if problem.intercept != "none" else 0.0
+    if not problem.objective(coef, intercept) < result.certificate.primal:
+        return result
+    return Result.of(result, coef=coef, intercept=intercept, certificate=certify(problem, coef, intercept, result.dual))
+
+
 def solve_tasks(tasks: Sequence[Task], budget: Budget, around: Callable[[int], Any]) -> list[Result]:
     """Solve every task; `around(k)` is a context manager entered around task k.
 
@@ -91,7 +107,7 @@ def solve_tasks(tasks: Sequence[Task], budget: Budget, around: Callable[[int], A
             )
         if result.status == "interrupted":
             stop.set()
-        return result
+        return not_worse_than_warm(result, tasks[k].warm)
 
     if threads == 1:
         return [solve_one(k) for k in range(len(tasks))]

@@ -39,13 +39,15 @@ class Point(Result):
 
 
 class LinearSVCPath(ProvableMixin, LinearClassifierMixin, BaseEstimator):
-    """Two-class linear models for a grid of C and l1_ratio, from strong to weak penalty, each started from the last.
+    """Linear models for a grid of C and l1_ratio, from strong to weak penalty, each started from the last.
+
+    With more than two classes there is one such path for each class against the rest, all on the same grid.
 
     Parameters
     ----------
     Cs : int or array
-        Values of C, or how many to take: from where the first feature comes in, over three decades (for l1_ratio=0 alone: from 1e-4
-        to 1e2).
+        Values of C, or how many to take: from where the first feature comes in (for any class), over three decades (for l1_ratio=0
+        alone: from 1e-4 to 1e2).
     l1_ratios : float or array
     screen : bool
         Whether features that are proved to be zero are left out. The models are the same to the tolerance.
@@ -62,6 +64,8 @@ class LinearSVCPath(ProvableMixin, LinearClassifierMixin, BaseEstimator):
         screened_ counts the features that were proved to be zero before the model was trained.
     certificates_ : a list for each l1_ratio, with a Certificate for each C
     statuses_ : array of shape (l1_ratios, Cs) of strings
+        With more than two classes, the arrays above have one more axis after that of the Cs, with an entry for each class (coefs_ has
+        shape (l1_ratios, Cs, classes, d)), and each C has a list of certificates.
     classes_, coef_, intercept_ : of the last C with the first l1_ratio, which is what `predict` uses
     status_ : "converged" where every point is
 
@@ -117,7 +121,7 @@ class LinearSVCPath(ProvableMixin, LinearClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
-        y : n labels of two classes
+        y : n labels
         sample_weight : n numbers, optional
         """
         given = (X, y, sample_weight)
@@ -126,7 +130,7 @@ class LinearSVCPath(ProvableMixin, LinearClassifierMixin, BaseEstimator):
         with kept() as ctrl_c:
             points = self._trace(X, y, sample_weight)
             self._keep(points)
-            self._kept = Kept(*given, [[p.dual for p in row] for row in points])
+            self._kept = Kept(*given, [[[p.dual for p in row] for row in grid] for grid in points])
             if ctrl_c.take():
                 self.status_ = "interrupted"
             return self
@@ -134,54 +138,57 @@ class LinearSVCPath(ProvableMixin, LinearClassifierMixin, BaseEstimator):
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
         X, y = validate_data(self, X, y, reset=False, **ACCEPTED)
         data = Labelled(X, y, sample_weight, self.class_weight)
-        base, total = self._base(data)
-        problems = [
-            [base.variant(**dict(zip(("l2", "l1"), penalties(float(C), float(ratio), total), strict=True))) for C in self.Cs_]
-            for ratio in self.l1_ratios_
+        made = [
+            [
+                [base.variant(**dict(zip(("l2", "l1"), penalties(float(C), float(ratio), total), strict=True))) for C in self.Cs_]
+                for ratio in self.l1_ratios_
+            ]
+            for base, total in self._bases(data)
         ]
-        return path_parts(self, problems, data, duals)
+        return path_parts(self, made, data, duals)
 
-    def _trace(self, X: Any, y: np.ndarray, sample_weight: Any) -> list[list[Point]]:
-        """The points of the path, for each l1_ratio those of every C; sets the grid and the classes."""
+    def _trace(self, X: Any, y: np.ndarray, sample_weight: Any) -> list[list[list[Point]]]:
+        """The points of the path of each class against the rest (of two classes: of one), for each l1_ratio those of every C.
+
+        Sets the grid and the classes.
+        """
         tol, seed = number("tol", self.tol, "[0, 1]"), fit_seed(self.random_state)
         whole_number("max_iter", self.max_iter)
         data = Labelled(X, y, sample_weight, self.class_weight)
-        if len(data.classes) > 2:
-            # The words "Only binary classification" are what scikit-learn's own checks look for.
-            raise ValueError(
-                f"Only binary classification is supported: y has {len(data.classes)} classes; wrap the model in "
-                "sklearn.multiclass.OneVsRestClassifier for more"
-            )
         self.l1_ratios_ = np.atleast_1d(np.asarray(self.l1_ratios, dtype=float))
         for ratio in self.l1_ratios_:
             number("l1_ratios", float(ratio), "[0, 1]")
-        base, total = self._base(data)
+        bases = self._bases(data)
         self.classes_ = data.classes
-        self.Cs_ = self._grid(base, total)
+        self.Cs_ = min((self._grid(base, total) for base, total in bases), key=lambda Cs: float(Cs[0]))
         deadline = None if self.max_time is None else time.perf_counter() + number("max_time", self.max_time)
-        left = len(self.Cs_) * len(self.l1_ratios_)
-        grid = []
+        left = len(self.Cs_) * len(self.l1_ratios_) * len(bases)
+        found = []
         stop = Event()  # after Ctrl-C: one epoch each for the points that are left
-        for ratio in self.l1_ratios_:
-            row: list[Point] = []
-            for C in self.Cs_:
-                l2, l1 = penalties(float(C), float(ratio), total)
-                seconds = None if deadline is None else max((deadline - time.perf_counter()) / left, 1e-9)
-                row.append(self._point(base.variant(l2=l2, l1=l1), row[-1] if row else None, tol, seconds, seed, stop.is_set))
-                left -= 1
-                if row[-1].status == "interrupted":
-                    stop.set()
-            grid.append(row)
-        return grid
+        for base, total in bases:
+            grid = []
+            for ratio in self.l1_ratios_:
+                row: list[Point] = []
+                for C in self.Cs_:
+                    l2, l1 = penalties(float(C), float(ratio), total)
+                    seconds = None if deadline is None else max((deadline - time.perf_counter()) / left, 1e-9)
+                    row.append(self._point(base.variant(l2=l2, l1=l1), row[-1] if row else None, tol, seconds, seed, stop.is_set))
+                    left -= 1
+                    if row[-1].status == "interrupted":
+                        stop.set()
+                grid.append(row)
+            found.append(grid)
+        return found
 
-    def _base(self, data: Labelled) -> tuple[Problem, float]:
-        """The problem of all points but for its penalty, and the sum of the weights."""
-        side = data.one_against_rest(1)
+    def _bases(self, data: Labelled) -> list[tuple[Problem, float]]:
+        """The problem of all points of each class against the rest but for its penalty, and the sum of its weights."""
         one_of("intercept", self.intercept, ("free", "penalised"))
         kind = self.intercept if self.fit_intercept else "none"
         scale = number("intercept_scaling", self.intercept_scaling)
-        base = Problem(data.X, side.signs, self.loss, self.delta, 1.0, 0.0, side.weights, kind, intercept_scale=scale)
-        return base, side.total
+        sides = [data.one_against_rest(k) for k in ([1] if len(data.classes) == 2 else range(len(data.classes)))]
+        first = Problem(data.X, sides[0].signs, self.loss, self.delta, 1.0, 0.0, sides[0].weights, kind, intercept_scale=scale)
+        bases = [first, *(first.variant(side.signs, side.weights, l2=1.0, l1=0.0) for side in sides[1:])]
+        return [(base, side.total) for base, side in zip(bases, sides, strict=True)]
 
     def _grid(self, base: Problem, total: float) -> np.ndarray:
         if np.ndim(self.Cs) > 0:
@@ -227,41 +234,53 @@ class LinearSVCPath(ProvableMixin, LinearClassifierMixin, BaseEstimator):
         dual = result.dual if certificate.dual > 0.0 else np.zeros(problem.n)  # β of the bound, for a proof
         return Point.of(result, problem=problem, coef=coef, dual=dual, certificate=certificate, screened=screened)
 
-    def _keep(self, points: list[list[Point]]) -> None:
-        self.coefs_ = np.array([[p.coef for p in row] for row in points])
-        self.intercepts_ = np.array([[p.intercept for p in row] for row in points])
-        self.certificates_ = [[p.certificate for p in row] for row in points]
-        self.objectives_ = np.array([[c.primal for c in row] for row in self.certificates_])
-        self.dual_gaps_ = np.array([[c.gap for c in row] for row in self.certificates_])
-        self.n_iters_ = np.array([[p.epochs for p in row] for row in points])
-        self.screened_ = np.array([[p.screened for p in row] for row in points])
-        self.statuses_ = np.array([[p.status for p in row] for row in points])
+    def _keep(self, points: list[list[list[Point]]]) -> None:
+        def gathered(of: Callable[[Point], Any]) -> np.ndarray:
+            values = np.array([[[of(p) for p in row] for row in grid] for grid in points])
+            return values[0] if len(points) == 1 else np.moveaxis(values, 0, 2)
+
+        self.coefs_ = gathered(lambda p: p.coef)
+        self.intercepts_ = gathered(lambda p: p.intercept)
+        self.objectives_ = gathered(lambda p: p.certificate.primal)
+        self.dual_gaps_ = gathered(lambda p: p.certificate.gap)
+        self.n_iters_ = gathered(lambda p: p.epochs)
+        self.screened_ = gathered(lambda p: p.screened)
+        self.statuses_ = gathered(lambda p: p.status)
+        alike = [[[p.certificate for p in each] for each in zip(*rows, strict=True)] for rows in zip(*points, strict=True)]
+        self.certificates_ = [[each[0] if len(points) == 1 else each for each in row] for row in alike]
         self._use(0, len(self.Cs_) - 1)
-        flat = [p for row in points for p in row]
+        flat = [p for grid in points for row in grid for p in row]
         self.n_iter_ = max(p.epochs for p in flat)
         self.status_ = warn_unless_converged(type(self).__name__, flat, self.tol, stacklevel=4)
 
     def _use(self, i: int, j: int) -> None:
-        self.coef_, self.intercept_ = self.coefs_[i, j][None, :].copy(), self.intercepts_[i, j : j + 1].copy()
+        self.coef_ = self.coefs_[i, j].reshape(-1, self.coefs_.shape[-1]).copy()
+        self.intercept_ = np.atleast_1d(self.intercepts_[i, j]).copy()
 
-    def plot_path(self, l1_ratio: float | None = None, ax: Any = None) -> Any:
-        """Draw the coefficients over C for one l1_ratio (the first one unless told); returns matplotlib's axes."""
+    def plot_path(self, l1_ratio: float | None = None, ax: Any = None, label: Any = None) -> Any:
+        """Draw the coefficients over C for one l1_ratio (the first one unless told); returns matplotlib's axes.
+
+        With more than two classes, `label` says which class against the rest is drawn (the first one unless told).
+        """
         import matplotlib.pyplot as plt
 
         i = 0 if l1_ratio is None else int(np.argmin(np.abs(self.l1_ratios_ - l1_ratio)))
+        coefs, gaps, of_class = self.coefs_[i], self.dual_gaps_[i] / self.objectives_[i], ""
+        if coefs.ndim == 3:
+            labels = self.classes_.tolist()
+            k = labels.index(one_of("label", labels[0] if label is None else label, labels))
+            coefs, gaps, of_class = coefs[:, k], gaps[:, k], f"{labels[k]} against the rest, "
         ax = ax or plt.gca()
-        ax.semilogx(self.Cs_, self.coefs_[i])
+        ax.semilogx(self.Cs_, coefs)
         ax.axhline(0.0, color="0.7", linewidth=0.8)
         ax.set_xlabel("C")
         ax.set_ylabel("coefficient")
-        gap = float(np.max(self.dual_gaps_[i] / self.objectives_[i]))
-        ax.set_title(f"l1_ratio = {self.l1_ratios_[i]:g}; relative gaps at most {gap:.0e}")
+        ax.set_title(f"{of_class}l1_ratio = {self.l1_ratios_[i]:g}; relative gaps at most {float(np.max(gaps)):.0e}")
         return ax
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.classifier_tags.multi_class = False
         return tags
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,7 @@ class LinearSVCPathCV(LinearSVCPath):
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
-        y : n labels of two classes
+        y : n labels
         sample_weight : n numbers, optional; used in training, not in scoring
         """
         given = (X, y, sample_weight)
@@ -114,7 +115,7 @@ class LinearSVCPathCV(LinearSVCPath):
             )
         )
         self._keep(points)
-        self._kept = Kept(*given, [[p.dual for p in row] for row in points])
+        self._kept = Kept(*given, [[[p.dual for p in row] for row in grid] for grid in points])
         mean = self.scores_.mean(axis=0)
         # By columns of C, so that among equals the smallest C, the strongest penalty, comes first.
         j, i = np.unravel_index(int(np.argmax(mean.T)), mean.T.shape)
@@ -127,12 +128,17 @@ class LinearSVCPathCV(LinearSVCPath):
         part.Cs = self.Cs_
         points = part._trace(_safe_indexing(X, train), y[train], None if weights is None else weights[train])
         held_X, held_y = _safe_indexing(X, test), y[test]
-        return [[scorer(_model(part.classes_, p), held_X, held_y) for p in row] for row in points]
+        alike = [
+            zip(*rows, strict=True) for rows in zip(*points, strict=True)
+        ]  # the points of all classes at one place of the grid
+        return [[scorer(_model(part.classes_, here), held_X, held_y) for here in row] for row in alike]
 
 
-def _model(classes: np.ndarray, point: Point) -> LinearSVC:
-    """A LinearSVC as if it had been fitted at this point, for scorers."""
+def _model(classes: np.ndarray, points: Sequence[Point]) -> LinearSVC:
+    """A LinearSVC as if it had been fitted at these points, one for each of its problems; for scorers."""
     model = LinearSVC()
-    model.classes_, model.coef_, model.intercept_ = classes, point.coef[None, :], np.array([point.intercept])
-    model.n_features_in_ = len(point.coef)
+    model.classes_ = classes
+    model.coef_ = np.stack([point.coef for point in points])
+    model.intercept_ = np.array([point.intercept for point in points])
+    model.n_features_in_ = model.coef_.shape[1]
     return model

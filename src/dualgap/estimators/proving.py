@@ -143,18 +143,25 @@ def kernel_parts(model: Any, data: Labelled, duals: Sequence[Any] | None) -> tup
     return table, parts
 
 
-def path_parts(model: Any, problems: list[list[Problem]], data: Labelled, duals: Sequence[Any] | None) -> tuple[Table, list[Any]]:
-    """Return the parts of a LinearSVCPath, one for each point. Without dual variables, a run from each model finds some."""
+def path_parts(
+    model: Any, problems: list[list[list[Problem]]], data: Labelled, duals: Sequence[Any] | None
+) -> tuple[Table, list[Any]]:
+    """Return the parts of a LinearSVCPath, one for each point of each class. Without dual variables, a run from each model finds some."""
     parts = []
-    for i, row in enumerate(problems):
-        for j, problem in enumerate(row):
-            coef, b = model.coefs_[i, j], float(model.intercepts_[i, j])
-            if duals is not None:
-                dual, gap = duals[i][j], model.certificates_[i][j].gap
-            else:
-                dual, gap = minimise(problem, model.solver, model.tol, model.max_iter, warm_start=(coef, b, None)).dual, None
-            title = f"C = {model.Cs_[j]:.6g}, l1_ratio = {model.l1_ratios_[i]:g}"
-            parts.append(BinaryPart(problem, coef, b, dual, gap, title=title, objective=model.objectives_[i, j]))
+    for k, grid in enumerate(problems):
+        many = len(problems) > 1
+        sides: tuple[int, int | None]
+        sides, of_class = ((k, None), f"class {data.classes[k]} against the rest, ") if many else ((1, 0), "")
+        for i, row in enumerate(grid):
+            for j, problem in enumerate(row):
+                at = (i, j, k) if many else (i, j)
+                coef, b, certificate = model.coefs_[at], float(model.intercepts_[at]), model.certificates_[i][j]
+                if duals is not None:
+                    dual, gap = duals[k][i][j], (certificate[k] if many else certificate).gap
+                else:
+                    dual, gap = minimise(problem, model.solver, model.tol, model.max_iter, warm_start=(coef, b, None)).dual, None
+                title = f"{of_class}C = {model.Cs_[j]:.6g}, l1_ratio = {model.l1_ratios_[i]:g}"
+                parts.append(BinaryPart(problem, coef, b, dual, gap, sides[0], sides[1], title, float(model.objectives_[at])))
     return _table(model, data), parts
 
 

@@ -69,6 +69,17 @@ class Certificate:
         above = f"{100 * self.gap / self.dual:.3g} % above the optimum" if self.dual > 0 else f"{self.gap:.2g} above the optimum"
         return f"primal {self.primal:.8g}, dual {self.dual:.8g}, gap {self.gap:.1e}: at most {above} (bound from {self.source})"
 
+    def _repr_html_(self) -> str:
+        """Return the certificate as notebooks show it."""
+        shown = {
+            "primal": f"{self.primal:.8g}",
+            "dual": f"{self.dual:.8g}",
+            "gap": f"{self.gap:.1e}",
+            "relative gap": f"{self.relative_gap:.1e}",
+        }
+        cells = "".join(f"<tr><th style='text-align:left'>{name}</th><td>{value}</td></tr>" for name, value in shown.items())
+        return f"<table><caption>at most {100 * self.relative_gap:.3g} % of the objective from optimal</caption>{cells}</table>"
+
 
 def certificate_of(primal: float, dual: float, source: str, radius: float = 0.0) -> Certificate:
     """Make a certificate from an upper and a lower bound; raise CertificateError where they contradict each other."""

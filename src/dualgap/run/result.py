@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from html import escape
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -137,6 +138,12 @@ class Result:
     def converged(self) -> bool:
         """Whether the certified relative gap is at most the tolerance that was asked for."""
         return self.status == "converged"
+
+    def _repr_html_(self) -> str:
+        """Return the result as notebooks show it: how the run ended, and the certificate."""
+        name = getattr(self.solver, "name", "")
+        ended = f"{self.status} after {self.epochs} epochs" + (f" of {name}" if name else "") + f", {self.wall_seconds:.3g} s"
+        return f"<p>{escape(ended)}</p>{self.certificate._repr_html_()}"
 
     def decision(self, X: Any) -> np.ndarray:
         """Scores of new samples, positive for the second class."""

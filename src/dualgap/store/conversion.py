@@ -24,10 +24,12 @@ from dualgap.store.file_pieces import Given, Piece, Source, open_source
 from dualgap.store.job import Job
 from dualgap.store.manifest import ARRAYS, MANIFEST, PROGRESS, Part, StoreError, array_path
 from dualgap.store.store import Store
+from dualgap.store.table_pieces import TableSource, TableWishes, has_tables, learn_tables, write_preparation
 
 __all__ = ["convert", "write_store"]
 
 BLOCK_BYTES = 1 << 26
+AnySource = Source | Given | TableSource
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
@@ -43,6 +45,7 @@ def convert(
     shuffle: bool = True,
     seed: int = 0,
     progress: Callable[[str, int], Any] | None = None,
+    tables: TableWishes | None = None,
 ) -> Store:
     """Convert files to a store that `fit` and `solve` train on without reading it into memory.
 
@@ -66,6 +69,10 @@ def convert(
         do that only for data that are in random order already.
     seed : int
     progress : function of a stage ("read" or "mix") and a number of rows, optional
+    tables : TableWishes, optional
+        Prepare the columns of tables, as the command line does: text, categories, dates and missing values become numbers, and numbers
+        are standardised. The store keeps the names and what was learned (`store.preparation`). Without it, tables hold numbers alone,
+        which are taken as they are.
 
     Examples
     --------
@@ -80,12 +87,13 @@ def convert(
     ((80, 1), ['cat', 'dog'], [40, 40])
     """
     folder = Path(folder)
-    sources = _open_sources(data, target, dtype, zero_based, n_features)
+    sources = _open_sources(data, target, dtype, zero_based, n_features, tables, seed)
     settings = _settings(sources, block_bytes, shuffle, seed)
     done = _finished(folder, settings)
     if done is not None:
         return done
     job = Job.resume(folder, settings) or Job.begin(folder, settings)
+    write_preparation(folder, sources)
     return _make(job, sources, n_features, progress or _silent)
 
 
@@ -130,7 +138,7 @@ def _silent(stage: str, rows: int) -> None:
     pass
 
 
-def _make(job: Job, sources: Sequence[Source | Given], n_features: int | None, say: Callable[[str, int], Any]) -> Store:
+def _make(job: Job, sources: Sequence[AnySource], n_features: int | None, say: Callable[[str, int], Any]) -> Store:
     """Do what is left of a conversion."""
     if job.stage == "read":
         _read(job, sources, say)
@@ -142,13 +150,17 @@ def _make(job: Job, sources: Sequence[Source | Given], n_features: int | None, s
     return Store(job.folder)
 
 
-def _open_sources(data: Paths, target: Any, dtype: str, zero_based: Any, n_features: int | None) -> list[Source]:
+def _open_sources(
+    data: Paths, target: Any, dtype: str, zero_based: Any, n_features: int | None, tables: TableWishes | None, seed: int
+) -> Sequence[Source | TableSource]:
     paths = [Path(data)] if isinstance(data, (str, os.PathLike)) else [Path(path) for path in data]
     if not paths:
         raise ValueError("data is empty; give at least one file")
     one_of("dtype", dtype, ("float64", "float32"))
     if zero_based not in (True, False, "auto"):
         raise ValueError(f"zero_based={zero_based!r} is unknown; choose True, False or 'auto'")
+    if tables is not None and has_tables(paths):
+        return learn_tables(paths, target, dtype, tables, seed)
     sources: list[Source] = []
     for path in paths:
         source = open_source(path, target, dtype, zero_based, n_features)
@@ -160,7 +172,7 @@ def _open_sources(data: Paths, target: Any, dtype: str, zero_based: Any, n_featu
     return sources
 
 
-def _settings(sources: list[Source], block_bytes: int, shuffle: bool, seed: int) -> dict[str, Any]:
+def _settings(sources: Sequence[Source | TableSource], block_bytes: int, shuffle: bool, seed: int) -> dict[str, Any]:
     whole_number("block_bytes", block_bytes)
     described = []
     for source in sources:
@@ -191,7 +203,7 @@ def _finished(folder: Path, settings: dict[str, Any]) -> Store | None:
 # ----------------------------------------------------------------------------------------------------------------------- reading
 
 
-def _read(job: Job, sources: Sequence[Source | Given], say: Callable[[str, int], Any]) -> None:
+def _read(job: Job, sources: Sequence[AnySource], say: Callable[[str, int], Any]) -> None:
     held: list[Piece] = []
     size = 0
     for s, k, piece in _remaining(job, sources):
@@ -212,7 +224,7 @@ def _read(job: Job, sources: Sequence[Source | Given], say: Callable[[str, int],
     job.save()
 
 
-def _remaining(job: Job, sources: Sequence[Source | Given]) -> Iterator[tuple[int, int, Piece]]:
+def _remaining(job: Job, sources: Sequence[AnySource]) -> Iterator[tuple[int, int, Piece]]:
     """Yield the pieces that are not yet written. The earlier ones are parsed again: a compressed stream has no way to skip them."""
     for s in range(job.source, len(sources)):
         skip = job.pieces if s == job.source else 0

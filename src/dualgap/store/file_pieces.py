@@ -27,7 +27,7 @@ from dualgap.data import (
 )
 from dualgap.problem import as_features, as_labels
 
-__all__ = ["Given", "Piece", "Source", "open_source"]
+__all__ = ["Given", "Piece", "Source", "csv_texts", "open_source"]
 
 PIECE_ROWS = 8192  # rows parsed at a time
 PIECE_BYTES = 1 << 22  # text of a CSV file parsed at a time
@@ -129,7 +129,7 @@ def _parquet(source: Source) -> Iterator[Piece]:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise DataError(f"{source.path}: reading Parquet needs pyarrow: pip install 'dualgap[lab]'") from None
+        raise DataError(f"{source.path}: reading Parquet needs pyarrow: pip install 'dualgap[parquet]'") from None
 
     rows = 0
     try:
@@ -159,7 +159,7 @@ def _csv(source: Source) -> Iterator[Piece]:
     engine = csv_engine(None)
     header: list[str] | None = None
     separator, line, found = ",", 1, False
-    for text in _csv_texts(source.path):
+    for text in csv_texts(source.path):
         if not found:
             header, separator = csv_first_line(source.path, text)
             first = text.removeprefix(b"\xef\xbb\xbf")
@@ -225,7 +225,7 @@ def _bad_cell(text: bytes, header: list[str] | None, separator: str, source: Sou
     return None
 
 
-def _csv_texts(path: Path) -> Iterator[bytes]:
+def csv_texts(path: Path) -> Iterator[bytes]:
     """Yield pieces of the text that end at a line's end, and not inside quotes."""
     with open_csv(path) as (stream, _):
         rest = b""

@@ -37,7 +37,9 @@ class Job:
     @classmethod
     def begin(cls, folder: Path, settings: dict[str, Any]) -> Job:
         folder.mkdir(parents=True, exist_ok=True)
-        foreign = [path.name for path in folder.iterdir() if path.suffix not in (".npy", ".partial")]
+        foreign = [
+            path.name for path in folder.iterdir() if path.suffix not in (".npy", ".partial") and path.name != "preparation.json"
+        ]
         if foreign:
             raise StoreError(f"{folder} is not empty (it holds {foreign[0]!r}); give a folder of its own to the store")
         job = cls(folder, settings)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from dualgap.data import Preparation
 from dualgap.store.folder import Parts
 from dualgap.store.problem import StoreProblem
+from dualgap.store.table_pieces import kept_preparation
 
 __all__ = ["Store"]
 
@@ -36,6 +38,11 @@ class Store(Parts):
     >>> dualgap.solve(store.problem(l2=0.01)).status
     'converged'
     """
+
+    @property
+    def preparation(self) -> Preparation | None:
+        """What was done to the columns of the tables that the store was made from; None for other data."""
+        return kept_preparation(self.folder)
 
     def problem(self, loss: Any = "hinge", **options: Any) -> StoreProblem:
         """Return a problem over the store; options as for `dualgap.Problem`, save `kernel`."""

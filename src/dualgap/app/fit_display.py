@@ -1,0 +1,134 @@
+"""What `fit` shows: the gap while it falls, then columns, accuracy, confusion, features and proof."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualgap.app.options import ERROR, INTERRUPTED, OK
+from dualgap.app.terminal import console
+
+__all__ = ["SAID", "exit_code", "live_gap", "print_confusion", "print_features", "print_preparation", "print_proof"]
+
+QUIET = 10.0  # seconds between lines where there is no terminal to show a live one
+MOST_COLUMNS, MOST_CLASSES = 40, 12  # rows of the tables that are shown
+
+
+SAID: list[str] = []  # words on an interrupted fit that were shown already
+
+
+def exit_code(status: str, out: Path) -> int:
+    """Return the exit code of a fit, and say on standard error where its model is if it did not converge."""
+    if status == "interrupted":
+        SAID.append(status)
+        print(f"dualgap: stopped by Ctrl-C; the best model so far is in {out}, with its proof", file=sys.stderr)
+        return INTERRUPTED
+    if status != "converged":
+        print(f"dualgap: the gap asked for was not reached ({status}); the model and its true gap are in {out}", file=sys.stderr)
+        return ERROR
+    return OK
+
+
+class LiveGap:
+    """A callback of a fit that shows epoch and certified gap: one live line in a terminal, else a line now and then."""
+
+    def __init__(self, screen: Any, status: Any, problems: int) -> None:
+        self.screen, self.status, self.problems = screen, status, problems
+        self.problem, self.epoch, self.shown = 1, 0, time.monotonic()
+
+    def __call__(self, progress: Any) -> None:
+        """Show an evaluation."""
+        if progress.epoch <= self.epoch:
+            self.problem += 1  # the next class
+        self.epoch = progress.epoch
+        which = f"class {min(self.problem, self.problems)} of {self.problems}, " if self.problems > 1 else ""
+        gap = f"relative gap {progress.certificate.relative_gap:.1e} (asked for {progress.tol:.0e})"
+        text = f"training: {which}epoch {progress.epoch}, {gap}"
+        if self.status is not None:
+            self.status.update(text)
+        elif time.monotonic() - self.shown > QUIET:
+            self.screen.print(text, markup=False)
+            self.shown = time.monotonic()
+
+
+@contextmanager
+def live_gap(problems: int, quiet: bool = False) -> Iterator[LiveGap | None]:
+    """Yield a callback that shows how a fit goes on standard error; None where nothing is to be shown."""
+    if quiet:
+        yield None
+        return
+    screen = console(stderr=True)
+    if not screen.is_terminal:
+        yield LiveGap(screen, None, problems)
+        return
+    with screen.status("training: compiling or reading") as status:
+        yield LiveGap(screen, status, problems)
+
+
+def _table(columns: Sequence[tuple[str, str]]) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
+    for name, justify in columns:
+        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    return table
+
+
+def print_preparation(preparation: Any, rows: int, screen: Any) -> None:
+    """Print what was done to each column."""
+    from rich.text import Text
+
+    found = preparation.table()
+    table = _table([("column", "left"), ("kind", "left"), ("features", "right"), ("what is done", "left")])
+    for name, kind, features, says in found[:MOST_COLUMNS]:
+        table.add_row(*(Text(str(cell)) for cell in (name, kind, features, says)))
+    screen.print(table)
+    if len(found) > MOST_COLUMNS:
+        screen.print(f"… and {len(found) - MOST_COLUMNS} more columns")
+    if not preparation.named:
+        screen.print("The file has no header: columns are numbered from 0 (--header says otherwise).")
+
+
+def print_confusion(classes: Sequence[str], matrix: np.ndarray, title: str, screen: Any) -> None:
+    """Print how often each class was taken for each."""
+    from rich.text import Text
+
+    if len(classes) > MOST_CLASSES:
+        screen.print(f"{title}: not shown for {len(classes)} classes; --json has it")
+        return
+    screen.print(title)
+    table = _table([("truth \\ said", "left"), *((str(name), "right") for name in classes)])
+    for name, row in zip(classes, matrix.tolist(), strict=True):
+        table.add_row(Text(str(name)), *(f"{count:,}" for count in row))
+    screen.print(table)
+
+
+def print_features(found: Sequence[dict[str, Any]], screen: Any) -> None:
+    """Print the features that move the score most."""
+    from rich.text import Text
+
+    if not found:
+        return
+    screen.print("Features that move the score most (coefficient × deviation)")
+    table = _table([("feature", "left"), ("weight", "right"), ("speaks", "left")])
+    for each in found:
+        table.add_row(Text(each["feature"]), f"{each['weight']:+.3g}", Text(f"{each['speaks']} {each['class']}"))
+    screen.print(table)
+
+
+def print_proof(certificates: Sequence[dict[str, Any]], screen: Any) -> None:
+    """Print what the certificates prove, class by class."""
+    if len(certificates) == 1:
+        screen.print(f"Proof: {certificates[0]['text']}", markup=False)
+        return
+    screen.print("Proof, class by class")
+    for each in sorted(certificates, key=lambda one: -one["relative_gap"])[:MOST_CLASSES]:
+        screen.print(f"  {each['problem']}: {each['text']}", markup=False)
+    if len(certificates) > MOST_CLASSES:
+        screen.print(f"  and {len(certificates) - MOST_CLASSES} more with smaller gaps")

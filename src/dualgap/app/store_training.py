@@ -1,0 +1,134 @@
+"""`fit` on a store: in rounds, with a checkpoint after each, so that the same command goes on after a kill."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualgap import __version__
+from dualgap.app import fit_display as show
+from dualgap.app.inputs import Encoder
+from dualgap.app.model_file import ModelError, SavedModel, load_model, save_model
+from dualgap.app.terminal import console
+from dualgap.app.training import confusion, fit_facts, important_features, score_labels, scores_of
+from dualgap.estimators import ConvergenceWarning, LinearSVC, fit_on_cluster
+from dualgap.store import Store
+
+__all__ = ["fit_store"]
+
+FIRST_ROUND, LONGEST_ROUND = 30.0, 600.0  # seconds; a round ends with a checkpoint
+
+
+def fit_store(store: Store, scheduler: str | None, out: Path, as_json: bool, **parameters: Any) -> int:
+    """Train on a store, here or on the workers of a Dask scheduler, and write the model."""
+    preparation = store.preparation
+    began = time.perf_counter()
+    problems = 1 if len(store.classes) == 2 else len(store.classes)
+    if not as_json:
+        print(f"{store.folder}: {store.shape[0]:,} rows × {store.shape[1]:,} features, {len(store.classes)} classes")
+    with warnings.catch_warnings(), show.live_gap(problems, quiet=as_json) as listen:
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the status is printed below
+        if scheduler is None:
+            svc = _in_rounds(store, _checkpoint_of(out), listen, parameters)
+        else:
+            svc = _on_cluster(store, scheduler, parameters)
+    svc.callbacks = None
+    facts = {"data": str(store.folder), "rows": store.shape[0], "columns": store.shape[1], "dualgap": __version__}
+    about = {**facts, **fit_facts(svc), "seconds": time.perf_counter() - began}  # reading included
+    made = SavedModel(svc, Encoder(preparation), about)
+    save_model(made, out)
+    _checkpoint_of(out).unlink(missing_ok=True)
+    said = score_labels(svc, scores_of(svc, store))
+    about["training"] = confusion(svc.classes_, store.labels()[np.argsort(store.origin())], said).to_dict()
+    about["features"] = important_features(made, store.matrix(0))
+    save_model(made, out)
+    if as_json:
+        print(json.dumps({**about, "model": str(out)}))
+    else:
+        _show(made, "epochs" if scheduler is None else "rounds")
+        print(out)
+    return show.exit_code(about["status"], out)
+
+
+def _show(made: SavedModel, unit: str) -> None:
+    about, screen = made.about, console()
+    ended = about["status"] if about["status"] == "converged" else f"did not converge ({about['status']})"
+    print(f"{ended} after {about['epochs']} {unit} in {about['seconds']:.1f} s, relative gap asked for {about['tol']:g}")
+    show.print_proof(about["certificates"], screen)
+    training = about["training"]
+    print(f"\nAccuracy on the training rows: {training['accuracy']:.4f} (mean over classes {training['balanced_accuracy']:.4f})\n")
+    show.print_confusion(about["classes"], np.array(training["confusion"]), "Confusion on the training rows", screen)
+    print()
+    show.print_features(about["features"], screen)
+    print()
+
+
+# ----------------------------------------------------------------------------------------------------------------------- rounds
+
+
+def _checkpoint_of(out: Path) -> Path:
+    return out.with_name(f"{out.name}.checkpoint")
+
+
+def _fingerprint(store: Store, parameters: dict[str, Any]) -> str:
+    """Return a digest of the data and of what is minimised; how long and how closely may differ when a fit is gone on with."""
+    asked = {name: value for name, value in parameters.items() if name not in ("tol", "max_time", "solver", "random_state")}
+    parts = [[part.name, part.rows, {name: record.crc32 for name, record in sorted(part.files.items())}] for part in store.parts]
+    return hashlib.sha256(json.dumps([asked, parts], sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _in_rounds(store: Store, checkpoint: Path, listen: Any, parameters: dict[str, Any]) -> LinearSVC:
+    """Train in rounds that start where the last one ended; after each that was not the last, write the checkpoint."""
+    limit, began = parameters["max_time"], time.monotonic()
+    digest = _fingerprint(store, parameters)
+    svc, epochs = _resumed(checkpoint, digest, parameters)
+    svc.set_params(warm_start=True, callbacks=None if listen is None else [listen])
+    seconds = FIRST_ROUND
+    while True:
+        left = None if limit is None else limit - (time.monotonic() - began)
+        svc.max_time = seconds if left is None else max(min(seconds, left), 1e-3)
+        svc.fit(store)
+        epochs += svc.n_iter_
+        svc.n_iter_ = epochs
+        if svc.status_ != "max_seconds" or (left is not None and left <= seconds):
+            svc.set_params(warm_start=False, max_time=limit)
+            return svc
+        callbacks, svc.callbacks = svc.callbacks, None
+        save_model(SavedModel(svc, about={"fingerprint": digest, "epochs": epochs}), checkpoint)
+        svc.callbacks = callbacks
+        seconds = min(2 * seconds, LONGEST_ROUND)
+
+
+def _resumed(checkpoint: Path, digest: str, parameters: dict[str, Any]) -> tuple[LinearSVC, int]:
+    """Return the classifier of a checkpoint of the same problem with its epochs, or a new one."""
+    fresh = LinearSVC(**parameters)
+    if not checkpoint.exists():
+        return fresh, 0
+    try:
+        saved = load_model(checkpoint)
+    except ModelError as error:
+        print(f"dualgap: the checkpoint is left aside: {error}", file=sys.stderr)
+        return fresh, 0
+    if saved.about.get("fingerprint") != digest:
+        print(f"dualgap: {checkpoint} is of other data or another objective; training starts afresh", file=sys.stderr)
+        return fresh, 0
+    print(f"dualgap: going on from {checkpoint}, after {saved.about['epochs']} epochs", file=sys.stderr)
+    return saved.estimator.set_params(**parameters), int(saved.about["epochs"])
+
+
+def _on_cluster(store: Store, scheduler: str, parameters: dict[str, Any]) -> LinearSVC:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ImportError("--scheduler needs Dask: pip install 'dualgap[dask]'") from None
+    svc = LinearSVC(**parameters)
+    with Client(scheduler):
+        fit_on_cluster(svc, Store(store.folder.absolute()))  # a worker's own folder is another one
+    return svc
