@@ -10,7 +10,7 @@ optimum.py     the optimal value of a small problem by an interior-point method
 from reference.losses import REFERENCE_LOSSES, ReferenceLoss
 from reference.objective import Model, dual_value, primal_value, soft, w_of_beta
 from reference.optimum import optimum
-from reference.solvers import modified_sgd_epoch, pegasos_epoch, sdca_epoch, suffix_start
+from reference.solvers import modified_sgd_epoch, pegasos_epoch, sdca_epoch
 
 __all__ = [
     "REFERENCE_LOSSES",
@@ -23,6 +23,5 @@ __all__ = [
     "primal_value",
     "sdca_epoch",
     "soft",
-    "suffix_start",
     "w_of_beta",
 ]

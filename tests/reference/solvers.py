@@ -52,11 +52,3 @@ def pegasos_epoch(model, w, order, t, batch=1, project=False):
             w = min(1.0, 1 / (np.sqrt(model.l2) * norm)) * w if norm > 0 else w
         iterates.append(w)
     return iterates
-
-
-def suffix_start(epochs):
-    """T₀: the largest power of two that is at most T/2 (0 for a single epoch)."""
-    start = 1
-    while 2 * start <= epochs / 2:
-        start *= 2
-    return start if epochs >= 2 else 0

@@ -20,6 +20,7 @@ class Eager:
         self.X = np.hstack([X, np.full((len(X), 1), scale)]) if problem.intercept == "penalised" else X
         self.y, self.c, self.l2, self.loss = problem.y, problem.c, problem.l2, loss
         self.beta, self.v, self.w = np.zeros(len(X)), np.zeros(self.X.shape[1]), np.zeros(self.X.shape[1])
+        self.seen = []  # w and β after each batch
 
     def epoch(self, order, theta, batch):
         for first in range(0, len(order), batch):
@@ -29,6 +30,7 @@ class Eager:
             self.v = self.v + self.X[rows].T @ (self.c[rows] * (new - self.beta[rows]) * self.y[rows]) / self.l2
             self.beta[rows] = new
             self.w = (1 - theta) * self.w + theta * self.v
+            self.seen.append((self.w, self.beta.copy()))
 
 
 @pytest.mark.parametrize(("batch", "l2"), [(1, 0.5), (7, 0.02), (60, 2.0)])
@@ -54,6 +56,43 @@ def test_lazy_equals_eager(sparse_like, storage, batch, l2):
     np.testing.assert_allclose(state.iterate.v, twin.v, rtol=0, atol=1e-9 * np.abs(twin.v).max())
     np.testing.assert_allclose(solver.dual(problem, state), twin.beta, rtol=0, atol=1e-9)
     assert (renormalised > 0) == (EPOCHS * -(-len(y) // batch) * np.log(1 - state.theta) < np.log(TINY))
+
+
+@pytest.mark.parametrize(("batch", "l2", "adaptive"), [(1, 0.5, False), (7, 0.02, False), (60, 2.0, True), (1, 50.0, True)])
+def test_average_is_that_of_the_second_half(sparse_like, batch, l2, adaptive):
+    X, y = sparse_like
+    problem = dualgap.Problem(sparse.csr_array(X), y, loss="smooth_hinge", delta=0.5, l2=l2, intercept="penalised")
+    solver = dualgap.ASDCA(batch_size=batch, adaptive=adaptive, output="average")
+    rng = np.random.default_rng(1)
+    state = solver.start(problem, rng)
+    twin = Eager(problem, X, REFERENCE_LOSSES["smooth_hinge"])
+    ends = [0]
+    for epoch in range(1, EPOCHS + 1):
+        theta = min(1.0, state.multiplier * state.theta)
+        solver.epoch(problem, state, rng)
+        twin.epoch(state.order.astype(int), theta, batch)
+        ends.append(len(twin.seen))
+        w, beta = (np.mean(part, axis=0) for part in zip(*twin.seen[ends[epoch // 2] :], strict=True))
+        coef, intercept = solver.model(problem, state)
+        np.testing.assert_allclose(np.append(coef, intercept), w, rtol=0, atol=1e-9 * np.abs(w).max())
+        np.testing.assert_allclose(solver.dual(problem, state), beta, rtol=0, atol=1e-9)
+    assert state.multiplier == (4.0 if adaptive else 1.0)  # no epoch was undone: another test has such
+
+
+def test_average_leaves_out_what_was_undone():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 8)) + 3.0
+    y = np.where(rng.random(100) < 0.5, 1.0, -1.0)
+    problem = dualgap.Problem(X, y, loss="smooth_hinge", delta=0.1, l2=1e-3)
+    solver, rng = dualgap.ASDCA(batch_size=10, output="average"), np.random.default_rng(1)
+    state = solver.start(problem, rng)
+    for _ in range(30):
+        before = state.multiplier
+        counted = state.sums.now[0]
+        solver.epoch(problem, state, rng)
+        assert state.sums.now[0] == counted + (10 if state.multiplier == before else 0)
+        assert (solver.dual(problem, state) <= 1.0 + 1e-12).all()
+    assert state.multiplier == 1.0
 
 
 def test_some_case_renormalises(sparse_like):

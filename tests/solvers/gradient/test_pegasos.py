@@ -28,14 +28,17 @@ def run(problem, solver, epochs, seed=0):
 def naive(model, solver, orders):
     """The output of the twin over the same orders."""
     w, t, iterates = np.zeros(model.X.shape[1]), 0, []
+    starts = []
     for order in orders:
+        starts.append(t)
         found = pegasos_epoch(model, w, order, t, solver.batch_size, solver.project)
         iterates += found
         w, t = found[-1], t + len(found)
     if solver.output == "last":
         return w
-    weights = np.ones(t) if solver.output == "average" else np.arange(1, t + 1)
-    return np.average(iterates, axis=0, weights=weights)
+    if solver.output == "average":
+        return np.mean(iterates[starts[len(orders) // 2] :], axis=0)  # the second half of the epochs
+    return np.average(iterates, axis=0, weights=np.arange(1, t + 1))
 
 
 def twins(l2=L2, weights=None, X=X, y=Y, **options):

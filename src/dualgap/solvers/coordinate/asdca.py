@@ -5,6 +5,9 @@
 
 v is always w(β). Sparse form: w = v + s·p, so that z = v + (1−θ)s·p, and a batch does p −= Δv/s, then s *= 1−θ. An update therefore
 touches no vector of length d, except that p is multiplied by s, and s set to 1, once s has become tiny.
+
+Averages: p is Σ cᵢπᵢyᵢxᵢ/l2 as v is Σ cᵢβᵢyᵢxᵢ/l2, so that w = w(β + s·π), and the mean of the w is w(mean of β + s·π): a sum of n numbers,
+brought up to date where βᵢ changes.
 """
 
 from __future__ import annotations
@@ -14,14 +17,16 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import accumulate, fresh_seed, kernel, natural_order, one_of, shuffle, total_psi, whole_number
+from dualgap.core import accumulate, compiled, fresh_seed, kernel, natural_order, one_of, shuffle, total_psi, whole_number
 from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
 from dualgap.solvers.coordinate.bias import BiasColumn
+from dualgap.solvers.suffix import SecondHalf
 
 __all__ = ["ASDCA"]
 
 TINY = 1e-250  # s below which p is multiplied by s and s set to 1: entries of p, changes of v over s, are then far from overflow
+SMALL = 1e-4  # the same where sums over the iterates are kept: it costs them at most 4 of their 16 digits
 FIRST_MULTIPLIER = 4.0  # of the θ that theory proves, at the start: the proof is pessimistic
 ROUNDING = 1e-12  # relative to 1 + |D|: a fall of D by less counts as rounding
 
@@ -33,6 +38,65 @@ class Iterate(NamedTuple):
     v: np.ndarray
     p: np.ndarray
     s: np.ndarray
+
+
+@compiled
+class NoIterateSums(NamedTuple):
+    """In place of IterateSums where no average is wanted."""
+
+    smallest: float = TINY
+
+    def record(self, i, beta, step):
+        pass
+
+    def end_batch(self, s):
+        pass
+
+    def renormalise(self, s):
+        pass
+
+
+@compiled
+class IterateSums(NamedTuple):
+    """Σ over the batches of each βᵢ and of each βᵢ + s·πᵢ, up to date as of the batches `done` and their sum of s, `seen`."""
+
+    betas: np.ndarray
+    scaled: np.ndarray  # Σ s·πᵢ
+    pi: np.ndarray
+    done: np.ndarray  # batches that betas[i] counts
+    seen: np.ndarray  # Σ of s over the batches that scaled[i] counts
+    now: np.ndarray  # batches in all; Σ of s over those since s was last set to 1, or since the epoch began
+    smallest: float = SMALL
+
+    def record(self, i, beta, step):
+        """Count βᵢ and πᵢ up to here, before βᵢ changes; πᵢ moves by the step."""
+        self.betas[i] += beta * (self.now[0] - self.done[i])
+        self.scaled[i] += self.pi[i] * (self.now[1] - self.seen[i])
+        self.done[i], self.seen[i] = self.now[0], self.now[1]
+        self.pi[i] += step
+
+    def end_batch(self, s):
+        self.now[0] += 1.0
+        self.now[1] += s
+
+    def renormalise(self, s):
+        for i in range(self.pi.shape[0]):
+            self.scaled[i] += self.pi[i] * (self.now[1] - self.seen[i])
+            self.seen[i] = 0.0
+            self.pi[i] *= s
+        self.now[1] = 0.0
+
+
+def _no_sums_yet(n: int) -> IterateSums:
+    return IterateSums(np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(2))
+
+
+def _settle(sums: IterateSums, beta: np.ndarray) -> None:
+    """Bring every sum up to date."""
+    sums.betas[:] += beta * (sums.now[0] - sums.done)
+    sums.scaled[:] += sums.pi * (sums.now[1] - sums.seen)
+    sums.done[:] = sums.now[0]
+    sums.seen[:] = sums.now[1] = 0.0
 
 
 class Plan(NamedTuple):
@@ -57,6 +121,8 @@ class ASDCAState(State):
     kept: np.ndarray | None  # β after the last epoch in which D did not fall; None: falls are let pass
     dual_value: float  # D at `kept`
     multiplier: float  # of θ
+    sums: NoIterateSums | IterateSums
+    half: SecondHalf  # the sums at the ends of the epochs of the second half; empty without sums
 
 
 @register
@@ -74,6 +140,9 @@ class ASDCA(Solver):
         Whether to multiply θ, which theory proves to be small enough, by 4 at first (but never above 1). After an epoch in which the
         dual objective fell, β goes back to where it was, w starts again at w(β), and the multiplier is halved, down to 1, from where
         on falls are accepted. The epoch that was undone and the pass that rebuilds w are counted in `passes`.
+    output : {"last", "average"}
+        The last w, or the average of the w after each batch of the second half: after T epochs it begins after T₀ = ⌊T/2⌋ of them. The dual
+        point is the average of β over the same batches. An epoch that was undone does not count. See `SDCA` for what it costs.
 
     Examples
     --------
@@ -88,6 +157,7 @@ class ASDCA(Solver):
     batch_size: int = 8
     sampling: str = "permutation"
     adaptive: bool = True
+    output: str = "last"
 
     name: ClassVar[str] = "asdca"
     summary: ClassVar[str] = "accelerated mini-batch dual coordinate ascent"
@@ -95,6 +165,7 @@ class ASDCA(Solver):
     def __post_init__(self) -> None:
         whole_number("batch_size", self.batch_size)
         one_of("sampling", self.sampling, ("permutation", "random"))
+        one_of("output", self.output, ("last", "average"))
 
     def supports(self, problem: Problem) -> Support:
         if not np.isfinite(problem.loss.curvature()):
@@ -125,6 +196,8 @@ class ASDCA(Solver):
             kept=beta.copy() if self.adaptive else None,
             dual_value=_dual_value(problem, iterate),
             multiplier=FIRST_MULTIPLIER if self.adaptive else 1.0,
+            sums=_no_sums_yet(problem.n) if self.output == "average" else NoIterateSums(),
+            half=SecondHalf(),
         )
 
     def epoch(self, problem: Problem, state: ASDCAState, rng: np.random.Generator) -> None:
@@ -134,13 +207,18 @@ class ASDCA(Solver):
         else:
             state.order[:] = _drawn_batches(problem.n, batch, rng)
         plan = Plan(min(1.0, state.multiplier * state.theta), batch, problem.l2)
-        accelerate(state.rows, problem.loss, problem.samples, plan, state.iterate, state.order, state.target)
+        accelerate(state.rows, problem.loss, problem.samples, plan, state.iterate, state.order, state.target, state.sums)
         state.passes += 1.0
-        if state.kept is not None:
-            self._adapt(problem, state, state.kept)
+        undone = state.kept is not None and self._adapt(problem, state, state.kept)
+        if isinstance(state.sums, IterateSums):
+            if undone:
+                state.sums = _sums_before(state.half, problem.n)
+            else:
+                _settle(state.sums, state.iterate.beta)
+            state.half.add(state.sums.betas, state.sums.scaled, state.sums.now[0])
 
-    def _adapt(self, problem: Problem, state: ASDCAState, kept: np.ndarray) -> None:
-        """Keep β if D has not fallen; else go back to the β before and halve the multiplier of θ."""
+    def _adapt(self, problem: Problem, state: ASDCAState, kept: np.ndarray) -> bool:
+        """Keep β if D has not fallen; else go back to the β before and halve the multiplier of θ. Return whether it went back."""
         value = _dual_value(problem, state.iterate)
         # Written so that NaN counts as a fall.
         if not value >= state.dual_value - ROUNDING * (1.0 + abs(state.dual_value)):
@@ -148,17 +226,40 @@ class ASDCA(Solver):
             state.iterate = _at(problem, state.rows, kept)
             state.passes += 1.0
             state.kept = kept.copy() if state.multiplier > 1.0 else None
-            return
+            return True
         state.dual_value = value
         kept[:] = state.iterate.beta
+        return False
 
     def model(self, problem: Problem, state: ASDCAState) -> tuple[np.ndarray, float]:
         iterate = state.iterate
         w = iterate.v + iterate.s[0] * iterate.p
+        if (mean := _means(state)) is not None:
+            w = _at(problem, state.rows, mean[0] + mean[1]).v
         return w[: problem.d], (problem.intercept_scale * float(w[-1]) if problem.intercept == "penalised" else 0.0)
 
     def dual(self, problem: Problem, state: ASDCAState) -> np.ndarray:
-        return state.iterate.beta.copy()
+        mean = _means(state)
+        return state.iterate.beta.copy() if mean is None else mean[0]
+
+
+def _means(state: ASDCAState) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the means of β and of s·π over the batches of the second half; None where the last iterate is wanted, or all there is."""
+    if not isinstance(state.sums, IterateSums):
+        return None
+    betas, scaled, batches = state.sums.betas, state.sums.scaled, float(state.sums.now[0])
+    if (then := state.half.since()[1]) is not None:
+        betas, scaled, batches = betas - then[0], scaled - then[1], batches - float(then[2])
+    return None if batches == 0.0 else (betas / batches, scaled / batches)
+
+
+def _sums_before(half: SecondHalf, n: int) -> IterateSums:
+    """Return the sums as they were before the last epoch, with w = w(β) from here on."""
+    sums = _no_sums_yet(n)
+    if half.last is not None:
+        sums.betas[:], sums.scaled[:], sums.now[0] = half.last
+        sums.done[:] = sums.now[0]
+    return sums
 
 
 def proved_theta(problem: Problem, batch: int) -> float:
@@ -187,7 +288,7 @@ def _dual_value(problem: Problem, iterate: Iterate) -> float:
 
 
 @kernel
-def accelerate(rows, loss, samples, plan, iterate, order, target):
+def accelerate(rows, loss, samples, plan, iterate, order, target, sums):
     """An epoch of batches in the given order."""
     theta = plan.theta
     n = order.shape[0]
@@ -205,6 +306,7 @@ def accelerate(rows, loss, samples, plan, iterate, order, target):
             i = order[k]
             change = theta * (target[k - first] - iterate.beta[i])
             if change != 0.0:
+                sums.record(i, iterate.beta[i], -change / s if theta < 1.0 else 0.0)
                 iterate.beta[i] += change
                 a = samples.c[i] * samples.y[i] * change / plan.l2
                 rows.add(i, a, iterate.v)
@@ -212,8 +314,10 @@ def accelerate(rows, loss, samples, plan, iterate, order, target):
                     rows.add(i, -a / s, iterate.p)
         # θ = 1 makes w = v: p is left alone, and counts for nothing.
         s *= 1.0 - theta
-        if s < TINY and theta < 1.0:
+        sums.end_batch(s)
+        if s < sums.smallest and theta < 1.0:
             for j in range(iterate.p.shape[0]):
                 iterate.p[j] *= s
+            sums.renormalise(s)
             s = 1.0
         iterate.s[0] = s

@@ -11,6 +11,7 @@ from dualgap.core import draw, fresh_seed, kernel, natural_order, one_of, shuffl
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, no, register
 from dualgap.solvers.coordinate.ascent import Ascent, RunningSums, needs_l2
+from dualgap.solvers.suffix import SecondHalf
 
 __all__ = ["SDCA"]
 
@@ -21,7 +22,7 @@ class SDCAState(State):
 
     ascent: Ascent
     order: np.ndarray
-    suffix: AveragedSuffix | DrawnSuffix | None = None  # the output over the iterates since T₀; None: the last iterate
+    suffix: AveragedSuffix | DrawnSuffix | None = None  # the output over the second half; None: the last iterate
     epochs: int = 0
 
 
@@ -35,8 +36,9 @@ class SDCA(Solver):
     order : {"permutation", "random", "cyclic"}
         A fresh permutation each epoch, independent draws, or the rows as they come.
     output : {"last", "average", "random"}
-        The last iterate, the average of the iterates since T₀, or one of them at random. T₀ is T/2 when the number of epochs T is a
-        power of two, else the largest power of two below T/2, so that no list of iterates has to be kept.
+        The last iterate, the average of the iterates of the second half, or one of these at random: after T epochs the half begins
+        after T₀ = ⌊T/2⌋ of them. A vector of length n is kept for each epoch of the second half, up to 256 MB in all; in a longer run T₀
+        is the last epoch before T/2 that is kept.
     first_epoch : {"sdca", "sgd"}
         "sgd" starts with one pass of modified stochastic gradient descent, whose β then starts SDCA. A warm start takes its place.
 
@@ -101,7 +103,7 @@ class SDCA(Solver):
         state.epochs += 1
         state.passes += 1.0
         if state.suffix is not None:
-            state.suffix.close_epoch(state.epochs, problem.n, rng)
+            state.suffix.close_epoch(problem.n, rng)
 
     def _make_order(self, problem: Problem, state: SDCAState, rng: np.random.Generator) -> None:
         if self.order == "permutation" or (state.epochs == 0 and self.first_epoch == "sgd" and self.order == "random"):
@@ -114,47 +116,43 @@ class SDCA(Solver):
 
 
 class AveragedSuffix:
-    """Average of β over the steps since T₀, from running sums: those at the last two powers of two are remembered."""
+    """Average of β over the steps of the second half, from running sums."""
 
     def __init__(self, ascent: Ascent, sums: RunningSums) -> None:
-        self.ascent, self.sums = ascent, sums
-        self.now, self.step = np.zeros_like(ascent.beta), 0
-        self.older = self.newer = (self.now, 0)
+        self.ascent, self.sums, self.step = ascent, sums, 0
+        self.half = SecondHalf()
 
-    def close_epoch(self, epochs: int, n: int, rng: np.random.Generator) -> None:
-        sums, self.step = self.sums, epochs * n
+    def close_epoch(self, n: int, rng: np.random.Generator) -> None:
+        sums = self.sums
+        self.step += n
         sums.total[:] += self.ascent.beta * (self.step - sums.since)
         sums.since[:] = self.step
-        self.now = sums.total
-        if epochs & (epochs - 1) == 0:
-            self.older, self.newer = self.newer, (sums.total.copy(), self.step)
+        self.half.add(sums.total, self.step)
 
     def beta(self) -> np.ndarray:
-        total, since = self.older
-        return self.ascent.beta.copy() if self.step == since else (self.now - total) / (self.step - since)
+        if self.step == 0:
+            return self.ascent.beta.copy()
+        _, then = self.half.since()
+        total, step = (0.0, 0) if then is None else then
+        return np.asarray((self.sums.total - total) / (self.step - step))
 
 
 class DrawnSuffix:
-    """One iterate drawn uniformly from those since T₀: a reservoir of one for each of the last two blocks between powers of two."""
+    """One iterate of the second half: each epoch has a candidate, its iterate at a step drawn uniformly, and one of them is drawn."""
 
     def __init__(self, ascent: Ascent) -> None:
         self.candidate = ascent.beta.copy()
-        self.blocks: list[tuple[np.ndarray, int]] = []  # (draw, epochs it stands for)
         self.chosen = self.candidate
+        self.half = SecondHalf()
 
-    def close_epoch(self, epochs: int, n: int, rng: np.random.Generator) -> None:
-        if (epochs > 1 and (epochs - 1) & (epochs - 2) == 0) or not self.blocks:
-            self.blocks = [*self.blocks[-1:], (self.candidate, 0)]
-        draw_so_far, count = self.blocks[-1]
-        keep = draw_so_far if rng.random() >= 1.0 / (count + 1) else self.candidate
-        self.blocks[-1] = (keep, count + 1)
-        if epochs & (epochs - 1) == 0:
-            self.blocks = self.blocks[-1:]  # T₀ = T/2 exactly: the block before has served
-        counts = np.array([count for _, count in self.blocks], dtype=float)
-        self.chosen = self.blocks[int(rng.choice(len(self.blocks), p=counts / counts.sum()))][0]
+    def close_epoch(self, n: int, rng: np.random.Generator) -> None:
+        self.half.add(self.candidate)
+        first = self.half.first
+        late = [seen[0] for epoch, seen in self.half.kept.items() if epoch > first] or [self.candidate]
+        self.chosen = late[int(rng.integers(len(late)))]
 
     def beta(self) -> np.ndarray:
-        return self.chosen.copy()
+        return np.array(self.chosen)
 
 
 @kernel

@@ -21,6 +21,7 @@ from dualgap.kernels import load_block, split_order
 from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
 from dualgap.solvers.gradient.primal import OUTPUTS, IterateWeights, record
+from dualgap.solvers.suffix import SecondHalf
 
 __all__ = ["Pegasos"]
 
@@ -88,6 +89,7 @@ class PegasosState(State):
     iterate: PegasosIterate
     order: np.ndarray
     violated: np.ndarray  # scratch: rows of a batch
+    half: SecondHalf | None  # the sums S of the second half, for output="average"
 
 
 @register
@@ -107,7 +109,8 @@ class Pegasos(Solver):
         A fresh random partition into batches each epoch, or independent draws. The batches of a partition share n rows, so that the
         last may be short; each step divides by their mean size, and an epoch weighs every row alike.
     output : {"last", "average", "weighted"}
-        The last iterate, the average of all, or their average with weights proportional to t.
+        The last iterate, the average of the iterates of the second half, or the average of all with weights proportional to t. After T
+        epochs the half begins after T₀ = ⌊T/2⌋ of them; see `SDCA` for what it costs.
 
     On kernel rows it is kernel Pegasos: f(x) = 1/(l2·T) Σ αⱼ yⱼ k(xⱼ, x) with αⱼ the number of violations. With a permutation each
     epoch, βⱼ = violations/epochs is feasible and w(β) = w: the certificate costs nothing.
@@ -161,6 +164,7 @@ class Pegasos(Solver):
             ),
             order=natural_order(n),
             violated=np.empty(min(self.batch_size, n), dtype=np.int64),
+            half=SecondHalf() if self.output == "average" else None,
         )
 
     def epoch(self, problem: Problem, state: PegasosState, rng: np.random.Generator) -> None:
@@ -176,13 +180,17 @@ class Pegasos(Solver):
             rows = load_block(state.rows, piece)
             descend(rows, problem.samples, problem.l2, plan, state.iterate, piece, state.violated)
         state.passes += 1.0
+        if state.half is not None:
+            state.half.add(*_sums(state.iterate))
 
     def _expansion(self, problem: Problem, state: PegasosState) -> np.ndarray:
         """Return the aᵢ of the output w = Σ aᵢyᵢxᵢ."""
-        iterate, now = state.iterate, state.iterate.numbers[0]
         if self.output == "last":
-            return now.scale * iterate.a
-        return (now.seen * iterate.a - iterate.z) / max(now.weight, 1e-300)
+            return np.asarray(state.iterate.numbers[0].scale * state.iterate.a)
+        total, weight = _sums(state.iterate)
+        if state.half is not None and (then := state.half.since()[1]) is not None:
+            total, weight = total - then[0], weight - float(then[1])
+        return total / max(weight, 1e-300)
 
     def model(self, problem: Problem, state: PegasosState) -> tuple[np.ndarray, float]:
         a = problem.y * self._expansion(problem, state)
@@ -192,6 +200,12 @@ class Pegasos(Solver):
     def dual(self, problem: Problem, state: PegasosState) -> np.ndarray:
         counted = problem.c > 0
         return np.where(counted, problem.l2 * self._expansion(problem, state) / np.where(counted, problem.c, 1.0), 0.0)
+
+
+def _sums(iterate: PegasosIterate) -> tuple[np.ndarray, float]:
+    """Return the coefficients of S = Σ ω_τ·w_τ over all iterates, and Σ ω_τ."""
+    now = iterate.numbers[0]
+    return now.seen * iterate.a - iterate.z, float(now.weight)
 
 
 @kernel
