@@ -72,7 +72,7 @@ def record(cell, primal=(1.0, 0.5, 0.4), dual=(0.1, 0.3, 0.39), seconds=0.1, sta
     """What a run leaves in the store; `primal` and `dual` are its trace, an epoch each taking `seconds`."""
     primal, dual = np.asarray(primal, float), np.asarray(dual, float)
     epochs = np.arange(1.0, len(primal) + 1)
-    best = float(primal.min())
+    last, best = float(primal[-1]), float(primal.min())
     traces = {
         "epoch": epochs,
         "passes": epochs,
@@ -89,15 +89,19 @@ def record(cell, primal=(1.0, 0.5, 0.4), dual=(0.1, 0.3, 0.39), seconds=0.1, sta
     ended = {
         "epochs": len(primal),
         "cpu_seconds": seconds * len(primal),
-        "primal": best,
+        "primal": last,
         "dual": float(dual.max()),
-        "gap": best - float(dual.max()),
-        "relative_gap": (best - float(dual.max())) / best,
+        "gap": last - float(dual.max()),
+        "relative_gap": (last - float(dual.max())) / last,
+        "best_primal": best,
+        "best_relative_gap": (best - float(dual.max())) / best,
+        "best_test_error": 0.1,
         "accuracy": 0.9,
         "test_error": 0.1,
         "train_error": 0.05,
         "balanced_accuracy": 0.9,
         "pr_auc": 0.8,
+        "recall": 0.9,
         "majority_accuracy": 0.6,
         "l2": 0.01,
         **columns,

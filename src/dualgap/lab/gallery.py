@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import zipfile
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from dualgap.data import DataError, DataSet, entry, find, load, picture_parts
+from dualgap.data import DataError, DataSet, entry, find, picture_parts
 from dualgap.lab.figures import KINDS, PLAIN, FigureData, Line, Panel, Points, Surface, register_kind
 from dualgap.lab.palette import BOUNDARY
-from dualgap.lab.prepare import prepare
+from dualgap.lab.prepare import Prepared, loaded
 from dualgap.lab.results import Group, Results
 from dualgap.lab.run_one import make_problem
 from dualgap.lab.study import DataSpec, FigureSpec
@@ -42,13 +43,14 @@ def boundary(results: Results, options: dict[str, Any]) -> tuple[list[Panel], in
     order = [spec.id for spec in results.study.data]
     for group in sorted(groups, key=lambda group: order.index(group.data)):
         row = next((row for row in group.rows if row.get("coef") is not None), None)
-        if row is not None:
-            panels.append(_boundary_panel(results, group, row, int(options.get("grid", 91))))
+        kept = None if row is None else results.store.points(row["key"])
+        if row is not None and kept is not None:
+            panels.append(_boundary_panel(results, group, row, kept, int(options.get("grid", 91))))
     return panels, int(options.get("columns", 2))
 
 
-def _boundary_panel(results: Results, group: Group, row: dict[str, Any], grid: int) -> Panel:
-    data = prepare(results.study.data_spec(group.data))
+def _boundary_panel(results: Results, group: Group, row: dict[str, Any], kept: tuple[Any, Any], grid: int) -> Panel:
+    data = Prepared("", *kept, None, np.zeros(0))
     problem = make_problem(data, group.problem)
     coef, intercept = np.array(row["coef"]), float(row["intercept"])
     wrong = (problem.decision(data.X, coef, intercept) > 0) != (data.y == 1)
@@ -81,7 +83,7 @@ def _spec(results: Results, options: dict[str, Any]) -> DataSpec:
 
 def _crops(spec: DataSpec) -> DataSet:
     """Return the data set before any reduction."""
-    return load(spec.name, **{name: value for name, value in spec.options.items() if name != "pca"})
+    return loaded(replace(spec, options={name: value for name, value in spec.options.items() if name != "pca"}))
 
 
 @register_kind("singular_values", "data", "count", "kept")

@@ -1,24 +1,30 @@
-"""The plan of a study: its cells, which are single runs, each with its key and its seed. A cell's result depends on nothing else."""
+"""The plan of a study: its cells, which are single runs, each with its key and its seed. A cell's result depends on nothing else.
+
+A run of a study writes its plan beside the results, so that a report can be made from them wherever the folder has gone: by the keys that
+were stored, without the data and by any later version.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
 import json
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from dualgap.lab.lineup import LINEUP
 from dualgap.lab.schema import StudyError, suggest
 from dualgap.lab.study import PROBLEM_KEYS, DataSpec, Race, RunBudget, SolverSpec, Study
-from dualgap.solvers import REGISTRY
 
-__all__ = ["REFERENCE", "Cell", "cells_of", "data_fingerprint", "problem_name", "sources_fingerprint"]
+__all__ = ["REFERENCE", "Cell", "Planned", "cells_of", "data_fingerprint", "planned", "problem_name", "sources_fingerprint"]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 # The numbers of a run do not depend on these parts of the package; stored results stay valid when they change.
 NOT_COMPUTING = ("store", "cluster", "estimators", "lab", "app", "__main__.py", "__init__.py")
+# Of the lab, these do.
+COMPUTING = ("lab/prepare.py", "lab/run_one.py", "lab/outside.py", "lab/printed")
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,9 @@ class Cell:
     budget: RunBudget
     run: int
     base_seed: int
-    keep_model: bool
+    keep_model: bool = False
+    value_by: dict[str, Any] = field(default_factory=dict)
+    watch: bool = False
 
     def computed(self) -> dict[str, Any]:
         """Return all that the numbers of this run depend on, except the budget."""
@@ -58,8 +66,8 @@ class Cell:
     @property
     def key(self) -> str:
         """The name that the result is stored under."""
-        kept = {"budget": asdict(self.budget), "keep_model": self.keep_model, "sources": sources_fingerprint()}
-        return _digest({**self.computed(), **kept})[:32]
+        kept = {"budget": asdict(self.budget), "keep_model": self.keep_model, "value_by": self.value_by, "watch": self.watch}
+        return _digest({**self.computed(), **kept, "sources": sources_fingerprint()})[:32]
 
     def describe(self) -> str:
         """Return a few words for a progress line."""
@@ -89,13 +97,24 @@ def cells_of(study: Study) -> list[Cell]:
                 budget=race.budget,
                 run=0,
                 base_seed=study.seed,
-                keep_model=False,
+                value_by=race.value_by,
             )
-            # The model of the first run is enough to draw with, and keeps the store small.
-            cells += [replace(cell, run=run, keep_model=race.keep_models and run == 0) for run in range(race.runs or study.runs)]
+            # The models of the first run are enough to draw with, and keep the store small.
+            for run in range(race.runs or study.runs):
+                first: dict[str, Any] = {"keep_model": race.keep_models and run == 0, "watch": race.watch and run == 0}
+                cells.append(replace(cell, data=drawn(cell.data, study.seed, run), run=run, **first))
         if race.reference:
             cells += _references(cells[before:])
     return cells
+
+
+def drawn(spec: DataSpec, base_seed: int, run: int) -> DataSpec:
+    """Return the data set as a run draws it: with seeds of the run's own, as its entry says."""
+    if spec.redraw == "none":
+        return spec
+    seed = int(_digest([base_seed, run])[:7], 16)
+    options = {**spec.options, "seed": seed} if spec.redraw == "data" else spec.options
+    return replace(spec, split_seed=seed, options=options)
 
 
 REFERENCE = SolverSpec(id="reference", solver="auto", label="reference")
@@ -105,10 +124,8 @@ TO_THE_END = RunBudget(tol=1e-7, epochs=20_000, seconds=20.0, evaluate="geometri
 def _references(cells: list[Cell]) -> list[Cell]:
     """Return a run to a tiny gap for each problem among the cells."""
     problems = {problem_name(cell): cell for cell in reversed(cells)}
-    return [
-        replace(cell, solver=REFERENCE, params={}, budget=_within(cell.budget.seconds), run=0, keep_model=False)
-        for cell in problems.values()
-    ]
+    plain: dict[str, Any] = {"solver": REFERENCE, "params": {}, "keep_model": False, "value_by": {}, "watch": False}
+    return [replace(cell, budget=_within(cell.budget.seconds), run=0, **plain) for cell in problems.values()]
 
 
 def _within(seconds: float | None) -> RunBudget:
@@ -122,9 +139,9 @@ def problem_name(cell: Cell) -> str:
 
 def _resolve(study: Study, race: Race, spec: SolverSpec, settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return problem and solver parameters of a point of the grid; a solver's own problem settings win over the race's."""
-    if spec.solver not in REGISTRY:
-        raise StudyError(f"{study.name}: solver {spec.id!r}: there is no solver {spec.solver!r}; {suggest(spec.solver, REGISTRY)}")
-    known = {f.name for f in fields(REGISTRY[spec.solver])}
+    if spec.solver not in LINEUP:
+        raise StudyError(f"{study.name}: solver {spec.id!r}: there is no solver {spec.solver!r}; {suggest(spec.solver, LINEUP)}")
+    known = {f.name for f in fields(LINEUP[spec.solver])}
     of_problem = {name: value for name, value in settings.items() if name in PROBLEM_KEYS}
     of_solver = {name: value for name, value in settings.items() if name not in PROBLEM_KEYS}
     params = {**spec.params, **of_solver}
@@ -142,6 +159,47 @@ def _resolve(study: Study, race: Race, spec: SolverSpec, settings: dict[str, Any
     return {**shared, **spec.problem}, params
 
 
+# ------------------------------------------------------------------------------------------------------------ the stored plan
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run as results and reports know it: its key, what it belongs to, and the problem it minimises. It needs no data."""
+
+    key: str
+    race: str
+    data: str
+    solver: str  # the id in the study; "reference" for a run to a tiny gap
+    settings: dict[str, Any]
+    problem: dict[str, Any]
+    params: dict[str, Any]
+    run: int
+    problem_name: str
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether the run only finds the optimum."""
+        return self.solver == REFERENCE.id
+
+
+def planned(study: Study) -> list[Planned]:
+    """Return every run of a study as it is planned now."""
+    return [
+        Planned(
+            cell.key,
+            cell.race,
+            cell.data.id,
+            cell.solver.id,
+            cell.settings,
+            cell.problem,
+            cell.params,
+            cell.run,
+            problem_name(cell),
+        )
+        for cell in cells_of(study)
+    ]
+
+
 # -------------------------------------------------------------------------------------------------------------- fingerprints
 
 
@@ -152,7 +210,7 @@ def _digest(value: Any) -> str:
 
 def data_fingerprint(spec: DataSpec) -> str:
     """Return a hash of what is loaded and how it is prepared; a user's file counts with its contents."""
-    table = {name: value for name, value in asdict(spec).items() if name not in ("id", "label")}
+    table = {name: value for name, value in asdict(spec).items() if name not in ("id", "label", "calibrated")}
     if spec.path:
         path = Path(spec.path)
         stat = path.stat() if path.exists() else None
@@ -173,6 +231,6 @@ def sources_fingerprint() -> str:
     digest = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*.py")):
         relative = path.relative_to(PACKAGE)
-        if relative.parts[0] not in NOT_COMPUTING:
+        if relative.parts[0] not in NOT_COMPUTING or relative.as_posix().startswith(COMPUTING):
             digest.update(relative.as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]

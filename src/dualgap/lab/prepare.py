@@ -9,7 +9,8 @@ import json
 import os
 import shutil
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from dualgap.data import (
 from dualgap.lab.plan import data_fingerprint
 from dualgap.lab.study import DataSpec
 
-__all__ = ["Prepared", "open_prepared", "prepare", "share_prepared"]
+__all__ = ["Prepared", "loaded", "open_prepared", "prepare", "share_prepared"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,10 +50,7 @@ class Prepared:
 
 def prepare(spec: DataSpec) -> Prepared:
     """Load a data set and prepare it as its entry in the study says."""
-    if spec.path:
-        data = read(spec.path, spec.target or None, **spec.options)
-    else:
-        data = load(spec.name, **spec.options)
+    data = loaded(spec)
     name = spec.label or (spec.name if spec.path and spec.name else data.label)
     options = ", ".join(f"{option} = {value}" for option, value in spec.options.items())
     notes = [f"loaded with {options}"] if options else []
@@ -64,6 +62,10 @@ def prepare(spec: DataSpec) -> Prepared:
     if data.has_test and spec.ignore_test:
         data = data.with_(X_test=None, y_test=None)
         notes.append("the source's own test part is left aside; the rows held out come from its training part")
+    if data.has_test and spec.redraw == "split":
+        share = len(data.y_test) / (len(data.y) + len(data.y_test))
+        data, spec = _pooled(data), replace(spec, test_size=share)
+        notes.append("the source's own training and test rows are put together and split anew, in the same sizes")
     if data.has_test:
         notes.append("tested on the part that the source sets apart")
     else:
@@ -83,6 +85,26 @@ def prepare(spec: DataSpec) -> Prepared:
         "generated": data.generated,
     }
     return Prepared(name, data.X, data.y, data.X_test, data.y_test, weight, tuple(notes), about)
+
+
+def loaded(spec: DataSpec) -> DataSet:
+    """Return a data set as its source has it; the last one is remembered, for draws that differ only in how they split it."""
+    if spec.path:
+        return read(spec.path, spec.target or None, **spec.options)
+    return _loaded(spec.name, json.dumps(spec.options, sort_keys=True))
+
+
+@lru_cache(maxsize=1)
+def _loaded(name: str, options: str) -> DataSet:
+    return load(name, **json.loads(options))
+
+
+def _pooled(data: DataSet) -> DataSet:
+    stack = sparse.vstack if data.is_sparse else np.vstack
+    X = stack([data.X, data.X_test])
+    return data.with_(
+        X=X.tocsr() if data.is_sparse else X, y=np.concatenate([data.y, data.y_test]), X_test=None, y_test=None
+    )
 
 
 def _floats(X: Any) -> Any:

@@ -9,12 +9,15 @@ import hashlib
 import io
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from dualgap.lab.files import file_name, write_atomically
+from dualgap.lab.plan import Planned
 
 __all__ = ["ResultStore"]
 
@@ -75,6 +78,40 @@ class ResultStore:
         name = hashlib.sha256(text.encode()).hexdigest()[:12]
         write_atomically(self.folder / "environments" / f"{name}.json", text)
         return name
+
+    def add_points(self, key: str, X: Any, y: Any) -> None:
+        """Keep the training rows of a run in the plane, to draw its model over; nothing for more than two features."""
+        if X.shape[1] == 2:
+            buffer = io.BytesIO()
+            np.savez_compressed(buffer, X=np.asarray(X, dtype=np.float64), y=y)
+            write_atomically(self.folder / "points" / f"{key}.npz", buffer.getvalue())
+
+    def points(self, key: str) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the training rows of a run in the plane, and their labels; None where they were not kept."""
+        path = self.folder / "points" / f"{key}.npz"
+        if not path.exists():
+            return None
+        with np.load(path) as kept:
+            return kept["X"], kept["y"]
+
+    def add_watch(self, key: str, seen: dict[str, Any] | None) -> None:
+        """Keep the models of a run along the way."""
+        if seen is not None:
+            write_atomically(self.folder / "watch" / f"{key}.json", json.dumps(seen))
+
+    def watch(self, key: str) -> dict[str, Any] | None:
+        """Return the models of a run along the way; None where they were not kept."""
+        path = self.folder / "watch" / f"{key}.json"
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+    def add_plan(self, runs: list[Planned]) -> None:
+        """Keep which runs belong to the study, by the keys they are stored under."""
+        write_atomically(self.folder / "plan.json", json.dumps([asdict(run) for run in runs]))
+
+    def plan(self) -> list[Planned] | None:
+        """Return the runs of the study as they were planned; None for a folder from before plans were kept."""
+        path = self.folder / "plan.json"
+        return [Planned(**run) for run in json.loads(path.read_text(encoding="utf-8"))] if path.exists() else None
 
     def add_data(self, id: str, about: dict[str, Any]) -> None:
         """Keep what was done to a data set."""

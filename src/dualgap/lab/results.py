@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from dualgap.lab.palette import Style, styles_for
-from dualgap.lab.plan import REFERENCE, Cell, cells_of, problem_name
+from dualgap.lab.plan import Planned, planned
 from dualgap.lab.result_store import FINAL, ResultStore
 from dualgap.lab.study import SolverSpec, Study
 
@@ -22,7 +22,7 @@ __all__ = ["Curve", "Group", "Results"]
 # Distances from the optimum are measured from a lower bound that is within 1e-7 of it; smaller ones than this mean nothing.
 RESOLUTION = 1e-8
 # Columns of the store that runs.csv leaves out, or has in other words.
-NOT_IN_TABLE = ("params", "problem", "budget", "data", "solver", "traceback")
+NOT_IN_TABLE = ("params", "problem", "budget", "data", "solver", "traceback", "coef")
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,14 @@ class Curve:
 class Group:
     """The runs that differ in nothing but their number."""
 
-    def __init__(self, cell: Cell, rows: list[dict[str, Any]], bound: float) -> None:
-        self.race, self.data, self.solver, self.settings = cell.race, cell.data.id, cell.solver, cell.settings
-        self.problem, self.params = cell.problem, cell.params
+    def __init__(self, run: Planned, solver: SolverSpec, rows: list[dict[str, Any]], bounds: list[float]) -> None:
+        self.race, self.data, self.solver, self.settings = run.race, run.data, solver, run.settings
+        self.problem, self.params = run.problem, run.params
         self.all_rows = rows
-        self.rows = [row for row in rows if row["status"] in FINAL]
-        self.bound = bound  # the best lower bound that any run found for this problem
+        final = [row["status"] in FINAL for row in rows]
+        self.rows = [row for row, ended in zip(rows, final, strict=True) if ended]
+        # For each run, the best lower bound that any solver found for its problem: runs that draw their data have one each.
+        self.bounds = [bound for bound, ended in zip(bounds, final, strict=True) if ended]
 
     def setting(self, name: str) -> Any:
         """Return the value of a name of the grid or, where the race has none of that name, of the problem."""
@@ -56,8 +58,10 @@ class Group:
     def traces(self, column: str) -> list[np.ndarray]:
         """Return a column of the traces, one array a run; "suboptimality" is the objective above the best bound that any solver found."""
         if column == "suboptimality":
-            scale = max(abs(self.bound), 1e-300)
-            return [np.maximum((trace - self.bound) / scale, RESOLUTION) for trace in self.traces("primal")]
+            pairs = zip(self.traces("primal"), self.bounds, strict=True)
+            return [np.maximum((trace - bound) / max(abs(bound), 1e-300), RESOLUTION) for trace, bound in pairs]
+        if column == "iteration":
+            return [trace * self.solver.iterations for trace in self.traces("epoch")]
         if column == "best_gap":
             # the certificate of the best model so far, relative to its objective
             best = [np.minimum.accumulate(trace) for trace in self.traces("primal")]
@@ -103,34 +107,45 @@ class Group:
 class Results:
     """All runs of a study that are in its store."""
 
-    def __init__(self, study: Study, store: ResultStore, rows: dict[str, dict[str, Any]]) -> None:
+    def __init__(
+        self, study: Study, store: ResultStore, rows: dict[str, dict[str, Any]], runs: list[Planned] | None = None
+    ) -> None:
         self.study, self.store, self.rows = study, store, rows
+        self.runs = planned(study) if runs is None else runs
 
     @classmethod
     def load(cls, study: Study, store: ResultStore) -> Results:
-        """Read the store."""
-        keys = [cell.key for cell in cells_of(study)]
-        return cls(study, store, {row["key"]: row for row in store.read(keys).to_dicts()})
+        """Read the store, by the keys that the run of the study wrote there."""
+        runs = store.plan() or planned(study)
+        rows = {row["key"]: row for row in store.read([run.key for run in runs]).to_dicts()}
+        return cls(study, store, rows, runs)
 
     @cached_property
     def groups(self) -> list[Group]:
         """Every group of the study that has at least one result, in the study's order."""
-        collected: dict[str, tuple[Cell, list[dict[str, Any]]]] = {}
-        for cell in cells_of(self.study):
-            if cell.key in self.rows and cell.solver is not REFERENCE:
-                name = json.dumps([cell.race, cell.data.id, cell.solver.id, cell.settings], sort_keys=True)
-                collected.setdefault(name, (cell, []))[1].append(self.rows[cell.key])
-        return [Group(cell, rows, self._bounds.get(problem_name(cell), -np.inf)) for cell, rows in collected.values()]
+        collected: dict[str, list[Planned]] = {}
+        for run in self.runs:
+            if run.key in self.rows and not run.is_reference:
+                name = json.dumps([run.race, run.data, run.solver, run.settings], sort_keys=True)
+                collected.setdefault(name, []).append(run)
+        return [
+            Group(
+                runs[0],
+                self.study.solver_spec(runs[0].solver),
+                [self.rows[run.key] for run in runs],
+                [self._bounds.get(run.problem_name, -np.inf) for run in runs],
+            )
+            for runs in collected.values()
+        ]
 
     @cached_property
     def _bounds(self) -> dict[str, float]:
         """The best lower bound found on each problem, whoever found it."""
         bounds: dict[str, float] = {}
-        for cell in cells_of(self.study):
-            row = self.rows.get(cell.key)
+        for run in self.runs:
+            row = self.rows.get(run.key)
             if row is not None and row["status"] in FINAL:
-                name = problem_name(cell)
-                bounds[name] = max(bounds.get(name, -np.inf), row["dual"])
+                bounds[run.problem_name] = max(bounds.get(run.problem_name, -np.inf), row["dual"])
         return bounds
 
     def select(

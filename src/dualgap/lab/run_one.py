@@ -1,4 +1,8 @@
-"""One run in a worker process: open the data, solve, measure, store. `plan` decides what to run."""
+"""One run in a worker process: open the data, solve, measure, store. `plan` decides what to run.
+
+A run is measured by the model that its method puts out at the last evaluation: the last iterate, the averaged one, or the one drawn, as its
+parameters say. The best model by objective, which no method knows without evaluating, is in columns of its own (best_…).
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,21 @@ import os
 import time
 import traceback
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dualgap.lab.lineup import LINEUP
 from dualgap.lab.plan import Cell
 from dualgap.lab.prepare import Prepared, open_prepared
 from dualgap.lab.result_store import ResultStore
+from dualgap.lab.watching import Watching
 from dualgap.problem import Problem, from_sum_of_losses
 from dualgap.run import Progress, Result, minimise
-from dualgap.solvers import REGISTRY, NotSupported
+from dualgap.solvers import NotSupported, Solver
 
 __all__ = ["Outcome", "execute", "make_problem"]
 
@@ -47,20 +53,10 @@ def execute(cell: Cell, key: str, place: Path, folder: Path, environment: str) -
     what = cell.describe()
     note = folder / "running" / key
     note.parent.mkdir(parents=True, exist_ok=True)
-    record: dict[str, Any] = {
-        "key": key,
-        "data": cell.data.id,
-        "solver": cell.solver.solver,
-        "params": json.dumps(cell.params, sort_keys=True),
-        "problem": json.dumps(cell.problem, sort_keys=True),
-        "budget": json.dumps(asdict(cell.budget), sort_keys=True),
-        "run": cell.run,
-        "seed": cell.seed,
-        "environment": environment,
-    }
+    record = described(cell, key, environment)
     _tell(note, what)
     try:
-        record |= _run(cell, place, note, what)
+        record |= _run(cell, key, place, note, folder)
     except NotSupported as refusal:
         record |= {"status": "unsupported", "error": str(refusal)}
     except Exception as error:
@@ -74,53 +70,135 @@ def execute(cell: Cell, key: str, place: Path, folder: Path, environment: str) -
     return Outcome(key, what, **shown)
 
 
-def _run(cell: Cell, place: Path, note: Path, what: str) -> dict[str, Any]:
+def described(cell: Cell, key: str, environment: str) -> dict[str, Any]:
+    """Return what a record says of a run before it has run."""
+    return {
+        "key": key,
+        "data": cell.data.id,
+        "solver": cell.solver.solver,
+        "params": json.dumps(cell.params, sort_keys=True),
+        "problem": json.dumps(cell.problem, sort_keys=True),
+        "budget": json.dumps(asdict(cell.budget), sort_keys=True),
+        "run": cell.run,
+        "seed": cell.seed,
+        "environment": environment,
+    }
+
+
+@dataclass
+class Follower:
+    """The callback of a run: it remembers the newest model and the best one, tells how far the run is, and ends it in time.
+
+    Sets: `newest` and `best` at each evaluation, `out_of_time` once the budget of processor seconds is spent.
+    """
+
+    note: Path
+    what: str
+    seconds: float | None
+    watching: Watching | None = None
+    newest: Progress | None = None
+    best: Progress | None = None
+    out_of_time: bool = False
+    told: float = field(default_factory=time.monotonic)
+
+    def __call__(self, progress: Progress) -> bool:
+        self.newest = progress
+        if self.best is None or progress.certificate.primal < self.best.certificate.primal:
+            self.best = progress
+        if self.watching is not None:
+            self.watching.look(progress)
+        if time.monotonic() - self.told > TELL_EVERY:
+            self.told = time.monotonic()
+            _tell(self.note, f"{self.what}: epoch {progress.epoch}, gap {progress.certificate.relative_gap:.1e}")
+        self.out_of_time = self.seconds is not None and progress.record["cpu_seconds"] >= self.seconds
+        return self.out_of_time
+
+
+def _run(cell: Cell, key: str, place: Path, note: Path, folder: Path) -> dict[str, Any]:
     data = _data(place)
     problem = _problem(place, json.dumps(cell.problem, sort_keys=True))
-    told = time.monotonic()
-
-    def tell(progress: Progress) -> None:
-        nonlocal told
-        if time.monotonic() - told > TELL_EVERY:
-            told = time.monotonic()
-            _tell(note, f"{what}: epoch {progress.epoch}, gap {progress.certificate.relative_gap:.1e}")
-
+    solver: Solver = LINEUP[cell.solver.solver](**cell.params)
+    watching = Watching(problem, data) if cell.watch else None
+    follower = Follower(note, cell.describe(), cell.budget.seconds, watching)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # overflow before divergence; the status says so
         result = minimise(
             problem,
-            REGISTRY[cell.solver.solver](**cell.params),
+            solver,
             tol=cell.budget.tol,
-            max_epochs=cell.budget.epochs,
-            max_seconds=cell.budget.seconds,
+            max_epochs=1 if getattr(solver, "one_shot", False) else cell.budget.epochs,
             seed=cell.seed,
             watch=(data.X_test, data.y_test),
             evaluate=cell.budget.evaluate,
-            callbacks=[tell],
+            callbacks=[follower],
             stall=cell.budget.tol > 0,
         )
-    c = result.certificate
-    record = {
-        "status": str(result.status),
-        "error": "",
+    assert follower.newest is not None
+    assert follower.best is not None
+    status = "max_seconds" if follower.out_of_time and result.status == "interrupted" else str(result.status)
+    record = {"status": status, "error": "", **_ended(result, follower), **_measures(problem, data, follower)}
+    if cell.value_by:
+        other = make_problem(data, cell.value_by)
+        record["common_primal"] = _valued(other, follower.newest)
+    if cell.keep_model:
+        record |= {"coef": follower.newest.coef.tolist(), "intercept": float(follower.newest.intercept)}
+        ResultStore(folder).add_points(key, data.X, data.y)
+    if watching is not None:
+        ResultStore(folder).add_watch(key, watching.seen())
+    return record
+
+
+def _valued(problem: Problem, output: Progress) -> float:
+    finite = np.isfinite(output.coef).all() and np.isfinite(output.intercept)
+    return float(problem.objective(output.coef, output.intercept)) if finite else float("inf")
+
+
+def _ended(result: Result, follower: Follower) -> dict[str, Any]:
+    """Return how a run ended: costs, the certificate of its output with the best bound that it found, the best model's, and the trace."""
+    newest, best, problem = follower.newest, follower.best, result.problem
+    assert newest is not None
+    assert best is not None
+    c = newest.certificate
+    dual = float(np.max(result.trace["dual"]))
+    # The best model's own row of the trace has the bound of its time; the bound at the end is at least as good.
+    best_gap = max(best.certificate.primal - dual, 0.0)
+    return {
         "epochs": result.epochs,
+        "passes": newest.record["passes"],
         "cpu_seconds": result.cpu_seconds,
         "wall_seconds": result.wall_seconds,
         "compile_seconds": result.compile_seconds,
         "primal": c.primal,
-        "dual": c.dual,
+        "dual": dual,
         "gap": c.gap,
         "relative_gap": c.relative_gap,
         "bound_from": c.source,
+        "best_primal": best.certificate.primal,
+        "best_relative_gap": best_gap / best.certificate.primal if best.certificate.primal > 0 else 0.0,
+        "best_epoch": best.epoch,
+        "best_test_error": best.record["test_error"],
+        "best_train_error": best.record["train_error"],
+        "support_vectors": newest.record["support_vectors"],
+        "nonzeros": newest.record["nonzeros"],
         "l2": problem.l2,
         "n": problem.n,
         "d": problem.d,
-        **_measures(result, data),
+        **_hyperplane(result, newest),
         **{f"trace_{name}": column.tolist() for name, column in result.trace.to_dict().items()},
     }
-    if cell.keep_model:
-        record |= {"coef": result.coef.tolist(), "intercept": result.intercept}
-    return record
+
+
+def _hyperplane(result: Result, output: Progress) -> dict[str, float]:
+    """Return b* = −½(min over y = 1, β > 0 of w·x + max over y = −1, β > 0 of w·x), and the training error with it, where b is absent."""
+    problem, beta = result.problem, result.dual
+    if problem.intercept != "none" or problem.kernel is not None or beta is None or not np.isfinite(output.coef).all():
+        return {}
+    scores = np.asarray(problem.X @ output.coef).reshape(-1)
+    positive, negative = ((problem.y == sign) & (beta > 0) for sign in (1.0, -1.0))
+    if not (positive.any() and negative.any()):
+        return {}
+    b = -0.5 * float(scores[positive].min() + scores[negative].max())
+    return {"b_star": b, "b_star_train_error": float(np.mean((scores + b > 0) != (problem.y > 0)))}
 
 
 def _tell(note: Path, text: str) -> None:
@@ -147,26 +225,31 @@ def make_problem(data: Prepared, settings: dict[str, Any]) -> Problem:
     return Problem(data.X, data.y, sample_weight=data.sample_weight, **settings)
 
 
-def _measures(result: Result, data: Prepared) -> dict[str, float]:
-    """Return how the model does on the test rows, beside the model that always predicts the larger class."""
+def _measures(problem: Problem, data: Prepared, follower: Follower) -> dict[str, float]:
+    """Return how the output does on the test rows, beside the model that always predicts the larger class; NaN for one that diverged."""
     from sklearn.metrics import average_precision_score, roc_auc_score
 
-    scores = result.decision(data.X_test)
+    output = follower.newest
+    assert output is not None
     truth = data.y_test == 1
+    nothing = float("nan")
+    found = {"majority_accuracy": float(max(np.mean(truth), 1 - np.mean(truth))), "test_positive": float(np.mean(truth))}
+    names = ("accuracy", "test_error", "balanced_accuracy", "recall", "precision", "pr_auc", "roc_auc", "train_error")
+    if not (np.isfinite(output.coef).all() and np.isfinite(output.intercept)):
+        return {**found, **dict.fromkeys(names, nothing)}
+    scores = problem.decision(data.X_test, output.coef, output.intercept)
     said = scores > 0
     hits, alarms = int(np.sum(said & truth)), int(np.sum(said))
     recall, specificity = np.mean(said[truth]) if truth.any() else np.nan, np.mean(~said[~truth]) if (~truth).any() else np.nan
-    finite = bool(np.isfinite(scores).all()) and truth.any() and not truth.all()
+    ranked = bool(np.isfinite(scores).all()) and truth.any() and not truth.all()
     return {
+        **found,
         "accuracy": float(np.mean(said == truth)),
         "test_error": float(np.mean(said != truth)),
         "balanced_accuracy": float((recall + specificity) / 2),
         "recall": float(recall),
-        "precision": hits / alarms if alarms else float("nan"),
-        "pr_auc": float(average_precision_score(truth, scores)) if finite else float("nan"),
-        "roc_auc": float(roc_auc_score(truth, scores)) if finite else float("nan"),
-        "majority_accuracy": float(max(np.mean(truth), 1 - np.mean(truth))),
-        "train_error": float(np.mean((result.decision(data.X) > 0) != (data.y == 1))),
-        "support_vectors": int(np.count_nonzero(result.dual > 0)),
-        "nonzeros": int(np.count_nonzero(result.coef)),
+        "precision": hits / alarms if alarms else nothing,
+        "pr_auc": float(average_precision_score(truth, scores)) if ranked else nothing,
+        "roc_auc": float(roc_auc_score(truth, scores)) if ranked else nothing,
+        "train_error": output.record["train_error"],
     }

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import tempfile
-import warnings
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from dualgap.data import DataError
 from dualgap.lab.environment import describe_environment
 from dualgap.lab.files import write_atomically
 from dualgap.lab.live import Display
-from dualgap.lab.plan import Cell, cells_of, data_fingerprint
+from dualgap.lab.plan import Cell, cells_of, data_fingerprint, planned
 from dualgap.lab.prepare import open_prepared, share_prepared
 from dualgap.lab.result_store import ResultStore
 from dualgap.lab.results import Results
-from dualgap.lab.run_one import Outcome, execute
-from dualgap.lab.study import Study
+from dualgap.lab.run_one import Outcome, described, execute
+from dualgap.lab.scratch import Scratch
+from dualgap.lab.study import DataSpec, Study
+from dualgap.lab.workers import Killed, run_in_workers
 
 __all__ = ["Ran", "run_study"]
 
@@ -46,7 +47,8 @@ def run_study(study: Study, out: str | Path, jobs: int | None = None, display: D
     out : folder
         Results go to `results/` in it as each run ends. After a stop the same call runs what is missing.
     jobs : int, optional
-        Worker processes, one run each at a time and one thread each; all cores by default. 1 runs in this process.
+        Worker processes, one run each at a time and one thread each; all cores by default. 1 runs in this process. A worker that is
+        killed is replaced; a run whose workers are killed twice counts as failed.
     display : where to show progress; nothing is shown by default
 
     Examples
@@ -73,65 +75,106 @@ def run_study(study: Study, out: str | Path, jobs: int | None = None, display: D
     display = display or Display()
     store = ResultStore(out / "results")
     write_atomically(out / "study.json", study.to_json())
+    store.add_plan(planned(study))
     shutil.rmtree(store.folder / "running", ignore_errors=True)
     cells = list({cell.key: cell for cell in cells_of(study)}.values())
     done = store.finished()
     todo = [cell for cell in cells if cell.key not in done]
     environment = store.add_environment(describe_environment(jobs))
     ran = Ran(Results(study, store, {}), found=len(cells) - len(todo))
-    with tempfile.TemporaryDirectory(prefix="dualgap-") as scratch, display:
-        places, ran.missing = _share_all(study, todo, store, Path(scratch), display)
-        todo = [cell for cell in todo if data_fingerprint(cell.data) in places]
+    with Scratch() as scratch, display:
+        shared = Shared(todo, store, scratch, display)
         display.start(total=len(cells), found=ran.found, running=store.folder / "running")
-        for outcome in _execute_all(todo, places, store.folder, environment, jobs):
+        for outcome in _execute_all(shared, store, environment, jobs):
             ran.executed += 1
             display.ended(outcome)
             if outcome.status == "failed":
                 ran.failed.append(outcome)
             elif outcome.status == "unsupported":
                 ran.unsupported.append(outcome)
+    ran.missing = shared.missing
     store.join()
     ran.results = Results.load(study, store)
     return ran
 
 
-def _share_all(
-    study: Study, todo: list[Cell], store: ResultStore, scratch: Path, display: Display
-) -> tuple[dict[str, Path], dict[str, str]]:
-    places: dict[str, Path] = {}
-    missing: dict[str, str] = {}
-    for spec in {cell.data.id: cell.data for cell in todo}.values():
-        display.say(f"preparing {spec.label or spec.name or spec.id}")
+class Shared:
+    """The data of the runs to do, each prepared when its first run starts and removed when its last has ended.
+
+    Sets: `missing` has what could not be found, by the id of the data set.
+    """
+
+    def __init__(self, todo: list[Cell], store: ResultStore, scratch: Path, display: Display) -> None:
+        # One draw of the data after the other: few of them are on the disk at a time, and a worker can keep its problem.
+        order = {name: i for i, name in enumerate(dict.fromkeys(data_fingerprint(cell.data) for cell in todo))}
+        self.todo = sorted(todo, key=lambda cell: order[data_fingerprint(cell.data)])
+        self.left = Counter(data_fingerprint(cell.data) for cell in todo)
+        self.store, self.scratch, self.display = store, scratch, display
+        self.places: dict[str, Path] = {}
+        self.told: set[str] = set()
+        self.missing: dict[str, str] = {}
+
+    def runs(self) -> Iterator[tuple[Cell, Path]]:
+        """Yield each run with the place of its data; runs whose data are missing are left out."""
+        for cell in self.todo:
+            name = data_fingerprint(cell.data)
+            if cell.data.id in self.missing:
+                continue
+            if name not in self.places and not self._prepare(cell.data, name):
+                continue
+            yield cell, self.places[name]
+
+    def _prepare(self, spec: DataSpec, name: str) -> bool:
+        called = spec.label or spec.name or spec.id
+        if spec.id not in self.told:
+            self.display.say(f"preparing {called}")
         try:
-            place = share_prepared(spec, scratch)
+            self.places[name] = share_prepared(spec, self.scratch)
         except DataError as error:
-            missing[spec.id] = str(error)
-            display.warn(f"{spec.label or spec.name or spec.id}: {error}")
-            continue
-        places[data_fingerprint(spec)] = place
-        data = open_prepared(place)
-        store.add_data(spec.id, {"name": data.name, "notes": list(data.notes), **data.about})
-        for note in data.notes:
-            display.say(f"  {data.name}: {note}")
-    return places, missing
+            self.missing[spec.id] = str(error)
+            self.display.warn(f"{called}: {error}")
+            return False
+        if spec.id not in self.told:
+            self.told.add(spec.id)
+            data = open_prepared(self.places[name])
+            notes = [*data.notes, REDRAWN[spec.redraw]]
+            self.store.add_data(spec.id, {"name": data.name, "notes": notes, "calibrated": spec.calibrated, **data.about})
+            for note in notes:
+                self.display.say(f"  {data.name}: {note}")
+        return True
+
+    def ended(self, cell: Cell) -> None:
+        """Remove the data of a run that ended, if no other needs them."""
+        name = data_fingerprint(cell.data)
+        self.left[name] -= 1
+        if not self.left[name]:
+            shutil.rmtree(self.places[name], ignore_errors=True)
 
 
-def _execute_all(todo: list[Cell], places: dict[str, Path], folder: Path, environment: str, jobs: int) -> Iterator[Outcome]:
-    if not todo:
-        return
+REDRAWN = {
+    "none": "one draw for all runs: what varies from run to run is the solver's seed alone",
+    "split": "the rows held out are drawn anew in each run; the numbers here are the first run's",
+    "data": "data and split are drawn anew in each run; the numbers here are the first run's",
+}
+
+
+def _execute_all(shared: Shared, store: ResultStore, environment: str, jobs: int) -> Iterator[Outcome]:
     if jobs == 1:
-        for cell in todo:
-            yield execute(cell, cell.key, places[data_fingerprint(cell.data)], folder, environment)
+        for cell, place in shared.runs():
+            yield execute(cell, cell.key, place, store.folder, environment)
+            shared.ended(cell)
         return
-    from joblib import Parallel, delayed, parallel_config
+    cells: dict[str, Cell] = {}
 
-    # One thread a worker: with BLAS on every core, the runs would slow each other down and their times would mean nothing.
-    with parallel_config(backend="loky", inner_max_num_threads=1):
-        parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
-        work = (delayed(execute)(cell, cell.key, places[data_fingerprint(cell.data)], folder, environment) for cell in todo)
-        with warnings.catch_warnings():
-            # joblib now and then replaces a worker with large data; no run is lost.
-            warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)
-            outcomes = parallel(work)
-            with contextlib.closing(outcomes):
-                yield from outcomes
+    def tasks() -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
+        for cell, place in shared.runs():
+            cells[cell.key] = cell
+            yield cell.key, execute, (cell, cell.key, place, store.folder, environment)
+
+    for key, answer in run_in_workers(tasks(), jobs):
+        cell = cells.pop(key)
+        if isinstance(answer, Killed):
+            store.add({**described(cell, key, environment), "status": "failed", "error": str(answer)})
+            answer = Outcome(key, cell.describe(), "failed", str(answer))
+        yield answer
+        shared.ended(cell)

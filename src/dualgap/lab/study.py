@@ -17,6 +17,7 @@ from dualgap.lab.schema import StudyError, Where, check_kind, choice, in_range, 
 
 __all__ = [
     "Claim",
+    "Correction",
     "DataSpec",
     "FigureSpec",
     "Race",
@@ -90,6 +91,9 @@ class DataSpec:
     balance : "none", "class_weight", "undersample" (`per_positive` rows of the common class for each of the rare one) or "both";
         it changes training rows only
     ignore_test : split the training part at random even where the source sets a test part apart
+    redraw : what each run draws anew, by a seed of its own: "data" (the generator's seed, and the split), "split" (which rows are held
+        out), or "none": all runs then share one draw, and what varies from run to run is the solver's seed alone
+    calibrated : what was set so that the data fit a sentence of the text, and which sentence; the report shows it
     positive : with more than two classes, the labels that make up the positive class; all others are the negative one
     """
 
@@ -107,24 +111,31 @@ class DataSpec:
     scale_rows: bool = False
     max_rows: Annotated[int, in_range(0, 10**12, "a number of rows, 0 for all", int)] = 0
     ignore_test: bool = False
+    redraw: Annotated[str, choice("none", "split", "data")] = "none"
+    calibrated: str = ""
     positive: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class SolverSpec:
-    """A solver with parameters, under the name and in the family that figures show."""
+    """A solver with parameters, under the name and in the family that figures show; `about` says in a line what it is.
+
+    `iterations` is how many iterations, as the text counts them, an epoch has: for figures against "iteration".
+    """
 
     id: str
     solver: str
     label: str = ""
     family: str = ""
+    about: str = ""
+    iterations: float = 1.0
     params: dict[str, Any] = field(default_factory=dict)
     problem: ProblemTable = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class RunBudget:
-    """When a run ends: a certified relative gap (0 for never), epochs, seconds of wall time."""
+    """When a run ends: a certified relative gap (0 for never), epochs, processor seconds of updates (looked at when it is evaluated)."""
 
     tol: RelativeGap = 0.0
     epochs: AtLeastOne = 50
@@ -137,7 +148,8 @@ class Race:
     """Some solvers on some data, over a grid of settings; every combination is run `runs` times.
 
     With `reference`, each problem is also solved once to a tiny gap, by the solver that dualgap itself would choose. That run is not
-    shown; distances from the optimum are measured from its bound.
+    shown; distances from the optimum are measured from its bound. With `value_by`, the output of every run is also valued by that
+    objective, for solvers that minimise different ones. With `watch`, the first run keeps its models along the way.
     """
 
     id: str
@@ -150,6 +162,8 @@ class Race:
     runs: Annotated[int, in_range(0, 10**6, "a number of runs, 0 for the study's", int)] = 0
     keep_models: bool = False
     reference: bool = True
+    value_by: ProblemTable = field(default_factory=dict)
+    watch: bool = False
 
 
 @dataclass(frozen=True)
@@ -170,14 +184,36 @@ class TableSpec(FigureSpec):
 
 @dataclass(frozen=True)
 class Claim:
-    """What the text says, and the check that judges it from the results."""
+    """What the text says, and the check that judges it from the results.
+
+    Attributes
+    ----------
+    says : the sentence
+    check : a name of `dualgap.lab.claims`; without one the statement is not judged, and `note` says why
+    source, note : where the text says it; how the check reads it
+    calibrated : where the data were set by this very sentence, what was set: the verdict then cannot be "holds"
+    figure : id of the figure or table that shows what decides it
+    """
 
     id: str
     says: str
-    check: str
+    check: str = ""
     source: str = ""
     note: str = ""
+    calibrated: str = ""
+    figure: str = ""
     options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A formula that the text prints wrongly: as printed, as it must be, and what the difference does."""
+
+    id: str
+    where: str
+    printed: str
+    right: str
+    cost: str = ""
 
 
 @dataclass(frozen=True)
@@ -197,6 +233,7 @@ class Study:
     figures: tuple[FigureSpec, ...] = ()
     tables: tuple[TableSpec, ...] = ()
     claims: tuple[Claim, ...] = ()
+    corrections: tuple[Correction, ...] = ()
 
     def data_spec(self, id: str) -> DataSpec:
         """Return the data set of that id."""
@@ -215,7 +252,7 @@ class Study:
         return replace(self, **changes)
 
     def limited(self, seconds: float | None) -> Study:
-        """Return a copy in which no run takes longer than `seconds`."""
+        """Return a copy in which no run takes more processor seconds than `seconds`."""
         if seconds is None:
             return self
         shorter = (min(seconds, race.budget.seconds or seconds) for race in self.races)
@@ -244,6 +281,9 @@ def parse_study(table: dict[str, Any], file: str = "study") -> Study:
     for i, data in enumerate(study.data):
         if not (data.name or data.path):
             raise where.key("data").key(i).error("needs a name that dualgap.data knows, or a path to a file")
+    for i, claim in enumerate(study.claims):
+        if not (claim.check or claim.note):
+            raise where.key("claims").key(i).error("needs a check, or a note that says why the statement is not judged")
     for i, race in enumerate(study.races):
         here = where.key("races").key(i)
         for kind, wanted, known in (("data", race.data, study.data), ("solvers", race.solvers, study.solvers)):

@@ -48,6 +48,8 @@ def test_equals_numpy_and_keeps_the_best(small, schedule, extra):
         coef, intercept = solver.model(problem, state)
         best = min(primal_value(model, *iterate) for iterate in iterates)
         assert primal_value(model, coef, intercept) == pytest.approx(best, rel=1e-12)
+        last = dualgap.Subgradient(schedule=schedule, rate=rate, output="last").model(problem, state)
+        np.testing.assert_allclose(np.append(*last), np.append(*iterates[-1]), rtol=0, atol=1e-12)
     if schedule == "constant":  # a step this long overshoots: the last iterate is not the best
         assert best < primal_value(model, *iterates[-1])
     np.testing.assert_allclose(solver.dual(problem, state), np.average(slopes, axis=0, weights=np.arange(1, 13)), atol=1e-12)

@@ -1,4 +1,4 @@
-"""Subgradient: proximal subgradient descent on the whole data, the best iterate kept.
+"""Subgradient: proximal subgradient descent on the whole data, the best iterate or the last.
 
 Shor 1985 (docs/references.md#shor-1985); proximal: Duchi 2009. An epoch is one step:
 
@@ -15,6 +15,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from dualgap.core import one_of
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, register
 from dualgap.solvers.gradient.primal import (
@@ -66,7 +67,7 @@ class Subgradient(Solver):
 
         w ← prox(w + η_t Σ cᵢβᵢyᵢxᵢ),   βᵢ = −φ'(mᵢ)
 
-    A step may raise the objective, so the best iterate is the model. The dual point of the certificate is the average of the slopes,
+    A step may raise the objective, so the best iterate is the model unless the last is asked for. The dual point of the certificate is the average of the slopes,
     step t weighing t; the slopes at a single w would be a poor dual point for the hinge.
 
     Parameters
@@ -77,6 +78,8 @@ class Subgradient(Solver):
     rate : float, optional
         The first step size. By default, with L = Σ cᵢ(‖xᵢ‖², +1 with an intercept) times the loss's curvature (1 for the hinge): 1/L for
         the constant step and for losses with unbounded slopes (squared hinge), else 20/L.
+    output : {"best", "last"}
+        The iterate with the lowest objective, or the last one.
 
     Examples
     --------
@@ -89,6 +92,7 @@ class Subgradient(Solver):
 
     schedule: str | None = None
     rate: float | None = None
+    output: str = "best"
 
     name: ClassVar[str] = "subgradient"
     sparse_cost: ClassVar[str] = "all rows"
@@ -96,6 +100,7 @@ class Subgradient(Solver):
 
     def __post_init__(self) -> None:
         check_schedule(self.schedule, self.rate)
+        one_of("output", self.output, ("best", "last"))
 
     def supports(self, problem: Problem) -> Support:
         return linear_only(problem, "Subgradient")
@@ -132,6 +137,8 @@ class Subgradient(Solver):
 
     def model(self, problem: Problem, state: SubgradientState) -> tuple[np.ndarray, float]:
         b = float(state.bias.numbers[0].b)
+        if self.output == "last":
+            return state.w.copy(), b
         # The newest iterate has not had its pass yet.
         if np.isfinite(state.w).all() and problem.objective(state.w, b) < state.best.objective:
             return state.w.copy(), b

@@ -1,0 +1,115 @@
+"""Dual coordinate methods with the formulas that the texts print. None of them is a method to use.
+
+The texts write α = yβ for the dual variables of SDCA, and λ = −β for those of the box-constrained coordinate ascent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dualgap.core import one_of
+from dualgap.problem import Problem
+from dualgap.solvers import Solver, State, Support, Warm
+
+__all__ = ["PrintedCoordinate", "PrintedSDCA"]
+
+
+def dense_hinge(problem: Problem) -> Support:
+    """Return yes for the one problem that the texts have: the hinge with l2, dense rows, without an intercept."""
+    plain = problem.kernel is None and problem.l1 == 0 and problem.intercept == "none" and isinstance(problem.X, np.ndarray)
+    return Support(plain, "" if plain else "an algorithm as printed runs on dense rows, with l2 alone and without an intercept")
+
+
+@dataclass(kw_only=True)
+class PrintedSDCAState(State):
+    alpha: np.ndarray
+    w: np.ndarray
+
+
+@dataclass(frozen=True)
+class PrintedSDCA(Solver):
+    """SDCA with the coordinate step as two texts print it.
+
+    form
+        "one-sided": Δ = max(−1, min((y − x·w)/(‖x‖²/(λn)) + α)) − α. A minimum of one number bounds nothing, and y is missing: α may grow
+        beyond the box. "label-outside": Δ = y·max(0, min(1, λn(1 − x·w)y/‖x‖² + αy)) − α, where y multiplies 1 − x·w and not x·w alone.
+    """
+
+    form: str = "one-sided"
+
+    name: ClassVar[str] = "printed_sdca"
+    summary: ClassVar[str] = "SDCA with a misprinted step"
+
+    def __post_init__(self) -> None:
+        one_of("form", self.form, ("one-sided", "label-outside"))
+
+    def supports(self, problem: Problem) -> Support:
+        return dense_hinge(problem)
+
+    def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> PrintedSDCAState:
+        return PrintedSDCAState(alpha=np.zeros(problem.n), w=np.zeros(problem.d))
+
+    def epoch(self, problem: Problem, state: PrintedSDCAState, rng: np.random.Generator) -> None:
+        X, y, scale = problem.X, problem.y, problem.l2 * problem.n
+        squares, alpha, w = problem.sqnorms, state.alpha, state.w
+        for i in rng.permutation(problem.n):
+            if squares[i] == 0.0:
+                continue
+            score = float(X[i] @ w)
+            if self.form == "one-sided":
+                change = max(-1.0, (y[i] - score) * scale / squares[i] + alpha[i]) - alpha[i]
+            else:
+                inside = scale * (1.0 - score) * y[i] / squares[i] + alpha[i] * y[i]
+                change = y[i] * max(0.0, min(1.0, inside)) - alpha[i]
+            alpha[i] += change
+            w += change / scale * X[i]
+        state.passes += 1.0
+
+    def model(self, problem: Problem, state: PrintedSDCAState) -> tuple[np.ndarray, float]:
+        return state.w.copy(), 0.0
+
+
+@dataclass(kw_only=True)
+class PrintedCoordinateState(State):
+    lam: np.ndarray
+    Q: np.ndarray
+
+
+@dataclass(frozen=True)
+class PrintedCoordinate(Solver):
+    """Box-constrained coordinate ascent with the step λ_k = clip((1 − (1/c)Σ_{i≠k} λᵢQ_ki)/Q_kk, −1, 0) as printed.
+
+    reading
+        "defined": Q = −YXXᵀY, as the text defines it. The derivative then lacks 1/c on the diagonal: right for c = 1 alone.
+        "gram": Q = YXXᵀY, as a reader of the code alone would take it. The step then has the wrong sign.
+    """
+
+    reading: str = "defined"
+
+    name: ClassVar[str] = "printed_coordinate"
+    summary: ClassVar[str] = "box-constrained coordinate ascent with a misprinted step"
+
+    def __post_init__(self) -> None:
+        one_of("reading", self.reading, ("defined", "gram"))
+
+    def supports(self, problem: Problem) -> Support:
+        return dense_hinge(problem)
+
+    def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> PrintedCoordinateState:
+        signed = problem.X * problem.y[:, None]
+        gram = signed @ signed.T
+        return PrintedCoordinateState(lam=np.zeros(problem.n), Q=gram if self.reading == "gram" else -gram)
+
+    def epoch(self, problem: Problem, state: PrintedCoordinateState, rng: np.random.Generator) -> None:
+        lam, Q, c = state.lam, state.Q, problem.l2 * problem.n
+        for k in range(problem.n):
+            if Q[k, k] != 0.0:
+                others = float(Q[k] @ lam) - Q[k, k] * lam[k]
+                lam[k] = min(0.0, max(-1.0, (1.0 - others / c) / Q[k, k]))
+        state.passes += 1.0
+
+    def dual(self, problem: Problem, state: PrintedCoordinateState) -> np.ndarray:
+        return -state.lam
