@@ -74,7 +74,9 @@ L2 = {"grid": {"l2": [0.1, 0.01, 0.001]}, "problem": {}}
 def along(column, values, noise=0.0):
     """Runs that end with values[i] at the i-th l2 of the grid, from 0.1 down."""
     places = {0.1: 0, 0.01: 1, 0.001: 2}
-    return lambda run, cell: {column: values[places[cell.problem["l2"]]] + noise * NOISE[(run + 2 * places[cell.problem["l2"]]) % RUNS]}
+    return lambda run, cell: {
+        column: values[places[cell.problem["l2"]]] + noise * NOISE[(run + 2 * places[cell.problem["l2"]]) % RUNS]
+    }
 
 
 def wobbling_along(rises, noise=0.0):
@@ -206,6 +208,12 @@ GRID_CASES = {
         {"sdca": along("accuracy", [0.9, 0.8, 0.7], 0.001)},
         {"sdca": along("accuracy", [0.9, 0.91, 0.9], 0.02)},
     ),
+    "best_of_grid": (
+        {"solver": "sdca", "x": "l2", "used": 0.01, "column": "test_error"},
+        {"sdca": along("test_error", [0.3, 0.1, float("nan")], 0.001)},
+        {"sdca": along("test_error", [0.1, 0.3, 0.4], 0.001)},
+        {"sdca": along("test_error", [0.3, 0.3, 0.4], 0.05)},
+    ),
     "wobble_trend": (
         {"x": "l2", "solvers": ["sdca"]},
         {"sdca": wobbling_along([0.01, 0.1, 0.5], 0.001)},
@@ -216,7 +224,11 @@ GRID_CASES = {
         {"solver": "sdca", "x": "l2", "used": 0.01, "within": 0.01},
         {"sdca": lambda run, cell: falling({0.1: 2, 0.01: 6, 0.001: 7}[cell.problem["l2"]], noise=0.02)(run, cell)},
         {"sdca": lambda run, cell: falling({0.1: 7, 0.01: 2, 0.001: 7}[cell.problem["l2"]], noise=0.02)(run, cell)},
-        {"sdca": lambda run, cell: falling(4, seconds=0.1 * (1 + 0.3 * NOISE[(run + int(1e3 * cell.problem["l2"])) % RUNS]))(run, cell)},
+        {
+            "sdca": lambda run, cell: falling(4, seconds=0.1 * (1 + 0.3 * NOISE[(run + int(1e3 * cell.problem["l2"])) % RUNS]))(
+                run, cell
+            )
+        },
     ),
 }
 EXPECTED = ("holds", "does not hold", "cannot be told")
@@ -235,7 +247,9 @@ def test_each_check_comes_out_each_way(world, check, way):
 
 def test_checks_across_data(world):
     def error(mean_plane, mean_cloud, noise):
-        return {"sdca": lambda run, cell: {"test_error": (mean_plane if cell.data.id == "plane" else mean_cloud) + noise * NOISE[run]}}
+        return {
+            "sdca": lambda run, cell: {"test_error": (mean_plane if cell.data.id == "plane" else mean_cloud) + noise * NOISE[run]}
+        }
 
     options = {"race": "main", "smaller": "plane", "larger": "cloud", "solvers": ["sdca"], "column": "test_error"}
     assert verdict(world(**error(0.1, 0.2, 0.001)), "across_data", **options).verdict == "holds"

@@ -101,12 +101,13 @@ def test_sweep(tiny, made_up):
     results = made_up(tiny(races=[race]), lambda cell: {"accuracy": 0.5 + cell.problem["l2"]})
     line = figure(results, "sweep", race="main", x="l2", y="accuracy").panels[0].lines[0]
     np.testing.assert_allclose((line.x, line.y), [(0.01, 0.1), (0.51, 0.6)])
-    never = figure(results, "sweep", race="main", x="l2", y="gap:1e-9").panels[0].lines[0]
-    assert np.isnan(never.y).all()
+    never = figure(results, "sweep", race="main", x="l2", y="near:1e-9").panels[0]
+    np.testing.assert_allclose(never.lines[0].y, 0.3)  # what was spent
+    assert never.note == "not so near in every run, drawn at what was spent: 0.01, 0.1"
 
 
 def test_kinds():
-    assert sorted(KINDS) == ["boundary", "convergence", "pictures", "pipeline", "singular_values", "sweep"]
+    assert sorted(KINDS) == ["as_taken", "boundary", "convergence", "pictures", "pipeline", "singular_values", "sweep"]
 
 
 def test_settings_in_words():

@@ -95,7 +95,7 @@ def test_shipped_studies_are_sound(name, tmp_path):
         assert set([named] if isinstance(named, str) else named) <= data, shown.id
         for key in ("solvers", "winners", "rivals", "steady", "apart"):
             assert set(options.get(key, [])) <= solvers, (shown.id, key)
-        for key in ("who", "slow", "quick", "solver", "ahead", "behind"):
+        for key in ("who", "than", "slow", "quick", "solver", "ahead", "behind"):
             assert options.get(key, study.solvers[0].id) in solvers, (shown.id, key)
     for figure in study.figures:
         if figure.kind in ("convergence", "sweep", "boundary"):
@@ -103,4 +103,11 @@ def test_shipped_studies_are_sound(name, tmp_path):
     for table in study.tables:
         assert make_table(results, table) is None
     for claim in study.claims:
-        assert judge(results, claim).verdict == "cannot be told", claim.id
+        # A fact of a solver needs no run.
+        expected = "not judged" if not claim.check else "holds" if claim.check == "has_no" else "cannot be told"
+        assert judge(results, claim).verdict == expected, claim.id
+    shown = {entry.id for entry in (*study.figures, *study.tables)}
+    assert {claim.figure for claim in study.claims} - {""} <= shown
+    assert any("printed" in figure.id for figure in (*study.figures, *study.tables)), "one panel: what the misprint costs"
+    for calibrated in (claim for claim in study.claims if claim.calibrated):
+        assert any(study.data_spec(name).calibrated for name in calibrated.options["data"]), calibrated.id

@@ -55,8 +55,21 @@ NAMES = {
     "balanced_accuracy": "balanced accuracy",
     "pr_auc": "PR-AUC",
     "roc_auc": "ROC-AUC",
+    "iteration": "iterations, as the text counts them",
+    "rate": "learning rate",
+    "sum_c": "c",
+    "majority_accuracy": "accuracy of always the commoner class",
+    "common_primal": "objective, by the common one",
+    "best_primal": "objective, best so far",
+    "best_relative_gap": "relative duality gap, best so far",
+    "best_epoch": "epoch of the best so far",
+    "best_test_error": "test error, best so far",
+    "best_train_error": "training error, best so far",
+    "b_star": "b*",
+    "b_star_train_error": "training error with b*",
 }
-LOG = {"cpu_seconds", "gap", "relative_gap", "best_gap", "suboptimality", "l2", "batch_size"}
+LOG = {"cpu_seconds", "gap", "relative_gap", "best_gap", "suboptimality", "l2", "batch_size", "rate"}
+ROUNDING = 1e-16  # of a relative gap: where one of 0 is drawn on a logarithmic axis
 MOST_POINTS = 240
 PLAIN = Style("#0072B2")
 
@@ -157,6 +170,10 @@ def named(column: str) -> str:
     """Return what an axis says for a column."""
     if column.startswith("gap:"):
         return f"CPU seconds to a relative gap of {plain(float(column.removeprefix('gap:')))}"
+    if column.startswith("near:"):
+        return f"CPU seconds to within {100 * float(column.removeprefix('near:')):g} % of the best bound"
+    if column.startswith("epochs_to:"):
+        return f"epochs to within {100 * float(column.removeprefix('epochs_to:')):g} % of the best bound"
     return NAMES.get(column, column.replace("_", " "))
 
 
@@ -183,7 +200,13 @@ def line_of(group: Group, x: str, y: str, label: str, style: Style, most: int = 
     """Return a group's curve as a line."""
     curve = group.curve(x, y)
     kept = thinned(len(curve.x), most)
-    return Line(label, curve.x[kept], curve.mean[kept], curve.low[kept], curve.high[kept], style)
+    mean, low, high = (floored(values[kept], y) for values in (curve.mean, curve.low, curve.high))
+    return Line(label, curve.x[kept], mean, low, high, style)
+
+
+def floored(values: np.ndarray, column: str) -> np.ndarray:
+    """Return values as a logarithmic axis shows them: a gap of 0, the winner's, stays on it at the limit of rounding."""
+    return np.maximum(values, ROUNDING) if column in ("gap", "relative_gap", "best_gap") else values
 
 
 # --------------------------------------------------------------------------------------------------------------- convergence
@@ -217,7 +240,9 @@ def convergence(results: Results, options: dict[str, Any]) -> tuple[list[Panel],
                 _place_name(results, dim, value) for dim, value in zip(split, place, strict=True)
             )
             logs = options.get("x_log", x in LOG), options.get("y_log", y in LOG)
-            panels.append(Panel(title, named(x), named(y), *logs, lines=lines))
+            exact = logs[1] and any((line.y <= ROUNDING).any() for line in lines)
+            note = f"a gap of 0 is drawn at {plain(ROUNDING)}, the limit of rounding" if exact else ""
+            panels.append(Panel(title, named(x), named(y), *logs, lines=lines, note=note))
     return panels, int(options.get("columns", len(xs) if len(xs) > 1 else min(2, len(panels) or 1)))
 
 
@@ -275,29 +300,41 @@ def sweep(results: Results, options: dict[str, Any]) -> tuple[list[Panel], int]:
     groups = results.select(options["race"], options.get("data"), options.get("solvers"))
     panels = []
     for data, y in itertools.product(dict.fromkeys(group.data for group in groups), _list(options["y"])):
-        lines = []
+        lines: list[Line] = []
+        cut: list[str] = []
         for spec in results.study.solvers:
             mine = [g for g in groups if g.data == data and g.solver.id == spec.id and g.setting(x) is not None]
             mine.sort(key=lambda g: g.setting(x))
             if not mine:
                 continue
-            # A level that some run never reached has no mean.
-            values = [v if np.isfinite(v).all() else np.array([np.nan]) for v in (ended(g, y) for g in mine)]
+            found = [ended(g, y) for g in mine]
+            # A run that never came so near took at least what it spent: the point stays, and the panel says so.
+            spent = [g.last("cpu_seconds" if y.startswith("near:") else "epoch") for g in mine]
+            values = [np.where(np.isfinite(v), v, s) for v, s in zip(found, spent, strict=True)] if ":" in y else found
+            cut += [plain(float(g.setting(x))) for g, v in zip(mine, found, strict=True) if ":" in y and not np.isfinite(v).all()]
             mean, spread = np.array([v.mean() for v in values]), np.array([v.std() for v in values])
             lowest, highest = np.array([v.min() for v in values]), np.array([v.max() for v in values])
             at = np.array([float(g.setting(x)) for g in mine])
             low, high = np.maximum(mean - spread, lowest), np.minimum(mean + spread, highest)
             lines.append(Line(results.label(spec), at, mean, low, high, results.styles[spec.id], markers=True))
         if lines:
-            logs = options.get("x_log", x in LOG), options.get("y_log", y in LOG)
-            panels.append(Panel(results.data_name(data), named(x), named(y), *logs, lines=tuple(lines)))
+            logs = options.get("x_log", x in LOG), options.get("y_log", y in LOG or y.startswith("near:"))
+            note = f"not so near in every run, drawn at what was spent: {', '.join(dict.fromkeys(cut))}" if cut else ""
+            panels.append(Panel(results.data_name(data), named(x), named(y), *logs, lines=tuple(lines), note=note))
     return panels, int(options.get("columns", min(2, len(panels) or 1)))
 
 
 def ended(group: Group, column: str) -> np.ndarray:
-    """Return how each run ended: a column of the results, the last value of a trace, or the cost of a gap ("gap:1e-3")."""
+    """Return how each run ended: a column of the results, the last value of a trace, or a cost.
+
+    "gap:1e-3" is CPU seconds to a certified gap, "near:1e-2" those to within a share of the best bound, "epochs_to:1e-2" epochs to that.
+    """
     if column.startswith("gap:"):
         return group.first("best_gap", float(column.removeprefix("gap:")))
+    if column.startswith("near:"):
+        return group.first("suboptimality", float(column.removeprefix("near:")))
+    if column.startswith("epochs_to:"):
+        return group.first("suboptimality", float(column.removeprefix("epochs_to:")), "epoch")
     if group.rows and column in group.rows[0] and group.rows[0][column] is not None:
         return group.values(column)
     return group.last(column)

@@ -119,6 +119,17 @@ def pictures(results: Results, options: dict[str, Any]) -> tuple[list[Panel], in
     return panels, each
 
 
+@register_kind("as_taken", "data", "each")
+def as_taken(results: Results, options: dict[str, Any]) -> tuple[list[Panel], int]:
+    """Some pictures of each class as the microscope took them."""
+    each = int(options.get("each", 4))
+    panels = []
+    for place in range(each):
+        for name, picture in _originals(_spec(results, options), (place + 1) / (each + 1)):
+            panels.append(Panel(name, picture=picture[..., ::-1]))
+    return sorted(panels, key=lambda panel: panel.title), each
+
+
 @register_kind("pipeline", "data", "each")
 def pipeline(results: Results, options: dict[str, Any]) -> tuple[list[Panel], int]:
     """Every step from a microscope picture to a row of the data, on one cell of each class."""
@@ -138,20 +149,21 @@ def pipeline(results: Results, options: dict[str, Any]) -> tuple[list[Panel], in
     return panels, 8
 
 
-def _originals(spec: DataSpec) -> list[tuple[str, np.ndarray]]:
-    """Return a picture of each class as the microscope took it (or as the stand-in draws it)."""
+def _originals(spec: DataSpec, share: float = 1 / 3) -> list[tuple[str, np.ndarray]]:
+    """Return a picture of each class as the microscope took it (or as the stand-in draws it), so far down the list of them."""
     from dualgap.data import decode
 
     known = entry(spec.name)
     if not known.files:
         from dualgap.data import draw_cell
 
-        rng = np.random.default_rng(0)
+        rng = np.random.default_rng(int(1000 * share))
         return [(name, draw_cell(name.upper(), rng)) for name in CLASSES.values()]
     with zipfile.ZipFile(find(spec.name, known.files[0])) as archive:
         members = sorted(name for name in archive.namelist() if (parts := picture_parts(name)) and parts[0] == "TRAIN")
         found = []
         for name in CLASSES.values():
             mine = [member for member in members if f"/{name.upper()}/" in f"/{member}"]
-            found.append((name, decode(archive.read(mine[len(mine) // 3]), mine[len(mine) // 3])))
+            chosen = mine[int(share * len(mine))]
+            found.append((name, decode(archive.read(chosen), chosen)))
     return found

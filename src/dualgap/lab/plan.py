@@ -154,9 +154,12 @@ def _resolve(study: Study, race: Race, spec: SolverSpec, settings: dict[str, Any
     shared = {**race.problem, **of_problem}
     if "loss" in spec.problem:
         shared.pop("delta", None)  # it belongs to the race's loss
-    if "sum_lambda" in spec.problem or "sum_c" in spec.problem:
-        shared.pop("l2", None)  # the solver states it as sum_lambda or sum_c
-    return {**shared, **spec.problem}, params
+    own = dict(spec.problem)
+    if "sum_lambda" in own or "sum_c" in own:
+        weight = shared.pop("l2", None)  # the solver states it as sum_lambda or sum_c
+        # "l2": the same λ as the others, in the solver's own objective
+        own = {name: weight if name in ("sum_lambda", "sum_c") and value == "l2" else value for name, value in own.items()}
+    return {**shared, **own}, params
 
 
 # ------------------------------------------------------------------------------------------------------------ the stored plan

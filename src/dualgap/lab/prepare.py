@@ -100,11 +100,8 @@ def _loaded(name: str, options: str) -> DataSet:
 
 
 def _pooled(data: DataSet) -> DataSet:
-    stack = sparse.vstack if data.is_sparse else np.vstack
-    X = stack([data.X, data.X_test])
-    return data.with_(
-        X=X.tocsr() if data.is_sparse else X, y=np.concatenate([data.y, data.y_test]), X_test=None, y_test=None
-    )
+    X: Any = sparse.vstack([data.X, data.X_test]).tocsr() if data.is_sparse else np.vstack([data.X, data.X_test])
+    return data.with_(X=X, y=np.concatenate([data.y, data.y_test]), X_test=None, y_test=None)
 
 
 def _floats(X: Any) -> Any:

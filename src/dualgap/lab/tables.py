@@ -151,24 +151,71 @@ def mean_of(group: Group, column: str) -> float:
     return float(np.mean(ended(group, column)))
 
 
-@TABLES.register("claimed", "race", "data", "solvers", "settings", "column", "claimed", "seconds", "by")
+@TABLES.register(
+    "claimed",
+    "race",
+    "data",
+    "solvers",
+    "settings",
+    "column",
+    "claimed",
+    "claimed_by_data",
+    "seconds",
+    "by",
+    "averaged",
+    "claimed_averaged",
+    "baseline",
+)
 def claimed(results: Results, options: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """What the text reports beside what was found: `claimed` and `seconds` map a solver (or a value of `by`) to the text's numbers."""
-    by, column = options.get("by"), options.get("column", "accuracy")
-    seconds = options.get("seconds", {})
+    """The text's table beside this study's numbers, cell by cell, with the factor here / text.
+
+    claimed, seconds : solver id (or a value of `by`) -> the text's number; claimed_by_data : the same for each data set, with "all" for
+    solvers that are not named; averaged, claimed_averaged : id of the twin with averaged output, and the text's number for it;
+    baseline : the text's accuracy of the model that always says the commoner class
+    """
+    by, column, seconds = options.get("by"), options.get("column", "accuracy"), options.get("seconds", {})
+    averaged = options.get("averaged", {})
+    groups = results.select(options["race"], options.get("data"), options.get("solvers"), options.get("settings"))
     rows = []
-    for group in results.select(options["race"], options.get("data"), options.get("solvers"), options.get("settings")):
+    for group in groups:
+        if group.solver.id in averaged.values():
+            continue
         name = group.solver.id if not by else f"{group.setting(by):g}"
-        found, took = ended(group, column), float(np.mean(group.values("cpu_seconds")))
-        said = options["claimed"].get(name)
         row: list[Any] = [results.data_name(group.data), results.label(group.solver)]
         row += [group.setting(by)] if by else []
-        row += [said, float(found.mean()), float(found.std())]
+        row += _beside(_said(options, group.data, name), ended(group, column))
+        if averaged:
+            twin = [g for g in groups if g.solver.id == averaged.get(name) and g.data == group.data]
+            said = options.get("claimed_averaged", {}).get(name)
+            row += _beside(said, ended(twin[0], column)) if twin else [said, None, None, None]
         if seconds:
+            took = float(np.mean(group.values("cpu_seconds")))
             row += [seconds.get(name), took, seconds[name] / took if name in seconds and took > 0 else None]
         rows.append(tuple(row))
-    heads = ["data", "solver", *([named(by)] if by else []), f"{named(column)}, text", "here, mean", "here, s.d."]
+    if options.get("baseline") and groups:
+        found = _beside(float(options["baseline"]), groups[0].values("majority_accuracy"))
+        row = [results.data_name(groups[0].data), "always the commoner class", *([None] if by else []), *found]
+        rows.append(tuple(row + [None] * (len(rows[0]) - len(row))))
+    heads = ["data", "solver", *([named(by)] if by else [])]
+    heads += [f"{named(column)}, text", "here, mean", "here, s.d. over runs", "here / text"]
+    heads += ["averaged, text", "averaged, here", "averaged, s.d.", "averaged, here / text"] if averaged else []
     return tuple(heads + (["seconds, text", "CPU seconds here", "times faster"] if seconds else [])), rows
+
+
+def _said(options: dict[str, Any], data: str, name: str) -> float | None:
+    """Return the text's number for a solver (or a setting) on a data set; None where it has none."""
+    of_data = options.get("claimed_by_data", {}).get(data, {})
+    found = options.get("claimed", {}).get(name, of_data.get(name, of_data.get("all")))
+    return None if found is None else float(found)
+
+
+def _beside(said: float | None, found: np.ndarray) -> list[Any]:
+    """Return the text's number, the mean and the standard deviation over runs here, and the factor between."""
+    mean = float(np.mean(found))
+    deviation = float(np.std(found, ddof=1)) if len(found) > 1 else None
+    if deviation is not None and deviation < 1e-12 * abs(mean):
+        deviation = 0.0  # the same in every run, up to the rounding of the mean
+    return [said, mean, deviation, mean / said if said else None]
 
 
 # ------------------------------------------------------------------------------------------------------- tables of every report

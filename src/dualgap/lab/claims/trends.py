@@ -24,11 +24,11 @@ from dualgap.lab.claims.verdicts import (
     spread,
     unsure,
 )
-from dualgap.lab.figures import named, plain
+from dualgap.lab.figures import ended, named, plain
 from dualgap.lab.results import Group, Results
 from dualgap.lab.tables import shown_number
 
-__all__ = ["constant", "trend", "wobble", "wobble_order", "wobble_trend", "wobbles"]
+__all__ = ["best_of_grid", "constant", "steady", "trend", "wobble", "wobble_order", "wobble_trend", "wobbles"]
 
 
 def wobble(group: Group, column: str = "primal") -> np.ndarray:
@@ -197,20 +197,58 @@ def trend(
 
 @check
 @for_each_data_set
-def constant(results: Results, race: str, data: str, x: str, solvers: Names, column: str, within: float) -> Answer:
-    """A column stays the same along the grid: any two values of x within `within`; a share of the larger one for objectives."""
+def best_of_grid(
+    results: Results, race: str, data: str, solver: str, x: str, used: float, column: str, least: bool = True
+) -> Answer:
+    """At one value of x a column is smaller (or larger) than at every other value of the grid. A run that diverged counts as worst."""
+    points = dict(_along(results, race, data, solver, x))
+    if used not in points:
+        raise Untold(f"{results.label(solver)} has not run at {named(x)} = {plain(used)}")
+    sign, worst = (1.0 if least else -1.0), 1e300
+    values = {value: np.nan_to_num(sign * ended(g, column), nan=worst, posinf=worst) for value, g in points.items()}
+    sizes = {len(v) for v in values.values()}
+    if len(sizes) > 1:
+        raise Untold(f"{results.label(solver)} has not the same runs at each {named(x)}")
+    # Logarithms: a column that overflows at one value must not drown the others.
+    found = {
+        value: spread(np.sign(v - values[used]) * np.log1p(np.abs(v - values[used])))
+        for value, v in values.items()
+        if value != used
+    }
+    state = all_of(f.within(low=0.0, strict=True) for f in found.values())
+    closest = min(found, key=lambda value: found[value].mean)
+    numbers = {f"{named(x)} = {plain(value)}": float(np.median(sign * v)) for value, v in values.items()}
+    text = f"{named(column)} is {shown_number(numbers[f'{named(x)} = {plain(used)}'])} at {plain(used)}, "
+    text += f"{shown_number(numbers[f'{named(x)} = {plain(closest)}'])} at {plain(closest)}{unsure(state, found[closest])}"
+    asked = f"{named(column)} {'smaller' if least else 'larger'} at {named(x)} = {plain(used)} than at each other value"
+    return Answer(state, f"{text[0].upper()}{text[1:]}.", numbers, asked)
+
+
+@check
+@for_each_data_set
+def constant(
+    results: Results, race: str, data: str, x: str, solvers: Names, column: str, within: float, varies: bool = False
+) -> Answer:
+    """A column stays the same along the grid: any two values of x within `within`; a share of the largest for objectives.
+
+    With `varies`, some two values of x differ by more.
+    """
     numbers: dict[str, Any] = {}
     states, texts = [], []
     for solver in solvers:
         points = _along(results, race, data, solver, x)
         means = [float(level(group, column).mean()) for _, group in points]
-        scale = max(means) if column.endswith("primal") else 1.0
+        relative = column.endswith("primal") or column.startswith("epochs_to:")
+        scale = max(means) if relative else 1.0
         pairs = [spread(differences(a, b, column) / scale) for (_, a), (_, b) in combinations(points, 2)]
-        state = all_of(found.within(-within, within) for found in pairs)
+        same = all_of(found.within(-within, within) for found in pairs)
+        state = same if not varies else None if same is None else not same
         states.append(state)
         numbers |= {f"{results.label(solver)}, {named(x)} = {plain(value)}": m for (value, _), m in zip(points, means, strict=True)}
         widest = max(pairs, key=lambda found: abs(found.mean))
         texts.append(f"{results.label(solver)} varies by {shown_number(abs(widest.mean))}{unsure(state, widest)}")
-    share = " of the largest" if column.endswith("primal") else ""
+    share = " of the largest" if relative else ""
     asked = f"{named(column)} at any two values of {named(x)} within {shown_number(within)}{share}"
+    if varies:
+        asked = f"{named(column)} at some two values of {named(x)} further apart than {shown_number(within)}{share}"
     return Answer(all_of(states), f"{'; '.join(texts)}.", numbers, asked)

@@ -85,7 +85,7 @@ class TextSGD(Solver):
 
     rate: float = 1.5
     batch_size: int = 50
-    iterations: int = 25
+    iterations: int = 1
     start_deviation: float = 0.1
 
     name: ClassVar[str] = "text_sgd"

@@ -67,8 +67,8 @@ class Subgradient(Solver):
 
         w ← prox(w + η_t Σ cᵢβᵢyᵢxᵢ),   βᵢ = −φ'(mᵢ)
 
-    A step may raise the objective, so the best iterate is the model unless the last is asked for. The dual point of the certificate is the average of the slopes,
-    step t weighing t; the slopes at a single w would be a poor dual point for the hinge.
+    A step may raise the objective, so the best iterate is the model unless the last is asked for. The dual point of the certificate is
+    the average of the slopes, step t weighing t; the slopes at a single w would be a poor dual point for the hinge.
 
     Parameters
     ----------
