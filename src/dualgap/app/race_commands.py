@@ -8,12 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from dualgap.app.options import INCOMPLETE, OK, MaxSeconds, Seed, Standardise, Target
+from dualgap.app.options import INCOMPLETE, OK, Seed, Standardise, Target
 
 __all__ = ["compare", "report", "reproduce"]
 
 Runs = Annotated[int | None, typer.Option("--runs", min=1, help="Runs of each solver on each problem.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time. [default: all cores]", show_default=False)]
+CpuSeconds = Annotated[float | None, typer.Option(min=0.001, help="Most processor seconds of updates that one run may take.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for results and report.", show_default=False)]
 Positive = Annotated[list[str], typer.Option(help="Of more than two classes, one that counts as positive; may be repeated.")]
 
@@ -37,7 +38,7 @@ def compare(
     test_size: Annotated[float, typer.Option(help="Share of the rows held out, where the source sets none apart.")] = 0.333,
     tol: Annotated[float, typer.Option(help="Relative gap at which a run has converged.")] = 1e-6,
     epochs: Annotated[int, typer.Option(min=1, help="Most epochs of a run.")] = 1000,
-    max_seconds: MaxSeconds = 2.0,
+    max_seconds: CpuSeconds = 2.0,
     runs: Runs = 3,
     seed: Seed = 0,
     jobs: Jobs = None,
@@ -76,7 +77,7 @@ def compare(
         runs=runs or 3,
         seed=seed,
     )
-    return _run(made.study(), out or Path("dualgap-report"), jobs, tables=True)
+    return _run(made.study(), out or Path("dualgap-report"), jobs, tables=True)[0]
 
 
 def reproduce(
@@ -85,12 +86,12 @@ def reproduce(
     seed: Seed = 0,
     jobs: Jobs = None,
     out: Out = None,
-    max_seconds: MaxSeconds = None,
+    max_seconds: CpuSeconds = None,
 ) -> int:
-    """Run a study: its figures, its tables, and a verdict on each of its claims.
+    """Run a study: its figures, its tables, and a verdict on each statement of its text.
 
-    The studies: blood-cells, convergence, credit-fraud, huberised, primal-dual. Two of them need data that are fetched by hand; the
-    message says what, from where and where to put it (see `dualgap datasets`).
+    With `all`, overview.html lists all statements of the five texts and how they came out. The studies: blood-cells, convergence,
+    credit-fraud, huberised, primal-dual. Two of them need data that are fetched by hand; the message says what, from where and where to put it (see `dualgap datasets`).
 
     **Examples**
 
@@ -99,25 +100,30 @@ def reproduce(
         dualgap reproduce blood-cells --runs 100
         dualgap reproduce my-study.toml
     """
-    from dualgap.app.terminal import console
-    from dualgap.lab import load_study, study_names
+    from dualgap.app.terminal import console, print_counts
+    from dualgap.lab import judge, load_study, study_names, write_overview
 
     names = study_names() if name == "all" else [name]
     studies = [load_study(each) for each in names]
     folder = out or Path("dualgap-reproductions")
-    codes = []
+    codes, results = [], {}
     for study in studies:
         changes: dict[str, Any] = {"seed": seed} | ({"runs": runs} if runs else {})
         if len(studies) > 1:
             console(stderr=True).rule(study.name)
-        codes.append(_run(study.with_(**changes).limited(max_seconds), folder / study.name, jobs, lines=False))
+        code, results[study.name] = _run(study.with_(**changes).limited(max_seconds), folder / study.name, jobs, lines=False)
+        codes.append(code)
+    if len(studies) > 1:
+        page = write_overview(results, folder)
+        print_counts({name: [judge(found, claim) for claim in found.study.claims] for name, found in results.items()})
+        print(page)
     return max(codes)
 
 
 def report(
     folder: Annotated[Path, typer.Argument(help="A folder that compare or reproduce wrote.")],
 ) -> int:
-    """Write the report of stored results again, without running anything.
+    """Write the report of stored results again, without running anything and without the data.
 
     **Examples**
 
@@ -130,13 +136,13 @@ def report(
         raise ValueError(f"{folder} holds no results: there is no study.json in it; give a folder that compare or reproduce wrote")
     results = Results.load(load_study(folder / "study.json"), ResultStore(folder / "results"))
     if not results.rows:
-        raise ValueError(f"{folder} holds no results of this version of dualgap; give the command that made it again")
+        raise ValueError(f"{folder} holds no results yet; give the command that made it again")
     print(write_report(results, folder))
     return OK
 
 
-def _run(study: Any, out: Path, jobs: int | None, lines: bool = True, tables: bool = False) -> int:
-    """Run a study and write its report; the page's path is the last line."""
+def _run(study: Any, out: Path, jobs: int | None, lines: bool = True, tables: bool = False) -> tuple[int, Any]:
+    """Run a study and write its report; the page's path is the last line. Return the exit code and the results."""
     from dualgap.app.terminal import console, print_claims, print_tables
     from dualgap.lab import Live, run_study, write_report
 
@@ -154,7 +160,7 @@ def _run(study: Any, out: Path, jobs: int | None, lines: bool = True, tables: bo
             file=sys.stderr,
         )
     print(page)
-    return INCOMPLETE if ran.failed or ran.missing else OK
+    return (INCOMPLETE if ran.failed or ran.missing else OK), ran.results
 
 
 def _words(text: str) -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dualgap.data import describe
-from dualgap.lab import SIGNS, Results, judge, rankings, shown_number, summary_table
+from dualgap.lab import SIGNS, Results, counts_table, judge, rankings, shown_number, summary_table
 
-__all__ = ["console", "print_claims", "print_datasets", "print_tables"]
+__all__ = ["console", "print_claims", "print_counts", "print_datasets", "print_tables"]
 
 FOUND = {"yes": "at hand", "download": "fetched when asked for", "by hand": "fetch by hand"}
 
@@ -45,6 +45,19 @@ def print_claims(results: Results) -> None:
         screen.print(f"{SIGNS[verdict.verdict]} {verdict.verdict}: {claim.says}", style="bold", markup=False)
         for line in verdict.why.splitlines():
             screen.print(f"  {line}", markup=False)
+
+
+def print_counts(judged: dict[str, Any]) -> None:
+    """Print how many statements of each study came out each way."""
+    from rich.table import Table
+
+    data = counts_table(judged)
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for j, column in enumerate(data.columns):
+        table.add_column(column, justify="right" if j else "left", no_wrap=True)
+    for row in data.rows:
+        table.add_row(*(str(cell) for cell in row))
+    console().print(table)
 
 
 def print_datasets() -> None:

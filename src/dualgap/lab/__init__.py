@@ -19,6 +19,7 @@ _DOOR = {
     "Study": "study",
     "StudyError": "schema",
     "TableData": "tables",
+    "counts_table": "overview",
     "judge": "claims.judge",
     "load_study": "study",
     "parse_study": "study",
@@ -28,6 +29,7 @@ _DOOR = {
     "study_names": "study",
     "summary_table": "tables",
     "write_atomically": "files",
+    "write_overview": "overview",
     "write_report": "report",
 }
 __all__ = list(_DOOR)

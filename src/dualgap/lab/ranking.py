@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from dualgap.lab.figures import named, plain
+from dualgap.lab.lineup import LINEUP, PRINTED
 from dualgap.lab.results import Group, Results
 
-__all__ = ["LEVELS", "Ranked", "Ranking", "problems", "rankings"]
+__all__ = ["LEVELS", "Ranked", "Ranking", "advice", "problems", "rankings"]
 
 LEVELS = (1e-2, 1e-4, 1e-6)
 
@@ -28,24 +29,56 @@ class Ranked:
     gap: float
     relative_gap: float
     test_error: float
+    balanced_accuracy: float
+    recall: float
+    majority_accuracy: float
     status: str
+    solver: str = ""
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """The solvers on one problem, the first to the smallest gap first."""
+    """The solvers on one problem, the first to the smallest gap first; medians over the runs that all of them have."""
 
     title: str
     rows: tuple[Ranked, ...]
+    data: str = ""
+    runs: int = 0
 
 
 def rankings(results: Results) -> list[Ranking]:
     """Return a ranking for each data set and setting of each race."""
     found = []
     for names, groups in problems(results):
-        rows = sorted((_ranked(results, group) for group in groups), key=_place)
-        found.append(Ranking(" · ".join(filter(None, names)), tuple(rows)))
+        common = set.intersection(*({row["run"] for row in group.rows} for group in groups))
+        if not common:
+            continue
+        rows = sorted((_ranked(results, group, common) for group in groups), key=_place)
+        found.append(Ranking(" · ".join(filter(None, names)), tuple(rows), groups[0].data, len(common)))
     return found
+
+
+def advice(results: Results, rankings: list[Ranking]) -> list[str]:
+    """Return for each data set which solver to use, and why; and where no model is better than always the commoner class, that."""
+    lines = []
+    printed = {results.label(spec) for spec in results.study.solvers if spec.solver in PRINTED}
+    for data in dict.fromkeys(ranking.data for ranking in rankings):
+        ranking = next(r for r in rankings if r.data == data)
+        rows = [row for row in ranking.rows if row.label not in printed]
+        if not rows:
+            continue
+        first, name = rows[0], results.data_name(data)
+        reached = [(t, level) for t, level in zip(first.times, LEVELS, strict=True) if np.isfinite(t)]
+        how = f"a certified relative gap of {plain(reached[-1][1])} in {reached[-1][0]:.2g} CPU s" if reached else ""
+        how = how or f"the smallest certified gap, {first.relative_gap:.2g}, in {first.cpu_seconds:.2g} CPU s"
+        lines.append(f"{name}: use {first.label}. It reaches {how}; its test error is {first.test_error:.3g}.")
+        best = min(row.test_error for row in rows)
+        if best >= 1.0 - first.majority_accuracy - 1e-12:
+            lines.append(
+                f"{name}: no model is better than always saying the commoner class, whose error is {1 - first.majority_accuracy:.3g}. "
+                "A free intercept, class weights (balance) or other features may help."
+            )
+    return lines
 
 
 def problems(results: Results) -> list[tuple[tuple[str, str, str], list[Group]]]:
@@ -67,14 +100,18 @@ def _setting_name(settings: dict[str, Any]) -> str:
     )
 
 
-def _ranked(results: Results, group: Group) -> Ranked:
+def _ranked(results: Results, group: Group, runs: set[int]) -> Ranked:
     columns = ("epochs", "cpu_seconds", "primal", "dual", "gap", "relative_gap", "test_error")
-    statuses = [row["status"] for row in group.rows]
+    columns += ("balanced_accuracy", "recall", "majority_accuracy")
+    kept = [row["run"] in runs for row in group.rows]
+    statuses = [row["status"] for row, keep in zip(group.rows, kept, strict=True) if keep]
+    one_shot = getattr(LINEUP.get(group.rows[0]["solver"]), "one_shot", False)
     return Ranked(
         label=results.label(group.solver),
-        times=tuple(float(np.median(group.first("best_gap", level))) for level in LEVELS),
-        status=max(set(statuses), key=statuses.count),
-        **{name: float(np.median(group.values(name))) for name in columns},
+        times=tuple(float(np.median(group.first("best_gap", level)[kept])) for level in LEVELS),
+        status="own tolerance" if one_shot else max(set(statuses), key=statuses.count),
+        solver=group.solver.id,
+        **{name: float(np.median(group.values(name)[kept])) for name in columns},
     )
 
 

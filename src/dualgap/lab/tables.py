@@ -223,17 +223,12 @@ def _beside(said: float | None, found: np.ndarray) -> list[Any]:
 
 def ranking_table(ranking: Ranking, place: int) -> TableData:
     """Return a ranking as a table; the quickest to each level is marked."""
-    heads = (
-        "solver",
-        *(f"s to gap {level:.0e}".replace("e-0", "e-") for level in LEVELS),
-        "epochs",
-        "CPU s",
-        "relative gap",
-        "ended",
-    )
+    levels = [f"s to gap {level:.0e}".replace("e-0", "e-") for level in LEVELS]
+    heads = ("solver", *levels, "epochs", "CPU s", "relative gap", "test error", "balanced accuracy", "recall", "ended")
     rows, best = [], set()
     for row in ranking.rows:
-        rows.append((row.label, *row.times, row.epochs, row.cpu_seconds, row.relative_gap, row.status.replace("_", " ")))
+        measures = (row.relative_gap, row.test_error, row.balanced_accuracy, row.recall)
+        rows.append((row.label, *row.times, row.epochs, row.cpu_seconds, *measures, row.status.replace("_", " ")))
     for j in range(len(LEVELS)):
         times = [row.times[j] for row in ranking.rows]
         if times and math.isfinite(min(times)):

@@ -75,6 +75,7 @@ class Worker:
             if self.closed:
                 break
             if self.process is None or self.process.poll() is not None:
+                self._close_pipes()
                 self._start()
             try:
                 pickle.dump((function, arguments), self.process.stdin)
@@ -102,9 +103,12 @@ class Worker:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
-            for pipe in (self.process.stdin, self.process.stdout):
-                with contextlib.suppress(OSError):
-                    pipe.close()
+            self._close_pipes()
+
+    def _close_pipes(self) -> None:
+        for pipe in () if self.process is None else (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(OSError):
+                pipe.close()
 
 
 def run_in_workers(tasks: Iterable[tuple[Any, Callable[..., Any], tuple[Any, ...]]], jobs: int) -> Iterator[tuple[Any, Any]]:
