@@ -93,7 +93,7 @@ def test_every_name_is_escaped(evil, tmp_path):
     elements = Elements()
     elements.feed(page)
     tags = [tag for tag, _ in elements.found]
-    assert tags.count("script") == 4  # two blocks of data, Plotly once, ours
+    assert tags.count("script") == 5  # three blocks of data, Plotly once, ours
     assert not [attrs for tag, attrs in elements.found if tag == "img" and attrs.get("src") == "x"]
     assert not [attrs for _, attrs in elements.found if any(name.startswith("on") for name in attrs)]
     assert not [attrs for tag, attrs in elements.found if tag == "a" and not attrs["href"].startswith("#")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -91,7 +92,8 @@ def reproduce(
     """Run a study: its figures, its tables, and a verdict on each statement of its text.
 
     With `all`, overview.html lists all statements of the five texts and how they came out. The studies: blood-cells, convergence,
-    credit-fraud, huberised, primal-dual. Two of them need data that are fetched by hand; the message says what, from where and where to put it (see `dualgap datasets`).
+    credit-fraud, huberised, primal-dual. Two of them need data that are fetched by hand; the message says what, from where and where to put
+    it (see `dualgap datasets`).
 
     **Examples**
 
@@ -146,7 +148,8 @@ def _run(study: Any, out: Path, jobs: int | None, lines: bool = True, tables: bo
     from dualgap.app.terminal import console, print_claims, print_tables
     from dualgap.lab import Live, run_study, write_report
 
-    ran = run_study(study, out, jobs, Live(console(stderr=True), lines=lines))
+    command = shlex.join(["dualgap", *sys.argv[1:]])
+    ran = run_study(study, out, jobs, Live(console(stderr=True), lines=lines), command)
     page = write_report(ran.results, out, ran.missing)
     if tables:
         print_tables(ran.results)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.lab.figures import LOG, NAMES, thinned
+from dualgap.lab.figures import LOG, NAMES, floored, thinned
 from dualgap.lab.interactive import numbers
 from dualgap.lab.ranking import problems
 from dualgap.lab.results import Group, Results
@@ -54,9 +54,10 @@ def _line(results: Results, group: Group) -> dict[str, Any]:
             continue
         curve = group.curve("epoch", column)
         kept = thinned(len(curve.mean), 110)
-        up[column] = {"mean": numbers(curve.mean[kept])}
+        mean, low, high = (floored(values[kept], column) for values in (curve.mean, curve.low, curve.high))
+        up[column] = {"mean": numbers(mean)}
         if not np.array_equal(curve.low, curve.high):
-            up[column] |= {"low": numbers(curve.low[kept]), "high": numbers(curve.high[kept])}
+            up[column] |= {"low": numbers(low), "high": numbers(high)}
     for column in ACROSS:
         curve = group.curve(column, "primal")
         across[column] = numbers(curve.x[thinned(len(curve.x), 110)])

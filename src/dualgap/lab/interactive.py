@@ -9,6 +9,7 @@ import base64
 import html
 import io
 import json
+import textwrap
 from dataclasses import replace
 from typing import Any
 
@@ -45,7 +46,22 @@ def numbers(values: np.ndarray, positive: bool = False) -> list[float | None]:
 
 
 def plotly_figure(figure: FigureData) -> dict[str, Any]:
-    """Return a figure with one pair of axes a panel and one legend for all."""
+    """Return a figure with one pair of axes a panel and one legend for all: its traces, and a layout for each number of columns."""
+    _, most = figure.grid
+    data: list[dict[str, Any]] = []
+    named: set[str] = set()
+    for place, panel in enumerate(figure.panels):
+        suffix = "" if place == 0 else str(place + 1)
+        axes = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
+        data += [{**trace, **axes} for trace in _traces(panel, named)]
+    return {"data": data, "layouts": {str(k): _layout(replace(figure, columns=k)) for k in sorted({1, min(2, most), most})}}
+
+
+TITLE_WIDTH = {1: 42, 2: 46, 3: 32}  # characters of a panel's title in a line, by the number of columns
+TITLE_WIDTH_MORE = 24
+
+
+def _layout(figure: FigureData) -> dict[str, Any]:
     rows, columns = figure.grid
     height = 320 * rows + 120
     layout: dict[str, Any] = {
@@ -65,15 +81,10 @@ def plotly_figure(figure: FigureData) -> dict[str, Any]:
         },
         "annotations": [],
     }
-    data: list[dict[str, Any]] = []
-    named: set[str] = set()
     for place, panel in enumerate(figure.panels):
-        suffix = "" if place == 0 else str(place + 1)
         row, column = divmod(place, columns)
-        _axes(layout, panel, suffix, (row, rows), (column, columns))
-        axes = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
-        data += [{**trace, **axes} for trace in _traces(panel, named)]
-    return {"data": data, "layout": layout}
+        _axes(layout, panel, "" if place == 0 else str(place + 1), (row, rows), (column, columns))
+    return layout
 
 
 def _axes(layout: dict[str, Any], panel: Panel, suffix: str, row: tuple[int, int], column: tuple[int, int]) -> None:
@@ -107,7 +118,7 @@ def _axes(layout: dict[str, Any], panel: Panel, suffix: str, row: tuple[int, int
         y["range"] = list(limits)
     layout[f"xaxis{suffix}"], layout[f"yaxis{suffix}"] = x, y
     title = {
-        "text": "<b>" + shown(panel.title).replace("\n", "<br>") + "</b>",
+        "text": "<b>" + "<br>".join(shown(line) for line in _lines(panel.title, column[1])) + "</b>",
         "showarrow": False,
         "xref": "paper",
         "yref": "paper",
@@ -117,6 +128,12 @@ def _axes(layout: dict[str, Any], panel: Panel, suffix: str, row: tuple[int, int
     if panel.note:
         corner = {"x": left + width, "y": top, "xanchor": "right", "yanchor": "top", "bgcolor": "rgba(255,255,255,0.8)"}
         layout["annotations"].append({**title, **corner, "text": shown(panel.note), "font": {"size": 11, "color": "#4a5565"}})
+
+
+def _lines(title: str, columns: int) -> list[str]:
+    """Return a title in lines short enough for a panel."""
+    width = TITLE_WIDTH.get(columns, TITLE_WIDTH_MORE)
+    return [part for line in title.split("\n") for part in textwrap.wrap(line, width) or [""]]
 
 
 def _log_axis(values: list[np.ndarray]) -> dict[str, Any]:
@@ -205,10 +222,10 @@ def faded(colour: str, opacity: float) -> str:
     return f"rgba({red},{green},{blue},{opacity})"
 
 
-def png_address(figure: FigureData) -> str:
-    """Return a figure drawn by matplotlib as a data: address, for figures made of pictures."""
+def png_address(figure: FigureData, dpi: int = 130) -> str:
+    """Return a figure drawn by matplotlib as a data: address: for figures made of pictures, and for a page without scripts."""
     from dualgap.lab.draw import draw
 
     buffer = io.BytesIO()
-    draw(replace(figure, title="")).savefig(buffer, format="png", dpi=130)
+    draw(replace(figure, title="")).savefig(buffer, format="png", dpi=dpi)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dualgap.lab.files import file_name
+from dualgap.lab.overview import in_words
 from dualgap.lab.report_model import Report
 from dualgap.lab.tables import escaped, shown_number, summary_table
 
@@ -27,17 +28,26 @@ def markdown_report(report: Report, made: str) -> str:
         lines += [f"- {escaped(report.results.data_name(id))}: {escaped(why)}" for id, why in report.missing.items()]
         lines.append("")
     if report.verdicts:
-        lines += ["## Claims", ""]
+        lines += ["## Statements", "", in_words(report.verdicts), ""]
         for verdict in report.verdicts:
-            numbers = "; ".join(f"{escaped(name)}: {shown_number(value)}" for name, value in verdict.numbers.items())
+            numbers = "; ".join(f"{escaped(name)}: {escaped(shown_number(value))}" for name, value in verdict.numbers.items())
             lines.append(f"- **{verdict.verdict}**: {escaped(verdict.claim.says)}")
             lines += [f"  - {escaped(line)}" for line in verdict.why.splitlines()]
+            lines += [f"  - asked: {escaped(verdict.asked)}"] if verdict.asked else []
+            lines += [f"  - set by the text: {escaped(verdict.claim.calibrated)}"] if verdict.claim.calibrated else []
             lines += [f"  - numbers: {numbers}"] if numbers else []
+        lines.append("")
+    if study.corrections:
+        lines += ["## What was corrected", ""]
+        for correction in study.corrections:
+            lines += [f"- {escaped(correction.where)}", f"  - as printed: {escaped(correction.printed)}"]
+            lines += [f"  - right: {escaped(correction.right)}", f"  - {escaped(correction.cost)}"]
         lines.append("")
     lines += ["## Data", ""]
     for about in report.results.store.data().values():
         lines.append(f"- {escaped(about['name'])}: {about['rows']:,} × {about['features']:,}, {about['test_rows']:,} test rows")
         lines += [f"  - {escaped(note)}" for note in about["notes"]]
+        lines += [f"  - set by the text: {escaped(about['calibrated'])}"] if about.get("calibrated") else []
     lines += ["", "## How the runs ended (medians)", ""]
     for ranking in report.rankings:
         lines += [f"### {escaped(ranking.title)}", "", summary_table(ranking).to_markdown(), ""]

@@ -85,10 +85,7 @@ def write_overview(results: dict[str, Results], out: Path) -> Path:
             "title": found.study.title,
             "text": found.study.text,
             "words": in_words(judged[name]),
-            "claims": [
-                {"says": v.claim.says, "verdict": v.verdict, "sign": SIGNS[v.verdict], "mark": MARKS[v.verdict]}
-                for v in judged[name]
-            ],
+            "claims": [_row(v) for v in judged[name]],
         }
         for name, found in results.items()
     ]

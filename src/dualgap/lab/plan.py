@@ -118,7 +118,7 @@ def drawn(spec: DataSpec, base_seed: int, run: int) -> DataSpec:
 
 
 REFERENCE = SolverSpec(id="reference", solver="auto", label="reference")
-TO_THE_END = RunBudget(tol=1e-7, epochs=20_000, seconds=20.0, evaluate="geometric")
+TO_THE_END = RunBudget(tol=1e-6, epochs=20_000, seconds=20.0, evaluate="geometric")
 
 
 def _references(cells: list[Cell]) -> list[Cell]:

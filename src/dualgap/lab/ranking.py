@@ -101,8 +101,8 @@ def _setting_name(settings: dict[str, Any]) -> str:
 
 
 def _ranked(results: Results, group: Group, runs: set[int]) -> Ranked:
-    columns = ("epochs", "cpu_seconds", "primal", "dual", "gap", "relative_gap", "test_error")
-    columns += ("balanced_accuracy", "recall", "majority_accuracy")
+    columns = ["epochs", "cpu_seconds", "primal", "dual", "gap", "relative_gap"]
+    columns += ["test_error", "balanced_accuracy", "recall", "majority_accuracy"]
     kept = [row["run"] in runs for row in group.rows]
     statuses = [row["status"] for row, keep in zip(group.rows, kept, strict=True) if keep]
     one_shot = getattr(LINEUP.get(group.rows[0]["solver"]), "one_shot", False)

@@ -16,8 +16,11 @@ from dualgap.lab.curves import curve_data
 from dualgap.lab.draw import save
 from dualgap.lab.files import file_name, write_atomically
 from dualgap.lab.interactive import plotly_figure, png_address, script_json
+from dualgap.lab.lineup import LINEUP
 from dualgap.lab.markdown import markdown_report
+from dualgap.lab.overview import MARKS, MEANING, in_words
 from dualgap.lab.palette import Style
+from dualgap.lab.ranking import advice
 from dualgap.lab.report_model import Report, make_report
 from dualgap.lab.results import Results
 from dualgap.lab.tables import TableData, shown_number
@@ -69,42 +72,73 @@ def render(report: Report) -> str:
     specs: list[dict[str, Any] | None] = []
     for figure in report.figures:
         address = png_address(figure) if figure.is_pictures else ""
-        figures.append({"title": figure.title, "caption": figure.caption, "address": address})
+        still = "" if figure.is_pictures else png_address(figure, dpi=80)
+        figures.append({"id": figure.id, "title": figure.title, "caption": figure.caption, "address": address, "still": still})
         specs.append(None if figure.is_pictures else plotly_figure(figure))
-    failures = results.failures
-    sections = [("claims", "Claims", report.verdicts), ("certificate", "The gap", True), ("run", "What was run", True)]
+    failures, watched = results.failures, watched_runs(results)
+    sections: list[tuple[str, str, Any]] = [
+        ("claims", "Statements", report.verdicts),
+        ("corrections", "Corrections", results.study.corrections),
+    ]
+    sections += [("certificate", "The gap", True), ("run", "What was run", True), ("watch", "Watch it happen", watched)]
     sections += [("ranking", "Ranking", report.rankings), ("curves", "Curves", report.rankings), ("figures", "Figures", figures)]
     sections += [("tables", "Tables", report.tables), ("failures", "Failures", failures), ("environment", "Environment", True)]
     return _template().render(
         study=results.study,
         version=metadata.version("dualgap"),
         made=made_on(),
+        command=results.store.command(),
         facts=_facts(report),
+        advice=advice(results, report.rankings),
         sections=[(id, title) for id, title, there in sections if there],
         missing=[(results.data_name(id), why) for id, why in report.missing.items()],
-        claims=[_claim(verdict) for verdict in report.verdicts],
-        tally=tally(report.verdicts),
+        claims=[_claim(verdict, report) for verdict in report.verdicts],
+        tally=in_words(report.verdicts),
+        meaning=[(name, SIGNS[name], MARKS[name], MEANING[name]) for name in SIGNS],
         datasets=_datasets(results),
+        solvers=_solvers(results),
         raced=_shown(_raced(results), results),
         rankings=[_shown(table, results) for table in report.ranking_tables],
         figures=figures,
-        tables=[_shown(table, results) for table in report.tables],
+        tables=[{"id": table.id, **_shown(table, results)} for table in report.tables],
         failures=_shown(_failures(results), results) if failures else None,
         machines=[_machine(machine) for machine in results.store.environments().values()],
         curve_json=script_json(curve_data(results)),
         figure_json=script_json(specs),
+        watch_json=script_json(watched),
         plotly_js=get_plotlyjs().replace("</script", "<\\/script"),
         css=_asset("report.css"),
-        js=_asset("report.js"),
+        js=_asset("report.js") + _asset("watch.js"),
     )
 
 
-def tally(verdicts: list[Verdict]) -> str:
-    """Return how many claims hold, in words."""
-    counts = {name: sum(v.verdict == name for v in verdicts) for name in SIGNS}
-    plural = {"holds": "hold", "does not hold": "do not hold"}
-    parts = [f"{count} {name if count == 1 else plural.get(name, name)}" for name, count in counts.items() if count]
-    return f"Of {len(verdicts)} claims: {', '.join(parts)}." if verdicts else ""
+def watched_runs(results: Results) -> list[dict[str, Any]]:
+    """Return the models along the way of the runs that kept them, for the page's script."""
+    found = []
+    for group in results.groups:
+        for row in group.rows:
+            if (seen := results.store.watch(row["key"])) is not None:
+                settings = ", ".join(f"{name} = {value}" for name, value in group.settings.items())
+                title = " · ".join(filter(None, [results.data_name(group.data), results.label(group.solver), settings]))
+                found.append({"title": title, **seen})
+    return found[:MOST_WATCHED]
+
+
+MOST_WATCHED = 60  # runs: a page stays below a few megabytes
+
+
+def _solvers(results: Results) -> list[dict[str, str]]:
+    """Return each solver with a result: its label, its line's colour, and what it is."""
+    shown = []
+    ran = {group.solver.id for group in results.groups}
+    for spec in results.study.solvers:
+        if spec.id in ran:
+            cls = LINEUP.get(spec.solver)
+            about = spec.about or (cls.summary if cls is not None else "")
+            params = ", ".join(f"{name} = {value}" for name, value in spec.params.items())
+            colour = _stroke(results.styles[spec.id])
+            shown.append({"id": spec.id, "label": results.label(spec), "about": about, "params": params, "swatch": colour})
+    return shown
 
 
 def _facts(report: Report) -> list[dict[str, str]]:
@@ -116,18 +150,24 @@ def _facts(report: Report) -> list[dict[str, str]]:
     return [{"name": name, "value": value} for name, value in facts]
 
 
-def _claim(verdict: Verdict) -> dict[str, Any]:
-    mark = {"holds": "holds", "does not hold": "fails", "cannot be told": "open"}[verdict.verdict]
-    numbers = [(name, shown_number(value)) for name, value in verdict.numbers.items()]
+def _claim(verdict: Verdict, report: Report) -> dict[str, Any]:
     claim = verdict.claim
-    said = {"says": claim.says, "note": claim.note, "source": claim.source}
+    figure = next((f for f in report.figures if f.id == claim.figure), None)
+    table = next((t for t in report.tables if t.id == claim.figure), None)
+    shown = ("figure", figure) if figure is not None else ("table", table)
     return {
-        **said,
+        "id": claim.id,
+        "says": claim.says,
+        "note": claim.note if claim.check else "",
+        "source": claim.source,
+        "calibrated": claim.calibrated,
+        "asked": verdict.asked,
+        "shown": None if shown[1] is None else {"kind": shown[0], "id": shown[1].id, "title": shown[1].title},
         "verdict": verdict.verdict,
-        "mark": mark,
+        "mark": MARKS[verdict.verdict],
         "sign": SIGNS[verdict.verdict],
         "why": verdict.why.splitlines(),
-        "numbers": numbers,
+        "numbers": [(name, shown_number(value)) for name, value in verdict.numbers.items()],
     }
 
 
@@ -141,7 +181,7 @@ def _datasets(results: Results) -> list[dict[str, Any]]:
         storage = " sparse" if about["sparse"] else ""
         size = f"{about['rows']:,} × {about['features']:,}{storage}, {100 * about['positive']:.3g} % positive; "
         size += f"{about['test_rows']:,} test rows, {100 * about['test_positive']:.3g} % positive"
-        shown.append({**about, "size": size})
+        shown.append({"calibrated": "", **about, "size": size})
     return shown
 
 
@@ -150,7 +190,7 @@ def _raced(results: Results) -> TableData:
     rows = []
     for race in results.study.races:
         budget = f"{race.budget.epochs:,} epochs"
-        budget += f", {race.budget.seconds:g} s" if race.budget.seconds else ""
+        budget += f", {race.budget.seconds:g} processor s" if race.budget.seconds else ""
         budget += f", or relative gap {race.budget.tol:g}" if race.budget.tol else ", never stopped by the gap"
         problem = ", ".join(f"{name} = {value}" for name, value in race.problem.items())
         grid = "; ".join(f"{name}: {', '.join(map(str, values))}" for name, values in race.grid.items())
@@ -169,11 +209,17 @@ def _failures(results: Results) -> TableData:
 def _shown(table: TableData, results: Results) -> dict[str, Any]:
     """Return a table as the template takes it: text, which columns are numbers, which cells are marked, and a solver's colour."""
     colours = {results.label(spec): _stroke(results.styles[spec.id]) for spec in results.study.solvers}
+    ids = {results.label(spec): spec.id for spec in results.study.solvers}
     of_solver = table.columns.index("solver") if "solver" in table.columns else -1
     numeric = [j for j in range(len(table.columns)) if any(isinstance(row[j], int | float) for row in table.rows)]
     rows = [
         [
-            {"text": shown_number(cell), "best": (i, j) in table.best, "swatch": colours.get(cell, "") if j == of_solver else ""}
+            {
+                "text": shown_number(cell),
+                "best": (i, j) in table.best,
+                "swatch": colours.get(cell, "") if j == of_solver else "",
+                "link": ids.get(cell, "") if j == of_solver else "",
+            }
             for j, cell in enumerate(row)
         ]
         for i, row in enumerate(table.rows)

@@ -113,6 +113,15 @@ class ResultStore:
         path = self.folder / "plan.json"
         return [Planned(**run) for run in json.loads(path.read_text(encoding="utf-8"))] if path.exists() else None
 
+    def add_command(self, command: str) -> None:
+        """Keep the command that the results were made with."""
+        write_atomically(self.folder / "command.txt", command)
+
+    def command(self) -> str:
+        """Return the command that the results were made with; "" where no command made them."""
+        path = self.folder / "command.txt"
+        return path.read_text(encoding="utf-8") if path.exists() else ""
+
     def add_data(self, id: str, about: dict[str, Any]) -> None:
         """Keep what was done to a data set."""
         write_atomically(self.folder / "data" / f"{file_name(id)}.json", json.dumps({"id": id, **about}, indent=1))

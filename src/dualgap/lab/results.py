@@ -19,8 +19,8 @@ from dualgap.lab.study import SolverSpec, Study
 __all__ = ["Curve", "Group", "Results"]
 
 
-# Distances from the optimum are measured from a lower bound that is within 1e-7 of it; smaller ones than this mean nothing.
-RESOLUTION = 1e-8
+# Distances from the optimum are measured from a lower bound that is within 1e-6 of it; smaller ones than this mean nothing.
+RESOLUTION = 1e-7
 # Columns of the store that runs.csv leaves out, or has in other words.
 NOT_IN_TABLE = ("params", "problem", "budget", "data", "solver", "traceback", "coef")
 

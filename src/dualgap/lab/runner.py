@@ -38,7 +38,7 @@ class Ran:
     missing: dict[str, str] = field(default_factory=dict)  # data id -> what to fetch
 
 
-def run_study(study: Study, out: str | Path, jobs: int | None = None, display: Display | None = None) -> Ran:
+def run_study(study: Study, out: str | Path, jobs: int | None = None, display: Display | None = None, command: str = "") -> Ran:
     """Run what has not been run yet, and return all results.
 
     Parameters
@@ -50,6 +50,7 @@ def run_study(study: Study, out: str | Path, jobs: int | None = None, display: D
         Worker processes, one run each at a time and one thread each; all cores by default. 1 runs in this process. A worker that is
         killed is replaced; a run whose workers are killed twice counts as failed.
     display : where to show progress; nothing is shown by default
+    command : what the report says it was made with
 
     Examples
     --------
@@ -76,6 +77,8 @@ def run_study(study: Study, out: str | Path, jobs: int | None = None, display: D
     store = ResultStore(out / "results")
     write_atomically(out / "study.json", study.to_json())
     store.add_plan(planned(study))
+    if command:
+        store.add_command(command)
     shutil.rmtree(store.folder / "running", ignore_errors=True)
     cells = list({cell.key: cell for cell in cells_of(study)}.values())
     done = store.finished()

@@ -2,7 +2,11 @@
 (function () {
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
   const curves = read("curve-data"), figures = read("figure-data");
-  const settings = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
+  // No button that sends data anywhere; the page's policy forbids it as well.
+  const settings = {
+    responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+    showSendToCloud: false, showEditInChartStudio: false, plotlyServerURL: "",
+  };
   // Plotly reads some tags in text: a name is shown as it is written.
   const literal = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
   const faded = (colour, opacity) => "rgba(" + [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16)).join(",") + "," + opacity + ")";
@@ -121,11 +125,29 @@
   const draw = (place) => {
     if (place.dataset.drawn) return;
     place.dataset.drawn = "yes";
-    const figure = figures[Number(place.dataset.figure)];
-    Plotly.newPlot(place, figure.data, figure.layout, settings);
+    const figure = figures[Number(place.dataset.figure)], columns = fitting(figure, place);
+    place.dataset.columns = columns;
+    place.style.minHeight = figure.layouts[columns].height + "px";
+    Plotly.newPlot(place, figure.data, figure.layouts[columns], settings);
   };
+  // The most panels side by side that leave each of them 300 pixels.
+  const fitting = (figure, place) => {
+    const choices = Object.keys(figure.layouts).map(Number), width = place.clientWidth || 1000;
+    return String(Math.max(...choices.filter((k) => k === 1 || width / k >= 300)));
+  };
+  let resized = null;
+  window.addEventListener("resize", () => {
+    clearTimeout(resized);
+    resized = setTimeout(() => places.forEach((place) => {
+      const figure = figures[Number(place.dataset.figure)], columns = fitting(figure, place);
+      if (!place.dataset.drawn || place.dataset.columns === columns) return;
+      place.dataset.columns = columns;
+      place.style.minHeight = figure.layouts[columns].height + "px";
+      Plotly.react(place, figure.data, figure.layouts[columns], settings);
+    }), 150);
+  });
   const places = document.querySelectorAll("[data-figure]");
-  places.forEach((place) => { place.style.minHeight = figures[Number(place.dataset.figure)].layout.height + "px"; });
+  places.forEach((place) => { const figure = figures[Number(place.dataset.figure)]; place.style.minHeight = figure.layouts[fitting(figure, place)].height + "px"; });
   // What comes into view is drawn at once, the rest while the page is idle; before printing, all of it.
   const watcher = new IntersectionObserver((seen) => seen.forEach((entry) => { if (entry.isIntersecting) draw(entry.target); }), { rootMargin: "600px" });
   places.forEach((place) => watcher.observe(place));
