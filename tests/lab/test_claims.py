@@ -334,6 +334,8 @@ def test_a_small_fall_is_a_fall(world):
 
 def test_never_reached_counts_with_what_was_spent(world):
     """A rival that never gets there took at least its budget; where nobody does, nothing can be told."""
+    cheap = {"sdca": falling(6, seconds=0.1), "pegasos": falling(99, seconds=0.01)}  # its budget was spent sooner, to no avail
+    assert verdict(world(**cheap), "first", **ON, **CASES["first"][0]).verdict == "holds"
     shape = {"sdca": falling(2), "pegasos": falling(99)}
     assert verdict(world(**shape), "first", **ON, **CASES["first"][0]).verdict == "holds"
     found = verdict(world(**shape), "cost_ratio", **ON, slow="pegasos", quick="sdca", low=10.0, within=0.01)

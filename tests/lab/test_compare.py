@@ -1,15 +1,92 @@
-"""Comparisons: which solvers race on a problem."""
+"""Comparisons: which solvers race on a problem, and the solvers of other packages among them."""
 
-from dualgap.lab import Comparison
+import numpy as np
+import pytest
+
+import dualgap
+from dualgap.lab import Comparison, advice, parse_study, rankings
 from dualgap.lab.compare import solvers_for
+from dualgap.lab.lineup import LINEUP
+from dualgap.problem import Problem
+from dualgap.run import minimise
 
 
 def test_solvers_that_support_a_problem():
     able, refused = solvers_for({"loss": "logistic", "l2": 0.1})
-    assert "sdca" in able
+    assert {"sdca", "auto", "liblinear", "sklearn_sgd"} <= set(able)
     assert refused["pegasos"] == "Pegasos is made for the hinge; SGD takes any loss"
 
 
 def test_the_solvers_that_were_asked_for():
-    study = Comparison(solvers=["sdca", "pegasos"], losses=["hinge"]).study()
-    assert [race.solvers for race in study.races] == [("sdca", "pegasos")]
+    study = Comparison(solvers=["sdca", "liblinear"], losses=["hinge"]).study()
+    assert [race.solvers for race in study.races] == [("sdca", "liblinear")]
+
+
+def test_the_default_has_a_free_intercept_and_says_who_cannot_race():
+    study = Comparison().study()
+    assert {race.problem["intercept"] for race in study.races} == {"free"}
+    assert "auto" in study.races[0].solvers
+    assert any(note.startswith("Not raced: pegasos. Its step") for note in study.notes)
+
+
+def test_kernels_race_libsvm():
+    study = Comparison(losses=["hinge"], kernel="rbf", gamma=0.5).study()
+    assert {"libsvm", "auto"} <= set(study.races[0].solvers)
+    assert study.races[0].problem["gamma"] == 0.5
+
+
+@pytest.mark.parametrize("intercept", ["none", "free"])
+@pytest.mark.parametrize(
+    ("name", "loss"),
+    [
+        *(("liblinear", loss) for loss in ("hinge", "squared_hinge", "logistic")),
+        ("sklearn_sgd", "hinge"),
+        ("sklearn_sgd", "logistic"),
+    ],
+)
+def test_linear_solvers_of_others_minimise_the_same_objective(small, name, loss, intercept):
+    X, y = small
+    weights = np.linspace(0.5, 2.0, len(y))
+    problem = Problem(X, y, loss=loss, l2=0.1, intercept=intercept, sample_weight=weights)
+    best = dualgap.solve(problem, tol=1e-8, max_epochs=5000).certificate.primal
+    params = {"tol": 1e-8} if name == "liblinear" else {"average": True}
+    last = []
+    minimise(
+        problem, LINEUP[name](**params), tol=0.0, max_epochs=1 if name == "liblinear" else 300, callbacks=[last.append], stall=False
+    )
+    assert last[-1].certificate.primal == pytest.approx(best, rel=1e-3 if name == "liblinear" else 0.05)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
+def test_libsvm_minimises_the_same_objective(small, kernel):
+    X, y = small
+    problem = Problem(X, y, l2=0.1, intercept="free", kernel=kernel, gamma=0.5, coef0=1.0)
+    best = dualgap.solve(problem, tol=1e-6, max_epochs=5000).certificate.primal
+    last = []
+    minimise(problem, LINEUP["libsvm"](tol=1e-8), tol=0.0, max_epochs=1, callbacks=[last.append], stall=False)
+    assert last[-1].certificate.primal == pytest.approx(best, rel=1e-4)
+
+
+def test_a_model_no_better_than_the_majority_is_said_to_be_so(tiny, made_up):
+    results = made_up(
+        tiny(), lambda cell: {"test_error": 0.4 if cell.data.id == "plane" else 0.1}
+    )  # always the commoner class: 0.4
+    lines = advice(results, rankings(results))
+    assert any(line.startswith("plane: no model is better than always saying the commoner class") for line in lines)
+    assert not any(line.startswith("cloud: no model") for line in lines)
+    assert any(line.startswith("cloud: use ") for line in lines)
+
+
+def test_medians_are_over_runs_that_all_have(tiny, made_up):
+    """A run that one solver lacks counts for none: SDCA's slow first run has no partner."""
+    table = tiny(runs=3)
+
+    def outcome(cell):
+        if cell.solver.id == "pegasos" and cell.run == 0:
+            return {"status": "failed", "error": "x"}
+        return {"test_error": 0.9 if cell.run == 0 else 0.1}
+
+    results = made_up(table, outcome)
+    ranking = next(r for r in rankings(results) if r.data == "plane")
+    assert (ranking.runs, [row.test_error for row in ranking.rows]) == (2, [0.1, 0.1])
+    assert parse_study(table).runs == 3

@@ -106,7 +106,9 @@ def test_shipped_studies_are_sound(name, tmp_path):
         # A fact of a solver needs no run.
         expected = "not judged" if not claim.check else "holds" if claim.check == "has_no" else "cannot be told"
         assert judge(results, claim).verdict == expected, claim.id
-    shown = {entry.id for entry in (*study.figures, *study.tables)}
+    ids = [entry.id for entry in (*study.figures, *study.tables)]
+    shown = set(ids)
+    assert len(ids) == len(shown), "a claim names one figure or one table"
     assert {claim.figure for claim in study.claims} - {""} <= shown
     assert any("printed" in figure.id for figure in (*study.figures, *study.tables)), "one panel: what the misprint costs"
     for calibrated in (claim for claim in study.claims if claim.calibrated):

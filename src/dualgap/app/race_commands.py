@@ -33,7 +33,9 @@ def compare(
     delta: Annotated[float, typer.Option(help="Width of the smooth hinge's bend.")] = 0.5,
     l2: Annotated[str, typer.Option(help="Strength of the l2 penalty; several with commas between.")] = "1e-3",
     l1: Annotated[float, typer.Option(min=0, help="Strength of the l1 penalty.")] = 0.0,
-    intercept: Annotated[str, typer.Option(help="none, penalised or free.")] = "none",
+    intercept: Annotated[str, typer.Option(help="none, penalised or free.")] = "free",
+    kernel: Annotated[str, typer.Option(help="linear, rbf, poly or sigmoid. [default: no kernel]", show_default=False)] = "",
+    gamma: Annotated[str, typer.Option(help="The kernel's gamma: a number, scale or auto.")] = "scale",
     balance: Annotated[str, typer.Option(help="none, class_weight, undersample or both.")] = "none",
     standardise: Standardise = None,
     test_size: Annotated[float, typer.Option(help="Share of the rows held out, where the source sets none apart.")] = 0.333,
@@ -47,8 +49,9 @@ def compare(
 ) -> int:
     """Race solvers on your data, or on data that ship, and write a report.
 
-    Rows are split into training and test rows (stratified); dense data are standardised. Results are kept in the folder as each run ends:
-    give the same command again to go on after a stop.
+    Rows are split into training and test rows (stratified); dense data are standardised. LIBLINEAR, SGDClassifier and libsvm race along
+    through scikit-learn where they support the problem; their models are certified like the rest. Results are kept in the folder as each
+    run ends: give the same command again to go on after a stop.
 
     **Examples**
 
@@ -69,6 +72,8 @@ def compare(
         l2=[_number(word, "--l2") for word in _words(l2)],
         l1=l1,
         intercept=intercept,
+        kernel=kernel,
+        gamma=gamma if gamma in ("scale", "auto") else _number(gamma, "--gamma"),
         balance=balance,
         standardise=standardise,
         test_size=test_size,
@@ -145,7 +150,7 @@ def report(
 
 def _run(study: Any, out: Path, jobs: int | None, lines: bool = True, tables: bool = False) -> tuple[int, Any]:
     """Run a study and write its report; the page's path is the last line. Return the exit code and the results."""
-    from dualgap.app.terminal import console, print_claims, print_tables
+    from dualgap.app.terminal import console, print_advice, print_claims, print_tables
     from dualgap.lab import Live, run_study, write_report
 
     command = shlex.join(["dualgap", *sys.argv[1:]])
@@ -153,6 +158,7 @@ def _run(study: Any, out: Path, jobs: int | None, lines: bool = True, tables: bo
     page = write_report(ran.results, out, ran.missing)
     if tables:
         print_tables(ran.results)
+        print_advice(ran.results)
     elif study.claims:
         print_claims(ran.results)
     for picture in sorted((out / "figures").glob("*.png")) if tables else []:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dualgap.data import describe
-from dualgap.lab import SIGNS, Results, counts_table, judge, rankings, shown_number, summary_table
+from dualgap.lab import SIGNS, Results, advice, counts_table, judge, rankings, shown_number, summary_table
 
-__all__ = ["console", "print_claims", "print_counts", "print_datasets", "print_tables"]
+__all__ = ["console", "print_advice", "print_claims", "print_counts", "print_datasets", "print_tables"]
 
 FOUND = {"yes": "at hand", "download": "fetched when asked for", "by hand": "fetch by hand"}
 
@@ -35,6 +35,12 @@ def print_tables(results: Results) -> None:
             table.add_row(*(Text(shown_number(cell)) for cell in row))
         screen.print(table)
         screen.print()
+
+
+def print_advice(results: Results) -> None:
+    """Print which solver to use on each data set, and where no model is better than always the commoner class."""
+    for line in advice(results, rankings(results)):
+        console().print(line, markup=False)
 
 
 def print_claims(results: Results) -> None:

@@ -36,7 +36,7 @@ _ROOMS = {  # new folder: "old=new" for each module, or one word where the name 
     "store": "store.blocks=folder store.convert=conversion store.sources=file_pieces",
     "estimators": "estimators.scale=on_cluster",
     "lab": "lab.fields=schema lab.content=report_model lab.cells=plan lab.work=run_one lab.store=result_store lab.progress=live",
-    "lab.claims": "lab.verdicts=verdicts lab.checks=checks lab.trends=trends",
+    "lab.claims": "lab.verdicts=verdicts lab.checks=levels lab.trends=trends",
 }
 MOVED = {"dualgap.distributed": "dualgap.cluster"} | {
     f"dualgap.{old}": f"dualgap.{room}.{new or old}"

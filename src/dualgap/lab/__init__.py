@@ -19,6 +19,7 @@ _DOOR = {
     "Study": "study",
     "StudyError": "schema",
     "TableData": "tables",
+    "advice": "ranking",
     "counts_table": "overview",
     "judge": "claims.judge",
     "load_study": "study",

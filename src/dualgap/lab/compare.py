@@ -11,6 +11,7 @@ import numpy as np
 
 from dualgap.core import LOSSES
 from dualgap.data import entry, names
+from dualgap.lab.lineup import OUTSIDE
 from dualgap.lab.schema import StudyError, suggest
 from dualgap.lab.study import Study, parse_study
 from dualgap.problem import Problem
@@ -20,12 +21,19 @@ __all__ = ["SHIPPED", "Comparison", "solvers_for"]
 
 # Data that need no download: one measured set, one that is generated.
 SHIPPED = ("breast-cancer", "classification")
+# What figures call some of them.
+LABELS = {
+    "auto": "auto (dualgap's own choice)",
+    "liblinear": "LIBLINEAR (scikit-learn)",
+    "libsvm": "libsvm (scikit-learn)",
+    "sklearn_sgd": "SGDClassifier (scikit-learn)",
+}
 
 
 def solvers_for(problem: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
-    """Return the names of the solvers that support such a problem, and for the others the reason why not."""
+    """Return the names of the solvers that support such a problem, those of other packages too; for the others the reason why not."""
     tiny = Problem(np.eye(4), np.array([0, 1, 0, 1]), **problem)
-    answers = {name: cls().supports(tiny) for name, cls in sorted(REGISTRY.items())}
+    answers = {name: cls().supports(tiny) for name, cls in [*sorted(REGISTRY.items()), *sorted(OUTSIDE.items())]}
     able = [name for name, answer in answers.items() if answer]
     return able, {name: answer.reason for name, answer in answers.items() if not answer}
 
@@ -38,9 +46,10 @@ class Comparison:
     ----------
     data : files, or names that `dualgap.data` knows
     target, positive : the label column of a file; of more than two classes, those that count as positive
-    solvers : names; all that support the problem by default
+    solvers : names; by default all that support the problem, dualgap's own choice ("auto"), and those of other packages
     losses : a race for each
     delta, l2, l1, intercept : the problem; several l2 are a grid
+    kernel, gamma : of a kernel machine; "" trains on the features themselves
     test_size, standardise, balance : how the data are prepared, see `DataSpec`; standardise=None is its "auto"
     tol, epochs, seconds : when a run ends
     runs, seed : how often each solver runs, and the seed of it all
@@ -54,7 +63,9 @@ class Comparison:
     delta: float = 0.5
     l2: Sequence[float] = (1e-3,)
     l1: float = 0.0
-    intercept: str = "none"
+    intercept: str = "free"
+    kernel: str = ""
+    gamma: Any = "scale"
     test_size: float = 1 / 3
     standardise: bool | None = None
     balance: str = "none"
@@ -66,11 +77,12 @@ class Comparison:
 
     def study(self) -> Study:
         """Return the study: a race and a figure for each loss, on the same data."""
-        for kind, wanted, known in (("solver", self.solvers, REGISTRY), ("loss", self.losses, LOSSES)):
+        raced = {**REGISTRY, **OUTSIDE}
+        for kind, wanted, known in (("solver", self.solvers, raced), ("loss", self.losses, LOSSES)):
             for name in wanted:
                 if name not in known:
                     raise StudyError(f"there is no {kind} {name!r}; {suggest(name, known)}")
-        chosen = self._chosen()
+        chosen, refused = self._chosen()
         entries = [self._entry(name) for name in self.data or SHIPPED]
         races = [self._race(loss, racing, [made["id"] for made in entries]) for loss, racing in chosen.items()]
         called = [made.get("label") or made["name"] for made in entries]
@@ -78,11 +90,12 @@ class Comparison:
             "name": "compare",
             "title": f"Solvers compared on {' and '.join(called)}",
             "about": "Every solver that supports the problem, on the same data, with the same certificate.",
+            "notes": [f"Not raced: {name}. {why[0].upper()}{why[1:]}." for name, why in refused.items()],
             "runs": self.runs,
             "seed": self.seed,
             "data": entries,
             "solvers": [
-                {"id": name, "solver": name, "label": name.replace("_", " ")}
+                {"id": name, "solver": name, "label": LABELS.get(name, name.replace("_", " "))}
                 for name in sorted({name for race in races for name in race["solvers"]})
             ],
             "races": races,
@@ -97,21 +110,24 @@ class Comparison:
             problem["delta"] = self.delta
         if self.l1:
             problem["l1"] = self.l1
+        if self.kernel:
+            problem |= {"kernel": self.kernel, "gamma": self.gamma}
         return problem
 
-    def _chosen(self) -> dict[str, list[str]]:
-        """Return the solvers of each loss's race; a solver that was asked for must be in at least one."""
+    def _chosen(self) -> tuple[dict[str, list[str]], dict[str, str]]:
+        """Return the solvers of each loss's race, and why others are in none; one that was asked for must be in at least one."""
         chosen: dict[str, list[str]] = {}
         refusals: dict[str, str] = {}
         for loss in self.losses:
             able, refused = solvers_for({**self._problem(loss), "l2": self.l2[0]})
-            # By default without "auto": it hands over to one of the others, which races anyway.
-            chosen[loss] = [name for name in self.solvers if name in able] if self.solvers else [n for n in able if n != "auto"]
-            refusals |= refused
+            chosen[loss] = [name for name in self.solvers if name in able] if self.solvers else able
+            refusals = {**refused, **refusals}  # the first loss is the one that is mostly meant
         for name in self.solvers:
             if not any(name in racing for racing in chosen.values()):
                 raise StudyError(f"{name} cannot be raced on this problem: {refusals[name]}")
-        return {loss: racing for loss, racing in chosen.items() if racing}
+        raced = {name for racing in chosen.values() for name in racing}
+        left_out = {} if self.solvers else {name: why for name, why in refusals.items() if name not in raced}
+        return {loss: racing for loss, racing in chosen.items() if racing}, left_out
 
     def _race(self, loss: str, chosen: list[str], data: list[str]) -> dict[str, Any]:
         problem, grid = self._problem(loss), {}
@@ -128,6 +144,7 @@ class Comparison:
             **grid,
             "budget": {"tol": self.tol, "epochs": self.epochs, "seconds": self.seconds, "evaluate": "geometric"},
             "reference": False,
+            "watch": not self.kernel,
         }
 
     def _figure(self, race: dict[str, Any]) -> dict[str, Any]:

@@ -174,6 +174,8 @@ def named(column: str) -> str:
         return f"CPU seconds to within {100 * float(column.removeprefix('near:')):g} % of the best bound"
     if column.startswith("epochs_to:"):
         return f"epochs to within {100 * float(column.removeprefix('epochs_to:')):g} % of the best bound"
+    if column.startswith("settles:"):
+        return f"epochs until {100 * float(column.removeprefix('settles:')):g} % of the objective's fall is done"
     return NAMES.get(column, column.replace("_", " "))
 
 
@@ -327,7 +329,8 @@ def sweep(results: Results, options: dict[str, Any]) -> tuple[list[Panel], int]:
 def ended(group: Group, column: str) -> np.ndarray:
     """Return how each run ended: a column of the results, the last value of a trace, or a cost.
 
-    "gap:1e-3" is CPU seconds to a certified gap, "near:1e-2" those to within a share of the best bound, "epochs_to:1e-2" epochs to that.
+    "gap:1e-3" is CPU seconds to a certified gap, "near:1e-2" those to within a share of the best bound, "epochs_to:1e-2" epochs to that,
+    "settles:0.9" epochs until as much of the objective's own fall is done, wherever it ends.
     """
     if column.startswith("gap:"):
         return group.first("best_gap", float(column.removeprefix("gap:")))
@@ -335,6 +338,16 @@ def ended(group: Group, column: str) -> np.ndarray:
         return group.first("suboptimality", float(column.removeprefix("near:")))
     if column.startswith("epochs_to:"):
         return group.first("suboptimality", float(column.removeprefix("epochs_to:")), "epoch")
+    if column.startswith("settles:"):
+        share = float(column.removeprefix("settles:"))
+        pairs = zip(group.traces("primal"), group.traces("epoch"), strict=True)
+        return np.array([_settled(primal, epoch, share) for primal, epoch in pairs])
     if group.rows and column in group.rows[0] and group.rows[0][column] is not None:
         return group.values(column)
     return group.last(column)
+
+
+def _settled(primal: np.ndarray, epochs: np.ndarray, share: float) -> float:
+    """Return the first epoch at which a share of the fall from the first value to the level of the last quarter is done."""
+    end = float(np.median(primal[-max(len(primal) // 4, 1) :]))
+    return float(epochs[np.flatnonzero(primal <= primal[0] - share * (primal[0] - end))[0]])

@@ -67,7 +67,10 @@ class Watching:
         """Return what a page shows: the points, and at most MOST_LOOKS models, more of them early in the run."""
         if not self.able or not self.looks:
             return None
-        places = np.unique(np.round(np.geomspace(1, len(self.looks), min(MOST_LOOKS, len(self.looks)))).astype(int)) - 1
+        count = len(self.looks)
+        places = np.arange(count)
+        if count > MOST_LOOKS:
+            places = np.unique(np.round(np.geomspace(1, count, MOST_LOOKS)).astype(int)) - 1
         return {
             "names": self.names,
             "points": np.round(self.points, 4).tolist(),

@@ -16,6 +16,7 @@ from dualgap.lab.claims.verdicts import (
     all_of,
     check,
     for_each_data_set,
+    in_words,
     level,
     percent,
     pick,
@@ -56,7 +57,7 @@ def across_data(
         state = found.within(low=least, strict=True)
         states.append(state)
         for g in (a, b):
-            numbers[f"{results.label(solver)}, {results.data_name(g.data)}"] = str(spread(level(g, column)))
+            numbers[f"{results.label(solver)}, {results.data_name(g.data)}"] = in_words(spread(level(g, column)), column)
         texts.append(
             f"{results.label(solver)}: {shown_number(float(x.mean()))} against {shown_number(float(y.mean()))}{unsure(state, found)}"
         )

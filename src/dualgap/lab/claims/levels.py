@@ -20,6 +20,7 @@ from dualgap.lab.claims.verdicts import (
     differences,
     for_each_data_set,
     in_percent,
+    in_words,
     level,
     once,
     percent,
@@ -50,7 +51,7 @@ def near(
     found = {solver: spread(level(pick(results, race, data, solver, settings), column)) for solver in solvers}
     low, high = value - within * (1 + 1e-9), value + within * (1 + 1e-9)
     states = {solver: f.within(low, high) for solver, f in found.items()}
-    numbers = {results.label(solver): str(f) for solver, f in found.items()}
+    numbers = {results.label(solver): in_words(f, column) for solver, f in found.items()}
     far = [results.label(solver) for solver, state in states.items() if state is False]
     open_ = [results.label(solver) for solver, state in states.items() if state is None]
     means = sorted(f.mean for f in found.values())
@@ -118,7 +119,7 @@ def extreme(
     states = {g: f.within(low=0.0, strict=True) for g, f in found.items()}
     state = all_of(states.values())
     closest = min(found, key=lambda g: found[g].mean)
-    numbers = {results.label(g.solver): str(spread(level(g, column))) for g in [mine, *others]}
+    numbers = {results.label(g.solver): in_words(spread(level(g, column)), column) for g in [mine, *others]}
     ours, theirs = float(level(mine, column).mean()), float(level(closest, column).mean())
     text = f"{results.label(who)} ends with {shown_number(ours)}, {results.label(closest.solver)} with {shown_number(theirs)}"
     word = "smaller" if least else "larger"
@@ -143,7 +144,9 @@ def not_worse(
     mine, other = pick(results, race, data, who, settings), pick(results, race, data, than, settings)
     found = spread((1.0 if largest else -1.0) * differences(mine, other, column))
     state = found.within(low=-margin)
-    numbers = {results.label(g.solver): str(spread(level(g, column))) for g in (mine, other)} | {"better by": str(found)}
+    numbers = {results.label(g.solver): in_words(spread(level(g, column)), column) for g in (mine, other)} | {
+        "better by": str(found)
+    }
     text = f"{results.label(who)} is better by {shown_number(found.mean)} in {named(column)} than {results.label(than)}"
     if found.mean < 0:
         text = f"{results.label(who)} is worse by {shown_number(-found.mean)} in {named(column)} than {results.label(than)}"
@@ -162,7 +165,7 @@ def below_baseline(results: Results, race: str, data: str, solvers: list[str]) -
     states = {g: f.within(low=0.0) for g, f in found.items()}
     baseline = spread(groups[0].values("majority_accuracy"))
     numbers = {"always the commoner class": str(baseline)} | {
-        results.label(g.solver): str(spread(level(g, "accuracy"))) for g in groups
+        results.label(g.solver): in_words(spread(level(g, "accuracy")), "accuracy") for g in groups
     }
     best = min(found, key=lambda g: found[g].mean)
     state = all_of(states.values())
@@ -186,7 +189,7 @@ def at_least(
     found = {g: {c: spread(level(g, c)) for c in columns} for g in able}
     states = {g: all_of(found[g][c].within(low=columns[c]) for c in columns) for g in able}
     best = max(able, key=lambda g: min(found[g][c].mean - columns[c] for c in columns))
-    numbers = {named(c): str(f) for c, f in found[best].items()}
+    numbers = {named(c): in_words(f, c) for c, f in found[best].items()}
     text = ", ".join(f"{named(c)} {shown_number(f.mean)}" for c, f in found[best].items())
     return Answer(any_of(states.values()), f"{results.label(best.solver)}: {text}.", numbers, asked)
 

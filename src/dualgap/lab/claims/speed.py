@@ -36,14 +36,15 @@ from dualgap.lab.tables import shown_number
 __all__ = ["after_epoch", "best_after", "best_setting", "cost_ratio", "first", "reached", "text_seconds"]
 
 COSTS = {"epoch": "epochs", "passes": "passes", "cpu_seconds": "CPU seconds", "iteration": "iterations"}
+NEVER = 2.0  # times the cost of the other: what a run that never gets there counts with at least, in the budget of both
 MEASURABLE = 2e-3  # seconds: a run that takes less is mostly calls and clock
 
 
 def log_ratios(slow: Group, quick: Group, within: float | None, cost: str) -> np.ndarray:
     """Return log(slow/quick) of the cost, run by run: to come within a share of the best bound, or where that is None an epoch's.
 
-    A run that never came so near counts with all that it spent, which is the least that it would have taken. Pairs in which neither did
-    are left out.
+    A run that never came so near counts with all that it spent, which is the least that it would have taken, and with `NEVER` times the
+    other's cost at least. Pairs in which neither did are left out.
     """
     found = []
     quick_by_run = {row["run"]: place for place, row in enumerate(quick.rows)}
@@ -54,7 +55,9 @@ def log_ratios(slow: Group, quick: Group, within: float | None, cost: str) -> np
             continue
         (a, a_spent), (b, b_spent) = costs[0][place], costs[1][other]
         if np.isfinite(a) or np.isfinite(b):
-            found.append(np.log(max(a if np.isfinite(a) else a_spent, 1e-9) / max(b if np.isfinite(b) else b_spent, 1e-9)))
+            a_cost = a if np.isfinite(a) else max(a_spent, NEVER * b)
+            b_cost = b if np.isfinite(b) else max(b_spent, NEVER * a)
+            found.append(np.log(max(a_cost, 1e-9) / max(b_cost, 1e-9)))
     return np.array(found)
 
 
@@ -214,11 +217,13 @@ def best_after(
     for solver, (low, high) in epochs.items():
         group = pick(results, race, data, solver, settings)
         values = [_first_best(v, e, close, largest) for v, e in zip(group.traces(column), group.traces("epoch"), strict=True)]
-        found = spread(once(group, np.array(values)))
-        numbers[f"{results.label(solver)}, epochs"] = str(found)
-        state = found.within(low, high)
+        # Counts of epochs vary by factors: the interval is that of their logarithm.
+        found = spread(np.log(once(group, np.array(values))))
+        times = Spread(float(np.exp(found.mean)), float(np.exp(found.low)), float(np.exp(found.high)), found.runs)
+        numbers[f"{results.label(solver)}, epochs"] = str(times)
+        state = found.within(np.log(low), np.log(high))
         states.append(state)
-        count = shown_number(found.mean)
+        count = shown_number(times.mean)
         texts.append(f"{results.label(solver)} after {count} epoch{'' if count == '1' else 's'}{unsure(state, found)}")
         asked.append(f"{results.label(solver)} {low} to {high}")
     why = f"Within {shown_number(close)} of their best {named(column)}: {', '.join(texts)}."

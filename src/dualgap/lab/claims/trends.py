@@ -238,7 +238,7 @@ def constant(
     for solver in solvers:
         points = _along(results, race, data, solver, x)
         means = [float(level(group, column).mean()) for _, group in points]
-        relative = column.endswith("primal") or column.startswith("epochs_to:")
+        relative = column.endswith("primal") or column.startswith(("epochs_to:", "settles:"))
         scale = max(means) if relative else 1.0
         pairs = [spread(differences(a, b, column) / scale) for (_, a), (_, b) in combinations(points, 2)]
         same = all_of(found.within(-within, within) for found in pairs)

@@ -98,6 +98,16 @@ class Spread:
         return f"{shown_number(self.mean)} ({shown_number(self.low)} to {shown_number(self.high)})"
 
 
+SHARES = ("accuracy", "error", "auc", "recall", "precision")
+
+
+def in_words(found: Spread, column: str) -> str:
+    """Return a spread as text; the interval of a share ends where shares do."""
+    if any(word in column for word in SHARES) and found.runs > 1:
+        found = Spread(found.mean, max(found.low, 0.0), min(found.high, 1.0), found.runs)
+    return str(found)
+
+
 def spread(values: Any) -> Spread:
     """Return the mean of one number a run, and its interval by Student's t."""
     from scipy.stats import t
