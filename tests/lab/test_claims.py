@@ -316,10 +316,10 @@ def test_what_was_slower_by_half_is_slower(world):
 
 
 def test_milliseconds_decide_nothing(world):
-    shape = {"sdca": falling(2, seconds=1e-5), "pegasos": falling(6, seconds=2e-5)}
+    shape = {"sdca": falling(2, seconds=1e-5), "pegasos": falling(6, seconds=2e-4)}  # the run takes 1.6 ms, the level 1.2
     for check, options in (("first", CASES["first"][0]), ("cost_ratio", CASES["cost_ratio"][0])):
         found = verdict(world(**shape), check, **ON, **options)
-        assert (found.verdict, found.why) == ("cannot be told", "The runs are too short for the clock.")
+        assert (found.verdict, found.why.startswith("All took less than 2 ms")) == ("cannot be told", True)
 
 
 def test_a_small_fall_is_a_fall(world):

@@ -17,6 +17,21 @@ EVIL_END = "</script><script>alert(2)</script>"
 EVIL_LINK = '<a href="javascript:alert(3)">|`x`'
 
 
+COLUMNS = "return document.querySelector('figure .plot').dataset.columns"
+LOOKS = [
+    {
+        "epoch": epoch,
+        "line": [1.0, -0.5 * epoch, 0.1],
+        "inside": [0, 1][:epoch],
+        "primal": 1.0 / epoch,
+        "dual": 0.1 * epoch,
+        "test_error": 0.1,
+    }
+    for epoch in (1, 2)
+]
+WATCHED = {"names": ["x₁", EVIL], "points": [[-1.0, -1.0], [1.0, 1.0], [0.5, -0.5]], "y": [-1, 1, 1], "looks": LOOKS}
+
+
 @pytest.fixture
 def evil(tiny, made_up):
     """A study in which every name is an attack."""
@@ -71,7 +86,10 @@ def evil(tiny, made_up):
             return {"status": "failed", "error": EVIL}
         return {"primal": (1.0, 0.5, 0.4 + 0.01 * cell.run)}
 
-    return made_up(table, outcome)
+    results = made_up(table, outcome)
+    results.store.add_watch(results.runs[0].key, WATCHED)
+    results.store.add_command(f"dualgap compare '{EVIL}'")
+    return results
 
 
 class Elements(html.parser.HTMLParser):
@@ -207,9 +225,50 @@ def test_in_a_browser(evil, tmp_path, browser):
     click("#y-axis button[data-column=test_error]")
     wait.until(lambda page: page.execute_script("return document.getElementById('explorer').layout.yaxis.type") == "linear")
 
+    # the boundary moves over the epochs, and so does the gap
+    line = "return document.querySelector('#watch-plane .boundary').getAttribute('y1')"
+    told = "return document.getElementById('watch-told').textContent"
+    before = browser.execute_script(line)
+    assert browser.execute_script(told).startswith("epoch 1: P = 1, D = 0.1, gap 0.9, 1 of the 3 rows")
+    browser.execute_script("const s = document.getElementById('watch-epoch'); s.value = '1'; s.dispatchEvent(new Event('input'))")
+    assert browser.execute_script(told).startswith("epoch 2: P = 0.5, D = 0.2, gap 0.3, 2 of the 3 rows")
+    assert browser.execute_script(line) != before
+    assert browser.execute_script("return document.querySelectorAll('#watch-plane .support').length") == 2
+
     # another problem, and the static figure
     browser.execute_script("const s = document.getElementById('problem'); s.value = '1'; s.dispatchEvent(new Event('change'))")
     wait.until(lambda page: page.execute_script("return document.querySelectorAll('figure .plot .main-svg').length"))
-    assert not browser.execute_script("return document.documentElement.scrollWidth > window.innerWidth")
+    for width in (400, 900, 1400):
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        wait.until(lambda page, width=width: page.execute_script("return window.innerWidth") == width)
+        wait.until(lambda page, width=width: page.execute_script(COLUMNS) == ("1" if width == 400 else "2"))
+        assert not browser.execute_script("return document.documentElement.scrollWidth > window.innerWidth"), width
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     trouble = [entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
     assert not trouble
+
+
+@pytest.mark.slow
+def test_without_scripts_figures_and_tables_are_there(evil, tmp_path, browser):
+    page = write_report(evil, tmp_path).resolve()
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.get(page.as_uri())
+        pictures = browser.find_elements("css selector", "figure noscript img, figure img")
+        assert pictures
+        assert pictures[0].size["width"] > 200
+        assert "Ranking" in browser.find_element("css selector", "main").text
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_the_page_says_what_to_use_and_what_made_it(evil, tmp_path):
+    page = write_report(evil, tmp_path).read_text(encoding="utf-8")
+    elements = Elements()
+    elements.feed(page)
+    text = " ".join(elements.text)
+    assert f"dualgap compare '{EVIL}'" in text
+    assert "use " in text
+    assert "plotlyServerURL" in page
+    assert 'id="solver-sdca"' in page

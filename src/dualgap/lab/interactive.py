@@ -228,4 +228,10 @@ def png_address(figure: FigureData, dpi: int = 130) -> str:
 
     buffer = io.BytesIO()
     draw(replace(figure, title="")).savefig(buffer, format="png", dpi=dpi)
+    if not figure.is_pictures:  # lines need few colours
+        from PIL import Image
+
+        small = io.BytesIO()
+        Image.open(buffer).convert("RGB").quantize(48).save(small, format="png", optimize=True)
+        buffer = small
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

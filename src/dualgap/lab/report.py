@@ -72,7 +72,7 @@ def render(report: Report) -> str:
     specs: list[dict[str, Any] | None] = []
     for figure in report.figures:
         address = png_address(figure) if figure.is_pictures else ""
-        still = "" if figure.is_pictures else png_address(figure, dpi=80)
+        still = "" if figure.is_pictures else png_address(figure, dpi=72)
         figures.append({"id": figure.id, "title": figure.title, "caption": figure.caption, "address": address, "still": still})
         specs.append(None if figure.is_pictures else plotly_figure(figure))
     failures, watched = results.failures, watched_runs(results)

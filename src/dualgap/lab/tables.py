@@ -176,6 +176,8 @@ def claimed(results: Results, options: dict[str, Any]) -> tuple[tuple[str, ...],
     by, column, seconds = options.get("by"), options.get("column", "accuracy"), options.get("seconds", {})
     averaged = options.get("averaged", {})
     groups = results.select(options["race"], options.get("data"), options.get("solvers"), options.get("settings"))
+    order = [spec.id for spec in results.study.data]
+    groups.sort(key=lambda group: order.index(group.data))
     rows = []
     for group in groups:
         if group.solver.id in averaged.values():

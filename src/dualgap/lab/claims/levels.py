@@ -223,11 +223,11 @@ def same_objective(
     found = {solver: above(pick(results, race, data, solver, settings)) for solver in [*solvers, *apart]}
     states = [found[s].within(high=within) for s in solvers] + [found[s].within(low=within, strict=True) for s in apart]
     numbers = {f"{results.label(s)}, above the best bound": in_percent(f) for s, f in found.items()}
-    text = "; ".join(f"{results.label(s)} ends {percent(f.mean)} above the best bound" for s, f in found.items())
+    marks = dict(zip(found, states, strict=True))
+    ends = {s: f"{results.label(s)} ends {percent(f.mean)} above the best bound" for s, f in found.items()}
+    text = "; ".join(f"{ends[s]}{unsure(marks[s], f).replace(';', ', but')}" for s, f in found.items())
     asked = f"within {percent(within)} of the best bound" if solvers else ""
     asked += (
-        f"{' ; ' if asked else ''}{', '.join(results.label(s) for s in apart)} more than {percent(within)} above it"
-        if apart
-        else ""
+        f"{'; ' if asked else ''}{', '.join(results.label(s) for s in apart)} more than {percent(within)} above it" if apart else ""
     )
     return Answer(all_of(states), f"{text}.", numbers, asked)

@@ -38,6 +38,7 @@ __all__ = ["after_epoch", "best_after", "best_setting", "cost_ratio", "first", "
 COSTS = {"epoch": "epochs", "passes": "passes", "cpu_seconds": "CPU seconds", "iteration": "iterations"}
 NEVER = 2.0  # times the cost of the other: what a run that never gets there counts with at least, in the budget of both
 MEASURABLE = 2e-3  # seconds: a run that takes less is mostly calls and clock
+TOO_SHORT = "All took less than 2 ms, which says more of calls and of the clock than of the methods."
 
 
 def log_ratios(slow: Group, quick: Group, within: float | None, cost: str) -> np.ndarray:
@@ -70,8 +71,13 @@ def _costs(group: Group, within: float | None, cost: str) -> list[tuple[float, f
     return [(float(a), float(b)) for a, b in zip(group.first("suboptimality", within, cost), spent, strict=True)]
 
 
-def _too_short(groups: list[Group], cost: str) -> bool:
-    return cost == "cpu_seconds" and max(float(np.median(g.last("cpu_seconds"))) for g in groups) < MEASURABLE
+def _too_short(groups: list[Group], within: float | None, cost: str) -> bool:
+    """Return whether all the times compared are too short: those to within a share of the bound or, for an epoch's, those of whole runs."""
+    if cost != "cpu_seconds":
+        return False
+    times = [g.last("cpu_seconds") if within is None else g.first("suboptimality", within) for g in groups]
+    reached = [float(np.median(t)) for t in times if np.isfinite(np.median(t))]
+    return bool(reached) and max(reached) < MEASURABLE
 
 
 @check
@@ -94,8 +100,8 @@ def first(
     mine = min(winners, key=lambda s: medians[s])
     if not any(np.isfinite(medians[s]) for s in groups):
         return Answer(None, f"None came within {percent(within)} of the best bound in the budget.", numbers, asked)
-    if _too_short(list(groups.values()), cost):
-        return Answer(None, "The runs are too short for the clock.", numbers, asked)
+    if _too_short(list(groups.values()), within, cost):
+        return Answer(None, TOO_SHORT, numbers, asked)
     ratios = {s: log_ratios(groups[s], groups[mine], within, cost) for s in rivals}
     found = {s: spread(values) for s, values in ratios.items() if len(values)}
     if not found:
@@ -134,8 +140,8 @@ def cost_ratio(
     ratios = log_ratios(a, b, within, cost)
     if not len(ratios):
         return Answer(None, f"Neither came within {percent(within or 0)} of the best bound in the budget.", {}, asked)
-    if _too_short([a, b], cost):
-        return Answer(None, "The runs are too short for the clock.", {}, asked)
+    if _too_short([a, b], within, cost):
+        return Answer(None, TOO_SHORT, {"times": shown_number(float(np.exp(ratios.mean())))}, asked)
     found = spread(once(a, ratios) if len(once(b, ratios)) == 1 else ratios)
     state = found.within(np.log(low), np.log(high) if np.isfinite(high) else np.inf, strict=low == 1.0)
     # A run that never came so near counts with what it spent: the ratio is then the least that it can be.
@@ -143,7 +149,9 @@ def cost_ratio(
     if cut and state is False and found.mean < np.log(low):
         state = None
     times = Spread(float(np.exp(found.mean)), float(np.exp(found.low)), float(np.exp(found.high)), found.runs)
-    text = f"{results.label(slow)} takes {'at least ' if cut else ''}{shown_number(times.mean)} times as much as {results.label(quick)}"
+    never = within is not None and not np.isfinite(b.first("suboptimality", within, cost)).all()
+    bound = "" if cut == never else "at least " if cut else "at most "
+    text = f"{results.label(slow)} takes {bound}{shown_number(times.mean)} times as much as {results.label(quick)}"
     return Answer(state, f"{text}{unsure(state, found)}.", {"times": str(times)}, asked)
 
 

@@ -80,7 +80,8 @@ def wobbles(
     numbers = {results.label(who): percent(mine.mean)}
     numbers |= {results.label(s): percent(mine.mean - f.mean) for s, f in found.items()}
     state = all_of(states)
-    text = f"In the later half it is {percent(mine.mean)} for {results.label(who)}"
+    what = "the objective" if column == "primal" else named(column)
+    text = f"In the later half {what} rises by {percent(mine.mean)} an epoch for {results.label(who)}"
     if found:
         worst = min(found, key=lambda s: found[s].mean)
         text += f", {percent(mine.mean - found[worst].mean)} for {results.label(worst)}{unsure(state, found[worst])}"
@@ -105,9 +106,10 @@ def steady(
     states = [f.within(low=most, strict=True) if unsteady else f.within(high=most) for f in found.values()]
     state = all_of(states)
     text = ", ".join(f"{percent(f.mean)} for {results.label(s)}" for s, f in found.items())
+    worst = min(found.values(), key=lambda f: f.mean) if unsteady else max(found.values(), key=lambda f: f.mean)
     asked = f"{_words(column)} in the later half: {'more' if unsteady else 'no more'} than {percent(most)}"
     numbers = {results.label(s): percent(f.mean) for s, f in found.items()}
-    return Answer(state, f"It is {text}.", numbers, asked)
+    return Answer(state, f"It is {text}{unsure(state, worst)}.", numbers, asked)
 
 
 @check
@@ -125,9 +127,8 @@ def wobble_order(
                 states.append(state)
                 if state is not True:
                     worst = found
-                    texts.append(
-                        f"{results.label(b)} {'does not' if state is False else 'not clearly'} more than {results.label(a)}"
-                    )
+                    word = "oscillates no more than" if state is False else "does not clearly oscillate more than"
+                    texts.append(f"{results.label(b)} {word} {results.label(a)}")
     numbers = {
         results.label(s): percent(float(wobble(pick(results, race, data, s, settings), column).mean()))
         for tier in tiers
@@ -161,8 +162,8 @@ def wobble_trend(results: Results, race: str, data: str, x: str, solvers: Names,
         state = found.within(low=0.0, strict=True)
         states.append(state)
         if state is not True:
-            texts.append(f"{results.label(solver)} does not" if state is False else f"{results.label(solver)} not clearly")
-    text = f"More at the smallest {x}: " + ("; ".join(texts) if texts else "all of them")
+            texts.append(f"{results.label(solver)} does not" if state is False else f"{results.label(solver)} does not clearly")
+    text = f"Oscillates more at the smallest {x}: " + ("; ".join(texts) if texts else "all of them do")
     asked = f"{_words(column)} in the later half: larger at the smallest {x} than at the largest"
     return Answer(all_of(states), f"{text}.", numbers, asked)
 

@@ -130,10 +130,10 @@
     place.style.minHeight = figure.layouts[columns].height + "px";
     Plotly.newPlot(place, figure.data, figure.layouts[columns], settings);
   };
-  // The most panels side by side that leave each of them 300 pixels.
+  // The most panels side by side that leave each of them 250 pixels.
   const fitting = (figure, place) => {
     const choices = Object.keys(figure.layouts).map(Number), width = place.clientWidth || 1000;
-    return String(Math.max(...choices.filter((k) => k === 1 || width / k >= 300)));
+    return String(Math.max(...choices.filter((k) => k === 1 || width / k >= 250)));
   };
   let resized = null;
   window.addEventListener("resize", () => {
