@@ -11,17 +11,19 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import polars as pl
 
 from dualgap.lab.files import file_name, write_atomically
 from dualgap.lab.plan import Planned
+from dualgap.run import Status
 
 __all__ = ["ResultStore"]
 
-FINAL = ("converged", "max_epochs", "max_seconds", "diverged", "stalled", "rounding_limit")
+# However a run ended, it is done; only one that was interrupted, failed or was refused is tried again.
+FINAL = tuple(status for status in get_args(Status) if status != "interrupted")
 
 
 class ResultStore:
