@@ -54,7 +54,8 @@ def test_linear_solvers_of_others_minimise_the_same_objective(small, name, loss,
     minimise(
         problem, LINEUP[name](**params), tol=0.0, max_epochs=1 if name == "liblinear" else 300, callbacks=[last.append], stall=False
     )
-    assert last[-1].certificate.primal == pytest.approx(best, rel=1e-3 if name == "liblinear" else 0.05)
+    assert last[-1].certificate.primal == pytest.approx(best, rel=5e-3 if name == "liblinear" else 0.05)
+    assert last[-1].certificate.relative_gap < 0.06  # certified: the bound is not theirs, but holds for their model
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
@@ -65,6 +66,7 @@ def test_libsvm_minimises_the_same_objective(small, kernel):
     last = []
     minimise(problem, LINEUP["libsvm"](tol=1e-8), tol=0.0, max_epochs=1, callbacks=[last.append], stall=False)
     assert last[-1].certificate.primal == pytest.approx(best, rel=1e-4)
+    assert last[-1].certificate.relative_gap < 1e-3
 
 
 def test_a_model_no_better_than_the_majority_is_said_to_be_so(tiny, made_up):

@@ -40,7 +40,7 @@ NAMES = {
     "gap": "duality gap",
     "relative_gap": "relative duality gap",
     "best_gap": "relative duality gap, best so far",
-    "suboptimality": "objective above the best bound, relative",
+    "suboptimality": "above the best bound, relative",
     "train_error": "training error",
     "test_error": "test error",
     "accuracy_test": "test accuracy",
@@ -171,7 +171,7 @@ def named(column: str) -> str:
     if column.startswith("gap:"):
         return f"CPU seconds to a relative gap of {plain(float(column.removeprefix('gap:')))}"
     if column.startswith("near:"):
-        return f"CPU seconds to within {100 * float(column.removeprefix('near:')):g} % of the best bound"
+        return f"CPU s to within {100 * float(column.removeprefix('near:')):g} % of the best bound"
     if column.startswith("epochs_to:"):
         return f"epochs to within {100 * float(column.removeprefix('epochs_to:')):g} % of the best bound"
     if column.startswith("settles:"):
