@@ -65,7 +65,7 @@ def in_words(verdicts: list[Verdict]) -> str:
 
 
 def _row(v: Verdict) -> dict[str, str]:
-    return {"says": v.claim.says, "verdict": v.verdict, "sign": SIGNS[v.verdict], "mark": MARKS[v.verdict]}
+    return {"id": v.claim.id, "says": v.claim.says, "verdict": v.verdict, "sign": SIGNS[v.verdict], "mark": MARKS[v.verdict]}
 
 
 def write_overview(results: dict[str, Results], out: Path) -> Path:
