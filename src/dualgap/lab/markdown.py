@@ -27,22 +27,7 @@ def markdown_report(report: Report, made: str) -> str:
         lines += ["## Data that were not found", ""]
         lines += [f"- {escaped(report.results.data_name(id))}: {escaped(why)}" for id, why in report.missing.items()]
         lines.append("")
-    if report.verdicts:
-        lines += ["## Statements", "", in_words(report.verdicts), ""]
-        for verdict in report.verdicts:
-            numbers = "; ".join(f"{escaped(name)}: {escaped(shown_number(value))}" for name, value in verdict.numbers.items())
-            lines.append(f"- **{verdict.verdict}**: {escaped(verdict.claim.says)}")
-            lines += [f"  - {escaped(line)}" for line in verdict.why.splitlines()]
-            lines += [f"  - asked: {escaped(verdict.asked)}"] if verdict.asked else []
-            lines += [f"  - set by the text: {escaped(verdict.claim.calibrated)}"] if verdict.claim.calibrated else []
-            lines += [f"  - numbers: {numbers}"] if numbers else []
-        lines.append("")
-    if study.corrections:
-        lines += ["## What was corrected", ""]
-        for correction in study.corrections:
-            lines += [f"- {escaped(correction.where)}", f"  - as printed: {escaped(correction.printed)}"]
-            lines += [f"  - right: {escaped(correction.right)}", f"  - {escaped(correction.cost)}"]
-        lines.append("")
+    lines += _statements(report)
     lines += ["## Data", ""]
     for about in report.results.store.data().values():
         lines.append(f"- {escaped(about['name'])}: {about['rows']:,} × {about['features']:,}, {about['test_rows']:,} test rows")
@@ -72,3 +57,26 @@ def markdown_report(report: Report, made: str) -> str:
                 "",
             ]
     return "\n".join(lines)
+
+
+def _statements(report: Report) -> list[str]:
+    """Return the lines of the statements with their verdicts, and of what was corrected in the text."""
+    study = report.results.study
+    lines: list[str] = []
+    if report.verdicts:
+        lines += ["## Statements", "", in_words(report.verdicts), ""]
+        for verdict in report.verdicts:
+            numbers = "; ".join(f"{escaped(name)}: {escaped(shown_number(value))}" for name, value in verdict.numbers.items())
+            lines.append(f"- **{verdict.verdict}**: {escaped(verdict.claim.says)}")
+            lines += [f"  - {escaped(line)}" for line in verdict.why.splitlines()]
+            lines += [f"  - asked: {escaped(verdict.asked)}"] if verdict.asked else []
+            lines += [f"  - set by the text: {escaped(verdict.claim.calibrated)}"] if verdict.claim.calibrated else []
+            lines += [f"  - numbers: {numbers}"] if numbers else []
+        lines.append("")
+    if study.corrections:
+        lines += ["## What was corrected", ""]
+        for correction in study.corrections:
+            lines += [f"- {escaped(correction.where)}", f"  - as printed: {escaped(correction.printed)}"]
+            lines += [f"  - right: {escaped(correction.right)}", f"  - {escaped(correction.cost)}"]
+        lines.append("")
+    return lines

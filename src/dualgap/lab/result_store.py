@@ -116,7 +116,9 @@ class ResultStore:
         return [Planned(**run) for run in json.loads(path.read_text(encoding="utf-8"))] if path.exists() else None
 
     def add_command(self, command: str) -> None:
-        """Keep the command that the results were made with."""
+        """Keep the command that the results were made with, if it was one."""
+        if not command:
+            return
         write_atomically(self.folder / "command.txt", command)
 
     def command(self) -> str:

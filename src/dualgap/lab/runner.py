@@ -77,8 +77,7 @@ def run_study(study: Study, out: str | Path, jobs: int | None = None, display: D
     store = ResultStore(out / "results")
     write_atomically(out / "study.json", study.to_json())
     store.add_plan(planned(study))
-    if command:
-        store.add_command(command)
+    store.add_command(command)
     shutil.rmtree(store.folder / "running", ignore_errors=True)
     cells = list({cell.key: cell for cell in cells_of(study)}.values())
     done = store.finished()
