@@ -645,3 +645,13 @@ def test_notebooks_show_the_proof():
     assert f"{result.status} after {result.epochs} epochs of sdca" in page
     assert f"<td>{result.certificate.relative_gap:.1e}</td>" in page
     assert page.count("<table>") == page.count("</table>") == 1
+
+
+@pytest.mark.parametrize("tol", [0.0, 1e-4])
+def test_a_run_that_returns_zero_says_so(tol):
+    """Two epochs of Pegasos at a weak penalty: each model is far worse than w = 0."""
+    X, y = make_data(40, 3)
+    problem = dualgap.Problem(100.0 * X, np.where(np.arange(40) % 2, y, -y), l2=1e-9)
+    with pytest.warns(dualgap.ConvergenceWarning, match="No model that the run found has a lower objective than w = 0"):
+        result = dualgap.solve(problem, "pegasos", tol=tol, max_epochs=2)
+    assert not result.coef.any()

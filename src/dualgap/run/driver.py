@@ -20,7 +20,7 @@ from dualgap.core import kept, number, whole_number
 from dualgap.problem import Problem, as_vector
 from dualgap.proof import Certificate
 from dualgap.run.evaluation import SolverRun, make_watched
-from dualgap.run.result import ConvergenceWarning, Result, Status, Trace, advice
+from dualgap.run.result import ConvergenceWarning, Result, Status, Trace, advice, of_zero
 from dualgap.run.stepper import STALL_EVALUATIONS, Evaluation, Stepper
 from dualgap.solvers import Solver, Warm, get_solver, require
 
@@ -322,6 +322,8 @@ def solve(
         )
         if result.status not in ("converged", "interrupted") and (tol > 0 or atol > 0):
             warnings.warn(advice(result, tol), ConvergenceWarning, stacklevel=2)
+        elif zero := of_zero(result):
+            warnings.warn(f"{result.solver.label()} ended with status {result.status!r}.{zero}", ConvergenceWarning, stacklevel=2)
         return Result.of(result, status="interrupted") if ctrl_c.take() else result
 
 

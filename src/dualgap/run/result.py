@@ -12,7 +12,7 @@ import numpy as np
 
 from dualgap.proof import BinaryPart, Certificate, ProofError, Table, make_proof
 
-__all__ = ["ConvergenceWarning", "Result", "Status", "Trace", "advice"]
+__all__ = ["ConvergenceWarning", "Result", "Status", "Trace", "advice", "of_zero"]
 
 Status = Literal["converged", "max_epochs", "max_seconds", "interrupted", "diverged", "stalled", "rounding_limit"]
 
@@ -224,5 +224,12 @@ def advice(result: Result, tol: float) -> str:
         f"{result.solver.label()} ended with status {result.status!r} after {result.epochs} epochs at a relative gap of "
         f"{c.relative_gap:.1e} (gap {c.gap:.3g}), above the tolerance {tol:.1e}; the model is at most "
         f"{100 * c.gap / c.primal:.3g} % of its objective from optimal. "
-        f"What to try: {tried}; standardise the features; or use a larger l2 ({result.problem.l2:g} now)."
+        f"What to try: {tried}; standardise the features; or use a larger l2 ({result.problem.l2:g} now).{of_zero(result)}"
     )
+
+
+def of_zero(result: Result) -> str:
+    """What to say of a run whose best model is w = 0 although it trained; nothing of other runs."""
+    if result.status == "converged" or result.epochs == 0 or result.coef.any():
+        return ""
+    return " No model that the run found has a lower objective than w = 0, which is returned."
