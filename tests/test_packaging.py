@@ -129,7 +129,7 @@ def test_every_dependency_has_a_lower_bound():
 def test_what_is_imported_is_declared():
     """Libraries that the core imports wherever it is used, inside functions too, are dependencies and not somebody else's."""
     declared = {canonicalize_name(r.name) for r in requirements()} | {"dask", "distributed"}
-    names = {"sklearn": "scikit-learn", "cv2": "opencv-python-headless", "llvmlite": "numba", "onnx": "skl2onnx"}
+    names = {"sklearn": "scikit-learn", "cv2": "opencv-python-headless", "llvmlite": "numba", "onnx": "skl2onnx", "PIL": "pillow"}
     missing = {}
     for path in sorted((ROOT / "src").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

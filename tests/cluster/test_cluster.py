@@ -177,4 +177,6 @@ def test_command_line(client, tmp_path, capsys):
     write_store([(X[k::5], y[k::5]) for k in range(5)], tmp_path / "store", block_bytes=2000)
     options = ["--l2", "0.01", "--loss", "smooth_hinge", "--tol", "1e-3", "--scheduler", client.scheduler.address]
     assert main(["fit", str(tmp_path / "store"), "--model", str(tmp_path / "model.skops"), *options]) == 0
-    assert "rounds, relative gap asked for 0.001" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "converged after" in out
+    assert "rounds" in out

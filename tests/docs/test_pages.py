@@ -16,6 +16,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 from dualgap.app.cli import main
+from dualgap.solvers import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -25,6 +26,15 @@ FENCE = re.compile(
 NOT_RUN = re.compile(r"<!-- not run: .+ -->\s*$")
 ELSEWHERE = {"lab.md"}  # its one block runs a study, which tests/lab does with fewer runs
 PAGES = sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
+
+
+@pytest.fixture(autouse=True)
+def forget_what_pages_register():
+    """The page on solvers registers one, which other tests must not find."""
+    before = dict(REGISTRY)
+    yield
+    REGISTRY.clear()
+    REGISTRY.update(before)
 
 
 def blocks_of(text):

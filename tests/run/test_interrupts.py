@@ -80,6 +80,7 @@ def test_every_line_of_newtons_shrinking(method):
     assert evaluated == len(places)
 
 
+@pytest.mark.filterwarnings("ignore::dualgap.ConvergenceWarning")  # a run of one epoch may find nothing better than w = 0
 def test_a_hand_over_is_not_without_a_model(monkeypatch):
     """While the next method of `auto` starts, the last one's model is still the run's."""
     X, y = make_data(60, 4, seed=1)

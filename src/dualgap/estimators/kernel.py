@@ -310,7 +310,8 @@ class SVC(ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         coefficients = self._pair_coefficients()
         alone = isinstance(self.kernel, str) and self.kernel == "precomputed" and len(self.support_) < self._n_rows
-        if alone and np.shape(X)[1:] == (len(self.support_),):
+        shape = np.shape(X) if isinstance(X, (list, tuple)) else getattr(X, "shape", ())
+        if alone and tuple(shape[1:]) == (len(self.support_),):
             return check_array(X, dtype=_ACCEPTED["dtype"]) @ coefficients + self.intercept_
         if not callable(self.kernel):
             X = validate_data(self, X, reset=False, **_ACCEPTED)

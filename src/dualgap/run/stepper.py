@@ -56,7 +56,7 @@ class Best:
         model, bound = (coef, intercept, found.primal, found.radius), (found.dual, beta, found.source, found.radius)
         better = model if found.primal < self.primal else self.model, bound if found.dual > self.bound[0] else self.bound
         mixed = math.inf if better[0] is not self.model or better[1] is not self.bound else self.pair_gap
-        if found.gap < min(better[0][2] - better[1][0], mixed):
+        if found.dual >= 0.0 and found.gap < min(better[0][2] - better[1][0], mixed):
             better, mixed = (model, bound), found.pair_gap
         self.pair_gap = math.inf  # until both are in place
         self.model, self.bound = better
