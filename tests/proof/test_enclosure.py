@@ -88,6 +88,18 @@ def test_results_of_solve(loss, penalty, intercept, draw):
         assert primal - dual <= Fraction(1e-6) * primal
 
 
+@pytest.mark.filterwarnings("ignore::dualgap.ConvergenceWarning")
+def test_an_elastic_net_whose_weights_are_large_beside_its_threshold():
+    """v − l1/l2 is rounded before w is subtracted from it: by more than double-double sums are off."""
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        x, l2, l1 = rng.normal(size=(2, 1)), 10.0 ** rng.uniform(-1, 1), 10.0 ** rng.uniform(-4, -2)
+        problem = Problem(x * [[1.0], [-1.0]] if x[0] * x[1] > 0 else x, [1, 0], l2=l2, l1=l1)
+        result = dualgap.solve(problem, "dca", tol=1e-14, max_epochs=50)
+        primal, dual = exact(problem, result.coef, result.intercept, result.dual)
+        assert Fraction(result.certificate.gap) >= primal - dual
+
+
 @pytest.mark.parametrize("precise", [False, True])
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 def test_both_precisions_enclose_the_same_gap(intercept, precise):

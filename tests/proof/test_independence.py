@@ -9,6 +9,8 @@ import pytest
 import dualgap
 from conftest import make_data
 from dualgap import SDCA, Problem, certify
+from dualgap.store import write_store
+from dualgap.store.problem import StoreProblem
 
 X, Y = make_data(60, 4, 3)
 
@@ -87,6 +89,25 @@ def test_arrays_of_a_wrong_size_are_refused(method, monkeypatch):
     monkeypatch.setattr(Liar, method, short)
     with pytest.raises(ValueError, match=rf"{method} returned an array of shape \(7,\)"):
         dualgap.solve(Problem(X, Y, l2=0.05), Liar(), max_epochs=3)
+
+
+def test_a_callback_cannot_change_the_model():
+    def vandal(progress):
+        progress.coef[:] = 7.0
+
+    with pytest.raises(ValueError, match="read-only"):
+        dualgap.solve(Problem(X, Y, l2=0.05), "sdca", callbacks=[vandal])
+
+
+def test_a_store_certifies_the_model_that_it_is_given(tmp_path):
+    """A solver that changes its w after a pass over the store has foreseen its scores must not have the old ones certified."""
+    store = write_store([(X, Y)], tmp_path / "store")
+    problem = StoreProblem(store, l2=0.05)
+    w = np.ones(4)
+    problem.foresee(w)
+    problem.combine(problem.c)
+    w += 1.0
+    np.testing.assert_array_equal(dualgap.proof.scores_of(problem, w), StoreProblem(store, l2=0.05).scores(w))
 
 
 def test_scores_that_were_kept_belong_to_their_model():

@@ -509,6 +509,7 @@ def test_schedules():
         solve(build(), "sdca", evaluate="sometimes")
 
 
+@pytest.mark.filterwarnings("ignore::dualgap.ConvergenceWarning")
 def test_watched_data():
     labels = np.where(Y > 0, "yes", "no")
     new, truth = make_data(50, 4, 12)

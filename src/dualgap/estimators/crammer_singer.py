@@ -204,7 +204,7 @@ class CrammerSinger:
             )
         rounding = 4.0 * (self.K + 4) * ROUNDOFF
         found = Enclosed(primal, primal_radius + rounding * primal, gap, gap_radius + cost + rounding * gap)
-        return certificate_of_pair(found, "solver"), found.gap_radius
+        return certificate_of_pair(found, "solver"), 2.0 * found.gap_radius
 
     def _rests(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return Σ cᵢ(1[k = yᵢ] − pᵢₖ) of every class, and bounds on the errors."""

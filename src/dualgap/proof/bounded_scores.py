@@ -105,7 +105,7 @@ class BoundedScores:
         last, blocks = self.last, self.blocks
         terms = a - last.a
         if np.abs(terms).sum() < np.abs(a).sum() and np.count_nonzero(terms) <= MAX_CHANGED * np.count_nonzero(a):
-            scores, radius = last.values[rows], last.radius[rows]
+            scores, radius = last.values[rows], last.radius[rows] + 4.0 * ROUNDOFF * np.abs(last.values[rows])
         else:
             terms, scores, radius = a, np.zeros(len(rows)), np.zeros(len(rows))
         some, total = blocks.take(rows), np.empty(len(rows))

@@ -91,11 +91,21 @@ def certify_pair(
     double-double numbers.
     """
     found = enclose(problem, coef, intercept, point)
-    gap, resolution = found.upper - found.dual, 2.0 * found.gap_radius
+    gap, resolution = found.upper - found.dual, _resolution(problem, found)
     enough = max((tol if tol > 0.0 else SMALL_ENOUGH) * found.upper, atol)
     if found.finite and problem.kernel is None and found.radius > SHARP * gap and not gap <= enough:
         found = enclose(problem, coef, intercept, point, precise=True)
     return Proven(certificate_of_pair(found, source), resolution)
+
+
+def _resolution(problem: Problem, found: Enclosed) -> float:
+    """Estimate the gap below which float64 models cannot be told apart: the radius without what only its proof adds.
+
+    That is the part of the sums, and the factor of the number of terms in a score, by which rounding errors nearly never add up.
+    """
+    terms = 1.0 if problem.kernel is not None else max(1.0, 0.25 * problem.longest)
+    resolution = 2.0 * (found.gap_radius - 1e-13 * found.gap) / terms
+    return resolution if 0.0 < resolution < math.inf else 0.0
 
 
 def lower_bound(problem: Problem, beta: np.ndarray) -> float:
@@ -120,7 +130,7 @@ def enclose(problem: Problem, coef: np.ndarray, intercept: float, point: DualPoi
         if row < 0:
             return Enclosed(objective, objective_radius, np.inf, np.inf)
     if problem.l2 == 0.0:
-        gap, gap_radius = _gap_of_l1(problem, point.beta, objective, cost, moved, float(margins.scores_[row]))
+        gap, gap_radius = _gap_of_l1(problem, point.beta, objective, cost, moved, float(abs(margins.scores_[row]) + abs(intercept)))
         return Enclosed(objective, objective_radius, gap, objective_radius + gap_radius)
     shift = moved * float(problem.norms[row]) / problem.l2
     excess, radius = _excess(problem, coef, point, shift, precise) if terms is None else terms.excess(problem, shift)
@@ -199,7 +209,7 @@ def _gap_of_l1(
 ) -> tuple[float, float]:
     """Return P − Σ cψ(β) and a bound on the error of the second; `dual_point` has made ‖u‖∞ ≤ l1 hold, with a reserve for `moved`."""
     longest = float(problem.norms.max())
-    if moved * longest > 64.0 * ROUNDOFF * float((problem.c * beta).sum()) * longest:
+    if moved * longest > 32.0 * ROUNDOFF * float((problem.c * beta).sum()) * longest:
         return np.inf, np.inf
     psi, radius = total_psi_bound(problem.loss, problem.c, beta)
     # D has no βm, by which the cost of the move differs.

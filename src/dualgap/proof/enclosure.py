@@ -15,6 +15,7 @@ logarithms are taken to be right to four units of the last digit.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ from dualgap.core import (
     fma,
     gamma,
     kernel,
+    length_bound,
     round_up,
     strict,
     two_sum,
@@ -99,6 +101,16 @@ class Enclosed(NamedTuple):
         )
 
 
+def exact_sum(values: Iterable[float]) -> float:
+    """Return a sum rounded once; infinite where it overflows, NaN where infinite terms cancel."""
+    try:
+        return math.fsum(values)
+    except OverflowError:
+        return math.inf
+    except ValueError:
+        return math.nan
+
+
 def _or_infinite(x: float) -> float:
     return math.inf if math.isnan(x) else x
 
@@ -158,7 +170,7 @@ class RowSums(NamedTuple):
 
 def join(parts: list[RowSums]) -> RowSums:
     """Add the sums over several sets of rows."""
-    loss, loss_radius, gap, gap_radius = (math.fsum(column) for column in zip(*parts, strict=True))
+    loss, loss_radius, gap, gap_radius = (exact_sum(column) for column in zip(*parts, strict=True))
     return RowSums(loss, round_up(loss_radius + ROUNDOFF * loss), gap, round_up(gap_radius + ROUNDOFF * gap))
 
 
@@ -167,7 +179,7 @@ def row_sums(loss: Any, samples: Samples, margins: Margins, beta: np.ndarray) ->
     # One row of partial sums a block: they go through memory, so that no compiler can merge the sums of two blocks into a longer one.
     partial = np.empty((4, -(-len(beta) // BLOCK)))
     (_sums_by_slope if _transcendental(loss) else _sums_by_ends)(loss, samples, margins, beta, partial)
-    value, value_radius, gap, gap_radius = (math.fsum(sums) for sums in partial.tolist())
+    value, value_radius, gap, gap_radius = (exact_sum(sums) for sums in partial.tolist())
     rounding = gamma(BLOCK + 8)
     return RowSums(
         value,
@@ -318,8 +330,8 @@ def penalty_excess(penalty: Any, w: np.ndarray, v: np.ndarray, v_low: np.ndarray
     value = float(_penalty_excess(penalty, w, v, v_low))
     relative = gamma(len(w) + 16)
     kept = penalty.threshold()
-    if kept > 0.0:  # l1/l2 is rounded, and so is what is subtracted from it
-        error += 8.0 * ROUNDOFF * kept * math.sqrt(len(w))
+    if kept > 0.0:  # l1/l2 is rounded, and so is v − l1/l2 before w is subtracted from it
+        error += 8.0 * ROUNDOFF * (kept * math.sqrt(len(w)) + length_bound(v))
     root = math.sqrt(value) * (1.0 + relative)
     step = error * math.sqrt(0.5 * penalty.strength()) * (1.0 + 1e-12)
     return value, 1.000001 * (step * (2.0 * root + step) + 4.0 * relative * value) + SMALLEST
@@ -328,9 +340,9 @@ def penalty_excess(penalty: Any, w: np.ndarray, v: np.ndarray, v_low: np.ndarray
 def penalty_value(l1: float, l2: float, w: np.ndarray) -> tuple[float, float]:
     """Return R(w) and a bound on its error."""
     pieces = [w[k : k + PIECE] for k in range(0, len(w), PIECE)]
-    value = 0.5 * l2 * math.fsum(float(piece @ piece) for piece in pieces)
+    value = 0.5 * l2 * exact_sum(float(piece @ piece) for piece in pieces)
     if l1 > 0.0:
-        value += l1 * math.fsum(float(np.abs(piece).sum()) for piece in pieces)
+        value += l1 * exact_sum(float(np.abs(piece).sum()) for piece in pieces)
     return value, gamma(min(PIECE, len(w)) + 16) * value + SMALLEST
 
 

@@ -82,7 +82,7 @@ def certify(
 def _certify(problem: Problem, coef: np.ndarray, b: float, dual: Any, epochs: int, seed: int) -> Certificate:
     if dual is not None:
         found = certify_pair(problem, coef, b, dual_point(problem, as_vector(dual, "dual", problem.n)), "given").certificate
-        return certificate_of(found.primal, max(found.dual, 0.0), "given", found.radius)  # D(0) = 0
+        return found if found.dual >= 0.0 else certificate_of(found.primal, 0.0, "given", found.radius)  # D(0) = 0
     scores = scores_of(problem, coef) if problem.kernel is None else kernel_scores(problem, coef).values
     margins = problem.y * (scores + (best_intercept(problem, scores) if problem.intercept == "free" else b))
     certificate, point = max(

@@ -28,7 +28,9 @@ __all__ = ["Progress", "drive", "minimise", "schedule", "solve"]
 
 DIVERGED = 1e9  # times the objective of w = 0: five evaluations above it in a row count as divergence
 
-ROUNDING_EVALUATIONS = 3  # evaluations over which a gap below the resolution of float64 that falls by less than 1 % ends the run
+# A gap below the resolution of float64 that falls by less than 1 % over so many evaluations and epochs ends the run.
+ROUNDING_EVALUATIONS, ROUNDING_EPOCHS = 3, 10
+SLOW_START = 200  # epochs after which an estimate that does not improve, large or infinite, is looked into by evaluations
 SMALL = 1e-2  # relative gap: an estimate that stays above it may be a slow start, one that stays below it the limit of rounding
 STUCK, STILL = 50, 1e-6  # epochs in a row in each of which the estimate changes by at most this part: the method no longer moves
 ESTIMATED_EPOCHS = {2**k for k in range(5, 24)}  # epochs at which a solver that estimates its gap is evaluated all the same
@@ -129,7 +131,9 @@ def drive(
                 reserve = time.perf_counter() - stopped
                 stop = False
                 if callbacks:
-                    progress = Progress(epoch, trace.last(), found.certificate, tol, max_epochs, found.coef, found.intercept)
+                    progress = Progress(
+                        epoch, trace.last(), found.certificate, tol, max_epochs, _fixed(found.coef), found.intercept
+                    )
                     with ctrl_c.raised():
                         stop = any([_says_stop(callback(progress)) for callback in callbacks])
                 stop = stop or ctrl_c.pressed()
@@ -154,6 +158,13 @@ def _evaluate_cut_short(stepper: Stepper, trace: Trace, epoch: int, clock: Clock
         found = stepper.evaluate()
         if stepper.recorded:
             trace.append(_row(epoch, clock, found))
+
+
+def _fixed(coef: np.ndarray) -> np.ndarray:
+    """Return a view that a callback cannot write to: the model may be the best so far, whose certificate is kept."""
+    view = coef.view()
+    view.flags.writeable = False
+    return view
 
 
 def _row(epoch: int, clock: Clock, found: Evaluation) -> dict[str, float]:
@@ -183,10 +194,11 @@ def stopping_rule(stepper: Stepper, trace: Trace, primal: float, stall: bool) ->
         return None
     gaps = np.minimum.accumulate(trace["primal"]) - np.maximum.accumulate(trace["dual"])
     rounding = certificate.gap <= stepper.resolution
-    if rounding and len(gaps) > ROUNDING_EVALUATIONS and gaps[-1] > 0.99 * gaps[-1 - ROUNDING_EVALUATIONS]:
+    epochs = trace["epoch"]
+    before = min(len(gaps) - ROUNDING_EVALUATIONS, int(np.searchsorted(epochs, epochs[-1] - ROUNDING_EPOCHS, "right"))) - 1
+    if rounding and before >= 0 and gaps[-1] > 0.99 * gaps[before]:
         return "rounding_limit"
     if len(trace) > stepper.stall_evaluations:
-        epochs = trace["epoch"]
         since = min(len(trace) - stepper.stall_evaluations, int(np.searchsorted(epochs, 0.5 * epochs[-1]))) - 1
         if since >= 0 and epochs[since] > stepper.restarted_at and gaps[-1] > 0.99 * gaps[since]:
             return "rounding_limit" if rounding else "stalled"
@@ -211,6 +223,8 @@ class _Due:
             self.least, self.since = estimate, epoch
         elif self.least < SMALL and epoch > 2 * self.since + STALL_EVALUATIONS:
             return True  # as near as rounding lets it come, perhaps: evaluations will tell, and end the run
+        elif epoch > 4 * self.since + SLOW_START:
+            return True  # far from its goal, and no nearer for long
         moves = not abs(estimate - self.last) <= STILL * self.last  # an infinite one, that of some rows, counts as moving
         self.last, self.moved = estimate, epoch if moves else self.moved
         if epoch >= self.moved + STUCK:

@@ -137,9 +137,10 @@ class SolverRun(Stepper):
         """Certify a model by a dual point, offer both to the best so far, and return the model's objective."""
         proven = certify_pair(self.problem, coef, intercept, point, source, self.tol, self.atol)
         c = proven.certificate
-        self.resolution = proven.resolution
         if math.isfinite(c.primal):
             self.best.offer(coef, intercept, point.beta, c)
+        # A pair that is far from the best one says nothing of how near the best one may come.
+        self.resolution = proven.resolution if c.gap <= 2.0 * self.best.certificate().gap else 0.0
         return c.primal
 
     def _wrong(self, margins: np.ndarray) -> int:

@@ -230,6 +230,6 @@ def advice(result: Result, tol: float) -> str:
 
 def of_zero(result: Result) -> str:
     """What to say of a run whose best model is w = 0 although it trained; nothing of other runs."""
-    if result.status == "converged" or result.epochs == 0 or result.coef.any():
+    if result.status in ("converged", "interrupted") or result.epochs == 0 or result.coef.any():
         return ""
     return " No model that the run found has a lower objective than w = 0, which is returned."

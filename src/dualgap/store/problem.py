@@ -113,7 +113,7 @@ class StoreProblem(Problem):
 
     def foresee(self, stored: np.ndarray) -> None:
         """Make the next `combine` compute the scores of w = stored in the same pass over the store."""
-        self.next_pass.wanted = stored
+        self.next_pass.wanted = stored.copy()  # the caller may go on writing to its own
 
     def combine(self, a: np.ndarray) -> np.ndarray:
         """Σ aᵢ xᵢ, summed in float64 in one pass."""
