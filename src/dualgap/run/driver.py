@@ -28,7 +28,7 @@ __all__ = ["Progress", "drive", "minimise", "schedule", "solve"]
 
 DIVERGED = 1e9  # times the objective of w = 0: five evaluations above it in a row count as divergence
 
-# A gap below the resolution of float64 that falls by less than 1 % over so many evaluations and epochs ends the run.
+# A gap below the resolution of float64 ends the run if it falls by less than 1 % over this number of evaluations, and of epochs.
 ROUNDING_EVALUATIONS, ROUNDING_EPOCHS = 3, 10
 SLOW_START = 200  # epochs after which an estimate that does not improve, large or infinite, is looked into by evaluations
 SMALL = 1e-2  # relative gap: an estimate that stays above it may be a slow start, one that stays below it the limit of rounding
