@@ -141,13 +141,13 @@ def _cluster(case: Case) -> Iterator[Claimed]:
     problem = case.change(kernel=None).problem().replace(c=c)
     options = {"status": result.status, "tol": case["tol"], "name": "cluster"}
     model = result.coef, result.intercept
-    yield _claim(problem, result.certificate, *model, _likely(problem, model, betas, result.certificate.dual), **options)
+    yield _claim(problem, result.certificate, *model, _likely(problem, model, betas, result.certificate), **options)
 
 
-def _likely(problem: dualgap.Problem, model: Any, betas: np.ndarray, bound: float) -> np.ndarray:
-    """Return the β whose D is nearest to a bound: the one that it came from."""
-    duals = [certify_pair(problem, *model, dual_point(problem, beta), "given").certificate.dual for beta in betas]
-    return betas[int(np.argmin(np.abs(np.array(duals) - bound)))]
+def _likely(problem: dualgap.Problem, model: Any, betas: np.ndarray, certificate: dualgap.Certificate) -> np.ndarray:
+    """Return the β whose certificate with this model is nearest to the given one: the β that it came from."""
+    found = [certify_pair(problem, *model, dual_point(problem, beta), "given").certificate for beta in betas]
+    return betas[int(np.argmin([abs(c.gap - certificate.gap) for c in found]))]
 
 
 def _svc(case: Case) -> Iterator[Claimed]:
