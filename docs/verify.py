@@ -363,7 +363,7 @@ def _vector(lines: Lines, keyword: str, size: int) -> dict[int, Fraction]:
 
 
 def evaluate(claim: Claim, data: Data) -> tuple[Fraction, Fraction]:
-    """Return (P, D): an upper bound of P(w, b) and a lower bound of D(β). Refuse what is not a problem, or a β that is not feasible.
+    """Return (P, D): an upper bound of P(w, b) and a lower bound of D(β). Refuse malformed problems and infeasible β.
 
     Both are exact values, except that each logistic loss and its conjugate and each rbf kernel value is moved outwards by 2^-128.
     """
@@ -389,7 +389,7 @@ def sides(claim: Claim, data: Data) -> tuple[list[int], list[int]]:
 
 
 def _check(claim: Claim) -> None:
-    """Refuse what is not one of the problems of the format."""
+    """Refuse a problem that the format does not have."""
     joint, alone = claim.loss == "crammer_singer", claim.kernel == "none"
     require(claim.gap >= 0, "the gap is negative")
     require(all(ci >= 0 for ci in claim.c), "a weight is negative")

@@ -124,7 +124,7 @@ def test_a_state_beyond_evaluation_leaves_the_best_model(monkeypatch):
 
 
 def pressed_in_evaluation(times, monkeypatch, finished):
-    """A run in whose second evaluation Ctrl-C is pressed so many times; `finished` gets a 1 when it has come to its end."""
+    """A run with the given number of Ctrl-C during its second evaluation; `finished` gets a 1 at its end."""
     original, calls = driver.SolverRun.evaluate, []
 
     def evaluate(self):

@@ -92,7 +92,7 @@ def warm_of(model: Any, data: Labelled, j: int, k: int, C: float) -> Any:
 
 
 def linear_dual(model: Any, data: Labelled, j: int, k: int, C: float) -> np.ndarray | None:
-    """The dual variables of problem j, class k against the rest, to rounding; None where the rows are not as many as they were."""
+    """The dual variables of problem j, class k against the rest, to rounding; None if the number of rows has changed."""
     if getattr(model, "_n_rows", None) != data.n or model.dual_coef_.shape[0] != model.coef_.shape[0]:
         return None
     side = data.one_against_rest(k)

@@ -341,7 +341,7 @@ def make_proof(
 
 
 def _checked(claim: verify.Claim, part: BinaryPart | JointPart, data: verify.Data) -> verify.Claim:
-    """Return the claim with a gap that is true; refuse what is not the problem, the model or the gap that it should be."""
+    """Return the claim with a true gap. Refuse another problem, another model, or a gap that is far from the certificate's."""
     try:
         primal, dual = verify.evaluate(claim, data)
     except verify.Refused as error:
