@@ -6,7 +6,6 @@ part); the certificate of every model is taken on the whole problem.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from dualgap.estimators.common import check_labels, fit_seed, penalties, warn_un
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.proving import Kept, ProvableMixin, path_parts
 from dualgap.problem import Problem
-from dualgap.proof import best_intercept, certify_pair, dual_point, forget_scores, scores_of
+from dualgap.proof import best_intercept, forget_scores, scores_of, zero_features
 from dualgap.run import Result, certify, minimise
 
 __all__ = ["LinearSVCPath", "Point"]
@@ -285,19 +284,8 @@ class LinearSVCPath(ProvableMixin, LinearClassifierMixin, BaseEstimator):
 
 
 def _kept(problem: Problem, last: Point) -> np.ndarray:
-    """Features that may be other than zero in the minimiser.
-
-    For a loss of curvature L every dual point with a gap has Σ c(β − β*)² ≤ 2L·gap, so that |uⱼ − uⱼ*| ≤ √(2L·gap · Σ cᵢxᵢⱼ²);
-    where |uⱼ| stays below l1 by more than that, wⱼ* = 0.
-    """
-    curvature = problem.loss.curvature()
-    if problem.l1 == 0.0 or not math.isfinite(curvature):
-        return np.ones(problem.d, dtype=bool)
-    point = dual_point(problem, last.dual)
+    """Return which features may be other than zero in the minimiser, by what the last model and dual point prove."""
     b = best_intercept(problem, scores_of(problem, last.coef))
-    gap = certify_pair(problem, last.coef, b, point, "solver").certificate.gap
+    kept = ~zero_features(problem, last.coef, b, last.dual)
     forget_scores(problem)
-    u = problem.combine(problem.c * problem.y * point.beta)
-    X: Any = problem.X
-    squares = np.einsum("ij,ij,i->j", X, X, problem.c) if not hasattr(X, "indptr") else X.multiply(X).T @ problem.c
-    return np.abs(u) + np.sqrt(2.0 * curvature * gap * squares) >= problem.l1
+    return kept

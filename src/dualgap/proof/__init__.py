@@ -6,7 +6,7 @@ A certificate is a function of the problem, the model and a dual point. Nothing 
 
 from __future__ import annotations
 
-from dualgap.proof.ball import Ball, ball_of
+from dualgap.proof.ball import Ball, Space, ball_of, bounds_of, without_data
 from dualgap.proof.bounded_scores import BoundedScores, exact_scores, kernel_scores
 from dualgap.proof.certificate import Certificate, CertificateError, certificate_of, certificate_of_pair
 from dualgap.proof.certified import Proven, certify_pair, enclose, forget_scores, lower_bound, scores_of
@@ -24,6 +24,7 @@ from dualgap.proof.enclosure import (
 )
 from dualgap.proof.files import BinaryPart, JointPart, ProofError, ProofText, Table, canonical_text, exact_values, make_proof
 from dualgap.proof.intercepts import best_intercept
+from dualgap.proof.settled import feature_status, margins_of, row_status, zero_features
 from dualgap.proof.verify import Refused, parse_proof, report
 from dualgap.proof.verify import verify as verify_proof
 
@@ -41,11 +42,13 @@ __all__ = [
     "Proven",
     "Refused",
     "RowSums",
+    "Space",
     "Table",
     "balance_row",
     "ball_of",
     "best_intercept",
     "bias_excess",
+    "bounds_of",
     "canonical_text",
     "certificate_of",
     "certificate_of_pair",
@@ -55,18 +58,23 @@ __all__ = [
     "enclose",
     "exact_scores",
     "exact_values",
+    "feature_status",
     "forget_scores",
     "join",
     "kernel_scores",
     "lower_bound",
     "make_proof",
+    "margins_of",
     "parse_proof",
     "penalty_excess",
     "penalty_value",
     "plain_margins",
     "report",
     "require_semidefinite",
+    "row_status",
     "row_sums",
     "scores_of",
     "verify_proof",
+    "without_data",
+    "zero_features",
 ]

@@ -20,20 +20,21 @@ All numbers are upper or lower bounds: rounding is accounted for.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from dualgap.core import ROUNDOFF, SMALLEST, gamma, kernel, length_bound
 from dualgap.kernels import expansion, product_terms, squares
-from dualgap.problem import Problem, as_vector
+from dualgap.problem import Problem, as_features, as_vector
 from dualgap.proof.bounded_scores import kernel_scores
 from dualgap.proof.certified import balance, enclose_sharply, scores_of
 from dualgap.proof.dual_points import DualPoint, dual_point
 from dualgap.proof.enclosure import exact_sum, total_psi_bound
 
-__all__ = ["Ball", "ball_of"]
+__all__ = ["Ball", "Space", "ball_of", "bounds_of", "without_data"]
 
 ITERATIONS = 40  # of Dinkelbach's method, which takes about six; doublings of its first T count too
 ENOUGH = 0.97  # factor between two bounds T above which the iteration ends
@@ -41,21 +42,46 @@ FIRST = 1e-2  # the first T, in units of the margin
 
 
 @dataclass(frozen=True)
+class Space:
+    """What bounds of new rows need of a problem: the kind of intercept and, with a kernel, the rows of the expansions.
+
+    `X` has these rows and `norms` their lengths √k(x, x); a linear model and kernel="precomputed" need no rows.
+    """
+
+    d: int
+    intercept: str
+    intercept_scale: float
+    kernel: Any = None
+    X: Any = field(default=None, repr=False)
+    norms: Any = field(default=None, repr=False)
+
+    def features(self, X: Any, name: str = "X") -> Any:
+        """Return new samples, checked and converted as the training data were."""
+        return as_features(X, name, columns=self.d)
+
+
+@dataclass(frozen=True)
 class Reference:
     """A weighted mean x̄ of training rows with a bound of its exact score: side·(x̄·w* + b*) ≤ side·level.
 
     `row` is x̄ itself (None with a kernel, where it has no coordinates), `length` bounds ‖x̄‖, `score` is x̄·centre, off by at most
-    `radius`. `drift` bounds the distance of the exact x̄ from the one that `weights` make.
+    `radius`. `drift` bounds the distance of the exact x̄ from the one that `weights` make (None for a linear model without its data).
     """
 
     side: float
-    weights: np.ndarray
+    weights: np.ndarray | None
     row: np.ndarray | None
     length: float
     score: float
     radius: float
     level: float
     drift: float
+
+    def vector(self) -> np.ndarray:
+        """Return x̄ as `Ball.centre` has w: coordinates, or the weights of an expansion."""
+        found = self.weights if self.row is None else self.row
+        assert found is not None
+        return found
 
 
 @dataclass(frozen=True)
@@ -83,7 +109,7 @@ class Ball:
     True
     """
 
-    problem: Problem = field(repr=False)
+    problem: Problem | Space = field(repr=False)
     centre: np.ndarray = field(repr=False)
     radius: float
     intercept: tuple[float, float]
@@ -95,11 +121,17 @@ class Ball:
 
         `diagonal` has k(x, x) of each row; it is needed for kernel="precomputed" alone, where X is K(new, training).
         """
-        return self._bounds(_NewRows(self.problem, self.problem.features(X), diagonal))
+        low, high = bounds_of([self], X, diagonal)
+        return low[:, 0], high[:, 0]
 
     def training_bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the same bounds for the training rows, without another check or conversion."""
+        assert isinstance(self.problem, Problem)
         return self._bounds(_TrainingRows(self.problem))
+
+    def vectors(self) -> list[np.ndarray]:
+        """Return the vectors whose products with a row its bounds are made of."""
+        return [self.centre, *(at.vector() for at in self.references if math.isfinite(at.level))]
 
     def _bounds(self, rows: _Rows) -> tuple[np.ndarray, np.ndarray]:
         problem, lengths = self.problem, rows.lengths
@@ -124,9 +156,59 @@ class Ball:
         return (scores - at.score) + at.level + at.side * (1.0 + 1e-12) * wide
 
 
+def bounds_of(balls: Sequence[Ball], X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bounds of several balls over the same rows, such as one for each class against the rest: a column for each ball.
+
+    The balls share their `problem`, or have problems over the same rows and kernel.
+    """
+    first = balls[0].problem
+    rows = _NewRows(first, first.features(X), diagonal)
+    rows.prepare([w for ball in balls for w in ball.vectors()])
+    found = [ball._bounds(rows) for ball in balls]
+    return np.stack([low for low, _ in found], axis=1), np.stack([high for _, high in found], axis=1)
+
+
+def without_data(balls: Sequence[Ball], X: Any = None, places: Sequence[np.ndarray] | None = None) -> list[Ball]:
+    """Return the same balls in one `Space`, which is all that a saved model needs for bounds of new rows.
+
+    A linear model keeps the centre and, with a free intercept, two mean rows: up to three vectors of d numbers. A kernel machine keeps
+    the rows in its expansions, once for all balls, and up to three weights for each of them. Where the problems of a kernel machine are
+    over parts of the training rows X, `places` has the numbers of these rows for each ball.
+    """
+    first = balls[0].problem
+    space = Space(first.d, first.intercept, first.intercept_scale)
+    if first.kernel is None:
+        return [
+            replace(ball, problem=space, references=tuple(replace(at, weights=None) for at in ball.references)) for ball in balls
+        ]
+    if X is None or places is None:
+        X, places = first.X, [np.arange(len(ball.centre)) for ball in balls]
+    norms, used = np.zeros(X.shape[0]), np.zeros(X.shape[0], dtype=bool)
+    for ball, rows in zip(balls, places, strict=True):
+        norms[rows] = ball.problem.norms
+        used[rows] |= np.any([w != 0.0 for w in ball.vectors()], axis=0)
+    if first.kernel.name == "precomputed":  # the columns of new rows are all training rows
+        used[:] = True
+        space = replace(space, d=X.shape[0], kernel=first.kernel, norms=norms)
+    else:
+        used[0] |= not used.any()  # a model that is zero has a row, too
+        space = replace(space, kernel=first.kernel, X=X[np.flatnonzero(used)], norms=norms[used])
+
+    def spread(w: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        whole = np.zeros(len(used))
+        whole[rows] = w
+        return whole[used]
+
+    made = []
+    for ball, rows in zip(balls, places, strict=True):
+        references = tuple(replace(at, row=None, weights=spread(at.vector(), rows)) for at in ball.references)
+        made.append(replace(ball, problem=space, centre=spread(ball.centre, rows), references=references))
+    return made
+
+
 def _distances(rows: _Rows, at: Reference) -> np.ndarray:
     """Return upper bounds of ‖x − x̄‖."""
-    products, off = rows.scores(at.weights if at.row is None else at.row)
+    products, off = rows.scores(at.vector())
     squared = rows.lengths**2 - 2.0 * products + at.length**2
     # Squares of upper bounds are too large, which is allowed; the product may be off, and x̄ by its drift.
     squared += 2.0 * off + 16.0 * ROUNDOFF * (rows.lengths + at.length) ** 2
@@ -264,7 +346,7 @@ def _move(loss, samples, margins, beta, side, T, fixed, moved):
 class _Rows:
     """Rows whose scores are wanted: upper bounds of their lengths, and x·w with bounds on the errors."""
 
-    problem: Problem
+    problem: Problem | Space
     lengths: np.ndarray
 
     def scores(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -277,6 +359,8 @@ class _Rows:
 
 
 class _TrainingRows(_Rows):
+    problem: Problem
+
     def __init__(self, problem: Problem) -> None:
         self.problem, self.lengths = problem, problem.norms
 
@@ -289,8 +373,9 @@ class _TrainingRows(_Rows):
 
 
 class _NewRows(_Rows):
-    def __init__(self, problem: Problem, X: Any, diagonal: Any = None) -> None:
+    def __init__(self, problem: Problem | Space, X: Any, diagonal: Any = None) -> None:
         self.problem, self.X = problem, X
+        self.known: dict[int, np.ndarray] = {}  # kernel sums by the id of their weights
         if problem.kernel is None:
             squared = squares(X)
         elif problem.kernel.name == "precomputed":
@@ -309,8 +394,15 @@ class _NewRows(_Rows):
         if problem.kernel is None:
             values = np.asarray(self.X @ w).reshape(-1)
             return values, gamma(problem.d + 8) * length_bound(w) * self.lengths
-        values = expansion(problem.kernel, self.X, problem.X, w)
+        values = self.known[id(w)] if id(w) in self.known else expansion(problem.kernel, self.X, problem.X, w)
         return values, self._kernel_errors(w)
+
+    def prepare(self, vectors: list[np.ndarray]) -> None:
+        """Compute the sums with several weights at once, so that each kernel value is computed once."""
+        problem = self.problem
+        if problem.kernel is not None:
+            sums = expansion(problem.kernel, self.X, problem.X, np.stack(vectors, axis=1))
+            self.known = {id(w): np.ascontiguousarray(sums[:, k]) for k, w in enumerate(vectors)}
 
     def _kernel_errors(self, w: np.ndarray) -> np.ndarray:
         """Bound the errors of kernel sums over new rows, as `bounded_scores` does for the training rows."""
@@ -319,8 +411,8 @@ class _NewRows(_Rows):
         support = w != 0.0
         mass, count = float(np.abs(w).sum()), int(np.count_nonzero(support))
         size = float(problem.norms[support].max(initial=0.0))
-        terms, rounding = product_terms(problem.X), gamma(count + 64)
-        lengths = self.lengths
+        lengths, rounding = self.lengths, gamma(count + 64)
+        terms = 0 if kernel.name == "precomputed" else max(product_terms(problem.X), product_terms(self.X))
         if kernel.function is not None or kernel.name == "precomputed":  # whose values count as exact
             value = np.zeros(len(lengths))
         elif kernel.name == "rbf":

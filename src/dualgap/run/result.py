@@ -11,7 +11,19 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from dualgap.proof import Ball, BinaryPart, Certificate, ProofError, Table, ball_of, forget_scores, make_proof
+from dualgap.proof import (
+    Ball,
+    BinaryPart,
+    Certificate,
+    ProofError,
+    Table,
+    ball_of,
+    feature_status,
+    forget_scores,
+    make_proof,
+    margins_of,
+    row_status,
+)
 
 __all__ = ["ConvergenceWarning", "Result", "Status", "Trace", "advice", "of_zero"]
 
@@ -207,6 +219,49 @@ class Result:
         labels = np.asarray(self.predict(X))
         positive = labels == self.problem.classes[1]
         return labels, np.where(positive, low > 0.0, high <= 0.0)
+
+    def support_status(self) -> np.ndarray:
+        """Say for each training row what is certain of its dual variable β* at the optimum.
+
+        "out": β* = 0, no support vector. "bound": β* is at its upper bound, which the hinge and the smooth hinge have. "free": a support
+        vector below its bound. "open": this gap does not tell. Rows of weight 0 are "out".
+
+        Examples
+        --------
+        >>> import dualgap
+        >>> from sklearn.datasets import make_classification
+        >>> problem = dualgap.Problem(*make_classification(100, random_state=0), l2=0.1)
+        >>> status = dualgap.solve(problem, tol=1e-8).support_status()
+        >>> bool((status == "out").any()), bool((status == "bound").any())
+        (True, True)
+        """
+        problem = self.problem
+        found = row_status(problem.loss, *margins_of(problem.y, *self.ball.training_bounds()))
+        forget_scores(problem)
+        found[problem.c == 0.0] = "out"
+        return found
+
+    def feature_status(self) -> np.ndarray:
+        """Say for each feature whether its coefficient is "zero" or "nonzero" in the exact model; "open" where this gap does not tell.
+
+        Only an l1 penalty makes coefficients zero for certain. Without an l2 penalty the loss must have a curvature (not the hinge).
+
+        Examples
+        --------
+        >>> import dualgap
+        >>> from sklearn.datasets import make_classification
+        >>> X, y = make_classification(100, random_state=0)
+        >>> problem = dualgap.Problem(X, y, "squared_hinge", l2=0.05, l1=0.05)
+        >>> status = dualgap.solve(problem, tol=1e-8).feature_status()
+        >>> bool((status == "zero").any()), bool((status == "nonzero").any())
+        (True, True)
+        """
+        if self.dual is None or np.ndim(self.coef) != 1:
+            raise ProofError("this result is of several classes jointly, or of a cluster; what it settles needs its dual variables")
+        try:
+            return feature_status(self.problem, self.coef, self.intercept, self.dual)
+        finally:
+            forget_scores(self.problem)
 
     def save_proof(
         self,

@@ -1,0 +1,143 @@
+"""What a model and a dual point settle about the optimum: dual variables of rows, and features that an l1 penalty sets to zero.
+
+Rows. The exact margin of a row lies between two bounds (the ball), and −φ' falls with the margin, so that
+
+    β* ∈ [−φ'(upper bound of m*), −φ'(lower bound of m*)]
+
+Features. wⱼ* = 0 if |uⱼ*| < l1, and wⱼ* ≠ 0 if |uⱼ*| > l1, for u* = Σ cᵢβᵢ*yᵢxᵢ. Two bounds of uⱼ* are intersected:
+
+1. For a loss of curvature L, −D is strongly convex: Σ cᵢ(βᵢ − βᵢ*)² ≤ 2L·gap, and so |uⱼ − uⱼ*| ≤ √(2L·gap · Σ cᵢxᵢⱼ²)
+   (Ndiaye, Fercoq, Gramfort and Salmon 2017). It needs no l2 penalty.
+2. With an l2 penalty, the intervals of βᵢ* above give one of each uⱼ*.
+
+Besides, wⱼ* ≠ 0 where the ball does not contain 0 in coordinate j. Rounding is accounted for.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dualgap.core import ROUNDOFF, Logistic, balance_radius, gamma, slopes, weighted_balance
+from dualgap.problem import Problem
+from dualgap.proof.ball import Ball, ball_of
+from dualgap.proof.certified import certify_pair
+from dualgap.proof.dual_points import dual_point
+
+__all__ = ["feature_status", "margins_of", "row_status", "zero_features"]
+
+
+def row_status(loss: Any, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return the status of rows with these lower and upper bounds of their exact margins.
+
+    "out": β* = 0. "bound": β* is the upper bound of the loss. "free": strictly between, for certain. "open": not known.
+    """
+    found = np.full(len(low), "open", dtype="U5")
+    if isinstance(loss, Logistic):  # its slope is never 0 or 1, except by underflow
+        found[np.isfinite(low) | np.isfinite(high)] = "free"
+        return found
+    least, most = _dual_interval(loss, low, high)
+    top = loss.upper_bound()
+    found[(least > 0.0) & (most < top)] = "free"
+    found[most == 0.0] = "out"
+    found[(least == top) & math.isfinite(top)] = "bound"
+    return found
+
+
+def margins_of(y: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return bounds of the margins y·score of rows with labels ±1 from bounds of their scores."""
+    return np.where(y > 0.0, low, -high), np.where(y > 0.0, high, -low)
+
+
+def _dual_interval(loss: Any, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return bounds of −φ'(m) for every m from `low` to `high`; margins are moved outwards by some units of the last digit.
+
+    A slope at a kink is one of many. A margin that is strictly smaller has a slope at least as large as all of them.
+    """
+    least, most = np.empty(len(low)), np.empty(len(low))
+    slopes(loss, high + 16.0 * ROUNDOFF * (1.0 + np.abs(high)), least)
+    slopes(loss, low - 16.0 * ROUNDOFF * (1.0 + np.abs(low)), most)
+    return np.where(np.isfinite(high), least, 0.0), np.where(np.isfinite(low), most, loss.upper_bound())
+
+
+def feature_status(problem: Problem, coef: np.ndarray, intercept: float, beta: np.ndarray) -> np.ndarray:
+    """Return "zero", "nonzero" or "open" for each coefficient of the exact model."""
+    if problem.kernel is not None:
+        raise ValueError("a kernel machine has no coefficients of features; use a linear model")
+    found = np.full(problem.d, "open", dtype="U7")
+    ball = ball_of(problem, coef, intercept, beta) if problem.l2 > 0.0 else None
+    if ball is not None:
+        rounding = 4.0 * ROUNDOFF * np.abs(ball.centre)
+        found[np.abs(ball.centre) - rounding > ball.radius] = "nonzero"
+    if problem.l1 > 0.0:
+        least, most = _gradient_interval(problem, coef, intercept, beta, ball)
+        found[np.maximum(np.abs(least), np.abs(most)) < problem.l1] = "zero"
+        found[(least > problem.l1) | (most < -problem.l1)] = "nonzero"
+    return found
+
+
+def zero_features(problem: Problem, coef: np.ndarray, intercept: float, beta: np.ndarray) -> np.ndarray:
+    """Return which coefficients of the exact model are zero, by the first bound alone, which costs one pass: a mask."""
+    if problem.l1 == 0.0:
+        return np.zeros(problem.d, dtype=bool)
+    least, most = _gradient_interval(problem, coef, intercept, beta, None)
+    return np.maximum(np.abs(least), np.abs(most)) < problem.l1
+
+
+def _gradient_interval(
+    problem: Problem, coef: np.ndarray, intercept: float, beta: np.ndarray, ball: Ball | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return bounds of uⱼ* of every feature."""
+    point, curvature = dual_point(problem, beta), problem.loss.curvature()
+    least, most = np.full(problem.d, -math.inf), np.full(problem.d, math.inf)
+    if math.isfinite(curvature):
+        gap = certify_pair(problem, coef, intercept, point, "solver").certificate.gap
+        squares, moved = _column_squares(problem), _balancing_move(problem, point.beta)
+        rounding = gamma(problem.n + 64)
+        u = problem.combine(problem.c * problem.y * point.beta)
+        # Σ cβ|x| ≤ √(Σ cβ²)·√(Σ cx²), by which the rounding of u is bounded
+        wide = np.sqrt(2.0 * curvature * gap * squares) + rounding * np.sqrt(float(problem.c @ point.beta**2) * squares)
+        wide = wide * (1.0 + 4.0 * rounding) + moved * float(problem.norms.max(initial=0.0)) + 1e-300
+        least, most = u - wide, u + wide
+    if ball is not None and math.isfinite(ball.radius):
+        low, high = ball.training_bounds()
+        lowest, highest = _dual_interval(problem.loss, *margins_of(problem.y, low, high))
+        if isinstance(problem.loss, Logistic):
+            lowest, highest = lowest * (1.0 - 1e-14), np.minimum(highest * (1.0 + 1e-14), 1.0)
+        if np.isfinite(highest).all():
+            u, off = _sum_over_rows(problem, 0.5 * (lowest + highest))
+            wide = _column_sums(problem, 0.5 * (highest - lowest)) + off
+            least, most = np.maximum(least, u - wide), np.minimum(most, u + wide)
+    return least, most
+
+
+def _balancing_move(problem: Problem, beta: np.ndarray) -> float:
+    """Bound by how much c·β of one row is moved so that Σ cᵢβᵢyᵢ = 0 holds exactly."""
+    if problem.intercept != "free":
+        return 0.0
+    rest, mass = weighted_balance(problem.c, problem.y, beta, 0.0)
+    return 1.000001 * (abs(float(rest)) + balance_radius(float(rest), float(mass), problem.n))
+
+
+def _sum_over_rows(problem: Problem, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return Σ cᵢβᵢyᵢxᵢ and bounds on the errors of its coordinates."""
+    u = problem.combine(problem.c * problem.y * beta)
+    return u, gamma(problem.n + 64) * _column_sums(problem, np.abs(beta))
+
+
+def _column_sums(problem: Problem, weights: np.ndarray) -> np.ndarray:
+    """Return upper bounds of Σ cᵢ·weightᵢ·|xᵢⱼ|."""
+    X: Any = problem.X
+    sums = np.asarray(abs(X).T @ (problem.c * weights)).ravel()
+    return sums * (1.0 + gamma(problem.n + 64)) + 1e-300
+
+
+def _column_squares(problem: Problem) -> np.ndarray:
+    """Return Σ cᵢxᵢⱼ² of every feature."""
+    X: Any = problem.X
+    if hasattr(X, "indptr"):
+        X = X.astype(np.float64, copy=False)
+        return np.asarray(X.multiply(X).T @ problem.c).ravel()
+    return np.einsum("ij,ij,i->j", X, X, problem.c, dtype=np.float64)
