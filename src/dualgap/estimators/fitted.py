@@ -27,6 +27,7 @@ OF_ONE_FIT = (
     "_n_rows",
     "_streams",
     "_kept",
+    "_balls",
 )
 
 

@@ -12,7 +12,8 @@ from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dualgap.core import kept, one_of
+from dualgap.core import kept, make_loss, one_of
+from dualgap.estimators.bounds import BoundsMixin, FeatureMixin
 from dualgap.estimators.common import check_labels, warn_unless_converged
 from dualgap.estimators.crammer_singer import fit_jointly
 from dualgap.estimators.fitted import keep, linear_support, rebuilt, warm_of
@@ -23,7 +24,7 @@ from dualgap.estimators.parameters import Parameters, checked
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
 from dualgap.estimators.proving import Kept, ProvableMixin, linear_parts
 from dualgap.estimators.streaming import partial_fit
-from dualgap.problem import Problem, is_dask
+from dualgap.problem import Problem, as_features, is_dask
 
 __all__ = ["LinearSVC"]
 
@@ -46,7 +47,9 @@ def _takes_batches(estimator: Any) -> bool:
     raise AttributeError(f"partial_fit works with multi_class='ovr', not with multi_class={estimator.multi_class!r}")
 
 
-class LinearSVC(ProvableMixin, CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, BaseEstimator):
+class LinearSVC(
+    BoundsMixin, FeatureMixin, ProvableMixin, CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, BaseEstimator
+):
     """Linear support vector classifier whose fit ends on a certified duality gap.
 
     Minimises, for labels y = ±1 and the weights s of the samples,
@@ -266,6 +269,13 @@ class LinearSVC(ProvableMixin, CallbackSupportMixin, LinearClassifierMixin, Spar
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
         X, y = validate_data(self, X, y, reset=False, **_ACCEPTED)
         return linear_parts(self, Labelled(X, y, sample_weight, self.class_weight), duals)
+
+    def _new_rows(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return as_features(validate_data(self, X, reset=False, **_ACCEPTED), columns=self.n_features_in_)
+
+    def _loss(self) -> Any:
+        return make_loss(self.loss, self.delta)
 
     # -------------------------------------------------------------------------------------------------------------- streams
 

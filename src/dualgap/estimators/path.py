@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.linear_model._base import LinearClassifierMixin
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dualgap.core import is_sparse, kept, number, one_of, slopes, whole_number
+from dualgap.core import is_sparse, kept, make_loss, number, one_of, slopes, whole_number
+from dualgap.estimators.bounds import BoundsMixin, FeatureMixin
 from dualgap.estimators.common import check_labels, fit_seed, penalties, warn_unless_converged
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.proving import Kept, ProvableMixin, path_parts
-from dualgap.problem import Problem
+from dualgap.problem import Problem, as_features
 from dualgap.proof import best_intercept, forget_scores, scores_of, zero_features
 from dualgap.run import Result, certify, minimise
 
@@ -37,7 +38,7 @@ class Point(Result):
     screened: int = 0  # features that were proved to be zero before it was trained
 
 
-class LinearSVCPath(ProvableMixin, LinearClassifierMixin, BaseEstimator):
+class LinearSVCPath(BoundsMixin, FeatureMixin, ProvableMixin, LinearClassifierMixin, BaseEstimator):
     """Linear models for a grid of C and l1_ratio, from strong to weak penalty, each started from the last.
 
     With more than two classes there is one such path for each class against the rest, all on the same grid.
@@ -252,7 +253,22 @@ class LinearSVCPath(ProvableMixin, LinearClassifierMixin, BaseEstimator):
         self.n_iter_ = max(p.epochs for p in flat)
         self.status_ = warn_unless_converged(type(self).__name__, flat, self.tol, stacklevel=4)
 
+    def _bound_parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> list[Any]:
+        """Return the problems of the point in use, one for each class against the rest."""
+        i, j = self._place
+        parts = self._parts(X, y, sample_weight, duals)[1]
+        return parts[i * len(self.Cs_) + j :: len(self.l1_ratios_) * len(self.Cs_)]
+
+    def _new_rows(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return as_features(validate_data(self, X, reset=False, **ACCEPTED), columns=self.n_features_in_)
+
+    def _loss(self) -> Any:
+        return make_loss(self.loss, self.delta)
+
     def _use(self, i: int, j: int) -> None:
+        self._place = i, j
+        self.__dict__.pop("_balls", None)  # of another point
         self.coef_ = self.coefs_[i, j].reshape(-1, self.coefs_.shape[-1]).copy()
         self.intercept_ = np.atleast_1d(self.intercepts_[i, j]).copy()
 
