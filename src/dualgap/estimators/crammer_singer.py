@@ -297,14 +297,25 @@ class JointRun(Stepper):
         intercept = self.bias.centre.copy() if free else self.bias.value(self.W[:, -1])
         c, self.resolution = self.joint.certify(point.coef, intercept, point)
         self.best.offer(point.coef, intercept, point.p, c)
-        return Evaluation(self.best.certificate(c.primal), point.coef, intercept, float(self.epochs), {})
+        columns = self.decide() if self.epochs else {}
+        return Evaluation(self.best.certificate(c.primal), point.coef, intercept, float(self.epochs), columns)
 
 
-def fit_jointly(model: Any, data: Labelled, base: Problem, budget: Budget, callbacks: Iterable[Callable[[Any], Any]]) -> Result:
-    """Fit an estimator's attributes by the joint problem; with two classes the model is the difference of the two, as in LIBLINEAR."""
+def fit_jointly(
+    model: Any,
+    data: Labelled,
+    base: Problem,
+    budget: Budget,
+    callbacks: Iterable[Callable[[Any], Any]],
+    deciding: Callable[[CrammerSinger], Any] | None = None,
+) -> Result:
+    """Fit an estimator's attributes by the joint problem; with two classes the model is the difference of the two, as in LIBLINEAR.
+
+    `deciding` makes the rows that end the run once their labels are proven.
+    """
     joint, scale = CrammerSinger(base, data.codes, len(data.classes)), model.C * data.own_weights()
     run = JointRun(joint, np.random.default_rng(budget.seed), _warm(model, joint, scale))
-    run.atol = budget.atol
+    run.atol, run.deciding = budget.atol, None if deciding is None else deciding(joint)
     ended = drive(run, budget.tol, budget.max_epochs, budget.max_seconds, evaluate="geometric", callbacks=callbacks)
     W, b, certificate = run.best.coef, run.best.intercept, run.certificate()
     result = Result(problem=base, coef=W, intercept=b, dual=run.best.beta, certificate=certificate, **ended._asdict())

@@ -58,7 +58,7 @@ class Moves:
 
     def row(self, pair: int) -> np.ndarray:
         found = self.rows[[pair]]
-        return np.asarray(found.toarray() if sparse.issparse(found) else found).ravel()
+        return np.asarray(found.toarray() if hasattr(found, "toarray") else found).ravel()
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,15 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from dualgap.core import Hinge, blas_alone, kept, number, one_of, whole_number
 from dualgap.estimators.bounds import BoundsMixin, Pairs
 from dualgap.estimators.common import check_labels, penalties, warn_unless_converged
+from dualgap.estimators.deciding import PairVotes, solve_all
 from dualgap.estimators.fitted import keep, support
 from dualgap.estimators.labelled import Labelled
-from dualgap.estimators.multiclass import Task, solve_tasks
+from dualgap.estimators.multiclass import Task
 from dualgap.estimators.parameters import budget_of
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
 from dualgap.estimators.proving import Kept, ProvableMixin, kernel_parts
 from dualgap.kernels import call_kernel, expansion, make_kernel
-from dualgap.problem import Problem
+from dualgap.problem import Problem, as_features
 from dualgap.proof import ProofError, bounds_of, margins_of, row_status, without_data
 from dualgap.run import Result
 from dualgap.solvers.working_set import WorkingSet
@@ -100,7 +101,7 @@ class SVC(BoundsMixin, ProvableMixin, CallbackSupportMixin, ClassifierMixin, Bas
     n_iter_ : epochs for each pair
     objective_, dual_gap_, certificate_, history_ : of the problem, or one for each pair
         The objective is scikit-learn's divided by C·Σs.
-    status_ : "converged" where every certified gap is within `tol`; else as in `LinearSVC`
+    status_ : "converged" where every certified gap is within `tol`, "decided" by fit's argument `decide`; else as in `LinearSVC`
 
     Examples
     --------
@@ -160,7 +161,7 @@ class SVC(BoundsMixin, ProvableMixin, CallbackSupportMixin, ClassifierMixin, Bas
     # -------------------------------------------------------------------------------------------------------------- fitting
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVC:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, decide: Any = None) -> SVC:
         """Train on samples X with labels y.
 
         Parameters
@@ -169,13 +170,21 @@ class SVC(BoundsMixin, ProvableMixin, CallbackSupportMixin, ClassifierMixin, Bas
             With a callable kernel anything that has a length and takes an index, as long as the kernel understands it.
         y : n labels
         sample_weight : n numbers, optional
+        decide : samples, optional
+            Stop once the labels of these samples are proven to be those of the exact model (`status_` is then "decided", and
+            `predict_proven` proves them all), or at `tol` if that comes first. Not with a kernel matrix or a function as kernel.
         """
+        if decide is not None and (callable(self.kernel) or self.kernel == "precomputed"):
+            raise ValueError(
+                f"decide does not go with kernel={self.kernel!r}, which says nothing of k(x, x) of new rows; name a kernel"
+            )
         C = number("C", self.C)
         budget = budget_of(self, self._solver(), UNLIMITED if self.max_iter == -1 else whole_number("max_iter", self.max_iter))
         one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
         given = (X, y, sample_weight)
         X, y = self._checked(X, y)
         check_labels(y)
+        rows = None if decide is None else as_features(validate_data(self, decide, reset=False, **_ACCEPTED), "decide", X.shape[1])
         with np.errstate(over="ignore"):
             self._kernel = make_kernel(self.kernel, None if callable(self.kernel) else X, self.gamma, self.degree, self.coef0)
         self._gamma = self._kernel.gamma
@@ -199,7 +208,8 @@ class SVC(BoundsMixin, ProvableMixin, CallbackSupportMixin, ClassifierMixin, Bas
         # Many small products, one after the other: to set the BLAS's threads for each would take longer than some of them.
         with kept() as ctrl_c:
             with log_to_screen(self.verbose), blas_alone if len(pairs) > 1 else nullcontext():
-                results = solve_tasks(tasks, budget, monitor.task)
+                votes = PairVotes(len(data.classes), self.break_ties)
+                results = solve_all(tasks, budget, monitor.task, rows, votes)
             self._keep(X, data, pairs, results)
             monitor.end()
             self._kept = Kept(*given, [r.dual for r in results])

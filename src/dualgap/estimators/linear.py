@@ -16,9 +16,10 @@ from dualgap.core import kept, make_loss, one_of
 from dualgap.estimators.bounds import BoundsMixin, FeatureMixin
 from dualgap.estimators.common import check_labels, warn_unless_converged
 from dualgap.estimators.crammer_singer import fit_jointly
+from dualgap.estimators.deciding import ClassVotes, check_decide, joint_deciding, solve_all
 from dualgap.estimators.fitted import keep, linear_support, rebuilt, warm_of
 from dualgap.estimators.labelled import Labelled
-from dualgap.estimators.multiclass import Task, solve_tasks
+from dualgap.estimators.multiclass import Task
 from dualgap.estimators.on_store import is_store, problem_over, store_labels
 from dualgap.estimators.parameters import Parameters, checked
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
@@ -30,6 +31,11 @@ __all__ = ["LinearSVC"]
 
 # Problem looks for NaN and infinity, and says where they are.
 _ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
+
+
+def _checked_rows(estimator: Any, X: Any) -> Any:
+    """Return new rows as scikit-learn checks them: names and number of the columns are those of training."""
+    return validate_data(estimator, X, reset=False, **_ACCEPTED)
 
 
 def _has_log_loss(estimator: Any) -> bool:
@@ -116,8 +122,8 @@ class LinearSVC(
         The objective (the mean of scikit-learn's: that one divided by C·Σs), and how far above the least possible one it is at most.
     certificate_ : Certificate, or a list of them, one a class
     history_ : Trace, or a list of them: objective, gap, seconds at each evaluation
-    status_ : "converged" (where every certified gap is within `tol`), "max_epochs", "max_seconds", "interrupted", "stalled",
-        "rounding_limit" (as near as float64 can tell), "diverged"
+    status_ : "converged" (where every certified gap is within `tol`), "decided" (by `decide` of `fit`), "max_epochs", "max_seconds",
+        "interrupted", "stalled", "rounding_limit" (as near as float64 can tell), "diverged"
     support_ : rows with a dual variable above 0
     n_support_ : how many of them each class has
     dual_coef_ : array of shape (1, number of support vectors), or a sparse one with a row for each class
@@ -192,7 +198,7 @@ class LinearSVC(
     # -------------------------------------------------------------------------------------------------------------- fitting
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearSVC:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, decide: Any = None) -> LinearSVC:
         """Train on samples X with labels y.
 
         Parameters
@@ -201,9 +207,13 @@ class LinearSVC(
             A Dask array, data frame or delayed parts (X, y) are left to the current client's workers: no `support_`, `n_iter_` rounds.
         y : n labels, of any number of classes of at least two
         sample_weight : n numbers, optional
+        decide : samples, optional
+            Stop once the labels of these samples are proven to be those of the exact model (`status_` is then "decided", and
+            `predict_proven` proves them all), or at `tol` if that comes first. It needs an l2 penalty and the rows in memory.
         """
         parameters = checked(self)
         joint = one_of("multi_class", self.multi_class, ("ovr", "crammer_singer")) == "crammer_singer"
+        check_decide(decide, X, parameters.ratio)
         if is_dask(X):
             from dualgap.estimators.on_cluster import fit_on_cluster
 
@@ -212,6 +222,7 @@ class LinearSVC(
         given = (X, y, sample_weight)
         X, y = (X, store_labels(self, X, y)) if is_store(X) else validate_data(self, X, y, **_ACCEPTED)
         check_labels(y)
+        rows = None if decide is None else as_features(_checked_rows(self, decide), "decide", self.n_features_in_)
         data = Labelled(X, y, sample_weight, self.class_weight)
         singles = [1] if joint or len(data.classes) == 2 else list(range(len(data.classes)))
         monitor = Monitor(
@@ -223,14 +234,15 @@ class LinearSVC(
             if joint:
                 base = self._joint_base(data, parameters)
                 listeners = monitor.callbacks(0, partial(rebuilt, data))
-                results: list[Any] = [fit_jointly(self, data, base, parameters.budget, listeners)]
+                deciding = None if rows is None else joint_deciding(data.codes, rows)
+                results: list[Any] = [fit_jointly(self, data, base, parameters.budget, listeners, deciding)]
             else:
                 make, C = self._maker(data, parameters), parameters.C
                 tasks = [
                     Task(partial(make, k), warm_of(self, data, j, k, C), monitor.callbacks(j, partial(rebuilt, data)))
                     for j, k in enumerate(singles)
                 ]
-                results = solve_tasks(tasks, parameters.budget, monitor.task)
+                results = solve_all(tasks, parameters.budget, monitor.task, rows, ClassVotes())
                 found = linear_support(results, data.codes, C)
                 keep(self, data.classes, results, coef_=np.stack([r.coef for r in results]), _n_rows=data.n, **found)
             monitor.end()
@@ -272,7 +284,7 @@ class LinearSVC(
 
     def _new_rows(self, X: Any) -> Any:
         check_is_fitted(self)
-        return as_features(validate_data(self, X, reset=False, **_ACCEPTED), columns=self.n_features_in_)
+        return as_features(_checked_rows(self, X), columns=self.n_features_in_)
 
     def _loss(self) -> Any:
         return make_loss(self.loss, self.delta)

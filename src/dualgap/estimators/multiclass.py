@@ -44,6 +44,7 @@ class Task:
     make: Callable[[], Problem]
     warm: Any = None
     callbacks: Iterable[Callable[[Any], Any]] = ()
+    decide: Any = None  # rows whose proven labels end the run
 
 
 class TimeShare:
@@ -65,7 +66,7 @@ class TimeShare:
 
 def not_worse_than_warm(result: Result, warm: Any) -> Result:
     """Return a result whose model is the one that the fit began with, where that one has the lower objective; the bound stays."""
-    if warm is None:
+    if warm is None or result.status == "decided":  # whose labels are proven, those of the model before may not be
         return result
     problem, (coef, intercept, dual) = result.problem, warm
     if coef is None and dual is not None:
@@ -104,6 +105,7 @@ def solve_tasks(tasks: Sequence[Task], budget: Budget, around: Callable[[int], A
                 warm_start=tasks[k].warm,
                 halt=None if alone else stop.is_set,
                 atol=budget.atol,
+                decide=tasks[k].decide,
             )
         if result.status == "interrupted":
             stop.set()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dualgap.run import result
 from dualgap.run.approximation import ApproximateResult, Approximation, approximate
 from dualgap.run.certifying import certify
+from dualgap.run.deciding import Deciding, decide_rows
 from dualgap.run.driver import Progress, drive, minimise, solve
 from dualgap.run.result import ConvergenceWarning, Result, Status, Trace
 from dualgap.run.stepper import Best, Evaluation, Stepper
@@ -17,6 +18,7 @@ __all__ = [
     "Approximation",
     "Best",
     "ConvergenceWarning",
+    "Deciding",
     "Evaluation",
     "Progress",
     "Result",
@@ -25,6 +27,7 @@ __all__ = [
     "Trace",
     "approximate",
     "certify",
+    "decide_rows",
     "drive",
     "minimise",
     "result",

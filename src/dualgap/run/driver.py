@@ -19,6 +19,7 @@ import numpy as np
 from dualgap.core import kept, number, whole_number
 from dualgap.problem import Problem, as_vector
 from dualgap.proof import Certificate
+from dualgap.run.deciding import decide_rows
 from dualgap.run.evaluation import SolverRun, make_watched
 from dualgap.run.result import ConvergenceWarning, Result, Status, Trace, advice, of_zero
 from dualgap.run.stepper import STALL_EVALUATIONS, Evaluation, Stepper
@@ -33,6 +34,7 @@ ROUNDING_EVALUATIONS, ROUNDING_EPOCHS = 3, 10
 SLOW_START = 200  # epochs after which an estimate that does not improve, large or infinite, is looked into by evaluations
 SMALL = 1e-2  # relative gap: an estimate that stays above it may be a slow start, one that stays below it the limit of rounding
 STUCK, STILL = 50, 1e-6  # epochs in a row in each of which the estimate changes by at most this part: the method no longer moves
+DECIDE_RATIO, DECIDE_GROWTH = 0.3, 1.5  # with rows to decide: fall of the estimate, or growth of the epochs, between evaluations
 ESTIMATED_EPOCHS = {2**k for k in range(5, 24)}  # epochs at which a solver that estimates its gap is evaluated all the same
 
 
@@ -183,10 +185,12 @@ def _row(epoch: int, clock: Clock, found: Evaluation) -> dict[str, float]:
 
 
 def stopping_rule(stepper: Stepper, trace: Trace, primal: float, stall: bool) -> Status | None:
-    """Return the status of a run that has converged, diverged, stalled or come to the limit of rounding; None while it is to go on."""
+    """Return the status of a run that has converged, decided its rows, diverged, stalled or come to the limit of rounding; else None."""
     certificate = stepper.certificate()
     if stepper.reached(certificate):
         return "converged"
+    if stepper.decided:
+        return "decided"
     limit = DIVERGED * stepper.at_zero
     if not math.isfinite(primal) or (primal > limit and len(trace) >= 5 and (trace["primal"][-5:] > limit).all()):
         return "diverged"
@@ -210,6 +214,10 @@ class _Due:
 
     def __init__(self, evaluate: str | Callable[[int], bool], stepper: Stepper) -> None:
         self.by_epoch, self.stepper = schedule(evaluate), stepper
+        self.deciding = evaluate == "auto" and stepper.deciding is not None
+        if self.deciding:
+            self.by_epoch = _grows_by(DECIDE_GROWTH)
+        self.looked_at = DECIDE_RATIO  # the estimate at the last evaluation for rows to decide
         self.by_estimate = evaluate == "auto" and (stepper.tol > 0 or stepper.atol > 0)  # no estimate is ever as small as 0
         self.target = math.inf
         self.wait, self.again = 1, 0
@@ -219,6 +227,9 @@ class _Due:
     def __call__(self, epoch: int, estimate: float | None) -> bool:
         if estimate is None or not self.by_estimate:
             return self.by_epoch(epoch)
+        if self.deciding and (estimate <= DECIDE_RATIO * self.looked_at or self.by_epoch(epoch)):
+            self.looked_at = min(self.looked_at, estimate)
+            return True
         if estimate < 0.99 * self.least:
             self.least, self.since = estimate, epoch
         elif self.least < SMALL and epoch > 2 * self.since + STALL_EVALUATIONS:
@@ -243,8 +254,13 @@ def schedule(evaluate: str | Callable[[int], bool]) -> Callable[[int], bool]:
     if evaluate == "epoch":
         return lambda epoch: True
     if evaluate in ("auto", "geometric"):
-        return lambda epoch: epoch <= 5 or math.floor(math.log(epoch, 1.25)) > math.floor(math.log(epoch - 1, 1.25))
+        return lambda epoch: epoch <= 5 or _grows_by(1.25)(epoch)
     raise ValueError(f"evaluate={evaluate!r} is unknown; choose 'auto', 'geometric', 'epoch' or a function of the epoch's number")
+
+
+def _grows_by(ratio: float) -> Callable[[int], bool]:
+    """Return a schedule whose epochs grow by that ratio each time."""
+    return lambda epoch: epoch == 1 or math.floor(math.log(epoch, ratio)) > math.floor(math.log(epoch - 1, ratio))
 
 
 def _says_stop(answer: Any) -> bool:
@@ -266,6 +282,7 @@ def solve(
     warm_start: Any = None,
     stall: bool = True,
     atol: float = 0.0,
+    decide: Any = None,
 ) -> Result:
     """Minimise a problem's objective until its certified relative gap is at most `tol`.
 
@@ -303,6 +320,10 @@ def solve(
     atol : float
         Bound on the gap itself, certified: the run has converged if the gap is at most `atol` or at most tol·primal. For separable data and
         weak penalties, where the optimum tends to 0 and a relative gap asks for more digits than float64 has.
+    decide : samples, optional
+        End the run with status "decided" once the labels of these samples are proven to be those of the exact model, if that is
+        earlier than `tol`. `Result.predict_proven` then proves them all. The trace has the share proven so far as column `decided`. With
+        evaluate="auto" certificates are computed more often, as the gap falls.
 
     Returns
     -------
@@ -333,8 +354,9 @@ def solve(
             warm_start=warm_start,
             stall=stall,
             atol=atol,
+            decide=decide,
         )
-        if result.status not in ("converged", "interrupted") and (tol > 0 or atol > 0):
+        if result.status not in ("converged", "decided", "interrupted") and (tol > 0 or atol > 0):
             warnings.warn(advice(result, tol), ConvergenceWarning, stacklevel=2)
         elif zero := of_zero(result):
             warnings.warn(f"{result.solver.label()} ended with status {result.status!r}.{zero}", ConvergenceWarning, stacklevel=2)
@@ -353,6 +375,7 @@ def minimise(
     evaluate: str | Callable[[int], bool] = "auto",
     warm_start: Any = None,
     atol: float = 0.0,
+    decide: Any = None,
     **options: Any,
 ) -> Result:
     """`solve` without its warning, for callers that have words of their own for a run that ended early; `options` are those of `drive`."""
@@ -364,10 +387,11 @@ def minimise(
     require(solver, problem)
     watched = make_watched(problem, watch)
     warm = _make_warm(problem, warm_start)
+    deciding = None if decide is None else decide_rows(problem, decide)
     rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
     compile_seconds = _compile(problem, solver)
 
-    run = SolverRun(problem, solver, rng, tol, warm, watched, atol=atol)
+    run = SolverRun(problem, solver, rng, tol, warm, watched, atol=atol, deciding=deciding)
     with kept() as ctrl_c:
         ended = drive(run, tol, max_epochs, max_seconds, evaluate=evaluate, **options)
         best = run.best

@@ -19,6 +19,7 @@ from dualgap.proof import (
     kernel_scores,
     scores_of,
 )
+from dualgap.run.deciding import Deciding
 from dualgap.run.stepper import Best, Evaluation, Stepper
 from dualgap.solvers import Solver, State, Warm
 
@@ -65,7 +66,9 @@ class SolverRun(Stepper):
         watched: list[Watched] | None = None,
         *,
         atol: float = 0.0,
+        deciding: Deciding | None = None,
     ) -> None:
+        self.deciding = deciding
         self.problem, self.solver, self.rng, self.warm, self.watched = problem, solver, rng, warm, watched or []
         self.tol, self.atol = tol, atol
         self.state: Any = None  # whatever the solver's `start` returns
@@ -113,6 +116,7 @@ class SolverRun(Stepper):
         }
         for held_out in self.watched:
             columns.update(held_out.measure(coef, intercept))
+        columns.update(self.decide())
         if isinstance(state, State):
             state.tol = self.relative_tolerance()
         return Evaluation(best.certificate(primal), coef, float(intercept), float(state.passes), columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -27,7 +28,7 @@ from dualgap.proof import (
 
 __all__ = ["ConvergenceWarning", "Result", "Status", "Trace", "advice", "of_zero"]
 
-Status = Literal["converged", "max_epochs", "max_seconds", "interrupted", "diverged", "stalled", "rounding_limit"]
+Status = Literal["converged", "decided", "max_epochs", "max_seconds", "interrupted", "diverged", "stalled", "rounding_limit"]
 
 
 class ConvergenceWarning(UserWarning):
@@ -49,7 +50,8 @@ class Trace:
     """A table of what was seen at each evaluation, kept as columns.
 
     epoch, passes, cpu_seconds and wall_seconds (updates only), primal, dual (best bound so far), gap, relative_gap, train_error,
-    support_vectors (β > 0), nonzeros (of w), and for each watched set NAME_error and NAME_balanced_accuracy.
+    support_vectors (β > 0), nonzeros (of w), for each watched set NAME_error and NAME_balanced_accuracy, and where rows are to be decided
+    the share of them with a proven label, decided.
 
     Examples
     --------
@@ -87,6 +89,21 @@ class Trace:
         """The newest row."""
         return {name: column[-1] for name, column in self._columns.items()}
 
+    def note(self, name: str, value: float) -> None:
+        """Set a further column of the newest row; rows before it that do not have the column get NaN."""
+        column = self._columns.setdefault(name, [])
+        column += [math.nan] * (max(map(len, self._columns.values())) - len(column))
+        column[-1:] = [value]
+
+    def followed_by(self, later: Trace) -> Trace:
+        """Return the trace of a run that another one went on with: epochs, passes and seconds are counted from the first one's start."""
+        joined, last = Trace(), self.last() if len(self) else {}
+        for name in dict.fromkeys([*self.columns, *later.columns]):
+            before = self._columns.get(name, [math.nan] * len(self))
+            offset = last.get(name, 0.0) if name in ("epoch", "passes", "cpu_seconds", "wall_seconds") else 0.0
+            joined._columns[name] = before + [offset + value for value in later._columns.get(name, [math.nan] * len(later))]
+        return joined
+
     def to_dict(self) -> dict[str, np.ndarray]:
         """Columns as arrays."""
         return {name: self[name] for name in self._columns}
@@ -113,7 +130,7 @@ class Result:
     coef, intercept : the model w, b; for a kernel problem coef holds the n coefficients of the kernel expansion
     dual : one dual variable β a sample, feasible; `certificate.dual` is its value. None where they stayed with the workers of a cluster
     certificate : primal, dual, gap, relative_gap, source
-    status : "converged", "max_epochs", "max_seconds", "interrupted", "diverged", "stalled" or "rounding_limit"
+    status : "converged", "decided", "max_epochs", "max_seconds", "interrupted", "diverged", "stalled" or "rounding_limit"
     trace : what was seen along the way
     epochs, cpu_seconds, wall_seconds : the cost of the updates; evaluation is not counted
     compile_seconds : spent on compiling or loading kernels before the clock started
@@ -340,6 +357,6 @@ def advice(result: Result, tol: float) -> str:
 
 def of_zero(result: Result) -> str:
     """What to say of a run whose best model is w = 0 although it trained; nothing of other runs."""
-    if result.status in ("converged", "interrupted") or result.epochs == 0 or result.coef.any():
+    if result.status in ("converged", "decided", "interrupted") or result.epochs == 0 or result.coef.any():
         return ""
     return " No model that the run found has a lower objective than w = 0, which is returned."

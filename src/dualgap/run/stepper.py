@@ -84,6 +84,8 @@ class Stepper:
     tol: float = 0.0  # the relative gap that ends the run
     atol: float = 0.0  # the absolute gap that ends it, too
     resolution: float = 0.0  # absolute gap below which float64 cannot tell one model from another; set by `evaluate`
+    deciding: Any = None  # rows whose proven labels end the run, a `Deciding`; set by the constructor
+    decided: bool = False  # whether all of them are proven; set by `evaluate`
     restarted_at: int = 0  # epoch at which progress was last lost: evaluations before it do not tell whether the run has stalled
 
     def start(self) -> None:
@@ -112,6 +114,13 @@ class Stepper:
     def relative_tolerance(self) -> float:
         """The larger of the relative tolerance and what the absolute one is in terms of the best objective so far."""
         return max(self.tol, self.atol / self.best.primal if self.best.primal > 0.0 else 0.0)
+
+    def decide(self) -> dict[str, float]:
+        """Look at the rows that end the run, if there are any, and return the column of the trace for them."""
+        if self.deciding is None:
+            return {}
+        self.decided = self.deciding.update(self.best, self.certificate().relative_gap)
+        return {"decided": self.deciding.share}
 
     def finish(self) -> None:
         """Complete what the best model needs, after the last evaluation."""

@@ -1,0 +1,186 @@
+"""fit(..., decide=rows) with more than two classes: rounds of ever smaller gaps until the labels of the rows are proven.
+
+With two classes the driver does it (`run.deciding`), and so it does with Crammer and Singer's single problem. With one problem for each
+class or pair of classes no problem can tell by itself whether a label is settled. So all are solved to a relative gap of `FIRST`; then
+those that can still change an open row's label to a tenth of that, and so on, each from where it stopped.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from dualgap.estimators.bounds import Pairs, class_winners_proven
+from dualgap.estimators.common import worst_status
+from dualgap.estimators.crammer_singer import CrammerSinger
+from dualgap.estimators.joint_ball import joint_ball_of
+from dualgap.estimators.multiclass import Budget, Task, solve_tasks
+from dualgap.estimators.on_store import is_store
+from dualgap.problem import Problem, is_dask
+from dualgap.proof import Ball, JointPart
+from dualgap.run import Best, Deciding, Result
+
+__all__ = ["ClassVotes", "PairVotes", "check_decide", "joint_deciding", "solve_all"]
+
+FIRST, RATIO = 1e-2, 0.1  # the relative gap of the first round, and its factor from round to round
+SMALLEST_TOL = 1e-14  # below it, a round runs to the limit of rounding
+
+
+class ClassVotes:
+    """One problem for each class against the rest: the largest score wins."""
+
+    def codes(self, scores: np.ndarray) -> np.ndarray:
+        """Return the class that wins in each row."""
+        return scores.argmax(axis=1)
+
+    def proven(self, codes: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Return in which rows the class given wins for certain."""
+        return class_winners_proven(codes, low, high)
+
+    def matters(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Return which problems may change the label of some of these open rows: those of classes that may win there."""
+        return np.asarray((high >= low.max(axis=1, keepdims=True)).any(axis=0))
+
+
+class PairVotes:
+    """One problem for each pair of K classes: most votes win."""
+
+    def __init__(self, K: int, break_ties: bool) -> None:
+        self.K, self.break_ties = K, break_ties
+
+    def codes(self, scores: np.ndarray) -> np.ndarray:
+        """Return the class that wins in each row, ties by the scores if they break ties."""
+        votes, sums = np.zeros((len(scores), self.K)), np.zeros((len(scores), self.K))
+        for k, (i, j) in enumerate(combinations(range(self.K), 2)):
+            first = scores[:, k] > 0.0
+            votes[:, i] += first
+            votes[:, j] += ~first
+            sums[:, i] += scores[:, k]
+            sums[:, j] -= scores[:, k]
+        return (votes + sums / (3.0 * (np.abs(sums) + 1.0)) if self.break_ties else votes).argmax(axis=1)
+
+    def proven(self, codes: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Return in which rows the class given wins for certain."""
+        return Pairs(low, high, self.K).proven(codes, self.break_ties)
+
+    def matters(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Return which problems may change the label of some of these open rows: those whose votes are open there, or else all."""
+        undecided = np.asarray(((low <= 0.0) & (high >= 0.0)).any(axis=0))
+        return undecided if undecided.any() else np.ones(low.shape[1], dtype=bool)
+
+
+def check_decide(decide: Any, X: Any, l1_ratio: float = 0.0) -> None:
+    """Refuse `decide` where it cannot be done."""
+    if decide is None:
+        return
+    if is_store(X) or is_dask(X):
+        raise ValueError("decide needs the training rows in memory; these are in a store or on a cluster: fit without decide")
+    if l1_ratio == 1.0:
+        raise ValueError("decide needs an l2 penalty, without which no label is proven; give l1_ratio below 1")
+
+
+def solve_all(
+    tasks: Sequence[Task], budget: Budget, around: Callable[[int], Any], decide: Any, votes: ClassVotes | PairVotes
+) -> list[Result]:
+    """Solve every task, to the tolerance or, with rows to decide, until their labels are proven."""
+    if decide is not None and len(tasks) > 1:
+        return solve_until_decided(tasks, budget, around, decide, votes)
+    return solve_tasks([replace(task, decide=decide) for task in tasks], budget, around)
+
+
+def solve_until_decided(
+    tasks: Sequence[Task], budget: Budget, around: Callable[[int], Any], rows: Any, votes: ClassVotes | PairVotes
+) -> list[Result]:
+    """Solve every task as `solve_tasks` does; stop once the labels of `rows` are proven, or the budget's tolerance is reached."""
+    began, tol = time.perf_counter(), max(FIRST, budget.tol)
+    results: list[Any] = [None] * len(tasks)
+    todo, is_open = list(range(len(tasks))), np.ones(rows.shape[0], dtype=bool)
+    while True:
+        _round(tasks, budget, around, tol, began, todo, results)
+        is_open, matter = _look([r.ball for r in results], results, rows, is_open, votes)
+        for result in results:
+            result.trace.note("decided", 1.0 - float(is_open.mean()))
+        late = [k for k, result in enumerate(results) if not _within(result, budget)]
+        if not is_open.any():
+            return [Result.of(r, status="decided") if k in late else r for k, r in enumerate(results)]
+        ended = worst_status([results[k].status for k in todo])
+        if ended != "converged" or not late:  # the budget, or the tolerance
+            return [Result.of(r, status=ended) if k in late and r.status == "converged" else r for k, r in enumerate(results)]
+        todo = late if tol <= budget.tol else [k for k in matter if k in late] or late
+        tol = max(RATIO * tol, budget.tol) if RATIO * tol > SMALLEST_TOL else budget.tol
+
+
+def _round(
+    tasks: Sequence[Task],
+    budget: Budget,
+    around: Callable[[int], Any],
+    tol: float,
+    began: float,
+    todo: list[int],
+    results: list[Any],
+) -> None:
+    """Solve some of the tasks to a gap, each from where it stopped, and put the results in place."""
+    first = results[todo[0]] is None
+    left = None if budget.max_seconds is None else max(budget.max_seconds - (time.perf_counter() - began), 1e-9)
+    used = 0 if first else max(results[k].epochs for k in todo)
+    part = replace(budget, tol=tol, max_seconds=left, max_epochs=max(budget.max_epochs - used, 1))
+    again = tasks if first else [replace(tasks[k], make=_the(results[k].problem), warm=_model(results[k])) for k in todo]
+    for k, new in zip(todo, solve_tasks(again, part, around if first else lambda _: nullcontext()), strict=True):
+        old = results[k]
+        if old is not None:
+            seconds = {name: getattr(old, name) + getattr(new, name) for name in ("cpu_seconds", "wall_seconds", "compile_seconds")}
+            new = Result.of(new, trace=old.trace.followed_by(new.trace), epochs=old.epochs + new.epochs, **seconds)
+        results[k] = new
+
+
+def _model(result: Result) -> tuple[np.ndarray, float, np.ndarray]:
+    return result.coef, result.intercept, result.dual
+
+
+def _the(problem: Problem) -> Callable[[], Problem]:
+    return lambda: problem
+
+
+def _within(result: Result, budget: Budget) -> bool:
+    return result.certificate.relative_gap <= budget.tol or result.certificate.gap <= budget.atol
+
+
+def _look(
+    balls: list[Ball], results: list[Result], rows: Any, is_open: np.ndarray, votes: ClassVotes | PairVotes
+) -> tuple[np.ndarray, list[int]]:
+    """Look at the open rows, or at all if none is left open; return which are open, and the problems that matter to them."""
+    while True:
+        chosen = np.flatnonzero(is_open)
+        X = rows if len(chosen) == len(is_open) else rows[chosen]
+        bounds = [ball.bounds(X) for ball in balls]
+        low, high = np.stack([low for low, _ in bounds], axis=1), np.stack([high for _, high in bounds], axis=1)
+        scores = np.stack([result.decision(X) for result in results], axis=1)
+        left = ~votes.proven(votes.codes(scores), low, high)
+        found = is_open.copy()
+        found[chosen] = left
+        if found.any() or len(chosen) == len(is_open):
+            return found, np.flatnonzero(votes.matters(low[left], high[left])).tolist() if left.any() else []
+        is_open = np.ones(len(is_open), dtype=bool)
+
+
+def joint_deciding(codes: np.ndarray, rows: Any) -> Callable[[CrammerSinger], Deciding]:
+    """Return what makes, for Crammer and Singer's problem over rows of these classes, the rows that end its run."""
+
+    def deciding(joint: CrammerSinger) -> Deciding:
+        def prove(best: Best) -> Callable[[Any], np.ndarray]:
+            ball = joint_ball_of(JointPart(joint.base, codes, best.coef, np.asarray(best.intercept), best.beta, None))
+
+            def proven(X: Any) -> np.ndarray:
+                return ball.proven(np.argmax(X @ best.coef.T + best.intercept, axis=1), X)
+
+            return proven
+
+        return Deciding(rows, prove)
+
+    return deciding
