@@ -40,7 +40,7 @@ def row_status(loss: Any, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         return found
     least, most = _dual_interval(loss, low, high)
     top = loss.upper_bound()
-    found[(least > 0.0) & (most < top)] = "free"
+    found[(least > 0.0) & ((most < top) | math.isinf(top))] = "free"
     found[most == 0.0] = "out"
     found[(least == top) & math.isfinite(top)] = "bound"
     return found
