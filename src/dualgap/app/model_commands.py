@@ -209,6 +209,7 @@ def _fit_rows(samples: Any, out: Path, proof: Path | None, cv: int | None, as_js
 
     from dualgap.app import fit_display as show
     from dualgap.app.model_file import save_model
+    from dualgap.app.proven import proven_labels
     from dualgap.app.terminal import console
     from dualgap.app.training import CV_SECONDS, confusion, cross_validate, fit_samples, important_features
     from dualgap.estimators import ConvergenceWarning
@@ -229,6 +230,9 @@ def _fit_rows(samples: Any, out: Path, proof: Path | None, cv: int | None, as_js
         about = made.about
         svc = made.estimator
         about["training"] = confusion(classes, samples.y, svc.predict(X)).to_dict()
+        proven = proven_labels(svc, X)
+        if proven is not None:
+            about["training"]["proven"] = float(proven.mean())
         validated = None
         folds = 5 if cv is None else cv
         if folds and about["status"] != "interrupted" and (cv is not None or about["seconds"] * folds < CV_SECONDS):
@@ -260,6 +264,7 @@ def _fit_rows(samples: Any, out: Path, proof: Path | None, cv: int | None, as_js
 
 def _show_fit(made: Any, majority: float, commonest: str, cv: int | None, screen: Any) -> None:
     from dualgap.app import fit_display as show
+    from dualgap.app.proven import share_words
 
     about, encoder = made.about, made.encoder
     if encoder.preparation is not None:
@@ -269,11 +274,15 @@ def _show_fit(made: Any, majority: float, commonest: str, cv: int | None, screen
     show.print_proof(about["certificates"], screen)
     print()
     training, validated = about["training"], about.get("cross_validation")
-    print(f"Accuracy on the training rows: {training['accuracy']:.4f} (mean over classes {training['balanced_accuracy']:.4f})")
+    proven = share_words(training.get("proven"))
+    print(
+        f"Accuracy on the training rows: {training['accuracy']:.4f} (mean over classes {training['balanced_accuracy']:.4f}){proven}"
+    )
     if validated is not None:
         folds = validated["folds"]
         spread = f" (mean over classes {validated['balanced_accuracy']:.4f}; folds from {min(folds):.4f} to {max(folds):.4f})"
-        print(f"Accuracy in {len(folds)}-fold cross-validation: {validated['accuracy']:.4f}{spread}")
+        proven = share_words(validated.get("proven"))
+        print(f"Accuracy in {len(folds)}-fold cross-validation: {validated['accuracy']:.4f}{spread}{proven}")
     elif cv is None and about["status"] != "interrupted":
         print("Cross-validation is left out, as it would take more than a minute; --cv 5 does it")
     if "test" in about:
@@ -309,6 +318,8 @@ def predict(
 ) -> int:
     """Predict the labels of new samples: a CSV with a label and a score a row (scores of each class where there are more than two).
 
+    The column `proven` says whether the label cannot change at the optimum: True where no model with a lower objective gives another one.
+
     Columns are found by name, in any order; a label column is optional, and where there is one, the accuracy is told.
 
     **Examples**
@@ -323,6 +334,7 @@ def predict(
 
     from dualgap.app.inputs import is_store_folder, open_features
     from dualgap.app.model_file import load_model
+    from dualgap.app.proven import proven_labels
     from dualgap.app.training import score_labels, scores_of
     from dualgap.data import Notes
     from dualgap.lab import TableData, write_atomically
@@ -337,11 +349,13 @@ def predict(
         X, truth = open_features(data, made.encoder, svc.n_features_in_, target or made.target, notes)
     scores = scores_of(svc, X)
     labels = score_labels(svc, scores)
+    proven = None if isinstance(X, Store) else proven_labels(svc, X)
     accuracy = _accuracy(svc.classes_, labels, truth, made.about.get("above"))
     for line in [*notes.lines, *([accuracy[1]] if accuracy else [])]:
         print(f"dualgap: {line}", file=sys.stderr)
     if json_:
-        told = {"accuracy": accuracy[0]} if accuracy else {}
+        told: dict[str, Any] = {"accuracy": accuracy[0]} if accuracy else {}
+        told |= {} if proven is None else {"proven": proven.tolist()}
         text = json.dumps(
             {"classes": svc.classes_.tolist(), "labels": labels.tolist(), "scores": scores.tolist(), **told, "notes": notes.lines}
         )
@@ -349,6 +363,8 @@ def predict(
     else:
         heads = ("label", "score") if scores.shape[1] == 1 else ("label", *(f"score {name}" for name in svc.classes_))
         rows = tuple((label, *map(float, row)) for label, row in zip(labels.tolist(), scores, strict=True))
+        if proven is not None:
+            heads, rows = (*heads, "proven"), tuple((*row, sure) for row, sure in zip(rows, proven.tolist(), strict=True))
         text = TableData("predictions", "", "", heads, rows).to_csv()
     if out is None:
         print(text, end="")
@@ -400,6 +416,7 @@ def certify(
     """
     from dualgap.app.inputs import TableOptions, open_samples
     from dualgap.app.model_file import load_model
+    from dualgap.app.proven import share_words
     from dualgap.app.training import certificate_facts, certify_model
 
     made = load_model(model)
@@ -407,14 +424,15 @@ def certify(
     header = None if prepared is None or prepared.named else False
     above = made.about.get("above")
     samples = open_samples(data, TableOptions(target or made.target, header=header, above=above))
-    found = certify_model(made, samples)
+    found, proven = certify_model(made, samples)
     worst = max(certificate.relative_gap for _, certificate in found)
     if json_:
-        print(json.dumps({"relative_gap": worst, "certificates": [certificate_facts(*each) for each in found]}))
+        told = {} if proven is None else {"proven": proven}
+        print(json.dumps({"relative_gap": worst, "certificates": [certificate_facts(*each) for each in found], **told}))
     else:
         for name, certificate in found:
             print(f"{name}: {certificate}")
-        print(f"relative gap {worst:.3g}")
+        print(f"relative gap {worst:.3g}{share_words(proven)}")
     if tol is not None and worst > tol:
         print(f"dualgap: the certified relative gap {worst:.3g} is above --tol {tol:g}", file=sys.stderr)
         return ERROR

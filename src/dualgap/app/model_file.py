@@ -16,6 +16,7 @@ from scipy import sparse
 
 from dualgap import __version__
 from dualgap.app.inputs import Encoder
+from dualgap.app.proven import balls_from_dict, balls_to_dict
 from dualgap.data import DataError, Preparation, Scaler, check_zip, read_table
 from dualgap.estimators import LinearSVC
 
@@ -155,6 +156,9 @@ def _estimator_to_dict(svc: LinearSVC) -> dict[str, Any]:
     strange = [name for name, value in parameters.items() if not isinstance(value, str | int | float | bool | None)]
     if strange:
         raise ModelError(f"{strange[0]}={parameters[strange[0]]!r} cannot be written to a model file; give a name or a number")
+    balls = balls_to_dict(svc)
+    if balls is not None:
+        fitted["balls"] = balls
     return {"type": "LinearSVC", "parameters": parameters, "fitted": {**fitted, "status_": str(svc.status_)}}
 
 
@@ -242,6 +246,8 @@ def _estimator_from_dict(content: dict[str, Any]) -> LinearSVC:
         dual = fitted["dual"]
         matrix = sparse.csr_matrix((dual["data"], dual["indices"], dual["indptr"]), shape=tuple(dual["shape"]))
         svc.dual_coef_ = matrix if matrix.shape[0] > 1 else matrix.toarray()
+    if "balls" in fitted:
+        svc._balls = balls_from_dict(fitted["balls"], svc)
     return svc
 
 

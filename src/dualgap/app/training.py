@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,12 @@ import numpy as np
 from dualgap import __version__
 from dualgap.app.inputs import ArraySamples, Encoder, Samples
 from dualgap.app.model_file import ModelError, SavedModel
+from dualgap.app.proven import winners_proven
 from dualgap.data import DataError
 from dualgap.estimators import LinearSVC, weights_by_class
 from dualgap.problem import Problem, from_C
-from dualgap.proof import Certificate
-from dualgap.run import certify
+from dualgap.proof import Certificate, ball_of, forget_scores
+from dualgap.run import certify_with_dual
 from dualgap.store import Store, StoreProblem
 
 __all__ = [
@@ -44,10 +45,12 @@ class Measures:
     balanced: float
     matrix: np.ndarray
     folds: list[float] = field(default_factory=list)
+    proven: float | None = None  # share of labels that are proven to be those of the exact model
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
         made = {"accuracy": self.accuracy, "balanced_accuracy": self.balanced, "confusion": self.matrix.tolist()}
+        made |= {} if self.proven is None else {"proven": self.proven}
         return made | ({"folds": self.folds} if self.folds else {})
 
 
@@ -125,6 +128,7 @@ def cross_validate(samples: Samples, folds: int, seconds: float | None, **parame
     splits = kind(folds, shuffle=True, random_state=seed).split(np.zeros(len(y)), y)
     parameters = parameters | {"tol": max(parameters.get("tol", CV_TOL), CV_TOL)}
     said, accuracies, began = np.empty(len(y), dtype=y.dtype), [], time.perf_counter()
+    proven = np.zeros(len(y), dtype=bool)
     for k, (train, held) in enumerate(splits):
         encoder = samples.learn(train)
         if len(np.unique(y[train])) < 2:
@@ -133,11 +137,11 @@ def cross_validate(samples: Samples, folds: int, seconds: float | None, **parame
             svc = LinearSVC(**parameters).fit(samples.features(encoder, train), y[train])
             if svc.status_ == "interrupted":
                 raise KeyboardInterrupt
-            said[held] = svc.predict(samples.features(encoder, held))
+            said[held], proven[held] = svc.predict_proven(samples.features(encoder, held))
         accuracies.append(float(np.mean(said[held] == y[held])))
         if seconds is not None and k == 0 and (time.perf_counter() - began) * folds > seconds:
             return None
-    return confusion(classes, y, said, accuracies)
+    return replace(confusion(classes, y, said, accuracies), proven=float(proven.mean()))
 
 
 def important_features(model: SavedModel, X: Any, count: int = 10) -> list[dict[str, Any]]:
@@ -181,8 +185,9 @@ def score_labels(svc: LinearSVC, scores: np.ndarray) -> np.ndarray:
 # -------------------------------------------------------------------------------------------------------------------- certifying
 
 
-def certify_model(model: SavedModel, samples: Samples | Store) -> list[tuple[str, Certificate]]:
-    """Return a certificate of the model's objective on some data; with more than two classes, one for each class."""
+def certify_model(model: SavedModel, samples: Samples | Store) -> tuple[list[tuple[str, Certificate]], float | None]:
+    """Return a certificate of the model's objective on some data, with more than two classes one for each class; and the share of the
+    rows whose labels are proven to be those of the exact model for these data (None for a store)."""
     svc = model.estimator
     if svc.multi_class != "ovr":
         raise ModelError(f"a model with multi_class={svc.multi_class!r} cannot be certified; 'ovr' can")
@@ -196,14 +201,20 @@ def certify_model(model: SavedModel, samples: Samples | Store) -> list[tuple[str
     X: Any = samples if isinstance(samples, Store) else features_for(model, samples)
     if X.shape[1] != svc.n_features_in_:
         raise DataError(f"it has {X.shape[1]} columns, but the model was trained on {svc.n_features_in_}")
-    made = []
+    made, balls = [], []
     for j, k in enumerate([1] if len(svc.classes_) == 2 else range(len(svc.classes_))):
         problem = _objective(svc, X, y, k)
         dual = _kept_dual(svc, problem, j) if on_disk else None
-        certificate = certify(problem, svc.coef_[j], svc.intercept_[j], dual)
+        certificate, dual = certify_with_dual(problem, svc.coef_[j], svc.intercept_[j], dual)
+        if not on_disk:
+            balls.append(ball_of(problem, svc.coef_[j], float(svc.intercept_[j]), dual))
+            forget_scores(problem)
         rest = str(svc.classes_.tolist()[0]) if len(svc.classes_) == 2 else "the rest"
         made.append((f"{svc.classes_.tolist()[k]} against {rest}", certificate))
-    return made
+    if on_disk:
+        return made, None
+    codes = np.searchsorted(svc.classes_, svc.predict(X))
+    return made, float(winners_proven(codes, balls).mean())
 
 
 def _known_labels(svc: LinearSVC, samples: Samples) -> np.ndarray:

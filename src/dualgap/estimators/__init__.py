@@ -5,13 +5,23 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from dualgap.estimators.bounds import class_winners_proven
 from dualgap.estimators.common import ConvergenceWarning, weights_by_class
 from dualgap.estimators.kernel import SVC
 from dualgap.estimators.linear import LinearSVC
 from dualgap.estimators.path import LinearSVCPath
 from dualgap.estimators.path_cv import LinearSVCPathCV
 
-__all__ = ["SVC", "ConvergenceWarning", "LinearSVC", "LinearSVCPath", "LinearSVCPathCV", "fit_on_cluster", "weights_by_class"]
+__all__ = [
+    "SVC",
+    "ConvergenceWarning",
+    "LinearSVC",
+    "LinearSVCPath",
+    "LinearSVCPathCV",
+    "class_winners_proven",
+    "fit_on_cluster",
+    "weights_by_class",
+]
 
 
 def __getattr__(name: str) -> Any:

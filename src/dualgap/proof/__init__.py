@@ -6,7 +6,7 @@ A certificate is a function of the problem, the model and a dual point. Nothing 
 
 from __future__ import annotations
 
-from dualgap.proof.ball import Ball, Space, ball_of, bounds_of, without_data
+from dualgap.proof.ball import Ball, Reference, Space, ball_of, bounds_of, without_data
 from dualgap.proof.bounded_scores import BoundedScores, exact_scores, kernel_scores
 from dualgap.proof.certificate import Certificate, CertificateError, certificate_of, certificate_of_pair
 from dualgap.proof.certified import Proven, certify_pair, enclose, forget_scores, lower_bound, scores_of
@@ -40,6 +40,7 @@ __all__ = [
     "ProofError",
     "ProofText",
     "Proven",
+    "Reference",
     "Refused",
     "RowSums",
     "Space",

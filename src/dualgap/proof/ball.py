@@ -34,7 +34,7 @@ from dualgap.proof.certified import balance, enclose_sharply, scores_of
 from dualgap.proof.dual_points import DualPoint, dual_point
 from dualgap.proof.enclosure import exact_sum, total_psi_bound
 
-__all__ = ["Ball", "Space", "ball_of", "bounds_of", "without_data"]
+__all__ = ["Ball", "Reference", "Space", "ball_of", "bounds_of", "without_data"]
 
 ITERATIONS = 40  # of Dinkelbach's method, which takes about six; doublings of its first T count too
 ENOUGH = 0.97  # factor between two bounds T above which the iteration ends

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dualgap.run import result
 from dualgap.run.approximation import ApproximateResult, Approximation, approximate
-from dualgap.run.certifying import certify
+from dualgap.run.certifying import certify, certify_with_dual
 from dualgap.run.deciding import Deciding, decide_rows
 from dualgap.run.driver import Progress, drive, minimise, solve
 from dualgap.run.result import ConvergenceWarning, Result, Status, Trace
@@ -27,6 +27,7 @@ __all__ = [
     "Trace",
     "approximate",
     "certify",
+    "certify_with_dual",
     "decide_rows",
     "drive",
     "minimise",

@@ -28,7 +28,7 @@ from dualgap.proof import (
 )
 from dualgap.run.driver import minimise
 
-__all__ = ["certify"]
+__all__ = ["certify", "certify_with_dual"]
 
 SLACK = 0.1  # share of the gap that may be due to the bound: smaller proves more and takes longer
 SHARPEST = 1e-10  # relative gap below which rounding decides
@@ -67,6 +67,13 @@ def certify(
     >>> dualgap.certify(problem, model.coef_).relative_gap < 1e-3
     True
     """
+    return certify_with_dual(problem, coef, intercept, dual, epochs=epochs, seed=seed)[0]
+
+
+def certify_with_dual(
+    problem: Problem, coef: Any, intercept: Any = 0.0, dual: Any = None, *, epochs: int = 200, seed: int = 0
+) -> tuple[Certificate, np.ndarray]:
+    """Certify as `certify` does, and return the dual variables of the bound as well."""
     coef = as_vector(coef, "coef", problem.size)
     b = float(as_vector(np.atleast_1d(intercept), "intercept", 1)[0])
     if epochs < 0:
@@ -79,23 +86,26 @@ def certify(
         forget_scores(problem)
 
 
-def _certify(problem: Problem, coef: np.ndarray, b: float, dual: Any, epochs: int, seed: int) -> Certificate:
+def _certify(problem: Problem, coef: np.ndarray, b: float, dual: Any, epochs: int, seed: int) -> tuple[Certificate, np.ndarray]:
+    zero = np.zeros(problem.n)  # D(0) = 0
     if dual is not None:
-        found = certify_pair(problem, coef, b, dual_point(problem, as_vector(dual, "dual", problem.n)), "given").certificate
-        return found if found.dual >= 0.0 else certificate_of(found.primal, 0.0, "given", found.radius)  # D(0) = 0
+        point = dual_point(problem, as_vector(dual, "dual", problem.n))
+        found = certify_pair(problem, coef, b, point, "given").certificate
+        return (found, point.beta) if found.dual >= 0.0 else (certificate_of(found.primal, 0.0, "given", found.radius), zero)
     scores = scores_of(problem, coef) if problem.kernel is None else kernel_scores(problem, coef).values
     margins = problem.y * (scores + (best_intercept(problem, scores) if problem.intercept == "free" else b))
     certificate, point = max(
         ((certify_pair(problem, coef, b, point, "margins").certificate, point) for point in _first_points(problem, margins)),
         key=lambda pair: pair[0].dual,
     )
-    certificate = replace(certificate, dual=max(certificate.dual, 0.0))  # D(0) = 0
+    beta = point.beta if certificate.dual >= 0.0 else zero
+    certificate = replace(certificate, dual=max(certificate.dual, 0.0))
     if epochs == 0 or problem.streaming:
-        return certificate
-    raised, radius = _raised(problem, certificate, (coef, b, point.beta), epochs, seed)
-    if not raised > certificate.dual:
-        return certificate
-    return certificate_of(certificate.primal, raised, "ascent", certificate.radius + radius)
+        return certificate, beta
+    raised, radius, better = _raised(problem, certificate, (coef, b, point.beta), epochs, seed)
+    if better is None:
+        return certificate, beta
+    return certificate_of(certificate.primal, raised, "ascent", certificate.radius + radius), better
 
 
 def _first_points(problem: Problem, margins: np.ndarray) -> Iterator[DualPoint]:
@@ -109,17 +119,21 @@ def _first_points(problem: Problem, margins: np.ndarray) -> Iterator[DualPoint]:
 
 def _raised(
     problem: Problem, first: Certificate, model: tuple[Any, float, np.ndarray], epochs: int, seed: int
-) -> tuple[float, float]:
-    """Return a bound that is nearly the optimum, and its radius, from ever tighter runs, each started where the last one ended."""
+) -> tuple[float, float, np.ndarray | None]:
+    """Return a bound that is nearly the optimum, its radius and its dual variables, from ever tighter runs; None if no run raised it.
+
+    Each run starts where the last one ended.
+    """
     best, radius, tol, primal = first.dual, first.radius, 0.1, first.primal
+    beta = None
     # A model that is worse than w = 0 is no place to start from.
     start: Any = model if primal < problem.objective(np.zeros(problem.size)) else None
     while epochs > 0:
         run = minimise(problem, "auto", tol, epochs, seed=seed, warm_start=start)
         if run.certificate.dual > best:
-            best, radius = run.certificate.dual, run.certificate.radius
+            best, radius, beta = run.certificate.dual, run.certificate.radius, run.dual
         epochs, start = epochs - run.epochs, run
         if not run.converged or run.certificate.primal - best <= SLACK * (primal - best) or tol <= SHARPEST:
             break
         tol = max(0.1 * tol, SHARPEST)
-    return best, radius
+    return best, radius, beta
