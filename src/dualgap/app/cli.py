@@ -20,7 +20,7 @@ import typer
 from dualgap import __version__
 from dualgap.app.fit_display import SAID
 from dualgap.app.model_commands import certify, convert, fit, predict
-from dualgap.app.options import ERROR, INTERRUPTED, OK, USAGE
+from dualgap.app.options import ERROR, INTERRUPTED, OK, USAGE, Json
 from dualgap.app.race_commands import compare, report, reproduce
 from dualgap.app.verify_command import verify
 
@@ -104,29 +104,39 @@ def _options(
     pass  # `main` takes --debug out of the arguments, so it may stand anywhere; here it is listed by --help
 
 
-def solvers() -> int:
+def solvers(json_: Json = False) -> int:
     """List the solvers and what each supports.
 
     **Example**
 
         dualgap solvers
     """
+    from dualgap.app.json_output import print_json
     from dualgap.solvers import solver_table
 
-    print(solver_table())
+    found = solver_table()
+    if json_:
+        print_json({"solvers": list(found)})
+    else:
+        print(found)
     return OK
 
 
-def datasets() -> int:
+def datasets(json_: Json = False) -> int:
     """List the data sets, whether they are at hand, and where each comes from.
 
     **Example**
 
         dualgap datasets
     """
+    from dualgap.app.json_output import print_json
     from dualgap.app.terminal import print_datasets
+    from dualgap.data import describe
 
-    print_datasets()
+    if json_:
+        print_json({"datasets": describe()})
+    else:
+        print_datasets()
     return OK
 
 

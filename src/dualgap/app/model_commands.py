@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import warnings
 from pathlib import Path
@@ -59,6 +58,7 @@ def convert(
     standardise: Standardise = None,
     header: Header = None,
     seed: Seed = 0,
+    json_: Json = False,
 ) -> int:
     """Convert files to a store: a folder of plain arrays that `fit` trains on without reading them into memory.
 
@@ -72,9 +72,9 @@ def convert(
         dualgap convert day-1.csv day-2.csv store/ --target label --dtype float32
     """
     from dualgap.app.fit_display import print_preparation
-    from dualgap.app.inputs import named_files
+    from dualgap.app.json_output import columns_of, print_json
     from dualgap.app.terminal import console
-    from dualgap.store import TableWishes
+    from dualgap.data import TableOptions, named_files
     from dualgap.store import convert as convert_files
 
     if len(data) < 2:
@@ -84,13 +84,18 @@ def convert(
         print(f"{'read' if stage == 'read' else 'mixed'} {rows:,} rows", file=sys.stderr)
 
     options: dict[str, Any] = {"dtype": dtype, "block_bytes": int(block_mb * 1e6), "n_features": n_features}
-    wishes = TableWishes(drop, kinds_of(as_), prepare, standardise is not False, header, above)
+    table = TableOptions(target, drop, kinds_of(as_), prepare, standardise, header, above)
     with named_files(data[:-1]) as files:
         store = convert_files(
-            files, data[-1], target=target or None, shuffle=shuffle, seed=seed, progress=say, tables=wishes, **options
+            files, data[-1], target=target or None, shuffle=shuffle, seed=seed, progress=say, tables=table, **options
         )
-    if store.preparation is not None:
-        print_preparation(store.preparation, store.shape[0], console())
+    preparation = store.preparation
+    if json_:
+        kept = {"rows": store.shape[0], "features": store.shape[1], "classes": store.classes, "counts": store.manifest.counts}
+        print_json({"store": data[-1], **kept, "bytes": store.nbytes, "prepared": columns_of(preparation)})
+        return OK
+    if preparation is not None:
+        print_preparation(preparation, store.shape[0], console())
     print(f"{store}, {store.nbytes / 1e6:,.1f} MB")
     print(data[-1])
     return OK
@@ -108,7 +113,7 @@ def fit(
     proof: Annotated[
         Path | None, typer.Option(help="File to write a proof of the certificate to, for `verify`.", show_default=False)
     ] = None,
-    loss: Annotated[str, typer.Option(help="hinge, smooth_hinge, squared_hinge or logistic.")] = "hinge",
+    loss: Annotated[str, typer.Option(help="hinge, smooth_hinge, squared_hinge or logistic.")] = "squared_hinge",
     c: Annotated[float, typer.Option("--C", help="Inverse strength of the penalty, as in scikit-learn.")] = 1.0,
     l2: Annotated[float | None, typer.Option(help="Strength of the penalty instead of C: l2 = 1 / (C · rows).")] = None,
     intercept: Annotated[str, typer.Option(help="free, penalised or none.")] = "free",
@@ -147,9 +152,10 @@ def fit(
 
         dualgap fit store/ --model big.skops --tol 1e-2
     """
-    from dualgap.app.inputs import TableOptions, open_samples
+    from dualgap.app.inputs import open_samples
     from dualgap.app.model_file import check_place
     from dualgap.app.store_training import fit_store
+    from dualgap.data import TableOptions
     from dualgap.store import Store
 
     if loss not in LOSSES:
@@ -208,6 +214,7 @@ def _fit_rows(samples: Any, out: Path, proof: Path | None, cv: int | None, as_js
     import numpy as np
 
     from dualgap.app import fit_display as show
+    from dualgap.app.json_output import columns_of, print_json
     from dualgap.app.model_file import save_model
     from dualgap.app.terminal import console
     from dualgap.app.training import CV_SECONDS, confusion, cross_validate, fit_samples, important_features
@@ -241,13 +248,8 @@ def _fit_rows(samples: Any, out: Path, proof: Path | None, cv: int | None, as_js
     about["features"] = important_features(made, X)
     save_model(made, out)
     if as_json:
-        prepared = made.encoder.preparation
-        columns = (
-            []
-            if prepared is None
-            else [dict(zip(("column", "kind", "features", "done"), row, strict=True)) for row in prepared.table()]
-        )
-        print(json.dumps({**about, "prepared": columns, "model": str(out)}))
+        told = {"prepared": columns_of(made.encoder.preparation), "model": out, **({"proof": proof} if proof else {})}
+        print_json({**about, **told})
     else:
         _show_fit(made, float(counts.max() / counts.sum()), str(classes.tolist()[int(counts.argmax())]), cv, screen)
         print(out)
@@ -321,10 +323,11 @@ def predict(
     """
     import numpy as np
 
-    from dualgap.app.inputs import is_store_folder, open_features
+    from dualgap.app.inputs import is_store_folder
+    from dualgap.app.json_output import json_text
     from dualgap.app.model_file import load_model
     from dualgap.app.training import score_labels, scores_of
-    from dualgap.data import Notes
+    from dualgap.data import Notes, open_features
     from dualgap.lab import TableData, write_atomically
     from dualgap.store import Store
 
@@ -334,7 +337,7 @@ def predict(
         X: Any = Store(data[0])
         truth: Any = X.labels()[np.argsort(X.origin())]
     else:
-        X, truth = open_features(data, made.encoder, svc.n_features_in_, target or made.target, notes)
+        X, truth = open_features(data, made.encoder, svc.n_features_in_, target, notes)
     scores = scores_of(svc, X)
     labels = score_labels(svc, scores)
     accuracy = _accuracy(svc.classes_, labels, truth, made.about.get("above"))
@@ -342,10 +345,7 @@ def predict(
         print(f"dualgap: {line}", file=sys.stderr)
     if json_:
         told = {"accuracy": accuracy[0]} if accuracy else {}
-        text = json.dumps(
-            {"classes": svc.classes_.tolist(), "labels": labels.tolist(), "scores": scores.tolist(), **told, "notes": notes.lines}
-        )
-        text += "\n"
+        text = json_text({"classes": svc.classes_, "labels": labels, "scores": scores, **told, "notes": notes.lines}) + "\n"
     else:
         heads = ("label", "score") if scores.shape[1] == 1 else ("label", *(f"score {name}" for name in svc.classes_))
         rows = tuple((label, *map(float, row)) for label, row in zip(labels.tolist(), scores, strict=True))
@@ -398,19 +398,21 @@ def certify(
 
         dualgap certify model.skops mydata.csv --target label --tol 1e-3
     """
-    from dualgap.app.inputs import TableOptions, open_samples
+    from dualgap.app.inputs import open_samples
+    from dualgap.app.json_output import print_json
     from dualgap.app.model_file import load_model
     from dualgap.app.training import certificate_facts, certify_model
+    from dualgap.data import TableOptions
 
     made = load_model(model)
     prepared = made.encoder.preparation
     header = None if prepared is None or prepared.named else False
     above = made.about.get("above")
-    samples = open_samples(data, TableOptions(target or made.target, header=header, above=above))
+    samples = open_samples(data, TableOptions(target, header=header, above=above), made.target)
     found = certify_model(made, samples)
     worst = max(certificate.relative_gap for _, certificate in found)
     if json_:
-        print(json.dumps({"relative_gap": worst, "certificates": [certificate_facts(*each) for each in found]}))
+        print_json({"relative_gap": worst, "certificates": [certificate_facts(*each) for each in found]})
     else:
         for name, certificate in found:
             print(f"{name}: {certificate}")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dualgap.data.columns import is_missing, is_number
-from dualgap.data.compressed import COMPRESSED, open_bytes
+from dualgap.data.compressed import COMPRESSED, open_bytes, unpacked
 from dualgap.data.csv_parquet import csv_first_line, open_csv
 from dualgap.data.dataset import DataError
 
@@ -32,6 +32,13 @@ ENDINGS = {
     ".npz": "npz",
     ".mat": "mat",
     **dict.fromkeys((".libsvm", ".svm", ".svmlight"), "libsvm"),
+}
+FOREIGN = {
+    ".npy": "; save X and y together with numpy.savez",
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "; save the sheet as CSV"),
+    **dict.fromkeys((".pkl", ".pickle", ".joblib"), ", which could run code"),
+    **dict.fromkeys((".zst", ".7z", ".rar", ".tar", ".tgz"), "; unpack it first"),
+    **dict.fromkeys((".json", ".jsonl", ".h5", ".hdf5", ".arff", ".png", ".jpeg", ".jpg", ".skops"), ""),
 }
 LIBSVM_LINE = re.compile(rb"\s*[-+.\deE,]+(\s+(qid:\S+|\d+:\S+))+\s*(#.*)?\r?")
 HEADER_ROWS = 200  # lines that decide whether the first one is a header
@@ -88,6 +95,10 @@ def kind_of(path: Path) -> str:
     known = ENDINGS.get(_ending(path))
     if known:
         return known
+    ending = path.suffix.lower()
+    if ending in FOREIGN or _ending(path) in FOREIGN:
+        told = FOREIGN.get(ending, FOREIGN.get(_ending(path), ""))
+        raise DataError(f"{path}: cannot read {ending} files{told}; give CSV, TSV, Parquet, Arrow, NPZ, MAT or LIBSVM text")
     if path.suffix.lower() == ".zip":
         return "csv"
     if path.stat().st_size == 0:
@@ -96,10 +107,12 @@ def kind_of(path: Path) -> str:
         start = stream.read(1 << 16)
     if start.startswith(b"PAR1"):
         return "parquet"
-    if start.startswith(b"ARROW1"):
-        return "arrow"
+    if start.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+        return "arrow"  # a file, or a stream
     if start.startswith(b"PK\x03\x04"):
         return "npz"
+    if start.startswith(b"MATLAB 5.0"):
+        return "mat"
     line = start.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").split(b"\n", 1)[0]
     if LIBSVM_LINE.fullmatch(line) or not re.search(rb"[,;\t]", line):
         return "libsvm"
@@ -193,7 +206,7 @@ def _read_one(path: Path, header: bool | None, expected: Sequence[str]) -> Table
         raise DataError(f"{path} is no table: give CSV, TSV, Parquet or Arrow")
     pl = polars()
     try:
-        with open(path, "rb") as stream:  # a stream, for a name would be taken for a pattern
+        with unpacked(path) as plain, open(plain, "rb") as stream:  # a stream, for a name would be taken for a pattern
             if kind == "parquet":
                 frame = pl.read_parquet(stream)
             else:
@@ -204,7 +217,7 @@ def _read_one(path: Path, header: bool | None, expected: Sequence[str]) -> Table
         raise DataError(f"{path} is not a whole {name} file ({_short(error)})") from None
     if not frame.height:
         raise DataError(f"{path} has no rows")
-    return Table(path.stem, frame, True)
+    return Table(path.name.split(".")[0] or path.name, frame, True)
 
 
 def _read_csv(path: Path, header: bool | None, expected: Sequence[str]) -> Table:
