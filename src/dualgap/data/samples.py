@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dualgap.core import is_sparse
 from dualgap.data.columns import clean, numbers
 from dualgap.data.dataset import DataError, DataSet
 from dualgap.data.preparation import Notes, Preparation
@@ -92,7 +93,7 @@ class Encoder:
                 return self._scaled(X, width)
             if self.preparation.named:
                 raise DataError("its columns have no names, and the model knows them by name; give CSV, Parquet or Arrow")
-            dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+            dense = X.toarray() if is_sparse(X) else np.asarray(X)
             frame = polars().DataFrame({str(j): column for j, column in enumerate(dense.T)})
             return self.preparation.apply(self.preparation.with_names(frame, False))
         except DataError as error:
@@ -101,7 +102,9 @@ class Encoder:
     def _scaled(self, X: Any, width: int) -> Any:
         if X.shape[1] != width:
             raise DataError(f"{X.shape[1]} columns, but the model was trained on {width}")
-        return X if self.scaler is None else self.scaler.apply(X)
+        if self.scaler is None:
+            return X
+        return self.scaler.apply(X.toarray() if is_sparse(X) and self.scaler.centre is not None else X)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
