@@ -22,7 +22,7 @@ __all__ = ["Notes", "Preparation"]
 MOST_LEVELS = 1000  # categories of one column that have a feature of their own
 RARE = 2  # rows below which a category is pooled with other rare ones, where a column has more than FEW_LEVELS
 FEW_LEVELS = 30
-MOST_WORDS = 20_000  # n-grams of one column
+MOST_WORDS = 20_000  # n-grams of one column, the most frequent ones
 SPARSE_FROM, SPARSE_BELOW = 50, 0.25  # features, and share of non-zeros, at which rows are stored by their non-zeros
 CHANCE = 0.05  # probability that a flag for missing values is given to any column of a table where they do not go with the labels
 SHOWN = 4  # values that a note names
@@ -241,7 +241,7 @@ class Text:
     @classmethod
     def learn(cls, name: str, series: Any) -> Text:
         entries = _words(series).fill_null("").to_list()
-        vectoriser = _vectoriser(min_df=2 if len(entries) > 100 else 1, max_features=MOST_WORDS)
+        vectoriser = _vectoriser(max_features=MOST_WORDS)
         try:
             vectoriser.fit(entries)
         except ValueError:  # nothing but stop words and signs
