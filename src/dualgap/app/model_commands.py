@@ -226,7 +226,8 @@ def _fit_rows(samples: Any, out: Path, proof: Path | None, cv: int | None, as_js
     if not as_json:
         shares = ", ".join(f"{label} {count:,}" for label, count in zip(classes.tolist()[:8], counts.tolist(), strict=False))
         more = ", …" if len(classes) > 8 else ""
-        print(f"{samples.name}: {samples.shape[0]:,} rows × {samples.shape[1]:,} columns, {len(classes)} classes ({shares}{more})")
+        kinds = "1 class" if len(classes) == 1 else f"{len(classes)} classes"
+        print(f"{samples.name}: {samples.shape[0]:,} rows × {samples.shape[1]:,} columns, {kinds} ({shares}{more})")
         if samples.without:
             print(f"{samples.without:,} rows without a label in {samples.target!r} are left out")
     with warnings.catch_warnings(), show.live_gap(problems, quiet=as_json) as listen:

@@ -31,7 +31,7 @@ from dualgap.data.preprocess import Scaler, class_weights, fit_scaler, hold_out,
 from dualgap.data.readers import read, read_mat, read_npz, write_npz
 from dualgap.data.registry import describe, entry, load, names
 from dualgap.data.samples import ArraySamples, Encoder, Samples, TableOptions, TableSamples
-from dualgap.data.table_files import TABLE_KINDS, Table, files_of, find_header, kind_of, read_table, spooled_input
+from dualgap.data.table_files import TABLE_KINDS, Table, column_names, files_of, find_header, kind_of, read_table, spooled_input
 from dualgap.data.target import LabelRule, Labels, labels_of, learn_labels, target_of
 from dualgap.data.text import text_like
 from dualgap.data.unpacking import check_zip
@@ -58,6 +58,7 @@ __all__ = [
     "check_zip",
     "choose_target",
     "class_weights",
+    "column_names",
     "columns_of_table",
     "csv_engine",
     "csv_first_line",

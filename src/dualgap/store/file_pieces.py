@@ -226,10 +226,11 @@ def _bad_cell(text: bytes, header: list[str] | None, separator: str, source: Sou
 def csv_texts(path: Path) -> Iterator[bytes]:
     """Yield pieces of the text that end at a line's end, and not inside quotes."""
     with open_csv(path) as (stream, _):
-        rest = b""
+        rest, old_ends = b"", False
         while True:
             read = stream.read(PIECE_BYTES)
-            rest += read
+            old_ends = old_ends or (not rest and b"\r" in read and b"\n" not in read)
+            rest += read.replace(b"\r", b"\n") if old_ends else read  # the line ends of old spreadsheets
             cut = rest.rfind(b"\n") + 1 if read else len(rest)
             while cut and read and rest.count(b'"', 0, cut) % 2:
                 cut = rest.rfind(b"\n", 0, cut - 1) + 1

@@ -22,6 +22,7 @@ from dualgap.data import (
     LabelRule,
     Preparation,
     TableOptions,
+    column_names,
     find_header,
     kind_of,
     learn_labels,
@@ -150,11 +151,7 @@ def _csv_frames(path: Path, header: bool | None, expected: Sequence[str]) -> Ite
         except Exception as error:  # malformed in one of many ways
             raise DataError(f"{path} is not a well-formed CSV table: {' '.join(str(error).split())[:200]}") from None
         if first:
-            names = (
-                [name.strip() or f"column {j}" for j, name in enumerate(frame.columns)]
-                if named
-                else [str(j) for j in range(frame.width)]
-            )
+            names = column_names(path, text, separator, frame.columns) if named else [str(j) for j in range(frame.width)]
             first = False
         if frame.width != len(names):
             raise DataError(f"{path}: {frame.width} fields in a line where {len(names)} are needed")
