@@ -23,17 +23,11 @@ from dualgap.app.options import (
     Standardise,
     Target,
     kinds_of,
+    loss_called,
 )
 
 __all__ = ["certify", "convert", "fit", "predict"]
 
-LOSSES = {
-    "hinge": "hinge",
-    "smooth_hinge": "smooth_hinge",
-    "squared_hinge": "squared_hinge",
-    "logistic": "log_loss",
-    "log_loss": "log_loss",
-}
 Data = Annotated[
     list[str],
     typer.Argument(
@@ -60,16 +54,17 @@ def convert(
     seed: Seed = 0,
     json_: Json = False,
 ) -> int:
-    """Convert files to a store: a folder of plain arrays that `fit` trains on without reading them into memory.
+    """Convert files to a store, for data larger than memory.
+
+    A store is a folder of plain arrays that `fit` trains on without reading them into memory.
 
     The columns of tables are prepared as `fit` prepares them, by what a first pass learns from a random sample of the rows; the store
     keeps it, so that a model reads other tables by the names of their columns. Give the same command again after a stop, and it goes on.
 
-    **Examples**
-
-        dualgap convert data.libsvm.bz2 store/
-
-        dualgap convert day-1.csv day-2.csv store/ --target label --dtype float32
+    \b
+    Examples:
+      dualgap convert data.libsvm.bz2 store/
+      dualgap convert day-1.csv day-2.csv store/ --target label --dtype float32
     """
     from dualgap.app.fit_display import print_preparation
     from dualgap.app.json_output import columns_of, print_json
@@ -137,20 +132,19 @@ def fit(
     ] = None,
     json_: Json = False,
 ) -> int:
-    """Train a linear classifier on all rows, say how good it is, and write it to a file with its proof.
+    """Train a classifier, and prove how good it is.
+
+    All rows are trained on. The linear classifier is written to a file with its proof.
 
     Text, categories, dates and missing values of a table are turned into numbers; the output says how, and the model file keeps it. The
     file is of skops' format: opening it runs no code. Exit code 1 when the gap was not reached.
 
-    **Examples**
-
-        dualgap fit mydata.csv --target label
-
-        dualgap fit mydata.csv --target label --drop name --as zip=category --balanced
-
-        dualgap fit a9a --model a9a.skops --l2 1e-4 --tol 1e-6 --proof a9a.proof
-
-        dualgap fit store/ --model big.skops --tol 1e-2
+    \b
+    Examples:
+      dualgap fit mydata.csv --target label
+      dualgap fit mydata.csv --target label --drop name --as zip=category --balanced
+      dualgap fit a9a --model a9a.skops --l2 1e-4 --tol 1e-6 --proof a9a.proof
+      dualgap fit store/ --model big.skops --tol 1e-2
     """
     from dualgap.app.inputs import open_samples
     from dualgap.app.model_file import check_place
@@ -158,8 +152,7 @@ def fit(
     from dualgap.data import TableOptions
     from dualgap.store import Store
 
-    if loss not in LOSSES:
-        raise ValueError(f"--loss {loss}: there is no such loss; choose hinge, smooth_hinge, squared_hinge or logistic")
+    chosen = loss_called(loss)
     if intercept not in ("free", "penalised", "none"):
         raise ValueError(f"--intercept {intercept}: choose free, penalised or none")
     table = TableOptions(target, drop, kinds_of(as_), prepare, standardise, header, above)
@@ -169,7 +162,7 @@ def fit(
             f"--scheduler trains on a store, and {data[0]} is none: make one with `dualgap convert {data[0]} FOLDER` first"
         )
     parameters: dict[str, Any] = {
-        "loss": LOSSES[loss],
+        "loss": "log_loss" if chosen == "logistic" else chosen,
         "C": c if l2 is None else 1.0 / (l2 * samples.shape[0]),
         "fit_intercept": intercept != "none",
         "intercept": "penalised" if intercept == "penalised" else "free",
@@ -310,17 +303,17 @@ def predict(
     ] = None,
     json_: Json = False,
 ) -> int:
-    """Predict the labels of new samples: a CSV with a label and a score a row (scores of each class where there are more than two).
+    """Predict the labels of new rows.
+
+    The answer is a CSV with a label and a score a row, or the scores of each class where there are more than two.
 
     Columns are found by name, in any order; a label column is optional, and where there is one, the accuracy is told.
 
-    **Examples**
-
-        dualgap predict model.skops new.csv
-
-        dualgap predict model.skops new.csv --out predictions.csv
-
-        cat new.csv | dualgap predict model.skops -
+    \b
+    Examples:
+      dualgap predict model.skops new.csv
+      dualgap predict model.skops new.csv --out predictions.csv
+      cat new.csv | dualgap predict model.skops -
     """
     import numpy as np
 
@@ -388,16 +381,17 @@ def certify(
     tol: Annotated[float | None, typer.Option(help="Exit with code 1 unless the relative gap is at most this.")] = None,
     json_: Json = False,
 ) -> int:
-    """Prove how far a model is at most from the best one for its objective on some data.
+    """Prove how far a model is at most from the best one.
+
+    The bound is for the model's own objective on the data given.
 
     On the data it was trained on, that is how well training did; on other data, how far it is from a model trained there. The label
     column is the one that the model was trained with, unless --target names another.
 
-    **Examples**
-
-        dualgap certify model.skops mydata.csv
-
-        dualgap certify model.skops mydata.csv --target label --tol 1e-3
+    \b
+    Examples:
+      dualgap certify model.skops mydata.csv
+      dualgap certify model.skops mydata.csv --target label --tol 1e-3
     """
     from dualgap.app.inputs import open_samples
     from dualgap.app.json_output import print_json

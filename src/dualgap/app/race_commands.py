@@ -11,7 +11,21 @@ from typing import Annotated, Any
 import typer
 
 from dualgap.app.json_output import print_json
-from dualgap.app.options import INCOMPLETE, OK, Above, As, Drop, Header, Json, Prepare, Seed, Standardise, Target, kinds_of
+from dualgap.app.options import (
+    INCOMPLETE,
+    OK,
+    Above,
+    As,
+    Drop,
+    Header,
+    Json,
+    Prepare,
+    Seed,
+    Standardise,
+    Target,
+    kinds_of,
+    loss_called,
+)
 
 __all__ = ["compare", "report", "reproduce"]
 
@@ -55,18 +69,18 @@ def compare(
     out: Out = None,
     json_: Json = False,
 ) -> int:
-    """Race solvers on your data, or on data that ship, and write a report.
+    """Race solvers on your data, and write a report.
 
     Rows are split into training and test rows (stratified); dense data are standardised. LIBLINEAR, SGDClassifier and libsvm race along
     through scikit-learn where they support the problem; their models are certified like the rest. Results are kept in the folder as each
     run ends: give the same command again to go on after a stop.
 
-    **Examples**
-
-        dualgap compare
-        dualgap compare mydata.csv --target label
-        dualgap compare a9a --solvers sdca,pegasos --l2 1e-4,1e-5 --runs 10 --out races/a9a
-        dualgap compare creditcard --balance class_weight --loss smooth_hinge --max-seconds 10
+    \b
+    Examples:
+      dualgap compare
+      dualgap compare mydata.csv --target label
+      dualgap compare a9a --solvers sdca,pegasos --l2 1e-4,1e-5 --runs 10 --out races/a9a
+      dualgap compare creditcard --balance class_weight --loss smooth_hinge --max-seconds 10
     """
     from dualgap.app.inputs import is_store_folder
     from dualgap.data import TableOptions, spooled_input
@@ -82,7 +96,7 @@ def compare(
             table=TableOptions(target, drop, kinds_of(as_), prepare, standardise, header, above),
             positive=positive,
             solvers=_words(solvers),
-            losses=_words(loss),
+            losses=[loss_called(word) for word in _words(loss)],
             delta=delta,
             l2=[_number(word, "--l2") for word in _words(l2)],
             l1=l1,
@@ -136,18 +150,18 @@ def reproduce(
     max_seconds: CpuSeconds = None,
     json_: Json = False,
 ) -> int:
-    """Run a study: its figures, its tables, and a verdict on each statement of its text.
+    """Run a study, and judge each statement of its text.
 
     With `all`, overview.html lists all statements of the five texts and how they came out. The studies: blood-cells, convergence,
     credit-fraud, huberised, primal-dual. Two of them need data that are fetched by hand; the message says what, from where and where to put
     it (see `dualgap datasets`).
 
-    **Examples**
-
-        dualgap reproduce primal-dual
-        dualgap reproduce all --runs 5 --out reproductions
-        dualgap reproduce blood-cells --runs 100
-        dualgap reproduce my-study.toml
+    \b
+    Examples:
+      dualgap reproduce primal-dual
+      dualgap reproduce all --runs 5 --out reproductions
+      dualgap reproduce blood-cells --runs 100
+      dualgap reproduce my-study.toml
     """
     from dualgap.app.terminal import console, print_claims, print_counts
     from dualgap.lab import judge, load_study, study_names, write_overview, write_report
@@ -196,12 +210,14 @@ def report(
     folder: Annotated[Path, typer.Argument(help="A folder that compare or reproduce wrote.")],
     json_: Json = False,
 ) -> int:
-    """Write the report of stored results again, without running anything and without the data.
+    """Write the report of stored results again.
 
-    **Examples**
+    Nothing is run, and the data are not needed.
 
-        dualgap report dualgap-report
-        dualgap report dualgap-reproductions/convergence
+    \b
+    Examples:
+      dualgap report dualgap-report
+      dualgap report dualgap-reproductions/convergence
     """
     from dualgap.lab import Results, ResultStore, load_study, write_report
 

@@ -26,15 +26,15 @@ def verify(
     ] = None,
     json_: Json = False,
 ) -> int:
-    """Check a proof against the data that it is about, in exact arithmetic.
+    """Check a proof file in exact arithmetic.
 
     Exit code 0: every gap in the file is proven. Exit code 1: refused, with the reason. The same check in one file for plain Python is
     docs/verify.py; --export writes the data in a form that it reads.
 
-    **Examples**
-
-        dualgap verify a9a.proof a9a
-        dualgap verify model.proof mydata.csv --target label --model model.skops
+    \b
+    Examples:
+      dualgap verify a9a.proof a9a
+      dualgap verify model.proof mydata.csv --target label --model model.skops
     """
     from dualgap.proof import Refused, parse_proof, report, verify_proof
 
