@@ -94,6 +94,8 @@ def _in_rounds(store: Store, checkpoint: Path, listen: Any, parameters: dict[str
     while True:
         left = None if limit is None else limit - (time.monotonic() - began)
         svc.max_time = seconds if left is None else max(min(seconds, left), 1e-3)
+        if listen is not None:
+            listen.begin(epochs)
         svc.fit(store)
         epochs += svc.n_iter_
         svc.n_iter_ = epochs
