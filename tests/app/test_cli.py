@@ -54,6 +54,9 @@ def test_compare_a_table(capsys, table, tmp_path):
     assert "2 of 2 runs were done before" in again[2]
     code, out, _ = run(capsys, "report", tmp_path)
     assert (code, out.splitlines()[-1]) == (0, str(tmp_path / "report.html"))
+    told = json.loads(run(capsys, "report", tmp_path, "--json")[1])
+    assert {each["label"] for each in told["problems"][0]["solvers"]} == {"sdca", "pegasos"}
+    assert (told["report"], told["statements"]) == (str(tmp_path / "report.html"), [])
 
 
 ERRORS = [
@@ -123,6 +126,14 @@ def test_lists(capsys):
     assert code == 0
     assert "breast-cancer" in out
     assert "fetch by hand" in out or "at hand" in out
+
+
+def test_lists_as_json(capsys):
+    solvers = json.loads(run(capsys, "solvers", "--json")[1])["solvers"]
+    assert "pegasos" in [each["name"] for each in solvers]
+    assert all(each["losses"] for each in solvers)
+    found = json.loads(run(capsys, "datasets", "--json")[1])["datasets"]
+    assert {"name", "rows", "columns", "found", "licence"} <= set(found[0])
 
 
 def test_several_classes(capsys, tmp_path):
