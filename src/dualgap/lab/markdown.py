@@ -70,6 +70,7 @@ def _statements(report: Report) -> list[str]:
             lines.append(f"- **{verdict.verdict}**: {escaped(verdict.claim.says)}")
             lines += [f"  - {escaped(line)}" for line in verdict.why.splitlines()]
             lines += [f"  - asked: {escaped(verdict.asked)}"] if verdict.asked else []
+            lines += [f"  - {escaped(verdict.readings[0].lower() + verdict.readings[1:])}"] if verdict.readings else []
             lines += [f"  - set by the text: {escaped(verdict.claim.calibrated)}"] if verdict.claim.calibrated else []
             lines += [f"  - numbers: {numbers}"] if numbers else []
         lines.append("")

@@ -162,6 +162,7 @@ def _claim(verdict: Verdict, report: Report) -> dict[str, Any]:
         "source": claim.source,
         "calibrated": claim.calibrated,
         "asked": verdict.asked,
+        "readings": verdict.readings,
         "shown": None if shown[1] is None else {"kind": shown[0], "id": shown[1].id, "title": shown[1].title},
         "verdict": verdict.verdict,
         "mark": MARKS[verdict.verdict],
