@@ -1,6 +1,6 @@
 """The report of a study: one HTML file that needs nothing else, report.md, CSV tables, and the figures as PNG and PDF.
 
-Every name that comes from data or from a study is escaped: by the template for HTML, by `script_json` inside scripts.
+Every name that comes from data or from a study is escaped by the template; what scripts read is packed, in letters and digits alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dualgap.lab.claims.judge import SIGNS, Verdict
 from dualgap.lab.curves import curve_data
 from dualgap.lab.draw import save
 from dualgap.lab.files import file_name, write_atomically
-from dualgap.lab.interactive import plotly_figure, png_address, script_json
+from dualgap.lab.interactive import packed_json, plotly_figure, plotly_script, png_address
 from dualgap.lab.lineup import LINEUP
 from dualgap.lab.markdown import markdown_report
 from dualgap.lab.overview import MARKS, MEANING, in_words
@@ -65,8 +65,6 @@ def _asset(name: str) -> str:
 
 def render(report: Report) -> str:
     """Return the page."""
-    from plotly.offline import get_plotlyjs
-
     results = report.results
     figures: list[dict[str, Any]] = []
     specs: list[dict[str, Any] | None] = []
@@ -103,12 +101,14 @@ def render(report: Report) -> str:
         tables=[{"id": table.id, **_shown(table, results)} for table in report.tables],
         failures=_shown(_failures(results), results) if failures else None,
         machines=[_machine(machine) for machine in results.store.environments().values()],
-        curve_json=script_json(curve_data(results)),
-        figure_json=script_json(specs),
-        watch_json=script_json(watched),
-        plotly_js=get_plotlyjs().replace("</script", "<\\/script"),
+        packed={
+            "curve-data": packed_json(curve_data(results)),
+            "figure-data": packed_json(specs),
+            "watch-data": packed_json(watched),
+            "plotly": plotly_script(),
+        },
         css=_asset("report.css"),
-        js=_asset("report.js") + _asset("watch.js"),
+        js=_asset("unpack.js") + _asset("report.js") + _asset("watch.js"),
     )
 
 

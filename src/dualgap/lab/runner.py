@@ -84,7 +84,7 @@ def run_study(study: Study, out: str | Path, jobs: int | None = None, display: D
     todo = [cell for cell in cells if cell.key not in done]
     environment = store.add_environment(describe_environment(jobs))
     if todo or store.epoch_overhead() is None:
-        store.add_epoch_overhead(measure_epoch_overhead())
+        store.add_epoch_overhead(*measure_epoch_overhead())
     ran = Ran(Results(study, store, {}), found=len(cells) - len(todo))
     with Scratch() as scratch, display:
         shared = Shared(todo, store, scratch, display)

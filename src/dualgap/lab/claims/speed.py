@@ -3,7 +3,7 @@
 Distances from the optimum are measured from the best lower bound that any solver found on the same problem, so that "converged" never means
 "stopped moving". Times are processor seconds of the updates. Two things are not known of them, and widen the interval of their ratio:
 
-- Of a measured time, calls and clock took a part: up to the overhead of an epoch, measured where the study ran, for each of its epochs.
+- Of a measured time, calls and clock took a part: the overhead of an epoch, measured where the study ran, times its epochs.
 - A run that never came so near took at least what it spent. Nothing more is assumed.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from dualgap.lab.claims.verdicts import (
     Settings,
     Spread,
     Untold,
+    as_names,
     check,
     for_each_data_set,
     judged,
@@ -44,12 +46,11 @@ __all__ = ["after_epoch", "best_after", "best_setting", "cost_ratio", "first", "
 
 COSTS = {"epoch": "epochs", "passes": "passes", "cpu_seconds": "CPU seconds", "iteration": "iterations"}
 NEVER = "a run that never came so near took at least what it spent, which does not decide it"
-OVERHEAD = "times so short that calls and clock, up to {seconds} s an epoch, could reverse it"
+OVERHEAD = "times so short that calls and clock, {least} to {most} µs an epoch, could reverse it"
 
 
 def ratio(results: Results, slow: Group, quick: Group, within: float | None, cost: str) -> Spread:
     """Return log(slow/quick) of the cost over the runs: to come within a share of the best bound, or where that is None an epoch's."""
-    overhead = _overhead(results) if cost == "cpu_seconds" else 0.0
     mine, others = _costs(slow, within, cost), _costs(quick, within, cost)
     pairs = [(mine[run], others[run]) for run in mine if run in others]
     if not pairs:
@@ -61,19 +62,26 @@ def ratio(results: Results, slow: Group, quick: Group, within: float | None, cos
         below = 0.0 if all(b[2] for _, b in pairs) else np.inf
         above = 0.0 if all(a[2] for a, _ in pairs) else np.inf
         return replace(found, below=below, above=above, slack=NEVER)
-    # What is left of a time once the overhead of its epochs is taken off is the least that the updates took.
+    return _without_overhead(found, pairs, *_overhead(results)) if cost == "cpu_seconds" else found
+
+
+def _without_overhead(found: Spread, pairs: list[Any], least: float, most: float) -> Spread:
+    """Return a spread of logarithms of ratios with an interval that also holds the ratio of the updates alone."""
+
+    def rest(side: int, overhead: float) -> np.ndarray:
+        return np.array([max(pair[side][0] - pair[side][1] * overhead, 0.0) for pair in pairs])
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lows = np.log(rest(0, most)) - np.log(rest(1, least))
+        highs = np.log(rest(0, least)) - np.log(rest(1, most))
     below, above = (
-        float(np.mean([_part(time, epochs, overhead) for time, epochs, _ in side])) for side in zip(*pairs, strict=True)
+        float(np.nan_to_num(np.mean(side), nan=np.inf, posinf=np.inf)) for side in (found.mean - lows, highs - found.mean)
     )
-    return replace(found, below=below, above=above, slack=OVERHEAD.format(seconds=shown_number(overhead)) if overhead else "")
+    words = OVERHEAD.format(least=shown_number(1e6 * least), most=shown_number(1e6 * most))
+    return replace(found, below=max(below, 0.0), above=max(above, 0.0), slack=words)
 
 
-def _part(time: float, epochs: float, overhead: float) -> float:
-    """Return by how much the logarithm of a time may be too large."""
-    return -float(np.log(1.0 - overhead * epochs / time)) if overhead * epochs < time else np.inf
-
-
-def _overhead(results: Results) -> float:
+def _overhead(results: Results) -> tuple[float, float]:
     measured = results.store.epoch_overhead()
     if measured is None:
         raise Untold(
@@ -139,25 +147,38 @@ def cost_ratio(
     results: Results,
     race: str,
     data: str,
-    slow: str,
-    quick: str,
+    slow: str | Names,
+    quick: str | Names,
     low: Factor = 1.0,
     high: Factor = np.inf,
     within: Amount | None = None,
     cost: str = "cpu_seconds",
     settings: Settings = NOTHING,
 ) -> Answer:
-    """The cost of one solver over another's lies between two bounds: to within a share of the best bound or, without one, an epoch's."""
-    a, b = pick(results, race, data, slow, settings), pick(results, race, data, quick, settings)
+    """The cost of one solver over another's lies between two bounds: to within a share of the best bound or, without one, an epoch's.
+
+    Of several solvers, each of the slow ones is compared with each of the quick ones.
+    """
+    slow, quick = as_names(slow), as_names(quick)
+    groups = {s: pick(results, race, data, s, settings) for s in [*slow, *quick]}
     unit = f"{COSTS[cost]} an epoch" if within is None else f"{COSTS[cost]} to within {percent(within)} of the best bound"
     top = "" if not np.isfinite(high) else f" and at most {shown_number(high)}"
     least = "more than 1" if low == 1.0 else f"at least {shown_number(low)}"
-    asked = f"{unit} of {results.label(slow)} over {results.label(quick)}: {least}{top} times"
-    found = ratio(results, a, b, within, cost)
-    bound = "" if np.isfinite(found.below) == np.isfinite(found.above) else "at least " if np.isfinite(found.below) else "at most "
-    text = f"{results.label(slow)} takes {bound}{shown_number(float(np.exp(found.mean)))} times as much as {results.label(quick)}"
-    part = Asked(found, float(np.log(low)), float(np.log(high)) if np.isfinite(high) else np.inf, strict=low == 1.0)
-    return judged({"": part}, text, {"times": times(found)}, asked)
+    names = [" and ".join(results.label(s) for s in some) for some in (slow, quick)]
+    asked = f"{unit} of {names[0]} over {names[1]}: {least}{top} times"
+    limits = float(np.log(low)), float(np.log(high)) if np.isfinite(high) else np.inf
+    parts, numbers, texts = {}, {}, []
+    for a, b in product(slow, quick):
+        found = ratio(results, groups[a], groups[b], within, cost)
+        bound = (
+            "" if np.isfinite(found.below) == np.isfinite(found.above) else "at least " if np.isfinite(found.below) else "at most "
+        )
+        how = f"{bound}{shown_number(float(np.exp(found.mean)))} times"
+        texts.append(f"{results.label(a)} takes {how} as much as {results.label(b)}")
+        name = f"{results.label(a)} over {results.label(b)}"
+        parts[name] = Asked(found, *limits, strict=low == 1.0)
+        numbers[f"{name}, times"] = times(found)
+    return judged(parts, "; ".join(texts), numbers, asked)
 
 
 @check
@@ -222,7 +243,7 @@ def best_after(
     largest: bool = False,
     settings: Settings = NOTHING,
 ) -> Answer:
-    """The epoch at which each solver is first within `close` of its best value lies in the range given, [from, to]."""
+    """The epoch at which each solver is first within `close` of its best value lies in the range given, [from, to]; from 0 for at most."""
     numbers: dict[str, Any] = {}
     parts, texts, asked = {}, [], []
     for solver, (low, high) in epochs.items():
@@ -231,10 +252,10 @@ def best_after(
         # Counts of epochs vary by factors: the interval is that of their logarithm.
         found = spread(np.log(once(group, np.array(values))))
         numbers[f"{results.label(solver)}, epochs"] = times(found)
-        parts[results.label(solver)] = Asked(found, float(np.log(low)), float(np.log(high)))
+        parts[results.label(solver)] = Asked(found, float(np.log(low)) if low else -np.inf, float(np.log(high)))
         count = shown_number(float(np.exp(found.mean)))
         texts.append(f"{results.label(solver)} after {count} epoch{'' if count == '1' else 's'}")
-        asked.append(f"{results.label(solver)} {low} to {high}")
+        asked.append(f"{results.label(solver)} {f'{low} to' if low else 'at most'} {high}")
     why = f"Within {shown_number(close)} of their best {named(column)}: {', '.join(texts)}"
     return judged(parts, why, numbers, f"epochs: {', '.join(asked)}")
 

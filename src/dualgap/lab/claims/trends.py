@@ -233,7 +233,7 @@ def constant(
 
     With `varies`, some two values of x differ by more.
     """
-    relative = column.endswith("primal")
+    relative = column.endswith("primal") or column == "bound"
     numbers: dict[str, Any] = {}
     parts: dict[str, Asked] = {}
     texts = []

@@ -13,8 +13,9 @@ So the chance of a wrong verdict is at most 5 % for a claim, however many quanti
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, wraps
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -102,6 +103,10 @@ class Spread:
         half = quantile(1.0 - wrong / 2, self.runs - 1) * self.error
         return self.mean - half - self.below, self.mean + half + self.above
 
+    def bare(self) -> Spread:
+        """Return the spread over the runs alone."""
+        return Spread(self.mean, self.error, self.runs)
+
     @property
     def low(self) -> float:
         """The lower end of the 95 % interval."""
@@ -159,7 +164,7 @@ def times(found: Spread) -> str:
 
 def percent(value: float) -> str:
     """Return a share as a percentage."""
-    return f"{100 * value:.3g} %" if np.isfinite(value) else "–"
+    return f"{100 * value:.3g} %" if abs(value) < 9.995 else f"{shown_number(float(round(100 * value)))} %"
 
 
 def in_percent(found: Spread) -> str:
@@ -253,15 +258,18 @@ def _unsure(ways: Sequence[Parts]) -> str:
     parts = {name: part for way in ways for name, part in way.items()}
     if any(part.found.runs < 2 for part in parts.values()):
         return "; one run has no spread to judge by"
-    if any(part.contradicted() for part in parts.values()):
+    if len(ways) == 1 and any(part.contradicted() for part in parts.values()):
         return f"; {BY_CHANCE.format(count=len(parts))}"
     doubtful = {name: part for name, part in parts.items() if not part.confirmed()}
-    slack = next((part.found.slack for part in doubtful.values() if part.found.slack), "")
-    names = [str(name) for name in doubtful if str(name)]
-    of = f" for {', '.join(names)}" if names and len(parts) > 1 else ""
-    return f"; {slack}{of}" if slack else f"; the interval over runs reaches across that border{of}"
+    # Of those that the runs alone would decide, what was not measured keeps them open.
+    slack = {name: part.found.slack for name, part in doubtful.items() if replace(part, found=part.found.bare()).told() is not None}
+    names = list(slack or doubtful)
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    of = f" for {'; '.join(map(str, names[:3]))}{more}" if len(parts) > 1 else ""
+    return f"; {next(iter(slack.values()), ACROSS)}{of}"
 
 
+ACROSS = "the interval over runs reaches across that border"
 BY_CHANCE = "of {count} comparisons, one as clear as this comes by chance"
 
 
@@ -271,14 +279,17 @@ def all_of(answers: Iterable[bool | None]) -> bool | None:
     return False if False in answers else None if None in answers else True
 
 
-def together(answers: dict[str, Answer]) -> Answer:
-    """One answer for several data sets: it holds where all hold, and does not where any does not."""
+def together(answers: dict[str, Answer], some: bool = False) -> Answer:
+    """One answer for several data sets: it holds where all hold, and does not where any does not; with `some`, where one holds."""
     if len(answers) == 1:
         return next(iter(answers.values()))
     numbers = {f"{name}: {key}": value for name, answer in answers.items() for key, value in answer.numbers.items()}
     asked = "; ".join(dict.fromkeys(answer.asked for answer in answers.values() if answer.asked))
     lines = [f"{name}: {answer.why}" for name, answer in answers.items()]
     among = sum(len(parts) for answer in answers.values() for parts in answer.ways)
+    if some:
+        holds = decide([parts for answer in answers.values() for parts in answer.ways])
+        return Answer(holds, "\n".join(lines), numbers, f"{asked}; on one of the data sets at least")
     holds = all_of(decide(answer.ways, among) if answer.ways else answer.holds for answer in answers.values())
     if holds is None and any(answer.holds is False for answer in answers.values()):
         lines.append(f"{BY_CHANCE.format(count=among).capitalize()}.")
@@ -296,10 +307,13 @@ def check(function: Check) -> Check:
 
 
 def for_each_data_set(function: Check) -> Check:
-    """Return a check of one data set as a check of several: its answers on them, taken together."""
+    """Return a check of one data set as a check of several: its answers on them, taken together.
+
+    `some` is an option of every such check: the claim then holds where it holds on one of the data sets.
+    """
 
     @wraps(function)
-    def each(results: Results, *, data: str | Iterable[str], **options: Any) -> Answer:
+    def each(results: Results, *, data: str | Iterable[str], some: bool = False, **options: Any) -> Answer:
         def one(name: str) -> Answer:
             try:
                 return function(results, data=name, **options)
@@ -307,8 +321,11 @@ def for_each_data_set(function: Check) -> Check:
                 return Answer(None, f"{lacking}.")
 
         answers = {results.data_name(name): one(name) for name in as_names(data)}
-        return together(answers)
+        return together(answers, some)
 
+    own = inspect.signature(function)
+    some = inspect.Parameter("some", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool)
+    each.__signature__ = own.replace(parameters=[*own.parameters.values(), some])  # type: ignore[attr-defined]
     return each
 
 
