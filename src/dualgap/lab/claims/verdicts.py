@@ -288,7 +288,10 @@ def together(answers: dict[str, Answer], some: bool = False) -> Answer:
     lines = [f"{name}: {answer.why}" for name, answer in answers.items()]
     among = sum(len(parts) for answer in answers.values() for parts in answer.ways)
     if some:
-        holds = decide([parts for answer in answers.values() for parts in answer.ways])
+        ways = [parts for answer in answers.values() for parts in answer.ways]
+        holds = decide(ways) if ways else None
+        if holds is False and not all(answer.ways for answer in answers.values()):
+            holds = None  # it may hold where runs are missing
         return Answer(holds, "\n".join(lines), numbers, f"{asked}; on one of the data sets at least")
     holds = all_of(decide(answer.ways, among) if answer.ways else answer.holds for answer in answers.values())
     if holds is None and any(answer.holds is False for answer in answers.values()):
