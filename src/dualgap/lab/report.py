@@ -24,6 +24,7 @@ from dualgap.lab.ranking import advice
 from dualgap.lab.report_model import Report, make_report
 from dualgap.lab.results import Results
 from dualgap.lab.tables import TableData, shown_number
+from dualgap.lab.typeset import typeset
 
 __all__ = ["Report", "make_report", "write_report"]
 
@@ -56,7 +57,9 @@ def _template() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader("dualgap.lab", "templates")
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template("report.html.j2")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    environment.filters["typeset"] = typeset
+    return environment.get_template("report.html.j2")
 
 
 def _asset(name: str) -> str:
