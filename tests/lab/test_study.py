@@ -1,12 +1,14 @@
 """Studies: what a file may say, and what its errors say."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from dualgap.lab import StudyError, load_study, parse_study, study_names
 from dualgap.lab.claims.judge import judge
 from dualgap.lab.gallery import make_figure
+from dualgap.lab.lineup import LINEUP, PAPERS
 from dualgap.lab.plan import cells_of
 from dualgap.lab.result_store import ResultStore
 from dualgap.lab.results import Results
@@ -113,3 +115,10 @@ def test_shipped_studies_are_sound(name, tmp_path):
     for calibrated in (claim for claim in study.claims if claim.calibrated):
         where = calibrated.options.get("data") or [calibrated.options[key] for key in ("smaller", "larger")]
         assert any(study.data_spec(name).calibrated for name in where), calibrated.id
+
+
+def test_papers_are_those_of_the_references():
+    text = (Path(__file__).parents[2] / "docs" / "references.md").read_text(encoding="utf-8")
+    for solver, (_, address) in PAPERS.items():
+        assert solver in LINEUP
+        assert address.replace("https://doi.org/", "doi:").replace("https://arxiv.org/abs/", "arXiv:") in text, solver

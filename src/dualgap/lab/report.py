@@ -16,7 +16,7 @@ from dualgap.lab.curves import curve_data
 from dualgap.lab.draw import save
 from dualgap.lab.files import file_name, write_atomically
 from dualgap.lab.interactive import packed_json, plotly_figure, plotly_script, png_address
-from dualgap.lab.lineup import LINEUP
+from dualgap.lab.lineup import LINEUP, PAPERS
 from dualgap.lab.markdown import markdown_report
 from dualgap.lab.overview import MARKS, MEANING, in_words
 from dualgap.lab.palette import Style
@@ -131,7 +131,7 @@ MOST_WATCHED = 60  # runs: a page stays below a few megabytes
 
 
 def _solvers(results: Results) -> list[dict[str, str]]:
-    """Return each solver with a result: its label, its line's colour, and what it is."""
+    """Return each solver with a result: its label, its line's colour, what it is, and the paper that it is from."""
     shown = []
     ran = {group.solver.id for group in results.groups}
     for spec in results.study.solvers:
@@ -140,7 +140,9 @@ def _solvers(results: Results) -> list[dict[str, str]]:
             about = spec.about or (cls.summary if cls is not None else "")
             params = ", ".join(f"{name} = {value}" for name, value in spec.params.items())
             colour = _stroke(results.styles[spec.id])
-            shown.append({"id": spec.id, "label": results.label(spec), "about": about, "params": params, "swatch": colour})
+            paper, address = PAPERS.get(spec.solver, ("", ""))
+            said = {"about": about, "params": params, "paper": paper, "address": address}
+            shown.append({"id": spec.id, "label": results.label(spec), "swatch": colour, **said})
     return shown
 
 

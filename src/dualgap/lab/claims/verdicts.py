@@ -23,7 +23,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from dualgap.lab.figures import ended, named
-from dualgap.lab.results import Group, Results
+from dualgap.lab.results import RESOLUTION, Group, Results
 from dualgap.lab.study import Claim
 from dualgap.lab.tables import shown_number
 
@@ -164,6 +164,8 @@ def times(found: Spread) -> str:
 
 def percent(value: float) -> str:
     """Return a share as a percentage."""
+    if 0.0 < abs(value) < RESOLUTION:
+        return f"below {100 * RESOLUTION:g} %"
     return f"{100 * value:.3g} %" if abs(value) < 9.995 else f"{shown_number(float(round(100 * value)))} %"
 
 
