@@ -267,6 +267,8 @@ def test_without_scripts_figures_and_tables_are_there(evil, tmp_path, browser):
         pictures = browser.find_elements("css selector", "figure noscript img, figure img")
         assert pictures
         assert pictures[0].size["width"] > 200
+        for empty in browser.find_elements("css selector", ".plot, .explorer"):
+            assert not empty.is_displayed(), "no room is kept for what needs scripts"
         assert "Ranking" in browser.find_element("css selector", "main").text
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
