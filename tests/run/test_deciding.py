@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.datasets import make_classification
 
 import dualgap
@@ -40,19 +41,21 @@ def test_kernels(samples):
 def test_the_tolerance_ends_a_run_before_rows_that_stay_open(samples):
     X, y, _ = samples
     problem = Problem(X, y, l2=1e-2)
-    on_the_line = np.zeros((1, X.shape[1]))  # its score is 0 for every w
-    far = 1e-3 * X[:1]
-    result = solve(problem, tol=1e-2, decide=np.vstack([on_the_line, far]))
+    exact = solve(problem, tol=1e-9, max_epochs=5000)
+    on_the_line = X[:1] - exact.decision(X[:1]) * exact.coef / (exact.coef @ exact.coef)
+    result = solve(problem, tol=1e-2, decide=on_the_line)
     assert result.status == "converged"
     assert result.trace["decided"][-1] < 1.0
 
 
 def test_a_row_of_score_zero_is_decided():
-    # Every exact score of a zero row is 0, which `predict` gives to the first class: proven up to rounding of nothing.
+    # The score of a zero row is 0 for every w, without rounding, and `predict` gives 0 to the first class.
     X, y = np.array([[1.0], [2.0], [-1.0], [-2.0]]), [1, 1, 0, 0]
-    labels, proven = solve(Problem(X, y, l2=0.1), tol=1e-6).predict_proven([[1.0], [-1.0]])
-    assert labels.tolist() == [1, 0]
-    assert proven.all()
+    result = solve(Problem(X, y, l2=0.1), tol=1e-6)
+    for new in (np.array([[1.0], [0.0]]), sparse.csr_matrix([[1.0], [0.0]])):
+        labels, proven = result.predict_proven(new)
+        assert labels.tolist() == [1, 0]
+        assert proven.all()
 
 
 @pytest.mark.parametrize(

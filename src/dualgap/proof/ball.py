@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.core import ROUNDOFF, SMALLEST, gamma, kernel, length_bound
+from dualgap.core import ROUNDOFF, SMALLEST, gamma, is_sparse, kernel, length_bound
 from dualgap.kernels import expansion, product_terms, squares
 from dualgap.problem import Problem, as_features, as_vector
 from dualgap.proof.bounded_scores import kernel_scores
@@ -388,6 +388,9 @@ class _NewRows(_Rows):
         else:
             squared = problem.kernel.diagonal(X)
         self.lengths = np.sqrt(np.maximum(squared, 0.0)) * (1.0 + gamma(problem.d + 16)) * (1.0 + 1e-9) + 1e-150
+        if problem.kernel is None:
+            empty = np.diff(X.indptr) == 0 if is_sparse(X) else ~X.any(axis=1)
+            self.lengths[empty] = 0.0  # the score of a zero row is the intercept, without any rounding
 
     def scores(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         problem = self.problem
