@@ -290,7 +290,7 @@ def _reference(
     level = side * (top / mu + 16.0 * ROUNDOFF * abs(top / mu))
     weights = np.zeros(problem.n)
     weights[rows] = delta / mu
-    mass = float(weights @ problem.norms)
+    mass = float((weights * problem.norms).sum())  # not a product of vectors, which would wake the threads of the BLAS
     if problem.kernel is None:
         row = problem.combine(weights)
         drift = gamma(len(rows) + 32) * mass

@@ -34,7 +34,7 @@ ROUNDING_EVALUATIONS, ROUNDING_EPOCHS = 3, 10
 SLOW_START = 200  # epochs after which an estimate that does not improve, large or infinite, is looked into by evaluations
 SMALL = 1e-2  # relative gap: an estimate that stays above it may be a slow start, one that stays below it the limit of rounding
 STUCK, STILL = 50, 1e-6  # epochs in a row in each of which the estimate changes by at most this part: the method no longer moves
-DECIDE_RATIO, DECIDE_GROWTH = 0.3, 1.5  # with rows to decide: fall of the estimate, or growth of the epochs, between evaluations
+DECIDE_RATIO, DECIDE_GROWTH = 0.1, 2.0  # with rows to decide: fall of the estimate, or growth of the epochs, between evaluations
 ESTIMATED_EPOCHS = {2**k for k in range(5, 24)}  # epochs at which a solver that estimates its gap is evaluated all the same
 
 
