@@ -204,9 +204,9 @@ def test_fit_predict_certify(capsys, table, model, tmp_path):
     code, out, _ = run(capsys, "predict", model, table)
     assert code == 0
     rows = list(csv.reader(out.splitlines()))
-    assert rows[0] == ["label", "score"]
+    assert rows[0] == ["label", "score", "proven"]
     assert len(rows) == 91
-    assert all((label == "dog") == (float(score) > 0) for label, score in rows[1:])
+    assert all((label == "dog") == (float(score) > 0) for label, score, _ in rows[1:])
     unlabelled = tmp_path / "new.csv"  # other order of columns, no labels
     unlabelled.write_text("age,weight,height\n2,3,3\n-2,-2,-2\n")
     code, out, _ = run(capsys, "predict", model, unlabelled, "--out", tmp_path / "said.csv")

@@ -32,7 +32,7 @@ def run(capsys, *command):
 def test_fit_predict_and_certify(folder, capsys, name, intercept):
     data, model = folder / f"{name}.npz", folder / f"{name}-{intercept}.skops"
     said = run(capsys, "fit", data, "--model", model, "--intercept", intercept, "--tol", "1e-6", "--loss", "hinge")
-    assert said.count("% of the labels are proven") == 2  # training rows and cross-validation
+    assert said.count("% of these labels are proven") == 2  # training rows and cross-validation
     rows = list(csv.DictReader(run(capsys, "predict", model, data).splitlines()))
     proven = [row["proven"] == "True" for row in rows]
     assert {row["proven"] for row in rows} <= {"True", "False"}
@@ -44,7 +44,7 @@ def test_fit_predict_and_certify(folder, capsys, name, intercept):
         exact = svc.set_params(tol=1e-11).fit(load_model(model).features(arrays["X"]), arrays["y"])
         labels = exact.predict(load_model(model).features(arrays["X"]))
     assert all(str(label) == row["label"] for label, row, sure in zip(labels, rows, proven, strict=True) if sure)
-    assert "% of the labels are proven" in run(capsys, "certify", model, data)
+    assert "% of these labels are proven" in run(capsys, "certify", model, data)
     share = json.loads(run(capsys, "certify", model, data, "--json"))["proven"]
     assert abs(share - np.mean(proven)) < 0.2
 

@@ -277,8 +277,8 @@ def _show_fit(made: Any, majority: float, commonest: str, cv: int | None, screen
     if validated is not None:
         folds = validated["folds"]
         spread = f" (mean over classes {validated['balanced_accuracy']:.4f}; folds from {min(folds):.4f} to {max(folds):.4f})"
-        proven = share_words(validated.get("proven"))
-        print(f"Accuracy in {len(folds)}-fold cross-validation: {validated['accuracy']:.4f}{spread}{proven}")
+        print(f"Accuracy in {len(folds)}-fold cross-validation: {validated['accuracy']:.4f}{spread}")
+        print(share_words(validated["proven"]))
     elif cv is None and about["status"] != "interrupted":
         print("Cross-validation is left out, as it would take more than a minute; --cv 5 does it")
     if "test" in about:
@@ -429,7 +429,9 @@ def certify(
     else:
         for name, certificate in found:
             print(f"{name}: {certificate}")
-        print(f"relative gap {worst:.3g}{share_words(proven)}")
+        if proven is not None:
+            print(share_words(proven))
+        print(f"relative gap {worst:.3g}")
     if tol is not None and worst > tol:
         print(f"dualgap: the certified relative gap {worst:.3g} is above --tol {tol:g}", file=sys.stderr)
         return ERROR

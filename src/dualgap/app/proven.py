@@ -22,9 +22,9 @@ def proven_labels(svc: LinearSVC, X: Any) -> np.ndarray | None:
         return None
 
 
-def share_words(share: float | None) -> str:
-    """Return the share of proven labels in words for the end of a line; nothing where it is not known."""
-    return "" if share is None else f"; {100 * share:.4g} % of the labels are proven to be those of the exact model"
+def share_words(share: float) -> str:
+    """Return the share of proven labels in words."""
+    return f"  {100 * share:.4g} % of these labels are proven to be those of the exact model"
 
 
 def winners_proven(labels: np.ndarray, balls: list[Ball]) -> np.ndarray:
