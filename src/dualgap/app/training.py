@@ -11,7 +11,7 @@ import numpy as np
 
 from dualgap import __version__
 from dualgap.app.model_file import ModelError, SavedModel
-from dualgap.app.proven import winners_proven
+from dualgap.app.proven import proven_labels, winners_proven
 from dualgap.data import DataError, Samples
 from dualgap.estimators import LinearSVC, weights_by_class
 from dualgap.problem import Problem, from_C
@@ -135,7 +135,9 @@ def cross_validate(samples: Samples, folds: int, seconds: float | None, **parame
             svc = LinearSVC(**parameters).fit(samples.features(encoder, train), y[train])
             if svc.status_ == "interrupted":
                 raise KeyboardInterrupt
-            said[held], proven[held] = svc.predict_proven(samples.features(encoder, held))
+            X = samples.features(encoder, held)
+            found = proven_labels(svc, X)
+            said[held], proven[held] = svc.predict(X), False if found is None else found
         accuracies.append(float(np.mean(said[held] == y[held])))
         if seconds is not None and k == 0 and (time.perf_counter() - began) * folds > seconds:
             return None
