@@ -23,7 +23,7 @@ from dualgap.estimators.common import check_labels, fit_seed, penalties, warn_un
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.proving import Kept, ProvableMixin, path_parts
 from dualgap.problem import Problem, as_features
-from dualgap.proof import best_intercept, forget_scores, scores_of, zero_features
+from dualgap.proof import ProofError, best_intercept, forget_scores, scores_of, zero_features
 from dualgap.run import Result, certify, minimise
 
 __all__ = ["LinearSVCPath", "Point"]
@@ -255,6 +255,10 @@ class LinearSVCPath(BoundsMixin, FeatureMixin, ProvableMixin, LinearClassifierMi
 
     def _bound_parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> list[Any]:
         """Return the problems of the point in use, one for each class against the rest."""
+        if getattr(self, "guarantee", None) is not None:
+            raise ProofError(
+                "a path with a guarantee proves no labels: its models are within a range of the optimum; fit a LinearSVC at one C"
+            )
         i, j = self._place
         parts = self._parts(X, y, sample_weight, duals)[1]
         return parts[i * len(self.Cs_) + j :: len(self.l1_ratios_) * len(self.Cs_)]
