@@ -81,28 +81,9 @@ def orders(rng, n=1200):
 
 
 def reviews(rng, n=800):
-    """Words in random order: pairs of words tell nothing here, as they do in language."""
+    """Words in random order: in language pairs of words tell something, here they do not."""
     kinds = [["great", "lovely", "excellent", "superb", "fine"], ["awful", "broken", "poor", "slow", "rude"]]
-    plain = [
-        "the",
-        "product",
-        "came",
-        "in",
-        "a",
-        "box",
-        "with",
-        "some",
-        "paper",
-        "and",
-        "a",
-        "small",
-        "note",
-        "from",
-        "the",
-        "seller",
-        "about",
-        "delivery",
-    ]
+    plain = np.array(["the", "product", "came", "in", "a", "box", "with", "paper", "and", "a", "note", "from", "the", "seller"])
     stars, texts = rng.integers(2, size=n), []
     for star in stars:
         words = list(rng.choice(plain, 8))
