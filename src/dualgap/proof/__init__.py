@@ -26,6 +26,7 @@ from dualgap.proof.files import BinaryPart, JointPart, ProofError, ProofText, Ta
 from dualgap.proof.intercepts import best_intercept
 from dualgap.proof.verify import Refused, parse_proof, report
 from dualgap.proof.verify import verify as verify_proof
+from dualgap.proof.without_rows import Evidence, evidence_of
 
 __all__ = [
     "Ball",
@@ -35,6 +36,7 @@ __all__ = [
     "CertificateError",
     "DualPoint",
     "Enclosed",
+    "Evidence",
     "JointPart",
     "ProofError",
     "ProofText",
@@ -53,6 +55,7 @@ __all__ = [
     "dual_from_margins",
     "dual_point",
     "enclose",
+    "evidence_of",
     "exact_scores",
     "exact_values",
     "forget_scores",

@@ -44,7 +44,7 @@ from dualgap.proof.enclosure import (
     total_psi_bound,
 )
 
-__all__ = ["Proven", "certify_pair", "enclose", "enclose_sharply", "forget_scores", "lower_bound", "scores_of"]
+__all__ = ["Proven", "balance_of", "certify_pair", "enclose", "enclose_sharply", "forget_scores", "lower_bound", "margins_of", "scores_of"]
 
 SMALL_ENOUGH = 1e-10  # relative gap from which on nothing is gained by sharper sums, if no tolerance is given
 SHARP = 0.05  # share of the gap that may be rounding; above it, sums are repeated in double-double numbers
@@ -131,7 +131,7 @@ def enclose(problem: Problem, coef: np.ndarray, intercept: float, point: DualPoi
     penalty, penalty_radius = _penalty(problem, coef, intercept) if terms is None else terms.penalty
     objective = sums.loss + penalty
     objective_radius = sums.loss_radius + penalty_radius + 4.0 * ROUNDOFF * objective
-    rest, off = _balance(problem, point) if problem.intercept != "none" else (0.0, 0.0)
+    rest, off = balance_of(problem, point) if problem.intercept != "none" else (0.0, 0.0)
     row, cost, moved = -1, 0.0, 0.0
     if problem.intercept == "free":
         row, cost, moved = _moved(problem, margins, point.beta, rest, off)
@@ -151,6 +151,14 @@ def enclose(problem: Problem, coef: np.ndarray, intercept: float, point: DualPoi
     gap_radius = sums.gap_radius + radius + cost + 4.0 * ROUNDOFF * gap
     least = max(excess - 1.000001 * radius, 0.0)
     return Enclosed(objective, objective_radius, gap, gap_radius, least, 1.000001 * drift, row if moved > 0.0 else -1)
+
+
+def margins_of(problem: Problem, coef: np.ndarray, b: float) -> Margins:
+    """Return the float64 scores of every row with their error bounds, linear or with a kernel."""
+    if problem.kernel is None:
+        return _margins(problem, coef, b, precise=False)
+    found = kernel_scores(problem, coef)
+    return score_margins(found.values, problem.y, b, found.radius, 1.0)
 
 
 def _margins(problem: Problem, coef: np.ndarray, b: float, precise: bool) -> Margins:
@@ -179,7 +187,7 @@ def _penalty(problem: Problem, coef: np.ndarray, intercept: float) -> tuple[floa
     return value, radius
 
 
-def _balance(problem: Problem, point: DualPoint) -> tuple[float, float]:
+def balance_of(problem: Problem, point: DualPoint) -> tuple[float, float]:
     """Return Σ cᵢβᵢyᵢ and a bound on its error."""
     rest, mass = weighted_balance(problem.c, problem.y, point.beta, 0.0)
     return float(rest), balance_radius(float(rest), float(mass), problem.n)
