@@ -29,7 +29,7 @@ from dualgap.core import ROUNDOFF, SMALLEST, gamma, kernel, length_bound
 from dualgap.kernels import expansion, product_terms, squares
 from dualgap.problem import Problem, as_vector
 from dualgap.proof.bounded_scores import kernel_scores
-from dualgap.proof.certified import enclose_sharply, scores_of
+from dualgap.proof.certified import balance, enclose_sharply, scores_of
 from dualgap.proof.dual_points import DualPoint, dual_point
 from dualgap.proof.enclosure import Enclosed, exact_sum, total_psi_bound
 
@@ -110,7 +110,7 @@ class Ball:
             b = 0.5 * (self.intercept[0] + self.intercept[1])
             scale = problem.intercept_scale if problem.intercept == "penalised" else 0.0
             wide = self.radius * np.hypot(lengths, scale) * (1.0 + 1e-12) + off
-            wide += 8.0 * ROUNDOFF * (np.abs(scores) + abs(b))
+            wide += 32.0 * ROUNDOFF * (np.abs(scores) + abs(b) + self.intercept[1] - self.intercept[0])
             return scores + b - wide, scores + b + wide
         ends = [self._one_side(rows, scores, off, each) for each in self.references]
         return ends[0], ends[1]
@@ -176,21 +176,20 @@ def ball_of(problem: Problem, coef: np.ndarray, intercept: float, beta: np.ndarr
     if not math.isfinite(radius):
         return Ball(problem, centre, math.inf, (-math.inf, math.inf), gap, _nowhere(problem))
     if problem.intercept != "free":
-        return Ball(problem, centre, radius, _penalised(problem, intercept, point.beta, radius), gap)
+        return Ball(problem, centre, radius, _penalised(problem, intercept, point, radius), gap)
     references = tuple(_reference(problem, (coef, intercept), centre, point.beta, side, gap, found.row) for side in (-1.0, 1.0))
     ends = [at.level - at.score + at.side * (radius * (at.length + at.drift) + _slack(problem, at, centre)) for at in references]
     return Ball(problem, centre, radius, (ends[0], ends[1]), gap, references)
 
 
-def _penalised(problem: Problem, intercept: float, beta: np.ndarray, radius: float) -> tuple[float, float]:
+def _penalised(problem: Problem, intercept: float, point: DualPoint, radius: float) -> tuple[float, float]:
     """Return the interval of b* if the intercept is penalised: that coordinate of the ball. Zero if there is none."""
     if problem.intercept == "none":
         return 0.0, 0.0
     scale = problem.intercept_scale
-    other = scale * scale * float((problem.c * problem.y) @ beta) / problem.l2
+    other = scale * scale * balance(problem, point)[0] / problem.l2  # its error is part of the radius
     middle = 0.5 * (intercept + other)
-    wide = scale * radius * (1.0 + 1e-12) + gamma(problem.n + 16) * scale * scale * float(problem.c @ beta) / problem.l2
-    wide += 4.0 * ROUNDOFF * (abs(intercept) + abs(other))
+    wide = scale * radius * (1.0 + 1e-12) + 16.0 * ROUNDOFF * (abs(intercept) + abs(other))
     return middle - wide, middle + wide
 
 

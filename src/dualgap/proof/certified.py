@@ -44,7 +44,17 @@ from dualgap.proof.enclosure import (
     total_psi_bound,
 )
 
-__all__ = ["Proven", "balance_of", "certify_pair", "enclose", "enclose_sharply", "forget_scores", "lower_bound", "margins_of", "scores_of"]
+__all__ = [
+    "Proven",
+    "balance",
+    "certify_pair",
+    "enclose",
+    "enclose_sharply",
+    "forget_scores",
+    "lower_bound",
+    "margins_of",
+    "scores_of",
+]
 
 SMALL_ENOUGH = 1e-10  # relative gap from which on nothing is gained by sharper sums, if no tolerance is given
 SHARP = 0.05  # share of the gap that may be rounding; above it, sums are repeated in double-double numbers
@@ -131,7 +141,7 @@ def enclose(problem: Problem, coef: np.ndarray, intercept: float, point: DualPoi
     penalty, penalty_radius = _penalty(problem, coef, intercept) if terms is None else terms.penalty
     objective = sums.loss + penalty
     objective_radius = sums.loss_radius + penalty_radius + 4.0 * ROUNDOFF * objective
-    rest, off = balance_of(problem, point) if problem.intercept != "none" else (0.0, 0.0)
+    rest, off = balance(problem, point) if problem.intercept != "none" else (0.0, 0.0)
     row, cost, moved = -1, 0.0, 0.0
     if problem.intercept == "free":
         row, cost, moved = _moved(problem, margins, point.beta, rest, off)
@@ -187,7 +197,7 @@ def _penalty(problem: Problem, coef: np.ndarray, intercept: float) -> tuple[floa
     return value, radius
 
 
-def balance_of(problem: Problem, point: DualPoint) -> tuple[float, float]:
+def balance(problem: Problem, point: DualPoint) -> tuple[float, float]:
     """Return Σ cᵢβᵢyᵢ and a bound on its error."""
     rest, mass = weighted_balance(problem.c, problem.y, point.beta, 0.0)
     return float(rest), balance_radius(float(rest), float(mass), problem.n)

@@ -35,7 +35,7 @@ from dualgap.core import ROUNDOFF, SMALLEST, gamma, kernel, length_bound, scores
 from dualgap.problem import Problem
 from dualgap.proof.ball import best_move, lens_of, margin_slopes
 from dualgap.proof.bounded_scores import kernel_scores
-from dualgap.proof.certified import balance_of, enclose_sharply, margins_of
+from dualgap.proof.certified import balance, enclose_sharply, margins_of
 from dualgap.proof.dual_points import DualPoint, dual_point
 from dualgap.proof.enclosure import exact_sum
 
@@ -95,22 +95,20 @@ class Evidence:
     gaps: np.ndarray
     losses: np.ndarray
 
-    def reservoirs(self, side: float) -> list[Reservoir]:
-        """Return rows that can move, on the given side, for masses that one row left out may need. Empty without a free intercept."""
-        return self._reservoirs[0 if side < 0 else 1]
-
     @cached_property
-    def _reservoirs(self) -> tuple[list[Reservoir], list[Reservoir]]:
+    def _reservoirs(self) -> dict[float, list[Reservoir]]:
+        """Rows that can move, on each side, for the masses that one row left out may need. None without a free intercept."""
         if self.problem.intercept != "free" or not math.isfinite(self.base):
-            return [], []
+            return {-1.0: [], 1.0: []}
         largest = float((self.problem.c * self.point.beta).max())
-        return self.reservoirs_of(-1.0, largest), self.reservoirs_of(1.0, largest)
+        return {side: self.reservoirs_of(side, largest) for side in (-1.0, 1.0)}
 
-    def reservoirs_of(self, side: float, unit: float, levels: tuple[float, ...] = LEVELS) -> list[Reservoir]:
-        """Make the reservoir with the least (gap + cost)/mass, and one for each of the masses unit·level."""
+    def reservoirs_of(self, side: float, unit: float = 0.0, levels: tuple[float, ...] = LEVELS) -> list[Reservoir]:
+        """Make the reservoir with the least (gap + cost)/mass and, for a unit above 0, one for each of the masses unit·level."""
         margins = self.problem.y * self.scores
-        found = [best_move(self.problem, margins, self.point.beta, side, self.base, self.fixed)]
-        found += [self._move_of_mass(margins, side, unit * level) for level in levels]
+        found: list[np.ndarray | None] = [best_move(self.problem, margins, self.point.beta, side, self.base, self.fixed)]
+        if unit > 0.0:
+            found += [self._move_of_mass(margins, side, unit * level) for level in levels]
         made = [self._reservoir(margins, moved, side) for moved in found if moved is not None]
         return [each for each in made if each is not None]
 
@@ -196,7 +194,8 @@ class Evidence:
             count = len(lengths)
             unlimited = np.full(count, np.inf)
             return [_Move(lengths, -left.apart, left.apart_off, np.zeros(count), unlimited)]
-        return [self._move(left, each) for each in self.reservoirs(side)]
+        made = self._reservoirs[side] if left.own.any() else self.reservoirs_of(side)
+        return [self._move(left, each) for each in made]
 
     def _move(self, left: _Left, at: Reservoir) -> _Move:
         problem, rows = self.problem, left.rows
@@ -316,7 +315,7 @@ def evidence_of(problem: Problem, coef: np.ndarray, intercept: float, beta: np.n
     lens = lens_of(problem, coef, point, found)
     moved = bias_apart = 0.0
     if problem.intercept != "none":
-        rest, off = balance_of(problem, point)
+        rest, off = balance(problem, point)
         moved = 1.000001 * (abs(rest) + 2.0 * off)
         if problem.intercept == "penalised":
             bias_apart = intercept / problem.intercept_scale - problem.intercept_scale * rest / problem.l2

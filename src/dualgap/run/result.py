@@ -208,6 +208,38 @@ class Result:
         positive = labels == self.problem.classes[1]
         return labels, np.where(positive, low > 0.0, high <= 0.0)
 
+    def leave_one_out(self) -> Any:
+        """Bound the leave-one-out error of the exact model at fixed C: `low`, `high`, the `status` of each row; `exact()` makes it exact.
+
+        Returns
+        -------
+        LeaveOneOut
+
+        Examples
+        --------
+        >>> import dualgap
+        >>> from sklearn.datasets import make_classification
+        >>> problem = dualgap.Problem(*make_classification(100, random_state=0), l2=0.1, intercept="free")
+        >>> found = dualgap.solve(problem, tol=1e-6).leave_one_out().exact()
+        >>> found.low == found.high
+        True
+        """
+        from dualgap.run.leave_one_out import LeaveOneOut
+
+        self._require_own_dual("leave_one_out")
+        return LeaveOneOut([self])
+
+    def _require_own_dual(self, method: str) -> None:
+        """Refuse what needs one problem of two classes with its rows in memory and its dual variables."""
+        if self.dual is None:
+            raise ProofError(f"the dual variables of this result stayed with the workers of a cluster; {method} needs them")
+        if np.ndim(self.coef) != 1:
+            raise ProofError(f"this result is of several classes jointly, for which there is no {method}")
+        if self.problem.streaming:
+            raise ProofError(f"{method} needs the rows in memory; these are in a store")
+        if self.problem.l2 == 0.0:
+            raise ProofError(f"l2=0: {method} needs an l2 penalty, without which a gap does not bound the distance from the exact model")
+
     def save_proof(
         self,
         path: str | os.PathLike[str],
