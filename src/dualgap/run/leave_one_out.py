@@ -14,17 +14,18 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
 
-from dualgap.core import is_whole, kept, one_processor
+from dualgap.core import blas_alone, is_whole, kept, one_processor, slopes
 from dualgap.problem import Problem
 from dualgap.proof import Evidence, evidence_of, forget_scores
 from dualgap.run.driver import drive, minimise, prepare_solver
 from dualgap.run.evaluation import SolverRun
-from dualgap.solvers import Warm
+from dualgap.solvers import LocalAscent, Warm
 
 __all__ = ["Fitted", "LeaveOneOut"]
 
@@ -32,6 +33,12 @@ FINEST = 1e-13  # relative gap at which a run without a row ends in any case: fl
 EPOCHS = 5000  # of a run without a row, at most
 FURTHER = 1e-2  # factor on the relative gap when the base fit is continued …
 TIMES = 4  # … at most so many times
+NEARLY = 1e-4  # factor on the gap that counts as a nearly exact fit
+CHECKS = 8  # times that the bounds are computed in a run over some rows, before one over all rows takes its place
+SWEEPS = 25  # over these rows, at most, before the first of those, and twice as many before each further one
+SURE = 0.8  # ratio of what is not known of a score, by an estimate, to the score, below which the bounds are computed
+NEAR = 0.05  # distance from the kink, in units of the margin, within which a row at its bound is visited from the start
+VISIT = 0.1  # rows whose part of the gap exceeds this share of the mean are visited from then on
 WORTH = 10  # … while it may settle this number of rows or more: a continued fit costs about as much as some runs
 
 
@@ -43,6 +50,11 @@ class Fitted:
     coef: np.ndarray
     intercept: float
     dual: np.ndarray
+
+    @cached_property
+    def scores(self) -> np.ndarray:
+        """x·w of every row"""
+        return self.problem.scores(self.problem.stored(self.coef))
 
 
 class LeaveOneOut:
@@ -84,8 +96,8 @@ class LeaveOneOut:
         evidence = [_evidence(each) for each in self._fits]
         low, high = (np.stack(ends) for ends in zip(*(each.leave_one_out() for each in evidence), strict=True))
         self._low, self._high = low, high
-        # How many rows would stay open if the fit were exact.
-        ideal = [replace(each, base=0.0).leave_one_out() for each in evidence]
+        # How many rows would stay open if the fit were exact, or nearly.
+        ideal = [replace(each, base=NEARLY * each.base).leave_one_out() for each in evidence]
         self._at_best = int(np.count_nonzero(_status(*(np.stack(ends) for ends in zip(*ideal, strict=True)), self._codes) == "open"))
 
     # -------------------------------------------------------------------------------------------------------------- answers
@@ -136,7 +148,8 @@ class LeaveOneOut:
             raise ValueError(f"n_jobs={n_jobs!r} must be a whole number that is not 0, or None for one thread")
         if progress is not None and not callable(progress):
             raise TypeError(f"progress={progress!r} must be a function of two numbers: the rows done and all of them")
-        with kept() as ctrl_c:
+        # Many small products, one after the other: threads of the BLAS would take longer to begin than to multiply.
+        with kept() as ctrl_c, blas_alone:
             ctrl_c.begin()
             try:
                 with ctrl_c.raised():
@@ -254,26 +267,85 @@ class _Ended:
 def _run_without(fit: Fitted, i: int, width: float, stop: threading.Event) -> _Ended:
     """Minimise without row i until the bounds of its score have one sign (width = 0) or are at most `width` apart."""
     problem = without_rows(fit.problem, np.array([i]))
+    judge = _Judge(problem, i, width)
     beta = fit.dual.copy()
     beta[i] = 0.0
-    solver, _ = prepare_solver(problem, "auto")
-    run = SolverRun(problem, solver, np.random.default_rng(0), FINEST, Warm(fit.coef, fit.intercept, beta))
-    found = _Ended(-math.inf, math.inf, "limited")
+    try:
+        if _local(problem) and _run_locally(fit, i, problem, beta, judge, stop):
+            return judge.ended(stop.is_set())
+        solver, _ = prepare_solver(problem, "auto")
+        run = SolverRun(problem, solver, np.random.default_rng(0), FINEST, Warm(fit.coef, fit.intercept, beta))
 
-    def decided(_: Any) -> bool:
-        nonlocal found
-        best = run.best
-        dual = np.zeros(problem.n) if best.beta is None else best.beta
-        low, high = (float(end[0]) for end in evidence_of(problem, best.coef, best.intercept, dual).leave_one_out(np.array([i])))
-        low, high = max(low, found.low), min(high, found.high)
-        enough = high - low <= width if width > 0.0 else (low > 0.0 or high <= 0.0)
-        found = _Ended(low, high, "decided" if enough else "limited")
-        return enough
+        def decided(_: Any) -> bool:
+            best = run.best
+            return judge.decides(best.coef, best.intercept, np.zeros(problem.n) if best.beta is None else best.beta)
 
-    ended = drive(run, FINEST, EPOCHS, evaluate="epoch", callbacks=[decided], halt=stop.is_set)
-    if ended.status == "interrupted" and found.status != "decided":
-        return replace(found, status="interrupted")
-    return found
+        ended = drive(run, FINEST, EPOCHS, evaluate="epoch", callbacks=[decided], halt=stop.is_set)
+        return judge.ended(ended.status == "interrupted")
+    finally:
+        forget_scores(problem)
+
+
+class _Judge:
+    """The bounds of the score of a row that was left out, from every model and dual point that is shown; `decides` is called first."""
+
+    def __init__(self, problem: Problem, i: int, width: float) -> None:
+        self.problem, self.row, self.width = problem, np.array([i]), width
+        self.low, self.high = -math.inf, math.inf
+        self.evidence: Evidence | None = None
+
+    def decides(self, coef: np.ndarray, intercept: float, beta: np.ndarray) -> bool:
+        self.evidence = evidence_of(self.problem, coef, intercept, beta)
+        low, high = (float(end[0]) for end in self.evidence.leave_one_out(self.row))
+        self.low, self.high = max(low, self.low), min(high, self.high)
+        return self.decided
+
+    @property
+    def decided(self) -> bool:
+        return self.high - self.low <= self.width if self.width > 0.0 else self.low > 0.0 or self.high <= 0.0
+
+    def ended(self, interrupted: bool) -> _Ended:
+        return _Ended(self.low, self.high, "decided" if self.decided else "interrupted" if interrupted else "limited")
+
+
+def _local(problem: Problem) -> bool:
+    """Whether coordinate steps can read single rows: of data, or of a kernel matrix that is held whole."""
+    return problem.kernel is None or (problem.formed and not problem.blocked)
+
+
+def _run_locally(fit: Fitted, i: int, problem: Problem, beta: np.ndarray, judge: _Judge, stop: threading.Event) -> bool:
+    """Visit the rows whose β is free or may become so, and those found to violate the KKT conditions; return whether that decides."""
+    free = _movable(problem.loss, problem.y * (fit.scores + fit.intercept), beta)
+    free[i] = False
+    ascent = LocalAscent(problem, beta, fit.intercept, np.flatnonzero(free), np.random.default_rng(0))
+    length, gap = float(problem.norms[i]), math.inf
+    for check in range(CHECKS):
+        for _ in range(SWEEPS << check):
+            before, gap = gap, ascent.sweep()
+            # How far the exact score may be from the present one, by the gap over the visited rows, which lags a sweep behind.
+            reach = length * math.sqrt(max(gap, 0.0) * min(gap / before, 1.0) / problem.l2) if before > 0.0 else 0.0
+            if math.isfinite(before) and reach <= SURE * (judge.width or abs(ascent.score(i))):
+                break
+            if stop.is_set():
+                return True
+        if judge.decides(ascent.model(), ascent.intercept, ascent.beta.copy()):
+            return True
+        assert judge.evidence is not None
+        ascent.visit(np.flatnonzero(judge.evidence.gaps > VISIT * judge.evidence.base / problem.n))
+    return False
+
+
+def _movable(loss: Any, margins: np.ndarray, beta: np.ndarray) -> np.ndarray:
+    """Return which rows have a β inside its box, or one at a bound with a small gradient."""
+    inside = (beta > 0.0) & (beta < loss.upper_bound())
+    near = np.abs(beta - _slopes(loss, margins + NEAR)) + np.abs(beta - _slopes(loss, margins - NEAR))
+    return np.asarray(inside | (near > 0.0))
+
+
+def _slopes(loss: Any, margins: np.ndarray) -> np.ndarray:
+    out = np.empty(len(margins))
+    slopes(loss, margins, out)
+    return out
 
 
 def without_rows(problem: Problem, rows: np.ndarray) -> Problem:
@@ -301,7 +373,7 @@ def _continued(fit: Fitted) -> Fitted:
 def _prepare(fit: Fitted) -> None:
     """Compile what the runs need, and compute what they share, before threads begin."""
     problem = fit.problem
-    _ = problem.norms, problem.longest
+    _ = problem.norms, problem.longest, fit.scores
     if problem.kernel is not None and not problem.blocked:
         _ = problem.rows
     prepare_solver(without_rows(problem, np.array([0])), "auto")
