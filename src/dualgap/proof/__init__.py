@@ -22,6 +22,7 @@ from dualgap.proof.enclosure import (
     plain_margins,
     row_sums,
 )
+from dualgap.proof.forgetting import Remaining, RemainingProof, remaining_of
 from dualgap.proof.files import BinaryPart, JointPart, ProofError, ProofText, Table, canonical_text, exact_values, make_proof
 from dualgap.proof.intercepts import best_intercept
 from dualgap.proof.verify import Refused, parse_proof, report
@@ -42,6 +43,8 @@ __all__ = [
     "ProofText",
     "Proven",
     "Refused",
+    "Remaining",
+    "RemainingProof",
     "RowSums",
     "Table",
     "balance_row",
@@ -67,6 +70,7 @@ __all__ = [
     "penalty_excess",
     "penalty_value",
     "plain_margins",
+    "remaining_of",
     "report",
     "require_semidefinite",
     "row_sums",

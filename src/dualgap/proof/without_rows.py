@@ -290,7 +290,8 @@ def _least_backwards(A: Any, B: Any, C: Any, a: Any, error: Any, mass: Any) -> n
 
 def _quotient(A: Any, B: Any, C: Any, tau: Any, mu: Any) -> np.ndarray:
     """Return (A + Bτ + Cτ²)/μ, rounded up; infinite where μ is not positive."""
-    top = (A + np.maximum(B * tau, -A) + C * tau * tau) * UP + 16.0 * ROUNDOFF * (A + np.abs(B * tau))
+    # The exact numerator is a sum of parts that are not negative.
+    top = np.maximum(A + B * tau + C * tau * tau, 0.0) * UP + 16.0 * ROUNDOFF * (A + np.abs(B * tau) + C * tau * tau)
     value = top / mu * UP
     return np.where((mu > 0.0) & np.isfinite(value), value, np.inf)
 

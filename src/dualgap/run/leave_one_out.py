@@ -38,6 +38,7 @@ CHECKS = 8  # times that the bounds are computed in a run over some rows, before
 SWEEPS = 25  # over these rows, at most, before the first of those, and twice as many before each further one
 SURE = 0.8  # ratio of what is not known of a score, by an estimate, to the score, below which the bounds are computed
 NEAR = 0.05  # distance from the kink, in units of the margin, within which a row at its bound is visited from the start
+FEW = 0.5  # share of the rows that a run over some of them may visit
 VISIT = 0.1  # rows whose part of the gap exceeds this share of the mean are visited from then on
 WORTH = 10  # … while it may settle this number of rows or more: a continued fit costs about as much as some runs
 
@@ -271,7 +272,7 @@ def _run_without(fit: Fitted, i: int, width: float, stop: threading.Event) -> _E
     beta = fit.dual.copy()
     beta[i] = 0.0
     try:
-        if _local(problem) and _run_locally(fit, i, problem, beta, judge, stop):
+        if problem.kernel is None and _run_locally(fit, i, problem, beta, judge, stop):
             return judge.ended(stop.is_set())
         solver, _ = prepare_solver(problem, "auto")
         run = SolverRun(problem, solver, np.random.default_rng(0), FINEST, Warm(fit.coef, fit.intercept, beta))
@@ -308,15 +309,15 @@ class _Judge:
         return _Ended(self.low, self.high, "decided" if self.decided else "interrupted" if interrupted else "limited")
 
 
-def _local(problem: Problem) -> bool:
-    """Whether coordinate steps can read single rows: of data, or of a kernel matrix that is held whole."""
-    return problem.kernel is None or (problem.formed and not problem.blocked)
-
-
 def _run_locally(fit: Fitted, i: int, problem: Problem, beta: np.ndarray, judge: _Judge, stop: threading.Event) -> bool:
-    """Visit the rows whose β is free or may become so, and those found to violate the KKT conditions; return whether that decides."""
+    """Visit the rows whose β is free or may become so, and those found to violate the KKT conditions.
+
+    Return whether that decides, or was interrupted. Where most rows can move, a method over all rows is faster: then nothing is done.
+    """
     free = _movable(problem.loss, problem.y * (fit.scores + fit.intercept), beta)
     free[i] = False
+    if free.mean() > FEW:
+        return False
     ascent = LocalAscent(problem, beta, fit.intercept, np.flatnonzero(free), np.random.default_rng(0))
     length, gap = float(problem.norms[i]), math.inf
     for check in range(CHECKS):

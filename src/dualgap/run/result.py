@@ -229,6 +229,38 @@ class Result:
         self._require_own_dual("leave_one_out")
         return LeaveOneOut([self])
 
+    def forget(self, rows: Any, max_relative_gap: float = 0.01, tol: float = 1e-4) -> tuple[Result, Any]:
+        """Forget rows of a linear model: return the result for the rows that stay, and a receipt of what is proven of it.
+
+        The model is kept, and certified on the rows that stay, in time proportional to the rows forgotten. It is trained again, from
+        where it is, if the certified relative gap is above `max_relative_gap`. The rows that stay keep their weights c, so C is fixed.
+
+        Parameters
+        ----------
+        rows : numbers of rows, or a mask
+            As they were numbered in the problem at first; later calls use the same numbers.
+        max_relative_gap : float
+            The certified relative gap above which the model is trained again.
+        tol : float
+            The relative gap to which it is trained then.
+
+        Returns
+        -------
+        result, receipt : Result, Receipt
+
+        Examples
+        --------
+        >>> import dualgap
+        >>> from sklearn.datasets import make_classification
+        >>> problem = dualgap.Problem(*make_classification(1000, random_state=0), l2=0.1)
+        >>> result, receipt = dualgap.solve(problem, tol=1e-6).forget([0, 1, 2])
+        >>> receipt.retrained, receipt.remaining, receipt.relative_distance < 0.1
+        (False, 997, True)
+        """
+        from dualgap.run.forgetting import forget_rows
+
+        return forget_rows(self, rows, max_relative_gap, tol)
+
     def _require_own_dual(self, method: str) -> None:
         """Refuse what needs one problem of two classes with its rows in memory and its dual variables."""
         if self.dual is None:
