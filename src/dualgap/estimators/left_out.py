@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -75,13 +76,16 @@ class ForgettingMixin:
         Receipt, or a list of them, one for each class against the rest
         """
         number("max_relative_gap", max_relative_gap, "[0, inf]")
+        began = time.perf_counter()
         state = self._forgetting()
+        prepared = 0.0 if isinstance(vars(self).get("_kept"), KeptRemaining) else time.perf_counter() - began
         found = row_numbers(rows, state.data.n, state.gone)
         stays = ~state.gone
         stays[found] = False
         left = np.bincount(state.data.codes[stays], minlength=len(state.data.classes))
         if not left.all():
-            raise ValueError(f"rows has all that is left of class {state.data.classes.tolist()[int(np.argmin(left))]!r}; every class must stay")
+            label = state.data.classes.tolist()[int(np.argmin(left))]
+            raise ValueError(f"rows has all that is left of class {label!r}; every class must stay")
         tol, receipts, fits = float(self.tol), [], []  # type: ignore[attr-defined]
         for fit, label in zip(state.fits, state.labels, strict=True):
             after, receipt = fit.forget(found, max_relative_gap, tol, label)
@@ -89,7 +93,12 @@ class ForgettingMixin:
             receipts.append(receipt)
         state = _Forgetting(state.kept, state.data, state.labels, state.C, fits, ~stays)
         _attributes(self, state)
-        receipts = [_in_units(each, state.scale(k)) for k, each in enumerate(receipts)]
+        prepared += sum(each.preparation_seconds for each in receipts)
+        seconds = time.perf_counter() - began - prepared
+        receipts = [
+            replace(each, certificate=_scaled(each.certificate, state.scale(k)), seconds=seconds, preparation_seconds=prepared)
+            for k, each in enumerate(receipts)
+        ]
         return receipts[0] if len(receipts) == 1 else receipts
 
     def _forgetting(self) -> _Forgetting:
@@ -161,15 +170,20 @@ def _fits(model: Any, method: str, X: Any, y: Any, sample_weight: Any) -> tuple[
     if X is None:
         kept = vars(model).get("_kept")
         if kept is None:
-            raise ProofError(f"{method} needs the training data, which this model has not any more: it was loaded from a file, or trained "
-                             "on a cluster or by partial_fit; fit it again" + (", or give X, y and sample_weight as in fit" if method != "forget" else ""))
+            again = "fit it again" if method == "forget" else "fit it again, or give X, y and sample_weight as in fit"
+            raise ProofError(
+                f"{method} needs the training data, which this model has not any more: it was loaded from a file, or trained on a cluster "
+                f"or by partial_fit; {again}"
+            )
         X, y, sample_weight, duals = kept.X, kept.y, kept.sample_weight, kept.duals
     if is_store(X) or is_dask(X):
         raise ProofError(f"{method} needs the rows in memory; these are in a store or on a cluster")
     if not hasattr(model, "certificate_"):
-        raise ProofError(f"{method} needs a model with a certificate for all of its data; this one was trained by partial_fit or on a cluster")
+        raise ProofError(
+            f"{method} needs a certificate for all training data; this model was trained by partial_fit or on a cluster"
+        )
     if getattr(model, "multi_class", "ovr") == "crammer_singer":
-        raise ProofError(f"{method} is not there for multi_class='crammer_singer', whose classes are trained jointly; use multi_class='ovr'")
+        raise ProofError(f"{method} is not there for multi_class='crammer_singer', which trains the classes jointly; use 'ovr'")
     if not hasattr(model, "multi_class") and len(model.classes_) > 2:
         raise ProofError(
             f"{method} of an SVC is for two classes; this one has {len(model.classes_)}, which pairs of classes vote on. LinearSVC has it "
@@ -177,7 +191,9 @@ def _fits(model: Any, method: str, X: Any, y: Any, sample_weight: Any) -> tuple[
         )
     table, parts = model._parts(X, y, sample_weight, duals)
     if parts[0].problem.l2 == 0.0:
-        raise ProofError(f"{method} needs an l2 penalty, without which a gap does not bound the distance from the exact model; l1_ratio is 1")
+        raise ProofError(
+            f"{method} needs an l2 penalty: without one a gap does not bound the distance from the exact model; l1_ratio is 1"
+        )
     certificates = model.certificate_ if isinstance(model.certificate_, list) else [model.certificate_]
     fits = [
         Result(
@@ -207,7 +223,14 @@ def _attributes(model: Any, state: _Forgetting) -> None:
         found["dual_coef_"] = sparse.csr_matrix(found["dual_coef_"])
     scaled = [Result.of(r, certificate=_scaled(r.certificate, state.scale(k))) for k, r in enumerate(results)]
     history, epochs = model.history_, model.n_iter_
-    keep(model, state.data.classes, scaled, coef_=np.stack([r.coef for r in results]), _n_rows=int(np.count_nonzero(~state.gone)), **found)
+    keep(
+        model,
+        state.data.classes,
+        scaled,
+        coef_=np.stack([r.coef for r in results]),
+        _n_rows=int(np.count_nonzero(~state.gone)),
+        **found,
+    )
     model.history_, model.n_iter_ = history, max(epochs, *(r.epochs for r in results))
     model._kept = KeptRemaining(state)
 
@@ -220,9 +243,5 @@ def _share(model: Any) -> float:
 def _scaled(c: Certificate, scale: float) -> Certificate:
     """Return a certificate in units of another sum of weights."""
     up, down = round_up(c.primal * scale), c.dual * scale
-    return Certificate(up, 2.0 * down - round_up(down), c.source, round_up(c.radius * scale) + (up - c.primal * scale), round_up(c.pair_gap * scale))
-
-
-def _in_units(receipt: Receipt, scale: float) -> Receipt:
-    """Return a receipt whose certificate is in the units of the estimator's."""
-    return replace(receipt, certificate=_scaled(receipt.certificate, scale))
+    radius = round_up(c.radius * scale) + (up - c.primal * scale)
+    return Certificate(up, 2.0 * down - round_up(down), c.source, radius, round_up(c.pair_gap * scale))

@@ -47,7 +47,9 @@ def _takes_batches(estimator: Any) -> bool:
     raise AttributeError(f"partial_fit works with multi_class='ovr', not with multi_class={estimator.multi_class!r}")
 
 
-class LinearSVC(ForgettingMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, BaseEstimator):
+class LinearSVC(
+    ForgettingMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, BaseEstimator
+):
     """Linear support vector classifier whose fit ends on a certified duality gap.
 
     Minimises, for labels y = ±1 and the weights s of the samples,

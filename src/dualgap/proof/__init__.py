@@ -22,8 +22,8 @@ from dualgap.proof.enclosure import (
     plain_margins,
     row_sums,
 )
-from dualgap.proof.forgetting import Remaining, RemainingProof, remaining_of
 from dualgap.proof.files import BinaryPart, JointPart, ProofError, ProofText, Table, canonical_text, exact_values, make_proof
+from dualgap.proof.forgetting import Remaining, RemainingProof, remaining_of
 from dualgap.proof.intercepts import best_intercept
 from dualgap.proof.verify import Refused, parse_proof, report
 from dualgap.proof.verify import verify as verify_proof

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -44,14 +45,12 @@ class Gone(NamedTuple):
 class RemainingProof(NamedTuple):
     """What is proven of the kept model on the rows that stay.
 
-    `distance` bounds ‖w − w*‖ (with a penalised intercept, b/intercept_scale is one of the coordinates), `intercept` contains b*, and `dual`
-    is the dual point of the certificate.
+    `distance` bounds ‖w − w*‖ (with a penalised intercept, b/intercept_scale is one of the coordinates), and `intercept` contains b*.
     """
 
     certificate: Certificate
     distance: float
     intercept: tuple[float, float]
-    dual: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -75,6 +74,7 @@ class Remaining:
     def without(self, rows: np.ndarray) -> Remaining:
         """Return the same with more rows forgotten; they must not be forgotten yet."""
         evidence, problem = self.evidence, self.evidence.problem
+        rows = np.sort(rows)  # neighbours in memory are read one after the other
         c, beta, y = problem.c[rows], evidence.point.beta[rows], problem.y[rows]
         dropped = self.dropped.copy()
         chosen = some(problem.rows, rows)
@@ -115,14 +115,17 @@ class Remaining:
     def prove(self) -> RemainingProof:
         """Return the certificate of the kept model on the rows that stay, and where the exact model is."""
         problem = self.evidence.problem
-        pairs = self._pairs()
-        best = min(pairs, key=lambda pair: pair.found.gap_bound)
+        best = self._best
         certificate = certificate_of_pair(best.found, "solver")
         gap = min(best.found.gap_bound, certificate.gap)
         squared = max(gap / problem.l2 * UP - 0.25 * best.least_apart**2, 0.0)
         radius = math.sqrt(squared) * UP if math.isfinite(squared) else math.inf
         distance = min(0.5 * best.apart + radius, math.sqrt(2.0 * gap / problem.l2) if math.isfinite(gap) else math.inf) * UP
-        return RemainingProof(certificate, distance, self._intercept(best, radius), self._dual(best))
+        return RemainingProof(certificate, distance, self._intercept(radius))
+
+    @cached_property
+    def _best(self) -> _Pair:
+        return min(self._pairs(), key=lambda pair: pair.found.gap_bound)
 
     def _pairs(self) -> list[_Pair]:
         """Enclose the kept model with the dropped dual point, balanced by each reservoir that can."""
@@ -183,7 +186,9 @@ class Remaining:
             moved += self.reservoirs[k].side * tau * mean
             error += tau * self._mean_error(k) + 8.0 * ROUNDOFF * tau * length_bound(mean)
         v = evidence.point.v - moved / problem.l2
-        error = (error / problem.l2 + evidence.point.error + 8.0 * ROUNDOFF * (length_bound(v) + length_bound(moved) / problem.l2)) * UP
+        error = (
+            error / problem.l2 + evidence.point.error + 8.0 * ROUNDOFF * (length_bound(v) + length_bound(moved) / problem.l2)
+        ) * UP
         value, radius = penalty_excess(problem.penalty, evidence.coef, v, np.zeros(1), error)
         apart, bias = length_bound(evidence.coef - problem.penalty.primal(v)), 0.0
         rest, off = self._rest()
@@ -210,7 +215,7 @@ class Remaining:
         value = self.sums.loss - middle + penalty
         return value, self.sums.loss_radius + half + radius + 8.0 * ROUNDOFF * (self.sums.loss + middle + penalty)
 
-    def _intercept(self, best: _Pair, radius: float) -> tuple[float, float]:
+    def _intercept(self, radius: float) -> tuple[float, float]:
         """Return an interval of b* for the rows that stay."""
         evidence, problem = self.evidence, self.evidence.problem
         b, (rest, off) = evidence.intercept, self._rest()
@@ -246,18 +251,22 @@ class Remaining:
             base += 0.5 * (float(evidence.apart @ self.dropped) + inner * apart * size + apart * error)
             slope += 0.5 * (side * float(evidence.apart @ mean) + inner * apart * length + apart * self._mean_error(k))
         slope += 32.0 * ROUNDOFF * abs(slope)
-        value = least_ratio(max(base, 0.0), slope, length * length / (4.0 * l2) * UP, -side * rest, off + evidence.moved, self._left(k))
+        value = least_ratio(
+            max(base, 0.0), slope, length * length / (4.0 * l2) * UP, -side * rest, off + evidence.moved, self._left(k)
+        )
         return float(value)
 
-    def _dual(self, best: _Pair) -> np.ndarray:
+    def dual(self) -> np.ndarray:
+        """Return the dual point of the certificate that `prove` returns."""
+        best = self._best
         problem, beta = self.evidence.problem, self.evidence.point.beta.copy()
         beta[self.gone] = 0.0
         if best.reservoir is not None:
             at = self.reservoirs[best.reservoir]
             stays = ~self.gone[at.rows]
             rows, part = at.rows[stays], best.tau / self._left(best.reservoir)
-            beta[rows] -= at.side * problem.y[rows] * at.masses[stays] / problem.c[rows] * part
-            beta = np.clip(beta, 0.0, problem.loss.upper_bound())
+            changed = beta[rows] - at.side * problem.y[rows] * at.masses[stays] / problem.c[rows] * part
+            beta[rows] = np.clip(changed, 0.0, problem.loss.upper_bound())
         return beta
 
 

@@ -116,9 +116,7 @@ class Evidence:
         """Return the β' whose move has at least this mass and takes the rows nearest to their kinks; None where there is no such mass."""
         problem, moved, T = self.problem, np.empty(self.problem.n), 1e-12
         for _ in range(DOUBLINGS):
-            reached, _ = margin_slopes(
-                problem.loss, problem.samples, margins, self.point.beta, side, T, self.fixed, moved
-            )
+            reached, _ = margin_slopes(problem.loss, problem.samples, margins, self.point.beta, side, T, self.fixed, moved)
             if reached >= mass:
                 return moved
             if T > 1e6:
@@ -143,9 +141,7 @@ class Evidence:
         size = float(weights @ problem.norms)
         if problem.kernel is None:
             mean = problem.combine(weights)
-            return Reservoir(
-                side, rows, masses, low, mass, cost, mean, None, length_bound(mean), gamma(len(rows) + 32) * size
-            )
+            return Reservoir(side, rows, masses, low, mass, cost, mean, None, length_bound(mean), gamma(len(rows) + 32) * size)
         own, error = _kernel_products(problem, weights)
         squared = float(weights @ own) + float(weights @ error) + gamma(problem.n + 16) * float(weights @ np.abs(own))
         length = math.sqrt(max(squared, 0.0)) * UP
@@ -316,8 +312,8 @@ def evidence_of(problem: Problem, coef: np.ndarray, intercept: float, beta: np.n
     lens = lens_of(problem, coef, point, found)
     moved = bias_apart = 0.0
     if problem.intercept != "none":
-        rest, off = balance(problem, point)
-        moved = 1.000001 * (abs(rest) + 2.0 * off)
+        rest, rest_off = balance(problem, point)
+        moved = 1.000001 * (abs(rest) + 2.0 * rest_off)
         if problem.intercept == "penalised":
             bias_apart = intercept / problem.intercept_scale - problem.intercept_scale * rest / problem.l2
     margins = margins_of(problem, coef, intercept)

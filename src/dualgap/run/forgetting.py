@@ -43,7 +43,7 @@ class Receipt:
     retrained : bool
         Whether the model was trained again. If not, coefficients and intercept are those from before.
     seconds : float
-        What the call took. `preparation_seconds` is not in it: the first call after a fit evaluates all rows once.
+        What the call took, for all classes. `preparation_seconds` is not in it: the first call after a fit evaluates all rows once.
 
     Examples
     --------
@@ -97,14 +97,17 @@ class Receipt:
     def __str__(self) -> str:
         name = f"{self.label}: " if self.label else ""
         kept = "trained again on them" if self.retrained else "kept as it was"
-        low, high = self.intercept
+        took = f"{self.seconds:.3g} s" + (
+            f", after {self.preparation_seconds:.3g} s of preparation" if self.preparation_seconds else ""
+        )
+        count = f"{len(self.rows)} rows forgotten ({self.forgotten} since the fit); {self.remaining} rows stay"
         return "\n".join(
             [
-                f"{name}{len(self.rows)} rows forgotten ({self.forgotten} since the fit); {self.remaining} rows stay; the model was {kept}.",
+                f"{name}{count}; the model was {kept}.",
                 f"  On the rows that stay: {self.certificate}",
                 f"  Retraining to the end moves the coefficients by at most {self.distance:.3g} (their length is {self.length:.3g}),",
-                f"  and puts the intercept between {low:.6g} and {high:.6g}.",
-                f"  {self.seconds:.3g} s" + (f", after {self.preparation_seconds:.3g} s of preparation" if self.preparation_seconds else ""),
+                f"  and puts the intercept between {self.intercept[0]:.6g} and {self.intercept[1]:.6g}.",
+                f"  {took}",
             ]
         )
 
@@ -124,7 +127,9 @@ def row_numbers(rows: Any, n: int, gone: np.ndarray) -> np.ndarray:
         raise TypeError(f"rows has entries of type {found.dtype}; give row numbers as integers, or a mask of booleans")
     outside = (found < 0) | (found >= n)
     if outside.any():
-        raise IndexError(f"rows has {found[outside][0]}, which is not a row of the training data; they are numbered from 0 to {n - 1}")
+        raise IndexError(
+            f"rows has {found[outside][0]}, which is not a row of the training data; they are numbered from 0 to {n - 1}"
+        )
     found = found.astype(np.intp)
     ordered = np.sort(found)
     if (ordered[1:] == ordered[:-1]).any():
@@ -159,12 +164,12 @@ class Forgettable:
         problem = self._problem(after.gone)
         retrained = bool(proof.certificate.relative_gap > max_relative_gap)
         if retrained:
-            start = (self.result.coef, self.result.intercept, proof.dual)
+            start = (self.result.coef, self.result.intercept, after._remaining.dual())
             after.result = minimise(problem, "auto", min(tol, max_relative_gap), RETRAIN_EPOCHS, warm_start=start)
             after._remaining = after._prepare(after.result)
             proof = after._remaining.prove()
         else:
-            after.result = _kept_result(self.result, problem, proof)
+            after.result = _kept_result(self.result, problem, proof, after._remaining.dual())
         length = float(np.linalg.norm(after.result.coef))
         figures = proof.certificate, proof.distance, proof.intercept, length, retrained, time.perf_counter() - began, prepared
         gone = int(np.count_nonzero(after.gone))
@@ -180,13 +185,13 @@ class Forgettable:
             forget_scores(result.problem)
 
 
-def _kept_result(before: Result, problem: Problem, proof: RemainingProof) -> Result:
+def _kept_result(before: Result, problem: Problem, proof: RemainingProof, dual: np.ndarray) -> Result:
     return Result(
         problem=problem,
         solver=before.solver,
         coef=before.coef,
         intercept=before.intercept,
-        dual=proof.dual,
+        dual=dual,
         certificate=proof.certificate,
         status=before.status,
         trace=Trace(),
@@ -200,7 +205,9 @@ def forget_rows(result: Result, rows: Any, max_relative_gap: float, tol: float) 
     """Implement `Result.forget`."""
     result._require_own_dual("forget")
     if result.problem.kernel is not None:
-        raise ProofError("forget is for linear models; the expansion of a kernel machine is over its training rows, so fit it again")
+        raise ProofError(
+            "forget is for linear models; the expansion of a kernel machine is over its training rows, so fit it again"
+        )
     number("max_relative_gap", max_relative_gap, "[0, inf]")
     number("tol", tol, "[0, 1)")
     state: Forgettable = vars(result).get("_forgettable") or Forgettable(result)

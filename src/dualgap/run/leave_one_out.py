@@ -95,11 +95,10 @@ class LeaveOneOut:
 
     def _bound(self) -> None:
         evidence = [_evidence(each) for each in self._fits]
-        low, high = (np.stack(ends) for ends in zip(*(each.leave_one_out() for each in evidence), strict=True))
-        self._low, self._high = low, high
+        self._low, self._high = _stacked([each.leave_one_out() for each in evidence])
         # How many rows would stay open if the fit were exact, or nearly.
-        ideal = [replace(each, base=NEARLY * each.base).leave_one_out() for each in evidence]
-        self._at_best = int(np.count_nonzero(_status(*(np.stack(ends) for ends in zip(*ideal, strict=True)), self._codes) == "open"))
+        low, high = _stacked([replace(each, base=NEARLY * each.base).leave_one_out() for each in evidence])
+        self._at_best = int(np.count_nonzero(_status(low, high, self._codes) == "open"))
 
     # -------------------------------------------------------------------------------------------------------------- answers
 
@@ -230,6 +229,10 @@ class LeaveOneOut:
         if _in_question(self._low[:, i], self._high[:, i], int(self._codes[i])) is not None:
             self.limited = np.union1d(self.limited, [i]).astype(np.intp)
         return True
+
+
+def _stacked(bounds: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    return np.stack([low for low, _ in bounds]), np.stack([high for _, high in bounds])
 
 
 def _status(low: np.ndarray, high: np.ndarray, codes: np.ndarray) -> np.ndarray:

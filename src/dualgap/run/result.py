@@ -270,7 +270,9 @@ class Result:
         if self.problem.streaming:
             raise ProofError(f"{method} needs the rows in memory; these are in a store")
         if self.problem.l2 == 0.0:
-            raise ProofError(f"l2=0: {method} needs an l2 penalty, without which a gap does not bound the distance from the exact model")
+            raise ProofError(
+                f"l2=0: {method} needs an l2 penalty, without which a gap does not bound the distance from the exact model"
+            )
 
     def save_proof(
         self,

@@ -48,7 +48,17 @@ class LocalAscent:
         """Visit each row once, in a fresh random order; return the gap over them, each term at the margin that was met."""
         problem, ascent = self.problem, self.ascent
         shuffle(self.order, fresh_seed(self.rng))
-        args = (ascent.rows, problem.loss, problem.penalty, ascent.coords, ascent.beta, ascent.v, self.order, math.inf, ascent.ahead)
+        args = (
+            ascent.rows,
+            problem.loss,
+            problem.penalty,
+            ascent.coords,
+            ascent.beta,
+            ascent.v,
+            self.order,
+            math.inf,
+            ascent.ahead,
+        )
         gap = float(sweep(*args)[2])
         ascent.move_centre()
         self.sweeps += 1
