@@ -14,7 +14,7 @@ from dualgap.problem import Problem
 from dualgap.proof import Certificate, ProofError, Remaining, RemainingProof, forget_scores, remaining_of
 from dualgap.run.driver import minimise
 from dualgap.run.leave_one_out import without_rows
-from dualgap.run.result import Result, Trace
+from dualgap.run.result import Result, Trace, action
 
 __all__ = ["Forgettable", "Receipt", "row_numbers"]
 
@@ -201,6 +201,7 @@ def _kept_result(before: Result, problem: Problem, proof: RemainingProof, dual: 
     )
 
 
+@action("forget")
 def forget_rows(result: Result, rows: Any, max_relative_gap: float, tol: float) -> tuple[Result, Receipt]:
     """Implement `Result.forget`."""
     result._require_own_dual("forget")

@@ -25,6 +25,7 @@ from dualgap.problem import Problem
 from dualgap.proof import Evidence, evidence_of, forget_scores
 from dualgap.run.driver import drive, minimise, prepare_solver
 from dualgap.run.evaluation import SolverRun
+from dualgap.run.result import Result, action
 from dualgap.solvers import LocalAscent, Warm
 
 __all__ = ["Fitted", "LeaveOneOut"]
@@ -229,6 +230,12 @@ class LeaveOneOut:
         if _in_question(self._low[:, i], self._high[:, i], int(self._codes[i])) is not None:
             self.limited = np.union1d(self.limited, [i]).astype(np.intp)
         return True
+
+
+@action("leave_one_out")
+def leave_one_out(result: Result) -> LeaveOneOut:
+    """Implement `Result.leave_one_out`."""
+    return LeaveOneOut([result])
 
 
 def _stacked(bounds: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:

@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from html import escape
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
 from dualgap.proof import Ball, BinaryPart, Certificate, ProofError, Table, ball_of, forget_scores, make_proof
 
-__all__ = ["ConvergenceWarning", "Result", "Status", "Trace", "advice", "of_zero"]
+__all__ = ["ConvergenceWarning", "Result", "Status", "Trace", "action", "advice", "of_zero"]
 
 Status = Literal["converged", "max_epochs", "max_seconds", "interrupted", "diverged", "stalled", "rounding_limit"]
+
+
+Action = TypeVar("Action", bound=Callable[..., Any])
+# What methods of Result do that run solvers. A solver's run makes a Result, so their modules import this one and enter themselves here.
+_actions: dict[str, Callable[..., Any]] = {}
+
+
+def action(name: str) -> Callable[[Action], Action]:
+    """Return a decorator for the function behind the method `name` of Result."""
+
+    def enter(function: Action) -> Action:
+        _actions[name] = function
+        return function
+
+    return enter
 
 
 class ConvergenceWarning(UserWarning):
@@ -224,10 +239,8 @@ class Result:
         >>> found.low == found.high
         True
         """
-        from dualgap.run.leave_one_out import LeaveOneOut
-
         self._require_own_dual("leave_one_out")
-        return LeaveOneOut([self])
+        return _actions["leave_one_out"](self)
 
     def forget(self, rows: Any, max_relative_gap: float = 0.01, tol: float = 1e-4) -> tuple[Result, Any]:
         """Forget rows of a linear model: return the result for the rows that stay, and a receipt of what is proven of it.
@@ -257,9 +270,8 @@ class Result:
         >>> receipt.retrained, receipt.remaining, receipt.relative_distance < 0.1
         (False, 997, True)
         """
-        from dualgap.run.forgetting import forget_rows
-
-        return forget_rows(self, rows, max_relative_gap, tol)
+        found: tuple[Result, Any] = _actions["forget"](self, rows, max_relative_gap, tol)
+        return found
 
     def _require_own_dual(self, method: str) -> None:
         """Refuse what needs one problem of two classes with its rows in memory and its dual variables."""
