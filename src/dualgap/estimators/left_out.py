@@ -49,10 +49,8 @@ class LeaveOneOutMixin:
         return LeaveOneOut(fits, data.codes)
 
 
-class ForgettingMixin:
-    """`forget`, for linear models."""
-
-    classes_: np.ndarray
+class ForgettingMixin(LeaveOneOutMixin):
+    """`forget` and `leave_one_out`, for linear models."""
 
     def forget(self, rows: Any, max_relative_gap: float = 0.01) -> Receipt | list[Receipt]:
         """Forget training rows: certify the model on the rows that stay, and return a receipt of how far retraining could take it.
