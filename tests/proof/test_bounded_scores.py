@@ -1,5 +1,7 @@
 """Scores of rows that need not be exact: bounds that hold, and certificates that are none the worse for it."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -155,3 +157,19 @@ def test_exact_scores_of_any_rows(data, share):
     rows = np.flatnonzero(np.where(a != 0.0, RNG.random(N) < share, RNG.random(N) < 0.3))
     exact = expansion(problem.kernel, problem.X, problem.X, a)
     np.testing.assert_allclose(exact_scores(problem, a, rows), exact[rows], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e9], ids=["small", "normal", "large weights that cancel"])
+@pytest.mark.parametrize("form", [np.asarray, np.float32, sparse.csr_array], ids=["dense", "float32", "sparse"])
+def test_scores_of_a_linear_kernel_are_within_their_bound_in_exact_arithmetic(form, size):
+    data = form(X[:60] * np.array([1.0, 1e-3, 1e3, 1.0, 0.0]))
+    problem = dualgap.Problem(data, y[:60], l2=1e-3, kernel="linear")
+    a = size * RNG.normal(size=60)
+    a[-1] -= a.sum()
+    found = kernel_scores(problem, a)
+    rows = [[Fraction(float(x)) for x in row] for row in (data.toarray() if sparse.issparse(data) else data)]
+    w = [sum(Fraction(float(weight)) * row[j] for weight, row in zip(a, rows, strict=True)) for j in range(5)]
+    exact = [sum(x * v for x, v in zip(row, w, strict=True)) for row in rows]
+    for value, radius, true in zip(found.values, found.radius, exact, strict=True):
+        assert abs(Fraction(float(value)) - true) <= Fraction(float(radius))
+    assert found.radius.max() <= 1e-11 * max(float(max(abs(value) for value in exact)), 1.0)  # a bound that says something

@@ -48,6 +48,7 @@ class SVC(ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         A callable takes two collections of samples (whatever X is; arrays and SciPy matrices are read-only) and returns the matrix
         of their kernel values, real numbers. A kernel that is not positive semidefinite on the data, as "sigmoid" need not be, has no
         certificate and is refused. A precomputed matrix is taken as positive semidefinite up to the rounding of its entries.
+        "linear" with solver="auto" is solved by the methods of `LinearSVC`, in about its time.
     degree, gamma, coef0
         The kernel's parameters. gamma is a number, "scale" (1/(d·variance of X)) or "auto" (1/d).
     fit_intercept : bool
@@ -211,7 +212,9 @@ class SVC(ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return isinstance(self.solver, str) and self.solver == "auto"
 
     def _solver(self) -> Any:
-        return WorkingSet(cache_size=number("cache_size", self.cache_size)) if self._automatic else self.solver
+        if not self._automatic or self.kernel == "linear":
+            return self.solver
+        return WorkingSet(cache_size=number("cache_size", self.cache_size))
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         if callable(self.kernel):

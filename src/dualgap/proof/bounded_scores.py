@@ -9,6 +9,7 @@ Bounds (Higham 2002, docs/references.md), with unit roundoff u, for rows of d fe
     Gaussian exponent t     δ = γu(d + 20)(‖x‖ + ‖z‖)² + 16u with the exponential's own error, so that a value is off by a factor of e^±δ
     polynomial of degree p  (p(d + 8) + 16)·u·(γ‖x‖‖z‖ + |coef0|)ᵖ
     sum of m values         γ(m)·Σ|aⱼ|·max |k|, m the longest chain of additions
+    linear kernel           that of x·w, and ‖x‖·γ(m)·Σ|aⱼ|‖xⱼ‖ for the rounding of w = Σ aⱼxⱼ
 
 Values of a precomputed matrix or a callable count as exact. In float32 kernel values are positive and sums are over weights of one sign, so
 that a sum bounds its own error.
@@ -22,7 +23,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dualgap.core import ROUNDOFF, gamma, is_sparse
+from dualgap.core import ROUNDOFF, SMALLEST, gamma, is_sparse, length_bound, precise_accumulate
 from dualgap.kernels import (
     SUPPORTS,
     SURE_RELATIVE,
@@ -47,6 +48,7 @@ UNDERFLOW_64 = 1e-300  # the same in float64
 UNDERFLOW = 1e-37  # absolute error of the smallest exponential, and of a sum of the smallest numbers
 SAME_WEIGHT = 1e-13  # relative difference of weights that counts as none
 MAX_CHANGED = 1.1  # number of changed weights / non-zero weights up to which the change is summed: small terms leave small errors
+COARSE = 1e-11  # error of a score from the rounding of w above which w is summed in double-double numbers
 NEAR_MARGIN = 1e-3  # rows with a margin bound below 1 + this are recomputed along with the doubtful ones: b may still change
 
 
@@ -134,6 +136,9 @@ class BoundedScores:
             return (
                 last._replace(a=a, radius=last.radius + 1.000001 * float(change.sum()) * self._sizes(a)) if change.any() else last
             )
+        if problem.kernel.name == "linear" and not problem.formed:
+            self.last = Scores(a.copy(), *self._by_weights(a), certified=True)
+            return self._frozen()
         support = a != 0.0
         count = int(np.count_nonzero(support))
         if (problem.n - count) * count < MIN_VALUES or not self._bounded_in_float32():
@@ -160,6 +165,25 @@ class BoundedScores:
     def _bounded_in_float32(self) -> bool:
         kernel = self.problem.kernel
         return kernel is not None and kernel.name == "rbf" and not is_sparse(self.problem.X) and self.blocks.norms is not None
+
+    # --------------------------------------------------------------------------------------------------------- linear kernel
+
+    def _by_weights(self, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return K·a = X·w with w = Σ aⱼxⱼ, and bounds on the errors: two passes over X instead of a value for each pair of rows."""
+        data = self.problem.on_data
+        mass, count = float(np.abs(a) @ data.norms), int(np.count_nonzero(a))
+        w, error = data.combine(a), 1.00001 * gamma(count + 8) * mass + SMALLEST
+        if error * float(data.norms.max()) > COARSE:  # large weights that nearly cancel
+            w, low, ones = np.zeros(data.d), np.zeros(data.d), np.ones(data.n)
+            precise_accumulate(data.rows, a, ones, ones, w, low)
+            w += low
+            error = gamma(2.0 * (count + 8)) ** 2 * mass + 4.0 * ROUNDOFF * length_bound(w) + SMALLEST
+        scores, sizes = data.bounded_scores(w)
+        if sizes is None:
+            own = gamma(data.longest + 4) * length_bound(w) * data.norms
+        else:
+            own = ROUNDOFF * (1.0 + gamma(4.0 * data.longest + 8.0)) * sizes
+        return scores, 1.000001 * (own + error * data.norms) + SMALLEST
 
     # -------------------------------------------------------------------------------------------------------------- float64
 
