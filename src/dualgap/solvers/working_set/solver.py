@@ -16,7 +16,7 @@ from dualgap.solvers.working_set import shrinking
 from dualgap.solvers.working_set.active_set_qp import ADDED_DIAGONAL, newton_step, pair_step_cost, pays_off
 from dualgap.solvers.working_set.dual_box import beta_of, bias_weight, set_gradient, start_box, worst_violators
 from dualgap.solvers.working_set.float32 import float32_error
-from dualgap.solvers.working_set.pair_steps import pair_steps, single_steps
+from dualgap.solvers.working_set.pair_steps import coupled_steps, pair_steps
 from dualgap.solvers.working_set.row_cache import RowCache
 from dualgap.solvers.working_set.state import Progress, WorkingSetState, gap_estimate, gap_rounding, update_gap, update_gradient
 
@@ -221,7 +221,7 @@ class WorkingSet(Solver):
     def _inner_steps(self, problem: Problem, K: np.ndarray, small: Any, whole: bool) -> int:
         """Solve the problem of one working set approximately, in place. Return the number of steps."""
         tiny = MIN_CURVATURE[K.dtype.name] * float(K.diagonal().mean())
-        steps = pair_steps if problem.intercept == "free" else single_steps
+        steps = pair_steps if problem.intercept == "free" else coupled_steps
         ratio = INNER_RATIO_WHOLE if whole else INNER_RATIO
         return int(steps(K, K.diagonal() + small.r, small, tiny, ratio, MAX_INNER * len(small.a)))
 
