@@ -179,6 +179,6 @@ def coupled_steps(K, diagonal, box, tiny, ratio, most):
             g[k] -= s * row[k] + t * other[k]
         g[i] -= s * r[i]
         g[j] -= t * r[j]
-        for k in (i, j):
-            up[k], down[k] = high[k] - a[k], low[k] - a[k]
+        up[i], down[i] = high[i] - a[i], low[i] - a[i]
+        up[j], down[j] = high[j] - a[j], low[j] - a[j]
     return most
