@@ -9,7 +9,7 @@ from scipy import sparse
 import dualgap
 from dualgap.kernels.function import make_kernel
 from dualgap.kernels.sums import expansion, own_expansion
-from dualgap.proof.bounded_scores import BoundedScores, exact_scores, kernel_scores
+from dualgap.proof.bounded_scores import BoundedScores, exact_scores, forget_kernel_scores, keep_matrix, kernel_scores
 
 N = 400
 RNG = np.random.default_rng(3)
@@ -173,3 +173,25 @@ def test_scores_of_a_linear_kernel_are_within_their_bound_in_exact_arithmetic(fo
     for value, radius, true in zip(found.values, found.radius, exact, strict=True):
         assert abs(Fraction(float(value)) - true) <= Fraction(float(radius))
     assert found.radius.max() <= 1e-11 * max(float(max(abs(value) for value in exact)), 1.0)  # a bound that says something
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+def test_scores_from_a_kept_matrix_are_within_their_bound(kernel):
+    problem = dualgap.Problem(X[:80], y[:80], l2=1e-3, kernel=kernel, gamma=0.4, coef0=1.0)
+    a = 1e3 * RNG.normal(size=80) * (RNG.random(80) < 0.5)
+    exact = expansion(problem.kernel, X[:80], X[:80], a)
+    blocks, K = problem.kernel_blocks(np.float64), np.empty((80, 80))
+    blocks.write_rows(blocks.own(np.arange(80)), K, np.arange(80))
+    keep_matrix(problem, K)
+    found = kernel_scores(problem, a)
+    forget_kernel_scores(problem)
+    plain = kernel_scores(problem, a)
+    assert (np.abs(found.values - exact) <= found.radius + plain.radius).all()
+    assert (found.radius <= 1e-9 * np.abs(a).sum() * max(K.max(), 1.0)).all()
+
+
+def test_a_small_problem_computes_each_kernel_value_once(monkeypatch):
+    """All rows are one working set; the certificate takes its matrix."""
+    monkeypatch.setattr("dualgap.proof.bounded_scores.expansion", None)
+    result = dualgap.solve(dualgap.Problem(X[:200], y[:200], l2=1e-3, kernel="rbf", gamma=0.4, intercept="free"), tol=1e-8)
+    assert result.converged

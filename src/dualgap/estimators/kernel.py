@@ -191,9 +191,11 @@ class SVC(ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             Task(partial(self._problem, data, pair, C), self._warm(data, pair, k, C), monitor.callbacks(k, lambda progress: {}))
             for k, pair in enumerate(pairs)
         ]
-        # Many small products, one after the other: to set the BLAS's threads for each would take longer than some of them.
+        # Kernel rows are shared out to threads of our own, which those of the BLAS get in the way of; for small products, to set the number
+        # of these each time would take longer than the products.
+        alone = len(pairs) > 1 or isinstance(budget.solver, WorkingSet)
         with kept() as ctrl_c:
-            with log_to_screen(self.verbose), blas_alone if len(pairs) > 1 else nullcontext():
+            with log_to_screen(self.verbose), blas_alone if alone else nullcontext():
                 results = solve_tasks(tasks, budget, monitor.task)
             self._keep(X, data, pairs, results)
             monitor.end()

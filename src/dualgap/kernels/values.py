@@ -55,8 +55,9 @@ class _Dense:
         self.matrix, self.dtype = matrix, matrix.dtype
 
     def own(self, wanted: np.ndarray) -> np.ndarray:
-        """Return some of the rows themselves as the left-hand side."""
-        return self.matrix[wanted]
+        """Return some of the rows themselves as the left-hand side; all of them are not copied, so that the BLAS sees a symmetric product."""
+        whole = len(wanted) == len(self.matrix) and bool((wanted == np.arange(len(wanted))).all())
+        return self.matrix if whole else self.matrix[wanted]
 
     def products(self, left: np.ndarray, first: int, last: int, out: np.ndarray, by_row: bool) -> np.ndarray:
         """Write left·Xᵀ for the rows first…last of X; its transpose if `by_row`."""

@@ -38,7 +38,7 @@ from dualgap.kernels import (
 from dualgap.problem import Problem
 from dualgap.proof.intercepts import best_intercept
 
-__all__ = ["BoundedScores", "Scores", "exact_scores", "forget_kernel_scores", "kernel_scores"]
+__all__ = ["BoundedScores", "Scores", "exact_scores", "forget_kernel_scores", "keep_matrix", "kernel_scores"]
 
 MIN_VALUES = 1 << 20  # kernel values below which all scores are computed in float64
 EXP_ERROR = {"float32": 5e-7, "float64": 5e-14}  # relative error of the exponential in kernels/gaussian.py
@@ -71,6 +71,15 @@ def kernel_scores(problem: Problem, a: np.ndarray) -> Scores:
     return _known[problem].certified(a)
 
 
+def keep_matrix(problem: Problem, K: np.ndarray) -> None:
+    """Let later scores be computed from the kernel matrix in float64, as KernelBlocks has computed it, until `forget_kernel_scores`.
+
+    Nobody may write to it until then."""
+    if problem not in _known:
+        _known[problem] = BoundedScores(problem)
+    _known[problem].matrix = K
+
+
 def forget_kernel_scores(problem: Problem) -> None:
     """Free what is kept for a problem."""
     _known.pop(problem, None)
@@ -90,6 +99,7 @@ class BoundedScores:
         self._norms: np.ndarray | None = None
         self._terms = problem.d  # products that an inner product adds up at most
         self._sure = False
+        self.matrix: np.ndarray | None = None  # K, if `keep_matrix` was given it
 
     @property
     def blocks(self) -> KernelBlocks:
@@ -205,6 +215,8 @@ class BoundedScores:
         assert kernel is not None
         if rows is not None:
             return exact_scores(problem, a, rows)
+        if self.matrix is not None:
+            return np.asarray(self.matrix @ a)
         if problem.formed:
             return _by_column(problem.combine, a)
         return _by_column(lambda column: expansion(kernel, problem.X, problem.X, column), a)
@@ -217,7 +229,7 @@ class BoundedScores:
     def _radius(self, a: np.ndarray, sizes: np.ndarray, rows: Any) -> np.ndarray:
         """Return bounds on the errors of K·a in float64, from bounds of Σ |aⱼ|·|k(xᵢ, xⱼ)|."""
         count, mass = int(np.count_nonzero(a)), float(np.abs(a).sum())
-        chain = count + 8 if self.problem.formed else min(count, 2048 + count / 64) + 64
+        chain = count + 8 if self.problem.formed or self.matrix is not None else min(count, 2048 + count / 64) + 64
         errors = self._value_errors(a)
         errors = errors[rows] if isinstance(errors, np.ndarray) else errors
         if self.problem.kernel is not None and self.problem.kernel.name == "rbf":

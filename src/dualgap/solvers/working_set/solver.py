@@ -10,7 +10,7 @@ import numpy as np
 from dualgap.core import Hinge, SmoothHinge, SquaredHinge, number, one_of, whole_number
 from dualgap.kernels import KernelBlocks, own_expansion
 from dualgap.problem import Problem
-from dualgap.proof import BoundedScores, dual_point
+from dualgap.proof import BoundedScores, dual_point, keep_matrix
 from dualgap.solvers.base import YES, Solver, Support, Warm, no, register
 from dualgap.solvers.working_set import shrinking
 from dualgap.solvers.working_set.active_set_qp import ADDED_DIAGONAL, newton_step, pair_step_cost, pays_off
@@ -194,6 +194,8 @@ class WorkingSet(Solver):
             visits += len(rows)
             if visits >= MAX_VISITS * len(box.a) or state.gap <= EPOCH_RATIO * gap_before:
                 break
+        if not state.shrinks and cache.blocks.dtype == np.float64 and (whole := cache.whole()) is not None:
+            keep_matrix(problem, whole)  # a certificate needs no other values
         state.passes += max(visits, 1) / problem.n
         cost = pair_step_cost(state.steps - steps_before, len(rows), visits, len(box.a))
         changed = int(np.count_nonzero(free_before != box.free()))
