@@ -55,7 +55,7 @@ class _Dense:
         self.matrix, self.dtype = matrix, matrix.dtype
 
     def own(self, wanted: np.ndarray) -> np.ndarray:
-        """Return some of the rows themselves as the left-hand side; all of them are not copied, so that the BLAS sees a symmetric product."""
+        """Return some of the rows as the left-hand side; all of them without a copy, so that the BLAS sees a symmetric product."""
         whole = len(wanted) == len(self.matrix) and bool((wanted == np.arange(len(wanted))).all())
         return self.matrix if whole else self.matrix[wanted]
 
