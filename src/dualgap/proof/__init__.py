@@ -7,7 +7,7 @@ A certificate is a function of the problem, the model and a dual point. Nothing 
 from __future__ import annotations
 
 from dualgap.proof.ball import Ball, ball_of
-from dualgap.proof.bounded_scores import BoundedScores, exact_scores, kernel_scores
+from dualgap.proof.bounded_scores import BoundedScores, exact_scores, keep_matrix, kernel_scores
 from dualgap.proof.certificate import Certificate, CertificateError, certificate_of, certificate_of_pair
 from dualgap.proof.certified import Proven, certify_pair, enclose, forget_scores, lower_bound, scores_of
 from dualgap.proof.dual_points import DualPoint, dual_from_margins, dual_point, require_semidefinite
@@ -63,6 +63,7 @@ __all__ = [
     "exact_values",
     "forget_scores",
     "join",
+    "keep_matrix",
     "kernel_scores",
     "lower_bound",
     "make_proof",
