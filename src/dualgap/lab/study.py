@@ -85,7 +85,7 @@ class DataSpec:
     id : what races, figures and claims call it
     name : a name that `dualgap.data` knows, or with `path` what figures show
     path, target : a file of the user's, and its label column
-    options : passed to the loader or the generator
+    options : passed to the loader or the generator; of a table: drop, kinds, prepare, header, above, see `dualgap.data.TableOptions`
     test_size : the part held out, stratified by class, where the source sets none apart
     standardise : "auto" means dense data yes, sparse data no
     balance : "none", "class_weight", "undersample" (`per_positive` rows of the common class for each of the rare one) or "both";
