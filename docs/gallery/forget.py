@@ -11,12 +11,12 @@ X, y = load_breast_cancer(return_X_y=True)
 X = scale(X)
 options = {"C": 0.01, "loss": "hinge", "random_state": 0}
 model = LinearSVC(tol=1e-6, **options).fit(X, y)
-rows = np.random.default_rng(0).permutation(len(y))[:60]
+rows = np.random.default_rng(0).permutation(len(y))[:30]
 bound, truth, again = [], [], []
 for k in range(len(rows)):
     receipt = model.forget(rows[[k]], max_relative_gap=0.005)
     stays = np.delete(np.arange(len(y)), rows[: k + 1])
-    retrained = LinearSVC(tol=1e-8, **options).fit(X[stays], y[stays])
+    retrained = LinearSVC(tol=1e-7, **options).fit(X[stays], y[stays])
     bound.append(receipt.relative_distance)
     truth.append(np.linalg.norm(model.coef_ - retrained.coef_) / receipt.length)
     again += [k + 1] * receipt.retrained

@@ -9,10 +9,10 @@ from dualgap import LinearSVC
 
 X, y = load_breast_cancer(return_X_y=True)
 X = scale(X)
-Cs = np.logspace(-3, 0.5, 8)
+Cs = np.logspace(-3, 0, 7)
 low, high, exact = [], [], []
 for C in Cs:
-    found = LinearSVC(C=C, loss="hinge", tol=1e-6, max_iter=5000).fit(X, y).leave_one_out()
+    found = LinearSVC(C=C, loss="hinge", tol=1e-5, max_iter=5000).fit(X, y).leave_one_out()
     low.append(100 * found.low)
     high.append(100 * found.high)
     exact.append(100 * found.exact().low)

@@ -21,6 +21,7 @@ from dualgap.estimators.common import check_labels, penalties, warn_unless_conve
 from dualgap.estimators.deciding import PairVotes, solve_all
 from dualgap.estimators.fitted import keep, support
 from dualgap.estimators.labelled import Labelled
+from dualgap.estimators.left_out import LeaveOneOutMixin
 from dualgap.estimators.multiclass import Task
 from dualgap.estimators.parameters import budget_of
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
@@ -42,7 +43,7 @@ NO_FUNCTION = (
 _ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
 
 
-class SVC(BoundsMixin, ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Support vector classifier with kernels, whose fit ends on a certified duality gap.
 
     Minimises C·Σ sᵢ max(0, 1 − yᵢ f(xᵢ)) + ½‖f‖² over f(x) = Σ aⱼ k(xⱼ, x) + b, for every pair of classes.
@@ -55,6 +56,7 @@ class SVC(BoundsMixin, ProvableMixin, CallbackSupportMixin, ClassifierMixin, Bas
         A callable takes two collections of samples (whatever X is; arrays and SciPy matrices are read-only) and returns the matrix
         of their kernel values, real numbers. A kernel that is not positive semidefinite on the data, as "sigmoid" need not be, has no
         certificate and is refused. A precomputed matrix is taken as positive semidefinite up to the rounding of its entries.
+        "linear" with solver="auto" is solved by the methods of `LinearSVC`, in about its time.
     degree, gamma, coef0
         The kernel's parameters. gamma is a number, "scale" (1/(d·variance of X)) or "auto" (1/d).
     fit_intercept : bool
@@ -205,9 +207,11 @@ class SVC(BoundsMixin, ProvableMixin, CallbackSupportMixin, ClassifierMixin, Bas
             Task(partial(self._problem, data, pair, C), self._warm(data, pair, k, C), monitor.callbacks(k, lambda progress: {}))
             for k, pair in enumerate(pairs)
         ]
-        # Many small products, one after the other: to set the BLAS's threads for each would take longer than some of them.
+        # Kernel rows are shared out to threads of our own, which those of the BLAS get in the way of; for small products, to set the number
+        # of these each time would take longer than the products.
+        alone = len(pairs) > 1 or isinstance(budget.solver, WorkingSet)
         with kept() as ctrl_c:
-            with log_to_screen(self.verbose), blas_alone if len(pairs) > 1 else nullcontext():
+            with log_to_screen(self.verbose), blas_alone if alone else nullcontext():
                 votes = PairVotes(len(data.classes), self.break_ties)
                 results = solve_all(tasks, budget, monitor.task, rows, votes)
             self._keep(X, data, pairs, results)
@@ -227,7 +231,9 @@ class SVC(BoundsMixin, ProvableMixin, CallbackSupportMixin, ClassifierMixin, Bas
         return isinstance(self.solver, str) and self.solver == "auto"
 
     def _solver(self) -> Any:
-        return WorkingSet(cache_size=number("cache_size", self.cache_size)) if self._automatic else self.solver
+        if not self._automatic or self.kernel == "linear":
+            return self.solver
+        return WorkingSet(cache_size=number("cache_size", self.cache_size))
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         if callable(self.kernel):

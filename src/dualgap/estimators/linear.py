@@ -19,6 +19,8 @@ from dualgap.estimators.crammer_singer import fit_jointly
 from dualgap.estimators.deciding import ClassVotes, check_decide, joint_deciding, solve_all
 from dualgap.estimators.fitted import keep, linear_support, rebuilt, warm_of
 from dualgap.estimators.labelled import Labelled
+from dualgap.estimators.lazy import LazyPredictionMixin
+from dualgap.estimators.left_out import ForgettingMixin
 from dualgap.estimators.multiclass import Task
 from dualgap.estimators.on_store import is_store, problem_over, store_labels
 from dualgap.estimators.parameters import Parameters, checked
@@ -54,7 +56,15 @@ def _takes_batches(estimator: Any) -> bool:
 
 
 class LinearSVC(
-    BoundsMixin, FeatureMixin, ProvableMixin, CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, BaseEstimator
+    BoundsMixin,
+    FeatureMixin,
+    ForgettingMixin,
+    ProvableMixin,
+    CallbackSupportMixin,
+    LazyPredictionMixin,
+    LinearClassifierMixin,
+    SparseCoefMixin,
+    BaseEstimator,
 ):
     """Linear support vector classifier whose fit ends on a certified duality gap.
 

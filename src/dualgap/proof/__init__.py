@@ -7,7 +7,7 @@ A certificate is a function of the problem, the model and a dual point. Nothing 
 from __future__ import annotations
 
 from dualgap.proof.ball import Ball, Reference, Space, ball_of, bounds_of, without_data
-from dualgap.proof.bounded_scores import BoundedScores, exact_scores, kernel_scores
+from dualgap.proof.bounded_scores import BoundedScores, exact_scores, keep_matrix, kernel_scores
 from dualgap.proof.certificate import Certificate, CertificateError, certificate_of, certificate_of_pair
 from dualgap.proof.certified import Proven, certify_pair, enclose, forget_scores, lower_bound, scores_of
 from dualgap.proof.dual_points import DualPoint, dual_from_margins, dual_point, require_semidefinite
@@ -23,10 +23,12 @@ from dualgap.proof.enclosure import (
     row_sums,
 )
 from dualgap.proof.files import BinaryPart, JointPart, ProofError, ProofText, Table, canonical_text, exact_values, make_proof
+from dualgap.proof.forgetting import Remaining, RemainingProof, remaining_of
 from dualgap.proof.intercepts import best_intercept
 from dualgap.proof.settled import feature_status, margins_of, row_status, zero_features
 from dualgap.proof.verify import Refused, parse_proof, report
 from dualgap.proof.verify import verify as verify_proof
+from dualgap.proof.without_rows import Evidence, evidence_of
 
 __all__ = [
     "Ball",
@@ -36,12 +38,15 @@ __all__ = [
     "CertificateError",
     "DualPoint",
     "Enclosed",
+    "Evidence",
     "JointPart",
     "ProofError",
     "ProofText",
     "Proven",
     "Reference",
     "Refused",
+    "Remaining",
+    "RemainingProof",
     "RowSums",
     "Space",
     "Table",
@@ -57,11 +62,13 @@ __all__ = [
     "dual_from_margins",
     "dual_point",
     "enclose",
+    "evidence_of",
     "exact_scores",
     "exact_values",
     "feature_status",
     "forget_scores",
     "join",
+    "keep_matrix",
     "kernel_scores",
     "lower_bound",
     "make_proof",
@@ -70,6 +77,7 @@ __all__ = [
     "penalty_excess",
     "penalty_value",
     "plain_margins",
+    "remaining_of",
     "report",
     "require_semidefinite",
     "row_status",

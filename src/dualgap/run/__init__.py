@@ -10,6 +10,8 @@ from dualgap.run.approximation import ApproximateResult, Approximation, approxim
 from dualgap.run.certifying import certify, certify_with_dual
 from dualgap.run.deciding import Deciding, decide_rows
 from dualgap.run.driver import Progress, drive, minimise, solve
+from dualgap.run.forgetting import Forgettable, Receipt, row_numbers
+from dualgap.run.leave_one_out import LeaveOneOut
 from dualgap.run.result import ConvergenceWarning, Result, Status, Trace
 from dualgap.run.stepper import Best, Evaluation, Stepper
 
@@ -20,7 +22,10 @@ __all__ = [
     "ConvergenceWarning",
     "Deciding",
     "Evaluation",
+    "Forgettable",
+    "LeaveOneOut",
     "Progress",
+    "Receipt",
     "Result",
     "Status",
     "Stepper",
@@ -32,5 +37,6 @@ __all__ = [
     "drive",
     "minimise",
     "result",
+    "row_numbers",
     "solve",
 ]
