@@ -13,9 +13,8 @@ from dualgap.run.stepper import Best
 
 __all__ = ["Deciding", "decide_rows"]
 
-HOPELESS = (
-    0.3  # relative gap above which no ball is computed: on the data sets of docs/certificates.md it proved fewer than 1 % of labels
-)
+# Relative gap above which no ball is computed; at 0.05 it proved at most 1 % of the labels of breast cancer, of a9a none.
+HOPELESS = 0.3
 
 
 class Deciding:
