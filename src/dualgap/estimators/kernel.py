@@ -19,6 +19,7 @@ from dualgap.core import blas_alone, kept, number, one_of, whole_number
 from dualgap.estimators.common import check_labels, penalties, warn_unless_converged
 from dualgap.estimators.fitted import keep, support
 from dualgap.estimators.labelled import Labelled
+from dualgap.estimators.left_out import LeaveOneOutMixin
 from dualgap.estimators.multiclass import Task, solve_tasks
 from dualgap.estimators.parameters import budget_of
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
@@ -35,7 +36,7 @@ UNLIMITED = 10**9
 _ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
 
 
-class SVC(ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class SVC(LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Support vector classifier with kernels, whose fit ends on a certified duality gap.
 
     Minimises C·Σ sᵢ max(0, 1 − yᵢ f(xᵢ)) + ½‖f‖² over f(x) = Σ aⱼ k(xⱼ, x) + b, for every pair of classes.

@@ -23,9 +23,11 @@ from dualgap.proof.enclosure import (
     row_sums,
 )
 from dualgap.proof.files import BinaryPart, JointPart, ProofError, ProofText, Table, canonical_text, exact_values, make_proof
+from dualgap.proof.forgetting import Remaining, RemainingProof, remaining_of
 from dualgap.proof.intercepts import best_intercept
 from dualgap.proof.verify import Refused, parse_proof, report
 from dualgap.proof.verify import verify as verify_proof
+from dualgap.proof.without_rows import Evidence, evidence_of
 
 __all__ = [
     "Ball",
@@ -35,11 +37,14 @@ __all__ = [
     "CertificateError",
     "DualPoint",
     "Enclosed",
+    "Evidence",
     "JointPart",
     "ProofError",
     "ProofText",
     "Proven",
     "Refused",
+    "Remaining",
+    "RemainingProof",
     "RowSums",
     "Table",
     "balance_row",
@@ -53,6 +58,7 @@ __all__ = [
     "dual_from_margins",
     "dual_point",
     "enclose",
+    "evidence_of",
     "exact_scores",
     "exact_values",
     "forget_scores",
@@ -65,6 +71,7 @@ __all__ = [
     "penalty_excess",
     "penalty_value",
     "plain_margins",
+    "remaining_of",
     "report",
     "require_semidefinite",
     "row_sums",
