@@ -4,7 +4,7 @@ python -m benchmarks.forget [--share 0.01] [--only creditcard]
 
 A share of the rows, drawn at random, is forgotten in one call. Dense data are standardised. The preparation, made once a fit, is shown
 apart. The retraining starts from nothing and ends at the same relative gap as the fit, 1e-4. The true distance is that from a fit to
-1e-9. Wall seconds, the best of five.
+1e-9. Processor seconds, the best of five.
 """
 
 from __future__ import annotations
@@ -33,17 +33,20 @@ def measure(name: str, share: float) -> None:
             problem = Problem(case.X, case.y, loss, l2=l2, intercept="free")
             result = minimise(problem, "auto", 1e-4, 10_000)
             first = result.forget(rows, np.inf)[1]
-            after, receipt = min((result.forget(rows, np.inf) for _ in range(REPEATS)), key=lambda found: found[1].seconds)
-            retrain = np.inf
+            seconds = retrain = np.inf
+            for _ in range(REPEATS):
+                began = time.process_time()
+                after, receipt = result.forget(rows, np.inf)
+                seconds = min(seconds, time.process_time() - began)
             for _ in range(2):
-                began = time.perf_counter()
+                began = time.process_time()
                 minimise(after.problem, "auto", 1e-4, 10_000)
-                retrain = min(retrain, time.perf_counter() - began)
+                retrain = min(retrain, time.process_time() - began)
             exact = minimise(after.problem, "auto", 1e-9, 10_000, warm_start=after)
             distance = float(np.linalg.norm(exact.coef - after.coef))
             shown = [
-                f"{name}, {loss}, l2 = {l2:.2g}: {len(rows)} rows in {1e3 * receipt.seconds:.1f} ms",
-                f"{100 * receipt.seconds / retrain:.2f} % of a retraining ({retrain:.3f} s)",
+                f"{name}, {loss}, l2 = {l2:.2g}: {len(rows)} rows in {1e3 * seconds:.1f} ms",
+                f"{100 * seconds / retrain:.2f} % of a retraining ({retrain:.3f} s)",
                 f"preparation {first.preparation_seconds:.2f} s",
                 f"relative gap {result.certificate.relative_gap:.1e} before and {receipt.certificate.relative_gap:.1e} after",
                 f"distance at most {receipt.distance:.3g} and in truth {distance:.3g} (‖w‖ = {receipt.length:.3g})",

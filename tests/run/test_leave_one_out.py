@@ -80,6 +80,7 @@ def test_a_score_of_zero_stays_open():
     X = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
     found = solve(Problem(X, [1, 0, 1, 0], "hinge", l2=0.1), tol=1e-9).leave_one_out().exact()
     assert found.status[2] == "open"
+    assert found.status[3] == "right"  # a row of zeros has the score 0, which is the first class
     assert 2 in found.limited
     assert found.low < found.high
 

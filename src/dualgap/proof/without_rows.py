@@ -161,6 +161,9 @@ class Evidence:
         left = _Left(rows, own, error, np.maximum(self.base - gaps, 0.0) * UP, *self._along_apart(rows))
         moves = {side: self._moves(left, side) for side in (-1.0, 1.0)}
         low, high = (self._largest(left, moves, side) for side in (-1.0, 1.0))
+        empty = rows_of_zeros(problem, rows)
+        if problem.intercept == "none" and empty.any():
+            low, high = np.where(empty, 0.0, low), np.where(empty, 0.0, high)  # x·w is 0 for every w
         lonely = one_class_left(problem, rows)
         if lonely.any():
             # One class is left, and b is free: every minimiser, or sequence towards the infimum, ends at scores of that class's sign.
@@ -290,6 +293,17 @@ def _quotient(A: Any, B: Any, C: Any, tau: Any, mu: Any) -> np.ndarray:
     top = np.maximum(A + B * tau + C * tau * tau, 0.0) * UP + 16.0 * ROUNDOFF * (A + np.abs(B * tau) + C * tau * tau)
     value = top / mu * UP
     return np.where((mu > 0.0) & np.isfinite(value), value, np.inf)
+
+
+def rows_of_zeros(problem: Problem, rows: np.ndarray) -> np.ndarray:
+    """Return which rows of data are zero in every feature; no row with a kernel."""
+    found = np.zeros(len(rows), dtype=bool)
+    if problem.kernel is None and problem.X is not None:
+        short = np.flatnonzero(problem.sqnorms[rows] == 0.0)  # squares of small numbers underflow, so this is not enough
+        if len(short):
+            X = problem.X[rows[short]]
+            found[short] = (X != 0).sum(axis=1).reshape(-1) == 0 if not hasattr(X, "toarray") else (X != 0).getnnz(axis=1) == 0
+    return found
 
 
 def one_class_left(problem: Problem, rows: np.ndarray) -> np.ndarray:

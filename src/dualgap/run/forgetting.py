@@ -146,6 +146,7 @@ class Forgettable:
         self.whole = result.problem
         self.result = result
         self.gone = np.zeros(self.whole.n, dtype=bool)
+        self.left = _of_each_class(self.whole, np.arange(self.whole.n))  # rows that stay and have a weight, by class
         self._remaining: Remaining | None = None
 
     def forget(self, rows: np.ndarray, max_relative_gap: float, tol: float, label: str = "") -> tuple[Forgettable, Receipt]:
@@ -159,6 +160,7 @@ class Forgettable:
         after = object.__new__(Forgettable)
         after.whole, after.gone = self.whole, self.gone.copy()
         after.gone[rows] = True
+        after.left = self.left - _of_each_class(self.whole, rows)
         after._remaining = self._remaining.without(rows)
         proof = after._remaining.prove()
         problem = self._problem(after.gone)
@@ -183,6 +185,11 @@ class Forgettable:
             return remaining_of(result.problem, result.coef, float(result.intercept), result.dual)
         finally:
             forget_scores(result.problem)
+
+
+def _of_each_class(problem: Problem, rows: np.ndarray) -> np.ndarray:
+    """Return how many of the rows have a weight, for the negative and the positive class."""
+    return np.bincount((problem.y[rows] > 0.0).astype(np.intp), weights=problem.c[rows] > 0.0, minlength=2)
 
 
 def _kept_result(before: Result, problem: Problem, proof: RemainingProof, dual: np.ndarray) -> Result:
@@ -214,11 +221,10 @@ def forget_rows(result: Result, rows: Any, max_relative_gap: float, tol: float) 
     state: Forgettable = vars(result).get("_forgettable") or Forgettable(result)
     vars(result)["_forgettable"] = state
     found = row_numbers(rows, result.problem.n, state.gone)
-    stays = ~state.gone & (state.whole.c > 0.0)
-    stays[found] = False
-    for sign, label in zip((-1.0, 1.0), result.problem.classes.tolist(), strict=True):
-        if not (state.whole.y[stays] == sign).any():
-            raise ValueError(f"rows has all that is left of class {label!r}; two classes must stay")
+    left = state.left - _of_each_class(state.whole, found)
+    if not left.all():
+        label = result.problem.classes.tolist()[int(np.argmin(left))]
+        raise ValueError(f"rows has all that is left of class {label!r}; two classes must stay")
     after, receipt = state.forget(found, max_relative_gap, tol)
     vars(after.result)["_forgettable"] = after
     return after.result, receipt
