@@ -23,6 +23,7 @@ from dualgap.proof.enclosure import (
 )
 from dualgap.proof.files import BinaryPart, JointPart, ProofError, ProofText, Table, canonical_text, exact_values, make_proof
 from dualgap.proof.intercepts import best_intercept
+from dualgap.proof.ranges import Pair, ProvenRange, Strengths, excess_at, make_pair, mixed, proven_range, reach
 from dualgap.proof.verify import Refused, parse_proof, report
 from dualgap.proof.verify import verify as verify_proof
 
@@ -34,11 +35,14 @@ __all__ = [
     "DualPoint",
     "Enclosed",
     "JointPart",
+    "Pair",
     "ProofError",
     "ProofText",
     "Proven",
+    "ProvenRange",
     "Refused",
     "RowSums",
+    "Strengths",
     "Table",
     "balance_row",
     "best_intercept",
@@ -52,15 +56,20 @@ __all__ = [
     "enclose",
     "exact_scores",
     "exact_values",
+    "excess_at",
     "forget_scores",
     "join",
     "kernel_scores",
     "lower_bound",
+    "make_pair",
     "make_proof",
+    "mixed",
     "parse_proof",
     "penalty_excess",
     "penalty_value",
     "plain_margins",
+    "proven_range",
+    "reach",
     "report",
     "require_semidefinite",
     "row_sums",
