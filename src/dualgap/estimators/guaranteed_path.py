@@ -15,19 +15,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.proof import Pair, ProvenRange, Strengths, excess_at, make_pair, mixed, proven_range, reach
+from dualgap.proof import Couple, Pair, ProvenRange, Strengths, excess_at, make_couple, make_pair, mixed_coef, proven_range, reach
 from dualgap.run import Result
 
 __all__ = ["SOLVED_SHARE", "GuaranteedPath", "walk"]
 
 SOLVED_SHARE = 0.25  # of ε: the relative gap to which models are solved
-MIXED_SHARE = 0.75  # of ε: the relative gap up to which a mix is taken; above, its range would be narrow
-FIRST_JUMP = 4.0  # the first jump, in half-widths of the first range
-GROW, SHRINK = 1.6, 0.6  # factors on the jump, in log C
+MIXED_SHARE = 0.75  # of ε: the relative gap up to which the mix in the middle of two solved pairs is taken; above, solve there
+FIRST_JUMP = 6.0  # the first jump in log C, in half-widths of the first range
+TARGET = 0.6  # of ε: the gap in the middle that a jump aims at
+ORDER = 3.0  # how fast that gap grows with the jump: its second to fourth power
+GROW, SHRINK = 2.0, 0.5  # limits of the change of a jump
+STEP = 0.95  # of the half-width of the last range: how far from its end the next mix is made
 NARROW = 1e-9  # relative width of a range below which no progress is made: rounding has used up ε
 
 Solve = Callable[[float, Any], Result]  # (C, warm start) -> a result to the relative gap SOLVED_SHARE·ε
@@ -42,24 +46,44 @@ class _Interval(NamedTuple):
     pair: Pair
 
 
+class _Line(NamedTuple):
+    """The share t of the right pair over C: t is affine in C^−p, with the p that gives `middle` at the geometric mean of both C."""
+
+    left: float
+    right: float
+    middle: float
+
+    def share(self, C: float) -> float:
+        ratio = self.middle / (1.0 - self.middle) if 0.0 < self.middle < 1.0 else math.nan  # (right/left)^(p/2)
+        place = math.log(C / self.left) / math.log(self.right / self.left)
+        if not abs(math.log(ratio)) > 1e-3:  # p = 0: affine in log C
+            return place
+        return (1.0 - ratio ** (-2.0 * place)) / (1.0 - ratio**-2.0)
+
+
 @dataclass(frozen=True)
 class GuaranteedPath:
     """Models and the ranges of C that each is proven for, in rising order, without overlap.
 
     Attributes
     ----------
-    coefs, intercepts, duals : a row, number or array for each model
+    results : the results of the solves, in rising order of C
+    mixes : a tuple (i, j, t) for each model: it is (1 − t) times the model of result i plus t times that of result j
     ranges : a ProvenRange for each model
     uncovered : pairs (low, high): parts of the range of C for which nothing is proven; empty if the walk came to its end
-    results : the results of all solves, in the order in which they were made
     """
 
-    coefs: np.ndarray
-    intercepts: np.ndarray
-    duals: list[np.ndarray]
+    results: list[Result]
+    mixes: list[tuple[int, int, float]]
     ranges: list[ProvenRange]
     uncovered: list[tuple[float, float]]
-    results: list[Result]
+
+    def model(self, k: int) -> tuple[np.ndarray, float]:
+        """Return w and b of a model."""
+        i, j, t = self.mixes[k]
+        return mixed_coef(self.results[i].coef, self.results[j].coef, t), float(
+            mixed_coef(self.results[i].intercept, self.results[j].intercept, t)
+        )
 
     @property
     def breakpoints(self) -> np.ndarray:
@@ -81,76 +105,85 @@ class GuaranteedPath:
         parts = ", ".join(f"[{low:.6g}, {high:.6g}]" for low, high in self.uncovered)
         least, most = min([r.Cs[0] for r in self.ranges], default=math.nan), max([r.Cs[-1] for r in self.ranges], default=math.nan)
         raise ValueError(
-            f"C={C!r} has no proven model: the models cover C from {least:.17g} to {most:.17g}" + (f", except {parts}" if parts else "")
+            f"C={C!r} has no proven model: the models cover C from {least:.17g} to {most:.17g}"
+            + (f", except {parts}" if parts else "")
         )
 
 
 class _Walk:
-    """The intervals found so far. `run` calls the other methods."""
+    """The intervals found so far. `run` calls the other methods.
+
+    Sets: `found`, all intervals; `results` and `pairs`, of all solves, in the order of solving.
+    """
 
     def __init__(self, solve: Solve, strengths: Strengths, low: float, high: float, epsilon: float) -> None:
         self.solve, self.strengths, self.low, self.high, self.epsilon = solve, strengths, low, high, epsilon
         self.found: list[_Interval] = []
-        self.solved: list[_Interval] = []
         self.results: list[Result] = []
+        self.pairs: list[Pair] = []
 
     def run(self) -> None:
+        """Cover the range from `low` to `high`, or up to where a solve fails."""
         # 1) the least C
-        if not self._solve_at(self.low, None):
+        last = self._solve_at(self.low, None)
+        if last is None:
             return
-        jump = max(FIRST_JUMP * math.log(self.found[0].high / self.low), 1e-6)
-        while (at := self._frontier()) < self.high:
-            beyond = [each for each in self.solved if each.C > at]
-            if not beyond:
-                # 2) jump
-                last = max(self.solved, key=lambda each: each.C)
-                C = min(self.high, max(last.C * math.exp(jump), at * (1.0 + 1e-6)))
-                if not self._solve_at(C, last.pair):
-                    return
-                jump *= GROW
-                continue
-            # 3) fill
-            count = len(self.solved)
-            if not self._fill(at, min(beyond, key=lambda each: each.C)):
+        jump = FIRST_JUMP * math.log(last.high / last.C)
+        while last.high < self.high:
+            # 2) jump
+            C = min(self.high, max(last.C * math.exp(jump), last.high))
+            after = self._solve_at(C, last.pair)
+            if after is None:
                 return
-            if len(self.solved) > count:
-                jump *= SHRINK
+            # 3) fill
+            share = self._fill(last, after)
+            if share is None:
+                return
+            jump *= min(max((TARGET / max(share, 1e-9)) ** (1.0 / ORDER), SHRINK), GROW)
+            last = after
 
-    def _frontier(self) -> float:
-        """Return the C up to which everything is covered."""
-        at = self.low
-        for each in sorted(self.found, key=lambda each: each.low):
-            if each.low > at:
-                break
-            at = max(at, each.high)
-        return at
+    def _fill(self, left: _Interval, right: _Interval) -> float | None:
+        """Cover what is open between two solved pairs; return the gap of the mix in the middle as a share of ε, None where that failed."""
+        if right.low <= left.high:
+            return 0.0
+        couple = make_couple(left.pair, right.pair)
+        middle = math.sqrt(left.C * right.C)
+        t = couple.share(*self.strengths(middle))
+        pair = couple.mixed(t)
+        found = pair.at(*self.strengths(middle))
+        share = found.gap_bound / (self.epsilon * found.upper)
+        if not share <= MIXED_SHARE:
+            between = self._solve_at(middle, pair)
+            halves = between is not None and self._fill(left, between) is not None and self._fill(between, right) is not None
+            return share if halves else None
+        piece = self._add(middle, pair)
+        assert piece is not None
+        line = _Line(left.C, right.C, t)
+        filled = self._march(couple, line, left, piece.low) and self._march(couple, line, piece, right.low)
+        return share if filled else None
 
-    def _fill(self, at: float, right: _Interval) -> bool:
-        """Cover some of what is open from `at` on, left of a solved pair; return whether that went well."""
-        left = max((each for each in self.solved if each.C <= at), key=lambda each: each.C)
-        end = min(each.low for each in self.found if each.low > at)
-        nearest = max((each for each in self.found if each.high == at), key=lambda each: each.C)
-        step = at / max(nearest.C, nearest.low)
-        C = at * step if 1.0 < step < math.sqrt(end / at) else math.sqrt(at * end)
-        l2, _ = self.strengths(C)
-        gaps = [each.pair.at(*self.strengths(C)).gap_bound for each in (left, right)]
-        w, u = left.pair.vectors.distances(right.pair.vectors)  # type: ignore[arg-type]
-        gain = 0.5 * (l2 * w + u / l2)
-        t = min(max(0.5 + 0.5 * (gaps[0] - gaps[1]) / gain, 0.0), 1.0) if gain > 0.0 else 0.5
-        pair = mixed(left.pair, right.pair, t)
-        if excess_at(pair, self.strengths, MIXED_SHARE * self.epsilon, C) <= 0.0:
-            return self._add(C, pair) is not None
-        return self._solve_at(C, pair)
+    def _march(self, couple: Couple, line: _Line, last: _Interval, end: float) -> bool:
+        """Cover from the end of an interval to `end` by mixes, one after the other."""
+        at, step = last.high, math.log(last.high / last.C)
+        while at < end:
+            C = min(at * math.exp(STEP * step), math.sqrt(at * end))
+            piece = self._add(C, couple.mixed(line.share(C)))
+            if piece is None:
+                return False
+            step = math.log(piece.high / piece.C)
+            if piece.low <= at:
+                at = piece.high
+            else:
+                end, step = min(end, piece.low) if piece.high >= end else end, 0.5 * math.log(C / at)
+        return True
 
-    def _solve_at(self, C: float, warm: Pair | None) -> bool:
-        """Solve, and add the pair; return whether its range has some width."""
+    def _solve_at(self, C: float, warm: Pair | None) -> _Interval | None:
+        """Solve, and add the pair; None where the solve has not converged, or rounding leaves no range."""
         result = self.solve(C, None if warm is None else (warm.coef, warm.intercept, warm.beta))
         self.results.append(result)
-        added = self._add(C, make_pair(result.problem, result.coef, result.intercept, result.dual))
-        if added is None:
-            return False
-        self.solved.append(added)
-        return result.converged
+        self.pairs.append(make_pair(result.problem, result.coef, result.intercept, result.dual))
+        added = self._add(C, self.pairs[-1])
+        return added if result.converged else None
 
     def _add(self, C: float, pair: Pair) -> _Interval | None:
         ends = [reach(pair, self.strengths, self.epsilon, C, limit) for limit in (self.low, self.high)]
@@ -173,7 +206,7 @@ class _Walk:
             at = max(at, best.high)
             rest = [each for each in rest if each.high > at]
         # The ranges of neighbours overlap: they meet in the middle.
-        cuts = [math.sqrt(a.high * b.low) if b.low < a.high else None for a, b in zip(least, least[1:], strict=False)]
+        cuts = [math.sqrt(a.high * b.low) if b.low < a.high else None for a, b in pairwise(least)]
         lows = [least[0].low, *(b.low if cut is None else cut for b, cut in zip(least[1:], cuts, strict=True))] if least else []
         highs = [*(a.high if cut is None else cut for a, cut in zip(least, cuts, strict=False)), *(a.high for a in least[-1:])]
         return [each._replace(low=low, high=high) for each, low, high in zip(least, lows, highs, strict=True)]
@@ -202,12 +235,8 @@ def walk(solve: Solve, strengths: Strengths, low: float, high: float, epsilon: f
         at = each.Cs[-1]
     if at < high or not ranges:
         uncovered.append((at, high))
-    size = walked.results[0].coef.shape[0]
-    return GuaranteedPath(
-        np.array([each.pair.coef for each in intervals]).reshape(-1, size),
-        np.array([each.pair.intercept for each in intervals]),
-        [each.pair.beta for each in intervals],
-        ranges,
-        uncovered,
-        walked.results,
-    )
+    order = sorted(range(len(walked.results)), key=lambda k: -walked.results[k].problem.l2)
+    results = [walked.results[k] for k in order]
+    places = {id(walked.pairs[k]): place for place, k in enumerate(order)}
+    mixes = [(places[id(first)], places[id(second)], t) for first, second, t in (each.pair.parts for each in intervals)]
+    return GuaranteedPath(results, mixes, ranges, uncovered)

@@ -23,7 +23,18 @@ from dualgap.proof.enclosure import (
 )
 from dualgap.proof.files import BinaryPart, JointPart, ProofError, ProofText, Table, canonical_text, exact_values, make_proof
 from dualgap.proof.intercepts import best_intercept
-from dualgap.proof.ranges import Pair, ProvenRange, Strengths, excess_at, make_pair, mixed, proven_range, reach
+from dualgap.proof.ranges import (
+    Couple,
+    Pair,
+    ProvenRange,
+    Strengths,
+    excess_at,
+    make_couple,
+    make_pair,
+    mixed_coef,
+    proven_range,
+    reach,
+)
 from dualgap.proof.verify import Refused, parse_proof, report
 from dualgap.proof.verify import verify as verify_proof
 
@@ -32,6 +43,7 @@ __all__ = [
     "BoundedScores",
     "Certificate",
     "CertificateError",
+    "Couple",
     "DualPoint",
     "Enclosed",
     "JointPart",
@@ -61,9 +73,10 @@ __all__ = [
     "join",
     "kernel_scores",
     "lower_bound",
+    "make_couple",
     "make_pair",
     "make_proof",
-    "mixed",
+    "mixed_coef",
     "parse_proof",
     "penalty_excess",
     "penalty_value",

@@ -6,11 +6,11 @@ Let the penalty be λR(w), λ > 0. Losses and the box of β do not depend on λ,
     gap(λ) = Σ cᵢ[φ(mᵢ) − ψ(βᵢ) + βᵢmᵢ]  +  λR(w) + λR*(u/λ) − u·w
 
 P is affine in λ. λR*(u/λ), the perspective of a convex function, is convex. Hence gap(λ) − ε·P(λ) is convex: if it is at most 0 at two λ,
-it is at all λ between (the idea of Giesen, Laue, Müller and Swiercy 2012; Ndiaye, Le, Fercoq, Salmon and Takeuchi 2019, docs/references.md).
-The values at the two ends are enclosed as those of every certificate are, and need no pass over the data.
+it is at all λ between (after Giesen et al. 2012 and Ndiaye et al. 2019, docs/references.md). The values at the two ends are enclosed as
+those of every certificate are, and need no pass over the data.
 
-`mixed` is the pair (1 − t)·first + t·second. P is convex in (w, b) and −D in β, so that its gap is at most the mean of the two gaps. Halfway
-between two values of C it is far below either: only the curvature of the path is left.
+A mix of two pairs is (1 − t)·first + t·second. P is convex in (w, b) and −D in β, so that its gap is at most the
+mean of the two gaps. Halfway between two values of C it is far below either: only the curvature of the path is left.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from dualgap.core import (
     SMALLEST,
     balance_radius,
     gamma,
+    kernel,
     length_bound,
     make_penalty,
     round_up,
@@ -35,7 +36,7 @@ from dualgap.core import (
 from dualgap.problem import Problem
 from dualgap.proof.bounded_scores import Scores, kernel_scores
 from dualgap.proof.certificate import Certificate, certificate_of_pair
-from dualgap.proof.certified import _margins, _moved
+from dualgap.proof.certified import _moved
 from dualgap.proof.dual_points import dual_point
 from dualgap.proof.enclosure import (
     PIECE,
@@ -49,38 +50,56 @@ from dualgap.proof.enclosure import (
     score_margins,
 )
 
-__all__ = ["Pair", "ProvenRange", "Strengths", "excess_at", "make_pair", "mixed", "proven_range", "reach"]
+__all__ = [
+    "Couple",
+    "Pair",
+    "ProvenRange",
+    "Strengths",
+    "excess_at",
+    "make_couple",
+    "make_pair",
+    "mixed_coef",
+    "proven_range",
+    "reach",
+]
 
 SLACK = 1e-13  # relative to P: more than the rounding of l2 and l1, computed from C, can change a gap by
-ROUNDS = 7  # steps towards the end of a range; each halves the part that is left open, or better
+ROUNDS = 8  # steps towards the end of a range; with l2 alone the first one finds it
 MIX_ERROR = 4.0 * ROUNDOFF  # relative to both terms: rounding of (1 − t)·a + t·b
 
 Strengths = Callable[[float], tuple[float, float]]  # C -> (l2, l1), both proportional to 1/C
 
 
-class _Square(NamedTuple):
-    """‖w‖², u·w and ‖u‖² with bounds on their errors, and `error`, which bounds the distance of u from that of the exact β."""
+class _Bounded(NamedTuple):
+    """A number and a bound on its error."""
 
-    ww: tuple[float, float]
-    uw: tuple[float, float]
-    uu: tuple[float, float]
+    value: float
+    radius: float
+
+
+class _Products(NamedTuple):
+    """‖w‖², u·w and ‖u‖², and `error`, which bounds the distance of u from that of the exact β."""
+
+    ww: _Bounded
+    uw: _Bounded
+    uu: _Bounded
     error: float
 
     def penalty(self, l2: float, l1: float) -> tuple[float, float]:
         value, radius = self.ww
-        return 0.5 * l2 * value, 0.5 * l2 * (radius + 4.0 * ROUNDOFF * value) + SMALLEST
+        return 0.5 * l2 * value, 0.5 * l2 * (radius + 4.0 * ROUNDOFF * abs(value)) + SMALLEST
 
     def excess(self, l2: float, l1: float, shift: float) -> tuple[float, float]:
         """(l2/2)‖w − u/l2‖², and a bound on its error if u may be off by `shift` more."""
-        parts = 0.5 * l2 * self.ww[0], -self.uw[0], 0.5 * self.uu[0] / l2
-        radius = 0.5 * l2 * self.ww[1] + self.uw[1] + 0.5 * self.uu[1] / l2 + 8.0 * ROUNDOFF * sum(map(abs, parts))
+        parts = 0.5 * l2 * self.ww.value, -self.uw.value, 0.5 * self.uu.value / l2
+        radius = 0.5 * l2 * self.ww.radius + self.uw.radius + 0.5 * self.uu.radius / l2 + 8.0 * ROUNDOFF * sum(map(abs, parts))
         value = max(sum(parts), 0.0)
         step = (self.error + shift) / math.sqrt(2.0 * l2) * 1.000001
         return value, 1.000001 * (radius + step * (2.0 * math.sqrt(value + radius) + step)) + SMALLEST
 
 
-class _ElasticNet(NamedTuple):
-    """w and u themselves: with an l1 part, R*(u) is no function of ‖u‖."""
+class _Vectors(NamedTuple):
+    """w and u as vectors of d numbers: with an l1 part, R*(u) is no function of ‖u‖. Methods as of `_Products`."""
 
     coef: np.ndarray
     u: np.ndarray
@@ -95,78 +114,12 @@ class _ElasticNet(NamedTuple):
         return penalty_excess(make_penalty(l2, l1), self.coef, v, np.zeros(1), error)
 
 
-class _Coordinates(NamedTuple):
-    """w and u as vectors of d numbers, and the scores of w; ‖u − Σ cβyx‖ ≤ error."""
+class _Solved(NamedTuple):
+    """w and u of a pair that is no mix: coordinates, or expansions over the rows of a kernel machine with the scores K·u."""
 
     coef: np.ndarray
     u: np.ndarray
-    scores: Scores
-    error: float
-
-    def mixed(self, other: _Coordinates, p: float, q: float, norms: np.ndarray) -> _Coordinates:
-        error = p * self.error + q * other.error + MIX_ERROR * (length_bound(self.u) + length_bound(other.u))
-        lengths = length_bound(self.coef) + length_bound(other.coef)
-        scores = _mixed_scores(self.scores, other.scores, p, q, norms, lengths)
-        return _Coordinates(scores.a, p * self.u + q * other.u, scores, 1.000001 * error)
-
-    def terms(self, l1: float) -> _Square | _ElasticNet:
-        if l1 > 0.0:
-            return _ElasticNet(self.coef, self.u, self.error)
-        return _Square(_product(self.coef, self.coef), _product(self.u, self.coef), _product(self.u, self.u), self.error)
-
-    def distances(self, other: _Coordinates) -> tuple[float, float]:
-        """‖w − w'‖² and ‖u − u'‖², to rounding."""
-        w, u = self.coef - other.coef, self.u - other.u
-        return float(w @ w), float(u @ u)
-
-
-class _Expansions(NamedTuple):
-    """w = Σ aⱼφ(xⱼ) and u = Σ sⱼφ(xⱼ) of a kernel machine: a, s, and the scores K·a and K·s with bounds on their errors."""
-
-    coef: np.ndarray
-    own: np.ndarray
-    scores: Scores
-    own_scores: Scores
-    error: float
-
-    def mixed(self, other: _Expansions, p: float, q: float, norms: np.ndarray) -> _Expansions:
-        scores = _mixed_scores(self.scores, other.scores, p, q, norms)
-        own = _mixed_scores(self.own_scores, other.own_scores, p, q, norms)
-        error = p * self.error + q * other.error + MIX_ERROR * float((np.abs(self.own) + np.abs(other.own)) @ norms)
-        return _Expansions(scores.a, own.a, scores, own, 1.000001 * error)
-
-    def terms(self, l1: float) -> _Square:
-        return _Square(
-            _expanded(self.coef, self.scores), _expanded(self.coef, self.own_scores), _expanded(self.own, self.own_scores), self.error
-        )
-
-    def distances(self, other: _Expansions) -> tuple[float, float]:
-        w = (self.coef - other.coef) @ (self.scores.values - other.scores.values)
-        u = (self.own - other.own) @ (self.own_scores.values - other.own_scores.values)
-        return max(float(w), 0.0), max(float(u), 0.0)
-
-
-def _product(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
-    pieces = [(a[k : k + PIECE], b[k : k + PIECE]) for k in range(0, len(a), PIECE)]
-    sizes = exact_sum(length_bound(x) * length_bound(z) for x, z in pieces)
-    return exact_sum(float(x @ z) for x, z in pieces), gamma(PIECE + 16) * sizes + SMALLEST
-
-
-def _expanded(a: np.ndarray, scores: Scores) -> tuple[float, float]:
-    """(Σ aⱼφ(xⱼ))·w for the w of these scores."""
-    sizes = np.abs(a)
-    radius = float(sizes @ scores.radius + gamma(len(a) + 8) * (sizes @ np.abs(scores.values)))
-    return float(a @ scores.values), 1.000001 * radius + SMALLEST
-
-
-def _mixed_scores(first: Scores, second: Scores, p: float, q: float, norms: np.ndarray, lengths: float | None = None) -> Scores:
-    """Return the scores of p·a + q·a', which is rounded; `lengths`: ‖w‖ + ‖w'‖, or a bound (by default for expansions)."""
-    if lengths is None:
-        lengths = float((np.abs(first.a) + np.abs(second.a)) @ norms)
-    values = p * first.values + q * second.values
-    radius = p * first.radius + q * second.radius
-    radius += MIX_ERROR * (np.abs(first.values) + np.abs(second.values) + lengths * norms)
-    return Scores(p * first.a + q * second.a, values, 1.000001 * radius, certified=False)
+    scores_of_u: Scores | None
 
 
 @dataclass(frozen=True)
@@ -177,10 +130,13 @@ class Pair:
     """
 
     problem: Problem
+    made_of: _Solved | tuple[Couple, float]  # (couple, t) for a mix
     intercept: float
     beta: np.ndarray
-    vectors: _Coordinates | _Expansions
-    terms: _Square | _ElasticNet
+    scores: np.ndarray
+    radius: np.ndarray  # bounds on the errors of the scores
+    length: float  # a bound of ‖w‖
+    terms: _Products | _Vectors
     rows: RowSums
     balance: tuple[float, float]  # Σ cβy and a bound on its error
     cost: float  # what it takes to make a free intercept's condition hold exactly; infinite where that is not possible
@@ -189,7 +145,19 @@ class Pair:
     @property
     def coef(self) -> np.ndarray:
         """w, or the expansion of a kernel machine."""
-        return self.vectors.coef
+        if isinstance(self.made_of, _Solved):
+            return self.made_of.coef
+        couple, t = self.made_of
+        return mixed_coef(couple.first.coef, couple.second.coef, t)
+
+    @property
+    def parts(self) -> tuple[Pair, Pair, float]:
+        """The two pairs that this one is a mix of, and the share t of the second; itself twice if it is none."""
+        return (
+            (self, self, 0.0)
+            if isinstance(self.made_of, _Solved)
+            else (self.made_of[0].first, self.made_of[0].second, self.made_of[1])
+        )
 
     def at(self, l2: float, l1: float) -> Enclosed:
         """Enclose P and P − D for another strength of the penalty, in O(1), or in O(d) with an l1 part."""
@@ -212,45 +180,180 @@ class Pair:
 
 def make_pair(problem: Problem, coef: np.ndarray, intercept: float, beta: np.ndarray) -> Pair:
     """Return the pair of a model and a dual point, β made feasible; it takes the two passes over the data of a certificate."""
-    point, l2 = dual_point(problem, beta), problem.l2
-    vectors: _Coordinates | _Expansions
+    point, l2, norms = dual_point(problem, beta), problem.l2, problem.norms
     if problem.kernel is None:
         assert point.v is not None
-        margins = _margins(problem, coef, intercept, precise=False)
-        scores = Scores(coef, margins.scores_, margins.factor * margins.scale, certified=True)
-        vectors = _Coordinates(coef, l2 * point.v, scores, l2 * (point.error + 4.0 * ROUNDOFF * length_bound(point.v)))
+        made_of = _Solved(coef, l2 * point.v, None)
+        scores, length = problem.scores(coef), length_bound(coef)
+        radius = gamma(problem.longest + 4) * length * norms
+        error = l2 * (point.error + 4.0 * ROUNDOFF * length_bound(point.v))
     else:
         assert point.coef is not None
         own = kernel_scores(problem, point.coef)
-        scores = own if np.array_equal(coef, point.coef) else kernel_scores(problem, coef)
-        s = l2 * point.coef
-        radius = l2 * (own.radius + 4.0 * ROUNDOFF * (np.abs(own.values) + float(np.abs(point.coef) @ problem.norms) * problem.norms))
-        error = 8.0 * ROUNDOFF * float(np.abs(s) @ problem.norms)
-        vectors = _Expansions(coef, s, scores, Scores(s, l2 * own.values, radius, certified=True), error)
-    return _pair(problem, intercept, point.beta, vectors)
+        of_model = own if np.array_equal(coef, point.coef) else kernel_scores(problem, coef)
+        scores, radius, length = of_model.values, of_model.radius, float(np.abs(coef) @ norms)
+        rounding = 4.0 * ROUNDOFF * (np.abs(own.values) + float(np.abs(point.coef) @ norms) * norms)
+        u = l2 * point.coef
+        made_of = _Solved(coef, u, Scores(u, l2 * own.values, l2 * (own.radius + rounding), certified=True))
+        error = 8.0 * ROUNDOFF * float(np.abs(u) @ norms)
+    pair = _Unfinished(problem, made_of, intercept, point.beta, scores, radius, 1.000001 * length)
+    if problem.l1 > 0.0:
+        return pair.finished(_Vectors(made_of.coef, made_of.u, 1.000001 * error))
+    ww, uw, _, uu = _inner_products(pair, pair)
+    return pair.finished(_Products(ww, uw, uu, 1.000001 * error))
 
 
-def mixed(first: Pair, second: Pair, t: float) -> Pair:
-    """Return the pair (1 − t)·first + t·second, without a pass over the data."""
-    problem, p, q = first.problem, 1.0 - t, t
-    beta = np.clip(p * first.beta + q * second.beta, 0.0, problem.loss.upper_bound())
-    vectors = first.vectors.mixed(second.vectors, p, q, problem.norms)  # type: ignore[arg-type]
-    # β is rounded too.
-    error = vectors.error + MIX_ERROR * float((problem.c * (first.beta + second.beta)) @ problem.norms)
-    return _pair(problem, p * first.intercept + q * second.intercept, beta, vectors._replace(error=1.000001 * error))
+class _Unfinished(NamedTuple):
+    """The first fields of a Pair, from which the sums over its rows follow."""
+
+    problem: Problem
+    made_of: _Solved | tuple[Couple, float]
+    intercept: float
+    beta: np.ndarray
+    scores: np.ndarray
+    radius: np.ndarray
+    length: float
+
+    def finished(self, terms: _Products | _Vectors) -> Pair:
+        problem, beta = self.problem, self.beta
+        margins = score_margins(self.scores, problem.y, self.intercept, self.radius, 1.0)
+        sums = row_sums(problem.loss, problem.samples, margins, beta)
+        rest = off = cost = shift = 0.0
+        if problem.intercept != "none":
+            rest, mass = (float(x) for x in weighted_balance(problem.c, problem.y, beta, 0.0))
+            off = balance_radius(rest, mass, problem.n)
+        if problem.intercept == "free":
+            row, cost, moved = _moved(problem, margins, beta, rest, off)
+            shift = moved * float(problem.norms[row]) if row >= 0 else math.inf
+        return Pair(*self, terms, sums, (rest, off), cost, shift)
 
 
-def _pair(problem: Problem, intercept: float, beta: np.ndarray, vectors: _Coordinates | _Expansions) -> Pair:
-    scores = vectors.scores
-    margins = score_margins(scores.values, problem.y, intercept, scores.radius, 1.0)
-    sums = row_sums(problem.loss, problem.samples, margins, beta)
-    rest, mass = (float(x) for x in weighted_balance(problem.c, problem.y, beta, 0.0))
-    off = balance_radius(rest, mass, problem.n)
-    cost = shift = 0.0
-    if problem.intercept == "free":
-        row, cost, moved = _moved(problem, margins, beta, rest, off)
-        shift = moved * float(problem.norms[row]) if row >= 0 else math.inf
-    return Pair(problem, intercept, beta, vectors, vectors.terms(problem.l1), sums, (rest, off), cost, shift)
+def _inner_products(first: Any, second: Any) -> tuple[_Bounded, _Bounded, _Bounded, _Bounded]:
+    """Return w·w', u·w', w·u' and u·u' of two pairs that are no mixes."""
+    one, other = first.made_of, second.made_of
+    if one.scores_of_u is None:
+        same = first is second
+        uw = _product(one.u, other.coef)
+        return _product(one.coef, other.coef), uw, uw if same else _product(one.coef, other.u), _product(one.u, other.u)
+    return (
+        _expanded(one.coef, second.scores, second.radius),
+        _expanded(one.u, second.scores, second.radius),
+        _expanded(one.coef, *other.scores_of_u[1:3]),
+        _expanded(one.u, *other.scores_of_u[1:3]),
+    )
+
+
+def _product(a: np.ndarray, b: np.ndarray) -> _Bounded:
+    pieces = [(a[k : k + PIECE], b[k : k + PIECE]) for k in range(0, len(a), PIECE)]
+    return _Bounded(
+        exact_sum([float(x @ z) for x, z in pieces]), 1.000001 * gamma(PIECE + 16) * length_bound(a) * length_bound(b) + SMALLEST
+    )
+
+
+def _expanded(a: np.ndarray, scores: np.ndarray, radius: np.ndarray) -> _Bounded:
+    """(Σ aⱼφ(xⱼ))·w for the w of these scores."""
+    sizes = np.abs(a)
+    error = float(sizes @ radius + gamma(len(a) + 8) * (sizes @ np.abs(scores)))
+    return _Bounded(float(a @ scores), 1.000001 * error + SMALLEST)
+
+
+# --------------------------------------------------------------------------------------------------------------------- mixes
+
+
+@dataclass(frozen=True)
+class Couple:
+    """Two pairs of one problem, no mixes, and the inner products between them, from which those of every mix follow."""
+
+    first: Pair
+    second: Pair
+    cross: tuple[_Bounded, _Bounded, _Bounded, _Bounded]
+
+    def mixed(self, t: float) -> Pair:
+        """Return the pair (1 − t)·first + t·second, without a pass over the data."""
+        first, second, problem, p, q = self.first, self.second, self.first.problem, 1.0 - t, t
+        beta, scores, radius = (np.empty(problem.n) for _ in range(3))
+        lengths, norms = first.length + second.length, problem.norms
+        mass = _mix_rows(
+            (first.beta, second.beta),
+            (first.scores, second.scores),
+            (first.radius, second.radius),
+            (p, q),
+            problem.loss.upper_bound(),
+            lengths,
+            problem.c,
+            norms,
+            beta,
+            scores,
+            radius,
+        )
+        intercept = p * first.intercept + q * second.intercept
+        length = 1.000001 * (p * first.length + q * second.length)
+        pair = _Unfinished(problem, (self, t), intercept, beta, scores, radius, length)
+        error = p * first.terms.error + q * second.terms.error + MIX_ERROR * float(mass)  # β is rounded
+        if isinstance(first.terms, _Vectors):
+            assert isinstance(second.terms, _Vectors)
+            u = p * first.terms.u + q * second.terms.u
+            error += MIX_ERROR * (length_bound(first.terms.u) + length_bound(second.terms.u))
+            return pair.finished(_Vectors(mixed_coef(first.coef, second.coef, t), u, 1.000001 * error))
+        assert isinstance(second.terms, _Products)
+        own, other = first.terms, second.terms
+        rounded = 2.0 * MIX_ERROR * lengths  # w is rounded
+        uu = _quadratic(own.uu, self.cross[3], self.cross[3], other.uu, p, q, 0.0)
+        terms = _Products(
+            _quadratic(own.ww, self.cross[0], self.cross[0], other.ww, p, q, rounded * lengths),
+            _quadratic(own.uw, self.cross[1], self.cross[2], other.uw, p, q, rounded * math.sqrt(max(uu.value + uu.radius, 0.0))),
+            uu,
+            1.000001 * error,
+        )
+        return pair.finished(terms)
+
+    def share(self, l2: float, l1: float) -> float:
+        """Return a t whose mix has a small gap: the minimum of a bound that takes the losses as linear between the two.
+
+        It is close to the best t where the two gaps are about the same.
+        """
+        gaps = [pair.at(l2, l1).gap for pair in (self.first, self.second)]
+        if isinstance(self.first.terms, _Products) and isinstance(self.second.terms, _Products):
+            w = self.first.terms.ww.value - 2.0 * self.cross[0].value + self.second.terms.ww.value
+            u = self.first.terms.uu.value - 2.0 * self.cross[3].value + self.second.terms.uu.value
+        else:
+            w, u = (float(np.sum((a - b) ** 2)) for a, b in zip(self.first.terms[:2], self.second.terms[:2], strict=True))
+        gain = 0.5 * (l2 * w + u / l2)
+        return min(max(0.5 + 0.5 * (gaps[0] - gaps[1]) / gain, 0.0), 1.0) if gain > 0.0 else 0.5
+
+
+def make_couple(first: Pair, second: Pair) -> Couple:
+    """Return two pairs, neither a mix, to be mixed."""
+    nothing = _Bounded(0.0, 0.0)
+    cross = (nothing,) * 4 if isinstance(first.terms, _Vectors) else _inner_products(first, second)
+    return Couple(first, second, cross)
+
+
+def mixed_coef(first: Any, second: Any, t: float) -> Any:
+    """Return (1 − t)·first + t·second, the model of a mix: each number is rounded by at most MIX_ERROR times both terms."""
+    return (1.0 - t) * first + t * second
+
+
+def _quadratic(a: _Bounded, b: _Bounded, c: _Bounded, d: _Bounded, p: float, q: float, more: float) -> _Bounded:
+    """p²a + pq(b + c) + q²d."""
+    parts = p * p * a.value, p * q * b.value, p * q * c.value, q * q * d.value
+    radius = p * p * a.radius + p * q * (b.radius + c.radius) + q * q * d.radius + more + 8.0 * ROUNDOFF * sum(map(abs, parts))
+    return _Bounded(sum(parts), 1.000001 * radius + SMALLEST)
+
+
+@kernel
+def _mix_rows(betas, scores, radii, shares, top, lengths, c, norms, beta, score, radius):
+    """β, scores and the radii of a mix, row by row; return Σ c(β₁ + β₂)‖x‖."""
+    p, q = shares
+    mass = 0.0
+    for i in range(beta.shape[0]):
+        beta[i] = min(max(p * betas[0][i] + q * betas[1][i], 0.0), top)
+        a, b = scores[0][i], scores[1][i]
+        score[i] = p * a + q * b
+        error = p * radii[0][i] + q * radii[1][i] + 4.5e-16 * (abs(a) + abs(b) + lengths * norms[i])
+        radius[i] = 1.000001 * error
+        mass += c[i] * (betas[0][i] + betas[1][i]) * norms[i]
+    return mass
 
 
 # -------------------------------------------------------------------------------------------------------------------- ranges
@@ -266,14 +369,13 @@ class ProvenRange(NamedTuple):
         """Return the certificate at a C of the range: P is affine in λ = 1/C, D concave, and the gap convex."""
         if not self.Cs[0] <= C <= self.Cs[-1]:
             raise ValueError(f"C={C!r} is not in the proven range from {self.Cs[0]!r} to {self.Cs[-1]!r}")
-        k = max(1, next(k for k, end in enumerate(self.Cs) if C <= end))
+        k = max(1, next(k for k, end in enumerate(self.Cs) if end >= C))
         (low, high), (first, second) = self.Cs[k - 1 : k + 1], self.certificates[k - 1 : k + 1]
         if C in (low, high):
-            return second if C == high else first
+            return second if high == C else first
         share = (1.0 / low - 1.0 / C) / (1.0 / low - 1.0 / high)  # of the second end; SLACK is for its rounding
         primal, dual, gap = (
-            a + share * (b - a)
-            for a, b in ((first.primal, second.primal), (first.dual, second.dual), (first.gap, second.gap))
+            a + share * (b - a) for a, b in ((first.primal, second.primal), (first.dual, second.dual), (first.gap, second.gap))
         )
         slack = SLACK * (abs(first.primal) + abs(second.primal))
         radius = max(first.radius, second.radius) + 2.0 * slack
@@ -291,26 +393,45 @@ def excess_at(pair: Pair, strengths: Strengths, epsilon: float, C: float) -> flo
 
 def reach(pair: Pair, strengths: Strengths, epsilon: float, C: float, limit: float) -> float:
     """Return a value of C, as near to `limit` as the proof goes, up to which the model is within ε of the optimum, starting at C."""
-    inside, inner = C, excess_at(pair, strengths, epsilon, C)
-    if inner > 0.0 or limit == C:
-        return C
-    outside, outer = limit, excess_at(pair, strengths, epsilon, limit)
-    if outer <= 0.0:
+
+    def value(x: float) -> float:
+        """λ·(gap − ε·D), λ = 1/C: with l2 alone a parabola in λ, with an l1 part nearly one."""
+        return x * excess_at(pair, strengths, epsilon, 1.0 / x)
+
+    if excess_at(pair, strengths, epsilon, limit) <= 0.0:
         return limit
-    for k in range(ROUNDS):
-        if k % 2 == 0 and outer < math.inf:  # the chord of a convex function is above it: its zero is inside
-            share = inner / (inner - outer)
-            middle = 1.0 / (1.0 / inside + share * (1.0 / outside - 1.0 / inside))
+    inside, outside = (1.0 / C, value(1.0 / C)), (1.0 / limit, value(1.0 / limit))
+    if inside[1] > 0.0:
+        return C
+    middle = math.sqrt(inside[0] * outside[0])
+    spare = (middle, value(middle))
+    for _ in range(ROUNDS):
+        if spare[1] <= 0.0:
+            inside, spare = spare, inside
         else:
-            middle = math.sqrt(inside * outside)
-        if not min(inside, outside) < middle < max(inside, outside):
-            break
-        value = excess_at(pair, strengths, epsilon, middle)
-        if value <= 0.0:
-            inside, inner = middle, value
-        else:
-            outside, outer = middle, value
-    return inside
+            outside, spare = spare, outside
+        root = _parabola_root(inside, outside, spare)
+        found = (root, value(root))
+        if found[1] <= 0.0:
+            return 1.0 / root
+        spare = found
+    return 1.0 / inside[0]
+
+
+def _parabola_root(inside: tuple[float, float], outside: tuple[float, float], third: tuple[float, float]) -> float:
+    """Return a point just inside the root of the parabola through three points (x, value); half way where there is none."""
+    (a, at_a), (b, at_b), (c, at_c) = inside, outside, third
+    slope = (at_b - at_a) / (b - a)
+    bend = ((at_c - at_a) / (c - a) - slope) / (c - b) if c not in (a, b) else 0.0
+    # value(a + s) = at_a + (slope + bend·(a − b))·s + bend·s²
+    linear = slope + bend * (a - b)
+    root = linear * linear - 4.0 * bend * at_a
+    if math.isfinite(root) and root >= 0.0:
+        steps = [-2.0 * at_a / total for sign in (1.0, -1.0) if (total := linear + sign * math.sqrt(root)) != 0.0]
+        for s in steps:
+            if 0.0 < s / (b - a) < 1.0:
+                return a + (1.0 - 1e-6) * s
+    return math.sqrt(a * b)
 
 
 def proven_range(pair: Pair, strengths: Strengths, Cs: tuple[float, ...]) -> ProvenRange:
