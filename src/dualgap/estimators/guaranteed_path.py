@@ -20,15 +20,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.proof import Couple, Pair, ProvenRange, Strengths, excess_at, make_couple, make_pair, mixed_coef, proven_range, reach
+from dualgap.proof import (
+    Certificate,
+    Couple,
+    Pair,
+    ProvenRange,
+    Strengths,
+    excess_at,
+    make_couple,
+    make_pair,
+    mixed_coef,
+    proven_range,
+    reach,
+)
 from dualgap.run import Result
 
 __all__ = ["SOLVED_SHARE", "GuaranteedPath", "walk"]
 
 SOLVED_SHARE = 0.25  # of ε: the relative gap to which models are solved
-MIXED_SHARE = 0.75  # of ε: the relative gap up to which the mix in the middle of two solved pairs is taken; above, solve there
+MIXED_SHARE = 0.9  # of ε: the relative gap up to which the mix in the middle of two solved pairs is taken; above, solve there
 FIRST_JUMP = 6.0  # the first jump in log C, in half-widths of the first range
-TARGET = 0.6  # of ε: the gap in the middle that a jump aims at
+TARGET = 0.75  # of ε: the gap in the middle that a jump aims at
 ORDER = 3.0  # how fast that gap grows with the jump: its second to fourth power
 GROW, SHRINK = 2.0, 0.5  # limits of the change of a jump
 STEP = 0.95  # of the half-width of the last range: how far from its end the next mix is made
@@ -67,13 +79,15 @@ class GuaranteedPath:
 
     Attributes
     ----------
-    results : the results of the solves, in rising order of C
-    mixes : a tuple (i, j, t) for each model: it is (1 − t) times the model of result i plus t times that of result j
+    Cs, coefs, intercepts : of the solved models, in rising order of C
+    mixes : a tuple (i, j, t) for each model: it is (1 − t) times solved model i plus t times solved model j
     ranges : a ProvenRange for each model
     uncovered : pairs (low, high): parts of the range of C for which nothing is proven; empty if the walk came to its end
     """
 
-    results: list[Result]
+    Cs: np.ndarray
+    coefs: np.ndarray
+    intercepts: np.ndarray
     mixes: list[tuple[int, int, float]]
     ranges: list[ProvenRange]
     uncovered: list[tuple[float, float]]
@@ -81,9 +95,11 @@ class GuaranteedPath:
     def model(self, k: int) -> tuple[np.ndarray, float]:
         """Return w and b of a model."""
         i, j, t = self.mixes[k]
-        return mixed_coef(self.results[i].coef, self.results[j].coef, t), float(
-            mixed_coef(self.results[i].intercept, self.results[j].intercept, t)
-        )
+        return mixed_coef(self.coefs[i], self.coefs[j], t), float(mixed_coef(self.intercepts[i], self.intercepts[j], t))
+
+    def certificate(self, C: float) -> Certificate:
+        """Return the certificate of the model that is proven at C."""
+        return self.ranges[self.index(C)].at(C)
 
     @property
     def breakpoints(self) -> np.ndarray:
@@ -113,12 +129,13 @@ class GuaranteedPath:
 class _Walk:
     """The intervals found so far. `run` calls the other methods.
 
-    Sets: `found`, all intervals; `results` and `pairs`, of all solves, in the order of solving.
+    Sets: `found`, all intervals; `Cs`, `results` and `pairs`, of all solves, in the order of solving.
     """
 
     def __init__(self, solve: Solve, strengths: Strengths, low: float, high: float, epsilon: float) -> None:
         self.solve, self.strengths, self.low, self.high, self.epsilon = solve, strengths, low, high, epsilon
         self.found: list[_Interval] = []
+        self.Cs: list[float] = []
         self.results: list[Result] = []
         self.pairs: list[Pair] = []
 
@@ -181,6 +198,7 @@ class _Walk:
         """Solve, and add the pair; None where the solve has not converged, or rounding leaves no range."""
         result = self.solve(C, None if warm is None else (warm.coef, warm.intercept, warm.beta))
         self.results.append(result)
+        self.Cs.append(C)
         self.pairs.append(make_pair(result.problem, result.coef, result.intercept, result.dual))
         added = self._add(C, self.pairs[-1])
         return added if result.converged else None
@@ -212,8 +230,10 @@ class _Walk:
         return [each._replace(low=low, high=high) for each, low, high in zip(least, lows, highs, strict=True)]
 
 
-def walk(solve: Solve, strengths: Strengths, low: float, high: float, epsilon: float) -> GuaranteedPath:
+def walk(solve: Solve, strengths: Strengths, low: float, high: float, epsilon: float) -> tuple[GuaranteedPath, list[Result]]:
     """Return models such that for every C from `low` to `high` one is proven to have an objective of at most (1 + ε) times the optimum.
+
+    The results of the solves come with them, in rising order of C.
 
     Parameters
     ----------
@@ -228,15 +248,17 @@ def walk(solve: Solve, strengths: Strengths, low: float, high: float, epsilon: f
     for each in intervals:
         middle = each.C if each.low < each.C < each.high else math.sqrt(each.low * each.high)
         ranges.append(proven_range(each.pair, strengths, tuple(sorted({each.low, middle, each.high}))))
-    at, uncovered = low, []
-    for each in ranges:
-        if each.Cs[0] > at:
-            uncovered.append((at, each.Cs[0]))
-        at = each.Cs[-1]
-    if at < high or not ranges:
-        uncovered.append((at, high))
-    order = sorted(range(len(walked.results)), key=lambda k: -walked.results[k].problem.l2)
-    results = [walked.results[k] for k in order]
+    ends = [(low, low), *((found.Cs[0], found.Cs[-1]) for found in ranges), (high, high)]
+    uncovered = [(before[1], after[0]) for before, after in pairwise(ends) if after[0] > before[1]]
+    order = sorted(range(len(walked.results)), key=walked.Cs.__getitem__)
     places = {id(walked.pairs[k]): place for place, k in enumerate(order)}
-    mixes = [(places[id(first)], places[id(second)], t) for first, second, t in (each.pair.parts for each in intervals)]
-    return GuaranteedPath(results, mixes, ranges, uncovered)
+    results = [walked.results[k] for k in order]
+    path = GuaranteedPath(
+        np.array([walked.Cs[k] for k in order]),
+        np.stack([result.coef for result in results]),
+        np.array([result.intercept for result in results]),
+        [(places[id(first)], places[id(second)], t) for first, second, t in (each.pair.parts for each in intervals)],
+        ranges,
+        uncovered,
+    )
+    return path, results

@@ -317,7 +317,10 @@ class Couple:
             w = self.first.terms.ww.value - 2.0 * self.cross[0].value + self.second.terms.ww.value
             u = self.first.terms.uu.value - 2.0 * self.cross[3].value + self.second.terms.uu.value
         else:
-            w, u = (float(np.sum((a - b) ** 2)) for a, b in zip(self.first.terms[:2], self.second.terms[:2], strict=True))
+            one, other = self.first.made_of, self.second.made_of
+            assert isinstance(one, _Solved)
+            assert isinstance(other, _Solved)
+            w, u = float(np.sum((one.coef - other.coef) ** 2)), float(np.sum((one.u - other.u) ** 2))
         gain = 0.5 * (l2 * w + u / l2)
         return min(max(0.5 + 0.5 * (gaps[0] - gaps[1]) / gain, 0.0), 1.0) if gain > 0.0 else 0.5
 
