@@ -65,6 +65,7 @@ __all__ = [
 
 SLACK = 1e-13  # relative to P: more than the rounding of l2 and l1, computed from C, can change a gap by
 ROUNDS = 8  # steps towards the end of a range; with l2 alone the first one finds it
+NEAR_END = 0.01  # of the value at C: how far below 0 the value at an end of a range may be
 MIX_ERROR = 4.0 * ROUNDOFF  # relative to both terms: rounding of (1 − t)·a + t·b
 
 Strengths = Callable[[float], tuple[float, float]]  # C -> (l2, l1), both proportional to 1/C
@@ -406,6 +407,7 @@ def reach(pair: Pair, strengths: Strengths, epsilon: float, C: float, limit: flo
     inside, outside = (1.0 / C, value(1.0 / C)), (1.0 / limit, value(1.0 / limit))
     if inside[1] > 0.0:
         return C
+    start = inside[1]
     middle = math.sqrt(inside[0] * outside[0])
     spare = (middle, value(middle))
     for _ in range(ROUNDS):
@@ -415,10 +417,10 @@ def reach(pair: Pair, strengths: Strengths, epsilon: float, C: float, limit: flo
             outside, spare = spare, outside
         root = _parabola_root(inside, outside, spare)
         found = (root, value(root))
-        if found[1] <= 0.0:
+        if NEAR_END * start <= found[1] <= 0.0:
             return 1.0 / root
         spare = found
-    return 1.0 / inside[0]
+    return 1.0 / (spare if spare[1] <= 0.0 else inside)[0]
 
 
 def _parabola_root(inside: tuple[float, float], outside: tuple[float, float], third: tuple[float, float]) -> float:
