@@ -7,11 +7,21 @@ from typing import Any
 
 from dualgap.estimators.common import ConvergenceWarning, weights_by_class
 from dualgap.estimators.kernel import SVC
+from dualgap.estimators.kernel_path import SVCPath
 from dualgap.estimators.linear import LinearSVC
 from dualgap.estimators.path import LinearSVCPath
 from dualgap.estimators.path_cv import LinearSVCPathCV
 
-__all__ = ["SVC", "ConvergenceWarning", "LinearSVC", "LinearSVCPath", "LinearSVCPathCV", "fit_on_cluster", "weights_by_class"]
+__all__ = [
+    "SVC",
+    "ConvergenceWarning",
+    "LinearSVC",
+    "LinearSVCPath",
+    "LinearSVCPathCV",
+    "SVCPath",
+    "fit_on_cluster",
+    "weights_by_class",
+]
 
 
 def __getattr__(name: str) -> Any:
