@@ -8,6 +8,7 @@ from typing import Any
 from dualgap.estimators.common import ConvergenceWarning, weights_by_class
 from dualgap.estimators.kernel import SVC
 from dualgap.estimators.kernel_path import SVCPath
+from dualgap.estimators.kernel_path_cv import SVCPathCV
 from dualgap.estimators.linear import LinearSVC
 from dualgap.estimators.path import LinearSVCPath
 from dualgap.estimators.path_cv import LinearSVCPathCV
@@ -19,6 +20,7 @@ __all__ = [
     "LinearSVCPath",
     "LinearSVCPathCV",
     "SVCPath",
+    "SVCPathCV",
     "fit_on_cluster",
     "weights_by_class",
 ]

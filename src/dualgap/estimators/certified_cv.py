@@ -35,6 +35,8 @@ __all__ = [
 
 GAPS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13)  # relative gaps of the rounds
 
+ATTEMPTS = 2  # further runs after one that has stalled: a method that starts again where it stalled often gets on
+
 Solve = Callable[[int, Any, float, float | None], list[Result]]  # (setting, warm starts, tol, seconds) -> a result for each problem
 Decide = Callable[[list[Result]], tuple[np.ndarray, np.ndarray]]  # results -> masks of validation rows proven right, proven wrong
 
@@ -43,7 +45,7 @@ Decide = Callable[[list[Result]], tuple[np.ndarray, np.ndarray]]  # results -> m
 class Fold:
     """One fold: how to train a setting on its training rows, and what is known of its validation rows.
 
-    Sets: `refine` changes `right`, `wrong`, `warm`, `gaps` and `over` of the settings that it is given.
+    Sets: `refine` changes `right`, `wrong`, `warm`, `gaps`, `late` and `over` of the settings that it is given.
     """
 
     size: int
@@ -53,6 +55,7 @@ class Fold:
     wrong: dict[int, np.ndarray] = field(default_factory=dict)
     warm: dict[int, Any] = field(default_factory=dict)  # where the next run of a setting starts
     gaps: dict[int, float] = field(default_factory=dict)  # largest relative gap of its models
+    late: dict[int, int] = field(default_factory=dict)  # runs in a row that ended before their gap was reached
     over: dict[int, str] = field(default_factory=dict)  # settings that cannot be trained on, and the status that says why
 
     def bounds(self, setting: int) -> tuple[int, int]:
@@ -85,7 +88,8 @@ class Fold:
             self.wrong[setting] = wrong | self.wrong.get(setting, none)
             self.gaps[setting] = max(r.certificate.relative_gap for r in results)
             late = [r.status for r in results if not r.converged]
-            if late:
+            self.late[setting] = self.late.get(setting, 0) + 1 if late else 0
+            if late and (late[0] in ("max_epochs", "max_seconds", "interrupted") or self.late[setting] > ATTEMPTS):
                 self.over[setting] = late[0]
 
     def forget(self, setting: int) -> None:
@@ -194,7 +198,7 @@ class Contest:
             np.array([[low for low, _ in row] for row in every]),
             np.array([[high for _, high in row] for row in every]),
             np.array([[fold.gaps.get(k, np.inf) for k in range(self.count)] for fold in self.folds]),
-            "converged" if proven else next((end for end in ends if end in ("max_seconds", "max_epochs")), "rounding_limit"),
+            "converged" if proven else next(iter(ends), "rounding_limit"),
             np.array([fold.size for fold in self.folds]),
         )
 

@@ -313,13 +313,12 @@ def pairs_of(data: Labelled) -> list[tuple[int, int]]:
     return [(1, 0)] if len(data.classes) == 2 else list(combinations(range(len(data.classes)), 2))
 
 
-def each_pair(shape: Shape, data: Labelled) -> Iterator[KernelProblems]:
-    """Yield the problems of each pair of classes; the kernel matrix of all rows is computed once, if it fits."""
+def each_pair(shape: Shape, data: Labelled, matrix: np.ndarray | None = None) -> Iterator[KernelProblems]:
+    """Yield the problems of each pair of classes; the kernel matrix of all rows is computed once, if it fits, unless it is given."""
     table = shape.kernel.function is not None or shape.kernel.name == "precomputed"
     if table and data.X.shape[0] != data.X.shape[1]:
         raise ValueError(f"the kernel matrix must be square, one row and one column a sample; it has shape {data.X.shape}")
     unweighted = data.weights is None and data.by_class is None
-    matrix = None
     for pair in pairs_of(data):
         rows = np.flatnonzero((data.codes == pair[0]) | (data.codes == pair[1]))
         whole = len(rows) == data.n
@@ -331,7 +330,7 @@ def each_pair(shape: Shape, data: Labelled) -> Iterator[KernelProblems]:
             X,
             np.where(data.codes[rows] == pair[0], 1.0, -1.0),
             None if unweighted else data.own_weights()[rows],
-            None if matrix is None else np.ascontiguousarray(matrix[np.ix_(rows, rows)]),
+            matrix if matrix is None or whole else np.ascontiguousarray(matrix[np.ix_(rows, rows)]),
         )
 
 
