@@ -3,8 +3,8 @@
 python -m benchmarks.certified_cv
 
 Each data set gets `LinearSVCPathCV(certified=True)` and `GridSearchCV(LinearSVC())` with its default tolerance on the same nine values of C
-and the same five folds: squared hinge, penalised intercept, one process. Times are processor seconds, after a first fit that compiles. Brute
-force trains every fold to a relative gap of 1e-10. The data are those of the catalogue; what is missing is left out.
+and the same five folds: squared hinge, penalised intercept, one process. Times are processor seconds, after a first fit that compiles.
+Brute force trains every fold to a relative gap of 1e-10. The data are those of the catalogue; what is missing is left out.
 """
 
 from __future__ import annotations
