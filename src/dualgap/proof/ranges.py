@@ -6,7 +6,7 @@ Let the penalty be λR(w), λ > 0. Losses and the box of β do not depend on λ,
     gap(λ) = Σ cᵢ[φ(mᵢ) − ψ(βᵢ) + βᵢmᵢ]  +  λR(w) + λR*(u/λ) − u·w
 
 P is affine in λ. λR*(u/λ), the perspective of a convex function, is convex. Hence gap(λ) − ε·P(λ) is convex: if it is at most 0 at two λ,
-it is at all λ between (after Giesen et al. 2012 and Ndiaye et al. 2019, docs/references.md). The values at the two ends are enclosed as
+it is at all λ between (after Giesen 2012 and Ndiaye 2019, docs/references.md). The values at the two ends are enclosed as
 those of every certificate are, and need no pass over the data.
 
 A mix of two pairs is (1 − t)·first + t·second. P is convex in (w, b) and −D in β, so that its gap is at most the
