@@ -6,8 +6,9 @@
        good enough, solve there, started from the mix
     4  repeat from 2 up to the largest C; then take the fewest ranges that cover all
 
-A solved pair alone covers a factor of about 1 ± √(ε·P/penalty) in C, so that 1/√ε solves would be needed (Giesen 2012, docs/references.md). A mix of two
-pairs has but the curvature of the path against it. The jump adapts: it grows while mixes are good, and shrinks where one was not.
+A solved pair alone covers a factor of about 1 ± √(ε·P/penalty) in C, so that 1/√ε solves would be needed (Giesen 2012,
+docs/references.md). A mix of two pairs has but the curvature of the path against it. The jump adapts: it grows while mixes are good, and
+shrinks where one was not.
 """
 
 from __future__ import annotations
