@@ -171,29 +171,36 @@ class _Walk:
         found = pair.at(*self.strengths(middle))
         share = found.gap_bound / (self.epsilon * found.upper)
         if not share <= MIXED_SHARE:
-            between = self._solve_at(middle, pair)
-            halves = between is not None and self._fill(left, between) is not None and self._fill(between, right) is not None
-            return share if halves else None
+            return share if self._split(left, middle, pair, right) else None
         piece = self._add(middle, pair)
         assert piece is not None
         line = _Line(left.C, right.C, t)
-        filled = self._march(couple, line, left, piece.low) and self._march(couple, line, piece, right.low)
-        return share if filled else None
+        for last, end in ((left, piece.low), (piece, right.low)):
+            stop = self._march(couple, line, last, end)
+            if stop is not None:  # a bend of the path that the middle did not show
+                return share if self._split(left, *stop, right) else None
+        return share
 
-    def _march(self, couple: Couple, line: _Line, last: _Interval, end: float) -> bool:
-        """Cover from the end of an interval to `end` by mixes, one after the other."""
+    def _split(self, left: _Interval, C: float, pair: Pair, right: _Interval) -> bool:
+        """Solve between two solved pairs, started from a mix, and fill both sides; return whether that went well."""
+        between = self._solve_at(C, pair)
+        return between is not None and self._fill(left, between) is not None and self._fill(between, right) is not None
+
+    def _march(self, couple: Couple, line: _Line, last: _Interval, end: float) -> tuple[float, Pair] | None:
+        """Cover from the end of an interval to `end` by mixes, one after the other; return the C and the mix that fails, if one does."""
         at, step = last.high, math.log(last.high / last.C)
         while at < end:
             C = min(at * math.exp(STEP * step), math.sqrt(at * end))
-            piece = self._add(C, couple.mixed(line.share(C)))
+            pair = couple.mixed(line.share(C))
+            piece = self._add(C, pair)
             if piece is None:
-                return False
+                return C, pair
             step = math.log(piece.high / piece.C)
             if piece.low <= at:
                 at = piece.high
             else:
                 end, step = min(end, piece.low) if piece.high >= end else end, 0.5 * math.log(C / at)
-        return True
+        return None
 
     def _solve_at(self, C: float, warm: Pair | None) -> _Interval | None:
         """Solve, and add the pair; None where the solve has not converged, or rounding leaves no range."""
