@@ -68,6 +68,15 @@ def test_every_c_has_a_model_within_the_guarantee(loss, ratio, intercept):
     assert_within(path, X, y, 0.02, Cs, weights, ratio, intercept)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_bends_where_features_come_in_are_covered(seed):
+    # With an l1 part the path bends where a feature comes in; a mix beside the middle of two solved models may then be a bad one.
+    X, y = data_of(seed)
+    path = LinearSVCPath(Cs=[2e-4, 0.05], l1_ratios=0.8, loss="hinge", guarantee=0.01, random_state=0).fit(X, y)
+    assert path.uncovered_ == []
+    assert_within(path, X, y, 0.01, 10.0 ** np.random.default_rng(seed).uniform(-3.6, -1.4, 5), ratio=0.8)
+
+
 def test_fewer_solves_than_a_grid_would_need():
     X, y = make_classification(300, 20, random_state=0)
     path = LinearSVCPath(Cs=[1e-3, 10.0], l1_ratios=0.0, guarantee=0.01, random_state=0).fit(X, y)
