@@ -218,3 +218,30 @@ def test_a_worker_that_starts_again_is_given_its_rows_again(client, best):
     result = train(*as_delayed(), **OPTIONS, tol=1e-5, callbacks=[forget], solver="newton")
     agrees(result, best, 1e-5)
     assert len(result.losses) == 2
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_predictions_on_dask_data_are_lazy(classes):
+    import dask.array
+
+    labels = np.array(["a", "b", "c"])[(y + (np.arange(400) % 7 == 0)) % classes]
+    model = dualgap.LinearSVC(C=0.1, random_state=0).fit(X.toarray(), labels)
+    rows = dask.array.from_array(X.toarray(), chunks=(60, 10))
+    predicted, scores = model.predict(rows), model.decision_function(rows)
+    assert isinstance(predicted, dask.array.Array)
+    assert isinstance(scores, dask.array.Array)
+    np.testing.assert_array_equal(predicted.compute(), model.predict(X.toarray()))
+    np.testing.assert_allclose(scores.compute(), model.decision_function(X.toarray()), rtol=1e-12, atol=1e-12)
+    right = dask.array.from_array(labels, chunks=60)
+    assert model.score(rows, right) == pytest.approx(model.score(X.toarray(), labels))
+    weights = np.arange(400.0)
+    weighted = model.score(rows, right, dask.array.from_array(weights, chunks=60))
+    assert weighted == pytest.approx(model.score(X.toarray(), labels, weights))
+    with pytest.raises(ValueError, match="X has 3 features"):
+        model.predict(rows[:, :3])
+
+
+def test_predictions_on_frames_are_lazy():
+    frame, _ = as_frame()
+    model = dualgap.LinearSVC(C=0.1, random_state=0).fit(X.toarray(), y)
+    np.testing.assert_array_equal(model.predict(frame).compute(), model.predict(X.toarray()))

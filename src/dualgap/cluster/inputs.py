@@ -36,9 +36,8 @@ def _store_loader(folder: str, numbers: list[int]) -> Loader:
 def _from_store(folder: str, numbers: list[int]) -> Partition:
     store = Store(folder)
     matrices = [store.matrix(k) for k in numbers]
-    labels = store.labels()
     X = sparse.vstack(matrices, format="csr") if store.is_sparse else np.concatenate(matrices)
-    return Partition(X, np.concatenate([labels[store.starts[k] : store.starts[k + 1]] for k in numbers]))
+    return Partition(X, store.labels(numbers))  # of its own parts alone: those of all rows may be many times as many
 
 
 # --------------------------------------------------------------------------------------------------------------- Dask collections

@@ -7,7 +7,7 @@ A certificate is a function of the problem, the model and a dual point. Nothing 
 from __future__ import annotations
 
 from dualgap.proof.ball import Ball, ball_of
-from dualgap.proof.bounded_scores import BoundedScores, exact_scores, kernel_scores
+from dualgap.proof.bounded_scores import BoundedScores, exact_scores, keep_matrix, kernel_scores
 from dualgap.proof.certificate import Certificate, CertificateError, certificate_of, certificate_of_pair
 from dualgap.proof.certified import Proven, certify_pair, enclose, forget_scores, lower_bound, scores_of
 from dualgap.proof.dual_points import DualPoint, dual_from_margins, dual_point, require_semidefinite
@@ -23,6 +23,7 @@ from dualgap.proof.enclosure import (
     row_sums,
 )
 from dualgap.proof.files import BinaryPart, JointPart, ProofError, ProofText, Table, canonical_text, exact_values, make_proof
+from dualgap.proof.forgetting import Remaining, RemainingProof, remaining_of
 from dualgap.proof.intercepts import best_intercept
 from dualgap.proof.ranges import (
     Couple,
@@ -38,6 +39,7 @@ from dualgap.proof.ranges import (
 )
 from dualgap.proof.verify import Refused, parse_proof, report
 from dualgap.proof.verify import verify as verify_proof
+from dualgap.proof.without_rows import Evidence, evidence_of
 
 __all__ = [
     "Ball",
@@ -48,6 +50,7 @@ __all__ = [
     "Couple",
     "DualPoint",
     "Enclosed",
+    "Evidence",
     "JointPart",
     "Pair",
     "ProofError",
@@ -55,6 +58,8 @@ __all__ = [
     "Proven",
     "ProvenRange",
     "Refused",
+    "Remaining",
+    "RemainingProof",
     "RowSums",
     "Strengths",
     "Table",
@@ -69,11 +74,13 @@ __all__ = [
     "dual_from_margins",
     "dual_point",
     "enclose",
+    "evidence_of",
     "exact_scores",
     "exact_values",
     "excess_at",
     "forget_scores",
     "join",
+    "keep_matrix",
     "kernel_scores",
     "lower_bound",
     "make_couple",
@@ -86,6 +93,7 @@ __all__ = [
     "plain_margins",
     "proven_range",
     "reach",
+    "remaining_of",
     "report",
     "require_semidefinite",
     "row_sums",

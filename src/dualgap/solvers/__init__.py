@@ -16,7 +16,7 @@ from types import ModuleType
 
 from dualgap.solvers.auto import Auto
 from dualgap.solvers.base import REGISTRY, NotSupported, Solver, State, Support, Warm, get_solver, register, require
-from dualgap.solvers.coordinate import ASDCA, DCA, SDCA, Blocks, DualCoordinate
+from dualgap.solvers.coordinate import ASDCA, DCA, SDCA, Blocks, DualCoordinate, LocalAscent
 from dualgap.solvers.gradient import APG, SAGA, SGD, SVRG, DualGradient, Pegasos, Subgradient
 from dualgap.solvers.newton import Newton, NewtonCG, ProxNewton
 from dualgap.solvers.table import SolverRecord, SolverTable, solver_table
@@ -35,6 +35,7 @@ __all__ = [
     "Blocks",
     "DualCoordinate",
     "DualGradient",
+    "LocalAscent",
     "Newton",
     "NewtonCG",
     "NotSupported",

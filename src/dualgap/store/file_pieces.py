@@ -131,7 +131,7 @@ def _parquet(source: Source) -> Iterator[Piece]:
 
     rows = 0
     try:
-        with unpacked(source.path) as plain, parquet.ParquetFile(plain) as file:
+        with unpacked(source.path) as plain, parquet.ParquetFile(plain, pre_buffer=False) as file:
             for batch in file.iter_batches(PIECE_ROWS):
                 columns = columns_of_table(source.path, pyarrow.Table.from_batches([batch]))
                 _check_columns(source, columns, rows)

@@ -127,7 +127,7 @@ def _parquet_frames(path: Path) -> Iterator[Any]:
             f"{path} is too large to be read whole; to stream it needs pyarrow: pip install 'dualgap[parquet]'"
         ) from None
     try:
-        with unpacked(path) as plain, parquet.ParquetFile(plain) as file:
+        with unpacked(path) as plain, parquet.ParquetFile(plain, pre_buffer=False) as file:
             for batch in file.iter_batches(PIECE_ROWS):
                 yield pl.from_arrow(pyarrow.Table.from_batches([batch]))
     except (pyarrow.ArrowInvalid, OSError) as error:
