@@ -17,7 +17,7 @@ from dualgap.solvers.newton import Newton, NewtonCG, ProxNewton
 from dualgap.solvers.working_set import WorkingSet
 
 if TYPE_CHECKING:
-    from dualgap.estimators import SVC, LinearSVC, LinearSVCPath, LinearSVCPathCV
+    from dualgap.estimators import SVC, LinearSVC, LinearSVCPath, LinearSVCPathCV, SVCPath, SVCPathCV
 
 __version__ = "0.1.0"
 
@@ -50,6 +50,8 @@ __all__ = [
     "Progress",
     "ProxNewton",
     "Result",
+    "SVCPath",
+    "SVCPathCV",
     "SmoothHinge",
     "Solver",
     "SquaredHinge",
@@ -63,7 +65,7 @@ __all__ = [
 ]
 
 # scikit-learn takes longer to import than all the rest, so that the estimators come when they are first asked for.
-_ESTIMATORS = {"SVC", "LinearSVC", "LinearSVCPath", "LinearSVCPathCV"}
+_ESTIMATORS = {"SVC", "LinearSVC", "LinearSVCPath", "LinearSVCPathCV", "SVCPath", "SVCPathCV"}
 
 
 def __getattr__(name: str) -> Any:

@@ -8,6 +8,8 @@ from typing import Any
 from dualgap.estimators.bounds import class_winners_proven
 from dualgap.estimators.common import ConvergenceWarning, weights_by_class
 from dualgap.estimators.kernel import SVC
+from dualgap.estimators.kernel_path import SVCPath
+from dualgap.estimators.kernel_path_cv import SVCPathCV
 from dualgap.estimators.linear import LinearSVC
 from dualgap.estimators.path import LinearSVCPath
 from dualgap.estimators.path_cv import LinearSVCPathCV
@@ -18,6 +20,8 @@ __all__ = [
     "LinearSVC",
     "LinearSVCPath",
     "LinearSVCPathCV",
+    "SVCPath",
+    "SVCPathCV",
     "class_winners_proven",
     "fit_on_cluster",
     "weights_by_class",

@@ -32,7 +32,7 @@ from dualgap.proof import ProofError, bounds_of, margins_of, row_status, without
 from dualgap.run import Result
 from dualgap.solvers.working_set import WorkingSet
 
-__all__ = ["SVC"]
+__all__ = ["SVC", "called_kernel"]
 
 BLOCK_VALUES = 8_000_000  # kernel values held at a time in prediction: 64 MB
 UNLIMITED = 10**9
@@ -194,7 +194,7 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
             raise ValueError(
                 f"gamma={self.gamma!r} comes to {self._gamma} on these data: X is too large or too small; scale the features"
             )
-        table = _called(self.kernel, X, len(y)) if callable(self.kernel) else X
+        table = called_kernel(self.kernel, X, len(y)) if callable(self.kernel) else X
         data = Labelled(table, y, sample_weight, self.class_weight)
         pairs = [(1, 0)] if len(data.classes) == 2 else list(combinations(range(len(data.classes)), 2))
         labels = data.classes.tolist()
@@ -492,8 +492,8 @@ def _dense(matrix: Any) -> Any:
     return matrix.toarray() if hasattr(matrix, "toarray") else matrix
 
 
-def _called(kernel: Any, X: Any, n: int) -> np.ndarray:
-    """The matrix that a function makes of the training rows, checked."""
+def called_kernel(kernel: Any, X: Any, n: int) -> np.ndarray:
+    """Return the matrix that a function makes of the training rows, checked."""
     values = call_kernel(kernel, X, X, "the function given as kernel")
     if values.shape != (n, n):
         raise ValueError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -20,10 +21,23 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dualgap.core import is_sparse, kept, make_loss, number, one_of, slopes, whole_number
 from dualgap.estimators.bounds import BoundsMixin, FeatureMixin
 from dualgap.estimators.common import check_labels, fit_seed, penalties, warn_unless_converged
+from dualgap.estimators.guaranteed_fit import (
+    Deadline,
+    check_guarantee,
+    check_range,
+    draw_guarantee,
+    fitted_at,
+    forget_path,
+    guaranteed_paths,
+    keep_guaranteed,
+    solve_at,
+)
+from dualgap.estimators.guaranteed_path import SOLVED_SHARE, walk
 from dualgap.estimators.labelled import Labelled
-from dualgap.estimators.proving import Kept, ProvableMixin, path_parts
+from dualgap.estimators.linear import LinearSVC
+from dualgap.estimators.proving import Kept, ProvableMixin, path_parts, table_of
 from dualgap.problem import Problem, as_features
-from dualgap.proof import ProofError, best_intercept, forget_scores, scores_of, zero_features
+from dualgap.proof import BinaryPart, ProofError, best_intercept, forget_scores, mixed_coef, scores_of, zero_features
 from dualgap.run import Result, certify, minimise
 
 __all__ = ["LinearSVCPath", "Point"]
@@ -55,6 +69,10 @@ class LinearSVCPath(BoundsMixin, FeatureMixin, ProvableMixin, LinearClassifierMi
         As in `LinearSVC`. solver="auto" is prox_newton for smooth losses with an l1 part.
     max_time : float, optional
         Seconds for the whole path, shared out among the points.
+    guarantee : float, optional
+        With a number such as 0.01, the models are for every C from the least to the largest of `Cs`, not for these values alone: at each C
+        there is a model, `model_at(C)`, whose objective is proven to be at most 1 + guarantee times the optimum. How many models that
+        takes, and for which C, is found out. One l1_ratio below 1; `tol` and `screen` are not used.
 
     Attributes
     ----------
@@ -69,6 +87,18 @@ class LinearSVCPath(BoundsMixin, FeatureMixin, ProvableMixin, LinearClassifierMi
     classes_, coef_, intercept_ : of the last C with the first l1_ratio, which is what `predict` uses
     status_ : "converged" where every point is
 
+    With a guarantee there are, in place of those of a grid:
+
+    guarantee_ : the largest relative distance from the optimum that any model may have at any C of its range; infinite if a part of the
+        range has no proven model
+    breakpoints_ : array of shape (models, 2): the ends of the range of C that each model is proven for; each begins where the last ends
+    Cs_, coefs_, intercepts_ : of the models that were trained, in rising order of C
+    mixes_ : a tuple (i, j, t) for each model, which is (1 − t) times trained model i plus t times trained model j
+    certificates_ : for each model a `ProvenRange`: certificates at some C of its range, which hold between them, too
+    uncovered_ : pairs (low, high): ranges of C without a proven model; empty unless a solve ended early
+    status_ : "converged" where `uncovered_` is empty, else why the walk ended
+        With more than two classes, the last five are lists with an entry for each class against the rest.
+
     Examples
     --------
     >>> from dualgap import LinearSVCPath
@@ -77,10 +107,17 @@ class LinearSVCPath(BoundsMixin, FeatureMixin, ProvableMixin, LinearClassifierMi
     >>> path = LinearSVCPath(Cs=5, l1_ratios=[1.0, 0.5], random_state=0).fit(X, y)
     >>> path.coefs_.shape, path.status_
     ((2, 5, 30), 'converged')
+
+    One model for every C, proven to be within 1 % of the optimum:
+
+    >>> path = LinearSVCPath(Cs=[1e-3, 10.0], l1_ratios=0.0, guarantee=0.01, random_state=0).fit(X, y)
+    >>> model = path.model_at(0.123)
+    >>> model.certificate_.primal <= 1.01 * model.certificate_.dual
+    True
     """
 
     classes_: np.ndarray
-    coefs_: np.ndarray
+    coefs_: Any
 
     def __init__(
         self,
@@ -99,6 +136,7 @@ class LinearSVCPath(BoundsMixin, FeatureMixin, ProvableMixin, LinearClassifierMi
         max_time: float | None = None,
         solver: Any = "auto",
         random_state: Any = None,
+        guarantee: float | None = None,
     ) -> None:
         self.Cs = Cs
         self.l1_ratios = l1_ratios
@@ -114,6 +152,7 @@ class LinearSVCPath(BoundsMixin, FeatureMixin, ProvableMixin, LinearClassifierMi
         self.max_time = max_time
         self.solver = solver
         self.random_state = random_state
+        self.guarantee = guarantee
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVCPath:
         """Train every model of the grid.
@@ -127,10 +166,14 @@ class LinearSVCPath(BoundsMixin, FeatureMixin, ProvableMixin, LinearClassifierMi
         given = (X, y, sample_weight)
         X, y = validate_data(self, X, y, **ACCEPTED)
         check_labels(y)
+        forget_path(self)
         with kept() as ctrl_c:
-            points = self._trace(X, y, sample_weight)
-            self._keep(points)
-            self._kept = Kept(*given, [[[p.dual for p in row] for row in grid] for grid in points])
+            if self.guarantee is not None:
+                self._kept = Kept(*given, self._fit_every_C(X, y, sample_weight))
+            else:
+                points = self._trace(X, y, sample_weight)
+                self._keep(points)
+                self._kept = Kept(*given, [[[p.dual for p in row] for row in grid] for grid in points])
             if ctrl_c.take():
                 self.status_ = "interrupted"
             return self
@@ -138,6 +181,8 @@ class LinearSVCPath(BoundsMixin, FeatureMixin, ProvableMixin, LinearClassifierMi
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
         X, y = validate_data(self, X, y, reset=False, **ACCEPTED)
         data = Labelled(X, y, sample_weight, self.class_weight)
+        if "_paths" in vars(self):
+            return self._guaranteed_parts(data, duals)
         made = [
             [
                 [base.variant(**dict(zip(("l2", "l1"), penalties(float(C), float(ratio), total), strict=True))) for C in self.Cs_]
@@ -146,6 +191,89 @@ class LinearSVCPath(BoundsMixin, FeatureMixin, ProvableMixin, LinearClassifierMi
             for base, total in self._bases(data)
         ]
         return path_parts(self, made, data, duals)
+
+    def _guaranteed_parts(self, data: Labelled, duals: Any) -> tuple[Any, list[Any]]:
+        """Return a part for each model at both ends of its range: together they prove it for all C between."""
+        if duals is None:
+            raise ProofError("this path was loaded from a file without its dual variables; fit it again to write its proof")
+        parts, many = [], len(self._paths) > 1
+        for k, ((base, total), path, betas) in enumerate(zip(self._bases(data), self._paths, duals, strict=True)):
+            sides: tuple[int, int | None]
+            sides, of_class = ((k, None), f"class {data.classes[k]} against the rest, ") if many else ((1, 0), "")
+            for number_, (each, (i, j, t)) in enumerate(zip(path.ranges, path.mixes, strict=True)):
+                coef, b = path.model(number_)
+                beta = np.clip(mixed_coef(betas[i], betas[j], t), 0.0, base.loss.upper_bound())
+                for C in (each.Cs[0], each.Cs[-1]):
+                    l2, l1 = penalties(C, float(self.l1_ratios_[0]), total)
+                    title = f"{of_class}model {number_} at C = {C:.17g}, an end of its range"
+                    parts.append(
+                        BinaryPart(base.variant(l2=l2, l1=l1), coef, b, beta, None, sides[0], sides[1], title, each.at(C).primal)
+                    )
+        return table_of(self, data), parts
+
+    def _fit_every_C(self, X: Any, y: np.ndarray, sample_weight: Any) -> list[list[np.ndarray]]:
+        """Train models for a whole range of C; return the dual variables of the trained ones, for each class."""
+        epsilon = check_guarantee(self.guarantee)
+        whole_number("max_iter", self.max_iter)
+        data = Labelled(X, y, sample_weight, self.class_weight)
+        self.l1_ratios_ = np.atleast_1d(np.asarray(self.l1_ratios, dtype=float))
+        if len(self.l1_ratios_) != 1 or not 0.0 <= self.l1_ratios_[0] < 1.0:
+            raise ValueError(
+                f"l1_ratios={self.l1_ratios!r} must be one number in [0, 1) with a guarantee: each ratio has ranges of its own, and with "
+                "l1_ratio=1 no dual point of one C is feasible at a larger one"
+            )
+        bases, ratio = self._bases(data), float(self.l1_ratios_[0])
+        Cs = np.concatenate([self._grid(base, total) for base, total in bases])
+        clock = Deadline(self.max_time, len(bases))
+        seed, found = fit_seed(self.random_state), []
+        for base, total in bases:
+            strengths = partial(penalties, l1_ratio=ratio, total=total)
+            solve = partial(solve_at, base, strengths, self.solver, SOLVED_SHARE * epsilon, self.max_iter, clock.next(), seed)
+            found.append(walk(solve, strengths, *check_range(Cs), epsilon))
+        self.classes_ = data.classes
+        keep_guaranteed(self, [path for path, _ in found], [result for _, results in found for result in results])
+        coefs = [path.coefs for path, _ in found]
+        self.coefs_ = coefs[0] if len(found) == 1 else coefs
+        self.coef_ = np.stack([each[-1] for each in coefs])
+        self.intercept_ = np.array([path.intercepts[-1] for path, _ in found])
+        return [[result.dual for result in results] for _, results in found]
+
+    def model_at(self, C: float) -> LinearSVC:
+        """Return the model that is proven at C, as a fitted LinearSVC with its certificate; needs `guarantee`.
+
+        Parameters
+        ----------
+        C : float
+            Any value from the least to the largest of `Cs`.
+        """
+        check_is_fitted(self)
+        paths = guaranteed_paths(self)
+        C = number("C", C)
+        model = LinearSVC(
+            C=C,
+            l1_ratio=float(self.l1_ratios_[0]),
+            loss=self.loss,
+            delta=self.delta,
+            fit_intercept=self.fit_intercept,
+            intercept=self.intercept,
+            intercept_scaling=self.intercept_scaling,
+            class_weight=self.class_weight,
+            max_iter=self.max_iter,
+            solver=self.solver,
+            random_state=self.random_state,
+        )
+        parts = [path.model(path.index(C)) for path in paths]
+        fitted_at(model, self, [path.certificate(C) for path in paths])
+        model.coef_, model.intercept_ = np.stack([coef for coef, _ in parts]), np.array([b for _, b in parts])
+        return model
+
+    def plot_guarantee(self, ax: Any = None, label: Any = None) -> Any:
+        """Draw how far from the optimum the models are at most, over C; returns matplotlib's axes. Needs `guarantee`.
+
+        With more than two classes, `label` says which class against the rest is drawn (the first one unless told).
+        """
+        check_is_fitted(self)
+        return draw_guarantee(self, ax, label)
 
     def _trace(self, X: Any, y: np.ndarray, sample_weight: Any) -> list[list[list[Point]]]:
         """The points of the path of each class against the rest (of two classes: of one), for each l1_ratio those of every C.

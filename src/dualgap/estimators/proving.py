@@ -20,7 +20,7 @@ from dualgap.problem import Problem, is_dask
 from dualgap.proof import BinaryPart, JointPart, ProofError, Table, make_proof
 from dualgap.run import minimise
 
-__all__ = ["Kept", "ProvableMixin", "kernel_parts", "linear_parts", "path_parts"]
+__all__ = ["Kept", "ProvableMixin", "kernel_parts", "linear_parts", "path_parts", "table_of"]
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class ProvableMixin:
 
 def linear_parts(model: Any, data: Labelled, duals: Sequence[Any] | None) -> tuple[Table, list[Any]]:
     """Return the parts of a LinearSVC."""
-    table, parameters = _table(model, data), checked(model)
+    table, parameters = table_of(model, data), checked(model)
     if model.multi_class == "crammer_singer":
         return table, [_joint_part(model, data, model._joint_base(data, parameters), duals)]
     make, K = model._maker(data, parameters), len(data.classes)
@@ -123,7 +123,7 @@ def kernel_parts(model: Any, data: Labelled, duals: Sequence[Any] | None) -> tup
             "a proof cannot be written for a function as kernel, which a checker does not have; give the kernel matrix as X with "
             "kernel='precomputed'"
         )
-    table, K = _table(model, data), len(data.classes)
+    table, K = table_of(model, data), len(data.classes)
     if getattr(model, "_n_rows", None) != data.n:
         raise ProofError(f"the model was trained on {model._n_rows} rows; X has {data.n}")
     coefficients = model._pair_coefficients()
@@ -162,7 +162,7 @@ def path_parts(
                     dual, gap = minimise(problem, model.solver, model.tol, model.max_iter, warm_start=(coef, b, None)).dual, None
                 title = f"{of_class}C = {model.Cs_[j]:.6g}, l1_ratio = {model.l1_ratios_[i]:g}"
                 parts.append(BinaryPart(problem, coef, b, dual, gap, sides[0], sides[1], title, float(model.objectives_[at])))
-    return _table(model, data), parts
+    return table_of(model, data), parts
 
 
 def _part(model: Any, j: int, problem: Problem, found: tuple[Any, float, Any], kept: bool, sides: Any, title: str) -> BinaryPart:
@@ -175,7 +175,8 @@ def _part(model: Any, j: int, problem: Problem, found: tuple[Any, float, Any], k
     return BinaryPart(problem, coef, b, dual, gap, sides[0], sides[1], title, float(np.atleast_1d(model.objective_)[j]))
 
 
-def _table(model: Any, data: Labelled) -> Table:
+def table_of(model: Any, data: Labelled) -> Table:
+    """Return the data as a proof describes them; refuse other classes than the model's."""
     if not np.array_equal(model.classes_, data.classes):
         raise ProofError(f"y has the classes {data.classes.tolist()}, the model was trained on {model.classes_.tolist()}")
     return Table(data.X, data.codes, data.classes.tolist())

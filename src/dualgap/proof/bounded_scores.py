@@ -151,7 +151,8 @@ class BoundedScores:
             return self._frozen()
         support = a != 0.0
         count = int(np.count_nonzero(support))
-        if (problem.n - count) * count < MIN_VALUES or not self._bounded_in_float32():
+        at_hand = problem.formed and not problem.blocked  # a matrix that is held: no value needs to be computed again
+        if at_hand or (problem.n - count) * count < MIN_VALUES or not self._bounded_in_float32():
             values, sizes = self._in_float64(a, None)
             self.last = Scores(a.copy(), values, self._radius(a, sizes, slice(None)), certified=True)
             return self._frozen()
