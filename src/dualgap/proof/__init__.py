@@ -9,7 +9,7 @@ from __future__ import annotations
 from dualgap.proof.bounded_scores import BoundedScores, exact_scores, kernel_scores
 from dualgap.proof.certificate import Certificate, CertificateError, certificate_of, certificate_of_pair
 from dualgap.proof.certified import Proven, certify_pair, enclose, forget_scores, lower_bound, scores_of
-from dualgap.proof.dual_points import DualPoint, dual_from_margins, dual_point, require_semidefinite
+from dualgap.proof.dual_points import DualPoint, dual_from_margins, dual_point, require_semidefinite, zero_point
 from dualgap.proof.enclosure import (
     Enclosed,
     RowSums,
@@ -22,7 +22,7 @@ from dualgap.proof.enclosure import (
     row_sums,
 )
 from dualgap.proof.files import BinaryPart, JointPart, ProofError, ProofText, Table, canonical_text, exact_values, make_proof
-from dualgap.proof.intercepts import best_intercept
+from dualgap.proof.intercepts import best_intercept, intercept_of_zero, zero_objective
 from dualgap.proof.verify import Refused, parse_proof, report
 from dualgap.proof.verify import verify as verify_proof
 
@@ -53,6 +53,7 @@ __all__ = [
     "exact_scores",
     "exact_values",
     "forget_scores",
+    "intercept_of_zero",
     "join",
     "kernel_scores",
     "lower_bound",
@@ -66,4 +67,6 @@ __all__ = [
     "row_sums",
     "scores_of",
     "verify_proof",
+    "zero_objective",
+    "zero_point",
 ]

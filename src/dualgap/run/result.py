@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from dualgap.core import inner
 from dualgap.proof import BinaryPart, Certificate, ProofError, Table, make_proof
 
 __all__ = ["ConvergenceWarning", "Result", "Status", "Trace", "advice", "of_zero"]
@@ -211,7 +212,7 @@ def advice(result: Result, tol: float) -> str:
         return (
             f"{result.solver.label()} ended with status 'rounding_limit' after {result.epochs} epochs: proven is a gap of at most "
             f"{c.gap:.3g} (relative {c.relative_gap:.1e}), above the tolerance {tol:.1e}, and float64 cannot tell better models from "
-            f"this one. What to try: standardise or centre the features; a larger l2 ({result.problem.l2:g} now), that is a smaller C; "
+            f"this one. What to try: standardise or centre the features; {_other_penalty(result.problem)}; "
             "a larger tol; or, if the optimum is near 0, an absolute tolerance atol."
         )
     tried = {
@@ -224,8 +225,16 @@ def advice(result: Result, tol: float) -> str:
         f"{result.solver.label()} ended with status {result.status!r} after {result.epochs} epochs at a relative gap of "
         f"{c.relative_gap:.1e} (gap {c.gap:.3g}), above the tolerance {tol:.1e}; the model is at most "
         f"{100 * c.gap / c.primal:.3g} % of its objective from optimal. "
-        f"What to try: {tried}; standardise the features; or use a larger l2 ({result.problem.l2:g} now).{of_zero(result)}"
+        f"What to try: {tried}; standardise the features; or use {_other_penalty(result.problem)}.{of_zero(result)}"
     )
+
+
+def _other_penalty(problem: Any) -> str:
+    """Return which penalty is easier: a smaller one where l2 exceeds the mean ‖x‖², so that w stays near 0; else a larger one."""
+    squares = getattr(problem, "sqnorms", None)
+    if squares is not None and 0.0 < float(inner(problem.c, squares)) < problem.l2:
+        return f"a smaller l2 ({problem.l2:g} now), that is a larger C: the penalty is so strong that w stays near 0"
+    return f"a larger l2 ({problem.l2:g} now), that is a smaller C"
 
 
 def of_zero(result: Result) -> str:

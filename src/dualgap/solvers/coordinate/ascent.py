@@ -91,7 +91,7 @@ class Ascent:
     Order of calls: `epoch`, or `steps` as often as wanted and then `move_centre`. `rebuild` after β was changed by anything else.
     """
 
-    def __init__(self, problem: Problem, beta: np.ndarray | None = None, centre: float = 0.0) -> None:
+    def __init__(self, problem: Problem, beta: np.ndarray | None = None, centre: float | None = None) -> None:
         self.problem = problem
         self.beta = np.zeros(problem.n) if beta is None else np.clip(beta, 0.0, problem.loss.upper_bound())
         self.sums: NoSums | RunningSums = NoSums()

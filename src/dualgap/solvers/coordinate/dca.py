@@ -93,9 +93,9 @@ class DCA(Solver):
         return needs_l2(problem)
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> DCAState:
-        warm = warm or Warm()
+        dual, centre = (None, None) if warm is None else (warm.dual, warm.intercept)
         return DCAState(
-            ascent=Ascent(problem, warm.dual, warm.intercept),
+            ascent=Ascent(problem, dual, centre),
             row_bytes=nbytes(problem.rows) / problem.n,
             order=natural_order(problem.n),
             active=problem.n,
