@@ -13,7 +13,7 @@ import numpy as np
 from dualgap.core import inner
 from dualgap.proof import BinaryPart, Certificate, ProofError, Table, make_proof
 
-__all__ = ["ConvergenceWarning", "Result", "Status", "Trace", "advice", "of_zero"]
+__all__ = ["ConvergenceWarning", "Result", "Status", "Trace", "advice", "of_zero", "strong_penalty"]
 
 Status = Literal["converged", "max_epochs", "max_seconds", "interrupted", "diverged", "stalled", "rounding_limit"]
 
@@ -230,11 +230,16 @@ def advice(result: Result, tol: float) -> str:
 
 
 def _other_penalty(problem: Any) -> str:
-    """Return which penalty is easier: a smaller one where l2 exceeds the mean ‖x‖², so that w stays near 0; else a larger one."""
-    squares = getattr(problem, "sqnorms", None)
-    if squares is not None and 0.0 < float(inner(problem.c, squares)) < problem.l2:
+    """Return which penalty is easier."""
+    if strong_penalty(problem):
         return f"a smaller l2 ({problem.l2:g} now), that is a larger C: the penalty is so strong that w stays near 0"
     return f"a larger l2 ({problem.l2:g} now), that is a smaller C"
+
+
+def strong_penalty(problem: Any) -> bool:
+    """Return whether l2 exceeds the mean ‖x‖², so that w stays near 0: a smaller l2 is then the easier problem, else a larger one."""
+    squares = getattr(problem, "sqnorms", None)
+    return squares is not None and 0.0 < float(inner(problem.c, squares)) < problem.l2
 
 
 def of_zero(result: Result) -> str:
