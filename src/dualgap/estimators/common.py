@@ -114,7 +114,7 @@ def warn_unless_converged(name: str, results: Sequence[Any], tol: float, stackle
     warnings.warn(
         f"{name} did not converge{which}: status {status!r} after {max(r.epochs for r in late)} epochs, relative gap "
         f"{worst.relative_gap:.1e} (gap {worst.gap:.3g}) over tol={tol:.1e}; the objective is {above} the optimum. "
-        f"What to try: {_TRY[status]}; standardise the features; use a {'larger' if result.strong_penalty(results[0].problem) else 'smaller'} C.",
+        f"What to try: {_TRY[status]}; standardise the features; use a {'larger' if result.strong_penalty(getattr(late[0], 'problem', None)) else 'smaller'} C.",
         ConvergenceWarning,
         stacklevel=stacklevel,
     )
