@@ -85,6 +85,9 @@ class SolverRun(Stepper):
 
     def step(self) -> None:
         self.solver.epoch(self.problem, self.state, self.rng)
+        if isinstance(self.state, State) and len(self.state.handovers) > len(self.handovers):
+            self.handovers = tuple(self.state.handovers)
+            self.restarted_at = self.handovers[-1][0]
 
     def gap_estimate(self) -> float | None:
         return self.solver.gap_estimate(self.problem, self.state)

@@ -39,6 +39,8 @@ class Trace:
     epoch, passes, cpu_seconds and wall_seconds (updates only), primal, dual (best bound so far), gap, relative_gap, train_error,
     support_vectors (β > 0), nonzeros (of w), and for each watched set NAME_error and NAME_balanced_accuracy.
 
+    `handovers` lists the changes of method in a run of "auto": pairs of the epoch and a text such as "dca → newton: …", with the reason.
+
     Examples
     --------
     >>> import dualgap
@@ -51,6 +53,7 @@ class Trace:
 
     def __init__(self) -> None:
         self._columns: dict[str, list[float]] = {}
+        self.handovers: list[tuple[int, str]] = []
 
     def append(self, record: dict[str, float]) -> None:
         """Add a row; all rows of a run have the same columns. A row that Ctrl-C cut short is replaced."""
@@ -89,7 +92,8 @@ class Trace:
         if not len(self):
             return "Trace(empty)"
         last = self.last()
-        return f"Trace({len(self)} evaluations to epoch {last['epoch']:.0f}, relative gap {last['relative_gap']:.1e})"
+        changes = "".join(f"; after epoch {epoch} {text}" for epoch, text in self.handovers)
+        return f"Trace({len(self)} evaluations to epoch {last['epoch']:.0f}, relative gap {last['relative_gap']:.1e}{changes})"
 
 
 @dataclass(frozen=True, kw_only=True)

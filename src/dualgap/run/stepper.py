@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -84,7 +85,10 @@ class Stepper:
     tol: float = 0.0  # the relative gap that ends the run
     atol: float = 0.0  # the absolute gap that ends it, too
     resolution: float = 0.0  # absolute gap below which float64 cannot tell one model from another; set by `evaluate`
-    restarted_at: int = 0  # epoch at which progress was last lost: evaluations before it do not tell whether the run has stalled
+    restarted_at: int = (
+        0  # epoch at which progress was last lost, or the method changed: what was before does not tell whether it stalls
+    )
+    handovers: Sequence[tuple[int, str]] = ()  # epoch and reason of each change of method; changed by `step`
 
     def start(self) -> None:
         """Make the first state."""

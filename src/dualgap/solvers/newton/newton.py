@@ -115,6 +115,7 @@ class Newton(PrimalNewton):
     delta: float = 2.0
 
     name: ClassVar[str] = "newton"
+    most_features: ClassVar[int] = LARGEST
     stall_steps: ClassVar[float] = 40  # fewer would give up on slow inner problems, more would wait longer for DCA
     sparse_cost: ClassVar[str] = "all rows"
     summary: ClassVar[str] = "semismooth Newton in a proximal-point loop, d × d systems"
