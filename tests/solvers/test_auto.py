@@ -28,7 +28,7 @@ def problem_of(n, d, *, density=None, **options):
         ((2000, 10), {"l1": 0.1}, "dca"),
         ((2000, 10), {"l1": 0.1, "loss": "logistic"}, "prox_newton"),
         ((2000, 10), {"l2": 0.0, "l1": 0.1, "loss": "smooth_hinge"}, "prox_newton"),
-        ((2000, 10), {"l2": 0.0, "l1": 0.1}, "apg"),
+        ((2000, 10), {"l2": 0.0, "l1": 0.1}, "linear_program"),
         ((300, 10), {"kernel": "rbf"}, "working_set"),
         ((300, 10), {"kernel": "rbf", "loss": "logistic"}, "dca"),
         ((100, 399), {}, "dca"),

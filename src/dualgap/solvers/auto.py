@@ -4,7 +4,7 @@ The rule reads n, d, the stored numbers, the loss and the penalty alone. Costs a
 
     1  rows read from disk            Blocks
     2  an l1 part, smooth loss        ProxNewton, on a working set of features
-    3  hinge with l1 alone            APG
+    3  hinge with l1 alone            LinearProgram; APG should it stall
     4  kernels                        WorkingSet for the hinge losses; else SDCA if the kernel matrix exceeds its memory; else DCA
     5  hinge with elastic net         DCA
     6  dense, d ≥ 4n                  DCA on the precomputed Gram matrix, whose rows are shorter; its successor is Newton in the n
@@ -21,7 +21,7 @@ long. Three rules change the method in a run, and each change is an entry of `Tr
 
     a  DCA hands over to its successor after the passes of step 8, unless at its present rate of convergence it will reach the tolerance
        within a quarter as many passes again.
-    b  A method whose gap has not halved for `stall_steps` epochs hands its β to DCA.
+    b  A method whose gap has not halved for `stall_steps` epochs hands its β to DCA, or to APG where l2 = 0.
     c  DCA hands over to its successor, however soon, if its gap has not fallen by 1 % for STUCK_EPOCHS epochs.
 """
 
@@ -38,6 +38,7 @@ from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, register
 from dualgap.solvers.coordinate import DCA, SDCA, Blocks
 from dualgap.solvers.gradient import APG
+from dualgap.solvers.linear_program import LinearProgram
 from dualgap.solvers.newton import Newton, NewtonCG, ProxNewton
 from dualgap.solvers.precomputed import LARGEST, forming_passes, on_gram, reduced
 from dualgap.solvers.working_set import WorkingSet
@@ -169,7 +170,8 @@ class Auto(Solver):
                 )
                 self._succeed(problem, state, reason, rng)
         elif state.steps - state.best_at > state.method.stall_steps:  # rule b
-            self._hand_over(state, DCA(), f"its gap has not halved for {state.method.stall_steps} epochs", rng)
+            fallback = DCA() if state.problem.l2 > 0 else APG()
+            self._hand_over(state, fallback, f"its gap has not halved for {state.method.stall_steps} epochs", rng)
 
     def _record(self, state: AutoState) -> None:
         estimate = state.method.gap_estimate(state.problem, state.inner)
@@ -253,7 +255,7 @@ def choose(problem: Problem) -> Choice:
         return Choice(ProxNewton())
     # 3) hinge with l1 alone
     if problem.l2 == 0:
-        return Choice(APG())
+        return Choice(LinearProgram())
     # 4) kernels
     if problem.kernel is not None:
         working_set = WorkingSet(cache_size=problem.rows.memory / 1e6) if problem.blocked else WorkingSet()
