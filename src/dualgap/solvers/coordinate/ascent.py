@@ -127,6 +127,11 @@ class Ascent:
             self.bias.move_centre(float(self.v[-1]))
             self.rows = self.bias.rows(self.problem.rows)
 
+    def set_centre(self, centre: float) -> None:
+        """Set the centre of a free intercept."""
+        self.bias.centre = centre
+        self.rows = self.bias.rows(self.problem.rows)
+
     def intercept(self) -> float:
         """Return b of (β, v)."""
         return float(self.bias.value(self.v[-1]))
