@@ -21,7 +21,8 @@ long. Three rules change the method in a run, and each change is an entry of `Tr
 
     a  DCA hands over to its successor after the passes of step 8, unless at its present rate of convergence it will reach the tolerance
        within a quarter as many passes again.
-    b  A method whose gap has not halved for `stall_steps` epochs hands its β to DCA, or to APG where l2 = 0.
+    b  A method whose gap has not halved for `stall_steps` epochs hands its β to DCA, or to APG where l2 = 0. It succeeds DCA again
+       after RETRY_PASSES. Both numbers double each time, so that no method waits for ever, and none is given up.
     c  DCA hands over to its successor, however soon, if its gap has not fallen by 1 % for STUCK_EPOCHS epochs.
 """
 
@@ -60,6 +61,8 @@ CG_PASSES_FLAT = 100.0  # the same for a loss that is flat beyond a margin: Newt
 LARGE_MARGIN = 100.0  # a margin at which every loss that is flat somewhere is flat
 # Rule a
 EXTRA_PASSES = 0.25  # part of the passes of step 8 for which DCA may go on if it will then have reached the tolerance
+# Rule b
+RETRY_PASSES = 50.0  # passes of DCA after a method has stalled, the first time
 # Rule c
 STUCK_EPOCHS, STUCK_RATIO = 25, 0.99  # the driver waits for twice as many before it looks whether a run has stalled
 
@@ -95,6 +98,7 @@ class AutoState(State):
     least: float = math.inf  # gap when it last fell by 1 %, and the epoch of that
     least_at: int = 0
     steps: int = 0
+    rounds: int = 0  # how often a method has stalled
 
 
 @dataclass(frozen=True)
@@ -169,9 +173,8 @@ class Auto(Solver):
                     else f"{state.switch_at:.3g} passes are spent"
                 )
                 self._succeed(problem, state, reason, rng)
-        elif state.steps - state.best_at > state.method.stall_steps:  # rule b
-            fallback = DCA() if state.problem.l2 > 0 else APG()
-            self._hand_over(state, fallback, f"its gap has not halved for {state.method.stall_steps} epochs", rng)
+        elif state.steps - state.best_at > state.method.stall_steps * 2**state.rounds:  # rule b
+            self._give_way(state, rng)
 
     def _record(self, state: AutoState) -> None:
         estimate = state.method.gap_estimate(state.problem, state.inner)
@@ -204,6 +207,15 @@ class Auto(Solver):
             vars(state).update(problem=target.problem, basis=target.basis)
         self._hand_over(state, state.successor, reason, rng)
 
+    def _give_way(self, state: AutoState, rng: np.random.Generator) -> None:
+        """Hand over from a stalled method, which becomes the successor of what takes its place."""
+        stalled, fallback = state.method, DCA() if state.problem.l2 > 0 else APG()
+        self._hand_over(state, fallback, f"its gap has not halved for {state.steps - state.best_at - 1} epochs", rng)
+        if isinstance(fallback, DCA):
+            state.successor, state.reduced = stalled, False
+            state.switch_at = state.passes + RETRY_PASSES * 2**state.rounds
+        state.rounds += 1
+
     def _hand_over(self, state: AutoState, method: Solver, reason: str, rng: np.random.Generator) -> None:
         problem, dual, last = state.problem, state.method.dual(state.problem, state.inner), state.method.name
         coef, intercept = state.method.model(problem, state.inner)
@@ -218,6 +230,8 @@ class Auto(Solver):
         vars(state).update(inner=method.start(problem, rng, warm), method=method)
         state.passes += state.inner.passes
         state.best, state.best_at = math.inf, state.steps  # gaps of two methods' w and β do not compare
+        state.least, state.least_at = math.inf, state.steps
+        state.halfway, state.latest = (0.0, math.inf), (0.0, math.inf)
 
     def plan(self, problem: Problem) -> str:
         choice = choose(problem)

@@ -102,7 +102,7 @@ class DCA(Solver):
         return DCAState(
             ascent=Ascent(problem, dual, centre),
             row_bytes=nbytes(problem.rows) / problem.n,
-            row_cost=machine.STEP + VISIT * stored(problem.rows) / problem.n,
+            row_cost=machine.STEP + VISIT * (problem.n if problem.kernel is not None else stored(problem.rows) / problem.n),
             order=natural_order(problem.n),
             active=problem.n,
             last_sorted=problem.n,

@@ -37,6 +37,7 @@ PROXIMAL = (1e-10, 1e-3, 1.0)
 ROUNDING = 1e-13  # of the long column, in units of its square
 PIVOT_FLOPS = 0.7  # times m³: the factor, and columns of its inverse
 LONG_COLUMN = 1e4  # S² in units of the mean ‖x‖²: longer, and rounding in the sum would be seen in b
+EPOCHS = 100  # since the last step, after which it may take longer than the sweeps have taken
 EXPECTED = 30.0  # gap before / after, that a step is expected to reach, or what is left to the tolerance
 GOOD = 4.0  # the ratio that it must reach: after a failure, a step must be cheaper by this factor
 MATCH = 2.0  # nanoseconds of a product of two stored numbers in a sparse matrix product
@@ -68,9 +69,10 @@ class FreeSteps:
         """Return the free rows if a step on them pays off, else None.
 
         It does if sweeps, at their rate of convergence over the second half of the time since the last step, need longer than the step, and
-        have taken as long already: whatever is expected, steps then at most double the time of a run.
+        have taken as long already: whatever is expected, steps then at most double the time of a run. From EPOCHS epochs on they may take
+        more, in proportion: a run has a budget of epochs too, and is evaluated more often when it is slow.
         """
-        spent, gap = self.spent[-1] / GOOD**self.failures, self.gaps[-1]
+        spent, gap = self.spent[-1] * max(1.0, len(self.gaps) / EPOCHS) / GOOD**self.failures, self.gaps[-1]
         if spent < machine.CALL or not tol < gap < math.inf:
             return None
         half = bisect_left(self.spent, 0.5 * self.spent[-1])
