@@ -54,13 +54,16 @@ def test_compare_a_table(capsys, table, tmp_path):
     assert "2 of 2 runs were done before" in again[2]
     code, out, _ = run(capsys, "report", tmp_path)
     assert (code, out.splitlines()[-1]) == (0, str(tmp_path / "report.html"))
+    told = json.loads(run(capsys, "report", tmp_path, "--json")[1])
+    assert {each["label"] for each in told["problems"][0]["solvers"]} == {"sdca", "pegasos"}
+    assert (told["report"], told["statements"]) == (str(tmp_path / "report.html"), [])
 
 
 ERRORS = [
     (["compare", "nowhere.csv", "--target", "y"], 1, "nowhere.csv: there is no such file"),
     (["compare", "breast-cancre"], 1, "there is no data set 'breast-cancre'; did you mean 'breast-cancer'?"),
     (["compare", "--solvers", "sdac"], 1, "there is no solver 'sdac'; did you mean 'sdca'?"),
-    (["compare", "--loss", "hing"], 1, "there is no loss 'hing'; did you mean 'hinge'?"),
+    (["compare", "--loss", "hing"], 1, "--loss hing: there is no such loss; choose hinge"),
     (
         ["compare", "--solvers", "pegasos", "--loss", "logistic"],
         1,
@@ -125,10 +128,18 @@ def test_lists(capsys):
     assert "fetch by hand" in out or "at hand" in out
 
 
+def test_lists_as_json(capsys):
+    solvers = json.loads(run(capsys, "solvers", "--json")[1])["solvers"]
+    assert "pegasos" in [each["name"] for each in solvers]
+    assert all(each["losses"] for each in solvers)
+    found = json.loads(run(capsys, "datasets", "--json")[1])["datasets"]
+    assert {"name", "rows", "columns", "found", "licence"} <= set(found[0])
+
+
 def test_several_classes(capsys, tmp_path):
     arguments = ["compare", "digits", "--solvers", "sdca", *QUICK, "--out", tmp_path]
     code, _, err = run(capsys, *arguments)
-    assert code == 3  # the report says what was missing
+    assert code == 1
     assert "10 classes (0, 1, 2, 3, 4, 5, 6, 7, …); say which of them is the positive one" in err
     code, _, err = run(capsys, *arguments, "--positive", "8")
     assert code == 0, err

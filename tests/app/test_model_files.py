@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -83,7 +84,7 @@ def test_every_option_opens(folder, tmp_path, options, capsys):
 
 
 def test_all_kinds_of_data_open_in_another_process(folder, tmp_path, capsys):
-    """A process of its own, in an empty folder, reads each model by its file alone and predicts what this one predicts."""
+    """A process of its own, with the package in another place, reads each model by its file alone and predicts what this one predicts."""
     for data in DATA:
         target = ["--target", "animal"] if data.endswith("csv") else []
         fit(folder / data, tmp_path / f"{data}.skops", *target)
@@ -95,7 +96,8 @@ def test_all_kinds_of_data_open_in_another_process(folder, tmp_path, capsys):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     code = (
-        "import sys, io, json, contextlib\n"
+        "import sys, io, json, contextlib, dualgap\n"
+        f"assert dualgap.__file__.startswith({str(tmp_path)!r}), dualgap.__file__\n"
         "from dualgap.app.cli import main\n"
         "said = {}\n"
         f"for data in {DATA!r}:\n"
@@ -105,8 +107,9 @@ def test_all_kinds_of_data_open_in_another_process(folder, tmp_path, capsys):
         "    said[data] = out.getvalue()\n"
         "print(json.dumps(said))\n"
     )
-    source = os.path.dirname(os.path.dirname(dualgap.__file__))
-    env = {**os.environ, "PYTHONPATH": source}
+    package = tmp_path / "installed" / "dualgap"  # the package in another place, as an installed one is
+    shutil.copytree(os.path.dirname(dualgap.__file__), package, ignore=shutil.ignore_patterns("__pycache__"))
+    env = {**os.environ, "PYTHONPATH": str(package.parent)}
     ran = subprocess.run(
         [sys.executable, "-c", code], cwd=elsewhere, env=env, capture_output=True, text=True, timeout=300, check=False
     )

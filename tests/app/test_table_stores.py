@@ -10,8 +10,8 @@ import pytest
 from dualgap.app import store_training
 from dualgap.app.cli import main
 from dualgap.app.model_file import load_model
-from dualgap.data import DataError, Preparation
-from dualgap.store import Store, StoreError, TableWishes, convert, file_pieces
+from dualgap.data import DataError, Preparation, TableOptions
+from dualgap.store import Store, StoreError, convert, file_pieces
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_several_files(frame, tmp_path, ending):
     write = {"csv": pl.DataFrame.write_csv, "parquet": pl.DataFrame.write_parquet, "arrow": pl.DataFrame.write_ipc}[ending]
     write(frame.head(500), tmp_path / f"1.{ending}")
     write(frame.tail(400).select(frame.columns[::-1]), tmp_path / f"2.{ending}")
-    store = convert([tmp_path / f"1.{ending}", tmp_path / f"2.{ending}"], tmp_path / "store", target="y", tables=TableWishes())
+    store = convert([tmp_path / f"1.{ending}", tmp_path / f"2.{ending}"], tmp_path / "store", target="y", tables=TableOptions())
     order = np.argsort(store.origin())
     assert np.allclose(store.matrix(0)[order], Preparation.learn(frame, "y", labels=frame["y"].to_numpy()).apply(frame))
 
@@ -96,7 +96,7 @@ def test_many_categories_are_stored_sparse(tmp_path):
     rng = np.random.default_rng(0)
     town = [f"town {k}" for k in rng.integers(200, size=2000)]
     pl.DataFrame({"town": town, "x": rng.normal(size=2000), "y": rng.integers(2, size=2000)}).write_parquet(tmp_path / "t.parquet")
-    store = convert(tmp_path / "t.parquet", tmp_path / "store", target="y", tables=TableWishes())
+    store = convert(tmp_path / "t.parquet", tmp_path / "store", target="y", tables=TableOptions())
     assert store.is_sparse
     assert store.shape == (2000, 201)
 
@@ -110,21 +110,21 @@ def test_a_conversion_goes_on(frame, made, tmp_path, monkeypatch):
     def stop(stage, rows):
         raise Stop
 
-    options = {"target": "y", "block_bytes": 10_000, "tables": TableWishes()}
+    options = {"target": "y", "block_bytes": 10_000, "tables": TableOptions()}
     with pytest.raises(Stop):
         convert(made / "all.csv", tmp_path / "store", progress=stop, **options)
     store = convert(made / "all.csv", tmp_path / "store", **options)
     whole = Store(made / "store")
     assert [part.files for part in store.parts] == [part.files for part in whole.parts]
     with pytest.raises(StoreError, match="other data, or with other options"):
-        convert(made / "all.csv", tmp_path / "store", **{**options, "tables": TableWishes(drop=["town"])})
+        convert(made / "all.csv", tmp_path / "store", **{**options, "tables": TableOptions(drop=["town"])})
 
 
 def test_bad_cells_have_a_place(frame, tmp_path):
     words = ["1.5"] * 100 + ["inf"]
     pl.DataFrame({"x": words, "y": ["a", "b"] * 50 + ["a"]}).write_csv(tmp_path / "t.csv")
     with pytest.raises(DataError, match="column 'x', row 101"):
-        convert(tmp_path / "t.csv", tmp_path / "store", target="y", tables=TableWishes(kinds={"x": "number"}))
+        convert(tmp_path / "t.csv", tmp_path / "store", target="y", tables=TableOptions(kinds={"x": "number"}))
 
 
 def test_a_fit_goes_on_after_a_kill(made, tmp_path, monkeypatch, capsys):
@@ -171,7 +171,7 @@ def test_options_that_belong_to_convert(made, tmp_path, capsys):
 
 def test_a_damaged_preparation_is_refused(frame, tmp_path, capsys):
     frame.write_csv(tmp_path / "t.csv")
-    store = convert(tmp_path / "t.csv", tmp_path / "store", target="y", tables=TableWishes())
+    store = convert(tmp_path / "t.csv", tmp_path / "store", target="y", tables=TableOptions())
     (tmp_path / "store" / "preparation.json").write_text('{"preparation": {"rules": 3}}')
     with pytest.raises(StoreError, match=r"preparation\.json is damaged"):
         _ = store.preparation

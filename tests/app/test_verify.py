@@ -1,5 +1,7 @@
 """`dualgap verify` and `fit --proof`: a proof goes from one user to another."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -47,11 +49,17 @@ def test_libsvm_text(capsys, text, tmp_path):
     assert (
         'verified: "hinge": hinge; l2 0.025, l1 0; intercept free; 40 rows, each of weight 0.025; class 1 against class 0\n' in out
     )
+    told = json.loads(run(capsys, "verify", proof, text, "--json")[1])
+    assert told["proven"] is True
+    (claim,) = told["claims"]
+    assert 0 <= claim["primal"] - claim["dual"] <= claim["gap"] * (1 + 1e-12) + 1e-15
     # A row without its last label, and the proof of another model.
     other = tmp_path / "other.libsvm"
     other.write_text(text.read_text().replace("+1 ", "-1 ", 1))
     code, out, _ = run(capsys, "verify", proof, other)
     assert (code, out.startswith("refused: the data are not those of the proof")) == (1, True)
+    code, out, _ = run(capsys, "verify", proof, other, "--json")
+    assert (code, json.loads(out)["proven"]) == (1, False)
     proof.write_bytes(proof.read_bytes()[:-1])
     code, out, _ = run(capsys, "verify", proof, text)
     assert (code, out.startswith("refused: the SHA-256")) == (1, True)

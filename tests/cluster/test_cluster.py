@@ -111,17 +111,21 @@ def test_errors_of_a_worker_reach_the_user(client):
         train(as_delayed()[0], y, l2=0.1)
 
 
-@pytest.mark.parametrize("saved", [False, True], ids=["without checkpoint", "with checkpoint"])
-def test_a_worker_killed_in_the_middle(client, best, tmp_path, saved):
+@pytest.mark.parametrize(
+    ("saved", "solver"),
+    [(False, "cocoa"), (True, "cocoa"), (False, "newton")],
+    ids=["without checkpoint", "with checkpoint", "newton"],
+)
+def test_a_worker_killed_in_the_middle(client, best, tmp_path, saved, solver):
     killed = []
 
     def kill(progress):
-        if progress.epoch == 5 and not killed:
+        if progress.epoch == 3 and not killed:
             killed.extend(client.run(os.getpid).values())
             os.kill(killed[0], signal.SIGKILL)
 
     where = {"checkpoint": tmp_path / "run", "checkpoint_seconds": 0.1} if saved else {}
-    result = train(*as_delayed(), **OPTIONS, tol=1e-5, local_epochs=1, max_rounds=3000, callbacks=[kill], **where)
+    result = train(*as_delayed(), **OPTIONS, tol=1e-5, local_epochs=1, max_rounds=3000, callbacks=[kill], solver=solver, **where)
     assert killed
     agrees(result, best, 1e-5)
     assert len(result.losses) == 1
@@ -136,6 +140,7 @@ def test_no_worker_left(tmp_path, best):
 
     folder = tmp_path / "run"
     options = {**OPTIONS, "tol": 1e-5, "local_epochs": 1, "max_rounds": 3000, "checkpoint": folder, "checkpoint_seconds": 0.0}
+    options["solver"] = "cocoa"
     with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50) as client:
 
         def stop(progress):
@@ -145,7 +150,7 @@ def test_no_worker_left(tmp_path, best):
         with pytest.raises(ClusterLost, match=r"no worker is left.*the last checkpoint is of round \d+.*resume=True"):
             train(as_delayed()[0], callbacks=[stop], patience=0.5, client=client, partitions=2, **options)
     with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50) as client:
-        result = train(as_delayed()[0], resume=True, client=client, partitions=2, **options)
+        result = train(as_delayed()[0], resume=True, client=client, partitions=3, **options)  # another number than before
     agrees(result, best, 1e-5)
     assert result.trace["relative_gap"][0] < 0.5
 
@@ -180,3 +185,63 @@ def test_command_line(client, tmp_path, capsys):
     out = capsys.readouterr().out
     assert "converged after" in out
     assert "rounds" in out
+
+
+def kept_partitions(forget=False):
+    """On a worker: how many partitions its process keeps; `forget` removes them."""
+    from dualgap.cluster.dask_workers import _partitions
+
+    if forget:
+        _partitions.clear()
+    return len(_partitions)
+
+
+def test_dask_knows_the_keys_of_partitions_alone(client):
+    """What Dask spills or copies is a key: the rows and dual variables stay in the worker processes until the pool is closed."""
+    from dualgap.cluster import make_pool
+
+    with make_pool(*as_delayed(), client=client, partitions=2) as pool:
+        pool.call("describe")
+        assert all(isinstance(client.gather(key), str) for key in pool.keys)
+        before = sum(client.run(kept_partitions).values())
+    assert sum(client.run(kept_partitions).values()) == before - 2
+
+
+def test_a_worker_that_starts_again_is_given_its_rows_again(client, best):
+    """The process forgets its partitions, as one that restarts at the same address has: they are loaded and configured anew."""
+    forgotten = []
+
+    def forget(progress):
+        if progress.epoch == 2 and not forgotten:
+            forgotten.append(client.run(kept_partitions, forget=True))
+
+    result = train(*as_delayed(), **OPTIONS, tol=1e-5, callbacks=[forget], solver="newton")
+    agrees(result, best, 1e-5)
+    assert len(result.losses) == 2
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_predictions_on_dask_data_are_lazy(classes):
+    import dask.array
+
+    labels = np.array(["a", "b", "c"])[(y + (np.arange(400) % 7 == 0)) % classes]
+    model = dualgap.LinearSVC(C=0.1, random_state=0).fit(X.toarray(), labels)
+    rows = dask.array.from_array(X.toarray(), chunks=(60, 10))
+    predicted, scores = model.predict(rows), model.decision_function(rows)
+    assert isinstance(predicted, dask.array.Array)
+    assert isinstance(scores, dask.array.Array)
+    np.testing.assert_array_equal(predicted.compute(), model.predict(X.toarray()))
+    np.testing.assert_allclose(scores.compute(), model.decision_function(X.toarray()), rtol=1e-12, atol=1e-12)
+    right = dask.array.from_array(labels, chunks=60)
+    assert model.score(rows, right) == pytest.approx(model.score(X.toarray(), labels))
+    weights = np.arange(400.0)
+    weighted = model.score(rows, right, dask.array.from_array(weights, chunks=60))
+    assert weighted == pytest.approx(model.score(X.toarray(), labels, weights))
+    with pytest.raises(ValueError, match="X has 3 features"):
+        model.predict(rows[:, :3])
+
+
+def test_predictions_on_frames_are_lazy():
+    frame, _ = as_frame()
+    model = dualgap.LinearSVC(C=0.1, random_state=0).fit(X.toarray(), y)
+    np.testing.assert_array_equal(model.predict(frame).compute(), model.predict(X.toarray()))

@@ -177,3 +177,25 @@ def test_without_preparation(frame):
         Preparation.learn(frame.select("age", "y"), "y", prepare=False)
     with pytest.raises(DataError, match="'Paris' is not a finite number"):
         Preparation.learn(pl.DataFrame({"city": ["Paris"], "y": [1]}), "y", prepare=False)
+
+
+def test_names_of_people_are_left_out():
+    """A name tells rows apart and nothing else; a title of as many words may tell more."""
+    names = [f"Ann{i} van der Berg{i}" for i in range(ROWS)]
+    table = pl.DataFrame(
+        {"full name": names, "title": names, "who": [f"Bo Lee{i}" for i in range(ROWS)], "y": [0, 1] * (ROWS // 2)}
+    )
+    kinds = {name: kind for name, kind, _, _ in Preparation.learn(table, "y").table()}
+    assert kinds == {"full name": "–", "title": "text", "who": "–"}
+
+
+def test_chance_flags_for_missing_values_are_rare():
+    """Of many columns with gaps that go with nothing, hardly any has a flag; one whose gaps go with the labels has it."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=400)
+    columns = {f"x{j}": [None if rng.random() < 0.3 else float(v) for v in rng.normal(size=400)] for j in range(40)}
+    columns["told"] = [None if rng.random() < (0.5 if label else 0.2) else 1.0 * i for i, label in enumerate(y)]
+    made = Preparation.learn(pl.DataFrame({**columns, "y": y}), "y", labels=y)
+    flagged = [name for name in made.feature_names if name.endswith("is missing")]
+    assert "told is missing" in flagged
+    assert len(flagged) <= 3

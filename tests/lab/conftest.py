@@ -58,6 +58,7 @@ def made_up(tmp_path):
             store.add_data(
                 spec.id, {"name": spec.label, "notes": ["a note"], "source": "", "licence": "", "description": "", **about}
             )
+        store.add_epoch_overhead(5e-6, 1e-5)
         rows = {}
         for cell in cells_of(study):
             found = outcome(cell)

@@ -1,6 +1,8 @@
 """The report: whole, offline, safe, and alive in a browser."""
 
+import base64
 import csv
+import gzip
 import html.parser
 import io
 import json
@@ -106,19 +108,22 @@ class Elements(html.parser.HTMLParser):
         self.text.append(data)
 
 
+def unpacked(page, id):
+    """The text of a part of the page, as the page's script unpacks it."""
+    return gzip.decompress(base64.b64decode(page.split(f'id="{id}">')[1].split("</script>")[0])).decode()
+
+
 def test_every_name_is_escaped(evil, tmp_path):
     page = write_report(evil, tmp_path).read_text(encoding="utf-8")
     elements = Elements()
     elements.feed(page)
     tags = [tag for tag, _ in elements.found]
-    assert tags.count("script") == 5  # three blocks of data, Plotly once, ours
+    assert tags.count("script") == 5  # three blocks of data and Plotly, packed, and ours
     assert not [attrs for tag, attrs in elements.found if tag == "img" and attrs.get("src") == "x"]
     assert not [attrs for _, attrs in elements.found if any(name.startswith("on") for name in attrs)]
-    assert not [attrs for tag, attrs in elements.found if tag == "a" and not attrs["href"].startswith("#")]
+    assert not [attrs for tag, attrs in elements.found if tag == "a" and not attrs["href"].startswith(("#", "https://"))]
     assert any(EVIL in text for text in elements.text)  # shown as text
-    data = page.split('id="curve-data">')[1].split("</script>")[0]
-    assert "<" not in data
-    assert json.loads(data)["problems"][0]["title"] == EVIL
+    assert json.loads(unpacked(page, "curve-data"))["problems"][0]["title"] == EVIL
 
 
 def test_markdown_and_csv(evil, tmp_path):
@@ -159,8 +164,12 @@ def test_the_page_needs_nothing_else(evil, tmp_path):
     elements.feed(page)
     for tag, attrs in elements.found:
         for name in ("src", "href"):
-            assert attrs.get(name, "#").startswith(("#", "data:")), (tag, attrs)
-    assert page.count("plotly.js v") == 1  # embedded once
+            # A link to a paper is followed by nobody but the reader.
+            allowed = ("#", "data:", "https://doi.org/", "https://arxiv.org/") if tag == "a" else ("data:", "#")
+            assert attrs.get(name, "#").startswith(allowed), (tag, attrs)
+    assert page.count('id="plotly"') == 1  # embedded once
+    assert unpacked(page, "plotly").count("plotly.js v") == 1
+    assert len(page) < 2.5e6
 
 
 def test_a_report_without_any_result(tiny, made_up, tmp_path):
@@ -258,6 +267,8 @@ def test_without_scripts_figures_and_tables_are_there(evil, tmp_path, browser):
         pictures = browser.find_elements("css selector", "figure noscript img, figure img")
         assert pictures
         assert pictures[0].size["width"] > 200
+        for empty in browser.find_elements("css selector", ".plot, .explorer"):
+            assert not empty.is_displayed(), "no room is kept for what needs scripts"
         assert "Ranking" in browser.find_element("css selector", "main").text
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})

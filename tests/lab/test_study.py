@@ -1,12 +1,14 @@
 """Studies: what a file may say, and what its errors say."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from dualgap.lab import StudyError, load_study, parse_study, study_names
 from dualgap.lab.claims.judge import judge
 from dualgap.lab.gallery import make_figure
+from dualgap.lab.lineup import LINEUP, PAPERS
 from dualgap.lab.plan import cells_of
 from dualgap.lab.result_store import ResultStore
 from dualgap.lab.results import Results
@@ -93,10 +95,9 @@ def test_shipped_studies_are_sound(name, tmp_path):
         assert options.get("race", study.races[0].id) in races, shown.id
         named = options.get("data", [])
         assert set([named] if isinstance(named, str) else named) <= data, shown.id
-        for key in ("solvers", "winners", "rivals", "steady", "apart"):
-            assert set(options.get(key, [])) <= solvers, (shown.id, key)
-        for key in ("who", "than", "slow", "quick", "solver", "ahead", "behind"):
-            assert options.get(key, study.solvers[0].id) in solvers, (shown.id, key)
+        for key in ("solvers", "winners", "rivals", "steady", "apart", "who", "than", "slow", "quick", "solver", "ahead", "behind"):
+            ids = options.get(key, [])
+            assert set([ids] if isinstance(ids, str) else ids) <= solvers, (shown.id, key)
     for figure in study.figures:
         if figure.kind in ("convergence", "sweep", "boundary"):
             assert make_figure(results, figure) is None
@@ -112,4 +113,12 @@ def test_shipped_studies_are_sound(name, tmp_path):
     assert {claim.figure for claim in study.claims} - {""} <= shown
     assert any("printed" in figure.id for figure in (*study.figures, *study.tables)), "one panel: what the misprint costs"
     for calibrated in (claim for claim in study.claims if claim.calibrated):
-        assert any(study.data_spec(name).calibrated for name in calibrated.options["data"]), calibrated.id
+        where = calibrated.options.get("data") or [calibrated.options[key] for key in ("smaller", "larger")]
+        assert any(study.data_spec(name).calibrated for name in where), calibrated.id
+
+
+def test_papers_are_those_of_the_references():
+    text = (Path(__file__).parents[2] / "docs" / "references.md").read_text(encoding="utf-8")
+    for solver, (_, address) in PAPERS.items():
+        assert solver in LINEUP
+        assert address.replace("https://doi.org/", "doi:").replace("https://arxiv.org/abs/", "arXiv:") in text, solver

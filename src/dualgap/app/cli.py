@@ -20,7 +20,7 @@ import typer
 from dualgap import __version__
 from dualgap.app.fit_display import SAID
 from dualgap.app.model_commands import certify, convert, fit, predict
-from dualgap.app.options import ERROR, INTERRUPTED, OK, USAGE
+from dualgap.app.options import ERROR, INTERRUPTED, OK, USAGE, Json
 from dualgap.app.race_commands import compare, report, reproduce
 from dualgap.app.verify_command import verify
 
@@ -31,7 +31,7 @@ app = typer.Typer(
     help="Train support vector machines and prove how good they are; race solvers; reproduce five studies.",
     epilog="Every command takes --help. With --debug, an error shows its traceback.",
     add_completion=True,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,  # plain text: in a terminal of 80 columns the panels leave no room for the words
     pretty_exceptions_enable=False,
 )
 
@@ -104,40 +104,52 @@ def _options(
     pass  # `main` takes --debug out of the arguments, so it may stand anywhere; here it is listed by --help
 
 
-def solvers() -> int:
+def solvers(json_: Json = False) -> int:
     """List the solvers and what each supports.
 
-    **Example**
-
-        dualgap solvers
+    \b
+    Example:
+      dualgap solvers
     """
+    from dualgap.app.json_output import print_json
     from dualgap.solvers import solver_table
 
-    print(solver_table())
+    found = solver_table()
+    if json_:
+        print_json({"solvers": list(found)})
+    else:
+        print(found)
     return OK
 
 
-def datasets() -> int:
-    """List the data sets, whether they are at hand, and where each comes from.
+def datasets(json_: Json = False) -> int:
+    """List the data sets, and which are at hand.
 
-    **Example**
-
-        dualgap datasets
+    \b
+    Example:
+      dualgap datasets
     """
+    from dualgap.app.json_output import print_json
     from dualgap.app.terminal import print_datasets
+    from dualgap.data import describe
 
-    print_datasets()
+    if json_:
+        print_json({"datasets": describe()})
+    else:
+        print_datasets()
     return OK
 
 
 def example(
     folder: Annotated[Path, typer.Argument(help="Where to write the two files.")] = Path("."),
 ) -> int:
-    """Write the example table of the tutorial: customers.csv, and new-customers.csv to predict.
+    """Write the example table of the tutorial.
 
-    **Example**
+    customers.csv is to train on, new-customers.csv to predict.
 
-        dualgap example
+    \b
+    Example:
+      dualgap example
     """
     from dualgap.data import write_example
 
@@ -150,5 +162,5 @@ def example(
     return OK
 
 
-for command in (example, compare, reproduce, report, solvers, datasets, convert, fit, predict, certify, verify):
+for command in (example, fit, predict, certify, verify, convert, compare, reproduce, report, solvers, datasets):
     app.command()(command)

@@ -40,7 +40,12 @@ class LiveGap:
 
     def __init__(self, screen: Any, status: Any, problems: int) -> None:
         self.screen, self.status, self.problems = screen, status, problems
-        self.problem, self.epoch, self.shown = 1, 0, time.monotonic()
+        self.shown = time.monotonic()
+        self.begin(0)
+
+    def begin(self, epochs: int) -> None:
+        """Begin a round of training after so many epochs."""
+        self.problem, self.epoch, self.before = 1, 0, epochs
 
     def __call__(self, progress: Any) -> None:
         """Show an evaluation."""
@@ -49,7 +54,7 @@ class LiveGap:
         self.epoch = progress.epoch
         which = f"class {min(self.problem, self.problems)} of {self.problems}, " if self.problems > 1 else ""
         gap = f"relative gap {progress.certificate.relative_gap:.1e} (asked for {progress.tol:.0e})"
-        text = f"training: {which}epoch {progress.epoch}, {gap}"
+        text = f"training: {which}epoch {self.before + progress.epoch}, {gap}"
         if self.status is not None:
             self.status.update(text)
         elif time.monotonic() - self.shown > QUIET:

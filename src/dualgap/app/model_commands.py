@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import warnings
 from pathlib import Path
@@ -24,17 +23,11 @@ from dualgap.app.options import (
     Standardise,
     Target,
     kinds_of,
+    loss_called,
 )
 
 __all__ = ["certify", "convert", "fit", "predict"]
 
-LOSSES = {
-    "hinge": "hinge",
-    "smooth_hinge": "smooth_hinge",
-    "squared_hinge": "squared_hinge",
-    "logistic": "log_loss",
-    "log_loss": "log_loss",
-}
 Data = Annotated[
     list[str],
     typer.Argument(
@@ -59,22 +52,24 @@ def convert(
     standardise: Standardise = None,
     header: Header = None,
     seed: Seed = 0,
+    json_: Json = False,
 ) -> int:
-    """Convert files to a store: a folder of plain arrays that `fit` trains on without reading them into memory.
+    """Convert files to a store, for data larger than memory.
+
+    A store is a folder of plain arrays that `fit` trains on without reading them into memory.
 
     The columns of tables are prepared as `fit` prepares them, by what a first pass learns from a random sample of the rows; the store
     keeps it, so that a model reads other tables by the names of their columns. Give the same command again after a stop, and it goes on.
 
-    **Examples**
-
-        dualgap convert data.libsvm.bz2 store/
-
-        dualgap convert day-1.csv day-2.csv store/ --target label --dtype float32
+    \b
+    Examples:
+      dualgap convert data.libsvm.bz2 store/
+      dualgap convert day-1.csv day-2.csv store/ --target label --dtype float32
     """
     from dualgap.app.fit_display import print_preparation
-    from dualgap.app.inputs import named_files
+    from dualgap.app.json_output import columns_of, print_json
     from dualgap.app.terminal import console
-    from dualgap.store import TableWishes
+    from dualgap.data import TableOptions, named_files
     from dualgap.store import convert as convert_files
 
     if len(data) < 2:
@@ -84,13 +79,18 @@ def convert(
         print(f"{'read' if stage == 'read' else 'mixed'} {rows:,} rows", file=sys.stderr)
 
     options: dict[str, Any] = {"dtype": dtype, "block_bytes": int(block_mb * 1e6), "n_features": n_features}
-    wishes = TableWishes(drop, kinds_of(as_), prepare, standardise is not False, header, above)
+    table = TableOptions(target, drop, kinds_of(as_), prepare, standardise, header, above)
     with named_files(data[:-1]) as files:
         store = convert_files(
-            files, data[-1], target=target or None, shuffle=shuffle, seed=seed, progress=say, tables=wishes, **options
+            files, data[-1], target=target or None, shuffle=shuffle, seed=seed, progress=say, tables=table, **options
         )
-    if store.preparation is not None:
-        print_preparation(store.preparation, store.shape[0], console())
+    preparation = store.preparation
+    if json_:
+        kept = {"rows": store.shape[0], "features": store.shape[1], "classes": store.classes, "counts": store.manifest.counts}
+        print_json({"store": data[-1], **kept, "bytes": store.nbytes, "prepared": columns_of(preparation)})
+        return OK
+    if preparation is not None:
+        print_preparation(preparation, store.shape[0], console())
     print(f"{store}, {store.nbytes / 1e6:,.1f} MB")
     print(data[-1])
     return OK
@@ -108,7 +108,7 @@ def fit(
     proof: Annotated[
         Path | None, typer.Option(help="File to write a proof of the certificate to, for `verify`.", show_default=False)
     ] = None,
-    loss: Annotated[str, typer.Option(help="hinge, smooth_hinge, squared_hinge or logistic.")] = "hinge",
+    loss: Annotated[str, typer.Option(help="hinge, smooth_hinge, squared_hinge or logistic.")] = "squared_hinge",
     c: Annotated[float, typer.Option("--C", help="Inverse strength of the penalty, as in scikit-learn.")] = 1.0,
     l2: Annotated[float | None, typer.Option(help="Strength of the penalty instead of C: l2 = 1 / (C · rows).")] = None,
     intercept: Annotated[str, typer.Option(help="free, penalised or none.")] = "free",
@@ -132,28 +132,27 @@ def fit(
     ] = None,
     json_: Json = False,
 ) -> int:
-    """Train a linear classifier on all rows, say how good it is, and write it to a file with its proof.
+    """Train a classifier, and prove how good it is.
+
+    All rows are trained on. The linear classifier is written to a file with its proof.
 
     Text, categories, dates and missing values of a table are turned into numbers; the output says how, and the model file keeps it. The
     file is of skops' format: opening it runs no code. Exit code 1 when the gap was not reached.
 
-    **Examples**
-
-        dualgap fit mydata.csv --target label
-
-        dualgap fit mydata.csv --target label --drop name --as zip=category --balanced
-
-        dualgap fit a9a --model a9a.skops --l2 1e-4 --tol 1e-6 --proof a9a.proof
-
-        dualgap fit store/ --model big.skops --tol 1e-2
+    \b
+    Examples:
+      dualgap fit mydata.csv --target label
+      dualgap fit mydata.csv --target label --drop name --as zip=category --balanced
+      dualgap fit a9a --model a9a.skops --l2 1e-4 --tol 1e-6 --proof a9a.proof
+      dualgap fit store/ --model big.skops --tol 1e-2
     """
-    from dualgap.app.inputs import TableOptions, open_samples
+    from dualgap.app.inputs import open_samples
     from dualgap.app.model_file import check_place
     from dualgap.app.store_training import fit_store
+    from dualgap.data import TableOptions
     from dualgap.store import Store
 
-    if loss not in LOSSES:
-        raise ValueError(f"--loss {loss}: there is no such loss; choose hinge, smooth_hinge, squared_hinge or logistic")
+    chosen = loss_called(loss)
     if intercept not in ("free", "penalised", "none"):
         raise ValueError(f"--intercept {intercept}: choose free, penalised or none")
     table = TableOptions(target, drop, kinds_of(as_), prepare, standardise, header, above)
@@ -163,7 +162,7 @@ def fit(
             f"--scheduler trains on a store, and {data[0]} is none: make one with `dualgap convert {data[0]} FOLDER` first"
         )
     parameters: dict[str, Any] = {
-        "loss": LOSSES[loss],
+        "loss": "log_loss" if chosen == "logistic" else chosen,
         "C": c if l2 is None else 1.0 / (l2 * samples.shape[0]),
         "fit_intercept": intercept != "none",
         "intercept": "penalised" if intercept == "penalised" else "free",
@@ -208,6 +207,7 @@ def _fit_rows(samples: Any, out: Path, proof: Path | None, cv: int | None, as_js
     import numpy as np
 
     from dualgap.app import fit_display as show
+    from dualgap.app.json_output import columns_of, print_json
     from dualgap.app.model_file import save_model
     from dualgap.app.terminal import console
     from dualgap.app.training import CV_SECONDS, confusion, cross_validate, fit_samples, important_features
@@ -219,7 +219,8 @@ def _fit_rows(samples: Any, out: Path, proof: Path | None, cv: int | None, as_js
     if not as_json:
         shares = ", ".join(f"{label} {count:,}" for label, count in zip(classes.tolist()[:8], counts.tolist(), strict=False))
         more = ", …" if len(classes) > 8 else ""
-        print(f"{samples.name}: {samples.shape[0]:,} rows × {samples.shape[1]:,} columns, {len(classes)} classes ({shares}{more})")
+        kinds = "1 class" if len(classes) == 1 else f"{len(classes)} classes"
+        print(f"{samples.name}: {samples.shape[0]:,} rows × {samples.shape[1]:,} columns, {kinds} ({shares}{more})")
         if samples.without:
             print(f"{samples.without:,} rows without a label in {samples.target!r} are left out")
     with warnings.catch_warnings(), show.live_gap(problems, quiet=as_json) as listen:
@@ -241,13 +242,8 @@ def _fit_rows(samples: Any, out: Path, proof: Path | None, cv: int | None, as_js
     about["features"] = important_features(made, X)
     save_model(made, out)
     if as_json:
-        prepared = made.encoder.preparation
-        columns = (
-            []
-            if prepared is None
-            else [dict(zip(("column", "kind", "features", "done"), row, strict=True)) for row in prepared.table()]
-        )
-        print(json.dumps({**about, "prepared": columns, "model": str(out)}))
+        told = {"prepared": columns_of(made.encoder.preparation), "model": out, **({"proof": proof} if proof else {})}
+        print_json({**about, **told})
     else:
         _show_fit(made, float(counts.max() / counts.sum()), str(classes.tolist()[int(counts.argmax())]), cv, screen)
         print(out)
@@ -307,24 +303,25 @@ def predict(
     ] = None,
     json_: Json = False,
 ) -> int:
-    """Predict the labels of new samples: a CSV with a label and a score a row (scores of each class where there are more than two).
+    """Predict the labels of new rows.
+
+    The answer is a CSV with a label and a score a row, or the scores of each class where there are more than two.
 
     Columns are found by name, in any order; a label column is optional, and where there is one, the accuracy is told.
 
-    **Examples**
-
-        dualgap predict model.skops new.csv
-
-        dualgap predict model.skops new.csv --out predictions.csv
-
-        cat new.csv | dualgap predict model.skops -
+    \b
+    Examples:
+      dualgap predict model.skops new.csv
+      dualgap predict model.skops new.csv --out predictions.csv
+      cat new.csv | dualgap predict model.skops -
     """
     import numpy as np
 
-    from dualgap.app.inputs import is_store_folder, open_features
+    from dualgap.app.inputs import is_store_folder
+    from dualgap.app.json_output import json_text
     from dualgap.app.model_file import load_model
     from dualgap.app.training import score_labels, scores_of
-    from dualgap.data import Notes
+    from dualgap.data import Notes, open_features
     from dualgap.lab import TableData, write_atomically
     from dualgap.store import Store
 
@@ -334,7 +331,7 @@ def predict(
         X: Any = Store(data[0])
         truth: Any = X.labels()[np.argsort(X.origin())]
     else:
-        X, truth = open_features(data, made.encoder, svc.n_features_in_, target or made.target, notes)
+        X, truth = open_features(data, made.encoder, svc.n_features_in_, target, notes)
     scores = scores_of(svc, X)
     labels = score_labels(svc, scores)
     accuracy = _accuracy(svc.classes_, labels, truth, made.about.get("above"))
@@ -342,10 +339,7 @@ def predict(
         print(f"dualgap: {line}", file=sys.stderr)
     if json_:
         told = {"accuracy": accuracy[0]} if accuracy else {}
-        text = json.dumps(
-            {"classes": svc.classes_.tolist(), "labels": labels.tolist(), "scores": scores.tolist(), **told, "notes": notes.lines}
-        )
-        text += "\n"
+        text = json_text({"classes": svc.classes_, "labels": labels, "scores": scores, **told, "notes": notes.lines}) + "\n"
     else:
         heads = ("label", "score") if scores.shape[1] == 1 else ("label", *(f"score {name}" for name in svc.classes_))
         rows = tuple((label, *map(float, row)) for label, row in zip(labels.tolist(), scores, strict=True))
@@ -387,30 +381,33 @@ def certify(
     tol: Annotated[float | None, typer.Option(help="Exit with code 1 unless the relative gap is at most this.")] = None,
     json_: Json = False,
 ) -> int:
-    """Prove how far a model is at most from the best one for its objective on some data.
+    """Prove how far a model is at most from the best one.
+
+    The bound is for the model's own objective on the data given.
 
     On the data it was trained on, that is how well training did; on other data, how far it is from a model trained there. The label
     column is the one that the model was trained with, unless --target names another.
 
-    **Examples**
-
-        dualgap certify model.skops mydata.csv
-
-        dualgap certify model.skops mydata.csv --target label --tol 1e-3
+    \b
+    Examples:
+      dualgap certify model.skops mydata.csv
+      dualgap certify model.skops mydata.csv --target label --tol 1e-3
     """
-    from dualgap.app.inputs import TableOptions, open_samples
+    from dualgap.app.inputs import open_samples
+    from dualgap.app.json_output import print_json
     from dualgap.app.model_file import load_model
     from dualgap.app.training import certificate_facts, certify_model
+    from dualgap.data import TableOptions
 
     made = load_model(model)
     prepared = made.encoder.preparation
     header = None if prepared is None or prepared.named else False
     above = made.about.get("above")
-    samples = open_samples(data, TableOptions(target or made.target, header=header, above=above))
+    samples = open_samples(data, TableOptions(target, header=header, above=above), made.target)
     found = certify_model(made, samples)
     worst = max(certificate.relative_gap for _, certificate in found)
     if json_:
-        print(json.dumps({"relative_gap": worst, "certificates": [certificate_facts(*each) for each in found]}))
+        print_json({"relative_gap": worst, "certificates": [certificate_facts(*each) for each in found]})
     else:
         for name, certificate in found:
             print(f"{name}: {certificate}")

@@ -15,8 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from dualgap import __version__
-from dualgap.app.inputs import Encoder
-from dualgap.data import DataError, Preparation, Scaler, check_zip, read_table
+from dualgap.data import DataError, Encoder, Notes, Preparation, Scaler, Table, check_zip, open_features
 from dualgap.estimators import LinearSVC
 
 __all__ = ["ModelError", "SavedModel", "check_place", "load_model", "save_model"]
@@ -62,18 +61,15 @@ class SavedModel:
         return [str(j) for j in range(self.estimator.n_features_in_)]
 
     def features(self, table: Any) -> Any:
-        """Return the features of a table (a file, a polars or a pandas data frame) or of an array, as the classifier takes them."""
-        preparation, scaler = self.encoder.preparation, self.encoder.scaler
-        if preparation is None:
-            X = np.asarray(table, dtype=np.float64) if not sparse.issparse(table) else table
-            return X if scaler is None else scaler.apply(X)
-        named = True
+        """Return the features of a file, a polars or a pandas data frame, or an array, as the classifier takes them."""
+        width = self.estimator.n_features_in_
         if isinstance(table, str | os.PathLike):
-            read = read_table(table, expected=preparation.used if preparation.named else ())
-            table, named = read.frame, read.named
-        elif not hasattr(table, "get_column"):
-            table = _from_pandas(table)
-        return preparation.apply(preparation.with_names(table, named))
+            return open_features([os.fspath(table)], self.encoder, width, "", Notes())[0]
+        if not hasattr(table, "columns"):
+            X = table if sparse.issparse(table) else np.asarray(table, dtype=np.float64)
+            return self.encoder.of_array("the array", X, width)
+        frame = table if hasattr(table, "get_column") else _from_pandas(table)
+        return self.encoder.of_table(Table("the table", frame, True), width)
 
     def predict(self, table: Any) -> np.ndarray:
         """Return the labels of the rows of a table; its columns may be in any order."""

@@ -23,6 +23,7 @@ __all__ = [
     "Standardise",
     "Target",
     "kinds_of",
+    "loss_called",
 ]
 
 OK = 0
@@ -59,6 +60,17 @@ Above = Annotated[
     typer.Option(metavar="NUMBER|median", help="Predict whether a measured target is above a number.", show_default=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+
+
+LOSSES = ("hinge", "smooth_hinge", "squared_hinge", "logistic")
+
+
+def loss_called(word: str) -> str:
+    """Return the name of a loss; log_loss is what scikit-learn calls logistic."""
+    name = "logistic" if word == "log_loss" else word
+    if name not in LOSSES:
+        raise ValueError(f"--loss {word}: there is no such loss; choose hinge, smooth_hinge, squared_hinge or logistic")
+    return name
 
 
 def kinds_of(given: list[str]) -> dict[str, str]:

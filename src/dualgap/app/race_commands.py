@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dualgap.app.options import INCOMPLETE, OK, Seed, Standardise, Target
+from dualgap.app.json_output import print_json
+from dualgap.app.options import (
+    INCOMPLETE,
+    OK,
+    Above,
+    As,
+    Drop,
+    Header,
+    Json,
+    Prepare,
+    Seed,
+    Standardise,
+    Target,
+    kinds_of,
+    loss_called,
+)
 
 __all__ = ["compare", "report", "reproduce"]
 
@@ -37,7 +53,12 @@ def compare(
     kernel: Annotated[str, typer.Option(help="linear, rbf, poly or sigmoid. [default: no kernel]", show_default=False)] = "",
     gamma: Annotated[str, typer.Option(help="The kernel's gamma: a number, scale or auto.")] = "scale",
     balance: Annotated[str, typer.Option(help="none, class_weight, undersample or both.")] = "none",
+    drop: Drop = [],  # noqa: B006
+    as_: As = [],  # noqa: B006
+    above: Above = None,
+    prepare: Prepare = True,
     standardise: Standardise = None,
+    header: Header = None,
     test_size: Annotated[float, typer.Option(help="Share of the rows held out, where the source sets none apart.")] = 0.333,
     tol: Annotated[float, typer.Option(help="Relative gap at which a run has converged.")] = 1e-6,
     epochs: Annotated[int, typer.Option(min=1, help="Most epochs of a run.")] = 1000,
@@ -46,44 +67,78 @@ def compare(
     seed: Seed = 0,
     jobs: Jobs = None,
     out: Out = None,
+    json_: Json = False,
 ) -> int:
-    """Race solvers on your data, or on data that ship, and write a report.
+    """Race solvers on your data, and write a report.
 
     Rows are split into training and test rows (stratified); dense data are standardised. LIBLINEAR, SGDClassifier and libsvm race along
     through scikit-learn where they support the problem; their models are certified like the rest. Results are kept in the folder as each
     run ends: give the same command again to go on after a stop.
 
-    **Examples**
-
-        dualgap compare
-        dualgap compare mydata.csv --target label
-        dualgap compare a9a --solvers sdca,pegasos --l2 1e-4,1e-5 --runs 10 --out races/a9a
-        dualgap compare creditcard --balance class_weight --loss smooth_hinge --max-seconds 10
+    \b
+    Examples:
+      dualgap compare
+      dualgap compare mydata.csv --target label
+      dualgap compare a9a --solvers sdca,pegasos --l2 1e-4,1e-5 --runs 10 --out races/a9a
+      dualgap compare creditcard --balance class_weight --loss smooth_hinge --max-seconds 10
     """
-    from dualgap.lab import Comparison
+    from dualgap.app.inputs import is_store_folder
+    from dualgap.data import TableOptions, spooled_input
+    from dualgap.lab import Comparison, write_report
 
-    made = Comparison(
-        data or (),
-        target=target,
-        positive=positive,
-        solvers=_words(solvers),
-        losses=_words(loss),
-        delta=delta,
-        l2=[_number(word, "--l2") for word in _words(l2)],
-        l1=l1,
-        intercept=intercept,
-        kernel=kernel,
-        gamma=gamma if gamma in ("scale", "auto") else _number(gamma, "--gamma"),
-        balance=balance,
-        standardise=standardise,
-        test_size=test_size,
-        tol=tol,
-        epochs=epochs,
-        seconds=max_seconds or 2.0,
-        runs=runs or 3,
-        seed=seed,
-    )
-    return _run(made.study(), out or Path("dualgap-report"), jobs, tables=True)[0]
+    folder = out or Path("dualgap-report")
+    with ExitStack() as stack:
+        words = [str(stack.enter_context(spooled_input())) if word == "-" else word for word in data or ()]
+        for word in filter(is_store_folder, words):
+            raise ValueError(f"{word} is a store; compare needs the rows in memory: give the files that the store was made from")
+        made = Comparison(
+            words,
+            table=TableOptions(target, drop, kinds_of(as_), prepare, standardise, header, above),
+            positive=positive,
+            solvers=_words(solvers),
+            losses=[loss_called(word) for word in _words(loss)],
+            delta=delta,
+            l2=[_number(word, "--l2") for word in _words(l2)],
+            l1=l1,
+            intercept=intercept,
+            kernel=kernel,
+            gamma=gamma if gamma in ("scale", "auto") else _number(gamma, "--gamma"),
+            balance=balance,
+            test_size=test_size,
+            tol=tol,
+            epochs=epochs,
+            seconds=max_seconds or 2.0,
+            runs=runs or 3,
+            seed=seed,
+        )
+        ran = _run(made.study(), folder, jobs, quiet=json_)
+    if ran.missing and not ran.results.rows:
+        raise ValueError("; ".join(ran.missing.values()))
+    page = write_report(ran.results, folder, ran.missing)
+    if json_:
+        print_json({"report": page, **_race_facts(ran.results), **_faults(ran)})
+    else:
+        _show_race(ran.results, folder, page)
+    return _exit_code(ran)
+
+
+def _show_race(results: Any, folder: Path, page: Path) -> None:
+    from dualgap.app.terminal import print_advice, print_tables
+
+    print_tables(results)
+    print_advice(results)
+    for picture in sorted((folder / "figures").glob("*.png")):
+        print(f"figure {picture}")
+    print(page)
+
+
+def _race_facts(results: Any) -> dict[str, Any]:
+    """Return the results of a race as plain data."""
+    from dualgap.lab import advice, rankings
+
+    found = rankings(results)
+    problems = [{"problem": each.title, "data": each.data, "runs": each.runs, "solvers": each.rows} for each in found]
+    return {"problems": problems, "advice": advice(results, found)}
 
 
 def reproduce(
@@ -93,49 +148,76 @@ def reproduce(
     jobs: Jobs = None,
     out: Out = None,
     max_seconds: CpuSeconds = None,
+    json_: Json = False,
 ) -> int:
-    """Run a study: its figures, its tables, and a verdict on each statement of its text.
+    """Run a study, and judge each statement of its text.
 
     With `all`, overview.html lists all statements of the five texts and how they came out. The studies: blood-cells, convergence,
     credit-fraud, huberised, primal-dual. Two of them need data that are fetched by hand; the message says what, from where and where to put
     it (see `dualgap datasets`).
 
-    **Examples**
-
-        dualgap reproduce primal-dual
-        dualgap reproduce all --runs 5 --out reproductions
-        dualgap reproduce blood-cells --runs 100
-        dualgap reproduce my-study.toml
+    \b
+    Examples:
+      dualgap reproduce primal-dual
+      dualgap reproduce all --runs 5 --out reproductions
+      dualgap reproduce blood-cells --runs 100
+      dualgap reproduce my-study.toml
     """
-    from dualgap.app.terminal import console, print_counts
-    from dualgap.lab import judge, load_study, study_names, write_overview
+    from dualgap.app.terminal import console, print_claims, print_counts
+    from dualgap.lab import judge, load_study, study_names, write_overview, write_report
 
-    names = study_names() if name == "all" else [name]
-    studies = [load_study(each) for each in names]
+    studies = [load_study(each) for each in (study_names() if name == "all" else [name])]
     folder = out or Path("dualgap-reproductions")
-    codes, results = [], {}
+    done: dict[str, Any] = {}
+    pages = {}
     for study in studies:
         changes: dict[str, Any] = {"seed": seed} | ({"runs": runs} if runs else {})
-        if len(studies) > 1:
+        if len(studies) > 1 and not json_:
             console(stderr=True).rule(study.name)
-        code, results[study.name] = _run(study.with_(**changes).limited(max_seconds), folder / study.name, jobs, lines=False)
-        codes.append(code)
-    if len(studies) > 1:
-        page = write_overview(results, folder)
-        print_counts({name: [judge(found, claim) for claim in found.study.claims] for name, found in results.items()})
-        print(page)
-    return max(codes)
+        here = folder / study.name
+        ran = done[study.name] = _run(study.with_(**changes).limited(max_seconds), here, jobs, lines=False, quiet=json_)
+        pages[study.name] = write_report(ran.results, here, ran.missing)
+        if not json_:
+            if study.claims:
+                print_claims(ran.results)
+            print(pages[study.name])
+    results = {each: ran.results for each, ran in done.items()}
+    overview = write_overview(results, folder) if len(studies) > 1 else None
+    if json_:
+        told = {
+            each: {"report": pages[each], "statements": _statements(found), **_faults(done[each])}
+            for each, found in results.items()
+        }
+        print_json({"studies": told, **({"overview": overview} if overview else {})})
+    elif overview:
+        print_counts({each: [judge(found, claim) for claim in found.study.claims] for each, found in results.items()})
+        print(overview)
+    return max(_exit_code(ran) for ran in done.values())
+
+
+def _statements(results: Any) -> list[dict[str, Any]]:
+    """Return the verdict on each statement of a study's text as plain data."""
+    from dualgap.lab import judge
+
+    judged = [judge(results, claim) for claim in results.study.claims]
+    return [
+        {"id": each.claim.id, "says": each.claim.says, "verdict": each.verdict, "why": each.why, "numbers": each.numbers}
+        for each in judged
+    ]
 
 
 def report(
     folder: Annotated[Path, typer.Argument(help="A folder that compare or reproduce wrote.")],
+    json_: Json = False,
 ) -> int:
-    """Write the report of stored results again, without running anything and without the data.
+    """Write the report of stored results again.
 
-    **Examples**
+    Nothing is run, and the data are not needed.
 
-        dualgap report dualgap-report
-        dualgap report dualgap-reproductions/convergence
+    \b
+    Examples:
+      dualgap report dualgap-report
+      dualgap report dualgap-reproductions/convergence
     """
     from dualgap.lab import Results, ResultStore, load_study, write_report
 
@@ -144,32 +226,36 @@ def report(
     results = Results.load(load_study(folder / "study.json"), ResultStore(folder / "results"))
     if not results.rows:
         raise ValueError(f"{folder} holds no results yet; give the command that made it again")
-    print(write_report(results, folder))
+    page = write_report(results, folder)
+    if json_:
+        print_json({"report": page, **_race_facts(results), "statements": _statements(results)})
+    else:
+        print(page)
     return OK
 
 
-def _run(study: Any, out: Path, jobs: int | None, lines: bool = True, tables: bool = False) -> tuple[int, Any]:
-    """Run a study and write its report; the page's path is the last line. Return the exit code and the results."""
-    from dualgap.app.terminal import console, print_advice, print_claims, print_tables
-    from dualgap.lab import Live, run_study, write_report
+def _run(study: Any, out: Path, jobs: int | None, lines: bool = True, quiet: bool = False) -> Any:
+    """Run a study and return what ran; its progress goes to standard error."""
+    from dualgap.app.terminal import console
+    from dualgap.lab import Display, Live, run_study
 
     command = shlex.join(["dualgap", *sys.argv[1:]])
-    ran = run_study(study, out, jobs, Live(console(stderr=True), lines=lines), command)
-    page = write_report(ran.results, out, ran.missing)
-    if tables:
-        print_tables(ran.results)
-        print_advice(ran.results)
-    elif study.claims:
-        print_claims(ran.results)
-    for picture in sorted((out / "figures").glob("*.png")) if tables else []:
-        print(f"figure {picture}")
+    ran = run_study(study, out, jobs, Display() if quiet else Live(console(stderr=True), lines=lines), command)
     if ran.failed:
         print(
             f"dualgap: {len(ran.failed)} run(s) failed; the report lists them, and the same command tries them again",
             file=sys.stderr,
         )
-    print(page)
-    return (INCOMPLETE if ran.failed or ran.missing else OK), ran.results
+    return ran
+
+
+def _exit_code(ran: Any) -> int:
+    return INCOMPLETE if ran.failed or ran.missing else OK
+
+
+def _faults(ran: Any) -> dict[str, Any]:
+    """Return what did not run as plain data."""
+    return {"failed": [{"run": each.what, "error": each.error} for each in ran.failed], "missing": ran.missing}
 
 
 def _words(text: str) -> list[str]:

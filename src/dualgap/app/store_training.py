@@ -14,7 +14,7 @@ import numpy as np
 
 from dualgap import __version__
 from dualgap.app import fit_display as show
-from dualgap.app.inputs import Encoder
+from dualgap.app.json_output import columns_of, print_json
 from dualgap.app.model_file import ModelError, SavedModel, load_model, save_model
 from dualgap.app.terminal import console
 from dualgap.app.training import confusion, fit_facts, important_features, score_labels, scores_of
@@ -28,7 +28,7 @@ FIRST_ROUND, LONGEST_ROUND = 30.0, 600.0  # seconds; a round ends with a checkpo
 
 def fit_store(store: Store, scheduler: str | None, out: Path, as_json: bool, **parameters: Any) -> int:
     """Train on a store, here or on the workers of a Dask scheduler, and write the model."""
-    preparation = store.preparation
+    encoder = store.encoder
     began = time.perf_counter()
     problems = 1 if len(store.classes) == 2 else len(store.classes)
     if not as_json:
@@ -42,7 +42,7 @@ def fit_store(store: Store, scheduler: str | None, out: Path, as_json: bool, **p
     svc.callbacks = None
     facts = {"data": str(store.folder), "rows": store.shape[0], "columns": store.shape[1], "dualgap": __version__}
     about = {**facts, **fit_facts(svc), "seconds": time.perf_counter() - began}  # reading included
-    made = SavedModel(svc, Encoder(preparation), about)
+    made = SavedModel(svc, encoder, about)
     save_model(made, out)
     _checkpoint_of(out).unlink(missing_ok=True)
     said = score_labels(svc, scores_of(svc, store))
@@ -50,7 +50,7 @@ def fit_store(store: Store, scheduler: str | None, out: Path, as_json: bool, **p
     about["features"] = important_features(made, store.matrix(0))
     save_model(made, out)
     if as_json:
-        print(json.dumps({**about, "model": str(out)}))
+        print_json({**about, "prepared": columns_of(encoder.preparation), "model": out})
     else:
         _show(made, "epochs" if scheduler is None else "rounds")
         print(out)
@@ -94,6 +94,8 @@ def _in_rounds(store: Store, checkpoint: Path, listen: Any, parameters: dict[str
     while True:
         left = None if limit is None else limit - (time.monotonic() - began)
         svc.max_time = seconds if left is None else max(min(seconds, left), 1e-3)
+        if listen is not None:
+            listen.begin(epochs)
         svc.fit(store)
         epochs += svc.n_iter_
         svc.n_iter_ = epochs

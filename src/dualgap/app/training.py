@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from dualgap import __version__
-from dualgap.app.inputs import ArraySamples, Encoder, Samples
 from dualgap.app.model_file import ModelError, SavedModel
-from dualgap.data import DataError
+from dualgap.data import DataError, Samples
 from dualgap.estimators import LinearSVC, weights_by_class
 from dualgap.problem import Problem, from_C
 from dualgap.proof import Certificate
@@ -24,7 +23,6 @@ __all__ = [
     "certify_model",
     "confusion",
     "cross_validate",
-    "features_for",
     "fit_samples",
     "important_features",
     "score_labels",
@@ -193,7 +191,7 @@ def certify_model(model: SavedModel, samples: Samples | Store) -> list[tuple[str
         known = ", ".join(map(str, svc.classes_.tolist()))
         name = samples.folder if isinstance(samples, Store) else samples.name
         raise DataError(f"{name}: the label {unknown[0]!r} is not one of the model's: {known}")
-    X: Any = samples if isinstance(samples, Store) else features_for(model, samples)
+    X: Any = samples if isinstance(samples, Store) else samples.features_for(model.encoder, svc.n_features_in_)
     if X.shape[1] != svc.n_features_in_:
         raise DataError(f"it has {X.shape[1]} columns, but the model was trained on {svc.n_features_in_}")
     made = []
@@ -210,26 +208,6 @@ def _known_labels(svc: LinearSVC, samples: Samples) -> np.ndarray:
     """Return the labels, as text where the model has text: 1 in one file may be "1" in another."""
     y = np.asarray(samples.y)
     return y.astype(str) if svc.classes_.dtype.kind == "U" and y.dtype.kind != "U" else y
-
-
-def features_for(model: SavedModel, samples: Samples) -> Any:
-    """Return the features of labelled rows as the classifier takes them."""
-    encoder = model.encoder
-    if isinstance(samples, ArraySamples):
-        X = samples.data.X
-        if encoder.preparation is not None:
-            raise DataError(f"{samples.name} is no table, and the model was trained on one")
-        if X.shape[1] != model.estimator.n_features_in_:
-            raise DataError(f"{samples.name}: {X.shape[1]} columns, but the model was trained on {model.estimator.n_features_in_}")
-        return X if encoder.scaler is None else encoder.scaler.apply(X)
-    if encoder.preparation is None:
-        return _table_as_array(samples, encoder)
-    return encoder.preparation.apply(encoder.preparation.with_names(samples.frame, samples.named))
-
-
-def _table_as_array(samples: Any, encoder: Encoder) -> np.ndarray:
-    X = samples.frame.drop(samples.target).to_numpy().astype(np.float64)
-    return X if encoder.scaler is None else encoder.scaler.apply(X)
 
 
 def _kept_dual(svc: LinearSVC, problem: Problem, j: int) -> np.ndarray | None:

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dualgap.app.options import ERROR, OK, Target
+from dualgap.app.json_output import print_json
+from dualgap.app.options import ERROR, OK, Json, Target
 
 __all__ = ["verify"]
 
@@ -23,16 +24,17 @@ def verify(
     export: Annotated[
         Path | None, typer.Option(help="Write the canonical text of the data to this file.", show_default=False)
     ] = None,
+    json_: Json = False,
 ) -> int:
-    """Check a proof against the data that it is about, in exact arithmetic.
+    """Check a proof file in exact arithmetic.
 
     Exit code 0: every gap in the file is proven. Exit code 1: refused, with the reason. The same check in one file for plain Python is
     docs/verify.py; --export writes the data in a form that it reads.
 
-    **Examples**
-
-        dualgap verify a9a.proof a9a
-        dualgap verify model.proof mydata.csv --target label --model model.skops
+    \b
+    Examples:
+      dualgap verify a9a.proof a9a
+      dualgap verify model.proof mydata.csv --target label --model model.skops
     """
     from dualgap.proof import Refused, parse_proof, report, verify_proof
 
@@ -42,15 +44,39 @@ def verify(
         text = canonical_data(said, data, target, model)
         if export is not None:
             export.write_bytes(text)
-            print(export)
+            if not json_:
+                print(export)
         said, values = verify_proof(content, text)
     except Refused as error:
-        print(f"refused: {error}")
+        if json_:
+            print_json({"proven": False, "reason": str(error)})
+        else:
+            print(f"refused: {error}")
         return ERROR
+    if json_:
+        print_json({"proven": True, **_proven(said, values), **({"export": export} if export else {})})
+        return OK
     print("\n".join(report(said, values)))
     if said.preparation:
         print("what is proven concerns the data after this preparation")
     return OK
+
+
+def _proven(said: Any, values: Any) -> dict[str, Any]:
+    """Return what a checked proof says as plain data; the sums are rounded, the bound on the gap upwards."""
+    claims = [
+        {"title": claim.title, "primal": float(primal), "dual": float(dual), "gap": _at_least(claim.gap)}
+        for claim, (primal, dual) in zip(said.claims, values, strict=True)
+    ]
+    return {"rows": said.rows, "columns": said.columns, "sha256": said.digest, "preparation": said.preparation, "claims": claims}
+
+
+def _at_least(value: Any) -> float:
+    """Return the smallest float64 number that is no less than a fraction."""
+    import math
+
+    near = float(value)
+    return near if near >= value else math.nextafter(near, math.inf)
 
 
 def canonical_data(said: Any, data: str, target: str, model: Path | None) -> bytes:
@@ -76,20 +102,20 @@ def canonical_data(said: Any, data: str, target: str, model: Path | None) -> byt
 
 def rows_of(said: Any, data: str, target: str, model: Path | None) -> tuple[Any, Any]:
     """Return the features and labels of a file or data set: as a model prepares them, or as they are."""
-    from dualgap.app.inputs import TableOptions, open_samples
+    from dualgap.app.inputs import open_samples
     from dualgap.app.model_file import load_model
-    from dualgap.app.training import features_for
+    from dualgap.data import TableOptions
     from dualgap.store import Store
 
     made = None if model is None else load_model(model)
     if made is not None:
         require_same_model(said, made.estimator)
     above = None if made is None else made.about.get("above")
-    options = TableOptions(target or ("" if made is None else made.target), prepare=False, standardise=False, above=above)
-    samples = open_samples([data], options)
+    options = TableOptions(target, prepare=False, standardise=False, above=above)
+    samples = open_samples([data], options, "" if made is None else made.target)
     if isinstance(samples, Store):
         raise ValueError("verify needs the rows in memory; give the files that the store was made from")
-    X = samples.features(samples.learn()) if made is None else features_for(made, samples)
+    X = samples.features(samples.learn()) if made is None else samples.features_for(made.encoder, made.estimator.n_features_in_)
     return X, samples.y
 
 

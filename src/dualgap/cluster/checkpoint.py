@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dualgap.cluster.partition import SAVED
 from dualgap.cluster.worker_pool import WorkerPool
 
@@ -52,10 +54,40 @@ class Checkpoint:
             raise CheckpointError(f"{self.folder} holds no checkpoint: leave resume out to start afresh") from None
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path} is damaged ({error}): leave resume out to start afresh") from None
-        different = [key for key in meta if saved.get(key) != meta[key]]
+        rows, wanted = saved.get("rows"), meta["rows"]
+        other_partitions = rows != wanted and isinstance(rows, list) and sum(rows) == sum(wanted)
+        different = [key for key in meta if saved.get(key) != meta[key] and not (key == "rows" and other_partitions)]
         if different:
             key = different[0]
             raise CheckpointError(f"{self.folder} is of another problem: its {key} is {saved.get(key)!r}, not {meta[key]!r}")
+        if other_partitions:
+            self._divide_again(rows, wanted)
+
+    def _divide_again(self, rows: list[int], wanted: list[int]) -> None:
+        """Cut the saved β, one file a partition, anew for another number of partitions. The rows are in the same order."""
+        assert self.folder is not None
+        paths = [self.folder / SAVED.format(k) for k in range(len(rows))]
+        missing = [path.name for path in paths if not path.exists()]
+        if missing:
+            raise CheckpointError(
+                f"{self.folder} has no {missing[0]}, so that its {len(rows)} partitions cannot be cut into {len(wanted)} others: give "
+                f"partitions={len(rows)}, or leave resume out to start afresh"
+            )
+        saved = [np.load(path, mmap_mode="r") for path in paths]
+        starts, first = np.cumsum([0, *rows]), 0
+        for k, count in enumerate(wanted):
+            pieces = [
+                part[max(first - start, 0) : max(first + count - start, 0)]
+                for part, start, length in zip(saved, starts, rows, strict=False)
+                if start < first + count and start + length > first
+            ]
+            np.save(self.folder / f"new-{k:05d}.npy", np.concatenate(pieces) if pieces else np.empty(0))
+            first += count
+        for k in range(max(len(rows), len(wanted))):
+            (self.folder / SAVED.format(k)).unlink(missing_ok=True)
+        for k in range(len(wanted)):
+            os.replace(self.folder / f"new-{k:05d}.npy", self.folder / SAVED.format(k))
+        self._write()
 
     def restored(self, k: int) -> str | None:
         """The file with the last saved β of partition k, if there is one."""
@@ -69,11 +101,16 @@ class Checkpoint:
         if self.folder is None or not (now or time.monotonic() - self._last >= self.every):
             return False
         pool.call("save", str(self.folder))  # one that is lost meanwhile begins again from the file before
-        partial = self.folder / f"{STATE}.partial"
-        partial.write_text(json.dumps({"round": number, "centre": centre, "meta": self.meta}), encoding="utf-8")
-        os.replace(partial, self.folder / STATE)
-        self.round, self._last = number, time.monotonic()
+        self.round, self.centre, self._last = number, centre, time.monotonic()
+        self._write()
         return True
+
+    def _write(self) -> None:
+        """Write the state, whole or not at all."""
+        assert self.folder is not None
+        partial = self.folder / f"{STATE}.partial"
+        partial.write_text(json.dumps({"round": self.round, "centre": self.centre, "meta": self.meta}), encoding="utf-8")
+        os.replace(partial, self.folder / STATE)
 
     def where(self) -> str:
         """For error messages: what there is to go on from."""

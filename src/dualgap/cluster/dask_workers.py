@@ -1,35 +1,48 @@
 """DaskPool: partitions on the workers of a dask.distributed cluster, and what happens when a worker dies.
 
-A partition is the value of a future that is pinned to its worker. Every call is a task on that future, pinned as well: it gets the very
-object that lives there, changes it in place and returns what is to be sent. So β never travels and nothing grows from round to round
-(a chain of futures, each made from the last, would be kept by the scheduler whole).
+A partition changes in place, and Dask may write a value of its own to disk, or copy it, at any moment. So partitions are not values of
+Dask's: each worker process keeps them in a registry of this module, and Dask knows their keys alone. Every call is a task that is pinned
+to the worker: it finds the partition by its key, changes it in place and returns what is to be sent. β never travels, and nothing grows
+from round to round.
 
 A worker that dies takes its partitions with it. They are loaded again on the workers that are left and configured with the last β that
-was saved, or zero, and the run goes on; since partitions send shares of v, the next sum is right without further ado.
+was saved, or zero, and the run goes on; since partitions send shares of v, the next sum is right without further ado. A source that gives
+other rows the second time is refused: a digest of the rows tells.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from dualgap.cluster.partition import Answer, NotConfigured, Objective, Partition
+from dualgap.cluster.partition import Answer, Description, NotConfigured, Objective, Partition
 from dualgap.cluster.worker_pool import ClusterLost, Restored
 
 __all__ = ["DaskPool", "Loader"]
+
+_partitions: dict[str, Partition] = {}  # in a worker process: the partitions that it keeps, by their keys
 
 POLL = 1.0  # seconds between looks at who is still there
 PATIENCE = 60.0  # seconds to wait for a worker to come back once none is left
 MOST_RESTARTS = 10  # of one partition in one call: beyond that it is the partition that kills its workers
 
 
-# Given the client and the worker's address, a future of the partition on that worker.
-Loader = Callable[[Any, str], Any]
+# Given the client: a function that makes the partition on a worker, and its arguments, which may be futures.
+Loader = Callable[[Any], tuple[Callable[..., Partition], tuple[Any, ...]]]
+
+
+class Waiting(enum.Enum):
+    """Why there is no answer of a partition."""
+
+    PENDING = enum.auto()
+    LOST = enum.auto()
 
 
 class DaskPool:
@@ -39,10 +52,12 @@ class DaskPool:
     ----------
     client : dask.distributed.Client
     loaders : one function a partition
-        Called with the client and a worker's address; returns a future of the `Partition` on that worker. It is called again, with
-        another address, when that worker dies.
+        Called with the client; returns a function and its arguments, with which a worker makes the `Partition`. It is called again when
+        that worker dies.
     patience : float
-        Seconds to wait for a worker once none is left.
+        Seconds to wait for a worker once none is left, or none that Dask has not paused for want of memory.
+
+    Call `close` at the end, or use the pool as a context manager: the workers keep their partitions until then.
     """
 
     def __init__(self, client: Any, loaders: Sequence[Loader], patience: float = PATIENCE) -> None:
@@ -51,20 +66,52 @@ class DaskPool:
         self.losses: list[str] = []
         self.where: Callable[[], str] = lambda: ""
         self._configured: tuple[Objective, Restored] | None = None
+        self._name, self._generation = uuid.uuid4().hex, 0
+        self._digests: dict[int, str] = {}  # of the rows of each partition, as they were first described
+        self._paused_since: float | None = None
         workers = self._workers()
         self.homes = [workers[k % len(workers)] for k in range(self.count)]
-        self.blocks = [loader(client, home) for loader, home in zip(self.loaders, self.homes, strict=True)]
+        self.keys = [self._load(k) for k in range(self.count)]
+
+    def __enter__(self) -> DaskPool:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the memory of the partitions on all workers."""
+        _release(self._name)  # workers may be threads of this process
+        with contextlib.suppress(Exception):  # a cluster that is gone has freed it
+            self.client.run(_release, self._name)
+
+    def _load(self, k: int) -> Any:
+        """Make partition k on its worker; return the future of its key."""
+        self._generation += 1
+        key = f"{self._name}-{k}-{self._generation}"
+        make, args = self.loaders[k](self.client)
+        options = {"workers": [self.homes[k]], "allow_other_workers": False, "pure": False}
+        return self._guarded(lambda: self.client.submit(_keep, key, make, *args, **options))
 
     # --------------------------------------------------------------------------------------------------------------- calls
 
     def call(self, method: str, *args: Any, only: Sequence[int] | None = None) -> dict[int, Any]:
         """Run method(*args) on all partitions, or on some; a lost one is made anew and returns the Answer of its new state."""
-        return self._collect({k: self._submit(k, method, args) for k in (range(self.count) if only is None else only)})
+        answers = self._collect({k: self._submit(k, method, args) for k in (range(self.count) if only is None else only)})
+        if method == "describe":
+            self._digests.update({k: answer.digest for k, answer in answers.items() if isinstance(answer, Description)})
+        return answers
 
     def configure(self, objective: Objective, restored: Restored) -> dict[int, Answer]:
         """Configure all partitions."""
         self._configured = (objective, restored)
-        return self._collect({k: self._submit(k, "configure", (objective, restored(k), k)) for k in range(self.count)})
+        return self._collect({k: self._submit(k, "configure", self._setting(k)) for k in range(self.count)})
+
+    def _setting(self, k: int) -> tuple[Any, ...]:
+        """Return the arguments with which partition k is configured."""
+        assert self._configured is not None
+        objective, restored = self._configured
+        return objective, restored(k), k, self._digests.get(k)
 
     def _collect(self, pending: dict[int, Any]) -> dict[int, Any]:
         """Wait for the answers of all; the partitions of a worker that dies meanwhile are made anew."""
@@ -73,14 +120,15 @@ class DaskPool:
         while pending:
             self._wait(list(pending.values()))
             alive = set(self._workers())
+            self._refuse_paused({self.homes[k] for k in pending})
             for k, future in list(pending.items()):
                 outcome = self._outcome(future, self.homes[k] in alive)
-                if outcome == "lost":
+                if outcome is Waiting.LOST:
                     restarts[k] += 1
                     if restarts[k] > MOST_RESTARTS:
                         raise ClusterLost(f"partition {k} has lost its worker {restarts[k]} times in one call; {self.where()}")
                     pending[k] = self._restart(k, future)
-                elif outcome != "pending":
+                elif outcome is not Waiting.PENDING:
                     answers[k] = outcome
                     del pending[k]
         return answers
@@ -97,7 +145,7 @@ class DaskPool:
 
     def _submit(self, k: int, method: str, args: tuple[Any, ...]) -> Any:
         options = {"workers": [self.homes[k]], "allow_other_workers": False, "pure": False}
-        return self._guarded(lambda: self.client.submit(_run, self.blocks[k], method, *args, **options))
+        return self._guarded(lambda: self.client.submit(_run, self.keys[k], method, *args, **options))
 
     def _wait(self, futures: list[Any]) -> None:
         from distributed import wait
@@ -106,12 +154,12 @@ class DaskPool:
             self._guarded(lambda: wait(futures, timeout=POLL, return_when="FIRST_COMPLETED"))
 
     def _outcome(self, future: Any, home_alive: bool) -> Any:
-        """ "pending", "lost", or the answer itself; an error of the partition's own is raised."""
+        """Return the answer, or why there is none; an error of the partition's own is raised."""
         if future.status == "finished":
             try:
                 return self._guarded(future.result)
             except (KeyError, asyncio.CancelledError, OSError):
-                return "lost"  # the worker died between finishing and sending
+                return Waiting.LOST  # the worker died between finishing and sending
         if future.status == "error":
             error = future.exception()
             if isinstance(error, NotConfigured) or type(error).__name__ in (
@@ -119,11 +167,11 @@ class DaskPool:
                 "NoValidWorkerError",
                 "CommClosedError",
             ):
-                return "lost"
+                return Waiting.LOST
             raise error
         if future.status in ("cancelled", "lost") or not home_alive:
-            return "lost"
-        return "pending"
+            return Waiting.LOST
+        return Waiting.PENDING
 
     # -------------------------------------------------------------------------------------------------------------- faults
 
@@ -133,17 +181,34 @@ class DaskPool:
         workers = self._workers()
         busy = [sum(home == worker for j, home in enumerate(self.homes) if j != k) for worker in workers]
         self.homes[k] = workers[int(np.argmin(busy))]
-        for old in (future, self.blocks[k]):
+        for old in (future, self.keys[k]):
             self._guarded(old.cancel)
-        self.blocks[k] = self.loaders[k](self.client, self.homes[k])
+        self.keys[k] = self._load(k)
         if self._configured is None:
             self.losses.append(f"worker {dead} was lost while partition {k} was loading; it is loaded on {self.homes[k]}")
             return self._submit(k, "describe", ())
-        objective, restored = self._configured
-        saved = restored(k)
-        begins = "its last checkpoint" if saved else "zero"
+        setting = self._setting(k)
+        begins = "its last checkpoint" if setting[1] else "zero"
         self.losses.append(f"worker {dead} was lost with the dual variables of partition {k}, which began again from {begins}")
-        return self._submit(k, "configure", (objective, saved, k))
+        return self._submit(k, "configure", setting)
+
+    def _refuse_paused(self, homes: set[str]) -> None:
+        """Raise ClusterLost where Dask has paused the workers that are waited for, for longer than `patience`."""
+        paused = homes & self._paused()
+        if not paused:
+            self._paused_since = None
+            return
+        now = time.monotonic()
+        self._paused_since = self._paused_since or now
+        if now - self._paused_since >= self.patience:
+            raise ClusterLost(
+                f"Dask has paused worker {sorted(paused)[0]} for {self.patience:g} s, because its memory is nearly full; give the workers "
+                f"more memory, or use more of them; {self.where()}"
+            )
+
+    def _paused(self) -> set[str]:
+        workers = self._guarded(self.client.scheduler_info).get("workers", {})
+        return {address for address, worker in workers.items() if worker.get("status") == "paused"}
 
     def _workers(self) -> list[str]:
         """Addresses of the workers that are there; waits for one to come if there is none."""
@@ -189,6 +254,21 @@ def _same(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _run(partition: Partition, method: str, *args: Any) -> Any:
+def _keep(key: str, make: Callable[..., Partition], *args: Any) -> str:
+    """Make a partition in this worker process, and return the key under which the process keeps it."""
+    _partitions.pop(key, None)
+    _partitions[key] = make(*args)
+    return key
+
+
+def _run(key: str, method: str, *args: Any) -> Any:
     """The task of a call: it runs where the partition is, on the partition itself."""
+    partition = _partitions.get(key)
+    if partition is None:  # the key came from another process: the one that kept the partition is gone
+        raise NotConfigured("this worker does not have the partition any more")
     return getattr(partition, method)(*args)
+
+
+def _release(name: str) -> None:
+    for key in [key for key in _partitions if key.startswith(name)]:
+        del _partitions[key]

@@ -30,34 +30,29 @@ def loaders_for(X: Any, y: Any, sample_weight: Any, partitions: int) -> list[Loa
 
 
 def _store_loader(folder: str, numbers: list[int]) -> Loader:
-    def load(client: Any, worker: str) -> Any:
-        return client.submit(_from_store, folder, numbers, workers=[worker], allow_other_workers=False, pure=False)
-
-    return load
+    return lambda client: (_from_store, (folder, numbers))
 
 
 def _from_store(folder: str, numbers: list[int]) -> Partition:
     store = Store(folder)
     matrices = [store.matrix(k) for k in numbers]
-    labels = store.labels()
     X = sparse.vstack(matrices, format="csr") if store.is_sparse else np.concatenate(matrices)
-    return Partition(X, np.concatenate([labels[store.starts[k] : store.starts[k + 1]] for k in numbers]))
+    return Partition(X, store.labels(numbers))  # of its own parts alone: those of all rows may be many times as many
 
 
 # --------------------------------------------------------------------------------------------------------------- Dask collections
 
 
 def _delayed_loader(parts: list[tuple[Any, ...]]) -> Loader:
-    def load(client: Any, worker: str) -> Any:
-        futures = [tuple(client.compute(list(part))) for part in parts]
-        flat = [future for part in futures for future in part]
-        width = len(futures[0])
-        return client.submit(_joined, flat, width, workers=[worker], allow_other_workers=False, pure=False)
+    def load(client: Any) -> Any:
+        futures = [future for part in parts for future in client.compute(list(part))]
+        return _joined, (futures, len(parts[0]))
 
     return load
 
 
 def _joined(flat: list[Any], width: int) -> Partition:
+    """Make a partition of the parts that Dask computed: X, y and perhaps weights of each, or a pair or triple of them."""
     parts = [flat[k : k + width] for k in range(0, len(flat), width)]
     if width == 1:  # a delayed part is a pair (X, y), or a triple with weights
         parts = [list(part[0]) for part in parts]
@@ -66,8 +61,10 @@ def _joined(flat: list[Any], width: int) -> Partition:
                 raise ValueError(f"a delayed part must give (X, y) or (X, y, sample_weight); it gave {len(part)} things")
     columns = list(zip(*parts, strict=True))
     matrices = [X.to_numpy() if hasattr(X, "to_numpy") else X for X in columns[0]]
+    some = [k for k, X in enumerate(matrices) if X.shape[0]] or [0]  # chunks of a filtered frame may be empty
+    matrices = [matrices[k] for k in some]
     X = sparse.vstack(matrices, format="csr") if sparse.issparse(matrices[0]) else np.concatenate(matrices)
-    vectors = [np.concatenate([np.asarray(v).reshape(-1) for v in column]) for column in columns[1:]]
+    vectors = [np.concatenate([np.asarray(v).reshape(-1) for v in (column[k] for k in some)]) for column in columns[1:]]
     return Partition(X, *vectors)
 
 

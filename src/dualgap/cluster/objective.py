@@ -93,6 +93,7 @@ def make_objective(
         positive=positive,
         class_weight={label: factors[label] / total for label in labels},
         partitions=pool.count,
+        features=statistics.features,
     )
     rest = [label for label in labels if label != positive]
     return objective, np.array([rest[0], positive]) if len(labels) == 2 else np.array([False, True])

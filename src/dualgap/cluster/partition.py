@@ -17,6 +17,7 @@ census data with 4 partitions, 66 rounds in place of 709 for the smooth hinge, 2
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import time
@@ -24,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from dualgap.core import (
     ROUNDOFF,
@@ -31,6 +33,8 @@ from dualgap.core import (
     accumulate,
     balance_radius,
     gamma,
+    is_sparse,
+    kernel,
     length_bound,
     natural_order,
     nbytes,
@@ -47,8 +51,9 @@ from dualgap.proof import Enclosed, RowSums, balance_row, bias_excess, join, pen
 from dualgap.solvers.coordinate import BiasColumn, Coordinates, NoSums, ascend
 
 SAVED = "beta-{:05d}.npy"
+NEWTON_ROWS = 8192  # that are copied, scaled, for one product of Newton's matrix
 
-__all__ = ["SAVED", "Answer", "Description", "NotConfigured", "Objective", "Partition", "Proof", "Request"]
+__all__ = ["SAVED", "Answer", "Curve", "Description", "NotConfigured", "Objective", "Partition", "Proof", "Request", "Trial"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,7 @@ class Objective:
     positive: Any  # the label that counts as +1
     class_weight: dict[Any, float]  # weight of each label, already divided by the total weight
     partitions: int
+    features: int = 0
 
     def model(self, v: np.ndarray, centre: float) -> tuple[np.ndarray, float]:
         """Return w and b of a common v; its last entry is the bias column's, and `centre` is the b of a free intercept."""
@@ -112,6 +118,7 @@ class Description(NamedTuple):
     nbytes: int
     weights: dict[Any, float]
     squares: dict[Any, float]
+    digest: str = ""  # of rows, labels and weights: tells whether a source that is read again gives the same
 
 
 class Request(NamedTuple):
@@ -134,6 +141,35 @@ class Answer(NamedTuple):
     loss: float = math.nan
     bias: float = 0.0  # the share's last entry before momentum carried β on: by this the centre of a free intercept moves
     seconds: float = 0.0
+
+
+class Trial(NamedTuple):
+    """A point that Newton's method asks about: the round's number, δ, whether the last β becomes the centre first, and the next δ."""
+
+    number: int
+    delta: float
+    recentre: bool = False
+    next_delta: float = 0.0
+
+
+class Curve(NamedTuple):
+    """A partition's sums at a trial point of Newton's method; see `second_order`.
+
+    ΣcM(m); u = Σ cβyx, with the bias column's entry; the matrix Σ c·curvature·xxᵀ; Σ c[φ − ψ + βm]; Σ cφ; the proximal term
+    (δ/2) Σ c(β − centre)²; Σ cβ of each class. `push` is Σ c(β − centre)yx over the free variables: where u goes if the centre moves to β;
+    `moved` is ΣcM with that centre and the δ that `Trial.next_delta` names.
+    """
+
+    value: float
+    moved: float
+    u: np.ndarray
+    push: np.ndarray
+    matrix: np.ndarray
+    gap: float
+    loss: float
+    proximal: float
+    positive: float
+    negative: float
 
 
 class Proof(NamedTuple):
@@ -166,10 +202,13 @@ class Partition:
     done: int = field(default=0, init=False)  # number of the last round taken part in
 
     def __post_init__(self) -> None:
-        self.X = as_features(self.X)
         n = self.X.shape[0]
-        self.labels = as_labels(self.y, n)
-        self.weights = np.ones(n) if self.sample_weight is None else as_weights(self.sample_weight, n)
+        if n == 0:  # as the last chunk of a filtered frame may be: it takes part, and adds nothing
+            self.X, self.labels, self.weights = _no_rows(self.X), np.empty(0), np.empty(0)
+        else:
+            self.X = as_features(self.X)
+            self.labels = as_labels(self.y, n)
+            self.weights = np.ones(n) if self.sample_weight is None else as_weights(self.sample_weight, n)
         self.rows = storage.of_matrix(self.X)
         self.sqnorms = np.empty(n)
         storage.sqnorms(self.rows, self.sqnorms)
@@ -187,12 +226,27 @@ class Partition:
             nbytes(self.rows),
             dict(zip(names, weights.tolist(), strict=True)),
             dict(zip(names, squares.tolist(), strict=True)),
+            self.digest(),
         )
+
+    def digest(self) -> str:
+        """Return a digest of the rows, labels and weights."""
+        made = hashlib.blake2b(digest_size=16)
+        values = [self.X.data, self.X.indices, self.X.indptr] if is_sparse(self.X) else [self.X]
+        for array in (*values, self.weights):
+            made.update(np.ascontiguousarray(array).tobytes())
+        made.update(repr(self.labels.tolist() if self.labels.dtype == object else self.labels.tobytes()).encode())
+        return made.hexdigest()
 
     # ------------------------------------------------------------------------------------------------------------- rounds
 
-    def configure(self, objective: Objective, saved: str | None = None, number: int = 0) -> Answer:
-        """Take the objective, as partition `number` of all, with β = 0 or as a file has it."""
+    def configure(self, objective: Objective, saved: str | None = None, number: int = 0, digest: str | None = None) -> Answer:
+        """Take the objective, as partition `number` of all, with β = 0 or as a file has it. `digest`: of the rows that are expected."""
+        if digest is not None and digest != self.digest():
+            raise ValueError(
+                f"partition {number} was read again, and its rows are not those of the first time: the source must give the same rows "
+                "every time it is read; sort it, fix its seed, or write the data to a store first"
+            )
         self.objective, self.number, self.done = objective, number, 0
         n = len(self.labels)
         factor = np.zeros(n)
@@ -251,6 +305,101 @@ class Partition:
         storage.scores(self.rows, np.ascontiguousarray(coef), scores)
         return float(total_value(self._configured().loss, self.signs * (scores + b), self.c))
 
+    # ----------------------------------------------------------------------------------------------------- Newton's method
+
+    def curve(self, trial: Trial, z: np.ndarray) -> Curve:
+        """Evaluate the sums of Newton's method at z = (w, b/scale), and make the β of that point the present one."""
+        objective = self._configured()
+        margins = self.signs * self._scores(z)
+        if trial.recentre and self.done != trial.number:  # a repeated request finds the centre moved
+            self.reached = self.beta
+        self.done = trial.number
+        self.beta, bend = np.empty(len(margins)), np.empty(len(margins))
+        loss, gap, value, proximal = _proximal_sums(
+            objective.loss, Samples(self.signs, self.c), margins, self.reached, trial.delta, self.beta, bend
+        )
+        weighted = self.c * self.beta
+        positive = float(weighted[self.signs > 0].sum())
+        self.share = self._share_of(self.beta)
+        push, moved = np.zeros_like(self.share), 0.0
+        if trial.delta > 0.0:
+            other = np.empty((2, len(margins)))
+            samples = Samples(self.signs, self.c)
+            moved = float(_proximal_sums(objective.loss, samples, margins, self.beta, trial.next_delta, *other)[2])
+            push = objective.l2 * self._share_of(np.where(bend > 0.0, self.beta - self.reached, 0.0))
+        return Curve(
+            float(value),
+            moved,
+            objective.l2 * self.share,
+            push,
+            self._weighted_products(bend),
+            float(gap),
+            float(loss),
+            float(proximal),
+            positive,
+            float(weighted.sum()) - positive,
+        )
+
+    def counts(self) -> tuple[int, int]:
+        """Return the number of rows of the positive and of the other class."""
+        self._configured()
+        positive = int(np.count_nonzero(self.signs > 0))
+        return positive, len(self.signs) - positive
+
+    def sample(self, rates: tuple[float, float], seed: int) -> tuple[Any, np.ndarray, np.ndarray]:
+        """Draw a share of the rows of each class; return them with their signs and weights, which stand for all rows of the class."""
+        self._configured()
+        rng, chosen, weights = np.random.default_rng([seed, self.number]), [], []
+        for sign, rate in zip((1.0, -1.0), rates, strict=True):
+            rows = np.flatnonzero(self.signs == sign)
+            count = min(len(rows), math.ceil(rate * len(rows)))
+            if count:
+                own = np.sort(rng.choice(rows, count, replace=False))
+                chosen.append(own)
+                weights.append(self.c[own] * (len(rows) / count))
+        rows = np.concatenate(chosen) if chosen else np.empty(0, dtype=np.intp)
+        return self.X[rows], self.signs[rows], np.concatenate(weights) if weights else np.empty(0)
+
+    def along(self, trial: Trial, points: np.ndarray, way: tuple[float, ...]) -> np.ndarray:
+        """Return Σ cM at some points of the way from points[0] to points[1]; nothing changes."""
+        objective = self._configured()
+        start, end = (self.signs * self._scores(z) for z in points)
+        beta, bend, samples = np.empty(len(start)), np.empty(len(start)), Samples(self.signs, self.c)
+        values = []
+        for t in way:
+            sums = _proximal_sums(objective.loss, samples, (1.0 - t) * start + t * end, self.reached, trial.delta, beta, bend)
+            values.append(float(sums[2]))
+        return np.array(values)
+
+    def _scores(self, z: np.ndarray) -> np.ndarray:
+        """Return x·w + b of every row for z = (w, b/scale)."""
+        scores = np.empty(len(self.labels))
+        width = self.X.shape[1]
+        storage.scores(self.rows, np.ascontiguousarray(z[:width]), scores)
+        return scores + self._configured().scale * z[-1] if len(z) > width else scores
+
+    def _weighted_products(self, bend: np.ndarray) -> np.ndarray:
+        """Return Σ bendᵢ x̃ᵢx̃ᵢᵀ over the rows, x̃ = (x, scale) where there is an intercept."""
+        objective, width = self._configured(), self.X.shape[1]
+        size = width + (objective.intercept != "none")
+        matrix = np.zeros((size, size))
+        active = np.flatnonzero(bend)
+        for first in range(0, len(active), NEWTON_ROWS):
+            rows = active[first : first + NEWTON_ROWS]
+            roots = np.sqrt(bend[rows])
+            if is_sparse(self.X):
+                part = sparse.diags(roots) @ self.X[rows]
+                matrix[:width, :width] += (part.T @ part).toarray()
+            else:
+                part = roots[:, None] * self.X[rows]
+                matrix[:width, :width] += part.T @ part
+            if size > width:
+                matrix[:width, width] += objective.scale * np.asarray(part.T @ roots).ravel()
+                matrix[width, width] += objective.scale**2 * float(roots @ roots)
+        if size > width:
+            matrix[width, :width] = matrix[:width, width]
+        return matrix
+
     # -------------------------------------------------------------------------------------------------------- certificates
 
     def prove(
@@ -287,10 +436,12 @@ class Partition:
 
     def dual(self) -> np.ndarray:
         """β, as it is now."""
+        self._configured()
         return self.beta.copy()
 
     def save(self, folder: str) -> int:
         """Write β to a file of its own, whole or not at all; returns the number of the last round that is in it."""
+        self._configured()
         path = os.path.join(folder, SAVED.format(self.number))
         with open(f"{path}.partial", "wb") as stream:
             np.save(stream, self.beta)
@@ -313,6 +464,31 @@ class Partition:
         share = np.zeros(self.X.shape[1] + (objective.intercept != "none"))
         accumulate(self._biased(0.0), self.c * beta * self.signs / objective.l2, share)
         return share
+
+
+def _no_rows(X: Any) -> Any:
+    """Return an empty matrix of the same width and storage."""
+    if is_sparse(X):
+        return sparse.csr_matrix((0, X.shape[1]), dtype=np.float64)
+    return np.empty((0, X.shape[1]))
+
+
+@kernel
+def _proximal_sums(loss, samples, margins, centre, delta, beta, bend):
+    """β⁺ = argmax ψ(β) − βm − (δ/2)(β − centre)² and c·(its curvature) of every row; Σ cφ, Σ c[φ − ψ + βm], Σ cM and the proximal term."""
+    total, gap, value, proximal = 0.0, 0.0, 0.0, 0.0
+    for i in range(margins.shape[0]):
+        m, c = margins[i], samples.c[i]
+        new = loss.dual_step(centre[i], m, delta) if delta > 0.0 else loss.slope(m)
+        beta[i] = new
+        bend[i] = c * loss.curvature_at(new, delta)
+        phi, own, _ = loss.gap_terms(1.0 - m, new)
+        away = 0.5 * delta * (new - centre[i]) * (new - centre[i])
+        total += c * phi
+        gap += c * own
+        value += c * (phi - own - away)
+        proximal += c * away
+    return total, gap, value, proximal
 
 
 class NotConfigured(RuntimeError):

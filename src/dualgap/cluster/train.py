@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from dualgap.cluster.checkpoint import Checkpoint
 from dualgap.cluster.dask_workers import PATIENCE, DaskPool
 from dualgap.cluster.inputs import loaders_for
 from dualgap.cluster.objective import DataStatistics, make_objective
-from dualgap.cluster.rounds import RoundsResult, run_rounds
+from dualgap.cluster.partition import Objective
+from dualgap.cluster.rounds import NEWTON_FEATURES, RoundsResult, run_rounds
 from dualgap.core import kept
 from dualgap.run import ConvergenceWarning
 
@@ -46,10 +51,21 @@ def make_pool(
     partitions: int | None = None,
     patience: float = PATIENCE,
 ) -> DaskPool:
-    """Load data onto a cluster's workers, one partition a worker unless said otherwise."""
+    """Load data onto a cluster's workers, one partition a thread of a worker for few features, else one a worker, unless told."""
     client = current_client(client)
-    count = partitions or max(len(client.nthreads()), 1)
+    threads = client.nthreads()
+    # Newton's rounds do not grow with the number of partitions; those of CoCoA+ do.
+    few = getattr(X, "ndim", 2) == 2 and _width(X) <= NEWTON_FEATURES
+    count = partitions or max(sum(threads.values()) if few else len(threads), 1)
     return DaskPool(client, loaders_for(X, y, sample_weight, count), patience)
+
+
+def _width(X: Any) -> float:
+    """Return the number of columns where it is known before anything is loaded."""
+    shape = getattr(X, "shape", None)
+    if shape is not None and len(shape) == 2 and isinstance(shape[1], (int, np.integer)):
+        return int(shape[1])
+    return float(getattr(X, "n_features", math.inf))
 
 
 def train(
@@ -75,6 +91,7 @@ def train(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     resume: bool = False,
     patience: float = PATIENCE,
+    solver: str = "auto",
 ) -> RoundsResult:
     """Train on the workers of a Dask cluster until the certified relative gap is at most `tol`.
 
@@ -89,7 +106,7 @@ def train(
     client : distributed.Client or the address of a scheduler, optional
         The current client by default.
     partitions : int, optional
-        One a worker by default.
+        By default one a thread of a worker where Newton's method is used, else one a worker.
     max_rounds, max_seconds
         The budget.
     local_epochs : "auto" or int
@@ -101,9 +118,12 @@ def train(
         Where the workers save their dual variables every `checkpoint_seconds`; all must see it. A worker that dies then costs what was
         done since; without it, all that its rows had gained.
     resume : bool
-        Go on from the checkpoint of an earlier run of the same problem.
+        Go on from the checkpoint of an earlier run of the same problem, on the same or another number of partitions.
     patience : float
-        Seconds to wait for a worker once none is left.
+        Seconds to wait for a worker once none is left, or once Dask has paused those that are.
+    solver : {"auto", "newton", "cocoa"}
+        "newton" adds up Newton's matrix over the partitions: few rounds for few features. "cocoa" is CoCoA+, for any number of features
+        and an l1 part. "auto" takes the first for up to 2000 features without an l1 part.
 
     Examples
     --------
@@ -117,19 +137,25 @@ def train(
     >>> result.status, result.partitions
     ('converged', 2)
     """
-    pool = make_pool(X, y, sample_weight, client, partitions, patience)
-    saved = Checkpoint(checkpoint, checkpoint_seconds)
-    pool.where = saved.where
-    data = DataStatistics(pool.call("describe"))
-    objective, classes = make_objective(pool, loss, delta, l2, l1, intercept, intercept_scale=intercept_scale, statistics=data)
-    meta = {"rows": data.rows, "features": data.features, "classes": classes.tolist(), "objective": repr(objective)}
-    if resume:
-        saved.resume(meta)
-    else:
-        saved.begin(meta)
-    options = {"local_epochs": local_epochs, "seed": seed, "callbacks": tuple(callbacks), "checkpoint": saved}
-    with kept():
-        result = run_rounds(pool, objective, classes, tol, max_rounds, max_seconds, **options)  # type: ignore[arg-type]
+    with kept(), make_pool(X, y, sample_weight, client, partitions, patience) as pool:
+        saved = Checkpoint(checkpoint, checkpoint_seconds)
+        pool.where = saved.where
+        data = DataStatistics(pool.call("describe"))
+        objective, classes = make_objective(pool, loss, delta, l2, l1, intercept, intercept_scale=intercept_scale, statistics=data)
+        (saved.resume if resume else saved.begin)(_meta(data, objective, classes))
+        result = run_rounds(
+            pool,
+            objective,
+            classes,
+            tol,
+            max_rounds,
+            max_seconds,
+            local_epochs=local_epochs,
+            seed=seed,
+            callbacks=tuple(callbacks),
+            checkpoint=saved,
+            solver=solver,
+        )
         if result.status not in ("converged", "interrupted") and tol > 0:
             warnings.warn(
                 f"training ended with status {result.status!r} after {result.rounds} rounds at a relative gap of "
@@ -139,3 +165,9 @@ def train(
                 stacklevel=2,
             )
         return result
+
+
+def _meta(data: DataStatistics, objective: Objective, classes: np.ndarray) -> dict[str, Any]:
+    """Return what a checkpoint must agree in with the run that goes on from it."""
+    whole = repr(replace(objective, partitions=0))
+    return {"rows": data.rows, "features": data.features, "classes": classes.tolist(), "objective": whole}

@@ -34,6 +34,9 @@ class WorkerPool(Protocol):
     def configure(self, objective: Objective, restored: Restored) -> dict[int, Answer]:
         """Configure all partitions, and remember with what, for those that have to be made anew."""
 
+    def close(self) -> None:
+        """Free the partitions."""
+
     def payload(self, array: np.ndarray) -> Any:
         """Make a vector ready for being sent to every partition once."""
 
@@ -68,6 +71,9 @@ class InProcess:
         """Configure all partitions."""
         self._configured = (objective, restored)
         return {k: partition.configure(objective, restored(k), k) for k, partition in enumerate(self.partitions)}
+
+    def close(self) -> None:
+        """Do nothing: the partitions belong to the caller."""
 
     def payload(self, array: np.ndarray) -> Any:
         """Return the vector itself."""

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dualgap.data.compressed import COMPRESSED
+from dualgap.data.compressed import COMPRESSED, unpacked
 from dualgap.data.csv_parquet import (
     choose_target,
     columns_of_table,
@@ -24,12 +24,14 @@ from dualgap.data.example_table import write_example
 from dualgap.data.images import decode, reduce, steps
 from dualgap.data.known_files import find, picture_parts
 from dualgap.data.libsvm import LibsvmBlock, iter_libsvm, read_libsvm
+from dualgap.data.named_data import named_files, open_features, open_samples
 from dualgap.data.pca import PCA, fit_pca
 from dualgap.data.preparation import Notes, Preparation
 from dualgap.data.preprocess import Scaler, class_weights, fit_scaler, hold_out, split_indices, standardise, undersample
 from dualgap.data.readers import read, read_mat, read_npz, write_npz
 from dualgap.data.registry import describe, entry, load, names
-from dualgap.data.table_files import TABLE_KINDS, Table, files_of, find_header, kind_of, read_table, spooled_input
+from dualgap.data.samples import ArraySamples, Encoder, Samples, TableOptions, TableSamples
+from dualgap.data.table_files import TABLE_KINDS, Table, column_names, files_of, find_header, kind_of, read_table, spooled_input
 from dualgap.data.target import LabelRule, Labels, labels_of, learn_labels, target_of
 from dualgap.data.text import text_like
 from dualgap.data.unpacking import check_zip
@@ -38,19 +40,25 @@ __all__ = [
     "COMPRESSED",
     "PCA",
     "TABLE_KINDS",
+    "ArraySamples",
     "DataError",
     "DataSet",
+    "Encoder",
     "LabelRule",
     "Labels",
     "LibsvmBlock",
     "MissingFile",
     "Notes",
     "Preparation",
+    "Samples",
     "Scaler",
     "Table",
+    "TableOptions",
+    "TableSamples",
     "check_zip",
     "choose_target",
     "class_weights",
+    "column_names",
     "columns_of_table",
     "csv_engine",
     "csv_first_line",
@@ -70,8 +78,11 @@ __all__ = [
     "labels_of",
     "learn_labels",
     "load",
+    "named_files",
     "names",
     "open_csv",
+    "open_features",
+    "open_samples",
     "picture_parts",
     "read",
     "read_csv",
@@ -90,6 +101,7 @@ __all__ = [
     "target_of",
     "text_like",
     "undersample",
+    "unpacked",
     "write_example",
     "write_npz",
 ]

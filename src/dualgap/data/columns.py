@@ -18,6 +18,8 @@ KINDS = ("number", "category", "text", "date", "drop")
 MISSING = ("", "?", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "-", "--", ".", "<na>", "missing")
 ID_NAME = re.compile(r"(^|[_\s.-])(id|uuid|guid|index|key|no|nr|number|row|rownum|unnamed: \d+)$", re.IGNORECASE)
 
+PERSON_NAME = re.compile(r"(^|[_\s.-])(name|names|fullname|surname|e-?mail|phone|address|url)$", re.IGNORECASE)
+
 FEW = 40  # categories at most in a column of several words an entry; more are free text
 LONG = 2.5  # words an entry on average from which a column with many different entries is free text
 TRIED = 1000  # entries that a style of dates or numbers is tried on before all of them
@@ -119,7 +121,7 @@ def kind_of_column(name: str, series: Any, whole: bool) -> Found:
     form = date_format(known)
     if form is not None:
         return Found("date", form)
-    return _kind_of_words(known, rows, different)
+    return _kind_of_words(name, known, rows, different)
 
 
 def _kind_of_numbers(name: str, known: Any, different: int, whole: bool) -> Found:
@@ -130,12 +132,13 @@ def _kind_of_numbers(name: str, known: Any, different: int, whole: bool) -> Foun
     return Found("number", "plain")
 
 
-def _kind_of_words(known: Any, rows: int, different: int) -> Found:
+def _kind_of_words(name: str, known: Any, rows: int, different: int) -> Found:
     words = float((known.str.count_matches(r"\s+") + 1).mean())
-    if words >= LONG and different > FEW and different > 0.2 * rows:
+    identifies = rows > 20 and different > 0.95 * rows
+    if words >= LONG and different > FEW and different > 0.2 * rows and not (identifies and PERSON_NAME.search(name)):
         return Found("text")
-    if words < 2 and rows > 20 and different > 0.95 * rows:
-        return Found("drop", why="an identifier: another word in nearly every row")
+    if identifies:  # a category that does not come again tells nothing
+        return Found("drop", why=f"an identifier: another {'word' if words < 2 else 'name'} in nearly every row")
     return Found("category")
 
 

@@ -6,6 +6,8 @@ import bz2
 import gzip
 import lzma
 import os
+import shutil
+import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +19,7 @@ import numpy as np
 from dualgap.data.dataset import DataError
 from dualgap.data.unpacking import bounded
 
-__all__ = ["COMPRESSED", "open_bytes", "write_arrays"]
+__all__ = ["COMPRESSED", "open_bytes", "unpacked", "write_arrays"]
 
 COMPRESSED = (".gz", ".bz2", ".xz")
 MAGIC: tuple[tuple[bytes, Any], ...] = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\x00", lzma.open))
@@ -42,6 +44,21 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         raise DataError(f"{path} is cut short: the compressed data end too early; fetch it again") from None
     except (OSError, zlib.error, lzma.LZMAError) as error:
         raise DataError(f"{path} cannot be read: {error}") from None
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[Path]:
+    """Yield the path of a file's plain bytes: the file itself, or a temporary file of the same name where it is compressed."""
+    with open(path, "rb") as raw:
+        start = raw.read(8)
+    if not start.startswith(tuple(magic for magic, _ in MAGIC)):
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="dualgap-") as folder:
+        plain = Path(folder) / (path.stem if path.suffix.lower() in COMPRESSED else path.name)
+        with open_bytes(path) as packed, open(plain, "wb") as stream:
+            shutil.copyfileobj(packed, stream)
+        yield plain
 
 
 def write_arrays(path: Path, arrays: dict[str, Any]) -> None:

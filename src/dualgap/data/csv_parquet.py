@@ -5,6 +5,7 @@ CSV is parsed by polars, else by pandas, else by NumPy, whichever is installed.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import os
@@ -13,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from dualgap.data.unpacking import bounded
 
 __all__ = ["read_csv", "read_parquet"]
 
+SEPARATORS = ",;\t|"
 TARGET_NAMES = ("target", "label", "class", "y")
 Columns = dict[str, np.ndarray]  # in the order of the table
 
@@ -86,7 +88,16 @@ def columns_of_table(path: Path, table: Any) -> Columns:
 
 @contextmanager
 def open_csv(path: Path) -> Iterator[tuple[IO[bytes], str]]:
-    """Yield a stream of the text of the table, and the name to give to it."""
+    """Yield a stream of the text of the table in UTF-8, and the name to give to it."""
+    with _open_bytes(path) as (stream, stem):
+        start = stream.peek(2)[:2] if hasattr(stream, "peek") else b""
+        if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            stream = cast(IO[bytes], codecs.EncodedFile(stream, "utf-8", "utf-16"))
+        yield stream, stem
+
+
+@contextmanager
+def _open_bytes(path: Path) -> Iterator[tuple[IO[bytes], str]]:
     if not zipfile.is_zipfile(path):
         if path.suffix.lower() == ".zip":
             raise DataError(f"{path} is not a zip file, or is cut short")
@@ -117,10 +128,15 @@ def csv_first_line(path: Path, text: bytes) -> tuple[list[str] | None, str]:
     try:
         line = body.split(b"\n", 1)[0].decode("utf-8").rstrip("\r")
     except UnicodeDecodeError:
-        raise DataError(f"{path} is not UTF-8 text; save it as UTF-8") from None
-    separator = max(",;\t", key=line.count)
+        raise DataError(f"{path} is not UTF-8 text; {as_utf8(path)}") from None
+    separator = max(SEPARATORS, key=line.count)
     names = next(csv.reader([line], delimiter=separator))
     return (None if all(_is_number(name) for name in names) else [name.strip() for name in names]), separator
+
+
+def as_utf8(path: Path) -> str:
+    """Return how to turn a file of an old encoding into UTF-8."""
+    return f"save it as UTF-8 (spreadsheets call it CSV UTF-8), or: iconv -f WINDOWS-1252 -t UTF-8 '{path}' > new.csv"
 
 
 def separator_of(path: Path, text: bytes) -> str:

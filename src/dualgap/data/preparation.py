@@ -22,9 +22,9 @@ __all__ = ["Notes", "Preparation"]
 MOST_LEVELS = 1000  # categories of one column that have a feature of their own
 RARE = 2  # rows below which a category is pooled with other rare ones, where a column has more than FEW_LEVELS
 FEW_LEVELS = 30
-MOST_WORDS = 20_000  # n-grams of one column
+MOST_WORDS = 20_000  # n-grams of one column, the most frequent ones
 SPARSE_FROM, SPARSE_BELOW = 50, 0.25  # features, and share of non-zeros, at which rows are stored by their non-zeros
-CHANCE = 0.05  # p-value below which missing values are taken to go with the labels
+CHANCE = 0.05  # probability that a flag for missing values is given to any column of a table where they do not go with the labels
 SHOWN = 4  # values that a note names
 
 
@@ -47,6 +47,22 @@ class Notes:
 # ------------------------------------------------------------------------------------------------------------- kinds of columns
 
 
+@dataclass(frozen=True, eq=False)
+class Target:
+    """The labels of the training rows, and the p-value below which missing values of a column are taken to go with them."""
+
+    labels: np.ndarray
+    chance: float
+
+    def goes_with(self, absent: np.ndarray) -> bool:
+        """Return whether missing values go with the labels, by a chi-squared test."""
+        from scipy.stats import chi2_contingency
+
+        _, codes = np.unique(self.labels, return_inverse=True)
+        counts = np.stack([np.bincount(codes, weights=side, minlength=codes.max() + 1) for side in (absent, ~absent)])
+        return bool(counts.shape[1] > 1 and counts.sum(axis=1).all() and chi2_contingency(counts).pvalue < self.chance)
+
+
 @dataclass(frozen=True)
 class Number:
     """Fill with the median, subtract the mean, divide by the deviation; a 0/1 feature tells the rows that were filled, if that matters."""
@@ -61,7 +77,7 @@ class Number:
     gaps: bool = False  # whether training had missing values
 
     @classmethod
-    def learn(cls, name: str, series: Any, style: str, standardise: bool, labels: np.ndarray | None = None) -> Number:
+    def learn(cls, name: str, series: Any, style: str, standardise: bool, target: Target | None = None) -> Number:
         values = numbers(series, style, name)
         known = values.drop_nulls().to_numpy()
         fill = float(np.median(known)) if len(known) else 0.0
@@ -69,7 +85,7 @@ class Number:
         centre, scale = (float(whole.mean()), float(whole.std())) if standardise else (0.0, 1.0)
         constant = scale <= 10 * np.finfo(np.float64).eps * max(abs(centre), np.finfo(np.float64).tiny)
         gaps = len(known) < len(series)
-        flag = gaps and _tells(values.is_null().to_numpy(), labels)
+        flag = gaps and (target is None or target.goes_with(values.is_null().to_numpy()))
         return cls(name, style, fill, centre, 1.0 if constant else scale, flag, gaps)
 
     def features(self) -> list[str]:
@@ -183,9 +199,9 @@ class Date:
     parts: dict[str, list[int]]
 
     @classmethod
-    def learn(cls, name: str, series: Any, style: str, standardise: bool, labels: np.ndarray | None = None) -> Date:
+    def learn(cls, name: str, series: Any, style: str, standardise: bool, target: Target | None = None) -> Date:
         moments = dates(series, style, name)
-        days = Number.learn(f"{name} (time)", _days(moments), "plain", standardise, labels)
+        days = Number.learn(f"{name} (time)", _days(moments), "plain", standardise, target)
         parts = {}
         for part in PARTS:
             levels = sorted(int(level) for level in _part(moments, part).drop_nulls().unique())
@@ -225,7 +241,7 @@ class Text:
     @classmethod
     def learn(cls, name: str, series: Any) -> Text:
         entries = _words(series).fill_null("").to_list()
-        vectoriser = _vectoriser(min_df=2 if len(entries) > 100 else 1, max_features=MOST_WORDS)
+        vectoriser = _vectoriser(max_features=MOST_WORDS)
         try:
             vectoriser.fit(entries)
         except ValueError:  # nothing but stop words and signs
@@ -275,17 +291,6 @@ class Left:
 
 Rule = Number | Category | Date | Text | Left
 RULES: dict[str, Any] = {rule.kind: rule for rule in (Number, Category, Date, Text, Left)}
-
-
-def _tells(absent: np.ndarray, labels: np.ndarray | None) -> bool:
-    """Return whether missing values go with the labels, by a chi-squared test; without labels, that is assumed."""
-    from scipy.stats import chi2_contingency
-
-    if labels is None:
-        return True
-    _, codes = np.unique(labels, return_inverse=True)
-    counts = np.stack([np.bincount(codes, weights=side, minlength=codes.max() + 1) for side in (absent, ~absent)])
-    return bool(counts.shape[1] > 1 and counts.sum(axis=1).all() and chi2_contingency(counts).pvalue < CHANCE)
 
 
 def _vectoriser(**options: Any) -> Any:
@@ -370,19 +375,22 @@ class Preparation:
         kinds : columns whose kind is known: "number", "category", "text", "date" or "drop"
         standardise : whether numbers get mean 0 and deviation 1
         prepare : False takes numbers alone: a column of words, or a missing value, is an error
-        labels : the label of each row; a missing number then has a feature only if missing values and labels go together
+        labels : the label of each row; a missing number then has a feature only if missing values and labels go together, by a
+            chi-squared test at 5 % over all columns with missing values
         """
         kinds = dict(kinds or {}) | dict.fromkeys(drop, "drop")
         for name, kind in kinds.items():
             if name not in frame.columns or name == target:
-                known = ", ".join(each for each in frame.columns if each != target)
-                raise DataError(f"there is no column {name!r} to prepare as {kind!r}; the columns are {known}")
+                others = ", ".join(each for each in frame.columns if each != target)
+                raise DataError(f"there is no column {name!r} to prepare as {kind!r}; the columns are {others}")
             one_of(f"kind of column {name!r}", kind, KINDS)
-        rules = []
-        for name in frame.columns:
-            if name == target:
-                continue
-            rules.append(_learn_column(name, frame[name], kinds.get(name), standardise, prepare, labels))
+        columns = {name: clean(frame[name]) for name in frame.columns if name != target}
+        gaps = sum(series.null_count() > 0 for series in columns.values())
+        known = None if labels is None else Target(labels, CHANCE / max(gaps, 1))  # Bonferroni: a test for each column with gaps
+        rules = [
+            _learn_column(name, series, frame[name].dtype.is_integer(), kinds.get(name), standardise, prepare, known)
+            for name, series in columns.items()
+        ]
         made = cls(tuple(rules), target, named, frame.width)
         if not made.feature_names:
             raise DataError("no column besides the labels has anything to learn from: " + _reasons(made.rules))
@@ -463,8 +471,10 @@ class Preparation:
             raise DataError(f"the preparation of the columns is damaged ({type(error).__name__}: {error})") from None
 
 
-def _learn_column(name: str, given: Any, kind: str | None, standardise: bool, prepare: bool, labels: np.ndarray | None) -> Rule:
-    series, whole = clean(given), given.dtype.is_integer()
+def _learn_column(
+    name: str, series: Any, whole: bool, kind: str | None, standardise: bool, prepare: bool, target: Target | None
+) -> Rule:
+    """Return the rule of a cleaned column; `whole` says that its numbers were written as whole ones."""
     if kind == "drop":
         return Left(name, "as asked")
     if not prepare:
@@ -480,9 +490,9 @@ def _learn_column(name: str, given: Any, kind: str | None, standardise: bool, pr
     if found.kind == "drop":
         return Left(name, found.why)
     if found.kind == "number":
-        return Number.learn(name, series, found.style or "plain", standardise, labels)
+        return Number.learn(name, series, found.style or "plain", standardise, target)
     if found.kind == "date":
-        return Date.learn(name, series, found.style, standardise, labels)
+        return Date.learn(name, series, found.style, standardise, target)
     return Text.learn(name, series) if found.kind == "text" else Category.learn(name, series)
 
 

@@ -18,7 +18,7 @@ from scipy import sparse
 
 from dualgap.core import is_sparse
 from dualgap.data.columns import clean
-from dualgap.data.compressed import COMPRESSED, write_arrays
+from dualgap.data.compressed import COMPRESSED, unpacked, write_arrays
 from dualgap.data.csv_parquet import choose_target, read_csv, read_parquet
 from dualgap.data.dataset import DataError, DataSet, integer_labels
 from dualgap.data.libsvm import read_libsvm
@@ -69,16 +69,12 @@ def read(path: str | os.PathLike[str], target: str | int | None = None, *, prepa
         raise DataError(f"{path} is a folder; give a file")
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty")
-    ending = path.suffix.lower()
-    if ending in _FOREIGN:
-        raise DataError(f"{path}: cannot read {ending} files{_FOREIGN[ending]}; give CSV, Parquet, NPZ, MAT or LIBSVM text")
     kind = kind_of(path)
     if kind in TABLE_KINDS:
         data = _read_table(path, kind, target, prepare, options)
-    elif kind == "npz":
-        data = read_npz(path, target, **options)
-    elif kind == "mat":
-        data = read_mat(path, target, **options)
+    elif kind in ("npz", "mat"):
+        with unpacked(path) as plain:
+            data = read_npz(plain, target, **options) if kind == "npz" else read_mat(plain, target, **options)
     else:
         if target is not None:
             raise DataError(f"{path} is read as LIBSVM text, where the label comes first on a line; leave target out")
@@ -108,14 +104,6 @@ def _read_table(path: Path, kind: str, target: str | int | None, prepare: bool, 
 
 def _has_polars() -> bool:
     return importlib.util.find_spec("polars") is not None
-
-
-_FOREIGN = {
-    ".npy": "; save X and y together with numpy.savez",
-    **dict.fromkeys((".xlsx", ".xls"), "; save the sheet as CSV"),
-    **dict.fromkeys((".pkl", ".pickle", ".joblib"), ", which could run code"),
-    **dict.fromkeys((".json", ".h5", ".hdf5", ".arff", ".png", ".jpeg", ".jpg"), ""),
-}
 
 
 def _stem(path: Path) -> str:

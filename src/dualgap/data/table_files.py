@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from dualgap.data.columns import is_missing, is_number
-from dualgap.data.compressed import COMPRESSED, open_bytes
-from dualgap.data.csv_parquet import csv_first_line, open_csv
+from dualgap.data.compressed import COMPRESSED, open_bytes, unpacked
+from dualgap.data.csv_parquet import as_utf8, csv_first_line, open_csv
 from dualgap.data.dataset import DataError
 
-__all__ = ["TABLE_KINDS", "Table", "files_of", "find_header", "kind_of", "read_table", "spooled_input"]
+__all__ = ["TABLE_KINDS", "Table", "column_names", "files_of", "find_header", "kind_of", "read_table", "spooled_input"]
 
 TABLE_KINDS = ("csv", "parquet", "arrow")
 ENDINGS = {
@@ -32,6 +32,13 @@ ENDINGS = {
     ".npz": "npz",
     ".mat": "mat",
     **dict.fromkeys((".libsvm", ".svm", ".svmlight"), "libsvm"),
+}
+FOREIGN = {
+    ".npy": "; save X and y together with numpy.savez",
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "; save the sheet as CSV"),
+    **dict.fromkeys((".pkl", ".pickle", ".joblib"), ", which could run code"),
+    **dict.fromkeys((".zst", ".7z", ".rar", ".tar", ".tgz"), "; unpack it first"),
+    **dict.fromkeys((".json", ".jsonl", ".h5", ".hdf5", ".arff", ".png", ".jpeg", ".jpg", ".skops"), ""),
 }
 LIBSVM_LINE = re.compile(rb"\s*[-+.\deE,]+(\s+(qid:\S+|\d+:\S+))+\s*(#.*)?\r?")
 HEADER_ROWS = 200  # lines that decide whether the first one is a header
@@ -88,6 +95,10 @@ def kind_of(path: Path) -> str:
     known = ENDINGS.get(_ending(path))
     if known:
         return known
+    ending = path.suffix.lower()
+    if ending in FOREIGN or _ending(path) in FOREIGN:
+        told = FOREIGN.get(ending, FOREIGN.get(_ending(path), ""))
+        raise DataError(f"{path}: cannot read {ending} files{told}; give CSV, TSV, Parquet, Arrow, NPZ, MAT or LIBSVM text")
     if path.suffix.lower() == ".zip":
         return "csv"
     if path.stat().st_size == 0:
@@ -96,12 +107,14 @@ def kind_of(path: Path) -> str:
         start = stream.read(1 << 16)
     if start.startswith(b"PAR1"):
         return "parquet"
-    if start.startswith(b"ARROW1"):
-        return "arrow"
+    if start.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+        return "arrow"  # a file, or a stream
     if start.startswith(b"PK\x03\x04"):
         return "npz"
+    if start.startswith(b"MATLAB 5.0"):
+        return "mat"
     line = start.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").split(b"\n", 1)[0]
-    if LIBSVM_LINE.fullmatch(line) or not re.search(rb"[,;\t]", line):
+    if LIBSVM_LINE.fullmatch(line) or not re.search(rb"[,;\t|]", line):
         return "libsvm"
     return "csv"
 
@@ -193,7 +206,7 @@ def _read_one(path: Path, header: bool | None, expected: Sequence[str]) -> Table
         raise DataError(f"{path} is no table: give CSV, TSV, Parquet or Arrow")
     pl = polars()
     try:
-        with open(path, "rb") as stream:  # a stream, for a name would be taken for a pattern
+        with unpacked(path) as plain, open(plain, "rb") as stream:  # a stream, for a name would be taken for a pattern
             if kind == "parquet":
                 frame = pl.read_parquet(stream)
             else:
@@ -204,7 +217,7 @@ def _read_one(path: Path, header: bool | None, expected: Sequence[str]) -> Table
         raise DataError(f"{path} is not a whole {name} file ({_short(error)})") from None
     if not frame.height:
         raise DataError(f"{path} has no rows")
-    return Table(path.stem, frame, True)
+    return Table(path.name.split(".")[0] or path.name, frame, True)
 
 
 def _read_csv(path: Path, header: bool | None, expected: Sequence[str]) -> Table:
@@ -224,19 +237,30 @@ def _read_csv(path: Path, header: bool | None, expected: Sequence[str]) -> Table
         except pl.exceptions.ComputeError:  # a word late in a column of numbers: all rows decide the types
             frame = pl.read_csv(text, infer_schema_length=None, **options)
     except Exception as error:  # malformed in one of many ways
-        raise DataError(f"{path} is not a well-formed CSV table: {_what_is_wrong(text, separator) or _short(error)}") from None
-    names = (
-        [name.strip() or f"column {j}" for j, name in enumerate(frame.columns)] if named else [str(j) for j in range(frame.width)]
-    )
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"{path} has two columns called {twice!r}; rename one of them")
+        raise DataError(
+            f"{path} is not a well-formed CSV table: {_what_is_wrong(path, text, separator) or _short(error)}"
+        ) from None
+    names = column_names(path, text, separator, frame.columns) if named else [str(j) for j in range(frame.width)]
     if not frame.height:
         raise DataError(f"{path} has a header but no rows")
     return Table(stem, frame.rename(dict(zip(frame.columns, names, strict=True))), named)
 
 
-def _what_is_wrong(text: bytes, separator: str) -> str:
+def column_names(path: Path, text: bytes, separator: str, found: Sequence[str]) -> list[str]:
+    """Return the names of columns, without blanks around them; an empty one is called by its place. Two that are alike are an error."""
+    try:
+        first = next(csv.reader(io.StringIO(text[: 1 << 20].decode("utf-8", "replace"), newline=""), delimiter=separator))
+    except csv.Error:
+        first = list(found)
+    given = first if len(first) == len(found) else found  # polars gives other names to columns that are called alike
+    names = [name.strip() or f"column {j}" for j, name in enumerate(given)]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"{path} has two columns called {twice!r}; rename one of them")
+    return names
+
+
+def _what_is_wrong(path: Path, text: bytes, separator: str) -> str:
     """Return what is wrong with a CSV text in words, where it is something common."""
     try:
         rows = csv.reader(io.StringIO(text.decode("utf-8"), newline=""), delimiter=separator)
@@ -246,7 +270,7 @@ def _what_is_wrong(text: bytes, separator: str) -> str:
                 return f"line {rows.line_num} has {len(row)} fields, the first line has {width}"
     except UnicodeDecodeError as error:
         line = text.count(b"\n", 0, error.start) + 1
-        return f"line {line} is not UTF-8 text; save the file as UTF-8 (spreadsheets call it CSV UTF-8)"
+        return f"line {line} is not UTF-8 text; {as_utf8(path)}"
     except (csv.Error, StopIteration):
         pass
     return ""

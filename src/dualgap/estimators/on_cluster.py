@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.cluster import DataStatistics, RoundsResult, make_objective, make_pool, run_rounds
+from dualgap.cluster import DaskPool, DataStatistics, RoundsResult, make_objective, make_pool, run_rounds
 from dualgap.estimators.common import warn_unless_converged, weights_by_class
 from dualgap.estimators.fitted import keep
 from dualgap.estimators.multiclass import TimeShare
@@ -28,13 +28,19 @@ def fit_on_cluster(
 
 def _run(model: Any, X: Any, y: Any, sample_weight: Any, parameters: Parameters) -> list[RoundsResult]:
     budget = parameters.budget
-    if not (isinstance(budget.solver, str) and budget.solver == "auto"):
-        raise ValueError(f"solver={budget.solver!r} on a cluster: its solver is CoCoA+; leave solver='auto'")
+    if not (isinstance(budget.solver, str) and budget.solver in ("auto", "newton", "cocoa")):
+        raise ValueError(f"solver={budget.solver!r} on a cluster: its solvers are 'newton' and 'cocoa'; leave solver='auto'")
     if model.multi_class != "ovr":
         raise ValueError(f"multi_class={model.multi_class!r} needs all rows in memory; a cluster takes 'ovr'")
     if model.warm_start:
         raise ValueError("warm_start=True on a cluster: use dualgap.cluster.train with checkpoint= and resume=True")
-    pool = make_pool(X, y, sample_weight)
+    with make_pool(X, y, sample_weight) as pool:
+        return _run_on(pool, model, parameters)
+
+
+def _run_on(pool: DaskPool, model: Any, parameters: Parameters) -> list[RoundsResult]:
+    """Run one problem for each class over the same partitions, and keep the fitted attributes."""
+    budget = parameters.budget
     statistics = DataStatistics(pool.call("describe"))
     labels = statistics.classes.tolist()
     positives = labels[1:] if len(labels) == 2 else labels
@@ -55,6 +61,7 @@ def _run(model: Any, X: Any, y: Any, sample_weight: Any, parameters: Parameters)
                 budget.max_epochs,
                 seconds.next(),
                 seed=budget.seed,
+                solver=budget.solver,
                 callbacks=[*(model.callbacks or ()), logged(name, model.verbose)],
                 halt=lambda: any(r.status == "interrupted" for r in results),  # one round each for the classes that are left
             )

@@ -12,6 +12,7 @@ from typing import Any
 _DOOR = {
     "SIGNS": "claims.judge",
     "Comparison": "compare",
+    "Display": "live",
     "Live": "live",
     "Ran": "runner",
     "ResultStore": "result_store",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dualgap.core import LOSSES
-from dualgap.data import entry, names
+from dualgap.data import TableOptions, entry, names
 from dualgap.lab.lineup import OUTSIDE
 from dualgap.lab.schema import StudyError, suggest
 from dualgap.lab.study import Study, parse_study
@@ -44,19 +44,20 @@ class Comparison:
 
     Attributes
     ----------
-    data : files, or names that `dualgap.data` knows
-    target, positive : the label column of a file; of more than two classes, those that count as positive
+    data : files, folders of tables, or names that `dualgap.data` knows; a race for each
+    table : what is said about the columns of files, the label column among them; standardise=None means dense data yes, sparse data no
+    positive : of more than two classes, those that count as positive
     solvers : names; by default all that support the problem, dualgap's own choice ("auto"), and those of other packages
     losses : a race for each
     delta, l2, l1, intercept : the problem; several l2 are a grid
     kernel, gamma : of a kernel machine; "" trains on the features themselves
-    test_size, standardise, balance : how the data are prepared, see `DataSpec`; standardise=None is its "auto"
+    test_size, balance : how the data are prepared, see `DataSpec`
     tol, epochs, seconds : when a run ends
     runs, seed : how often each solver runs, and the seed of it all
     """
 
     data: Sequence[str] = ()
-    target: str = ""
+    table: TableOptions = field(default_factory=TableOptions)
     positive: Sequence[str] = ()
     solvers: Sequence[str] = ()
     losses: Sequence[str] = ("hinge", "smooth_hinge")
@@ -67,7 +68,6 @@ class Comparison:
     kernel: str = ""
     gamma: Any = "scale"
     test_size: float = 1 / 3
-    standardise: bool | None = None
     balance: str = "none"
     tol: float = 1e-6
     epochs: int = 1000
@@ -157,18 +157,25 @@ class Comparison:
             "options": options | ({"split": ["data", "l2"]} if "grid" in race else {}),
         }
 
+    def _options(self) -> dict[str, Any]:
+        """Return what is said about the columns of a table, where it is not the default."""
+        usual = asdict(TableOptions())
+        said = {key: value for key, value in asdict(self.table).items() if key not in ("target", "standardise")}
+        return {key: value for key, value in said.items() if value != usual[key]}
+
     def _entry(self, name: str) -> dict[str, Any]:
         """Return the data set of that name, or a file; a file is called by its name without the folder."""
         made: dict[str, Any] = {"id": name, "name": name}
-        if Path(name).is_file():
-            made |= {"name": Path(name).name, "label": Path(name).name, "path": name}
-            if self.target:
-                made["target"] = self.target
-        elif name not in names() and (self.target or Path(name).suffix or len(Path(name).parts) > 1):
+        if Path(name).exists():
+            made |= {"name": Path(name).name, "label": Path(name).name, "path": name, "options": self._options()}
+            if self.table.target != "":
+                made["target"] = str(self.table.target)
+        elif name not in names() and (self.table.target != "" or Path(name).suffix or len(Path(name).parts) > 1):
             raise StudyError(f"{name}: there is no such file")
         else:
             entry(name)  # raises for an unknown name, and says which there are
+            self.table.refuse(name)
         if self.positive:
             made["positive"] = list(self.positive)
-        standardise = "auto" if self.standardise is None else self.standardise
+        standardise = "auto" if self.table.standardise is None else self.table.standardise
         return {**made, "test_size": self.test_size, "standardise": standardise, "balance": self.balance}

@@ -10,7 +10,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-__all__ = ["describe_environment"]
+import numpy as np
+
+from dualgap.problem import Problem
+from dualgap.run import minimise
+from dualgap.solvers import REGISTRY
+
+__all__ = ["describe_environment", "measure_epoch_overhead"]
 
 PACKAGES = ("dualgap", "numpy", "scipy", "numba", "llvmlite", "scikit-learn", "polars", "joblib", "plotly", "matplotlib")
 
@@ -28,6 +34,17 @@ def describe_environment(jobs: int) -> dict[str, Any]:
         "commit": _commit(),
         "jobs": jobs,
     }
+
+
+def measure_epoch_overhead(epochs: int = 801, block: int = 50) -> tuple[float, float]:
+    """Return the processor seconds that calls and clock take of an epoch, at least and at most: those of a problem with two rows.
+
+    The least is the quickest epoch's, the most the largest mean of a block of epochs.
+    """
+    problem = Problem(np.array([[1.0], [-1.0]]), np.array([1, -1]), l2=1.0)
+    result = minimise(problem, REGISTRY["pegasos"](), tol=0.0, max_epochs=epochs, evaluate="epoch")
+    each = np.diff(result.trace["cpu_seconds"])
+    return float(each.min()), float(each.reshape(-1, block).mean(axis=1).max())
 
 
 def _processor() -> str:

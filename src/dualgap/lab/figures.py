@@ -37,6 +37,7 @@ NAMES = {
     "wall_seconds": "wall seconds (updates only)",
     "primal": "objective",
     "dual": "lower bound",
+    "bound": "optimum, by the best bound",
     "gap": "duality gap",
     "relative_gap": "relative duality gap",
     "best_gap": "relative duality gap, best so far",
@@ -330,7 +331,7 @@ def ended(group: Group, column: str) -> np.ndarray:
     """Return how each run ended: a column of the results, the last value of a trace, or a cost.
 
     "gap:1e-3" is CPU seconds to a certified gap, "near:1e-2" those to within a share of the best bound, "epochs_to:1e-2" epochs to that,
-    "settles:0.9" epochs until as much of the objective's own fall is done, wherever it ends.
+    "settles:0.9" epochs until as much of the objective's own fall is done, wherever it ends; "bound" is the best lower bound of any solver.
     """
     if column.startswith("gap:"):
         return group.first("best_gap", float(column.removeprefix("gap:")))
@@ -342,6 +343,8 @@ def ended(group: Group, column: str) -> np.ndarray:
         share = float(column.removeprefix("settles:"))
         pairs = zip(group.traces("primal"), group.traces("epoch"), strict=True)
         return np.array([_settled(primal, epoch, share) for primal, epoch in pairs])
+    if column == "bound":
+        return np.array(group.bounds)
     if group.rows and column in group.rows[0] and group.rows[0][column] is not None:
         return group.values(column)
     return group.last(column)

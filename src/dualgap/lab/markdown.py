@@ -6,6 +6,7 @@ from dualgap.lab.files import file_name
 from dualgap.lab.overview import in_words
 from dualgap.lab.report_model import Report
 from dualgap.lab.tables import escaped, shown_number, summary_table
+from dualgap.lab.typeset import apart
 
 __all__ = ["markdown_report"]
 
@@ -16,13 +17,13 @@ def markdown_report(report: Report, made: str) -> str:
     lines = [
         f"# {escaped(study.title)}",
         "",
-        escaped(study.about),
+        written(study.about),
         "",
         f"Made on {made}. The page with interactive curves: report.html",
         "",
     ]
     for note in study.notes:
-        lines += [escaped(note), ""]
+        lines += [written(note), ""]
     if report.missing:
         lines += ["## Data that were not found", ""]
         lines += [f"- {escaped(report.results.data_name(id))}: {escaped(why)}" for id, why in report.missing.items()]
@@ -43,7 +44,7 @@ def markdown_report(report: Report, made: str) -> str:
         lines += ["## Tables", ""]
         for table in report.tables:
             lines += [f"### {escaped(table.title)}", "", table.to_markdown(), ""] + (
-                [escaped(table.caption), ""] if table.caption else []
+                [written(table.caption), ""] if table.caption else []
             )
     if report.figures:
         lines += ["## Figures", ""]
@@ -53,10 +54,15 @@ def markdown_report(report: Report, made: str) -> str:
                 "",
                 f"![{escaped(figure.title)}](figures/{file_name(figure.id)}.png)",
                 "",
-                escaped(figure.caption),
+                written(figure.caption),
                 "",
             ]
     return "\n".join(lines)
+
+
+def written(text: str) -> str:
+    """Return text as Markdown shows it literally, but for its formulas, which stay TeX between dollar signs."""
+    return apart(text, escaped, lambda tex: f"${tex}$")
 
 
 def _statements(report: Report) -> list[str]:
@@ -70,13 +76,14 @@ def _statements(report: Report) -> list[str]:
             lines.append(f"- **{verdict.verdict}**: {escaped(verdict.claim.says)}")
             lines += [f"  - {escaped(line)}" for line in verdict.why.splitlines()]
             lines += [f"  - asked: {escaped(verdict.asked)}"] if verdict.asked else []
+            lines += [f"  - {escaped(verdict.readings[0].lower() + verdict.readings[1:])}"] if verdict.readings else []
             lines += [f"  - set by the text: {escaped(verdict.claim.calibrated)}"] if verdict.claim.calibrated else []
             lines += [f"  - numbers: {numbers}"] if numbers else []
         lines.append("")
     if study.corrections:
         lines += ["## What was corrected", ""]
         for correction in study.corrections:
-            lines += [f"- {escaped(correction.where)}", f"  - as printed: {escaped(correction.printed)}"]
-            lines += [f"  - right: {escaped(correction.right)}", f"  - {escaped(correction.cost)}"]
+            lines += [f"- {written(correction.where)}", f"  - as printed: {written(correction.printed)}"]
+            lines += [f"  - right: {written(correction.right)}", f"  - {written(correction.cost)}"]
         lines.append("")
     return lines

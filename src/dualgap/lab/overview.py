@@ -18,20 +18,20 @@ MARKS = {HOLDS: "holds", FAILS: "fails", OPEN: "open", CALIBRATED: "calibrated",
 MEANING = {
     HOLDS: "the numbers of this study bear it out",
     FAILS: "the numbers of this study contradict it",
-    OPEN: "runs are missing, or the interval over runs reaches across the border",
+    OPEN: "the interval over runs reaches across the border, runs are missing, or it depends on a threshold that the text does not give",
     CALIBRATED: "the data were generated so that it comes out; that proves nothing",
     NOT_JUDGED: "no number can decide it; the row says why",
 }
 
 
 def statements_table(judged: dict[str, list[Verdict]]) -> TableData:
-    """Return a row a statement: study, what the text says, where, the verdict, why, and what was asked."""
+    """Return a row a statement: study, what the text says, where, the verdict, why, what was asked, and other thresholds."""
     rows = [
-        (study, v.claim.says, v.claim.source, f"{SIGNS[v.verdict]} {v.verdict}", v.why.replace("\n", " "), v.asked)
+        (study, v.claim.says, v.claim.source, f"{SIGNS[v.verdict]} {v.verdict}", v.why.replace("\n", " "), v.asked, v.readings)
         for study, verdicts in judged.items()
         for v in verdicts
     ]
-    heads = ("study", "statement", "in the text", "verdict", "why", "asked")
+    heads = ("study", "statement", "in the text", "verdict", "why", "asked", "other thresholds")
     return TableData("statements", "All statements", "", heads, tuple(rows))
 
 

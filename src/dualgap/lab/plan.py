@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from dualgap.data import files_of
 from dualgap.lab.lineup import LINEUP
 from dualgap.lab.schema import StudyError, suggest
 from dualgap.lab.study import PROBLEM_KEYS, DataSpec, Race, RunBudget, SolverSpec, Study
@@ -216,10 +217,16 @@ def data_fingerprint(spec: DataSpec) -> str:
     table = {name: value for name, value in asdict(spec).items() if name not in ("id", "label", "calibrated")}
     if spec.path:
         path = Path(spec.path)
-        stat = path.stat() if path.exists() else None
         table["path"] = path.name
-        table["contents"] = _file_digest(str(path), stat.st_mtime_ns, stat.st_size) if stat else "missing"
+        table["contents"] = _contents(path) if path.exists() else "missing"
     return _digest(table)[:16]
+
+
+def _contents(path: Path) -> str:
+    """Return a digest of a file, or of the tables in a folder."""
+    found = [(each, each.stat()) for each in files_of([path])]
+    digests = [_file_digest(str(each), stat.st_mtime_ns, stat.st_size) for each, stat in found]
+    return digests[0] if path.is_file() else _digest(digests)
 
 
 @lru_cache(maxsize=64)

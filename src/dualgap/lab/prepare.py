@@ -18,11 +18,17 @@ import numpy as np
 from scipy import sparse
 
 from dualgap.data import (
+    TABLE_KINDS,
     DataError,
     DataSet,
+    TableOptions,
+    TableSamples,
     class_weights,
+    files_of,
     hold_out,
+    kind_of,
     load,
+    open_samples,
     read,
     split_indices,
     standardise,
@@ -50,11 +56,12 @@ class Prepared:
 
 def prepare(spec: DataSpec) -> Prepared:
     """Load a data set and prepare it as its entry in the study says."""
-    data = loaded(spec)
+    table = _table(spec)
+    data = _in_floats(loaded(spec)) if table is None else _numbered_rows(table, spec)
     name = spec.label or (spec.name if spec.path and spec.name else data.label)
     options = ", ".join(f"{option} = {value}" for option, value in spec.options.items())
     notes = [f"loaded with {options}"] if options else []
-    data = _two_classes(data.with_(X=_floats(data.X), X_test=_floats(data.X_test)), spec, notes)
+    data = _two_classes(data, spec, notes)
     if spec.max_rows and data.shape[0] > spec.max_rows:
         _, kept = split_indices(data.y, spec.max_rows / data.shape[0], spec.split_seed)
         data = data.with_(X=data.X[kept], y=data.y[kept])
@@ -70,7 +77,7 @@ def prepare(spec: DataSpec) -> Prepared:
         notes.append("tested on the part that the source sets apart")
     else:
         data = _held_out(data, spec, notes)
-    data = _scaled(data, spec, notes)
+    data = _scaled(data, spec, notes) if table is None else _encoded(table, data, spec, notes)
     data, weight = _balanced(data, spec, notes)
     about = {
         "rows": data.shape[0],
@@ -90,7 +97,7 @@ def prepare(spec: DataSpec) -> Prepared:
 def loaded(spec: DataSpec) -> DataSet:
     """Return a data set as its source has it; the last one is remembered, for draws that differ only in how they split it."""
     if spec.path:
-        return read(spec.path, spec.target or None, **spec.options)
+        return read(spec.path, spec.target or None, **_reading(spec))
     return _loaded(spec.name, json.dumps(spec.options, sort_keys=True))
 
 
@@ -99,9 +106,64 @@ def _loaded(name: str, options: str) -> DataSet:
     return load(name, **json.loads(options))
 
 
+# ----------------------------------------------------------------------------------------------------------------------- tables
+
+TABLE_KEYS = ("drop", "kinds", "prepare", "header", "above")  # options of a table; others go to the reader of LIBSVM text
+
+
+def _reading(spec: DataSpec) -> dict[str, Any]:
+    """Return what the reader of a file is told; options of tables are refused."""
+    given = {key: value for key, value in spec.options.items() if key in TABLE_KEYS}
+    TableOptions(**given).refuse(spec.label or spec.path)
+    return {key: value for key, value in spec.options.items() if key not in TABLE_KEYS}
+
+
+def _table(spec: DataSpec) -> TableSamples | None:
+    """Return the rows of a table, whose columns are not yet prepared; None for data of another kind."""
+    if not spec.path:
+        return None
+    path = Path(spec.path)
+    if not path.exists():
+        raise DataError(f"{path}: there is no such file")
+    if kind_of(files_of([path])[0]) not in TABLE_KINDS:
+        return None
+    standardise = None if spec.standardise == "auto" else bool(spec.standardise)
+    unknown = [key for key in spec.options if key not in TABLE_KEYS]
+    if unknown:
+        raise DataError(f"{path}: a table has no option {unknown[0]!r}; it has {', '.join(TABLE_KEYS)}")
+    samples = open_samples([spec.path], TableOptions(spec.target, standardise=standardise, **spec.options))
+    assert isinstance(samples, TableSamples)
+    return samples
+
+
+def _numbered_rows(table: TableSamples, spec: DataSpec) -> DataSet:
+    """Return the labels of a table; X holds the numbers of the rows until it is known which of them are for training."""
+    numbers = np.arange(len(table.y))[:, None]
+    return DataSet(table.name, numbers, table.y, source=spec.path, description=f"read from {Path(spec.path).name}")
+
+
+def _encoded(table: TableSamples, data: DataSet, spec: DataSpec, notes: list[str]) -> DataSet:
+    """Return the features of the rows, by a preparation that is learned from the training rows."""
+    train, test = data.X[:, 0], data.X_test[:, 0]
+    encoder = table.learn(train)
+    assert encoder.preparation is not None
+    notes.append("columns prepared by what the training rows show:")
+    notes += [f"column {name!r}: {says}" for name, _, _, says in encoder.preparation.table()]
+    X, X_test = table.features(encoder, train), table.features(encoder, test)
+    data = data.with_(X=X, X_test=X_test, feature_names=tuple(encoder.preparation.feature_names))
+    return _unit_rows(data, notes) if spec.scale_rows else data
+
+
+# ------------------------------------------------------------------------------------------------------------------------ steps
+
+
 def _pooled(data: DataSet) -> DataSet:
     X: Any = sparse.vstack([data.X, data.X_test]).tocsr() if data.is_sparse else np.vstack([data.X, data.X_test])
     return data.with_(X=X, y=np.concatenate([data.y, data.y_test]), X_test=None, y_test=None)
+
+
+def _in_floats(data: DataSet) -> DataSet:
+    return data.with_(X=_floats(data.X), X_test=_floats(data.X_test))
 
 
 def _floats(X: Any) -> Any:
@@ -144,10 +206,7 @@ def _held_out(data: DataSet, spec: DataSpec, notes: list[str]) -> DataSet:
 
 def _scaled(data: DataSet, spec: DataSpec, notes: list[str]) -> DataSet:
     if spec.scale_rows:
-        from sklearn.preprocessing import normalize
-
-        notes.append("every row scaled to length 1")
-        return data.with_(X=normalize(data.X), X_test=normalize(data.X_test))
+        return _unit_rows(data, notes)
     if spec.standardise is False:
         return data
     if data.is_sparse:
@@ -157,6 +216,13 @@ def _scaled(data: DataSet, spec: DataSpec, notes: list[str]) -> DataSet:
         return data
     notes.append("standardised: each feature has mean 0 and variance 1 on the training rows")
     return standardise(data)
+
+
+def _unit_rows(data: DataSet, notes: list[str]) -> DataSet:
+    from sklearn.preprocessing import normalize
+
+    notes.append("every row scaled to length 1")
+    return data.with_(X=normalize(data.X), X_test=normalize(data.X_test))
 
 
 def _balanced(data: DataSet, spec: DataSpec, notes: list[str]) -> tuple[DataSet, np.ndarray | None]:

@@ -14,6 +14,7 @@ from dualgap.lab.results import Group, Results
 __all__ = ["LEVELS", "Ranked", "Ranking", "advice", "problems", "rankings"]
 
 LEVELS = (1e-2, 1e-4, 1e-6)
+NOTHING_PROVEN = 0.5  # relative gap: the optimum may be half of the objective or less
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,13 @@ def advice(results: Results, rankings: list[Ranking]) -> list[str]:
         reached = [(t, level) for t, level in zip(first.times, LEVELS, strict=True) if np.isfinite(t)]
         how = f"a certified relative gap of {plain(reached[-1][1])} in {reached[-1][0]:.2g} CPU s" if reached else ""
         how = how or f"the smallest certified gap, {first.relative_gap:.2g}, in {first.cpu_seconds:.2g} CPU s"
-        lines.append(f"{name}: use {first.label}. It reaches {how}; its test error is {first.test_error:.3g}.")
+        if reached or first.relative_gap < NOTHING_PROVEN:
+            lines.append(f"{name}: use {first.label}. It reaches {how}; its test error is {first.test_error:.3g}.")
+        else:
+            lines.append(
+                f"{name}: none of these in this budget. The smallest certified gap, of {first.label}, is {first.relative_gap:.2g}: "
+                "how far the models are from the optimum is not known. Standardised features or more epochs may help."
+            )
         best = min(row.test_error for row in rows)
         if best >= 1.0 - first.majority_accuracy - 1e-12:
             lines.append(

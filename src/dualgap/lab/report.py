@@ -1,6 +1,6 @@
 """The report of a study: one HTML file that needs nothing else, report.md, CSV tables, and the figures as PNG and PDF.
 
-Every name that comes from data or from a study is escaped: by the template for HTML, by `script_json` inside scripts.
+Every name that comes from data or from a study is escaped by the template; what scripts read is packed, in letters and digits alone.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dualgap.lab.claims.judge import SIGNS, Verdict
 from dualgap.lab.curves import curve_data
 from dualgap.lab.draw import save
 from dualgap.lab.files import file_name, write_atomically
-from dualgap.lab.interactive import plotly_figure, png_address, script_json
-from dualgap.lab.lineup import LINEUP
+from dualgap.lab.interactive import packed_json, plotly_figure, plotly_script, png_address
+from dualgap.lab.lineup import LINEUP, PAPERS
 from dualgap.lab.markdown import markdown_report
 from dualgap.lab.overview import MARKS, MEANING, in_words
 from dualgap.lab.palette import Style
@@ -24,6 +24,7 @@ from dualgap.lab.ranking import advice
 from dualgap.lab.report_model import Report, make_report
 from dualgap.lab.results import Results
 from dualgap.lab.tables import TableData, shown_number
+from dualgap.lab.typeset import typeset
 
 __all__ = ["Report", "make_report", "write_report"]
 
@@ -56,7 +57,9 @@ def _template() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader("dualgap.lab", "templates")
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template("report.html.j2")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    environment.filters["typeset"] = typeset
+    return environment.get_template("report.html.j2")
 
 
 def _asset(name: str) -> str:
@@ -65,8 +68,6 @@ def _asset(name: str) -> str:
 
 def render(report: Report) -> str:
     """Return the page."""
-    from plotly.offline import get_plotlyjs
-
     results = report.results
     figures: list[dict[str, Any]] = []
     specs: list[dict[str, Any] | None] = []
@@ -103,12 +104,14 @@ def render(report: Report) -> str:
         tables=[{"id": table.id, **_shown(table, results)} for table in report.tables],
         failures=_shown(_failures(results), results) if failures else None,
         machines=[_machine(machine) for machine in results.store.environments().values()],
-        curve_json=script_json(curve_data(results)),
-        figure_json=script_json(specs),
-        watch_json=script_json(watched),
-        plotly_js=get_plotlyjs().replace("</script", "<\\/script"),
+        packed={
+            "curve-data": packed_json(curve_data(results)),
+            "figure-data": packed_json(specs),
+            "watch-data": packed_json(watched),
+            "plotly": plotly_script(),
+        },
         css=_asset("report.css"),
-        js=_asset("report.js") + _asset("watch.js"),
+        js=_asset("unpack.js") + _asset("report.js") + _asset("watch.js"),
     )
 
 
@@ -128,7 +131,7 @@ MOST_WATCHED = 60  # runs: a page stays below a few megabytes
 
 
 def _solvers(results: Results) -> list[dict[str, str]]:
-    """Return each solver with a result: its label, its line's colour, and what it is."""
+    """Return each solver with a result: its label, its line's colour, what it is, and the paper that it is from."""
     shown = []
     ran = {group.solver.id for group in results.groups}
     for spec in results.study.solvers:
@@ -137,7 +140,9 @@ def _solvers(results: Results) -> list[dict[str, str]]:
             about = spec.about or (cls.summary if cls is not None else "")
             params = ", ".join(f"{name} = {value}" for name, value in spec.params.items())
             colour = _stroke(results.styles[spec.id])
-            shown.append({"id": spec.id, "label": results.label(spec), "about": about, "params": params, "swatch": colour})
+            paper, address = PAPERS.get(spec.solver, ("", ""))
+            said = {"about": about, "params": params, "paper": paper, "address": address}
+            shown.append({"id": spec.id, "label": results.label(spec), "swatch": colour, **said})
     return shown
 
 
@@ -162,6 +167,7 @@ def _claim(verdict: Verdict, report: Report) -> dict[str, Any]:
         "source": claim.source,
         "calibrated": claim.calibrated,
         "asked": verdict.asked,
+        "readings": verdict.readings,
         "shown": None if shown[1] is None else {"kind": shown[0], "id": shown[1].id, "title": shown[1].title},
         "verdict": verdict.verdict,
         "mark": MARKS[verdict.verdict],

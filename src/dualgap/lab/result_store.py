@@ -115,6 +115,20 @@ class ResultStore:
         path = self.folder / "plan.json"
         return [Planned(**run) for run in json.loads(path.read_text(encoding="utf-8"))] if path.exists() else None
 
+    def add_epoch_overhead(self, least: float, most: float) -> None:
+        """Keep what calls and clock take of an epoch where runs were made; several measurements are joined to one range."""
+        known = self.epoch_overhead() or (least, most)
+        seconds = {"least": min(least, known[0]), "most": max(most, known[1])}
+        write_atomically(self.folder / "overhead.json", json.dumps(seconds))
+
+    def epoch_overhead(self) -> tuple[float, float] | None:
+        """Return the processor seconds that calls and clock take of an epoch, at least and at most; None where they were not measured."""
+        path = self.folder / "overhead.json"
+        if not path.exists():
+            return None
+        seconds = json.loads(path.read_text(encoding="utf-8"))
+        return float(seconds["least"]), float(seconds["most"])
+
     def add_command(self, command: str) -> None:
         """Keep the command that the results were made with, if it was one."""
         if not command:

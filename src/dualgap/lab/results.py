@@ -16,7 +16,7 @@ from dualgap.lab.plan import Planned, planned
 from dualgap.lab.result_store import FINAL, ResultStore
 from dualgap.lab.study import SolverSpec, Study
 
-__all__ = ["Curve", "Group", "Results"]
+__all__ = ["RESOLUTION", "Curve", "Group", "Results"]
 
 
 # Distances from the optimum are measured from a lower bound that is within 1e-6 of it; smaller ones than this mean nothing.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dualgap.data import DataError
-from dualgap.lab.environment import describe_environment
+from dualgap.lab.environment import describe_environment, measure_epoch_overhead
 from dualgap.lab.files import write_atomically
 from dualgap.lab.live import Display
 from dualgap.lab.plan import Cell, cells_of, data_fingerprint, planned
@@ -83,6 +83,8 @@ def run_study(study: Study, out: str | Path, jobs: int | None = None, display: D
     done = store.finished()
     todo = [cell for cell in cells if cell.key not in done]
     environment = store.add_environment(describe_environment(jobs))
+    if todo or store.epoch_overhead() is None:
+        store.add_epoch_overhead(*measure_epoch_overhead())
     ran = Ran(Results(study, store, {}), found=len(cells) - len(todo))
     with Scratch() as scratch, display:
         shared = Shared(todo, store, scratch, display)

@@ -85,7 +85,7 @@ class DataSpec:
     id : what races, figures and claims call it
     name : a name that `dualgap.data` knows, or with `path` what figures show
     path, target : a file of the user's, and its label column
-    options : passed to the loader or the generator
+    options : passed to the loader or the generator; of a table: drop, kinds, prepare, header, above, see `dualgap.data.TableOptions`
     test_size : the part held out, stratified by class, where the source sets none apart
     standardise : "auto" means dense data yes, sparse data no
     balance : "none", "class_weight", "undersample" (`per_positive` rows of the common class for each of the rare one) or "both";
@@ -192,6 +192,7 @@ class Claim:
     check : a name of `dualgap.lab.claims`; without one the statement is not judged, and `note` says why
     source, note : where the text says it; how the check reads it
     calibrated : where the data were set by this very sentence, what was set: the verdict then cannot be "holds"
+    given : options whose number is the sentence's own; of all other thresholds half and twice are tried as well
     figure : id of the figure or table that shows what decides it
     """
 
@@ -201,6 +202,7 @@ class Claim:
     source: str = ""
     note: str = ""
     calibrated: str = ""
+    given: tuple[str, ...] = ()
     figure: str = ""
     options: dict[str, Any] = field(default_factory=dict)
 

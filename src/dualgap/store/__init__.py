@@ -10,14 +10,12 @@ from dualgap.store.conversion import convert, write_store
 from dualgap.store.manifest import Manifest, StoreError
 from dualgap.store.problem import StoreProblem
 from dualgap.store.store import Store
-from dualgap.store.table_pieces import TableWishes
 
 __all__ = [
     "Manifest",
     "Store",
     "StoreError",
     "StoreProblem",
-    "TableWishes",
     "convert",
     "write_store",
 ]

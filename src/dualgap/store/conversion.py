@@ -19,17 +19,20 @@ from scipy import sparse
 
 from dualgap.core import one_of, whole_number
 from dualgap.core import rows as storage
-from dualgap.data import DataError
+from dualgap.data import TABLE_KINDS, DataError, TableOptions, kind_of
+from dualgap.store.array_pieces import ARRAY_KINDS, ArraySource, learn_arrays
+from dualgap.store.encoding import write_encoder
 from dualgap.store.file_pieces import Given, Piece, Source, open_source
 from dualgap.store.job import Job
 from dualgap.store.manifest import ARRAYS, MANIFEST, PROGRESS, Part, StoreError, array_path
 from dualgap.store.store import Store
-from dualgap.store.table_pieces import TableSource, TableWishes, has_tables, learn_tables, write_preparation
+from dualgap.store.table_pieces import TableSource, learn_tables
 
 __all__ = ["convert", "write_store"]
 
 BLOCK_BYTES = 1 << 26
-AnySource = Source | Given | TableSource
+FileSource = Source | TableSource | ArraySource
+AnySource = FileSource | Given
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
@@ -45,14 +48,15 @@ def convert(
     shuffle: bool = True,
     seed: int = 0,
     progress: Callable[[str, int], Any] | None = None,
-    tables: TableWishes | None = None,
+    tables: TableOptions | None = None,
 ) -> Store:
     """Convert files to a store that `fit` and `solve` train on without reading it into memory.
 
     Parameters
     ----------
     data : path, or several
-        LIBSVM text (also compressed), CSV (also compressed or zipped) or Parquet. Several files are one data set, in that order.
+        LIBSVM text, CSV (also zipped), Parquet, Arrow, NPZ or MAT, also compressed. Several files are one data set, in that order.
+        NPZ, MAT and Arrow files are read whole, one at a time.
     folder : path
         Where the store goes; made if need be. After a stop, the same call goes on where it was.
     target : str or int, optional
@@ -69,10 +73,10 @@ def convert(
         do that only for data that are in random order already.
     seed : int
     progress : function of a stage ("read" or "mix") and a number of rows, optional
-    tables : TableWishes, optional
+    tables : TableOptions, optional
         Prepare the columns of tables, as the command line does: text, categories, dates and missing values become numbers, and numbers
-        are standardised. The store keeps the names and what was learned (`store.preparation`). Without it, tables hold numbers alone,
-        which are taken as they are.
+        are standardised; dense arrays are standardised too. The store keeps the names and what was learned (`store.encoder`). Without
+        it, tables hold numbers alone, and numbers are taken as they are.
 
     Examples
     --------
@@ -93,7 +97,7 @@ def convert(
     if done is not None:
         return done
     job = Job.resume(folder, settings) or Job.begin(folder, settings)
-    write_preparation(folder, sources)
+    write_encoder(folder, sources[0])
     return _make(job, sources, n_features, progress or _silent)
 
 
@@ -151,16 +155,23 @@ def _make(job: Job, sources: Sequence[AnySource], n_features: int | None, say: C
 
 
 def _open_sources(
-    data: Paths, target: Any, dtype: str, zero_based: Any, n_features: int | None, tables: TableWishes | None, seed: int
-) -> Sequence[Source | TableSource]:
+    data: Paths, target: Any, dtype: str, zero_based: Any, n_features: int | None, tables: TableOptions | None, seed: int
+) -> Sequence[FileSource]:
     paths = [Path(data)] if isinstance(data, (str, os.PathLike)) else [Path(path) for path in data]
     if not paths:
         raise ValueError("data is empty; give at least one file")
     one_of("dtype", dtype, ("float64", "float32"))
     if zero_based not in (True, False, "auto"):
         raise ValueError(f"zero_based={zero_based!r} is unknown; choose True, False or 'auto'")
-    if tables is not None and has_tables(paths):
-        return learn_tables(paths, target, dtype, tables, seed)
+    kinds = [_kind(path) for path in paths]
+    if any(kind in ARRAY_KINDS for kind in kinds):
+        _require_alike(paths, kinds, ARRAY_KINDS)
+        return learn_arrays(paths, target, dtype, n_features, tables)
+    if "arrow" in kinds or (tables is not None and any(kind in TABLE_KINDS for kind in kinds)):
+        _require_alike(paths, kinds, TABLE_KINDS)
+        return learn_tables(paths, target, dtype, tables or TableOptions(prepare=False, standardise=False), seed)
+    if tables is not None:
+        tables.refuse(str(paths[0]))
     sources: list[Source] = []
     for path in paths:
         source = open_source(path, target, dtype, zero_based, n_features)
@@ -172,7 +183,23 @@ def _open_sources(
     return sources
 
 
-def _settings(sources: Sequence[Source | TableSource], block_bytes: int, shuffle: bool, seed: int) -> dict[str, Any]:
+def _kind(path: Path) -> str:
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; give a file")
+    if not path.exists():
+        raise DataError(f"{path} does not exist")
+    return kind_of(path)
+
+
+def _require_alike(paths: Sequence[Path], kinds: Sequence[str], family: Sequence[str]) -> None:
+    """Raise unless all files are of one family of formats."""
+    inside = [kind in family for kind in kinds]
+    if not all(inside):
+        one, other = paths[inside.index(True)], paths[inside.index(False)]
+        raise DataError(f"{one} and {other} cannot share a store: their formats hold different things")
+
+
+def _settings(sources: Sequence[FileSource], block_bytes: int, shuffle: bool, seed: int) -> dict[str, Any]:
     whole_number("block_bytes", block_bytes)
     described = []
     for source in sources:

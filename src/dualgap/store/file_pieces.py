@@ -14,16 +14,18 @@ import numpy as np
 from scipy import sparse
 
 from dualgap.data import (
-    COMPRESSED,
     DataError,
     DataSet,
+    Encoder,
     choose_target,
     columns_of_table,
     csv_engine,
     csv_first_line,
     iter_libsvm,
+    kind_of,
     open_csv,
     table_from_columns,
+    unpacked,
 )
 from dualgap.problem import as_features, as_labels
 
@@ -49,6 +51,11 @@ class Source(NamedTuple):
     dtype: str
     zero_based: bool | None
     n_features: int | None
+
+    @property
+    def encoder(self) -> Encoder:
+        """What turns its rows into features: nothing, they are numbers as they are."""
+        return Encoder()
 
     @property
     def storage(self) -> str:
@@ -83,19 +90,10 @@ class Given(NamedTuple):
 
 
 def open_source(path: Path, target: Any, dtype: str, zero_based: Any, n_features: int | None) -> Source:
-    """Find out what a file is, by its name, and how it counts its columns, by its first rows."""
-    if path.is_dir():
-        raise DataError(f"{path} is a folder; give a file")
-    if not path.exists():
-        raise DataError(f"{path} does not exist")
-    ending = path.suffix.lower()
-    inner = Path(path.stem).suffix.lower() if ending in (*COMPRESSED, ".zip") else ending
-    if ending in (".parquet", ".pq"):
-        return Source(path, "parquet", target, dtype, None, n_features)
-    if inner in (".csv", ".tsv") or ending == ".zip":
-        return Source(path, "csv", target, dtype, None, n_features)
-    if ending in (".npz", ".npy", ".mat", ".xlsx", ".json"):
-        raise DataError(f"{path}: cannot convert {ending} files; give LIBSVM text, CSV or Parquet")
+    """Return a file as a source of numbers; of LIBSVM text, its first rows tell whether columns are counted from 0."""
+    kind = kind_of(path)
+    if kind in ("csv", "parquet"):
+        return Source(path, kind, target, dtype, None, n_features)
     if target is not None:
         raise DataError(f"{path} is read as LIBSVM text, where the label comes first on a line; leave target out")
     if zero_based == "auto":
@@ -133,7 +131,7 @@ def _parquet(source: Source) -> Iterator[Piece]:
 
     rows = 0
     try:
-        with parquet.ParquetFile(source.path) as file:
+        with unpacked(source.path) as plain, parquet.ParquetFile(plain, pre_buffer=False) as file:
             for batch in file.iter_batches(PIECE_ROWS):
                 columns = columns_of_table(source.path, pyarrow.Table.from_batches([batch]))
                 _check_columns(source, columns, rows)
@@ -228,10 +226,11 @@ def _bad_cell(text: bytes, header: list[str] | None, separator: str, source: Sou
 def csv_texts(path: Path) -> Iterator[bytes]:
     """Yield pieces of the text that end at a line's end, and not inside quotes."""
     with open_csv(path) as (stream, _):
-        rest = b""
+        rest, old_ends = b"", False
         while True:
             read = stream.read(PIECE_BYTES)
-            rest += read
+            old_ends = old_ends or (not rest and b"\r" in read and b"\n" not in read)
+            rest += read.replace(b"\r", b"\n") if old_ends else read  # the line ends of old spreadsheets
             cut = rest.rfind(b"\n") + 1 if read else len(rest)
             while cut and read and rest.count(b'"', 0, cut) % 2:
                 cut = rest.rfind(b"\n", 0, cut - 1) + 1

@@ -50,15 +50,15 @@ class Parts:
         """The distinct labels, sorted."""
         return np.sort(np.asarray(self.manifest.classes))
 
-    def labels(self) -> np.ndarray:
-        """Return the label of every row, in the order of the store."""
-        return self.classes[self.codes()]
+    def labels(self, parts: Sequence[int] | None = None) -> np.ndarray:
+        """Return the label of every row, in the order of the store; of some parts, if these are given by their numbers."""
+        return self.classes[self.codes(parts)]
 
-    def codes(self) -> np.ndarray:
-        """Return the place of every row's label in `classes`."""
+    def codes(self, parts: Sequence[int] | None = None) -> np.ndarray:
+        """Return the place of every row's label in `classes`; of some parts, if these are given."""
         found = np.asarray(self.manifest.classes)
         place = np.searchsorted(self.classes, found).astype(np.uint16)
-        return place[np.concatenate([self._array(k, "labels") for k in range(len(self.parts))])]
+        return place[np.concatenate([self._array(k, "labels") for k in (range(len(self.parts)) if parts is None else parts)])]
 
     def origin(self) -> np.ndarray:
         """Return which row of the input each row of the store was; `result.dual[argsort(origin)]` is in the order of the input."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dualgap.data import Preparation
+from dualgap.data import Encoder, Preparation
+from dualgap.store.encoding import kept_encoder
 from dualgap.store.folder import Parts
 from dualgap.store.problem import StoreProblem
-from dualgap.store.table_pieces import kept_preparation
 
 __all__ = ["Store"]
 
@@ -42,7 +42,12 @@ class Store(Parts):
     @property
     def preparation(self) -> Preparation | None:
         """What was done to the columns of the tables that the store was made from; None for other data."""
-        return kept_preparation(self.folder)
+        return self.encoder.preparation
+
+    @property
+    def encoder(self) -> Encoder:
+        """What turned rows into features, so that a model can read other data: a preparation of columns, a scaler, or neither."""
+        return kept_encoder(self.folder)
 
     def problem(self, loss: Any = "hinge", **options: Any) -> StoreProblem:
         """Return a problem over the store; options as for `dualgap.Problem`, save `kernel`."""

@@ -9,36 +9,36 @@ import hashlib
 import importlib.util
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dualgap.data import DataError, LabelRule, Preparation, find_header, kind_of, learn_labels, read_table, separator_of, target_of
+from dualgap.data import (
+    DataError,
+    Encoder,
+    LabelRule,
+    Preparation,
+    TableOptions,
+    column_names,
+    find_header,
+    kind_of,
+    learn_labels,
+    read_table,
+    separator_of,
+    target_of,
+    unpacked,
+)
 from dualgap.data import Table as TableData
 from dualgap.store.file_pieces import Piece, csv_texts
-from dualgap.store.manifest import StoreError, save_json
 
-__all__ = ["PREPARATION", "TableSource", "TableWishes", "has_tables", "kept_preparation", "learn_tables", "write_preparation"]
+__all__ = ["TableSource", "learn_tables"]
 
-PREPARATION = "preparation.json"
 SAMPLE_ROWS = 200_000  # rows that a preparation is learned from; a smaller table is used whole
 PIECE_ROWS = 8192
 WHOLE_BYTES = 500_000_000  # a Parquet file of up to this size is read whole where pyarrow is not installed
-
-
-@dataclass(frozen=True)
-class TableWishes:
-    """What a caller says about the columns of tables; see `Preparation.learn` and `labels_of`."""
-
-    drop: Sequence[str] = ()
-    kinds: Mapping[str, str] = field(default_factory=dict)
-    prepare: bool = True
-    standardise: bool = True
-    header: bool | None = None
-    above: float | str | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,11 @@ class TableSource:
         """The label column, with a digest of the preparation: another one is another store."""
         text = json.dumps([self.preparation.to_dict(), self.labels.to_dict()], sort_keys=True)
         return f"{self.preparation.target} ({hashlib.sha256(text.encode()).hexdigest()[:16]})"
+
+    @property
+    def encoder(self) -> Encoder:
+        """What turns its rows into features."""
+        return Encoder(self.preparation)
 
     @property
     def storage(self) -> str:
@@ -122,7 +127,7 @@ def _parquet_frames(path: Path) -> Iterator[Any]:
             f"{path} is too large to be read whole; to stream it needs pyarrow: pip install 'dualgap[parquet]'"
         ) from None
     try:
-        with parquet.ParquetFile(path) as file:
+        with unpacked(path) as plain, parquet.ParquetFile(plain, pre_buffer=False) as file:
             for batch in file.iter_batches(PIECE_ROWS):
                 yield pl.from_arrow(pyarrow.Table.from_batches([batch]))
     except (pyarrow.ArrowInvalid, OSError) as error:
@@ -146,11 +151,7 @@ def _csv_frames(path: Path, header: bool | None, expected: Sequence[str]) -> Ite
         except Exception as error:  # malformed in one of many ways
             raise DataError(f"{path} is not a well-formed CSV table: {' '.join(str(error).split())[:200]}") from None
         if first:
-            names = (
-                [name.strip() or f"column {j}" for j, name in enumerate(frame.columns)]
-                if named
-                else [str(j) for j in range(frame.width)]
-            )
+            names = column_names(path, text, separator, frame.columns) if named else [str(j) for j in range(frame.width)]
             first = False
         if frame.width != len(names):
             raise DataError(f"{path}: {frame.width} fields in a line where {len(names)} are needed")
@@ -162,23 +163,16 @@ def _csv_frames(path: Path, header: bool | None, expected: Sequence[str]) -> Ite
 # --------------------------------------------------------------------------------------------------------------------- learning
 
 
-def learn_tables(paths: Sequence[Path], target: str | int | None, dtype: str, wishes: TableWishes, seed: int) -> list[TableSource]:
+def learn_tables(
+    paths: Sequence[Path], target: str | int | None, dtype: str, options: TableOptions, seed: int
+) -> list[TableSource]:
     """Learn a preparation and the labels from a random sample of the rows of all files."""
-    sample, named = _sample(paths, wishes.header, seed)
+    sample, named = _sample(paths, options.header, seed)
     chosen = target_of(TableData(paths[0].name, sample, named), target)
-    rule = learn_labels(sample[chosen], chosen, wishes.above)
+    rule = learn_labels(sample[chosen], chosen, options.above)
     y, present = rule.apply(sample[chosen])
-    made = Preparation.learn(
-        sample[present],
-        chosen,
-        named=named,
-        drop=wishes.drop,
-        kinds=wishes.kinds,
-        standardise=wishes.standardise,
-        prepare=wishes.prepare,
-        labels=y,
-    )
-    return [TableSource(path, dtype, named if k == 0 else wishes.header, made, rule) for k, path in enumerate(paths)]
+    made = options.learn(sample[present], chosen, named, y)
+    return [TableSource(path, dtype, named if k == 0 else options.header, made, rule) for k, path in enumerate(paths)]
 
 
 def _sample(paths: Sequence[Path], header: bool | None, seed: int) -> tuple[Any, bool]:
@@ -222,32 +216,3 @@ def _typed(frame: Any) -> Any:
     frame.write_csv(text)
     typed = pl.read_csv(text.getvalue(), infer_schema_length=None)
     return typed.rename(dict(zip(typed.columns, frame.columns, strict=True)))
-
-
-# ---------------------------------------------------------------------------------------------------------------------- keeping
-
-
-def write_preparation(folder: Path, sources: Sequence[Any]) -> None:
-    """Keep what was learned beside the parts."""
-    first = sources[0]
-    if isinstance(first, TableSource):
-        save_json(
-            folder / PREPARATION, {"version": 1, "preparation": first.preparation.to_dict(), "labels": first.labels.to_dict()}
-        )
-
-
-def kept_preparation(folder: Path) -> Preparation | None:
-    """Return the preparation of a store; None where its rows are not from a table, or were taken as they are."""
-    path = folder / PREPARATION
-    if not path.exists():
-        return None
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        return Preparation.from_dict(content["preparation"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"{path} is damaged ({' '.join(str(error).split())[:200]}): convert the data again") from None
-
-
-def has_tables(paths: Sequence[Path]) -> bool:
-    """Return whether the files are tables."""
-    return all(path.exists() and kind_of(path) in ("csv", "parquet", "arrow") for path in paths)

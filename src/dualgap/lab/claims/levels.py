@@ -9,30 +9,39 @@ import numpy as np
 
 from dualgap.lab.claims.verdicts import (
     NOTHING,
+    Amount,
+    Amounts,
     Answer,
-    Limits,
+    Asked,
     Names,
     Settings,
+    Spread,
     Untold,
-    all_of,
-    any_of,
     check,
     differences,
     for_each_data_set,
     in_percent,
     in_words,
+    judged,
+    judged_ways,
     level,
     once,
     percent,
     pick,
     spread,
-    unsure,
 )
 from dualgap.lab.figures import ended, named
 from dualgap.lab.results import Group, Results
 from dualgap.lab.tables import shown_number
 
 __all__ = ["alike", "at_least", "below_baseline", "extreme", "near", "not_worse", "same_objective"]
+
+ROUNDED = 1.0 + 1e-9  # times a limit: a mean that is at the limit but for its rounding is within it
+
+
+def levels_in_words(results: Results, groups: list[Group], column: str) -> dict[str, Any]:
+    """Return the mean and the interval of a column for each solver."""
+    return {results.label(group.solver): in_words(spread(level(group, column)), column) for group in groups}
 
 
 @check
@@ -41,24 +50,22 @@ def near(
     results: Results,
     race: str,
     data: str,
-    solvers: list[str],
+    solvers: Names,
     column: str,
     value: float,
-    within: float,
+    within: Amount,
     settings: Settings = NOTHING,
 ) -> Answer:
     """Every solver named ends within `within` of a value."""
-    found = {solver: spread(level(pick(results, race, data, solver, settings), column)) for solver in solvers}
-    low, high = value - within * (1 + 1e-9), value + within * (1 + 1e-9)
-    states = {solver: f.within(low, high) for solver, f in found.items()}
-    numbers = {results.label(solver): in_words(f, column) for solver, f in found.items()}
-    far = [results.label(solver) for solver, state in states.items() if state is False]
-    open_ = [results.label(solver) for solver, state in states.items() if state is None]
-    means = sorted(f.mean for f in found.values())
+    groups = [pick(results, race, data, solver, settings) for solver in solvers]
+    low, high = value - within * ROUNDED, value + within * ROUNDED
+    parts = {results.label(group.solver): Asked(spread(level(group, column)), low, high) for group in groups}
+    far = [name for name, part in parts.items() if part.contradicted()]
+    means = sorted(part.found.mean for part in parts.values())
     text = f"{named(column)} is {shown_number(means[0])}" + (f" to {shown_number(means[-1])}" if means[-1] > means[0] else "")
-    text += f"; outside: {', '.join(far)}" if far else f"; not clearly inside: {', '.join(open_)}" if open_ else ", inside for all"
+    text += f"; outside: {', '.join(far)}" if far else ""
     asked = f"{named(column)} within {shown_number(within)} of {shown_number(value)}"
-    return Answer(all_of(states.values()), f"{text[0].upper()}{text[1:]}.", numbers, asked)
+    return judged(parts, f"{text[0].upper()}{text[1:]}", levels_in_words(results, groups, column), asked)
 
 
 @check
@@ -69,31 +76,34 @@ def alike(
     data: str,
     families: Names = (),
     solvers: Names = (),
-    columns: Limits = NOTHING,
+    columns: Amounts = NOTHING,
     settings: Settings = NOTHING,
 ) -> Answer:
     """Members of a family (or the solvers named) end within `columns[name]` of each other in each column, pair by pair."""
-    parts = {family: [g for g in results.select(race, data) if g.solver.family == family] for family in families}
+    members = {family: [g for g in results.select(race, data) if g.solver.family == family] for family in families}
     if solvers:
-        parts[""] = [pick(results, race, data, solver, settings) for solver in solvers]
+        members[""] = [pick(results, race, data, solver, settings) for solver in solvers]
     numbers: dict[str, Any] = {}
-    states: list[bool | None] = []
+    parts: dict[str, Asked] = {}
     worst = []
-    for part, groups in parts.items():
+    for family, groups in members.items():
         if len(groups) < 2:
-            raise Untold(f"Fewer than two members of {part or 'the solvers named'} have run on {results.data_name(data)}")
+            raise Untold(f"Fewer than two members of {family or 'the solvers named'} have run on {results.data_name(data)}")
         for column, most in columns.items():
-            pairs = {(a, b): spread(differences(a, b, column)) for a, b in combinations(groups, 2)}
-            (a, b), largest = max(pairs.items(), key=lambda pair: abs(pair[1].mean))
-            state = all_of(found.within(-most * (1 + 1e-9), most * (1 + 1e-9)) for found in pairs.values())
-            states.append(state)
-            numbers[f"{part + ', ' if part else ''}largest difference in {named(column)}"] = str(largest)
-            who = f"{results.label(a.solver)} and {results.label(b.solver)} differ by {shown_number(abs(largest.mean))}"
-            if state is not True:
-                worst.append(f"{who} in {named(column)}{unsure(state, largest)}")
+            pairs = {
+                f"{results.label(a.solver)} and {results.label(b.solver)}": Asked(
+                    spread(differences(a, b, column)), -most * ROUNDED, most * ROUNDED
+                )
+                for a, b in combinations(groups, 2)
+            }
+            who, largest = max(pairs.items(), key=lambda pair: abs(pair[1].found.mean))
+            numbers[f"{family + ', ' if family else ''}largest difference in {named(column)}"] = str(largest.found)
+            if not all(pair.confirmed() for pair in pairs.values()):
+                worst.append(f"{who} differ by {shown_number(abs(largest.found.mean))} in {named(column)}")
+            parts |= {f"{name} ({named(column)})": pair for name, pair in pairs.items()}
     limits = ", ".join(f"{shown_number(most)} in {named(column)}" for column, most in columns.items())
     text = "; ".join(worst) if worst else "All stay within the limits of each other"
-    return Answer(all_of(states), f"{text}.", numbers, f"any two within {limits}")
+    return judged(parts, text, numbers, f"any two within {limits}")
 
 
 @check
@@ -116,15 +126,12 @@ def extreme(
         raise Untold(f"There is nothing to compare {results.label(who)} with on {results.data_name(data)}")
     sign = 1.0 if least else -1.0
     found = {g: spread(sign * differences(g, mine, column)) for g in others}  # positive: mine is beyond
-    states = {g: f.within(low=0.0, strict=True) for g, f in found.items()}
-    state = all_of(states.values())
     closest = min(found, key=lambda g: found[g].mean)
-    numbers = {results.label(g.solver): in_words(spread(level(g, column)), column) for g in [mine, *others]}
     ours, theirs = float(level(mine, column).mean()), float(level(closest, column).mean())
     text = f"{results.label(who)} ends with {shown_number(ours)}, {results.label(closest.solver)} with {shown_number(theirs)}"
-    word = "smaller" if least else "larger"
-    asked = f"{named(column)} {word} than that of every other, run by run"
-    return Answer(state, f"{text}{unsure(state, found[closest])}.", numbers, asked)
+    asked = f"{named(column)} {'smaller' if least else 'larger'} than that of every other, run by run"
+    parts = {results.label(g.solver): Asked(f, low=0.0, strict=True) for g, f in found.items()}
+    return judged(parts, text, levels_in_words(results, [mine, *others], column), asked)
 
 
 @check
@@ -137,48 +144,39 @@ def not_worse(
     than: str,
     column: str,
     largest: bool = True,
-    margin: float = 0.0,
+    margin: Amount = 0.0,
     settings: Settings = NOTHING,
 ) -> Answer:
     """One solver ends at least as well as another, up to a margin: one-sided, so that being better is fine."""
     mine, other = pick(results, race, data, who, settings), pick(results, race, data, than, settings)
     found = spread((1.0 if largest else -1.0) * differences(mine, other, column))
-    state = found.within(low=-margin)
-    numbers = {results.label(g.solver): in_words(spread(level(g, column)), column) for g in (mine, other)} | {
-        "better by": str(found)
-    }
-    text = f"{results.label(who)} is better by {shown_number(found.mean)} in {named(column)} than {results.label(than)}"
-    if found.mean < 0:
-        text = f"{results.label(who)} is worse by {shown_number(-found.mean)} in {named(column)} than {results.label(than)}"
+    numbers = levels_in_words(results, [mine, other], column) | {"better by": str(found)}
+    way = "better" if found.mean >= 0 else "worse"
+    text = f"{results.label(who)} is {way} by {shown_number(abs(found.mean))} in {named(column)} than {results.label(than)}"
     asked = (
         f"{named(column)} of {results.label(who)} no worse than that of {results.label(than)} by more than {shown_number(margin)}"
     )
-    return Answer(state, f"{text}{unsure(state, found)}.", numbers, asked)
+    return judged({"": Asked(found, low=-margin)}, text, numbers, asked)
 
 
 @check
 @for_each_data_set
-def below_baseline(results: Results, race: str, data: str, solvers: list[str]) -> Answer:
+def below_baseline(results: Results, race: str, data: str, solvers: Names) -> Answer:
     """No solver is more accurate than always predicting the larger class."""
     groups = [pick(results, race, data, solver) for solver in solvers]
     found = {g: spread(once(g, g.values("majority_accuracy") - g.values("accuracy"))) for g in groups}
-    states = {g: f.within(low=0.0) for g, f in found.items()}
     baseline = spread(groups[0].values("majority_accuracy"))
-    numbers = {"always the commoner class": str(baseline)} | {
-        results.label(g.solver): in_words(spread(level(g, "accuracy")), "accuracy") for g in groups
-    }
+    numbers = {"always the commoner class": str(baseline)} | levels_in_words(results, groups, "accuracy")
     best = min(found, key=lambda g: found[g].mean)
-    state = all_of(states.values())
     text = f"The most accurate, {results.label(best.solver)}, has {percent(float(level(best, 'accuracy').mean()))}, "
-    text += f"the baseline {percent(baseline.mean)}{unsure(state, found[best])}"
-    return Answer(state, f"{text}.", numbers, "no accuracy above that of always saying the commoner class")
+    text += f"the baseline {percent(baseline.mean)}"
+    parts = {results.label(g.solver): Asked(f, low=0.0) for g, f in found.items()}
+    return judged(parts, text, numbers, "no accuracy above that of always saying the commoner class")
 
 
 @check
 @for_each_data_set
-def at_least(
-    results: Results, race: str, data: str, solvers: list[str], columns: dict[str, float], certified: float = 1.0
-) -> Answer:
+def at_least(results: Results, race: str, data: str, solvers: Names, columns: dict[str, float], certified: Amount = 1.0) -> Answer:
     """Some solver, certified to a relative gap in every run, reaches every threshold at once; the best of them is shown."""
     asked = ", ".join(f"{named(column)} of at least {threshold:g}" for column, threshold in columns.items())
     asked += f", by a model certified to a relative gap of {shown_number(certified)}"
@@ -187,11 +185,14 @@ def at_least(
     if not able:
         return Answer(None, f"No solver was certified to a relative gap of {shown_number(certified)}.", {}, asked)
     found = {g: {c: spread(level(g, c)) for c in columns} for g in able}
-    states = {g: all_of(found[g][c].within(low=columns[c]) for c in columns) for g in able}
     best = max(able, key=lambda g: min(found[g][c].mean - columns[c] for c in columns))
-    numbers = {named(c): in_words(f, c) for c, f in found[best].items()}
+    numbers: dict[str, Any] = {named(c): in_words(f, c) for c, f in found[best].items()}
     text = ", ".join(f"{named(c)} {shown_number(f.mean)}" for c, f in found[best].items())
-    return Answer(any_of(states.values()), f"{results.label(best.solver)}: {text}.", numbers, asked)
+    ways = [
+        {f"{named(c)} of {results.label(g.solver)}": Asked(f, low=columns[c]) for c, f in of_group.items()}
+        for g, of_group in found.items()
+    ]
+    return judged_ways(ways, f"{results.label(best.solver)}: {text}", numbers, asked)
 
 
 @check
@@ -201,7 +202,7 @@ def same_objective(
     race: str,
     data: str,
     solvers: Names = (),
-    within: float = 0.01,
+    within: Amount = 0.01,
     apart: Names = (),
     common: bool = False,
     settings: Settings = NOTHING,
@@ -214,20 +215,17 @@ def same_objective(
     # The first solver named minimises the common objective: its bounds are those of that one.
     bounds = pick(results, race, data, [*solvers, *apart][0], settings).bounds
 
-    def above(group: Group) -> Any:
+    def above(group: Group) -> Spread:
         values = ended(group, column)
         if len(values) != len(bounds):
             raise Untold(f"Not every run of {results.label(group.solver)} on {results.data_name(data)} has ended")
         return spread(once(group, np.where(np.isfinite(values), values / np.array(bounds) - 1.0, 1e9)))
 
     found = {solver: above(pick(results, race, data, solver, settings)) for solver in [*solvers, *apart]}
-    states = [found[s].within(high=within) for s in solvers] + [found[s].within(low=within, strict=True) for s in apart]
+    parts = {results.label(s): Asked(found[s], high=within) for s in solvers}
+    parts |= {results.label(s): Asked(found[s], low=within, strict=True) for s in apart}
     numbers = {f"{results.label(s)}, above the best bound": in_percent(f) for s, f in found.items()}
-    marks = dict(zip(found, states, strict=True))
-    ends = {s: f"{results.label(s)} ends {percent(f.mean)} above the best bound" for s, f in found.items()}
-    text = "; ".join(f"{ends[s]}{unsure(marks[s], f).replace(';', ', but')}" for s, f in found.items())
-    asked = f"within {percent(within)} of the best bound" if solvers else ""
-    asked += (
-        f"{'; ' if asked else ''}{', '.join(results.label(s) for s in apart)} more than {percent(within)} above it" if apart else ""
-    )
-    return Answer(all_of(states), f"{text}.", numbers, asked)
+    text = "; ".join(f"{results.label(s)} ends {percent(f.mean)} above the best bound" for s, f in found.items())
+    asked = [f"within {percent(within)} of the best bound"] if solvers else []
+    asked += [f"{', '.join(results.label(s) for s in apart)} more than {percent(within)} above it"] if apart else []
+    return judged(parts, text, numbers, "; ".join(asked))

@@ -1,83 +1,107 @@
 """Checks on how fast: to a distance from the optimum, to the best error, an epoch, against the seconds of a text.
 
 Distances from the optimum are measured from the best lower bound that any solver found on the same problem, so that "converged" never means
-"stopped moving". Times are processor seconds of the updates; below `MEASURABLE` nothing is said of them.
+"stopped moving". Times are processor seconds of the updates. Two things are not known of them, and widen the interval of their ratio:
+
+- Of a measured time, calls and clock took a part: the overhead of an epoch, measured where the study ran, times its epochs.
+- A run that never came so near took at least what it spent. Nothing more is assumed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from dualgap.lab.claims.verdicts import (
     NOTHING,
+    Amount,
     Answer,
+    Asked,
+    Factor,
     Names,
     Settings,
     Spread,
     Untold,
-    all_of,
-    any_of,
+    as_names,
     check,
     for_each_data_set,
+    judged,
+    judged_ways,
     level,
     once,
     percent,
     pick,
     spread,
-    unsure,
+    times,
 )
 from dualgap.lab.figures import named, plain
 from dualgap.lab.results import Group, Results
 from dualgap.lab.tables import shown_number
 
-__all__ = ["after_epoch", "best_after", "best_setting", "cost_ratio", "first", "reached", "text_seconds"]
+__all__ = ["after_epoch", "best_after", "best_setting", "cost_ratio", "first", "improves", "reached", "text_seconds"]
 
 COSTS = {"epoch": "epochs", "passes": "passes", "cpu_seconds": "CPU seconds", "iteration": "iterations"}
-NEVER = 2.0  # times the cost of the other: what a run that never gets there counts with at least, in the budget of both
-MEASURABLE = 2e-3  # seconds: a run that takes less is mostly calls and clock
-TOO_SHORT = "All took less than 2 ms, which says more of calls and of the clock than of the methods."
+NEVER = "a run that never came so near took at least what it spent, which does not decide it"
+OVERHEAD = "times so short that calls and clock, {least} to {most} µs an epoch, could reverse it"
 
 
-def log_ratios(slow: Group, quick: Group, within: float | None, cost: str) -> np.ndarray:
-    """Return log(slow/quick) of the cost, run by run: to come within a share of the best bound, or where that is None an epoch's.
-
-    A run that never came so near counts with all that it spent, which is the least that it would have taken, and with `NEVER` times the
-    other's cost at least. Pairs in which neither did are left out.
-    """
-    found = []
-    quick_by_run = {row["run"]: place for place, row in enumerate(quick.rows)}
-    costs = [_costs(group, within, cost) for group in (slow, quick)]
-    for place, row in enumerate(slow.rows):
-        other = quick_by_run.get(row["run"])
-        if other is None:
-            continue
-        (a, a_spent), (b, b_spent) = costs[0][place], costs[1][other]
-        if np.isfinite(a) or np.isfinite(b):
-            a_cost = a if np.isfinite(a) else max(a_spent, NEVER * b)
-            b_cost = b if np.isfinite(b) else max(b_spent, NEVER * a)
-            found.append(np.log(max(a_cost, 1e-9) / max(b_cost, 1e-9)))
-    return np.array(found)
+def ratio(results: Results, slow: Group, quick: Group, within: float | None, cost: str) -> Spread:
+    """Return log(slow/quick) of the cost over the runs: to come within a share of the best bound, or where that is None an epoch's."""
+    mine, others = _costs(slow, within, cost), _costs(quick, within, cost)
+    pairs = [(mine[run], others[run]) for run in mine if run in others]
+    if not pairs:
+        raise Untold(f"{results.label(slow.solver)} and {results.label(quick.solver)} have no run in common")
+    logs = np.log([max(a[0], 1e-9) / max(b[0], 1e-9) for a, b in pairs])
+    same = len(once(slow, logs)) == 1 and len(once(quick, logs)) == 1 and cost != "cpu_seconds"
+    found = spread(logs[:1] if same else logs)
+    if any(not a[2] or not b[2] for a, b in pairs):
+        below = 0.0 if all(b[2] for _, b in pairs) else np.inf
+        above = 0.0 if all(a[2] for a, _ in pairs) else np.inf
+        return replace(found, below=below, above=above, slack=NEVER)
+    return _without_overhead(found, pairs, *_overhead(results)) if cost == "cpu_seconds" else found
 
 
-def _costs(group: Group, within: float | None, cost: str) -> list[tuple[float, float]]:
-    """Return for each run what it took (infinity: it never came so near), and what it spent in all."""
-    spent = group.last(cost)
+def _without_overhead(found: Spread, pairs: list[Any], least: float, most: float) -> Spread:
+    """Return a spread of logarithms of ratios with an interval that also holds the ratio of the updates alone."""
+
+    def rest(side: int, overhead: float) -> np.ndarray:
+        return np.array([max(pair[side][0] - pair[side][1] * overhead, 0.0) for pair in pairs])
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lows = np.log(rest(0, most)) - np.log(rest(1, least))
+        highs = np.log(rest(0, least)) - np.log(rest(1, most))
+    below, above = (
+        float(np.nan_to_num(np.mean(side), nan=np.inf, posinf=np.inf)) for side in (found.mean - lows, highs - found.mean)
+    )
+    words = OVERHEAD.format(least=shown_number(1e6 * least), most=shown_number(1e6 * most))
+    return replace(found, below=max(below, 0.0), above=max(above, 0.0), slack=words)
+
+
+def _overhead(results: Results) -> tuple[float, float]:
+    measured = results.store.epoch_overhead()
+    if measured is None:
+        raise Untold(
+            "The overhead of an epoch was not measured with these results; the command that made them, given again, does so"
+        )
+    return measured
+
+
+def _costs(group: Group, within: float | None, cost: str) -> dict[int, tuple[float, float, bool]]:
+    """Return for each run what it took, or spent where it never came so near; the epochs of that; and whether it came so near."""
+    runs = [row["run"] for row in group.rows]
     if within is None:
         each = group.values("cpu_seconds") / group.values("epochs")
-        return [(float(value), float(value)) for value in each]
-    return [(float(a), float(b)) for a, b in zip(group.first("suboptimality", within, cost), spent, strict=True)]
-
-
-def _too_short(groups: list[Group], within: float | None, cost: str) -> bool:
-    """Return whether all the times compared are too short: those to within a share of the bound or, for an epoch's, those of whole runs."""
-    if cost != "cpu_seconds":
-        return False
-    times = [g.last("cpu_seconds") if within is None else g.first("suboptimality", within) for g in groups]
-    reached = [float(np.median(t)) for t in times if np.isfinite(np.median(t))]
-    return bool(reached) and max(reached) < MEASURABLE
+        return {run: (float(value), 1.0, True) for run, value in zip(runs, each, strict=True)}
+    found = {}
+    for run, gaps, costs, epochs in zip(runs, *(group.traces(c) for c in ("suboptimality", cost, "epoch")), strict=True):
+        near = np.flatnonzero(gaps <= within)
+        place = int(near[0]) if len(near) else -1
+        found[run] = (float(costs[place]), float(epochs[place]), bool(len(near)))
+    return found
 
 
 @check
@@ -86,9 +110,9 @@ def first(
     results: Results,
     race: str,
     data: str,
-    winners: list[str],
-    rivals: list[str],
-    within: float,
+    winners: Names,
+    rivals: Names,
+    within: Amount,
     cost: str = "cpu_seconds",
     settings: Settings = NOTHING,
 ) -> Answer:
@@ -97,20 +121,20 @@ def first(
     medians = {s: float(np.median(g.first("suboptimality", within, cost))) for s, g in groups.items()}
     numbers = {f"{results.label(s)}, {COSTS[cost]}": value for s, value in medians.items()}
     asked = f"within {percent(within)} of the best bound in fewer {COSTS[cost]} than each other"
-    mine = min(winners, key=lambda s: medians[s])
     if not any(np.isfinite(medians[s]) for s in groups):
         return Answer(None, f"None came within {percent(within)} of the best bound in the budget.", numbers, asked)
-    if _too_short(list(groups.values()), within, cost):
-        return Answer(None, TOO_SHORT, numbers, asked)
-    ratios = {s: log_ratios(groups[s], groups[mine], within, cost) for s in rivals}
-    found = {s: spread(values) for s, values in ratios.items() if len(values)}
-    if not found:
-        return Answer(None, f"No pair of runs came within {percent(within)} of the best bound.", numbers, asked)
-    states = {s: f.within(low=0.0, strict=True) for s, f in found.items()}
-    state = all_of(states.values())
-    closest = min(found, key=lambda s: found[s].mean)
+    ways = [
+        {
+            f"{results.label(s)} against {results.label(winner)}": Asked(
+                ratio(results, groups[s], groups[winner], within, cost), low=0.0, strict=True
+            )
+            for s in rivals
+        }
+        for winner in winners
+    ]
+    mine, closest = (min(some, key=lambda s: medians[s]) for some in (winners, rivals))
     text = f"{results.label(mine)} took {_cost(medians[mine], cost)}, {results.label(closest)} {_cost(medians[closest], cost)}"
-    return Answer(state, f"{text}{unsure(state, found[closest])}.", numbers, asked)
+    return judged_ways(ways, text, numbers, asked)
 
 
 def _cost(value: float, cost: str) -> str:
@@ -123,36 +147,38 @@ def cost_ratio(
     results: Results,
     race: str,
     data: str,
-    slow: str,
-    quick: str,
-    low: float = 1.0,
-    high: float = np.inf,
-    within: float | None = None,
+    slow: str | Names,
+    quick: str | Names,
+    low: Factor = 1.0,
+    high: Factor = np.inf,
+    within: Amount | None = None,
     cost: str = "cpu_seconds",
     settings: Settings = NOTHING,
 ) -> Answer:
-    """The cost of one solver over another's lies between two bounds: to within a share of the best bound or, without one, an epoch's."""
-    a, b = pick(results, race, data, slow, settings), pick(results, race, data, quick, settings)
+    """The cost of one solver over another's lies between two bounds: to within a share of the best bound or, without one, an epoch's.
+
+    Of several solvers, each of the slow ones is compared with each of the quick ones.
+    """
+    slow, quick = as_names(slow), as_names(quick)
+    groups = {s: pick(results, race, data, s, settings) for s in [*slow, *quick]}
     unit = f"{COSTS[cost]} an epoch" if within is None else f"{COSTS[cost]} to within {percent(within)} of the best bound"
-    top = "" if not np.isfinite(high) else f" and at most {high:g}"
-    least = "more than 1" if low == 1.0 else f"at least {low:g}"
-    asked = f"{unit} of {results.label(slow)} over {results.label(quick)}: {least}{top} times"
-    ratios = log_ratios(a, b, within, cost)
-    if not len(ratios):
-        return Answer(None, f"Neither came within {percent(within or 0)} of the best bound in the budget.", {}, asked)
-    if _too_short([a, b], within, cost):
-        return Answer(None, TOO_SHORT, {"times": shown_number(float(np.exp(ratios.mean())))}, asked)
-    found = spread(once(a, ratios) if len(once(b, ratios)) == 1 else ratios)
-    state = found.within(np.log(low), np.log(high) if np.isfinite(high) else np.inf, strict=low == 1.0)
-    # A run that never came so near counts with what it spent: the ratio is then the least that it can be.
-    cut = within is not None and not np.isfinite(a.first("suboptimality", within, cost)).all()
-    if cut and state is False and found.mean < np.log(low):
-        state = None
-    times = Spread(float(np.exp(found.mean)), float(np.exp(found.low)), float(np.exp(found.high)), found.runs)
-    never = within is not None and not np.isfinite(b.first("suboptimality", within, cost)).all()
-    bound = "" if cut == never else "at least " if cut else "at most "
-    text = f"{results.label(slow)} takes {bound}{shown_number(times.mean)} times as much as {results.label(quick)}"
-    return Answer(state, f"{text}{unsure(state, found)}.", {"times": str(times)}, asked)
+    top = "" if not np.isfinite(high) else f" and at most {shown_number(high)}"
+    least = "more than 1" if low == 1.0 else f"at least {shown_number(low)}"
+    names = [" and ".join(results.label(s) for s in some) for some in (slow, quick)]
+    asked = f"{unit} of {names[0]} over {names[1]}: {least}{top} times"
+    limits = float(np.log(low)), float(np.log(high)) if np.isfinite(high) else np.inf
+    parts, numbers, texts = {}, {}, []
+    for a, b in product(slow, quick):
+        found = ratio(results, groups[a], groups[b], within, cost)
+        bound = (
+            "" if np.isfinite(found.below) == np.isfinite(found.above) else "at least " if np.isfinite(found.below) else "at most "
+        )
+        how = f"{bound}{shown_number(float(np.exp(found.mean)))} times"
+        texts.append(f"{results.label(a)} takes {how} as much as {results.label(b)}")
+        name = f"{results.label(a)} over {results.label(b)}"
+        parts[name] = Asked(found, *limits, strict=low == 1.0)
+        numbers[f"{name}, times"] = times(found)
+    return judged(parts, "; ".join(texts), numbers, asked)
 
 
 @check
@@ -161,8 +187,8 @@ def reached(
     results: Results,
     race: str,
     data: str,
-    solvers: list[str],
-    within: float,
+    solvers: Names,
+    within: Amount,
     after: float = np.inf,
     unit: str = "epoch",
     reached: bool = True,
@@ -176,14 +202,12 @@ def reached(
         values = np.array([_value_at(v, at, after) for v, at in pairs])
         found[solver] = spread(np.log10(np.clip(once(group, values), 1e-12, 1e12)))
     limit = float(np.log10(within))
-    states = [f.within(high=limit) if reached else f.within(low=limit, strict=True) for f in found.values()]
-    numbers = {f"{results.label(s)}, above the best bound": percent(float(10**f.mean)) for s, f in found.items()}
+    parts = {results.label(s): Asked(f, high=limit) if reached else Asked(f, low=limit, strict=True) for s, f in found.items()}
+    numbers = {f"{results.label(s)}, above the best bound": f.in_words(lambda v: percent(float(10**v))) for s, f in found.items()}
     when = "at the end" if not np.isfinite(after) else f"after {after:g} {COSTS[unit]}"
     text = ", ".join(f"{results.label(s)} is {percent(float(10**f.mean))} above the best bound" for s, f in found.items())
-    state = all_of(states)
     asked = f"{when} {'at most' if reached else 'more than'} {percent(within)} above the best bound"
-    worst = max(found.values(), key=lambda f: f.mean) if reached else min(found.values(), key=lambda f: f.mean)
-    return Answer(state, f"{when[0].upper()}{when[1:]} {text}{unsure(state, worst)}.", numbers, asked)
+    return judged(parts, f"{when[0].upper()}{when[1:]} {text}", numbers, asked)
 
 
 def _value_at(values: np.ndarray, places: np.ndarray, after: float) -> float:
@@ -193,18 +217,18 @@ def _value_at(values: np.ndarray, places: np.ndarray, after: float) -> float:
 
 @check
 @for_each_data_set
-def text_seconds(results: Results, race: str, data: str, solver: str, seconds: float, epochs: int, within: float) -> Answer:
+def text_seconds(results: Results, race: str, data: str, solver: str, seconds: float, epochs: int, within: Factor) -> Answer:
     """As many epochs take about the text's seconds: the factor between the two is at most `within` either way."""
     group = pick(results, race, data, solver)
     spent = group.values("cpu_seconds") / group.values("epochs") * epochs
-    found = spread(once(group, np.log(seconds / spent)))
-    factor = float(np.exp(found.mean))
-    state = found.within(-np.log(within), np.log(within))
-    numbers = {"seconds, text": seconds, "CPU seconds here": float(np.exp(np.log(spent).mean())), "factor": factor}
-    text = f"{epochs} epochs take {shown_number(numbers['CPU seconds here'])} s here and {shown_number(seconds)} s in the text, "
-    text += f"a factor of {shown_number(round(factor) if factor >= 10 else factor)}{unsure(state, found)}"
-    asked = f"{epochs} epochs in {shown_number(seconds)} s, up to a factor of {within:g}"
-    return Answer(state, f"{text}.", numbers, asked)
+    found = spread(np.log(seconds / spent))
+    factor, here = float(np.exp(found.mean)), float(np.exp(np.log(spent).mean()))
+    numbers = {"seconds, text": seconds, "CPU seconds here": here, "factor": times(found)}
+    text = f"{epochs} epochs take {shown_number(here)} s here and {shown_number(seconds)} s in the text, "
+    text += f"a factor of {shown_number(round(factor) if factor >= 10 else factor)}"
+    asked = f"{epochs} epochs in {shown_number(seconds)} s, up to a factor of {shown_number(within)}"
+    limit = float(np.log(within))
+    return judged({"": Asked(found, -limit, limit)}, text, numbers, asked)
 
 
 @check
@@ -215,27 +239,25 @@ def best_after(
     data: str,
     column: str,
     epochs: Mapping[str, Any],
-    close: float = 0.005,
+    close: Amount = 0.005,
     largest: bool = False,
     settings: Settings = NOTHING,
 ) -> Answer:
-    """The epoch at which each solver is first within `close` of its best value lies in the range given, [from, to]."""
+    """The epoch at which each solver is first within `close` of its best value lies in the range given, [from, to]; from 0 for at most."""
     numbers: dict[str, Any] = {}
-    states, texts, asked = [], [], []
+    parts, texts, asked = {}, [], []
     for solver, (low, high) in epochs.items():
         group = pick(results, race, data, solver, settings)
         values = [_first_best(v, e, close, largest) for v, e in zip(group.traces(column), group.traces("epoch"), strict=True)]
         # Counts of epochs vary by factors: the interval is that of their logarithm.
         found = spread(np.log(once(group, np.array(values))))
-        times = Spread(float(np.exp(found.mean)), float(np.exp(found.low)), float(np.exp(found.high)), found.runs)
-        numbers[f"{results.label(solver)}, epochs"] = str(times)
-        state = found.within(np.log(low), np.log(high))
-        states.append(state)
-        count = shown_number(times.mean)
-        texts.append(f"{results.label(solver)} after {count} epoch{'' if count == '1' else 's'}{unsure(state, found)}")
-        asked.append(f"{results.label(solver)} {low} to {high}")
-    why = f"Within {shown_number(close)} of their best {named(column)}: {', '.join(texts)}."
-    return Answer(all_of(states), why, numbers, f"epochs: {', '.join(asked)}")
+        numbers[f"{results.label(solver)}, epochs"] = times(found)
+        parts[results.label(solver)] = Asked(found, float(np.log(low)) if low else -np.inf, float(np.log(high)))
+        count = shown_number(float(np.exp(found.mean)))
+        texts.append(f"{results.label(solver)} after {count} epoch{'' if count == '1' else 's'}")
+        asked.append(f"{results.label(solver)} {f'{low} to' if low else 'at most'} {high}")
+    why = f"Within {shown_number(close)} of their best {named(column)}: {', '.join(texts)}"
+    return judged(parts, why, numbers, f"epochs: {', '.join(asked)}")
 
 
 def _first_best(values: np.ndarray, epochs: np.ndarray, close: float, largest: bool) -> float:
@@ -258,42 +280,36 @@ def after_epoch(
     if len(early[a]) != len(early[b]):
         raise Untold(f"{results.label(ahead)} and {results.label(behind)} have not the same runs")
     found = spread((early[b] - early[a]) * (1.0 if least else -1.0))
-    state = found.within(low=0.0, strict=True)
     numbers = {f"{results.label(g.solver)}, {named(column)}": str(spread(v)) for g, v in early.items()}
     text = f"{named(column)} of {results.label(ahead)} is {shown_number(float(early[a].mean()))}, "
-    text += f"of {results.label(behind)} {shown_number(float(early[b].mean()))}{unsure(state, found)}"
-    asked = (
-        f"{named(column)} after {epoch:g} epoch{'' if epoch == 1 else 's'}: {results.label(ahead)} {'below' if least else 'above'}"
-    )
-    return Answer(state, f"{text[0].upper()}{text[1:]}.", numbers, f"{asked} {results.label(behind)}")
+    text += f"of {results.label(behind)} {shown_number(float(early[b].mean()))}"
+    when = f"after {epoch:g} epoch{'' if epoch == 1 else 's'}"
+    asked = f"{named(column)} {when}: {results.label(ahead)} {'below' if least else 'above'} {results.label(behind)}"
+    return judged({"": Asked(found, low=0.0, strict=True)}, f"{text[0].upper()}{text[1:]}", numbers, asked)
 
 
 @check
 @for_each_data_set
 def best_setting(
-    results: Results, race: str, data: str, solver: str, x: str, used: float, within: float, least: float = 1.2
+    results: Results, race: str, data: str, solver: str, x: str, used: float, within: Amount, least: Factor = 1.2
 ) -> Answer:
     """Over a sweep, another value than the one used comes within a share of the best bound at least `least` times sooner."""
     groups = {float(g.setting(x)): g for g in results.select(race, data, [solver]) if g.setting(x) is not None}
-    asked = f"within {percent(within)} of the best bound at least {least:g} times sooner than at {named(x)} = {plain(used)}"
+    asked = (
+        f"within {percent(within)} of the best bound at least {shown_number(least)} times sooner than at {named(x)} = {plain(used)}"
+    )
     if used not in groups or len(groups) < 2:
         raise Untold(f"{results.label(solver)} has not run at {named(x)} = {plain(used)} and another value")
     medians = {value: float(np.median(g.first("suboptimality", within))) for value, g in groups.items()}
     numbers: dict[str, Any] = {f"{named(x)} = {plain(value)}, CPU seconds": cost for value, cost in medians.items()}
     if not any(np.isfinite(cost) for cost in medians.values()):
-        return Answer(
-            None, f"No value of {named(x)} came within {percent(within)} of the best bound in the budget.", numbers, asked
-        )
-    found = {}
-    for value, group in groups.items():
-        ratios = log_ratios(groups[used], group, within, "cpu_seconds")
-        if value != used and len(ratios):
-            found[value] = spread(ratios)
-    best = max(found, key=lambda value: found[value].mean)
-    gain = found[best]
-    state = any_of(f.within(low=np.log(least)) for f in found.values())
-    text = f"At {named(x)} = {plain(best)} it is {shown_number(float(np.exp(gain.mean)))} times sooner there{unsure(state, gain)}"
-    return Answer(state, f"{text}.", numbers, asked)
+        text = f"No value of {named(x)} came within {percent(within)} of the best bound in the budget."
+        return Answer(None, text, numbers, asked)
+    found = {v: ratio(results, groups[used], g, within, "cpu_seconds") for v, g in groups.items() if v != used}
+    best = min(found, key=lambda value: medians[value])
+    text = f"At {named(x)} = {plain(best)} it is {shown_number(float(np.exp(found[best].mean)))} times sooner there"
+    ways = [{f"{named(x)} = {plain(value)}": Asked(f, low=float(np.log(least)))} for value, f in found.items()]
+    return judged_ways(ways, text, numbers, asked)
 
 
 @check
@@ -307,11 +323,8 @@ def improves(
         group = pick(results, race, data, solver)
         last = level(group, column)
         then = [_value_at(v, at, early) for v, at in zip(group.traces(column), group.traces(unit), strict=True)]
-        change = (last - once(group, np.array(then))) * (1.0 if largest else -1.0)
-        found[solver] = spread(change)
-    state = all_of(f.within(low=0.0, strict=True) for f in found.values())
+        found[solver] = spread((last - once(group, np.array(then))) * (1.0 if largest else -1.0))
+    parts = {results.label(s): Asked(f, low=0.0, strict=True) for s, f in found.items()}
     numbers = {f"{results.label(s)}, gained in {named(column)}": str(f) for s, f in found.items()}
     text = ", ".join(f"{results.label(s)} gains {shown_number(f.mean)}" for s, f in found.items())
-    worst = min(found.values(), key=lambda f: f.mean)
-    asked = f"{named(column)} better at the end than after {early:g} {COSTS[unit]}"
-    return Answer(state, f"{text}{unsure(state, worst)}.", numbers, asked)
+    return judged(parts, text, numbers, f"{named(column)} better at the end than after {early:g} {COSTS[unit]}")

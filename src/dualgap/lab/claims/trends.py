@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 from typing import Any
 
 import numpy as np
 
 from dualgap.lab.claims.verdicts import (
     NOTHING,
+    Amount,
     Answer,
+    Asked,
+    Factor,
     Names,
     Settings,
+    Spread,
     Untold,
-    all_of,
     check,
     differences,
     for_each_data_set,
+    in_percent,
+    in_words,
+    judged,
+    judged_ways,
     level,
     once,
     percent,
     pick,
     spread,
-    unsure,
+    times,
 )
 from dualgap.lab.figures import ended, named, plain
 from dualgap.lab.results import Group, Results
 from dualgap.lab.tables import shown_number
 
-__all__ = ["best_of_grid", "constant", "steady", "trend", "wobble", "wobble_order", "wobble_trend", "wobbles"]
+__all__ = ["best_of_grid", "constant", "same_speed", "steady", "trend", "wobble", "wobble_order", "wobble_trend", "wobbles"]
 
 
 def wobble(group: Group, column: str = "primal") -> np.ndarray:
@@ -48,7 +55,7 @@ def wobble(group: Group, column: str = "primal") -> np.ndarray:
     return values
 
 
-def _paired(more: Group, less: Group, column: str) -> Any:
+def _paired(more: Group, less: Group, column: str) -> Spread:
     a, b = wobble(more, column), wobble(less, column)
     size = max(len(a), len(b))
     if len(a) not in (1, size) or len(b) not in (1, size):
@@ -68,7 +75,7 @@ def wobbles(
     data: str,
     who: str,
     rivals: Names = (),
-    least: float = 0.0,
+    least: Amount = 0.0,
     column: str = "primal",
     settings: Settings = NOTHING,
 ) -> Answer:
@@ -76,17 +83,17 @@ def wobbles(
     group = pick(results, race, data, who, settings)
     mine = spread(wobble(group, column))
     found = {s: _paired(group, pick(results, race, data, s, settings), column) for s in rivals}
-    states = [mine.within(low=least), *(f.within(low=0.0, strict=True) for f in found.values())]
-    numbers = {results.label(who): percent(mine.mean)}
+    parts = {results.label(who): Asked(mine, low=least)}
+    parts |= {f"{results.label(who)} against {results.label(s)}": Asked(f, low=0.0, strict=True) for s, f in found.items()}
+    numbers = {results.label(who): in_percent(mine)}
     numbers |= {results.label(s): percent(mine.mean - f.mean) for s, f in found.items()}
-    state = all_of(states)
     what = "the objective" if column == "primal" else named(column)
     text = f"In the later half {what} rises by {percent(mine.mean)} an epoch for {results.label(who)}"
     if found:
         worst = min(found, key=lambda s: found[s].mean)
-        text += f", {percent(mine.mean - found[worst].mean)} for {results.label(worst)}{unsure(state, found[worst])}"
+        text += f", {percent(mine.mean - found[worst].mean)} for {results.label(worst)}"
     asked = f"{_words(column)} of at least {percent(least)}" + (", and more than each other's" if rivals else "")
-    return Answer(state, f"{text}.", numbers, asked)
+    return judged(parts, text, numbers, asked)
 
 
 @check
@@ -96,20 +103,18 @@ def steady(
     race: str,
     data: str,
     solvers: Names,
-    most: float,
+    most: Amount,
     column: str = "primal",
     unsteady: bool = False,
     settings: Settings = NOTHING,
 ) -> Answer:
     """Late in the run no solver's objective (or error) rises by more than `most` an epoch; with `unsteady`, each one's does."""
     found = {s: spread(wobble(pick(results, race, data, s, settings), column)) for s in solvers}
-    states = [f.within(low=most, strict=True) if unsteady else f.within(high=most) for f in found.values()]
-    state = all_of(states)
+    parts = {results.label(s): Asked(f, low=most, strict=True) if unsteady else Asked(f, high=most) for s, f in found.items()}
     text = ", ".join(f"{percent(f.mean)} for {results.label(s)}" for s, f in found.items())
-    worst = min(found.values(), key=lambda f: f.mean) if unsteady else max(found.values(), key=lambda f: f.mean)
     asked = f"{_words(column)} in the later half: {'more' if unsteady else 'no more'} than {percent(most)}"
-    numbers = {results.label(s): percent(f.mean) for s, f in found.items()}
-    return Answer(state, f"It is {text}{unsure(state, worst)}.", numbers, asked)
+    numbers = {results.label(s): in_percent(f) for s, f in found.items()}
+    return judged(parts, f"It is {text}", numbers, asked)
 
 
 @check
@@ -118,26 +123,19 @@ def wobble_order(
     results: Results, race: str, data: str, tiers: list[list[str]], column: str = "primal", settings: Settings = NOTHING
 ) -> Answer:
     """Solvers of a later tier oscillate more than those of an earlier one."""
-    states, texts, worst = [], [], None
+    groups = {s: pick(results, race, data, s, settings) for tier in tiers for s in tier}
+    parts, texts = {}, []
     for calm, wild in pairwise(tiers):
-        for a in calm:
-            for b in wild:
-                found = _paired(pick(results, race, data, b, settings), pick(results, race, data, a, settings), column)
-                state = found.within(low=0.0, strict=True)
-                states.append(state)
-                if state is not True:
-                    worst = found
-                    word = "oscillates no more than" if state is False else "does not clearly oscillate more than"
-                    texts.append(f"{results.label(b)} {word} {results.label(a)}")
-    numbers = {
-        results.label(s): percent(float(wobble(pick(results, race, data, s, settings), column).mean()))
-        for tier in tiers
-        for s in tier
-    }
-    state = all_of(states)
+        for a, b in product(calm, wild):
+            part = Asked(_paired(groups[b], groups[a], column), low=0.0, strict=True)
+            parts[f"{results.label(b)} against {results.label(a)}"] = part
+            if part.contradicted():
+                texts.append(f"{results.label(b)} oscillates no more than {results.label(a)}")
+    numbers = {results.label(s): in_percent(spread(wobble(group, column))) for s, group in groups.items()}
     order = " < ".join("(" + ", ".join(results.label(s) for s in tier) + ")" for tier in tiers)
-    text = "; ".join(texts) if texts else "They oscillate in that order"
-    return Answer(state, f"{text}{unsure(state, worst) if worst else ''}.", numbers, f"{_words(column)} in the later half: {order}")
+    clear = all(part.confirmed() for part in parts.values())
+    text = "; ".join(texts) if texts else "They oscillate in that order" + ("" if clear else ", or nearly so")
+    return judged(parts, text, numbers, f"{_words(column)} in the later half: {order}")
 
 
 def _along(results: Results, race: str, data: str, solver: str, x: str) -> list[tuple[float, Group]]:
@@ -153,47 +151,48 @@ def _along(results: Results, race: str, data: str, solver: str, x: str) -> list[
 def wobble_trend(results: Results, race: str, data: str, x: str, solvers: Names, column: str = "primal") -> Answer:
     """The smaller x, the more the solvers' objectives (or errors) oscillate: at its smallest value more than at its largest."""
     numbers: dict[str, Any] = {}
-    states, texts = [], []
+    parts, texts = {}, []
     for solver in solvers:
         points = _along(results, race, data, solver, x)
-        found = _paired(points[0][1], points[-1][1], column)
+        part = Asked(_paired(points[0][1], points[-1][1], column), low=0.0, strict=True)
+        parts[results.label(solver)] = part
         for value, group in (points[0], points[-1]):
-            numbers[f"{results.label(solver)}, {x} = {plain(value)}"] = percent(float(wobble(group, column).mean()))
-        state = found.within(low=0.0, strict=True)
-        states.append(state)
-        if state is not True:
-            texts.append(f"{results.label(solver)} does not" if state is False else f"{results.label(solver)} does not clearly")
-    text = f"Oscillates more at the smallest {x}: " + ("; ".join(texts) if texts else "all of them do")
-    asked = f"{_words(column)} in the later half: larger at the smallest {x} than at the largest"
-    return Answer(all_of(states), f"{text}.", numbers, asked)
+            numbers[f"{results.label(solver)}, {named(x)} = {plain(value)}"] = in_percent(spread(wobble(group, column)))
+        if not part.confirmed():
+            texts.append(f"{results.label(solver)} does not{'' if part.contradicted() else ' clearly'}")
+    text = f"Oscillates more at the smallest {named(x)}: " + ("; ".join(texts) if texts else "all of them do")
+    asked = f"{_words(column)} in the later half: larger at the smallest {named(x)} than at the largest"
+    return judged(parts, text, numbers, asked)
 
 
 @check
 @for_each_data_set
 def trend(
-    results: Results, race: str, data: str, x: str, solvers: Names, column: str, falls: bool = True, least: float = 0.0
+    results: Results, race: str, data: str, x: str, solvers: Names, column: str, falls: bool = True, least: Amount = 0.0
 ) -> Answer:
     """From the smallest to the largest x a column falls (or rises) by more than `least`, and never clearly turns on the way."""
     numbers: dict[str, Any] = {}
-    states, texts = [], []
+    parts, texts = {}, []
     sign = 1.0 if falls else -1.0
     for solver in solvers:
-        points = _along(results, race, data, solver, x)
+        points, who = _along(results, race, data, solver, x), results.label(solver)
         means = [float(level(group, column).mean()) for _, group in points]
-        numbers |= {f"{results.label(solver)}, {named(x)} = {plain(value)}": m for (value, _), m in zip(points, means, strict=True)}
+        numbers |= {
+            f"{who}, {named(x)} = {plain(value)}": in_words(spread(level(group, column)), column) for value, group in points
+        }
         change = spread(sign * differences(points[0][1], points[-1][1], column))
-        turns = [spread(sign * differences(a, b, column)).within(high=0.0, strict=True) for (_, a), (_, b) in pairwise(points)]
-        enough = change.within(low=least, strict=True)
-        states.append(False if True in turns else enough)
-        turned = ", and turns on the way" if True in turns else ""
+        parts[who] = Asked(change, low=least, strict=True)
+        steps = {
+            f"{who}, {named(x)} = {plain(p)} to {plain(q)}": Asked(spread(sign * differences(a, b, column)), low=0.0, doubt=True)
+            for (p, a), (q, b) in pairwise(points)
+        }
+        turned = ", and turns on the way" if len(points) > 2 and any(step.contradicted() for step in steps.values()) else ""
         way = "falls" if (change.mean > 0) == falls else "rises"
-        text = (
-            f"{results.label(solver)}: {', '.join(shown_number(m) for m in means)}, which {way} by {shown_number(abs(change.mean))}"
-        )
-        texts.append(f"{text}{turned}{unsure(enough, change) if not turned else ''}")
-    ends = f"from the smallest {named(x)} to the largest"
-    asked = f"{named(column)} {'falls' if falls else 'rises'} by more than {shown_number(least)} {ends}"
-    return Answer(all_of(states), f"{'; '.join(texts)}.", numbers, f"{asked}, without turning")
+        texts.append(f"{who}: {', '.join(map(shown_number, means))}, which {way} by {shown_number(abs(change.mean))}{turned}")
+        parts |= steps
+    way = "falls" if falls else "rises"
+    asked = f"{named(column)} {way} by more than {shown_number(least)} from the smallest {named(x)} to the largest, without turning"
+    return judged(parts, "; ".join(texts), numbers, asked)
 
 
 @check
@@ -216,40 +215,76 @@ def best_of_grid(
         for value, v in values.items()
         if value != used
     }
-    state = all_of(f.within(low=0.0, strict=True) for f in found.values())
     closest = min(found, key=lambda value: found[value].mean)
     numbers = {f"{named(x)} = {plain(value)}": float(np.median(sign * v)) for value, v in values.items()}
     text = f"{named(column)} is {shown_number(numbers[f'{named(x)} = {plain(used)}'])} at {plain(used)}, "
-    text += f"{shown_number(numbers[f'{named(x)} = {plain(closest)}'])} at {plain(closest)}{unsure(state, found[closest])}"
+    text += f"{shown_number(numbers[f'{named(x)} = {plain(closest)}'])} at {plain(closest)}"
     asked = f"{named(column)} {'smaller' if least else 'larger'} at {named(x)} = {plain(used)} than at each other value"
-    return Answer(state, f"{text[0].upper()}{text[1:]}.", numbers, asked)
+    parts = {f"{named(x)} = {plain(value)}": Asked(f, low=0.0, strict=True) for value, f in found.items()}
+    return judged(parts, f"{text[0].upper()}{text[1:]}", numbers, asked)
 
 
 @check
 @for_each_data_set
 def constant(
-    results: Results, race: str, data: str, x: str, solvers: Names, column: str, within: float, varies: bool = False
+    results: Results, race: str, data: str, x: str, solvers: Names, column: str, within: Amount, varies: bool = False
 ) -> Answer:
     """A column stays the same along the grid: any two values of x within `within`; a share of the largest for objectives.
 
     With `varies`, some two values of x differ by more.
     """
+    relative = column.endswith("primal") or column == "bound"
     numbers: dict[str, Any] = {}
-    states, texts = [], []
+    parts: dict[str, Asked] = {}
+    texts = []
     for solver in solvers:
-        points = _along(results, race, data, solver, x)
-        means = [float(level(group, column).mean()) for _, group in points]
-        relative = column.endswith("primal") or column.startswith(("epochs_to:", "settles:"))
-        scale = max(means) if relative else 1.0
-        pairs = [spread(differences(a, b, column) / scale) for (_, a), (_, b) in combinations(points, 2)]
-        same = all_of(found.within(-within, within) for found in pairs)
-        state = same if not varies else None if same is None else not same
-        states.append(state)
-        numbers |= {f"{results.label(solver)}, {named(x)} = {plain(value)}": m for (value, _), m in zip(points, means, strict=True)}
-        widest = max(pairs, key=lambda found: abs(found.mean))
-        texts.append(f"{results.label(solver)} varies by {shown_number(abs(widest.mean))}{unsure(state, widest)}")
+        points, who = _along(results, race, data, solver, x), results.label(solver)
+        scale = max(float(level(group, column).mean()) for _, group in points) if relative else 1.0
+        pairs = {
+            f"{who}, {named(x)} = {plain(p)} and {plain(q)}": Asked(
+                spread(differences(a, b, column) / scale), -within, within, apart=varies
+            )
+            for (p, a), (q, b) in combinations(points, 2)
+        }
+        numbers |= {
+            f"{who}, {named(x)} = {plain(value)}": in_words(spread(level(group, column)), column) for value, group in points
+        }
+        widest = max(abs(pair.found.mean) for pair in pairs.values())
+        texts.append(f"{who} varies by {shown_number(widest)}{' of the largest' if relative else ''}")
+        parts |= pairs
     share = " of the largest" if relative else ""
-    asked = f"{named(column)} at any two values of {named(x)} within {shown_number(within)}{share}"
     if varies:
         asked = f"{named(column)} at some two values of {named(x)} further apart than {shown_number(within)}{share}"
-    return Answer(all_of(states), f"{'; '.join(texts)}.", numbers, asked)
+        return judged_ways([{name: part} for name, part in parts.items()], "; ".join(texts), numbers, asked)
+    asked = f"{named(column)} at any two values of {named(x)} within {shown_number(within)}{share}"
+    return judged(parts, "; ".join(texts), numbers, asked)
+
+
+@check
+@for_each_data_set
+def same_speed(results: Results, race: str, data: str, x: str, solvers: Names, rest: Amount = 0.1, within: Factor = 2.0) -> Answer:
+    """Along the grid the objective falls equally fast: until `rest` of its fall is left, any two values of x take similar epochs.
+
+    The fall is a run's own, from its first value to the level at which it stays: it need not be that of the optimum.
+    """
+    column = f"settles:{1.0 - rest:.6g}"
+    numbers: dict[str, Any] = {}
+    parts: dict[str, Asked] = {}
+    texts = []
+    limit = float(np.log(within))
+    for solver in solvers:
+        points, who = _along(results, race, data, solver, x), results.label(solver)
+        logs = {value: np.log(level(group, column)) for value, group in points}
+        if len({len(values) for values in logs.values()}) > 1:
+            raise Untold(f"{who} has not the same runs at each {named(x)}")
+        pairs = {
+            f"{who}, {named(x)} = {plain(p)} and {plain(q)}": Asked(spread(logs[p] - logs[q]), -limit, limit)
+            for p, q in combinations(logs, 2)
+        }
+        numbers |= {f"{who}, {named(x)} = {plain(value)}, epochs": times(spread(values)) for value, values in logs.items()}
+        texts.append(
+            f"{who} takes up to {shown_number(max(float(np.exp(abs(p.found.mean))) for p in pairs.values()))} times as long"
+        )
+        parts |= pairs
+    asked = f"{named(column)}: at any two values of {named(x)} within a factor of {shown_number(within)}"
+    return judged(parts, "; ".join(texts), numbers, asked)

@@ -1,61 +1,304 @@
 """Verdicts, and the statistics that every check shares.
 
 A check is a function of the results and of a claim's options; `levels`, `speed`, `trends` and `facts` have them, `judge` applies them. One
-principle decides all of them: a quantity is computed for each run, and a 95 % interval of its mean over the runs is compared with the range
-that the claim asks for. Inside, the claim holds; outside, it does not; across the border, it cannot be told. One run has no interval.
+principle decides all of them. A claim asks that some quantities, each computed once a run, lie in given ranges. The interval that holds
+the mean of a quantity with 95 % confidence (Student's t over the runs) is compared with its range:
+
+- the claim holds where every interval lies inside its range,
+- it does not hold where one lies outside. Of m intervals one lies outside by chance m times as often, so this one has 1 − 0.05/m,
+- else it cannot be told. One run has no interval.
+
+So the chance of a wrong verdict is at most 5 % for a claim, however many quantities it asks for.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import wraps
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, wraps
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from dualgap.lab.figures import ended, named
-from dualgap.lab.results import Group, Results
+from dualgap.lab.results import RESOLUTION, Group, Results
 from dualgap.lab.study import Claim
 from dualgap.lab.tables import shown_number
 
-__all__ = ["CALIBRATED", "CHECKS", "FAILS", "HOLDS", "NOT_JUDGED", "OPEN", "SIGNS", "Answer", "Untold", "Verdict", "check"]
+__all__ = [
+    "CALIBRATED",
+    "CHECKS",
+    "FAILS",
+    "HOLDS",
+    "NOT_JUDGED",
+    "OPEN",
+    "SIGNS",
+    "Answer",
+    "Asked",
+    "Spread",
+    "Untold",
+    "Verdict",
+    "check",
+    "judged",
+    "judged_ways",
+    "spread",
+]
 
 HOLDS, FAILS, OPEN, CALIBRATED, NOT_JUDGED = "holds", "does not hold", "cannot be told", "calibrated", "not judged"
 SIGNS = {HOLDS: "✓", FAILS: "✗", OPEN: "?", CALIBRATED: "=", NOT_JUDGED: "–"}
-CONFIDENCE = 0.95
+WRONG = 0.05  # the chance of a wrong verdict on a claim whose quantities lie on the borders of their ranges
 
 # what a claim may give as an option
 Names = Sequence[str]
-Limits = Mapping[str, float]
 Settings = Mapping[str, Any]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+# Thresholds for words of a text that have no number ("similar", "converged"). `judge` also tries half and twice of each.
+Amount = Annotated[float, "amount"]
+Amounts = Annotated[Mapping[str, float], "amount"]
+Factor = Annotated[float, "factor"]  # of a cost: half and twice on a logarithmic scale
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim, whether it holds, what was asked, the numbers, and why: a sentence, or a line for each data set."""
+    """A claim, whether it holds, what was asked, the numbers, and why: a sentence, or a line for each data set.
+
+    `readings` says how it comes out at half and at twice the thresholds that are not the text's.
+    """
 
     claim: Claim
     verdict: str
     why: str
     numbers: dict[str, Any] = field(default_factory=dict)
     asked: str = ""
+    readings: str = ""
 
 
 class Untold(Exception):
     """The results cannot decide a claim; the message says what is missing."""
 
 
+# ---------------------------------------------------------------------------------------------------------------- statistics
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The mean over runs of a quantity, and its standard error. `below` and `above` widen its interval by what was not measured.
+
+    slack : why it is widened, as the end of a sentence
+    """
+
+    mean: float
+    error: float
+    runs: int
+    below: float = 0.0
+    above: float = 0.0
+    slack: str = ""
+
+    def interval(self, wrong: float = WRONG) -> tuple[float, float]:
+        """Return the interval that misses the mean with that probability; all numbers for one run."""
+        if self.runs < 2:
+            return -np.inf, np.inf
+        half = quantile(1.0 - wrong / 2, self.runs - 1) * self.error
+        return self.mean - half - self.below, self.mean + half + self.above
+
+    def bare(self) -> Spread:
+        """Return the spread over the runs alone."""
+        return Spread(self.mean, self.error, self.runs)
+
+    @property
+    def low(self) -> float:
+        """The lower end of the 95 % interval."""
+        return self.interval()[0]
+
+    @property
+    def high(self) -> float:
+        """The upper end of the 95 % interval."""
+        return self.interval()[1]
+
+    def in_words(self, show: Callable[[float], str] = shown_number) -> str:
+        """Return the mean and the interval as text."""
+        return f"{show(self.mean)} ({between(self.low, self.high, show) if self.runs > 1 else 'one run'})"
+
+    def __str__(self) -> str:
+        return self.in_words()
+
+
+def between(low: float, high: float, show: Callable[[float], str]) -> str:
+    """Return an interval as text; one without an end says so."""
+    if np.isfinite(low) and np.isfinite(high):
+        return f"{show(low)} to {show(high)}"
+    return f"at least {show(low)}" if np.isfinite(low) else f"at most {show(high)}" if np.isfinite(high) else "not known"
+
+
+@lru_cache(maxsize=256)
+def quantile(share: float, freedom: int) -> float:
+    """Return a quantile of Student's t."""
+    from scipy.stats import t
+
+    return float(t.ppf(share, freedom))
+
+
+def spread(values: Any) -> Spread:
+    """Return the mean of one number a run, and its standard error."""
+    values = np.asarray(values, dtype=float)
+    n = len(values)
+    return Spread(float(values.mean()), float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else np.inf, n)
+
+
+SHARES = ("accuracy", "error", "auc", "recall", "precision")
+
+
+def in_words(found: Spread, column: str) -> str:
+    """Return a spread as text; the interval of a share ends where shares do."""
+    if not any(word in column for word in SHARES) or found.runs < 2:
+        return str(found)
+    return f"{shown_number(found.mean)} ({between(max(found.low, 0.0), min(found.high, 1.0), shown_number)})"
+
+
+def times(found: Spread) -> str:
+    """Return a spread of logarithms as text: factors."""
+    return found.in_words(lambda value: shown_number(float(np.exp(value))))
+
+
+def percent(value: float) -> str:
+    """Return a share as a percentage."""
+    if 0.0 < abs(value) < RESOLUTION:
+        return f"below {100 * RESOLUTION:g} %"
+    return f"{100 * value:.3g} %" if abs(value) < 9.995 else f"{shown_number(float(round(100 * value)))} %"
+
+
+def in_percent(found: Spread) -> str:
+    """Return a spread of shares as percentages."""
+    return found.in_words(percent)
+
+
+# ----------------------------------------------------------------------------------------------------------------- what is asked
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A quantity and the range that a claim asks its mean to lie in.
+
+    strict : the borders do not belong to the range, as in "smaller than"; apart : the claim asks for a mean outside of the range;
+    doubt : the quantity can contradict the claim and need not confirm it
+    """
+
+    found: Spread
+    low: float = -np.inf
+    high: float = np.inf
+    strict: bool = False
+    apart: bool = False
+    doubt: bool = False
+
+    def confirmed(self, wrong: float = WRONG) -> bool:
+        """Return whether the interval, which misses the mean with that probability, lies where the claim asks."""
+        return self.doubt or (self._outside(wrong) if self.apart else self._inside(wrong))
+
+    def contradicted(self, wrong: float = WRONG) -> bool:
+        """Return whether the interval lies where the claim does not ask."""
+        return self._inside(wrong) if self.apart else self._outside(wrong)
+
+    def told(self) -> bool | None:
+        """Return whether this quantity alone confirms or contradicts the claim; None where neither."""
+        return False if self.contradicted() else True if self.confirmed() else None
+
+    def _inside(self, wrong: float) -> bool:
+        low, high = self.found.interval(wrong)
+        beyond = low >= self.low and high <= self.high and self.found.runs > 1
+        return beyond and not (self.strict and (low == self.low or high == self.high < np.inf))
+
+    def _outside(self, wrong: float) -> bool:
+        low, high = self.found.interval(wrong)
+        on_border = self.strict and low == high and low in (self.low, self.high)
+        return on_border or high < self.low or low > self.high
+
+
+Parts = Mapping[Any, Asked]
+
+
 @dataclass
 class Answer:
-    """What a check found: True, False or None (cannot be told), a sentence, the numbers, and what was asked, with its threshold."""
+    """What a check found: True, False or None (cannot be told), a sentence, the numbers, and what was asked, with its threshold.
+
+    ways : the quantities that decided it, by name, of each way in which the claim can hold; `judged` sets them
+    """
 
     holds: bool | None
     why: str
     numbers: dict[str, Any] = field(default_factory=dict)
     asked: str = ""
+    ways: Sequence[Parts] = ()
+
+
+def judged(parts: Parts, text: str, numbers: dict[str, Any], asked: str) -> Answer:
+    """Return the answer to a claim that asks for all of some quantities; the sentence ends with why it cannot be told, where it cannot."""
+    return judged_ways([parts], text, numbers, asked)
+
+
+def judged_ways(ways: Sequence[Parts], text: str, numbers: dict[str, Any], asked: str) -> Answer:
+    """Return the answer to a claim that holds in any of several ways, each of which asks for all of its quantities."""
+    holds = decide(ways)
+    return Answer(holds, f"{text}{_unsure(ways) if holds is None else ''}.", numbers, asked, ways)
+
+
+def decide(ways: Sequence[Parts], among: int | None = None) -> bool | None:
+    """Return whether a claim holds, does not, or cannot be told (None), by the principle of this module.
+
+    among : how many quantities the claim asks for on all of its data sets; by default those given
+    """
+    among = among or sum(len(parts) for parts in ways)
+    left = [parts for parts in ways if not any(part.contradicted(WRONG / among) for part in parts.values())]
+    if not left:
+        return False
+    return True if any(all(part.confirmed(WRONG / len(ways)) for part in parts.values()) for parts in left) else None
+
+
+def _unsure(ways: Sequence[Parts]) -> str:
+    """Return the end of a sentence whose claim cannot be told."""
+    parts = {name: part for way in ways for name, part in way.items()}
+    if any(part.found.runs < 2 for part in parts.values()):
+        return "; one run has no spread to judge by"
+    if len(ways) == 1 and any(part.contradicted() for part in parts.values()):
+        return f"; {BY_CHANCE.format(count=len(parts))}"
+    doubtful = {name: part for name, part in parts.items() if not part.confirmed()}
+    # Of those that the runs alone would decide, what was not measured keeps them open.
+    slack = {name: part.found.slack for name, part in doubtful.items() if replace(part, found=part.found.bare()).told() is not None}
+    names = list(slack or doubtful)
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    of = f" for {'; '.join(map(str, names[:3]))}{more}" if len(parts) > 1 else ""
+    return f"; {next(iter(slack.values()), ACROSS)}{of}"
+
+
+ACROSS = "the interval over runs reaches across that border"
+BY_CHANCE = "of {count} comparisons, one as clear as this comes by chance"
+
+
+def all_of(answers: Iterable[bool | None]) -> bool | None:
+    """Return whether all hold: False where any does not, else None where any cannot be told."""
+    answers = list(answers)
+    return False if False in answers else None if None in answers else True
+
+
+def together(answers: dict[str, Answer], some: bool = False) -> Answer:
+    """One answer for several data sets: it holds where all hold, and does not where any does not; with `some`, where one holds."""
+    if len(answers) == 1:
+        return next(iter(answers.values()))
+    numbers = {f"{name}: {key}": value for name, answer in answers.items() for key, value in answer.numbers.items()}
+    asked = "; ".join(dict.fromkeys(answer.asked for answer in answers.values() if answer.asked))
+    lines = [f"{name}: {answer.why}" for name, answer in answers.items()]
+    among = sum(len(parts) for answer in answers.values() for parts in answer.ways)
+    if some:
+        ways = [parts for answer in answers.values() for parts in answer.ways]
+        holds = decide(ways) if ways else None
+        if holds is False and not all(answer.ways for answer in answers.values()):
+            holds = None  # it may hold where runs are missing
+        return Answer(holds, "\n".join(lines), numbers, f"{asked}; on one of the data sets at least")
+    holds = all_of(decide(answer.ways, among) if answer.ways else answer.holds for answer in answers.values())
+    if holds is None and any(answer.holds is False for answer in answers.values()):
+        lines.append(f"{BY_CHANCE.format(count=among).capitalize()}.")
+    return Answer(holds, "\n".join(lines), numbers, asked)
 
 
 Check = Callable[..., Answer]
@@ -68,72 +311,35 @@ def check(function: Check) -> Check:
     return function
 
 
-# ---------------------------------------------------------------------------------------------------------------- statistics
+def for_each_data_set(function: Check) -> Check:
+    """Return a check of one data set as a check of several: its answers on them, taken together.
 
+    `some` is an option of every such check: the claim then holds where it holds on one of the data sets.
+    """
 
-@dataclass(frozen=True)
-class Spread:
-    """The mean over runs of a quantity, and the interval that holds it with 95 % confidence; infinite for one run."""
+    @wraps(function)
+    def each(results: Results, *, data: str | Iterable[str], some: bool = False, **options: Any) -> Answer:
+        def one(name: str) -> Answer:
+            try:
+                return function(results, data=name, **options)
+            except Untold as lacking:
+                return Answer(None, f"{lacking}.")
 
-    mean: float
-    low: float
-    high: float
-    runs: int
+        answers = {results.data_name(name): one(name) for name in as_names(data)}
+        return together(answers, some)
 
-    def within(self, low: float = -np.inf, high: float = np.inf, strict: bool = False) -> bool | None:
-        """Return whether the mean lies in a range: True, False, or None where the interval reaches across its border.
-
-        strict : the borders do not belong to the range, as in "smaller than"
-        """
-        if strict and self.low == self.high and self.low in (low, high):
-            return False
-        inside = self.low > low and self.high < high if strict else self.low >= low and self.high <= high
-        if inside and self.runs > 1:
-            return True
-        return False if self.high < low or self.low > high else None
-
-    def __str__(self) -> str:
-        if self.runs < 2:
-            return f"{shown_number(self.mean)} (one run)"
-        return f"{shown_number(self.mean)} ({shown_number(self.low)} to {shown_number(self.high)})"
-
-
-SHARES = ("accuracy", "error", "auc", "recall", "precision")
-
-
-def in_words(found: Spread, column: str) -> str:
-    """Return a spread as text; the interval of a share ends where shares do."""
-    if any(word in column for word in SHARES) and found.runs > 1:
-        found = Spread(found.mean, max(found.low, 0.0), min(found.high, 1.0), found.runs)
-    return str(found)
-
-
-def spread(values: Any) -> Spread:
-    """Return the mean of one number a run, and its interval by Student's t."""
-    from scipy.stats import t
-
-    values = np.asarray(values, dtype=float)
-    n = len(values)
-    mean = float(values.mean())
-    if n < 2:
-        return Spread(mean, -np.inf, np.inf, n)
-    half = float(t.ppf(0.5 + CONFIDENCE / 2, n - 1) * values.std(ddof=1) / np.sqrt(n))
-    return Spread(mean, mean - half, mean + half, n)
-
-
-def all_of(answers: Iterable[bool | None]) -> bool | None:
-    """Return whether all hold: False where any does not, else None where any cannot be told."""
-    answers = list(answers)
-    return False if False in answers else None if None in answers else True
-
-
-def any_of(answers: Iterable[bool | None]) -> bool | None:
-    """Return whether any holds: None where none does but some cannot be told."""
-    answers = list(answers)
-    return True if True in answers else None if None in answers else False
+    own = inspect.signature(function)
+    some = inspect.Parameter("some", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool)
+    each.__signature__ = own.replace(parameters=[*own.parameters.values(), some])  # type: ignore[attr-defined]
+    return each
 
 
 # ------------------------------------------------------------------------------------------------------------------- the runs
+
+
+def as_names(value: str | Iterable[str]) -> list[str]:
+    """One name or several."""
+    return [value] if isinstance(value, str) else list(value)
 
 
 def pick(results: Results, race: str, data: str, solver: str, settings: Settings | None = None) -> Group:
@@ -172,54 +378,3 @@ def differences(mine: Group, other: Group, column: str) -> np.ndarray:
     if not pairs:
         raise Untold(f"{mine.solver.label or mine.solver.id} and {other.solver.label or other.solver.id} have no run in common")
     return np.array([a[i] - b[j] for i, j in pairs])
-
-
-def as_names(value: str | Iterable[str]) -> list[str]:
-    """One name or several."""
-    return [value] if isinstance(value, str) else list(value)
-
-
-def together(answers: dict[str, Answer]) -> Answer:
-    """One answer for several data sets: it holds where all hold, and does not where any does not."""
-    if len(answers) == 1:
-        return next(iter(answers.values()))
-    numbers = {f"{name}: {key}": value for name, answer in answers.items() for key, value in answer.numbers.items()}
-    asked = "; ".join(dict.fromkeys(answer.asked for answer in answers.values() if answer.asked))
-    why = "\n".join(f"{name}: {answer.why}" for name, answer in answers.items())
-    return Answer(all_of(answer.holds for answer in answers.values()), why, numbers, asked)
-
-
-def for_each_data_set(function: Check) -> Check:
-    """Return a check of one data set as a check of several: its answers on them, taken together."""
-
-    @wraps(function)
-    def each(results: Results, *, data: str | Iterable[str], **options: Any) -> Answer:
-        def one(name: str) -> Answer:
-            try:
-                return function(results, data=name, **options)
-            except Untold as lacking:
-                return Answer(None, f"{lacking}.")
-
-        answers = {results.data_name(name): one(name) for name in as_names(data)}
-        return together(answers)
-
-    return each
-
-
-def percent(value: float) -> str:
-    """Return a share as a percentage."""
-    return f"{100 * value:.3g} %" if np.isfinite(value) else "–"
-
-
-def in_percent(found: Spread) -> str:
-    """Return a spread of shares as percentages."""
-    if found.runs < 2:
-        return f"{percent(found.mean)} (one run)"
-    return f"{percent(found.mean)} ({percent(found.low)} to {percent(found.high)})"
-
-
-def unsure(answer: bool | None, found: Spread) -> str:
-    """Return the words that end a sentence whose claim cannot be told."""
-    if answer is not None:
-        return ""
-    return "; one run has no spread to judge by" if found.runs < 2 else "; the interval over runs reaches across that border"

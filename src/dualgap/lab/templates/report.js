@@ -1,7 +1,9 @@
-"use strict";
-(function () {
-  const read = (id) => JSON.parse(document.getElementById(id).textContent);
-  const curves = read("curve-data"), figures = read("figure-data");
+
+(async function () {
+  const [plotly, curves, figures] = await Promise.all([unpack("plotly"), unpack("curve-data").then(JSON.parse), unpack("figure-data").then(JSON.parse)]);
+  const script = document.createElement("script");
+  script.textContent = plotly;
+  document.head.append(script);
   // No button that sends data anywhere; the page's policy forbids it as well.
   const settings = {
     responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
@@ -158,4 +160,4 @@
     places.forEach(draw);
     document.querySelectorAll("details").forEach((part) => { part.open = true; });
   });
-})();
+})().catch((error) => { stills(); throw error; });

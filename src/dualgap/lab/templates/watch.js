@@ -1,9 +1,10 @@
 
 // -------------------------------------------------------------------------------------------------------------- watch it happen
-(function () {
-  const runs = JSON.parse(document.getElementById("watch-data").textContent);
+(async function () {
   const place = document.getElementById("watching");
-  if (!place || !runs.length) return;
+  if (!place) return;
+  const runs = JSON.parse(await unpack("watch-data"));
+  if (!runs.length) return;
   const SVG = "http://www.w3.org/2000/svg", select = document.getElementById("watch-run"), slider = document.getElementById("watch-epoch");
   const told = document.getElementById("watch-told"), play = document.getElementById("watch-play");
   const plane = document.getElementById("watch-plane"), chart = document.getElementById("watch-chart");

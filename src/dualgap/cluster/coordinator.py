@@ -1,0 +1,128 @@
+"""Coordinator: what the methods on a cluster share, as the driver steps it: certificates summed from partitions' parts, checkpoints.
+
+P(w, b) and D(β) are sums of the partitions' parts, and every share of v is rebuilt from its β. Works on any worker pool.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dualgap.cluster.checkpoint import Checkpoint
+from dualgap.cluster.partition import Objective, Proof
+from dualgap.cluster.worker_pool import ClusterLost, WorkerPool
+from dualgap.core import ROUNDOFF
+from dualgap.proof import Certificate, certificate_of_pair
+from dualgap.run import Best, Evaluation, Stepper
+
+__all__ = ["Coordinator"]
+
+STALLED_ROUNDS = 200  # rounds over which a gap that falls by less than 1 % counts as stalled: momentum makes it fall unevenly
+PROGRESS = 0.1  # factor on the best proven gap at which the present model is proven, too
+PROOF_ATTEMPTS = 5  # to certify the last model, each spoilt by a worker that is lost meanwhile
+
+
+class Coordinator(Stepper):
+    """What the coordinators of all methods share: certificates that are summed from the partitions' parts, and checkpoints.
+
+    Fixed by the constructor: `pool`, `objective`, `tol`, `checkpoint`. Set by a method's `step`: the present model, which `_model` returns,
+    `primal` and `bound`, and by `_weigh` the sums over the partitions. Set by `prove`: the best model with its certificate.
+    """
+
+    stall_evaluations = STALLED_ROUNDS
+
+    def __init__(self, pool: WorkerPool, objective: Objective, tol: float, checkpoint: Checkpoint) -> None:
+        self.pool, self.objective, self.tol, self.checkpoint = pool, objective, tol, checkpoint
+        self.number = self.first = checkpoint.round  # of the last round, and of the one that the checkpoint was made after
+        self.centre = checkpoint.centre
+        self.bytes = self.epochs = 0
+        self.lost = len(pool.losses)
+        self.complete = True  # whether the sums are of the β that the partitions have now
+        self.target = tol  # relative gap by the sums at which the next proof is due
+        self.at_zero = self.primal = float(objective.loss.value(0.0))  # of w = 0; the weights add up to 1
+        self.bound = 0.0  # D(0) = 0, whatever the loss
+        self.best = Best(np.zeros(0), 0.0, math.inf)  # infinite until the first proof
+
+    def _model(self) -> tuple[np.ndarray, float]:
+        """Return w and b of the present model."""
+        raise NotImplementedError
+
+    def _columns(self) -> dict[str, float]:
+        """Return the columns that a method adds to the trace."""
+        return {}
+
+    def _weigh(self, masses: dict[int, tuple[float, float]]) -> None:
+        """Keep Σ cβ of each class, from those of the partitions, and note what was lost."""
+        self.positive = math.fsum(masses[k][0] for k in sorted(masses))
+        self.negative = math.fsum(masses[k][1] for k in sorted(masses))
+        self.heaviest = {sign: max(masses, key=lambda k: masses[k][place]) for place, sign in enumerate(("positive", "negative"))}
+        self.complete = True
+        if len(self.pool.losses) > self.lost:
+            self.lost, self.restarted_at = len(self.pool.losses), self.number - self.first
+
+    def _refresh(self) -> None:
+        """Ask all partitions for their state, after some were made anew."""
+        self._weigh({k: (a.positive, a.negative) for k, a in self.pool.call("answer").items()})
+
+    # -------------------------------------------------------------------------------------------------------- certificates
+
+    def evaluate(self) -> Evaluation:
+        """Return the gap by the sums that were sent; prove it where that is small enough. Saves a checkpoint if it is time."""
+        seen = Certificate(self.primal, min(self.bound, self.primal), "solver")
+        columns = {**self._columns(), "bytes_sent": self.bytes, "lost": len(self.pool.losses)}
+        found = Evaluation(seen, *self._model(), float(self.epochs), {name: float(value) for name, value in columns.items()})
+        self.checkpoint.save(self.pool, self.number, self._model()[1])
+        if self.complete and seen.relative_gap <= self.target:
+            self.prove()
+            self.target = 0.7 * seen.relative_gap  # should the proof not agree, the sums have to improve before they count again
+        elif self.complete and seen.relative_gap <= PROGRESS * self.certificate().relative_gap:
+            self.prove()  # so that a run that ends early has this model to return
+        return found
+
+    def finish(self) -> None:
+        """Prove the last model, unless the best one converged before; save a checkpoint."""
+        if self.certificate().relative_gap > self.tol:
+            if not self.complete:  # Ctrl-C came in the middle of a round
+                self._refresh()
+            if not any(self.prove() for _ in range(PROOF_ATTEMPTS)) and self.best.primal == math.inf:
+                raise ClusterLost(
+                    f"no certificate: a worker was lost in each of {PROOF_ATTEMPTS} attempts to compute one; {self.checkpoint.where()}"
+                )
+        self.checkpoint.save(self.pool, self.number, self._model()[1], now=True)
+
+    def prove(self) -> bool:
+        """Compute the exact certificate of the present model; False where a partition was lost meanwhile, and its β is another."""
+        w, b = self._model()
+        proofs = self._proofs(w, b)
+        self.bytes += self.pool.count * w.nbytes
+        if any(not isinstance(proof, Proof) for proof in proofs.values()):
+            self._refresh()
+            return False
+        ordered = [proofs[k] for k in sorted(proofs)]
+        self.bytes += sum(proof.share.nbytes for proof in ordered)
+        found = self.objective.enclose(w, b, ordered)
+        c = certificate_of_pair(found, "solver")  # raises where the two bounds contradict each other
+        self.resolution = 2.0 * found.gap_radius
+        self.best.offer(w, b, None, c)
+        return True
+
+    def _proofs(self, w: np.ndarray, b: float) -> dict[int, Any]:
+        payload = self.pool.payload(w)
+        if self.objective.intercept != "free":
+            return self.pool.call("prove", payload, b)
+        light, heavy = sorted([self.positive, self.negative])
+        if light <= 0.0:
+            return self.pool.call("prove", payload, b, 0.0, 0.0)
+        is_positive = self.positive > self.negative
+        factors = (light / heavy, 1.0) if is_positive else (1.0, light / heavy)
+        # One partition waits for the others, to take what rounding left of their balance out of its own.
+        last = self.heaviest["positive" if is_positive else "negative"]
+        others = [k for k in range(self.pool.count) if k != last]
+        proofs = self.pool.call("prove", payload, b, *factors, only=others)
+        if any(not isinstance(proof, Proof) for proof in proofs.values()):
+            return proofs
+        rest = math.fsum(proofs[k].rest for k in sorted(proofs))
+        off = sum(proof.off for proof in proofs.values()) + ROUNDOFF * abs(rest)
+        return {**proofs, **self.pool.call("prove", payload, b, *factors, (rest, off), only=[last])}

@@ -1,0 +1,198 @@
+"""Labelled rows before they are features: of a table, whose columns are prepared, or of an array, whose columns are scaled.
+
+`learn` looks at some rows only, so that a held-out part stays unseen; `features` encodes any rows by what was learned. `fit`,
+cross-validation, `compare` and `convert` all go through here. Which words of a command name which files is decided in `named_data`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dualgap.core import is_sparse
+from dualgap.data.columns import clean, numbers
+from dualgap.data.dataset import DataError, DataSet
+from dualgap.data.preparation import Notes, Preparation
+from dualgap.data.preprocess import Scaler, fit_scaler
+from dualgap.data.table_files import Table, polars
+from dualgap.data.target import labels_of, target_of
+
+__all__ = ["ArraySamples", "Encoder", "Samples", "TableOptions", "TableSamples", "array_of"]
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What a user says about a table; the defaults are those of the command line.
+
+    Attributes
+    ----------
+    target : the label column, by name or by number; by default one called target, label, class or y
+    drop, kinds : columns to leave out, and columns whose kind is known; see `Preparation.learn`
+    prepare : False takes numbers alone
+    standardise : whether numbers get mean 0 and deviation 1; None means dense data yes, sparse arrays no
+    header : whether the first line of CSV has names; None finds it out
+    above : a number, or "median", that parts a measured target in two classes
+    """
+
+    target: str | int = ""
+    drop: Sequence[str] = ()
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    prepare: bool = True
+    standardise: bool | None = None
+    header: bool | None = None
+    above: str | float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "drop", tuple(self.drop))
+        object.__setattr__(self, "kinds", dict(self.kinds))
+
+    def learn(self, frame: Any, target: str, named: bool, labels: np.ndarray) -> Preparation:
+        """Return the preparation that is learned from the rows of a data frame, as the options say."""
+        return Preparation.learn(
+            frame,
+            target,
+            named=named,
+            drop=self.drop,
+            kinds=self.kinds,
+            standardise=self.standardise is not False,
+            prepare=self.prepare,
+            labels=labels,
+        )
+
+    def refuse(self, name: str) -> None:
+        """Raise if an option is given that data without columns of their own cannot follow."""
+        for given, option in ((self.drop, "--drop"), (self.kinds, "--as"), (self.above, "--above")):
+            if given:
+                raise DataError(f"{option} is for tables, and {name} is none: its columns have no names")
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """What turns rows into features: the preparation of a table, or the scaler of an array; neither leaves numbers as they are."""
+
+    preparation: Preparation | None = None
+    scaler: Scaler | None = None
+
+    def of_table(self, table: Table, width: int, target: str = "", notes: Notes | None = None) -> Any:
+        """Return the features of a table's rows; without a preparation, its columns but `target` are taken in their order."""
+        try:
+            if self.preparation is not None:
+                return self.preparation.apply(self.preparation.with_names(table.frame, table.named), notes)
+            frame = table.frame.drop(target) if target in table.columns else table.frame
+            return self._scaled(array_of(frame), width)
+        except DataError as error:
+            raise DataError(f"{table.name}: {error}") from None
+
+    def of_array(self, name: str, X: Any, width: int) -> Any:
+        """Return the features of an array's rows; a preparation without names knows its columns by their place."""
+        try:
+            if self.preparation is None:
+                return self._scaled(X, width)
+            if self.preparation.named:
+                raise DataError("its columns have no names, and the model knows them by name; give CSV, Parquet or Arrow")
+            dense = X.toarray() if is_sparse(X) else np.asarray(X)
+            frame = polars().DataFrame({str(j): column for j, column in enumerate(dense.T)})
+            return self.preparation.apply(self.preparation.with_names(frame, False))
+        except DataError as error:
+            raise DataError(f"{name}: {error}") from None
+
+    def _scaled(self, X: Any, width: int) -> Any:
+        if X.shape[1] != width:
+            raise DataError(f"{X.shape[1]} columns, but the model was trained on {width}")
+        if self.scaler is None:
+            return X
+        return self.scaler.apply(X.toarray() if is_sparse(X) and self.scaler.centre is not None else X)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        scaler = None if self.scaler is None else {key: None if x is None else x.tolist() for key, x in asdict(self.scaler).items()}
+        return {"preparation": None if self.preparation is None else self.preparation.to_dict(), "scaler": scaler}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Encoder:
+        """Return the encoder that `to_dict` wrote."""
+        preparation, scaler = content.get("preparation"), content.get("scaler")
+        made = None if preparation is None else Preparation.from_dict(preparation)
+        if scaler is None:
+            return cls(made)
+        return cls(made, Scaler(None if scaler["centre"] is None else np.array(scaler["centre"]), np.array(scaler["scale"])))
+
+
+def array_of(frame: Any) -> np.ndarray:
+    """Return the columns of a data frame as an array; a word or a missing value is an error."""
+    made = np.empty((frame.height, frame.width))
+    for j, name in enumerate(frame.columns):
+        values = numbers(clean(frame[name]), "plain", name)
+        if values.null_count():
+            row = int(np.argmax(values.is_null().to_numpy())) + 1
+            raise DataError(f"column {name!r} has a missing value in row {row}, and the model was trained on an array without any")
+        made[:, j] = values.to_numpy()
+    return made
+
+
+class TableSamples:
+    """Labelled rows of a table."""
+
+    test: Any = None
+
+    def __init__(self, table: Table, options: TableOptions) -> None:
+        self.name, self.options, self.named = table.name, options, table.named
+        self.target = target_of(table, None if options.target == "" else options.target)
+        if table.frame.width < 2:
+            raise DataError(f"{table.name} has no column besides the labels in {self.target!r}")
+        labels = labels_of(table.frame[self.target], self.target, options.above)
+        self.y, self.without, self.above = labels.y, labels.without, labels.limit
+        self.frame = table.frame if not labels.without else table.frame[labels.rows]
+        self.shape = len(self.y), table.frame.width - 1
+
+    def learn(self, rows: np.ndarray | None = None) -> Encoder:
+        """Learn a preparation from some rows."""
+        frame, y = (self.frame, self.y) if rows is None else (self.frame[rows], self.y[rows])
+        try:
+            return Encoder(self.options.learn(frame, self.target, self.named, y))
+        except DataError as error:
+            raise DataError(f"{self.name}: {error}") from None
+
+    def features(self, encoder: Encoder, rows: np.ndarray | None = None) -> Any:
+        """Return the features of some rows."""
+        assert encoder.preparation is not None
+        return encoder.preparation.apply(self.frame if rows is None else self.frame[rows])
+
+    def features_for(self, encoder: Encoder, width: int) -> Any:
+        """Return the features that another training run's encoder makes of all rows."""
+        return encoder.of_table(Table(self.name, self.frame, self.named), width, self.target)
+
+
+class ArraySamples:
+    """Labelled rows of numbers without names: LIBSVM text, NPZ, MAT, data sets by name."""
+
+    without = 0
+    target = ""
+    above: float | None = None
+
+    def __init__(self, data: DataSet, options: TableOptions) -> None:
+        options.refuse(data.name)
+        self.name, self.y, self.shape, self.data = data.name, data.y, data.shape, data
+        if options.standardise and data.is_sparse:
+            raise DataError(f"{data.name}: to standardise would fill a sparse matrix; leave --standardise out")
+        self.scaled = not data.is_sparse if options.standardise is None else options.standardise
+        self.test = (data.X_test, data.y_test) if data.has_test else None
+
+    def learn(self, rows: np.ndarray | None = None) -> Encoder:
+        """Learn a scaling from some rows."""
+        return Encoder(scaler=fit_scaler(self.data.X if rows is None else self.data.X[rows]) if self.scaled else None)
+
+    def features(self, encoder: Encoder, rows: np.ndarray | None = None) -> Any:
+        """Return the features of some rows."""
+        X = self.data.X if rows is None else self.data.X[rows]
+        return X if encoder.scaler is None else encoder.scaler.apply(X)
+
+    def features_for(self, encoder: Encoder, width: int) -> Any:
+        """Return the features that another training run's encoder makes of all rows."""
+        return encoder.of_array(self.name, self.data.X, width)
+
+
+Samples = TableSamples | ArraySamples
