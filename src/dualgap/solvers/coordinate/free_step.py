@@ -33,7 +33,7 @@ LEAST, MOST = (
 MAX_FIXED = 4  # free variables / those that may end at a bound in one step
 # Weights of a proximal term, in units of the mean diagonal of K. The first is there for rounding, in rows that are there twice. The others
 # are tried where too many variables would come to a bound: shorter steps.
-PROXIMAL = (1e-10, 1e-3, 1.0)
+PROXIMAL = (1e-10, 1e-6, 1e-3, 1.0)
 ROUNDING = 1e-13  # of the long column, in units of its square
 PIVOT_FLOPS = 0.7  # times m³: the factor, and columns of its inverse
 LONG_COLUMN = 1e4  # S² in units of the mean ‖x‖²: longer, and rounding in the sum would be seen in b
