@@ -30,6 +30,7 @@ ROOMS = [
     "solvers.coordinate",
     "solvers.gradient",
     "solvers.newton",
+    "solvers.linear_program",
     "solvers.working_set",
     "solvers",
     "run",

@@ -13,6 +13,7 @@ from dualgap.run import ConvergenceWarning, Progress, Result, Trace, certify, so
 from dualgap.solvers import Auto, NotSupported, Solver
 from dualgap.solvers.coordinate import ASDCA, DCA, SDCA, Blocks, DualCoordinate
 from dualgap.solvers.gradient import APG, SAGA, SGD, SVRG, DualGradient, Pegasos, Subgradient
+from dualgap.solvers.linear_program import LinearProgram
 from dualgap.solvers.newton import Newton, NewtonCG, ProxNewton
 from dualgap.solvers.working_set import WorkingSet
 
@@ -38,6 +39,7 @@ __all__ = [
     "DualCoordinate",
     "DualGradient",
     "Hinge",
+    "LinearProgram",
     "LinearSVC",
     "LinearSVCPath",
     "LinearSVCPathCV",

@@ -35,7 +35,7 @@ def attempt(case: Case) -> tuple[list[str], list[str]]:
 
 def kind_of(wrong: list[str]) -> set[str]:
     """Return the kinds of what is wrong, without the numbers."""
-    return {" ".join(text.split()[:3]) for text in wrong}
+    return {" ".join(text.split()[:2]) for text in wrong}
 
 
 def reduced(case: Case, wrong: list[str]) -> Case:

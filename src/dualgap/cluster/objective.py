@@ -83,7 +83,7 @@ def make_objective(
     scale = number("intercept_scale", intercept_scale)
     if intercept == "free":
         mean_square = sum(factors[label] * statistics.squares[label] for label in labels) / total
-        scale = free_scale(mean_square)
+        scale = free_scale(mean_square, float(l2))
     objective = Objective(
         loss=make_loss(loss, delta),
         penalty=penalty,

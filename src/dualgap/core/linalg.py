@@ -16,7 +16,7 @@ from dualgap.core.machine import NARROW, THREAD_WORK
 from dualgap.core.rows import is_dense, layers, stored
 from dualgap.core.threads import blas_alone, share
 
-__all__ = ["gram_of_rows", "solve_positive"]
+__all__ = ["gram_of_rows", "inner", "solve_positive"]
 
 BLAS_ROWS = 512  # rows that are copied and multiplied at once: a small buffer against few calls
 SERIAL = 64  # unknowns up to which the BLAS starts no second thread, so that its threads need not be limited
@@ -43,6 +43,15 @@ def gram_of_rows(rows: Any, weight: np.ndarray, size: int) -> np.ndarray:
     for part in parts[1:]:
         parts[0] += part
     return parts[0]
+
+
+@kernel
+def inner(a, b):
+    """Return a·b without the BLAS, which wakes its threads from 10,000 numbers on: that may take longer than a pass over sparse rows."""
+    s = 0.0
+    for i in range(a.shape[0]):
+        s += a[i] * b[i]
+    return s
 
 
 @kernel

@@ -111,10 +111,11 @@ def warn_unless_converged(name: str, results: Sequence[Any], tol: float, stackle
     worst = max((r.certificate for r in late), key=lambda c: c.relative_gap)
     which = f" on {len(late)} of {len(results)} problems" if len(results) > 1 else ""
     above = f"at most {100 * worst.gap / worst.dual:.3g} % above" if worst.dual > 0 else f"at most {worst.gap:.3g} above"
+    easier = "larger" if result.strong_penalty(getattr(late[0], "problem", None)) else "smaller"
     warnings.warn(
         f"{name} did not converge{which}: status {status!r} after {max(r.epochs for r in late)} epochs, relative gap "
         f"{worst.relative_gap:.1e} (gap {worst.gap:.3g}) over tol={tol:.1e}; the objective is {above} the optimum. "
-        f"What to try: {_TRY[status]}; standardise the features; use a smaller C.",
+        f"What to try: {_TRY[status]}; standardise the features; use a {easier} C.",
         ConvergenceWarning,
         stacklevel=stacklevel,
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.core import ROUNDOFF, fresh_seed, gamma, kept, length_bound, natural_order, shuffle
+from dualgap.core import ROUNDOFF, fresh_seed, gamma, inner, kept, length_bound, natural_order, shuffle
 from dualgap.estimators.fitted import forget
 from dualgap.estimators.labelled import Labelled, Side
 from dualgap.estimators.parameters import Parameters
@@ -144,5 +144,7 @@ def _batch_problem(model: Any, data: Labelled, side: Side, parameters: Parameter
     if kind == "none":
         return problem
     return problem.replace(
-        intercept_scale=scale if parameters.intercept == "penalised" else free_scale(problem.c @ problem.sqnorms)
+        intercept_scale=scale
+        if parameters.intercept == "penalised"
+        else free_scale(float(inner(problem.c, problem.sqnorms)), problem.l2)
     )

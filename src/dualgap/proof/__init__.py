@@ -10,7 +10,7 @@ from dualgap.proof.ball import Ball, Reference, Space, ball_of, bounds_of, witho
 from dualgap.proof.bounded_scores import BoundedScores, exact_scores, keep_matrix, kernel_scores
 from dualgap.proof.certificate import Certificate, CertificateError, certificate_of, certificate_of_pair
 from dualgap.proof.certified import Proven, certify_pair, enclose, forget_scores, lower_bound, scores_of
-from dualgap.proof.dual_points import DualPoint, dual_from_margins, dual_point, require_semidefinite
+from dualgap.proof.dual_points import DualPoint, dual_from_margins, dual_point, require_semidefinite, zero_point
 from dualgap.proof.enclosure import (
     Enclosed,
     RowSums,
@@ -24,7 +24,7 @@ from dualgap.proof.enclosure import (
 )
 from dualgap.proof.files import BinaryPart, JointPart, ProofError, ProofText, Table, canonical_text, exact_values, make_proof
 from dualgap.proof.forgetting import Remaining, RemainingProof, remaining_of
-from dualgap.proof.intercepts import best_intercept
+from dualgap.proof.intercepts import best_intercept, intercept_of_zero, zero_objective
 from dualgap.proof.ranges import (
     Couple,
     Pair,
@@ -84,6 +84,7 @@ __all__ = [
     "excess_at",
     "feature_status",
     "forget_scores",
+    "intercept_of_zero",
     "join",
     "keep_matrix",
     "kernel_scores",
@@ -108,4 +109,6 @@ __all__ = [
     "verify_proof",
     "without_data",
     "zero_features",
+    "zero_objective",
+    "zero_point",
 ]

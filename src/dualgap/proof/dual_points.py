@@ -16,7 +16,7 @@ from dualgap.problem import Problem
 from dualgap.proof.bounded_scores import kernel_scores
 from dualgap.proof.certificate import CertificateError
 
-__all__ = ["DualPoint", "dual_from_margins", "dual_point", "require_semidefinite"]
+__all__ = ["DualPoint", "dual_from_margins", "dual_point", "require_semidefinite", "zero_point"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,14 @@ def dual_point(problem: Problem, beta: np.ndarray) -> DualPoint:
     v = problem.combine(a)
     coef = problem.penalty.primal(v)
     return DualPoint(beta, coef, coef, v, 1.00001 * gamma(count + 8) * float(mass) + SMALLEST)
+
+
+def zero_point(problem: Problem) -> DualPoint:
+    """Return the dual point β = 0, without a pass over the rows."""
+    zeros = np.zeros(problem.size)
+    if problem.l2 == 0.0:
+        return DualPoint(np.zeros(problem.n), None, None)
+    return DualPoint(np.zeros(problem.n), zeros, zeros, None if problem.kernel is not None else zeros, SMALLEST)
 
 
 @kernel

@@ -6,10 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import Hinge, bracket_root, compiled, illinois, kernel, nearest
+from dualgap.core import SMALLEST, Hinge, bracket_root, compiled, gamma, illinois, inner, kernel, nearest
 from dualgap.problem import Problem, Samples, as_vector
 
-__all__ = ["best_intercept", "intercept_from_support_vectors"]
+__all__ = ["best_intercept", "intercept_from_support_vectors", "intercept_of_zero", "zero_objective"]
+
+
+BALANCED = 1e-12  # difference of the classes' weights that counts as rounding
 
 
 def best_intercept(problem: Problem, scores: np.ndarray) -> float:
@@ -18,8 +21,41 @@ def best_intercept(problem: Problem, scores: np.ndarray) -> float:
         return 0.0
     if isinstance(problem.loss, Hinge) and problem.intercept == "free":
         return _hinge_intercept(problem, scores)
-    rho = problem.l2 / problem.intercept_scale**2 if problem.intercept == "penalised" else 0.0
-    return float(_root(_InterceptGradient(problem.loss, scores, problem.samples, rho), -float(problem.c @ scores)))
+    return float(
+        _root(_InterceptGradient(problem.loss, scores, problem.samples, _penalty(problem)), -float(inner(problem.c, scores)))
+    )
+
+
+def intercept_of_zero(problem: Problem) -> float:
+    """Return the b that minimises the objective of w = 0: only the weights of the two classes matter. 0 where one class has none."""
+    if problem.intercept == "none":
+        return 0.0
+    positive, negative = _class_weights(problem)
+    if min(positive, negative) <= 0.0:
+        return 0.0
+    if isinstance(problem.loss, Hinge) and problem.intercept == "free":
+        return float(np.sign(positive - negative)) if abs(positive - negative) > BALANCED else 0.0
+    samples = Samples(np.array([1.0, -1.0]), np.array([positive, negative]))
+    return float(_root(_InterceptGradient(problem.loss, np.zeros(2), samples, _penalty(problem)), 0.0))
+
+
+def zero_objective(problem: Problem, intercept: float) -> float:
+    """Return an upper bound of the objective of w = 0 with this intercept, above it by rounding alone."""
+    positive, negative = _class_weights(problem)
+    losses = float(problem.loss.value(intercept)), float(problem.loss.value(-intercept))
+    value = positive * losses[0] + negative * losses[1] + 0.5 * _penalty(problem) * intercept * intercept
+    return 1.00001 * gamma(problem.n + 16) * (sum(losses) + value) + value + SMALLEST
+
+
+def _class_weights(problem: Problem) -> tuple[float, float]:
+    """Return Σ cᵢ over the rows with y = +1, and over the others."""
+    both, difference = float(problem.c.sum()), float(inner(problem.c, problem.y))
+    return 0.5 * (both + difference), 0.5 * (both - difference)
+
+
+def _penalty(problem: Problem) -> float:
+    """Return the ρ of the penalty (ρ/2)b² of the intercept."""
+    return float(problem.l2 / problem.intercept_scale**2) if problem.intercept == "penalised" else 0.0
 
 
 @compiled

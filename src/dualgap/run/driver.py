@@ -149,6 +149,7 @@ def drive(
             if epoch > evaluated:
                 _evaluate_cut_short(stepper, trace, epoch, clock)
         stepper.finish()
+        trace.handovers.extend(stepper.handovers)
         if ctrl_c.take():
             status = "interrupted"
         return Ended(status, trace, epoch, clock.cpu, clock.wall)

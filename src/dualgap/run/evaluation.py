@@ -16,8 +16,11 @@ from dualgap.proof import (
     dual_from_margins,
     dual_point,
     forget_scores,
+    intercept_of_zero,
     kernel_scores,
     scores_of,
+    zero_objective,
+    zero_point,
 )
 from dualgap.run.deciding import Deciding
 from dualgap.run.stepper import Best, Evaluation, Stepper
@@ -53,7 +56,7 @@ def make_watched(problem: Problem, watch: Any) -> list[Watched]:
 class SolverRun(Stepper):
     """A solver on a problem.
 
-    Sets: `state` in `start`, changed by `step`; `best` in `evaluate`.
+    Sets: `state` in `start`, changed by `step`; `best` in `evaluate`; `first`, the warm start until it has been evaluated.
     """
 
     def __init__(
@@ -73,8 +76,10 @@ class SolverRun(Stepper):
         self.tol, self.atol = tol, atol
         self.state: Any = None  # whatever the solver's `start` returns
         self.at_zero = float(problem.loss.value(0.0))  # the weights add up to 1
-        zero = (1.0 + 1e-12) * self.at_zero * float(problem.c.sum())
-        self.best = Best(np.zeros(problem.size), 0.0, zero, "margins")
+        # No run ends worse than it began: w = 0 with its best intercept is the first candidate, a warm start as it was given the second.
+        intercept = intercept_of_zero(problem)
+        self.best = Best(np.zeros(problem.size), intercept, zero_objective(problem, intercept), "margins")
+        self.first = warm
 
     def start(self) -> None:
         self.state = self.solver.start(self.problem, self.rng, self.warm)
@@ -83,6 +88,9 @@ class SolverRun(Stepper):
 
     def step(self) -> None:
         self.solver.epoch(self.problem, self.state, self.rng)
+        if isinstance(self.state, State) and len(self.state.handovers) > len(self.handovers):
+            self.handovers = tuple(self.state.handovers)
+            self.restarted_at = self.handovers[-1][0]
 
     def gap_estimate(self) -> float | None:
         return self.solver.gap_estimate(self.problem, self.state)
@@ -90,6 +98,7 @@ class SolverRun(Stepper):
     @np.errstate(over="ignore", invalid="ignore")  # a run that diverges is answered by its status
     def evaluate(self) -> Evaluation:
         problem, state, best = self.problem, self.state, self.best
+        self._offer_warm_start()
         own = self._own_point()
         coef, intercept = self._model(own)
         scores = scores_of(problem, coef) if problem.kernel is None else kernel_scores(problem, coef).values
@@ -120,6 +129,12 @@ class SolverRun(Stepper):
         if isinstance(state, State):
             state.tol = self.relative_tolerance()
         return Evaluation(best.certificate(primal), coef, float(intercept), float(state.passes), columns)
+
+    def _offer_warm_start(self) -> None:
+        """Make the model of a warm start a candidate, once."""
+        first, self.first = self.first, None
+        if first is not None and first.coef is not None and not self.problem.streaming:
+            self._certify(self._copy(first.coef, "warm start", self.problem.size), first.intercept, zero_point(self.problem))
 
     def _model(self, own: DualPoint | None) -> tuple[np.ndarray, float | None]:
         """Return the solver's model, or w(β); NaN where there is neither a model nor a finite dual point: the run has diverged."""

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
+from dualgap.core import inner
 from dualgap.proof import (
     Ball,
     BinaryPart,
@@ -26,7 +27,7 @@ from dualgap.proof import (
     row_status,
 )
 
-__all__ = ["ConvergenceWarning", "Result", "Status", "Trace", "action", "advice", "of_zero"]
+__all__ = ["ConvergenceWarning", "Result", "Status", "Trace", "action", "advice", "of_zero", "strong_penalty"]
 
 Status = Literal["converged", "decided", "max_epochs", "max_seconds", "interrupted", "diverged", "stalled", "rounding_limit"]
 
@@ -68,6 +69,8 @@ class Trace:
     support_vectors (β > 0), nonzeros (of w), for each watched set NAME_error and NAME_balanced_accuracy, and where rows are to be decided
     the share of them with a proven label, decided.
 
+    `handovers` lists the changes of method in a run of "auto": pairs of the epoch and a text such as "dca → newton: …", with the reason.
+
     Examples
     --------
     >>> import dualgap
@@ -80,6 +83,7 @@ class Trace:
 
     def __init__(self) -> None:
         self._columns: dict[str, list[float]] = {}
+        self.handovers: list[tuple[int, str]] = []
 
     def append(self, record: dict[str, float]) -> None:
         """Add a row; all rows of a run have the same columns. A row that Ctrl-C cut short is replaced."""
@@ -133,7 +137,8 @@ class Trace:
         if not len(self):
             return "Trace(empty)"
         last = self.last()
-        return f"Trace({len(self)} evaluations to epoch {last['epoch']:.0f}, relative gap {last['relative_gap']:.1e})"
+        changes = "".join(f"; after epoch {epoch} {text}" for epoch, text in self.handovers)
+        return f"Trace({len(self)} evaluations to epoch {last['epoch']:.0f}, relative gap {last['relative_gap']:.1e}{changes})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -416,7 +421,7 @@ def advice(result: Result, tol: float) -> str:
         return (
             f"{result.solver.label()} ended with status 'rounding_limit' after {result.epochs} epochs: proven is a gap of at most "
             f"{c.gap:.3g} (relative {c.relative_gap:.1e}), above the tolerance {tol:.1e}, and float64 cannot tell better models from "
-            f"this one. What to try: standardise or centre the features; a larger l2 ({result.problem.l2:g} now), that is a smaller C; "
+            f"this one. What to try: standardise or centre the features; {_other_penalty(result.problem)}; "
             "a larger tol; or, if the optimum is near 0, an absolute tolerance atol."
         )
     tried = {
@@ -429,8 +434,21 @@ def advice(result: Result, tol: float) -> str:
         f"{result.solver.label()} ended with status {result.status!r} after {result.epochs} epochs at a relative gap of "
         f"{c.relative_gap:.1e} (gap {c.gap:.3g}), above the tolerance {tol:.1e}; the model is at most "
         f"{100 * c.gap / c.primal:.3g} % of its objective from optimal. "
-        f"What to try: {tried}; standardise the features; or use a larger l2 ({result.problem.l2:g} now).{of_zero(result)}"
+        f"What to try: {tried}; standardise the features; or use {_other_penalty(result.problem)}.{of_zero(result)}"
     )
+
+
+def _other_penalty(problem: Any) -> str:
+    """Return which penalty is easier."""
+    if strong_penalty(problem):
+        return f"a smaller l2 ({problem.l2:g} now), that is a larger C: the penalty is so strong that w stays near 0"
+    return f"a larger l2 ({problem.l2:g} now), that is a smaller C"
+
+
+def strong_penalty(problem: Any) -> bool:
+    """Return whether l2 exceeds the mean ‖x‖², so that w stays near 0: a smaller l2 is then the easier problem, else a larger one."""
+    squares = getattr(problem, "sqnorms", None)
+    return squares is not None and 0.0 < float(inner(problem.c, squares)) < problem.l2
 
 
 def of_zero(result: Result) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -86,7 +87,9 @@ class Stepper:
     resolution: float = 0.0  # absolute gap below which float64 cannot tell one model from another; set by `evaluate`
     deciding: Any = None  # rows whose proven labels end the run, a `Deciding`; set by the constructor
     decided: bool = False  # whether all of them are proven; set by `evaluate`
-    restarted_at: int = 0  # epoch at which progress was last lost: evaluations before it do not tell whether the run has stalled
+    # epoch at which progress was last lost, or the method changed: what was before does not tell whether it stalls
+    restarted_at: int = 0
+    handovers: Sequence[tuple[int, str]] = ()  # epoch and reason of each change of method; changed by `step`
 
     def start(self) -> None:
         """Make the first state."""

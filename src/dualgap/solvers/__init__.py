@@ -18,6 +18,7 @@ from dualgap.solvers.auto import Auto
 from dualgap.solvers.base import REGISTRY, NotSupported, Solver, State, Support, Warm, get_solver, register, require
 from dualgap.solvers.coordinate import ASDCA, DCA, SDCA, Blocks, DualCoordinate, LocalAscent
 from dualgap.solvers.gradient import APG, SAGA, SGD, SVRG, DualGradient, Pegasos, Subgradient
+from dualgap.solvers.linear_program import LinearProgram
 from dualgap.solvers.newton import Newton, NewtonCG, ProxNewton
 from dualgap.solvers.table import SolverRecord, SolverTable, solver_table
 from dualgap.solvers.working_set import WorkingSet
@@ -35,6 +36,7 @@ __all__ = [
     "Blocks",
     "DualCoordinate",
     "DualGradient",
+    "LinearProgram",
     "LocalAscent",
     "Newton",
     "NewtonCG",

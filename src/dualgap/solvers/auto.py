@@ -4,11 +4,12 @@ The rule reads n, d, the stored numbers, the loss and the penalty alone. Costs a
 
     1  rows read from disk            Blocks
     2  an l1 part, smooth loss        ProxNewton, on a working set of features
-    3  hinge with l1 alone            APG
+    3  hinge with l1 alone            LinearProgram; APG should it stall
     4  a linear kernel                LinearKernel: steps 5 to 8 on the rows of X
        other kernels                  WorkingSet for the hinge losses; else SDCA if the kernel matrix exceeds its memory; else DCA
     5  hinge with elastic net         DCA
-    6  dense, d ≥ 4n                  DCA on the precomputed Gram matrix, whose rows are shorter
+    6  dense, d ≥ 4n                  DCA on the precomputed Gram matrix, whose rows are shorter; its successor is Newton in the n
+                                      coordinates of the space that the rows span
     7  few features                   Newton, where its run costs at most 20 passes of DCA (200 for dense data, on which coordinate
                                       steps are slow)
     8  else                           DCA, until a successor takes over from its β:
@@ -17,18 +18,20 @@ The rule reads n, d, the stored numbers, the loss and the penalty alone. Costs a
                                       loss that is flat beyond a margin, whose support vectors coordinate steps are better at finding
 
 A problem that coordinate steps solve in a few passes thus never pays for a factorisation, and one on which they are slow does not wait
-long. Two rules change the method in a run:
+long. Three rules change the method in a run, and each change is an entry of `Trace.handovers`:
 
     a  DCA hands over to its successor after the passes of step 8, unless at its present rate of convergence it will reach the tolerance
        within a quarter as many passes again.
-    b  A method whose gap has not halved for `stall_steps` epochs hands its β to DCA.
+    b  A method whose gap has not halved for `stall_steps` epochs hands its β to DCA, or to APG where l2 = 0. It succeeds DCA again
+       after RETRY_PASSES. Both numbers double each time, so that no method waits for ever, and none is given up.
+    c  DCA hands over to its successor, however soon, if its gap has not fallen by 1 % for STUCK_EPOCHS epochs.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -38,8 +41,9 @@ from dualgap.solvers.base import Solver, State, Support, Warm, register
 from dualgap.solvers.coordinate import DCA, SDCA, Blocks
 from dualgap.solvers.gradient import APG
 from dualgap.solvers.linear_kernel import LinearKernel
+from dualgap.solvers.linear_program import LinearProgram
 from dualgap.solvers.newton import Newton, NewtonCG, ProxNewton
-from dualgap.solvers.precomputed import LARGEST, forming_passes, on_gram
+from dualgap.solvers.precomputed import LARGEST, forming_passes, on_gram, reduced
 from dualgap.solvers.working_set import WorkingSet
 
 __all__ = ["Auto"]
@@ -47,6 +51,7 @@ __all__ = ["Auto"]
 # Step 6
 WIDE = 4  # features per row from which the rows of the Gram matrix are short enough
 GRAM_PASSES = 150.0  # passes of DCA that forming the Gram matrix may cost: reached at 10,000 rows
+QR_PRODUCTS = 2  # products of two numbers in a QR factorisation with its basis, in units of d·n²
 # Steps 7 and 8
 NEWTON_STEPS, SMOOTH_STEPS = 25, 8  # steps of a typical Newton run on the hinge, and on a smooth loss
 FREE_ROWS = 10  # rows per feature that have curvature after the first steps on the hinge, at most
@@ -58,6 +63,10 @@ CG_PASSES_FLAT = 100.0  # the same for a loss that is flat beyond a margin: Newt
 LARGE_MARGIN = 100.0  # a margin at which every loss that is flat somewhere is flat
 # Rule a
 EXTRA_PASSES = 0.25  # part of the passes of step 8 for which DCA may go on if it will then have reached the tolerance
+# Rule b
+RETRY_PASSES = 50.0  # passes of DCA after a method has stalled, the first time
+# Rule c
+STUCK_EPOCHS, STUCK_RATIO = 25, 0.99  # the driver waits for twice as many before it looks whether a run has stalled
 
 
 class Choice(NamedTuple):
@@ -68,6 +77,7 @@ class Choice(NamedTuple):
     successor: Solver | None = None
     switch_at: float = math.inf
     likely: bool = False  # whether runs often come to the successor: its kernels are then compiled ahead
+    reduced: bool = False  # whether the successor works in the coordinates of the space that the rows span
 
 
 @dataclass(kw_only=True)
@@ -77,14 +87,20 @@ class AutoState(State):
     # set by start and by a change of method
     method: Solver
     inner: State
-    problem: Problem  # on which the method works: the one given, or its Gram form
-    switch_at: float = math.inf  # passes after which the successor takes over
+    problem: Problem  # on which the method works: the one given, its Gram form, or the one in fewer coordinates
+    basis: np.ndarray | None = None  # of these coordinates
+    successor: Solver | None = None  # what takes over …
+    switch_at: float = math.inf  # … after this number of passes …
+    reduced: bool = False  # … and whether in fewer coordinates
     # changed by every epoch
     halfway: tuple[float, float] = (0.0, math.inf)  # passes and gap estimate half way to switch_at …
     latest: tuple[float, float] = (0.0, math.inf)  # … and at the last finite estimate
     best: float = math.inf  # gap when it last halved, and the epoch of that
     best_at: int = 0
+    least: float = math.inf  # gap when it last fell by 1 %, and the epoch of that
+    least_at: int = 0
     steps: int = 0
+    rounds: int = 0  # how often a method has stalled
 
 
 @dataclass(frozen=True)
@@ -133,7 +149,15 @@ class Auto(Solver):
         target = on_gram(problem) if choice.on_gram else problem
         inner = choice.method.start(target, rng, warm)
         passes = inner.passes + (forming_passes(problem) if choice.on_gram else 0.0)
-        return AutoState(method=choice.method, inner=inner, problem=target, switch_at=choice.switch_at, passes=passes)
+        return AutoState(
+            method=choice.method,
+            inner=inner,
+            problem=target,
+            passes=passes,
+            successor=choice.successor,
+            switch_at=choice.switch_at,
+            reduced=choice.reduced,
+        )
 
     def epoch(self, problem: Problem, state: AutoState, rng: np.random.Generator) -> None:
         before = state.inner.passes
@@ -142,10 +166,17 @@ class Auto(Solver):
         state.passes += state.inner.passes - before
         state.steps += 1
         self._record(state)
-        if state.passes > state.switch_at and not self._soon_done(state):  # rule a
-            self._hand_over(state, successor(problem)[0], rng)
-        elif state.steps - state.best_at > state.method.stall_steps:  # rule b
-            self._hand_over(state, DCA(), rng)
+        if state.successor is not None and state.switch_at < math.inf:
+            stuck = state.steps - state.least_at >= STUCK_EPOCHS
+            if stuck or (state.passes > state.switch_at and not self._soon_done(state)):  # rules c and a
+                reason = (
+                    f"its gap has not fallen by 1 % for {STUCK_EPOCHS} epochs"
+                    if stuck
+                    else f"{state.switch_at:.3g} passes are spent"
+                )
+                self._succeed(problem, state, reason, rng)
+        elif state.steps - state.best_at > state.method.stall_steps * 2**state.rounds:  # rule b
+            self._give_way(state, rng)
 
     def _record(self, state: AutoState) -> None:
         estimate = state.method.gap_estimate(state.problem, state.inner)
@@ -155,6 +186,8 @@ class Auto(Solver):
                 state.halfway = state.latest
         if state.inner.gap < 0.5 * state.best:
             state.best, state.best_at = state.inner.gap, state.steps
+        if state.inner.gap < STUCK_RATIO * state.least:
+            state.least, state.least_at = state.inner.gap, state.steps
 
     def _soon_done(self, state: AutoState) -> bool:
         """Return whether DCA, at its present rate of convergence, reaches the tolerance within EXTRA_PASSES."""
@@ -164,19 +197,43 @@ class Auto(Solver):
         rate = math.log(gap / gap_now) / (passes_now - passes)
         return math.log(gap_now / state.tol) <= rate * EXTRA_PASSES * state.switch_at
 
-    def _hand_over(self, state: AutoState, method: Solver, rng: np.random.Generator) -> None:
-        problem, dual = state.problem, state.method.dual(state.problem, state.inner)
+    def _succeed(self, problem: Problem, state: AutoState, reason: str, rng: np.random.Generator) -> None:
+        """Hand over to the successor; where it works in fewer coordinates, from the Gram matrix's problem to that in those."""
+        assert state.successor is not None
+        if state.reduced:
+            dual, intercept = state.method.dual(state.problem, state.inner), state.method.intercept(state.problem, state.inner)
+            assert dual is not None
+            vars(state).update(method=Handover(Warm(None, intercept, dual)), inner=State())  # free the Gram matrix first
+            target = reduced(problem)
+            state.passes += forming_passes(problem)
+            vars(state).update(problem=target.problem, basis=target.basis)
+        self._hand_over(state, state.successor, reason, rng)
+
+    def _give_way(self, state: AutoState, rng: np.random.Generator) -> None:
+        """Hand over from a stalled method, which becomes the successor of what takes its place."""
+        stalled, fallback = state.method, DCA() if state.problem.l2 > 0 else APG()
+        self._hand_over(state, fallback, f"its gap has not halved for {state.steps - state.best_at - 1} epochs", rng)
+        if isinstance(fallback, DCA):
+            state.successor, state.reduced = stalled, False
+            state.switch_at = state.passes + RETRY_PASSES * 2**state.rounds
+        state.rounds += 1
+
+    def _hand_over(self, state: AutoState, method: Solver, reason: str, rng: np.random.Generator) -> None:
+        problem, dual, last = state.problem, state.method.dual(state.problem, state.inner), state.method.name
         coef, intercept = state.method.model(problem, state.inner)
         if coef is None:
             coef = problem.penalty.primal(problem.combine(problem.c * problem.y * dual / problem.l2))
         if intercept is None:
             intercept = state.method.intercept(problem, state.inner)
         warm = Warm(coef, intercept, dual)
-        state.switch_at = math.inf
+        state.successor, state.switch_at = None, math.inf
+        state.handovers.append((state.steps, f"{last or 'dca'} → {method.name}: {reason}"))
         vars(state).update(method=Handover(warm), inner=State())  # free the last method's arrays first
         vars(state).update(inner=method.start(problem, rng, warm), method=method)
         state.passes += state.inner.passes
         state.best, state.best_at = math.inf, state.steps  # gaps of two methods' w and β do not compare
+        state.least, state.least_at = math.inf, state.steps
+        state.halfway, state.latest = (0.0, math.inf), (0.0, math.inf)
 
     def plan(self, problem: Problem) -> str:
         choice = choose(problem)
@@ -192,7 +249,10 @@ class Auto(Solver):
         return small, AutoState(method=choice.method, inner=inner, problem=small)
 
     def model(self, problem: Problem, state: AutoState) -> tuple[np.ndarray | None, float | None]:
-        return state.method.model(state.problem, state.inner) if state.problem is problem else (None, None)
+        if state.problem is not problem and state.basis is None:
+            return None, None
+        coef, intercept = state.method.model(state.problem, state.inner)
+        return (coef if state.basis is None or coef is None else state.basis @ coef), intercept
 
     def dual(self, problem: Problem, state: AutoState) -> np.ndarray | None:
         return state.method.dual(state.problem, state.inner)
@@ -211,7 +271,7 @@ def choose(problem: Problem) -> Choice:
         return Choice(ProxNewton())
     # 3) hinge with l1 alone
     if problem.l2 == 0:
-        return Choice(APG())
+        return Choice(LinearProgram())
     # 4) kernels
     if problem.kernel is not None:
         if problem.kernel.name == "linear" and problem.X is not None:
@@ -225,7 +285,8 @@ def choose(problem: Problem) -> Choice:
         return Choice(DCA())
     # 6) dense, d ≥ 4n
     if wants_gram(problem):
-        return Choice(DCA(), on_gram=True)
+        method, after = gram_successor(problem)
+        return Choice(DCA(), on_gram=True, successor=method, switch_at=after, reduced=True)
     # 7) few features
     newton = Newton()
     if newton.supports(problem):
@@ -258,6 +319,16 @@ def successor(problem: Problem) -> tuple[Solver, float]:
     return method, after
 
 
+def gram_successor(problem: Problem) -> tuple[Solver | None, float]:
+    """Return what takes over from DCA on the Gram matrix, in the coordinates of the rows' span, and after how many passes."""
+    if problem.n > Newton.most_features:
+        return None, math.inf
+    dca_pass, newton_run = run_costs(problem.n, problem.n, problem.n**2, True, problem.loss)
+    return Newton(delta=NEWTON_DELTA), (
+        NEWTON_SHARE * newton_run + QR_PRODUCTS * machine.BLAS_PRODUCT * problem.d * problem.n**2
+    ) / dca_pass
+
+
 def wants_gram(problem: Problem) -> bool:
     """Return whether forming XXᵀ pays: its rows have n numbers, those of X have d."""
     forming = 0.5 * machine.BLAS_PRODUCT * problem.n / machine.DENSE_ENTRY  # in passes of DCA over X
@@ -273,10 +344,14 @@ def wants_gram(problem: Problem) -> bool:
 
 def costs(problem: Problem) -> tuple[float, float]:
     """Return estimated nanoseconds of one pass of DCA, and of a typical Newton run."""
-    n, d, numbers, dense = problem.n, problem.d, stored(problem.rows), is_dense(problem.rows)
-    smooth = math.isfinite(problem.loss.curvature())
+    return run_costs(problem.n, problem.d, stored(problem.rows), is_dense(problem.rows), problem.loss)
+
+
+def run_costs(n: int, d: int, numbers: int, dense: bool, loss: Any) -> tuple[float, float]:
+    """Return the same for a problem of n rows and d columns that store so many numbers."""
+    smooth = math.isfinite(loss.curvature())
     dca_pass = numbers * (machine.DENSE_ENTRY if dense else machine.SPARSE_ENTRY) + machine.STEP * n
-    if isinstance(problem.loss, Logistic):
+    if isinstance(loss, Logistic):
         dca_pass += machine.LOGISTIC_STEP * n
     curved = n if smooth else min(n, FREE_ROWS * d)  # rows that enter the Newton system
     product = machine.BLAS_PRODUCT if dense and d > machine.NARROW else machine.LOOP_PRODUCT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -56,11 +56,13 @@ class State:
     `passes` counts rows touched / n; the solver's `start` and `epoch` add to it.
     `tol` is the relative gap that the driver was asked for; the driver sets it after `start`, for methods whose plans depend on it.
     `gap` is the relative gap over the active rows, for methods that follow it; `auto` tells by it whether a method has stalled.
+    `handovers` has the epoch and the reason of each change of method, for a method that changes among others.
     """
 
     passes: float = 0.0
     tol: float = 0.0
     gap: float = math.inf
+    handovers: list[tuple[int, str]] = field(default_factory=list)
 
 
 class Warm(NamedTuple):

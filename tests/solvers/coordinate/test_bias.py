@@ -6,6 +6,7 @@ import pytest
 import dualgap
 from conftest import make_data
 from dualgap.solvers.coordinate.bias import BiasColumn, free_scale
+from reference import REFERENCE_LOSSES
 
 
 def problem_with(intercept):
@@ -38,7 +39,32 @@ def test_only_a_free_intercept_has_a_scale_of_its_own_and_a_centre_that_moves():
 
 
 def test_rows_of_zeros_have_a_column_too():
-    assert 0.0 < free_scale(0.0) < 1e-5
+    assert free_scale(0.0, l2=0.5) > 0.0
+
+
+def test_a_strong_penalty_lets_b_move_by_about_a_margin_in_a_pass():
+    """Σ cβy, at most 1, moves b by scale²/l2 times itself: 80 passes of it would not take b from 0 to 1 at the scale of the rows alone."""
+    for l2 in (1e-4, 1.0, 1e4, 1e8):
+        assert free_scale(1.0, l2) ** 2 / l2 >= 1.0
+
+
+@pytest.mark.parametrize("loss", ["smooth_hinge", "squared_hinge", "logistic"])
+@pytest.mark.parametrize("positive", [3, 15, 28])
+def test_the_first_centre_of_a_free_intercept_is_the_best_b_of_no_model(loss, positive):
+    delta = 0.5 if loss == "smooth_hinge" else None
+    problem = dualgap.Problem(np.eye(30), np.arange(30) < positive, loss=loss, delta=delta, l2=0.1, intercept="free")
+    slopes = REFERENCE_LOSSES[loss].slope(problem.y * BiasColumn.of(problem).centre)
+    assert np.mean(problem.y * slopes) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_first_centre_for_a_hinge_goes_from_one_class_to_the_other_without_a_jump():
+    centres = [
+        BiasColumn.of(dualgap.Problem(np.eye(100), np.arange(100) < k, l2=0.1, intercept="free")).centre for k in range(1, 100)
+    ]
+    assert (np.diff(centres) > 0.0).all()
+    assert centres[49] == pytest.approx(0.0, abs=1e-12)
+    assert -1.0 < centres[0] < -0.95
+    assert np.diff(centres).max() < 0.05
 
 
 def test_there_may_be_one_centre_for_each_class():

@@ -43,7 +43,8 @@ def epochs_of(problem, solver, count, seed=0):
 def test_epochs_equal_the_naive_twin(loss, penalty, intercept):
     weights = np.random.default_rng(1).integers(0, 4, N).astype(float) + (np.arange(N) < 2)
     problem, model = twins(loss, penalty, intercept, weights)
-    beta, centre = np.zeros(N), 0.0
+    beta = np.zeros(N)
+    centre = SDCA().start(problem, np.random.default_rng(0)).ascent.bias.centre  # see test_bias.py
     for found, order, state in epochs_of(problem, SDCA(), 3):
         scale = None if intercept == "none" else state.ascent.bias.scale
         sdca_epoch(model, beta, order, centre, scale)

@@ -91,7 +91,7 @@ class Ascent:
     Order of calls: `epoch`, or `steps` as often as wanted and then `move_centre`. `rebuild` after β was changed by anything else.
     """
 
-    def __init__(self, problem: Problem, beta: np.ndarray | None = None, centre: float = 0.0) -> None:
+    def __init__(self, problem: Problem, beta: np.ndarray | None = None, centre: float | None = None) -> None:
         self.problem = problem
         self.beta = np.zeros(problem.n) if beta is None else np.clip(beta, 0.0, problem.loss.upper_bound())
         self.sums: NoSums | RunningSums = NoSums()
@@ -126,6 +126,11 @@ class Ascent:
         if self.bias.intercept == "free":
             self.bias.move_centre(float(self.v[-1]))
             self.rows = self.bias.rows(self.problem.rows)
+
+    def set_centre(self, centre: float) -> None:
+        """Set the centre of a free intercept."""
+        self.bias.centre = centre
+        self.rows = self.bias.rows(self.problem.rows)
 
     def intercept(self) -> float:
         """Return b of (β, v)."""

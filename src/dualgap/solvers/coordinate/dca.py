@@ -6,17 +6,18 @@ A sweep is one visit to each active row. Its steps are those of SDCA (ascent.py)
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import fresh_seed, kernel, machine, natural_order, nbytes, prefetch, shuffle, shuffle_blocks
+from dualgap.core import fresh_seed, kernel, machine, natural_order, nbytes, prefetch, shuffle, shuffle_blocks, stored
 from dualgap.problem import Problem
 from dualgap.proof import scores_of
 from dualgap.solvers.base import Solver, State, Support, Warm, register
 from dualgap.solvers.coordinate.ascent import Ascent, needs_l2
 from dualgap.solvers.coordinate.extrapolation import extrapolate
+from dualgap.solvers.coordinate.free_step import FreeSteps
 
 __all__ = ["DCA"]
 
@@ -29,6 +30,7 @@ RESORT = 0.8  # sort the active rows again once fewer than this part of those th
 # 5) full gradient pass
 UNSHRINK = 0.1  # check all rows once the active rows' gap has fallen to this part of the gap over all rows
 TARGET_FACTOR = 0.7  # `target` shrinks by this factor when the active rows' gap was within the tolerance and that of all was not
+VISIT = 1.5  # nanoseconds of a visit to a row for each stored number, of which most visits near the end change nothing
 # 6) extrapolation
 EVERY = 5  # sweeps over a part of the rows between extrapolation steps: passes over all rows start the count anew
 GAP_BELOW = 0.1  # relative gap below which they are tried …
@@ -51,6 +53,7 @@ class DCAState(State):
     # fixed by start
     ascent: Ascent  # its β and v are changed by every step
     row_bytes: float
+    row_cost: float  # about the nanoseconds of a visit
     # changed by every sweep and every full gradient pass
     order: np.ndarray  # its first `active` entries are the active rows
     active: int
@@ -66,6 +69,8 @@ class DCAState(State):
     # changed by extrapolation steps
     origin: tuple[np.ndarray, np.ndarray] | None = None  # (β, v) from which the next direction is taken
     sweeps_left: int = 0  # until the next extrapolation step
+    # changed by every epoch
+    free_steps: FreeSteps = field(default_factory=FreeSteps)
 
 
 @register
@@ -93,10 +98,11 @@ class DCA(Solver):
         return needs_l2(problem)
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> DCAState:
-        warm = warm or Warm()
+        dual, centre = (None, None) if warm is None else (warm.dual, warm.intercept)
         return DCAState(
-            ascent=Ascent(problem, warm.dual, warm.intercept),
+            ascent=Ascent(problem, dual, centre),
             row_bytes=nbytes(problem.rows) / problem.n,
+            row_cost=machine.STEP + VISIT * (problem.n if problem.kernel is not None else stored(problem.rows) / problem.n),
             order=natural_order(problem.n),
             active=problem.n,
             last_sorted=problem.n,
@@ -107,6 +113,17 @@ class DCA(Solver):
         while visited < problem.n and (visited == 0 or state.gap > EPOCH_RATIO * before):
             visited += self._sweep(problem, state, rng)
         state.passes += visited / problem.n
+        # 7) free variables
+        if problem.l1 == 0.0 and problem.kernel is None and not math.isfinite(problem.loss.curvature()):
+            self._free_step(problem, state, visited)
+
+    def _free_step(self, problem: Problem, state: DCAState, visited: int) -> None:
+        """Move all free variables at once where that is expected to save time."""
+        state.free_steps.record(visited * state.row_cost, state.gap)
+        free = state.free_steps.pays_off(problem, state.ascent.beta, state.tol)
+        if free is not None and state.free_steps.take(problem, state.ascent, free, state.gap):
+            state.origin = None
+            state.passes += len(free) / problem.n
 
     def _sweep(self, problem: Problem, state: DCAState, rng: np.random.Generator) -> int:
         """Carry out steps 1 to 6 of the box; return how many rows were read."""

@@ -74,8 +74,8 @@ class DualCoordinate(Solver):
         return YES
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> DualCoordinateState:
-        warm = warm or Warm()
-        ascent = Ascent(on_gram(problem), warm.dual, warm.intercept)
+        dual, centre = (None, None) if warm is None else (warm.dual, warm.intercept)
+        ascent = Ascent(on_gram(problem), dual, centre)
         return DualCoordinateState(passes=forming_passes(problem), ascent=ascent, order=natural_order(problem.n))
 
     def epoch(self, problem: Problem, state: DualCoordinateState, rng: np.random.Generator) -> None:

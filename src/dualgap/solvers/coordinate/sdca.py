@@ -74,8 +74,8 @@ class SDCA(Solver):
         return needs_l2(problem)
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> SDCAState:
-        warm = warm or Warm()
-        ascent = Ascent(problem, warm.dual, warm.intercept)
+        dual, centre = (None, None) if warm is None else (warm.dual, warm.intercept)
+        ascent = Ascent(problem, dual, centre)
         state = SDCAState(ascent=ascent, order=natural_order(problem.n))
         if self.output == "average":
             ascent.sums = RunningSums(np.zeros(problem.n), np.zeros(problem.n, dtype=np.int64))

@@ -75,9 +75,9 @@ class Blocks(Solver):
         return needs_l2(problem)
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> BlocksState:
-        warm = warm or Warm()
-        beta = np.zeros(problem.n) if warm.dual is None else np.clip(warm.dual, 0.0, problem.loss.upper_bound())
-        bias = BiasColumn.of(problem, warm.intercept)
+        dual, centre = (None, None) if warm is None else (warm.dual, warm.intercept)
+        beta = np.zeros(problem.n) if dual is None else np.clip(dual, 0.0, problem.loss.upper_bound())
+        bias = BiasColumn.of(problem, centre)
         a = problem.c * problem.y * beta / problem.l2
         v = problem.combine(a)
         return BlocksState(beta=beta, v=np.append(v, bias.scale * a.sum()) if bias.width else v, bias=bias)

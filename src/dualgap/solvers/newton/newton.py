@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dualgap.core import accumulate, gram_of_rows, natural_order, number, solve_positive, some
+from dualgap.core import accumulate, gram_of_rows, inner, natural_order, number, solve_positive, some
 from dualgap.problem import Problem, Samples
 from dualgap.solvers.base import Support, Warm, no, register
 from dualgap.solvers.newton.steps import Descent, Prox, curvatures, dual_points, find_shrinkable, line_search, predicted_changes
@@ -38,6 +38,8 @@ FREE_PER_FEATURE = 4  # 4 free variables for each feature …
 FREE_ONE_IN = 20  # … or one row in 20, if these are more
 LEAST_DELTA = 1e-6  # in units of margins: δ stays positive even where that many margins are at the kink
 
+TINY = 1e-200  # stands for Σ cβ where all β are 0
+
 # The outer loop
 SOLVED = (
     0.3  # the inner problem is solved if its gap part (of its gradient, in `unknowns`) is at most this part of the proximal term
@@ -45,6 +47,7 @@ SOLVED = (
 DELTA_SOLVED = 0.5  # δ changes by this factor with a solved inner problem
 INNER_STEPS = 20  # steps on one inner problem before it counts as too hard; a smaller δ makes it harder
 DELTA_UNSOLVED = 4.0  # δ grows by this factor after an inner problem that was too hard, up to `Newton.delta`
+FAR = 0.25  # … or by this power of cap / δ, if that is more
 PLAIN_STEPS = 12  # steps without a proximal term on a smooth loss; if then …
 PLAIN_GAP = 0.1  # … the relative gap still exceeds this, the term comes in with δ = `Newton.delta`
 
@@ -115,6 +118,7 @@ class Newton(PrimalNewton):
     delta: float = 2.0
 
     name: ClassVar[str] = "newton"
+    most_features: ClassVar[int] = LARGEST
     stall_steps: ClassVar[float] = 40  # fewer would give up on slow inner problems, more would wait longer for DCA
     sparse_cost: ClassVar[str] = "all rows"
     summary: ClassVar[str] = "semismooth Newton in a proximal-point loop, d × d systems"
@@ -208,7 +212,7 @@ class Newton(PrimalNewton):
         H = gram_of_rows(state.rows, state.work, len(state.x))
         H[np.diag_indices(len(H))] += state.ridge
         if state.ridge[-1] == 0.0:
-            H[-1, -1] = max(H[-1, -1], LEAST_CURVATURE * problem.intercept_scale**2)
+            H[-1, -1] = max(H[-1, -1], _least_curvature(state) * problem.intercept_scale**2)
         direction = solve_positive(H, rhs)
 
         # 4) line search on F. The β of shrunk rows are constant: their part of F is −Σ cβm, with the slope of all rows less the active.
@@ -239,6 +243,10 @@ class Newton(PrimalNewton):
         if not state.all_active() and (state.gap <= max(state.unshrink_gap, state.tol) or state.no_descent):
             self._unshrink(problem, state)
 
+    def _largest_delta(self, problem: Problem) -> float:
+        """Return the cap of a growing δ: `delta`, or the mean of cᵢ‖xᵢ‖²/l2, the curvature of D in βᵢ, without which δ would be nothing."""
+        return max(self.delta, float(inner(problem.c, problem.sqnorms)) / (problem.n * problem.l2))
+
     def _move_centre(self, problem: Problem, state: NewtonState, factor: float) -> np.ndarray:
         """Move the centre to β and change δ by a factor; return the right-hand side of the next Newton system.
 
@@ -247,7 +255,10 @@ class Newton(PrimalNewton):
 
         Sets: prox.
         """
-        state.prox = Prox(state.beta.copy(), min(factor * state.prox.delta, max(self.delta, state.prox.delta)))
+        delta, largest = state.prox.delta, max(self._largest_delta(problem), state.prox.delta)
+        if factor > 1.0:
+            factor = max(factor, (largest / delta) ** FAR)
+        state.prox = Prox(state.beta.copy(), min(factor * delta, largest))
         predicted_changes(problem.loss, state.margins, state.prox, state.samples, state.work)
         u = state.u.copy()
         accumulate(state.rows, state.work, u)
@@ -255,6 +266,10 @@ class Newton(PrimalNewton):
 
     def _update_dual(self, problem: Problem, state: NewtonState) -> None:
         """Update the dual variables of the active rows to the margins. Sets: beta, u, residual, prox_term, gap."""
+        if state.all_active() and (state.steps == 0 or math.isfinite(problem.loss.curvature())):
+            # u afresh, with each inner problem: at first it is so large that its rounding would not let a small P be reached. The β of a
+            # smooth loss all change in every step, so that this costs nothing.
+            state.u[:], state.beta[:] = 0.0, 0.0
         fenchel, loss, state.prox_term = dual_points(problem.loss, state.margins, state.prox, state.samples, state.beta, state.work)
         accumulate(state.rows, state.work, state.u)
         state.residual = state.ridge * state.x - state.u
@@ -319,6 +334,14 @@ class Newton(PrimalNewton):
     def gap_estimate(self, problem: Problem, state: NewtonState) -> float:
         # The gap of some rows says nothing about the others.
         return state.gap if state.all_active() else math.inf
+
+
+def _least_curvature(state: NewtonState) -> float:
+    """Return the least curvature of a free b: LEAST_CURVATURE, in units of Σ cβ where that is below 1.
+
+    Where nearly all rows are beyond their margins, P, Σ cβ and every curvature are tiny together.
+    """
+    return LEAST_CURVATURE * min(1.0, max(float(np.abs(state.samples.c * state.beta).sum()), TINY))
 
 
 def _first_delta(problem: Problem, margins: np.ndarray) -> float:

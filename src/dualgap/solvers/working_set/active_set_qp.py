@@ -16,21 +16,17 @@ With its added diagonal the step is one of the proximal-point method (Rockafella
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs
 
 from dualgap.core import blas_alone, machine
 from dualgap.problem import Problem
+from dualgap.solvers.quadratic import ADDED_DIAGONAL, BoxQP
 from dualgap.solvers.working_set.dual_box import argtop, bias_weight, kkt_slack
 from dualgap.solvers.working_set.state import GAP_MARGIN, WorkingSetState, update_gap, update_gradient
 
 __all__ = ["ADDED_DIAGONAL", "BoxQP", "newton_step", "pair_step_cost", "pays_off"]
 
-MAX_ROUNDS = 10  # of pivoting: the sets stay the same after about five, or a few variables that hardly matter alternate
-ROUNDING = 1e-6  # a variable beyond its bound by less than this part of the longest move counts as inside
-ADDED_DIAGONAL = {"float32": 1e-5, "float64": 1e-10}  # relative to the mean diagonal; ×10 when the factorisation fails
 MIN_FREE = 16  # free variables below which pair steps are as good
 MAX_CHANGED = 0.1  # changes of the free set in an epoch / its size, above which it is not yet known
 EXPECTED_RATIO = 30.0  # gap before / gap after that a step is expected to reach
@@ -39,99 +35,6 @@ VIOLATORS = 8  # free variables / violators at a bound that join them, at most
 STEPS_PER_FACTOR = 2  # steps d with one factor of M
 MAX_FIXED = 4  # variables of a step / those among them that may end at a bound
 PIVOT_FLOPS = 0.4  # × m³, for columns of M⁻¹: about m/10 variables end at a bound, and these flops take twice as long
-
-
-class BoxQP:
-    """The quadratic problem of one M for several g.
-
-    Order of calls: the constructor factors M; if `factored`, `solve` any number of times. Each starts from the bounds the last one found.
-
-    Parameters
-    ----------
-    M : square array, float32 or float64; its lower half is read, and overwritten by the factor
-    memory : array with as many columns as M, for columns of M⁻¹: one row for each variable that may be at a bound, one more if balanced
-    balanced : whether Σd = 0
-    """
-
-    def __init__(self, M: np.ndarray, memory: np.ndarray, balanced: bool) -> None:
-        lapack: Any = get_lapack_funcs(("potrf", "potrs"), (M,))
-        factorise, self._substitute = lapack
-        self._factor, failed = factorise(M.T, lower=0, clean=0, overwrite_a=1)
-        self.factored = failed == 0  # False: M is not positive definite
-        self._inverse, self._computed = memory, int(balanced)  # M⁻¹·1 if balanced, then columns of M⁻¹; one a row
-        self._row_of = np.full(len(M), -1)  # of `_inverse`, for each variable
-        self._side = np.zeros(len(M))  # 1: fixed at its upper bound, −1: at its lower one, 0: free
-        self._balanced = balanced
-        if balanced and self.factored:
-            self._inverse[0] = self._times_inverse(np.ones(len(M)))
-
-    def _times_inverse(self, right: np.ndarray) -> np.ndarray:
-        return np.asarray(self._substitute(self._factor, right.astype(self._factor.dtype, order="F"), lower=0)[0])
-
-    def solve(self, g: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray | None:
-        """Return the best d; None if too many variables end at a bound."""
-        unbounded = self._times_inverse(g).astype(np.float64)
-        for _ in range(MAX_ROUNDS):
-            fixed = np.flatnonzero(self._side)
-            if not self._compute_columns(fixed):
-                return None
-            bound = np.where(self._side[fixed] > 0, high[fixed], low[fixed])
-            try:
-                d, multipliers = self._with_fixed(unbounded, fixed, bound)
-            except np.linalg.LinAlgError:
-                return None
-            slack = ROUNDING * float(np.abs(d).max(initial=0.0))
-            beyond = np.where(d > high + slack, 1.0, np.where(d < low - slack, -1.0, 0.0))
-            beyond[fixed] = 0.0
-            freed = fixed[multipliers * self._side[fixed] < 0.0]
-            if not beyond.any() and len(freed) == 0:
-                break
-            self._side[freed] = 0.0
-            self._side[beyond != 0.0] = beyond[beyond != 0.0]
-        return _feasible(d, low, high, self._balanced)
-
-    def _compute_columns(self, fixed: np.ndarray) -> bool:
-        """Compute the columns of M⁻¹ that are missing for these variables; False if the memory is too small."""
-        new = fixed[self._row_of[fixed] < 0]
-        rows = self._computed + np.arange(len(new))
-        if self._computed + len(new) > len(self._inverse):
-            return False
-        if len(new):
-            right = np.zeros((len(self._side), len(new)), dtype=self._factor.dtype, order="F")
-            right[new, np.arange(len(new))] = 1.0
-            self._inverse[rows] = self._times_inverse(right).T
-            self._row_of[new] = rows
-            self._computed += len(new)
-        return True
-
-    def _with_fixed(self, unbounded: np.ndarray, fixed: np.ndarray, bound: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return d with some variables fixed at a bound, and their multipliers, from the Schur complement of those constraints."""
-        one = int(self._balanced)
-        rows, right = self._row_of[fixed], unbounded[fixed] - bound
-        if one:
-            rows, right = np.append(0, rows), np.append(unbounded.sum(), right)
-        S = np.empty((len(rows), len(rows)))
-        S[:, one:] = self._inverse[np.ix_(rows, fixed)]
-        if one:
-            S[0, 0], S[1:, 0] = self._inverse[0].sum(dtype=np.float64), S[0, 1:]
-        multipliers = np.linalg.solve(0.5 * (S + S.T), right)
-        weights = np.zeros(self._computed, dtype=self._inverse.dtype)
-        weights[rows] = multipliers
-        d = unbounded - weights @ self._inverse[: self._computed]
-        d[fixed] = bound
-        return d, multipliers[one:]
-
-
-def _feasible(d: np.ndarray, low: np.ndarray, high: np.ndarray, balanced: bool) -> np.ndarray | None:
-    """Remove what rounding left beyond the bounds, and in the sum: from free variables. Return None if these have too little room."""
-    d = np.clip(d, low, high)
-    excess = float(d.sum()) if balanced else 0.0
-    if excess != 0.0:
-        room = np.where((d > low) & (d < high), np.minimum(d - low if excess > 0.0 else high - d, abs(excess)), 0.0)
-        if room.sum() < abs(excess):
-            return None
-        d -= excess / room.sum() * room
-    return d
 
 
 # ------------------------------------------------------------------------------------------------------- in the working-set solver
