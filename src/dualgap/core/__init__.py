@@ -10,7 +10,7 @@ from dualgap.core.cache_files import cache_folder
 from dualgap.core.checks import count, is_number, is_sparse, is_whole, number, number_of_bytes, one_of, whole_number
 from dualgap.core.interrupts import held, hold, kept, release
 from dualgap.core.jit import compiled, fma, kernel, prefetch, sequential, strict, wide_vectors
-from dualgap.core.linalg import gram_of_rows, solve_positive
+from dualgap.core.linalg import add_gram, gram_of_rows, solve_in_place, solve_positive
 from dualgap.core.losses import LOSSES, Hinge, Logistic, SmoothHinge, SquaredHinge, make_loss, slopes, total_psi, total_value
 from dualgap.core.machine import READING
 from dualgap.core.order import draw, fresh_seed, natural_order, shuffle, shuffle_blocks
@@ -76,6 +76,7 @@ __all__ = [
     "SquaredHinge",
     "WithBias",
     "accumulate",
+    "add_gram",
     "add_in_threads",
     "balance_radius",
     "blas_alone",
@@ -131,6 +132,7 @@ __all__ = [
     "shuffle",
     "shuffle_blocks",
     "slopes",
+    "solve_in_place",
     "solve_positive",
     "some",
     "sqnorms_in_threads",

@@ -6,6 +6,7 @@ took ten times as long as one thread.
 
 from __future__ import annotations
 
+import math
 from contextlib import nullcontext
 from typing import Any
 
@@ -16,7 +17,7 @@ from dualgap.core.machine import NARROW, THREAD_WORK
 from dualgap.core.rows import is_dense, layers, stored
 from dualgap.core.threads import blas_alone, share
 
-__all__ = ["gram_of_rows", "solve_positive"]
+__all__ = ["add_gram", "gram_of_rows", "solve_in_place", "solve_positive"]
 
 BLAS_ROWS = 512  # rows that are copied and multiplied at once: a small buffer against few calls
 SERIAL = 64  # unknowns up to which the BLAS starts no second thread, so that its threads need not be limited
@@ -30,7 +31,7 @@ def gram_of_rows(rows: Any, weight: np.ndarray, size: int) -> np.ndarray:
     active = np.flatnonzero(weight)
     data, which, scale = layers(rows)
     places, weight = active if which is None else which[active], weight[active]
-    add: Any = _add_sparse if not is_dense(data) else _add_narrow if size <= NARROW else _add_by_blas
+    add: Any = _add_sparse if not is_dense(data) else add_gram if size <= NARROW else _add_by_blas
     width = size if is_dense(data) else max(stored(data) / max(data.length(), 1), 1.0)
 
     def work(first: int, last: int) -> np.ndarray:
@@ -57,8 +58,11 @@ def _add_sparse(rows, scale, places, weight, H):
 
 
 @kernel
-def _add_narrow(rows, scale, places, weight, H):
-    """Add eight rows at a time, so that each entry of H is loaded and stored once for eight products."""
+def add_gram(rows, scale, places, weight, H):
+    """H += Σ weightₖ xxᵀ over the dense rows x with numbers `places`, below the diagonal; a bias column `scale` > 0 comes last.
+
+    Eight rows at a time, so that each entry of H is loaded and stored once for eight products.
+    """
     x, size, count = rows.x, H.shape[0], places.shape[0]
     a, b = np.zeros((8, size)), np.zeros((8, size))
     for start in range(0, count, 8):
@@ -94,6 +98,36 @@ def _add_by_blas(rows: Any, scale: float, places: np.ndarray, weight: np.ndarray
             A[:, width] = scale
         A *= np.sqrt(weight[start : start + BLAS_ROWS])[:, None]
         H += np.matmul(A.T, A, out=product)  # SciPy's BLAS calls would add to H in place, but hold Python's global lock
+
+
+@kernel
+def solve_in_place(H, x):
+    """Replace x by H⁻¹·x for a positive definite H, whose lower triangle becomes its Cholesky factor; return whether it is definite."""
+    d = H.shape[0]
+    for j in range(d):
+        row = H[j]
+        for k in range(j):  # the row of the factor so far, from the rows above
+            other, s = H[k], row[k]
+            for m in range(k):
+                s -= row[m] * other[m]
+            row[k] = s / other[k]
+        pivot = row[j]
+        for m in range(j):
+            pivot -= row[m] * row[m]
+        if not pivot > 0.0:
+            return False
+        row[j] = math.sqrt(pivot)
+    for j in range(d):
+        row, s = H[j], x[j]
+        for m in range(j):
+            s -= row[m] * x[m]
+        x[j] = s / row[j]
+    for j in range(d - 1, -1, -1):
+        row = H[j]
+        x[j] /= row[j]
+        for m in range(j):
+            x[m] -= row[m] * x[j]
+    return True
 
 
 def solve_positive(H: np.ndarray, rhs: np.ndarray) -> np.ndarray:

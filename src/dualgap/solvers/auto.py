@@ -178,13 +178,11 @@ class Auto(Solver):
 
     def plan(self, problem: Problem) -> str:
         choice = choose(problem)
-        return f"{[method.name for method in _compiled_ahead(choice)]} {choice.on_gram}"
+        return f"{[(method.name, method.plan(problem)) for method in _compiled_ahead(choice)]} {choice.on_gram}"
 
     def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, AutoState]:
         choice = choose(problem)
-        target = problem.head(4)
-        if choice.on_gram:
-            target = on_gram(target)
+        target = on_gram(problem.head(4)) if choice.on_gram else problem
         for method in _compiled_ahead(choice):
             small, inner = method.warm_up(target, rng)
         return small, AutoState(method=choice.method, inner=inner, problem=small)

@@ -17,7 +17,22 @@ import numpy as np
 from dualgap.core import accumulate, gram_of_rows, natural_order, number, solve_positive, some
 from dualgap.problem import Problem, Samples
 from dualgap.solvers.base import Support, Warm, no, register
-from dualgap.solvers.newton.steps import Descent, Prox, curvatures, dual_points, find_shrinkable, line_search, predicted_changes
+from dualgap.solvers.newton.small import SmallState, is_small, small_epoch, start_small
+from dualgap.solvers.newton.steps import (
+    DELTA_SOLVED,
+    DELTA_UNSOLVED,
+    INNER_STEPS,
+    PLAIN_GAP,
+    PLAIN_STEPS,
+    SOLVED,
+    Descent,
+    Prox,
+    curvatures,
+    dual_points,
+    find_shrinkable,
+    line_search,
+    predicted_changes,
+)
 from dualgap.solvers.newton.unknowns import LEAST_CURVATURE, PrimalNewton, Unknowns, bias_column, first_x, gap_part, margins_into
 
 __all__ = ["Newton"]
@@ -37,16 +52,6 @@ SAMPLE_STEPS = 30  # steps on the sample, at most
 FREE_PER_FEATURE = 4  # 4 free variables for each feature …
 FREE_ONE_IN = 20  # … or one row in 20, if these are more
 LEAST_DELTA = 1e-6  # in units of margins: δ stays positive even where that many margins are at the kink
-
-# The outer loop
-SOLVED = (
-    0.3  # the inner problem is solved if its gap part (of its gradient, in `unknowns`) is at most this part of the proximal term
-)
-DELTA_SOLVED = 0.5  # δ changes by this factor with a solved inner problem
-INNER_STEPS = 20  # steps on one inner problem before it counts as too hard; a smaller δ makes it harder
-DELTA_UNSOLVED = 4.0  # δ grows by this factor after an inner problem that was too hard, up to `Newton.delta`
-PLAIN_STEPS = 12  # steps without a proximal term on a smooth loss; if then …
-PLAIN_GAP = 0.1  # … the relative gap still exceeds this, the term comes in with δ = `Newton.delta`
 
 # Shrinking
 SHRINK_BELOW = 0.1  # relative gap below which rows are shrunk: earlier steps move margins anywhere
@@ -99,7 +104,7 @@ class Newton(PrimalNewton):
         only where plain Newton steps fail. It is not the width of the smooth hinge, also called delta.
 
     Order of calls: `start`, then `epoch` again and again; `model`, `dual`, `intercept` and `gap_estimate` at any time between. An epoch
-    is one Newton step.
+    is one Newton step; on a small dense problem it is as many as the tolerance needs, up to ten.
 
     Examples
     --------
@@ -128,14 +133,19 @@ class Newton(PrimalNewton):
             return no(f"a dense {problem.d} × {problem.d} system is too large; it takes up to {LARGEST} features")
         return answer
 
-    def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> NewtonState:
+    def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> NewtonState | SmallState:
+        return self._start_small(problem, warm) if is_small(problem) else self._start(problem, rng, warm)
+
+    def _start_small(self, problem: Problem, warm: Warm | None) -> SmallState:
+        x, ridge = first_x(problem, warm)
+        return start_small(problem, x, ridge, _first_centre(problem, warm), self.delta)
+
+    def _start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> NewtonState:
         n, smooth = problem.n, math.isfinite(problem.loss.curvature())
         x, ridge = first_x(problem, warm)
         rows = bias_column(problem, some(problem.rows, natural_order(n)))
-        centre, margins, delta, passes = np.zeros(n), np.zeros(n), self.delta, 0.0
+        centre, margins, delta, passes = _first_centre(problem, warm), np.zeros(n), self.delta, 0.0
         if warm is not None and warm.coef is not None:
-            if warm.dual is not None:  # without coefficients it is not used
-                centre = np.clip(warm.dual, 0.0, problem.loss.upper_bound())
             if x.any():
                 margins_into(rows, x, problem.y, margins)
         else:
@@ -186,14 +196,20 @@ class Newton(PrimalNewton):
             chosen.append(part)
             weights.append(problem.c[part] * (problem.c[members].sum() / problem.c[part].sum()))
         sample = problem.subset(np.concatenate(chosen).astype(natural_order(0).dtype), np.concatenate(weights))
-        state = self.start(sample, rng)
+        state = self._start(sample, rng)
         for _ in range(SAMPLE_STEPS):
             if state.gap <= SAMPLE_GAP:
                 break
-            self.epoch(sample, state, rng)
+            self._epoch(sample, state)
         return state.x, state.prox.delta, state.passes * sample.n / problem.n
 
-    def epoch(self, problem: Problem, state: NewtonState, rng: np.random.Generator) -> None:
+    def epoch(self, problem: Problem, state: NewtonState | SmallState, rng: np.random.Generator) -> None:
+        if isinstance(state, SmallState):
+            small_epoch(state, self.delta)
+        else:
+            self._epoch(problem, state)
+
+    def _epoch(self, problem: Problem, state: NewtonState) -> None:
         # 2) outer loop: move the centre if the inner problem is solved, or too hard
         solved = state.no_descent or gap_part(state.residual, state.ridge) <= SOLVED * state.prox_term
         if state.prox.delta > 0.0 and (solved or state.steps >= INNER_STEPS):
@@ -306,19 +322,38 @@ class Newton(PrimalNewton):
         samples = problem.samples if len(which) == problem.n else Samples(problem.y[which], problem.c[which])
         vars(state).update(which=which, rows=rows, samples=samples, work=np.empty(len(which)), **changed)
 
-    def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, NewtonState]:
-        small, state = super().warm_up(problem, rng)
-        self._shrink(small, state, 1.0)
-        return small, state
+    def plan(self, problem: Problem) -> str:
+        return "small" if is_small(problem) else ""
 
-    def dual(self, problem: Problem, state: NewtonState) -> np.ndarray:
+    def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, NewtonState | SmallState]:
+        few = problem.head(4)
+        if is_small(problem):
+            small = self._start_small(few, None)
+            self.epoch(few, small, rng)
+            return few, small
+        state = self._start(few, rng)
+        for _ in range(2):
+            self._epoch(few, state)
+        self._shrink(few, state, 1.0)
+        return few, state
+
+    def dual(self, problem: Problem, state: NewtonState | SmallState) -> np.ndarray:
+        if isinstance(state, SmallState):
+            return state.point.beta
         beta = state.all_beta.copy()
         beta[state.which] = state.beta
         return beta
 
-    def gap_estimate(self, problem: Problem, state: NewtonState) -> float:
+    def gap_estimate(self, problem: Problem, state: NewtonState | SmallState) -> float:
         # The gap of some rows says nothing about the others.
-        return state.gap if state.all_active() else math.inf
+        return state.gap if isinstance(state, SmallState) or state.all_active() else math.inf
+
+
+def _first_centre(problem: Problem, warm: Warm | None) -> np.ndarray:
+    """Return the dual variables of a warm start, which are not used without its coefficients; or zeros."""
+    if warm is None or warm.coef is None or warm.dual is None:
+        return np.zeros(problem.n)
+    return np.clip(warm.dual, 0.0, problem.loss.upper_bound())
 
 
 def _first_delta(problem: Problem, margins: np.ndarray) -> float:

@@ -12,6 +12,16 @@ from dualgap.problem import Samples
 
 __all__ = ["Descent", "Prox", "curvatures", "dual_points", "find_shrinkable", "line_search", "predicted_changes"]
 
+# The outer loop, step 2
+SOLVED = (
+    0.3  # the inner problem is solved if its gap part (of its gradient, in `unknowns`) is at most this part of the proximal term
+)
+DELTA_SOLVED = 0.5  # δ changes by this factor with a solved inner problem
+INNER_STEPS = 20  # steps on one inner problem before it counts as too hard; a smaller δ makes it harder
+DELTA_UNSOLVED = 4.0  # δ grows by this factor after an inner problem that was too hard, up to `Newton.delta`
+PLAIN_STEPS = 12  # steps without a proximal term on a smooth loss; if then …
+PLAIN_GAP = 0.1  # … the relative gap still exceeds this, the term comes in with δ = `Newton.delta`
+
 # The line search compares −dF/dt with its value at t = 0. A rough search costs Newton steps, a fine one passes over the margins.
 FULL_STEP = 0.1  # take the full step if it leaves at most this part of the derivative
 SEARCHED = 0.01  # else search for a step that leaves at most this part

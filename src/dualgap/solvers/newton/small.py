@@ -1,0 +1,228 @@
+"""Newton's steps on a small dense problem, several in one compiled call: Python's part of a step takes longer than its arithmetic there.
+
+The steps are those of newton (numbers: README.md), without a sample and without shrinking, which save nothing on few rows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualgap.core import accumulate, add_gram, is_dense, kernel, layers, machine, scores, solve_in_place
+from dualgap.problem import Problem, Samples
+from dualgap.solvers.newton.steps import (
+    DELTA_SOLVED,
+    DELTA_UNSOLVED,
+    INNER_STEPS,
+    PLAIN_GAP,
+    PLAIN_STEPS,
+    SOLVED,
+    Descent,
+    Prox,
+    curvatures,
+    dual_points,
+    line_search,
+    predicted_changes,
+)
+from dualgap.solvers.newton.unknowns import LEAST_CURVATURE, Unknowns, bias_column
+
+__all__ = ["SmallState", "is_small", "small_epoch", "start_small"]
+
+SMALL_STEPS = 10  # steps in one compiled call, at most: between calls the driver looks at the clock and at Ctrl-C
+
+RIDGES = (0.0, 1e-14, 1e-12, 1e-10, 1e-8)  # parts of the mean diagonal of H that are added to it until it is positive definite
+
+
+class Small(NamedTuple):
+    """What no step changes, and scratch."""
+
+    loss: Any
+    rows: Any  # with the bias column, where there is one
+    data: Any  # the same rows without it
+    scale: float  # of the bias column; 0 where there is none
+    samples: Samples
+    ridge: np.ndarray
+    places: np.ndarray  # scratch: the rows with curvature
+    weight: np.ndarray  # scratch: their curvatures
+
+
+class Point(NamedTuple):
+    """The arrays that steps change in place; as in `NewtonState`."""
+
+    x: np.ndarray
+    margins: np.ndarray
+    beta: np.ndarray
+    centre: np.ndarray
+    work: np.ndarray
+    u: np.ndarray
+
+
+class Course(NamedTuple):
+    """The numbers that steps change; as in `NewtonState`."""
+
+    delta: float
+    prox_term: float
+    gap: float
+    steps: int
+    no_descent: bool
+
+
+@dataclass(kw_only=True)
+class SmallState(Unknowns):
+    """The state of Newton on a small problem. Sets: `small` and `point` by `start_small`; `course` by every epoch."""
+
+    small: Small
+    point: Point
+    course: Course
+
+
+def is_small(problem: Problem) -> bool:
+    """Return whether the products of a step take about as long as Python's part of it, or less."""
+    size = problem.d + 1
+    return is_dense(problem.rows) and size <= machine.NARROW and problem.n * size * size <= machine.SMALL_PRODUCTS
+
+
+def start_small(problem: Problem, x: np.ndarray, ridge: np.ndarray, centre: np.ndarray, delta: float) -> SmallState:
+    """Return the first state at x, with the proximal term's centre and δ."""
+    n, rows = problem.n, bias_column(problem, problem.rows)
+    data, _, scale = layers(rows)
+    small = Small(problem.loss, rows, data, float(scale), problem.samples, ridge, np.empty(n, np.int64), np.empty(n))
+    point = Point(x, np.zeros(n), np.zeros(n), centre, np.empty(n), np.zeros(len(x)))
+    course = begin(small, point, delta, math.isfinite(problem.loss.curvature()))
+    return SmallState(ridge=ridge, x=x, gap=course.gap, small=small, point=point, course=course)
+
+
+def small_epoch(state: SmallState, largest_delta: float) -> None:
+    """Take Newton steps until the gap is at most the tolerance, SMALL_STEPS at most; one where no tolerance is known."""
+    most = SMALL_STEPS if state.tol > 0.0 else 1
+    state.course, taken = small_steps(state.small, state.point, state.course, largest_delta, state.tol, most)
+    state.gap = state.course.gap
+    state.passes += 2.0 * taken
+
+
+@kernel
+def begin(small, point, delta, smooth):
+    """Set the margins, β and u at x; return the first Course. A smooth loss has a proximal term only if no row has curvature."""
+    scores(small.rows, point.x, point.margins)
+    for i in range(point.margins.shape[0]):
+        point.margins[i] *= small.samples.y[i]
+    first = 0.0 if smooth else delta
+    gap, prox_term = _update(small, point, first)
+    if smooth:
+        curvatures(small.loss, point.beta, 0.0, small.samples.c, point.work)
+        if not point.work.any():
+            first = delta
+            gap, prox_term = _update(small, point, first)
+    return Course(first, prox_term, gap, 0, False)
+
+
+@kernel
+def small_steps(small, point, course, largest_delta, tol, most):
+    """Take Newton steps until the gap is at most `tol`, at most `most` of them; return the new Course, and how many they were."""
+    delta, prox_term, gap, steps, no_descent = course
+    direction, H = np.empty(point.x.shape[0]), np.empty((point.x.shape[0], point.x.shape[0]))
+    taken = 0
+    while taken < most:
+        # 2) outer loop: move the centre if the inner problem is solved, or too hard
+        solved = no_descent or _descent(small.ridge, point, direction) <= SOLVED * prox_term
+        moved = delta > 0.0 and (solved or steps >= INNER_STEPS)
+        steps += 1
+        if moved:
+            delta, steps = min((DELTA_SOLVED if solved else DELTA_UNSOLVED) * delta, max(largest_delta, delta)), 0
+            point.centre[:] = point.beta
+        # 3) Newton system
+        _solve(small, point, delta, moved, direction, H)
+        # 4) line search on F
+        t = _search(small, point, delta, moved, direction)
+        no_descent = t == 0.0
+        taken += 1
+        # 6) dual point of the new margins, its sum u, and the gap
+        gap, prox_term = _update(small, point, delta)
+        if delta == 0.0 and steps == PLAIN_STEPS and gap > PLAIN_GAP:
+            delta, steps = largest_delta, 0
+            point.centre[:] = point.beta
+            gap, prox_term = _update(small, point, delta)
+        if gap <= tol:
+            break
+    return Course(delta, prox_term, gap, steps, no_descent), taken
+
+
+@kernel
+def _descent(ridge, point, out):
+    """out = u − ridge·x, the negative gradient of F; return its gap part (`unknowns.gap_part`)."""
+    last = ridge.shape[0] - 1
+    square = 0.0
+    for j in range(last + 1):
+        out[j] = point.u[j] - ridge[j] * point.x[j]
+        if ridge[j] > 0.0:
+            square += out[j] * out[j]
+    return 0.5 * square / ridge[0] + (0.0 if ridge[last] > 0.0 else abs(out[last]))
+
+
+@kernel
+def _solve(small, point, delta, moved, direction, H):
+    """Step 3: direction = the solution of the Newton system."""
+    last = small.ridge.shape[0] - 1
+    curvatures(small.loss, point.beta, delta, small.samples.c, point.work)
+    count = 0
+    for i in range(point.work.shape[0]):
+        if point.work[i] != 0.0:
+            small.places[count], small.weight[count] = i, point.work[i]
+            count += 1
+    if moved:
+        predicted_changes(small.loss, point.margins, Prox(point.centre, delta), small.samples, point.work)
+    for ridge in RIDGES:
+        _descent(small.ridge, point, direction)
+        if moved:
+            accumulate(small.rows, point.work, direction)
+        H[:] = 0.0
+        add_gram(small.data, small.scale, small.places[:count], small.weight[:count], H)
+        trace = 0.0
+        for j in range(last + 1):
+            H[j, j] += small.ridge[j]
+            trace += H[j, j]
+        if small.ridge[last] == 0.0:
+            H[last, last] = max(H[last, last], LEAST_CURVATURE * small.scale * small.scale)
+        for j in range(last + 1):
+            H[j, j] += ridge * trace / (last + 1)
+        if solve_in_place(H, direction):
+            return
+
+
+@kernel
+def _search(small, point, delta, moved, direction):
+    """Step 4: move x and the margins along the direction, and return by how much of it."""
+    x, work, ridge = point.x, point.work, small.ridge
+    scores(small.rows, direction, work)
+    for i in range(work.shape[0]):
+        work[i] *= small.samples.y[i]
+    linear, quadratic, slope = 0.0, 0.0, 0.0
+    for j in range(x.shape[0]):
+        linear += ridge[j] * x[j] * direction[j]
+        quadratic += ridge[j] * direction[j] * direction[j]
+        slope += (point.u[j] - ridge[j] * x[j]) * direction[j]
+    descent = Descent(small.loss, point.margins, work, Prox(point.centre, delta), small.samples, linear, quadratic)
+    t = line_search(descent, math.nan if moved else slope)
+    for j in range(x.shape[0]):
+        x[j] += t * direction[j]
+    for i in range(work.shape[0]):
+        point.margins[i] += t * work[i]
+    return t
+
+
+@kernel
+def _update(small, point, delta):
+    """Step 6: β, work = its change and u at the present margins; return the relative gap and the proximal term."""
+    prox = Prox(point.centre, delta)
+    fenchel, primal, prox_term = dual_points(small.loss, point.margins, prox, small.samples, point.beta, point.work)
+    accumulate(small.rows, point.work, point.u)
+    last, square = small.ridge.shape[0] - 1, 0.0
+    for j in range(last + 1):
+        residual = small.ridge[j] * point.x[j] - point.u[j]
+        primal += 0.5 * small.ridge[j] * point.x[j] * point.x[j]
+        square += residual * residual if small.ridge[j] > 0.0 else 2.0 * small.ridge[0] * abs(residual)
+    gap = fenchel + 0.5 * square / small.ridge[0]
+    return gap / primal if primal > 0.0 else math.inf, prox_term
