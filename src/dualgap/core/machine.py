@@ -17,7 +17,8 @@ READING = 8_000_000  # bytes to read
 THREAD_WORK = 3_000_000  # products of two numbers to add to a matrix
 THREAD_VALUES = 1 << 17  # kernel values to compute
 
-SMALL_PRODUCTS = 1_000_000  # products of a Newton step that take no longer than Python's part of the step, a few times over
+SMALL_PRODUCTS = 1_000_000  # products of two numbers, and …
+SMALL_ROWS = 4_000  # … rows of a Newton step that take about as long as Python's part of the step
 
 # Widths at which one way overtakes another
 NARROW = 64  # columns up to which a loop in the first cache forms a Gram matrix faster than the BLAS

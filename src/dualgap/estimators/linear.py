@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dualgap.core import kept, one_of
-from dualgap.estimators.common import check_labels, warn_unless_converged
+from dualgap.estimators.common import check_labels, validated, warn_unless_converged
 from dualgap.estimators.crammer_singer import fit_jointly
 from dualgap.estimators.fitted import keep, linear_support, rebuilt, warm_of
 from dualgap.estimators.labelled import Labelled
@@ -26,9 +26,6 @@ from dualgap.estimators.streaming import partial_fit
 from dualgap.problem import Problem, is_dask
 
 __all__ = ["LinearSVC"]
-
-# Problem looks for NaN and infinity, and says where they are.
-_ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
 
 
 def _has_log_loss(estimator: Any) -> bool:
@@ -207,7 +204,7 @@ class LinearSVC(ProvableMixin, CallbackSupportMixin, LinearClassifierMixin, Spar
             fit_on_cluster(self, X, y, sample_weight, parameters, stacklevel=4)
             return self
         given = (X, y, sample_weight)
-        X, y = (X, store_labels(self, X, y)) if is_store(X) else validate_data(self, X, y, **_ACCEPTED)
+        X, y = (X, store_labels(self, X, y)) if is_store(X) else validated(self, X, y)
         check_labels(y)
         data = Labelled(X, y, sample_weight, self.class_weight)
         singles = [1] if joint or len(data.classes) == 2 else list(range(len(data.classes)))
@@ -250,7 +247,7 @@ class LinearSVC(ProvableMixin, CallbackSupportMixin, LinearClassifierMixin, Spar
                 return base
             side = data.one_against_rest(k)
             l2, l1 = parameters.strengths(side.total)
-            return base.variant(side.signs, side.weights, l2=l2, l1=l1)
+            return base.replace(y=side.signs, sample_weight=side.weights, l2=l2, l1=l1)
 
         return make
 
@@ -264,7 +261,7 @@ class LinearSVC(ProvableMixin, CallbackSupportMixin, LinearClassifierMixin, Spar
         return Problem(data.X, signs, "hinge", None, l2, 0.0, weights, kind, intercept_scale=parameters.scale)
 
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
-        X, y = validate_data(self, X, y, reset=False, **_ACCEPTED)
+        X, y = validated(self, X, y, reset=False)
         return linear_parts(self, Labelled(X, y, sample_weight, self.class_weight), duals)
 
     # -------------------------------------------------------------------------------------------------------------- streams
@@ -292,7 +289,7 @@ class LinearSVC(ProvableMixin, CallbackSupportMixin, LinearClassifierMixin, Spar
                 f"class_weight={self.class_weight!r}"
             )
         first = not hasattr(self, "classes_")
-        X, y = validate_data(self, X, y, reset=first, **_ACCEPTED)
+        X, y = validated(self, X, y, reset=first)
         check_labels(y)
         if first and classes is None:
             raise ValueError("classes must be given at the first call of partial_fit: the labels that the stream may bring")

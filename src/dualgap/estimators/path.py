@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.linear_model._base import LinearClassifierMixin
-from sklearn.utils.validation import validate_data
 
 from dualgap.core import is_sparse, kept, number, one_of, slopes, whole_number
-from dualgap.estimators.common import check_labels, fit_seed, penalties, warn_unless_converged
+from dualgap.estimators.common import check_labels, fit_seed, penalties, validated, warn_unless_converged
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.proving import Kept, ProvableMixin, path_parts
 from dualgap.problem import Problem
@@ -27,8 +26,6 @@ from dualgap.proof import best_intercept, certify_pair, dual_point, forget_score
 from dualgap.run import Result, certify, minimise
 
 __all__ = ["LinearSVCPath", "Point"]
-
-ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +122,7 @@ class LinearSVCPath(ProvableMixin, LinearClassifierMixin, BaseEstimator):
         sample_weight : n numbers, optional
         """
         given = (X, y, sample_weight)
-        X, y = validate_data(self, X, y, **ACCEPTED)
+        X, y = validated(self, X, y)
         check_labels(y)
         with kept() as ctrl_c:
             points = self._trace(X, y, sample_weight)
@@ -136,7 +133,7 @@ class LinearSVCPath(ProvableMixin, LinearClassifierMixin, BaseEstimator):
             return self
 
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
-        X, y = validate_data(self, X, y, reset=False, **ACCEPTED)
+        X, y = validated(self, X, y, reset=False)
         data = Labelled(X, y, sample_weight, self.class_weight)
         made = [
             [

@@ -10,11 +10,10 @@ from joblib import Parallel, delayed
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import validate_data
 
-from dualgap.estimators.common import check_labels
+from dualgap.estimators.common import check_labels, validated
 from dualgap.estimators.linear import LinearSVC
-from dualgap.estimators.path import ACCEPTED, LinearSVCPath, Point
+from dualgap.estimators.path import LinearSVCPath, Point
 from dualgap.estimators.proving import Kept
 
 __all__ = ["LinearSVCPathCV"]
@@ -103,7 +102,7 @@ class LinearSVCPathCV(LinearSVCPath):
         sample_weight : n numbers, optional; used in training, not in scoring
         """
         given = (X, y, sample_weight)
-        X, y = validate_data(self, X, y, **ACCEPTED)
+        X, y = validated(self, X, y)
         check_labels(y)
         points = self._trace(X, y, sample_weight)
         splits = list(check_cv(self.cv, y, classifier=True).split(X, y))

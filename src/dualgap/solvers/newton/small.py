@@ -80,9 +80,10 @@ class SmallState(Unknowns):
 
 
 def is_small(problem: Problem) -> bool:
-    """Return whether the products of a step take about as long as Python's part of it, or less."""
-    size = problem.d + 1
-    return is_dense(problem.rows) and size <= machine.NARROW and problem.n * size * size <= machine.SMALL_PRODUCTS
+    """Return whether a step's arithmetic takes about as long as Python's part of it, or less."""
+    n, size = problem.n, problem.d + 1
+    products = n * size * size <= machine.SMALL_PRODUCTS and size <= machine.NARROW
+    return products and n <= machine.SMALL_ROWS and is_dense(problem.rows)
 
 
 def start_small(problem: Problem, x: np.ndarray, ridge: np.ndarray, centre: np.ndarray, delta: float) -> SmallState:
