@@ -37,7 +37,8 @@ def test_one_compiled_call_on_few_dense_rows_takes_the_same_steps(loss, intercep
     runs = [dualgap.solve(p, "newton", tol=1e-9) for p in problems]
     assert all(run.converged for run in runs)
     warm = [dualgap.solve(p, "newton", tol=1e-9, warm_start=runs[1]) for p in problems]
-    assert all(run.converged for run in warm) and warm[0].trace["passes"][-1] <= runs[0].trace["passes"][-1]
+    assert all(run.converged for run in warm)
+    assert warm[0].trace["passes"][-1] <= runs[0].trace["passes"][-1]
 
 
 @pytest.mark.parametrize("loss", ["smooth_hinge", "squared_hinge", "logistic"])
