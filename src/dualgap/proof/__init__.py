@@ -1,11 +1,12 @@
 """Certificates: feasible dual points, the best intercept, and enclosures of primal and dual values, with a proven bound on rounding;
-proof files.
+the ball that contains the exact model; proof files.
 
 A certificate is a function of the problem, the model and a dual point. Nothing here knows a solver, and no solver's number enters.
 """
 
 from __future__ import annotations
 
+from dualgap.proof.ball import Ball, ball_of
 from dualgap.proof.bounded_scores import BoundedScores, exact_scores, kernel_scores
 from dualgap.proof.certificate import Certificate, CertificateError, certificate_of, certificate_of_pair
 from dualgap.proof.certified import Proven, certify_pair, enclose, forget_scores, lower_bound, scores_of
@@ -27,6 +28,7 @@ from dualgap.proof.verify import Refused, parse_proof, report
 from dualgap.proof.verify import verify as verify_proof
 
 __all__ = [
+    "Ball",
     "BinaryPart",
     "BoundedScores",
     "Certificate",
@@ -41,6 +43,7 @@ __all__ = [
     "RowSums",
     "Table",
     "balance_row",
+    "ball_of",
     "best_intercept",
     "bias_excess",
     "canonical_text",

@@ -44,7 +44,7 @@ from dualgap.proof.enclosure import (
     total_psi_bound,
 )
 
-__all__ = ["Proven", "certify_pair", "enclose", "forget_scores", "lower_bound", "scores_of"]
+__all__ = ["Proven", "balance", "certify_pair", "enclose", "enclose_sharply", "forget_scores", "lower_bound", "scores_of"]
 
 SMALL_ENOUGH = 1e-10  # relative gap from which on nothing is gained by sharper sums, if no tolerance is given
 SHARP = 0.05  # share of the gap that may be rounding; above it, sums are repeated in double-double numbers
@@ -90,12 +90,20 @@ def certify_pair(
     Sums are in float64 with their error bounds; where rounding makes up too much of a gap that is above the tolerance, they are repeated in
     double-double numbers.
     """
+    found, resolution = enclose_sharply(problem, coef, intercept, point, tol, atol)
+    return Proven(certificate_of_pair(found, source), resolution)
+
+
+def enclose_sharply(
+    problem: Problem, coef: np.ndarray, intercept: float, point: DualPoint, tol: float = 0.0, atol: float = 0.0
+) -> tuple[Enclosed, float]:
+    """Enclose a model and a dual point as `certify_pair` does, and return the resolution of float64 beside it."""
     found = enclose(problem, coef, intercept, point)
     gap, resolution = found.upper - found.dual, _resolution(problem, found)
     enough = max((tol if tol > 0.0 else SMALL_ENOUGH) * found.upper, atol)
     if found.finite and problem.kernel is None and found.radius > SHARP * gap and not gap <= enough:
         found = enclose(problem, coef, intercept, point, precise=True)
-    return Proven(certificate_of_pair(found, source), resolution)
+    return found, resolution
 
 
 def _resolution(problem: Problem, found: Enclosed) -> float:
@@ -123,8 +131,8 @@ def enclose(problem: Problem, coef: np.ndarray, intercept: float, point: DualPoi
     penalty, penalty_radius = _penalty(problem, coef, intercept) if terms is None else terms.penalty
     objective = sums.loss + penalty
     objective_radius = sums.loss_radius + penalty_radius + 4.0 * ROUNDOFF * objective
-    rest, off = _balance(problem, point) if problem.intercept != "none" else (0.0, 0.0)
-    row, cost, moved = 0, 0.0, 0.0
+    rest, off = balance(problem, point) if problem.intercept != "none" else (0.0, 0.0)
+    row, cost, moved = -1, 0.0, 0.0
     if problem.intercept == "free":
         row, cost, moved = _moved(problem, margins, point.beta, rest, off)
         if row < 0:
@@ -133,12 +141,16 @@ def enclose(problem: Problem, coef: np.ndarray, intercept: float, point: DualPoi
         gap, gap_radius = _gap_of_l1(problem, point.beta, objective, cost, moved, float(abs(margins.scores_[row]) + abs(intercept)))
         return Enclosed(objective, objective_radius, gap, objective_radius + gap_radius)
     shift = moved * float(problem.norms[row]) / problem.l2
+    drift = shift + (point.error if terms is None else terms.distance[2])
     excess, radius = _excess(problem, coef, point, shift, precise) if terms is None else terms.excess(problem, shift)
     if problem.intercept == "penalised":
         more, more_radius = bias_excess(problem.l2, problem.intercept_scale, intercept, rest, off)
         excess, radius = excess + more, radius + more_radius
+        drift += problem.intercept_scale * off / problem.l2
     gap = sums.gap + excess
-    return Enclosed(objective, objective_radius, gap, sums.gap_radius + radius + cost + 4.0 * ROUNDOFF * gap)
+    gap_radius = sums.gap_radius + radius + cost + 4.0 * ROUNDOFF * gap
+    least = max(excess - 1.000001 * radius, 0.0)
+    return Enclosed(objective, objective_radius, gap, gap_radius, least, 1.000001 * drift, row if moved > 0.0 else -1)
 
 
 def _margins(problem: Problem, coef: np.ndarray, b: float, precise: bool) -> Margins:
@@ -167,7 +179,7 @@ def _penalty(problem: Problem, coef: np.ndarray, intercept: float) -> tuple[floa
     return value, radius
 
 
-def _balance(problem: Problem, point: DualPoint) -> tuple[float, float]:
+def balance(problem: Problem, point: DualPoint) -> tuple[float, float]:
     """Return Σ cᵢβᵢyᵢ and a bound on its error."""
     rest, mass = weighted_balance(problem.c, problem.y, point.beta, 0.0)
     return float(rest), balance_radius(float(rest), float(mass), problem.n)

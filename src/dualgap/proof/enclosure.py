@@ -72,6 +72,9 @@ class Enclosed(NamedTuple):
     radius_of_objective: float
     gap: float
     gap_radius: float
+    excess: float = 0.0  # a lower bound of R(w) + R*(u) − u·w, the penalty's part of the gap
+    drift: float = math.inf  # bounds the distance of the computed w(β) from that of the exactly feasible β
+    row: int = -1  # the row whose β was moved to balance Σ cβy exactly; −1: none
 
     @property
     def upper(self) -> float:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from html import escape
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from dualgap.proof import BinaryPart, Certificate, ProofError, Table, make_proof
+from dualgap.proof import Ball, BinaryPart, Certificate, ProofError, Table, ball_of, forget_scores, make_proof
 
 __all__ = ["ConvergenceWarning", "Result", "Status", "Trace", "advice", "of_zero"]
 
@@ -152,6 +153,60 @@ class Result:
     def predict(self, X: Any) -> np.ndarray:
         """Labels of new samples, as they were given in training."""
         return np.asarray(self.problem.predict(X, self.coef, self.intercept))
+
+    @cached_property
+    def ball(self) -> Ball:
+        """Where the exact model is: a ball that contains w*, and an interval of b*. It is computed when it is first asked for.
+
+        Examples
+        --------
+        >>> import dualgap
+        >>> from sklearn.datasets import make_classification
+        >>> problem = dualgap.Problem(*make_classification(100, random_state=0), l2=0.1, intercept="free")
+        >>> ball = dualgap.solve(problem, tol=1e-6).ball
+        >>> ball.radius < 0.01, ball.intercept[0] < ball.intercept[1]
+        (True, True)
+        """
+        if self.dual is None:
+            raise ProofError("the dual variables of this result stayed with the workers of a cluster; its ball needs them")
+        if np.ndim(self.coef) != 1:
+            raise ProofError("this result is of several classes jointly; use the methods of the estimator")
+        try:
+            return ball_of(self.problem, self.coef, self.intercept, self.dual)
+        finally:
+            forget_scores(self.problem)
+
+    def decision_bounds(self, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Bound the scores that the exact model gives to new samples: a lower and an upper bound of each.
+
+        Examples
+        --------
+        >>> import dualgap
+        >>> from sklearn.datasets import make_classification
+        >>> X, y = make_classification(100, random_state=0)
+        >>> result = dualgap.solve(dualgap.Problem(X, y, l2=0.1), tol=1e-6)
+        >>> low, high = result.decision_bounds(X)
+        >>> float((high - low).max()) < 0.1
+        True
+        """
+        return self.ball.bounds(X, diagonal)
+
+    def predict_proven(self, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return labels of new samples, and which of them are proven to be those of the exact model.
+
+        Examples
+        --------
+        >>> import dualgap
+        >>> from sklearn.datasets import make_classification
+        >>> X, y = make_classification(100, random_state=0)
+        >>> labels, proven = dualgap.solve(dualgap.Problem(X, y, l2=0.1), tol=1e-6).predict_proven(X)
+        >>> bool(proven.mean() > 0.9)
+        True
+        """
+        low, high = self.decision_bounds(X, diagonal)
+        labels = np.asarray(self.predict(X))
+        positive = labels == self.problem.classes[1]
+        return labels, np.where(positive, low > 0.0, high <= 0.0)
 
     def save_proof(
         self,
