@@ -9,8 +9,8 @@ from dualgap.core import machine, moved, rows
 from dualgap.core.cache_files import cache_folder
 from dualgap.core.checks import count, is_number, is_sparse, is_whole, number, number_of_bytes, one_of, whole_number
 from dualgap.core.interrupts import held, hold, kept, release
-from dualgap.core.jit import compiled, fma, kernel, prefetch, sequential, strict, wide_vectors
-from dualgap.core.linalg import add_gram, gram_of_rows, solve_in_place, solve_positive
+from dualgap.core.jit import compiled, fma, kernel, negative_exp, prefetch, sequential, strict, wide_vectors
+from dualgap.core.linalg import add_gram, factor_of, gram_of_rows, solve_in_place, solve_positive, solve_with
 from dualgap.core.losses import LOSSES, Hinge, Logistic, SmoothHinge, SquaredHinge, make_loss, slopes, total_psi, total_value
 from dualgap.core.machine import READING
 from dualgap.core.order import draw, fresh_seed, natural_order, shuffle, shuffle_blocks
@@ -87,6 +87,7 @@ __all__ = [
     "count",
     "csr",
     "draw",
+    "factor_of",
     "fma",
     "fresh_seed",
     "gamma",
@@ -111,6 +112,7 @@ __all__ = [
     "natural_order",
     "nbytes",
     "nearest",
+    "negative_exp",
     "number",
     "number_of_bytes",
     "one_of",
@@ -134,6 +136,7 @@ __all__ = [
     "slopes",
     "solve_in_place",
     "solve_positive",
+    "solve_with",
     "some",
     "sqnorms_in_threads",
     "stored",

@@ -17,7 +17,7 @@ from dualgap.core.machine import NARROW, THREAD_WORK
 from dualgap.core.rows import is_dense, layers, stored
 from dualgap.core.threads import blas_alone, share
 
-__all__ = ["add_gram", "gram_of_rows", "solve_in_place", "solve_positive"]
+__all__ = ["add_gram", "factor_of", "gram_of_rows", "solve_in_place", "solve_positive", "solve_with"]
 
 BLAS_ROWS = 512  # rows that are copied and multiplied at once: a small buffer against few calls
 SERIAL = 64  # unknowns up to which the BLAS starts no second thread, so that its threads need not be limited
@@ -130,10 +130,10 @@ def solve_in_place(H, x):
     return True
 
 
-def solve_positive(H: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-    """Return H⁻¹·rhs for a symmetric positive definite H, by Cholesky. If rounding has made H indefinite, a small ridge is added.
+def factor_of(H: np.ndarray) -> np.ndarray:
+    """Return the Cholesky factor of a symmetric positive definite H. If rounding has made H indefinite, a small ridge is added.
 
-    Only the lower triangle of H is read.
+    Only the lower triangle of H is read. Where no ridge helps, the factor is that of the diagonal.
     """
     from scipy.linalg import lapack
 
@@ -144,7 +144,21 @@ def solve_positive(H: np.ndarray, rhs: np.ndarray) -> np.ndarray:
         if ridge:
             L[np.diag_indices(len(L))] += ridge * diagonal.mean()
         with blas_alone if len(L) > SERIAL else nullcontext():
-            _, x, info = lapack.dposv(L, rhs, lower=0, overwrite_a=1)
-        if info == 0 and np.isfinite(x).all():
-            return np.asarray(x)
-    return rhs / np.maximum(diagonal, 1e-300)
+            L, info = lapack.dpotrf(L, lower=0, overwrite_a=1, clean=0)
+        if info == 0 and np.isfinite(L.diagonal()).all():
+            return np.asarray(L)
+    return np.asfortranarray(np.diag(np.sqrt(np.maximum(diagonal, 1e-300))))
+
+
+def solve_with(factor: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+    """Return H⁻¹·rhs by the factor of H."""
+    from scipy.linalg import lapack
+
+    with blas_alone if len(factor) > SERIAL else nullcontext():
+        x, _ = lapack.dpotrs(factor, rhs, lower=0)
+    return np.asarray(x)
+
+
+def solve_positive(H: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+    """Return H⁻¹·rhs for a symmetric positive definite H, of which only the lower triangle is read."""
+    return solve_with(factor_of(H), rhs)

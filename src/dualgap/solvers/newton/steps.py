@@ -40,14 +40,21 @@ class Prox(NamedTuple):
 def dual_points(loss, margins, prox, samples, beta, change):
     """Step 6: β ← β⁺(m) and change = cᵢyᵢ(β⁺−β); returns Σ c(φ(m) − ψ(β⁺) + β⁺m), Σ cφ(m) and (δ/2) Σ c(β⁺ − centre)²."""
     fenchel, value, squares = 0.0, 0.0, 0.0
+    if prox.delta == 0.0:  # β⁺ is −φ'(m), and the other terms are zero
+        for i in range(margins.shape[0]):
+            new = loss.slope(margins[i])
+            change[i] = samples.c[i] * samples.y[i] * (new - beta[i])
+            beta[i] = new
+        for i in range(margins.shape[0]):
+            value += samples.c[i] * loss.value(margins[i])
+        return fenchel, value, squares
     for i in range(margins.shape[0]):
         c, m, centre = samples.c[i], margins[i], prox.centre[i]
         new = loss.dual_step(centre, m, prox.delta)
         change[i] = c * samples.y[i] * (new - beta[i])
         beta[i] = new
         phi = loss.value(m)
-        if prox.delta > 0.0:  # else β⁺ is −φ'(m), and the terms are zero
-            fenchel += c * (phi - loss.psi(new) + new * m)
+        fenchel += c * (phi - loss.psi(new) + new * m)
         value += c * phi
         squares += c * (new - centre) * (new - centre)
     return fenchel, value, 0.5 * prox.delta * squares
@@ -110,6 +117,10 @@ class Descent(NamedTuple):
 
     def at(self, t):
         s = -self.linear - t * self.quadratic
+        if self.proximal.delta == 0.0:
+            for i in range(self.margins.shape[0]):
+                s += self.samples.c[i] * self.margin_step[i] * self.loss.slope(self.margins[i] + t * self.margin_step[i])
+            return s
         for i in range(self.margins.shape[0]):
             m = self.margins[i] + t * self.margin_step[i]
             s += self.samples.c[i] * self.margin_step[i] * self.loss.dual_step(self.proximal.centre[i], m, self.proximal.delta)
