@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dualgap.core import accumulate, gram_of_rows, natural_order, number, solve_positive, some
+from dualgap.core import accumulate, factor_of, gram_of_rows, natural_order, number, solve_with, some
 from dualgap.problem import Problem, Samples
 from dualgap.solvers.base import Support, Warm, no, register
 from dualgap.solvers.newton.small import SmallState, is_small, small_epoch, start_small
@@ -29,9 +29,11 @@ from dualgap.solvers.newton.steps import (
     Prox,
     curvatures,
     dual_points,
+    fenchel_gap,
     find_shrinkable,
     line_search,
     predicted_changes,
+    tangent_points,
 )
 from dualgap.solvers.newton.unknowns import LEAST_CURVATURE, PrimalNewton, Unknowns, bias_column, first_x, gap_part, margins_into
 
@@ -52,6 +54,9 @@ SAMPLE_STEPS = 30  # steps on the sample, at most
 FREE_PER_FEATURE = 4  # 4 free variables for each feature …
 FREE_ONE_IN = 20  # … or one row in 20, if these are more
 LEAST_DELTA = 1e-6  # in units of margins: δ stays positive even where that many margins are at the kink
+
+# A smooth loss without a proximal term
+REUSE = 0.01  # solve with the last factor if that makes the decrement, a square, at most this part of the one before
 
 # Shrinking
 SHRINK_BELOW = 0.1  # relative gap below which rows are shrunk: earlier steps move margins anywhere
@@ -84,6 +89,13 @@ class NewtonState(Unknowns):
     u: np.ndarray  # Σ cβyx over all rows
     residual: np.ndarray  # ridge·x − u, the gradient of F
     prox_term: float = 0.0  # (δ/2) Σ c(β − centre)² over the active rows
+    primal: float = math.inf  # P at x, by the running sums
+    # The last Newton system; set by `_solve`
+    factor: np.ndarray | None = None  # its Cholesky factor; None before the first one, and once the active rows have changed
+    curved: np.ndarray | None = None  # its weighted curvatures; None with a proximal term
+    decrement: float = math.inf  # rhs·direction of the last step
+    # Set by `_tangent_dual`
+    tangent_gap: float = math.inf  # relative gap of x and the tangents' β, which is in `all_beta` then; infinite where it was not tried
     # The inner problem; set by `epoch`
     steps: int = 0  # Newton steps on it: those since the one that moved the centre, which does not count
     no_descent: bool = False  # whether the last line search returned t = 0
@@ -219,13 +231,8 @@ class Newton(PrimalNewton):
             rhs, centre_moved = -state.residual, False
             state.steps += 1
 
-        # 3) Newton system: (diag(ridge) + Σ cᵢ curvature_at(βᵢ, δ) xᵢxᵢᵀ)·direction = rhs, with the least curvature of a free b
-        curvatures(problem.loss, state.beta, state.prox.delta, state.samples.c, state.work)
-        H = gram_of_rows(state.rows, state.work, len(state.x))
-        H[np.diag_indices(len(H))] += state.ridge
-        if state.ridge[-1] == 0.0:
-            H[-1, -1] = max(H[-1, -1], LEAST_CURVATURE * problem.intercept_scale**2)
-        direction = solve_positive(H, rhs)
+        # 3) Newton system
+        direction = self._solve(problem, state, rhs)
 
         # 4) line search on F. The β of shrunk rows are constant: their part of F is −Σ cβm, with the slope of all rows less the active.
         margins_into(state.rows, direction, state.samples.y, state.work)
@@ -245,7 +252,9 @@ class Newton(PrimalNewton):
             self._shrink(problem, state, t)
 
         # 6) dual point of the new margins, its sum u, and the gap
+        tangent = self._tangent_dual(problem, state, t)
         self._update_dual(problem, state)
+        state.tangent_gap = tangent / state.primal
         if state.prox.delta == 0.0 and state.steps == PLAIN_STEPS and state.gap > PLAIN_GAP:
             # Part of step 2. A smooth loss with few free variables is as hard as the hinge: the proximal term makes more of them free.
             state.prox, state.steps = Prox(state.beta.copy(), self.delta), 0
@@ -254,6 +263,43 @@ class Newton(PrimalNewton):
         # 7) unshrink all rows: the gap of the active ones says nothing about the others
         if not state.all_active() and (state.gap <= max(state.unshrink_gap, state.tol) or state.no_descent):
             self._unshrink(problem, state)
+
+    def _solve(self, problem: Problem, state: NewtonState, rhs: np.ndarray) -> np.ndarray:
+        """Solve (diag(ridge) + Σ cᵢ curvature_at(βᵢ, δ) xᵢxᵢᵀ)·direction = rhs, with the least curvature of a free b.
+
+        A plain step on a smooth loss takes the last factor as long as this makes each step much shorter than the one before.
+
+        Sets: factor, curved, decrement.
+        """
+        plain = state.prox.delta == 0.0
+        if plain and state.factor is not None and state.curved is not None:
+            direction = solve_with(state.factor, rhs)
+            if (decrement := float(rhs @ direction)) <= REUSE * state.decrement:
+                state.decrement = decrement
+                return direction
+        curvatures(problem.loss, state.beta, state.prox.delta, state.samples.c, state.work)
+        H = gram_of_rows(state.rows, state.work, len(state.x))
+        H[np.diag_indices(len(H))] += state.ridge
+        if state.ridge[-1] == 0.0:
+            H[-1, -1] = max(H[-1, -1], LEAST_CURVATURE * problem.intercept_scale**2)
+        state.factor, state.curved = factor_of(H), state.work.copy() if plain else None
+        direction = solve_with(state.factor, rhs)
+        state.decrement = float(rhs @ direction)
+        return direction
+
+    def _tangent_dual(self, problem: Problem, state: NewtonState, t: float) -> float:
+        """Put the tangents' β after a step of t into `all_beta`; return the gap that it has, or infinity where it is not near the tolerance.
+
+        With t = 1 its u is ridge·x: no gradient is left, whose square would be divided by l2, but an error of second order in β.
+        """
+        near = state.decrement <= math.sqrt(state.tol) * state.primal
+        if state.curved is None or not near or not state.all_active():
+            return math.inf
+        loss, clipped = problem.loss, np.zeros(len(state.x))
+        if tangent_points(loss, state.beta, state.curved, state.work, t, state.samples, state.all_beta):
+            accumulate(state.rows, state.work, clipped)
+        rest = gap_part((1.0 - t) * state.residual - clipped, state.ridge)
+        return rest + float(fenchel_gap(loss, state.margins, state.all_beta, state.samples.c))
 
     def _move_centre(self, problem: Problem, state: NewtonState, factor: float) -> np.ndarray:
         """Move the centre to β and change δ by a factor; return the right-hand side of the next Newton system.
@@ -277,6 +323,7 @@ class Newton(PrimalNewton):
         # P(w) − D(β) = Σ c·(Fenchel–Young gap) + ‖l2·w − u‖²/(2·l2). A free b asks for Σ cβy = 0: gap_part has its size as an estimate.
         primal = loss + state.shrunk_loss + 0.5 * float(state.ridge * state.x @ state.x)
         state.gap = (fenchel + gap_part(state.residual, state.ridge)) / primal if primal > 0 else math.inf
+        state.primal = primal
 
     def _shrink(self, problem: Problem, state: NewtonState, t: float) -> None:
         """Shrink rows; t·state.work is the last change of their margins. Sets: the active rows with their vectors, and the shrunk loss."""
@@ -320,7 +367,7 @@ class Newton(PrimalNewton):
         """Replace the active rows and what belongs to them, in one statement, which no interrupt divides."""
         rows = bias_column(problem, some(problem.rows, which))
         samples = problem.samples if len(which) == problem.n else Samples(problem.y[which], problem.c[which])
-        vars(state).update(which=which, rows=rows, samples=samples, work=np.empty(len(which)), **changed)
+        vars(state).update(which=which, rows=rows, samples=samples, work=np.empty(len(which)), factor=None, curved=None, **changed)
 
     def plan(self, problem: Problem) -> str:
         return "small" if is_small(problem) else ""
@@ -341,12 +388,15 @@ class Newton(PrimalNewton):
         if isinstance(state, SmallState):
             return state.point.beta
         beta = state.all_beta.copy()
-        beta[state.which] = state.beta
+        if not (state.all_active() and state.tangent_gap < state.gap):
+            beta[state.which] = state.beta
         return beta
 
     def gap_estimate(self, problem: Problem, state: NewtonState | SmallState) -> float:
         # The gap of some rows says nothing about the others.
-        return state.gap if isinstance(state, SmallState) or state.all_active() else math.inf
+        if isinstance(state, SmallState):
+            return state.gap
+        return min(state.gap, state.tangent_gap) if state.all_active() else math.inf
 
 
 def _first_centre(problem: Problem, warm: Warm | None) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 from dualgap.core import Bracket, compiled, illinois, kernel, nearest
 from dualgap.problem import Samples
 
-__all__ = ["Descent", "Prox", "curvatures", "dual_points", "find_shrinkable", "line_search", "predicted_changes"]
+__all__ = ["Descent", "Prox", "curvatures", "dual_points", "fenchel_gap", "find_shrinkable", "line_search", "predicted_changes", "tangent_points"]
 
 # The outer loop, step 2
 SOLVED = (
@@ -58,6 +58,31 @@ def dual_points(loss, margins, prox, samples, beta, change):
         value += c * phi
         squares += c * (new - centre) * (new - centre)
     return fenchel, value, 0.5 * prox.delta * squares
+
+
+@kernel
+def tangent_points(loss, beta, curved, step, t, samples, out):
+    """Step 6: out = β − t·curvature·margin step, the tangents' β after a step, clipped to its box; return whether some were clipped.
+
+    `curved` are the weighted curvatures of the Newton system. `step` is the margin step, and afterwards what clipping adds to cyβ.
+    """
+    top, some = loss.upper_bound(), False
+    for i in range(beta.shape[0]):
+        c = samples.c[i]
+        new = beta[i] - t * curved[i] * step[i] / c if c > 0.0 else 0.0
+        out[i] = min(max(new, 0.0), top)
+        step[i] = c * samples.y[i] * (out[i] - new)
+        some |= step[i] != 0.0
+    return some
+
+
+@kernel
+def fenchel_gap(loss, margins, beta, c):
+    """Σ c(φ(m) − ψ(β) + βm)"""
+    s = 0.0
+    for i in range(margins.shape[0]):
+        s += c[i] * (loss.value(margins[i]) - loss.psi(beta[i]) + beta[i] * margins[i])
+    return s
 
 
 @kernel
