@@ -273,7 +273,7 @@ def costs(problem: Problem) -> tuple[float, float]:
     if isinstance(problem.loss, Logistic):
         dca_pass += machine.LOGISTIC_STEP * n
     curved = n if smooth else min(n, FREE_ROWS * d)  # rows that enter the Newton system
-    product = machine.BLAS_PRODUCT if dense and d > machine.NARROW else machine.LOOP_PRODUCT
+    product = machine.LOOP_PRODUCT if not dense else machine.BLAS_PRODUCT if d > machine.NARROW else machine.NARROW_PRODUCT
     step = numbers * machine.SCORE_ENTRY[0 if dense else 1] + machine.NEWTON_ROW * n
     step += machine.CHOLESKY * d**3 + product * curved * (numbers / n) ** 2
     return dca_pass, (SMOOTH_STEPS if smooth else NEWTON_STEPS) * step
