@@ -165,7 +165,15 @@ class Newton(PrimalNewton):
             x, delta, passes = self._solve_sample(problem, x, rng)
             if x.any():
                 margins_into(rows, x, problem.y, margins)
-                if not smooth:
+                if smooth:
+                    # A sample with few rows of a rare feature may overrate it: go along its x as far as the losses of all rows fall.
+                    descent = Descent(
+                        problem.loss, np.zeros(n), margins, Prox(centre, 0.0), problem.samples, 0.0, float(ridge * x @ x)
+                    )
+                    t = line_search(descent, math.nan)
+                    x *= t
+                    margins *= t
+                else:
                     centre[:] = 0.5
                     delta = min(delta, _first_delta(problem, margins))
         state = NewtonState(
