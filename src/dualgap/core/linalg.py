@@ -23,10 +23,11 @@ BLAS_ROWS = 512  # rows that are copied and multiplied at once: a small buffer a
 SERIAL = 64  # unknowns up to which the BLAS starts no second thread, so that its threads need not be limited
 
 
-def gram_of_rows(rows: Any, weight: np.ndarray, size: int) -> np.ndarray:
+def gram_of_rows(rows: Any, weight: np.ndarray, size: int, products: Any = np.float64) -> np.ndarray:
     """Return the lower triangle of Σ weightᵢ xᵢxᵢᵀ; rows of weight zero are not read, and a bias column comes last.
 
-    The entries above the diagonal have no meaning.
+    The entries above the diagonal have no meaning. With `products` of float32 the BLAS multiplies BLAS_ROWS rows at a time in that
+    precision, where it is used; their products are added up in float64.
     """
     active = np.flatnonzero(weight)
     data, which, scale = layers(rows)
@@ -36,7 +37,10 @@ def gram_of_rows(rows: Any, weight: np.ndarray, size: int) -> np.ndarray:
 
     def work(first: int, last: int) -> np.ndarray:
         H = np.zeros((size, size))
-        add(data, scale, places[first:last], weight[first:last], H)
+        if add is _add_by_blas:
+            _add_by_blas(data, scale, places[first:last], weight[first:last], H, products)
+        else:
+            add(data, scale, places[first:last], weight[first:last], H)
         return H
 
     with blas_alone if add is _add_by_blas else nullcontext():
@@ -86,17 +90,20 @@ def add_gram(rows, scale, places, weight, H):
                 h[m] += low + (b4 * a4[m] + b5 * a5[m] + b6 * a6[m] + b7 * a7[m])
 
 
-def _add_by_blas(rows: Any, scale: float, places: np.ndarray, weight: np.ndarray, H: np.ndarray) -> None:
+def _add_by_blas(
+    rows: Any, scale: float, places: np.ndarray, weight: np.ndarray, H: np.ndarray, products: Any = np.float64
+) -> None:
     size, x = len(H), rows.x
     width = x.shape[1]
-    buffer, product = np.empty((min(BLAS_ROWS, max(len(places), 1)), size)), np.empty_like(H)
+    buffer, product = np.empty((min(BLAS_ROWS, max(len(places), 1)), size), products), np.empty_like(H, dtype=products)
     for start in range(0, len(places), BLAS_ROWS):
         part = places[start : start + BLAS_ROWS]
-        A = buffer[: len(part)]
-        A[:, :width] = x[part]
+        A, root = buffer[: len(part)], np.sqrt(weight[start : start + BLAS_ROWS])
+        together = int(part[-1]) - int(part[0]) == len(part) - 1  # rows that follow each other are not gathered first
+        block = x[int(part[0]) : int(part[-1]) + 1] if together else x[part]
+        np.multiply(block, root[:, None], out=A[:, :width], casting="same_kind")
         if size > width:
-            A[:, width] = scale
-        A *= np.sqrt(weight[start : start + BLAS_ROWS])[:, None]
+            A[:, width] = scale * root
         H += np.matmul(A.T, A, out=product)  # SciPy's BLAS calls would add to H in place, but hold Python's global lock
 
 

@@ -33,7 +33,10 @@ LOGISTIC_STEP = 120.0  # for each row besides, for the logarithms in a step of t
 SCORE_ENTRY = (1.0, 1.5)  # for each stored number, dense or sparse: scores and gradient
 NEWTON_ROW = 10.0  # for each row: losses and the line search
 CHOLESKY = 0.03  # times d³: a factorisation with its solves
-BLAS_PRODUCT, NARROW_PRODUCT = 0.03, 0.08  # for each product of two numbers of a dense row that enters the matrix: by BLAS, by a loop
+BLAS_PRODUCT, NARROW_PRODUCT = (
+    0.03,
+    0.08,
+)  # for each product of two numbers of a dense row that enters the matrix: by BLAS, by a loop
 LOOP_PRODUCT = 0.5  # the same for sparse rows
 
 # Nanoseconds of working-set steps (solvers/working_set)

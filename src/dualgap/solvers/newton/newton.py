@@ -14,7 +14,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dualgap.core import accumulate, factor_of, gram_of_rows, natural_order, number, solve_with, some
+from dualgap.core import (
+    accumulate,
+    factor_of,
+    gram_of_rows,
+    is_dense,
+    layers,
+    machine,
+    natural_order,
+    number,
+    solve_with,
+    some,
+    stored,
+)
 from dualgap.problem import Problem, Samples
 from dualgap.solvers.base import Support, Warm, no, register
 from dualgap.solvers.newton.small import SmallState, is_small, small_epoch, start_small
@@ -56,7 +68,11 @@ FREE_ONE_IN = 20  # … or one row in 20, if these are more
 LEAST_DELTA = 1e-6  # in units of margins: δ stays positive even where that many margins are at the kink
 
 # A smooth loss without a proximal term
-REUSE = 0.01  # solve with the last factor if that makes the decrement, a square, at most this part of the one before
+NEWTON_RATE = 1e-8  # what a step with a system of its own makes of the decrement, a square, towards the end of a run
+FIRST_ONE_IN = 16  # rows in the first system of wide rows: one in 16 …
+ONE_IN_GROWTH = 4  # … then 4 times as many in each system, up to all
+ROWS_PER_FEATURE = 4  # … unless these are fewer than 4 rows for each feature
+SINGLE_SHARE = 0.1  # of l2 that the rounding error of a system in float32 may be
 
 # Shrinking
 SHRINK_BELOW = 0.1  # relative gap below which rows are shrunk: earlier steps move margins anywhere
@@ -91,11 +107,14 @@ class NewtonState(Unknowns):
     prox_term: float = 0.0  # (δ/2) Σ c(β − centre)² over the active rows
     primal: float = math.inf  # P at x, by the running sums
     # The last Newton system; set by `_solve`
+    one_in: int = 1  # the next system is of one row in this number
     factor: np.ndarray | None = None  # its Cholesky factor; None before the first one, and once the active rows have changed
     curved: np.ndarray | None = None  # its weighted curvatures; None with a proximal term
     decrement: float = math.inf  # rhs·direction of the last step
     # Set by `_tangent_dual`
-    tangent_gap: float = math.inf  # relative gap of x and the tangents' β, which is in `all_beta` then; infinite where it was not tried
+    tangent_gap: float = (
+        math.inf
+    )  # relative gap of x and the tangents' β, which is in `all_beta` then; infinite where it was not tried
     # The inner problem; set by `epoch`
     steps: int = 0  # Newton steps on it: those since the one that moved the centre, which does not count
     no_descent: bool = False  # whether the last line search returned t = 0
@@ -201,6 +220,8 @@ class Newton(PrimalNewton):
                 state.prox = Prox(centre, delta)
                 self._update_dual(problem, state)
         state.unshrink_gap = UNSHRINK_AT * state.gap
+        if warm is None and passes == 0.0:
+            state.one_in = _first_one_in(problem)
         return state
 
     def _solve_sample(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float, float]:
@@ -280,17 +301,23 @@ class Newton(PrimalNewton):
         Sets: factor, curved, decrement.
         """
         plain = state.prox.delta == 0.0
-        if plain and state.factor is not None and state.curved is not None:
+        if plain and state.factor is not None:
             direction = solve_with(state.factor, rhs)
-            if (decrement := float(rhs @ direction)) <= REUSE * state.decrement:
+            if (decrement := float(rhs @ direction)) <= _reuse_below(problem) * state.decrement:
                 state.decrement = decrement
                 return direction
         curvatures(problem.loss, state.beta, state.prox.delta, state.samples.c, state.work)
-        H = gram_of_rows(state.rows, state.work, len(state.x))
+        state.curved = state.work.copy() if plain and state.one_in == 1 else None
+        if plain and state.one_in > 1:
+            # The first systems of wide rows, for which no sample was solved: some rows stand for all.
+            state.work[np.arange(len(state.work)) % state.one_in != 0] = 0.0
+            state.work *= state.one_in
+            state.one_in //= ONE_IN_GROWTH
+        H = gram_of_rows(state.rows, state.work, len(state.x), _precision(problem) if plain else np.float64)
         H[np.diag_indices(len(H))] += state.ridge
         if state.ridge[-1] == 0.0:
             H[-1, -1] = max(H[-1, -1], LEAST_CURVATURE * problem.intercept_scale**2)
-        state.factor, state.curved = factor_of(H), state.work.copy() if plain else None
+        state.factor = factor_of(H)
         direction = solve_with(state.factor, rhs)
         state.decrement = float(rhs @ direction)
         return direction
@@ -405,6 +432,34 @@ class Newton(PrimalNewton):
         if isinstance(state, SmallState):
             return state.gap
         return min(state.gap, state.tangent_gap) if state.all_active() else math.inf
+
+
+def _reuse_below(problem: Problem) -> float:
+    """Return the part of the last decrement up to which another step with the same factor pays, by the costs of both.
+
+    A step that forms its own system costs 1 + system/step times as much, and makes NEWTON_RATE of the decrement.
+    """
+    data = layers(problem.rows).data
+    width, dense = stored(data) / data.length(), is_dense(data)
+    product = machine.LOOP_PRODUCT if not dense else machine.BLAS_PRODUCT if problem.d > machine.NARROW else machine.NARROW_PRODUCT
+    step = width * machine.SCORE_ENTRY[0 if dense else 1] + machine.NEWTON_ROW
+    return float(NEWTON_RATE ** (step / (step + product * width * width)))
+
+
+def _first_one_in(problem: Problem) -> int:
+    """Return one row in how many makes the first system: one in one, except for dense rows so wide that the BLAS forms it."""
+    one_in = FIRST_ONE_IN if is_dense(problem.rows) and problem.d > machine.NARROW else 1
+    while one_in > 1 and problem.n < one_in * ROWS_PER_FEATURE * problem.d:
+        one_in //= ONE_IN_GROWTH
+    return max(one_in, 1)
+
+
+def _precision(problem: Problem) -> Any:
+    """Return the type in which the BLAS multiplies: float32 where the errors of a system, a random sum over the rows, are far below l2."""
+    if problem.d <= machine.NARROW:
+        return np.float64
+    trace = problem.loss.curvature() * float(problem.c @ problem.sqnorms)
+    return np.float32 if 2.0**-24 * trace / math.sqrt(problem.n) <= SINGLE_SHARE * problem.l2 else np.float64
 
 
 def _first_centre(problem: Problem, warm: Warm | None) -> np.ndarray:

@@ -10,7 +10,17 @@ import numpy as np
 from dualgap.core import Bracket, compiled, illinois, kernel, nearest
 from dualgap.problem import Samples
 
-__all__ = ["Descent", "Prox", "curvatures", "dual_points", "fenchel_gap", "find_shrinkable", "line_search", "predicted_changes", "tangent_points"]
+__all__ = [
+    "Descent",
+    "Prox",
+    "curvatures",
+    "dual_points",
+    "fenchel_gap",
+    "find_shrinkable",
+    "line_search",
+    "predicted_changes",
+    "tangent_points",
+]
 
 # The outer loop, step 2
 SOLVED = (
