@@ -10,8 +10,18 @@ from dualgap.estimators.kernel import SVC
 from dualgap.estimators.linear import LinearSVC
 from dualgap.estimators.path import LinearSVCPath
 from dualgap.estimators.path_cv import LinearSVCPathCV
+from dualgap.estimators.warming import warm_up
 
-__all__ = ["SVC", "ConvergenceWarning", "LinearSVC", "LinearSVCPath", "LinearSVCPathCV", "fit_on_cluster", "weights_by_class"]
+__all__ = [
+    "SVC",
+    "ConvergenceWarning",
+    "LinearSVC",
+    "LinearSVCPath",
+    "LinearSVCPathCV",
+    "fit_on_cluster",
+    "warm_up",
+    "weights_by_class",
+]
 
 
 def __getattr__(name: str) -> Any:
