@@ -1,4 +1,5 @@
-"""The command line: `dualgap compare`, `reproduce`, `report`, `solvers`, `datasets`, `convert`, `fit`, `predict`, `certify`, `verify`, `warm-up`.
+"""The command line: `dualgap compare`, `reproduce`, `report`, `solvers`, `datasets`, `convert`, `fit`, `predict`, `certify`, `verify`,
+`warm-up`.
 
 This module runs a command and turns an error into one line on standard error; --debug adds the traceback. What the commands do is in
 `race_commands`, `model_commands` and `verify_command`.

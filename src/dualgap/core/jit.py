@@ -148,9 +148,10 @@ def sequential(function: Any) -> Any:
 # A file is a pickle of numba's result, machine code included. `cache_files` refuses one that another user can have written. No failure
 # of the disk stops a fit: the kernel is compiled already, and the next process compiles it again.
 #
-# A wheel may bring kernels along, in a folder of the package, compiled for one of PORTABLE (tools/release.py --kernels). They are found by the
-# same names, which have all that must agree in them: releases, signature, content. One is used where the processor has its instructions
-# and the user's folder has none. Who can write to that folder can write to the package's modules, so no more is asked of it than of them.
+# A wheel may bring kernels along, in a folder of the package, compiled for one of PORTABLE (tools/release.py --kernels). They are found by
+# the same names, which have all that must agree in them: releases, signature, content. One is used where the processor has its
+# instructions and the user's folder has none. Who can write to that folder can write to the package's modules, so no more is asked of it
+# than of them.
 
 VERSIONS = 4  # of a kernel for one signature stay on disk, for those who go back and forth between branches
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, the user's share of it, the limit on a file

@@ -39,8 +39,8 @@ CASES = (
 def warm_up(jobs: int | None = None) -> list[str]:
     """Compile the kernels of common fits, so that no first fit waits for them.
 
-    These are fits of `LinearSVC` (hinge, squared hinge, logistic) and `SVC` (rbf) on dense and sparse float64 data. Compiled kernels stay in
-    the user's cache folder; those that are there already are not compiled again. Other fits still compile what they need.
+    These are fits of `LinearSVC` (hinge, squared hinge, logistic) and `SVC` (rbf) on dense and sparse float64 data. Compiled kernels stay
+    in the user's cache folder; those that are there already are not compiled again. Other fits still compile what they need.
 
     Parameters
     ----------

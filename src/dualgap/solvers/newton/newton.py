@@ -323,7 +323,7 @@ class Newton(PrimalNewton):
         return direction
 
     def _tangent_dual(self, problem: Problem, state: NewtonState, t: float) -> float:
-        """Put the tangents' β after a step of t into `all_beta`; return the gap that it has, or infinity where it is not near the tolerance.
+        """Put the tangents' β after a step of t into `all_beta`; return its gap, or infinity where it is not near the tolerance.
 
         With t = 1 its u is ridge·x: no gradient is left, whose square would be divided by l2, but an error of second order in β.
         """
