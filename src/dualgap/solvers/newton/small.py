@@ -27,7 +27,7 @@ from dualgap.solvers.newton.steps import (
     line_search,
     predicted_changes,
 )
-from dualgap.solvers.newton.unknowns import LEAST_CURVATURE, Unknowns, bias_column
+from dualgap.solvers.newton.unknowns import LEAST_CURVATURE, Unknowns, bias_column, margins_into
 
 __all__ = ["SmallState", "is_small", "small_epoch", "start_small"]
 
@@ -47,6 +47,7 @@ class Small(NamedTuple):
     ridge: np.ndarray
     places: np.ndarray  # scratch: the rows with curvature
     weight: np.ndarray  # scratch: their curvatures
+    H: np.ndarray  # scratch: the Newton system
 
 
 class Point(NamedTuple):
@@ -58,6 +59,7 @@ class Point(NamedTuple):
     centre: np.ndarray
     work: np.ndarray
     u: np.ndarray
+    direction: np.ndarray  # of the last step
 
 
 class Course(NamedTuple):
@@ -87,13 +89,17 @@ def is_small(problem: Problem) -> bool:
 
 
 def start_small(problem: Problem, x: np.ndarray, ridge: np.ndarray, centre: np.ndarray, delta: float) -> SmallState:
-    """Return the first state at x, with the proximal term's centre and δ."""
-    n, rows = problem.n, bias_column(problem, problem.rows)
+    """Return the first state at x, with the proximal term's centre and δ; β and the gap are those of the first epoch."""
+    n, d, rows = problem.n, len(x), bias_column(problem, problem.rows)
     data, _, scale = layers(rows)
-    small = Small(problem.loss, rows, data, float(scale), problem.samples, ridge, np.empty(n, np.int64), np.empty(n))
-    point = Point(x, np.zeros(n), np.zeros(n), centre, np.empty(n), np.zeros(len(x)))
-    course = begin(small, point, delta, math.isfinite(problem.loss.curvature()))
-    return SmallState(ridge=ridge, x=x, gap=course.gap, small=small, point=point, course=course)
+    small = Small(
+        problem.loss, rows, data, float(scale), problem.samples, ridge, np.empty(n, np.int64), np.empty(n), np.empty((d, d))
+    )
+    point = Point(x, np.zeros(n), np.zeros(n), centre, np.empty(n), np.zeros(d), np.empty(d))
+    if x.any():
+        margins_into(rows, x, problem.y, point.margins)
+    course = Course(0.0 if math.isfinite(problem.loss.curvature()) else delta, 0.0, math.inf, 0, False)
+    return SmallState(ridge=ridge, x=x, gap=math.inf, small=small, point=point, course=course)
 
 
 def small_epoch(state: SmallState, largest_delta: float) -> None:
@@ -105,56 +111,52 @@ def small_epoch(state: SmallState, largest_delta: float) -> None:
 
 
 @kernel
-def begin(small, point, delta, smooth):
-    """Set the margins, β and u at x; return the first Course. A smooth loss has a proximal term only if no row has curvature."""
-    scores(small.rows, point.x, point.margins)
-    for i in range(point.margins.shape[0]):
-        point.margins[i] *= small.samples.y[i]
-    first = 0.0 if smooth else delta
-    gap, prox_term = _update(small, point, first)
-    if smooth:
-        curvatures(small.loss, point.beta, 0.0, small.samples.c, point.work)
-        if not point.work.any():
-            first = delta
-            gap, prox_term = _update(small, point, first)
-    return Course(first, prox_term, gap, 0, False)
-
-
-@kernel
 def small_steps(small, point, course, largest_delta, tol, most):
     """Take Newton steps until the gap is at most `tol`, at most `most` of them; return the new Course, and how many they were."""
     delta, prox_term, gap, steps, no_descent = course
-    direction, H = np.empty(point.x.shape[0]), np.empty((point.x.shape[0], point.x.shape[0]))
-    taken = 0
-    while taken < most:
+    taken, flat = 0, gap == math.inf and _is_flat(small.loss, point.margins)
+    while True:
+        # 6) dual point of the margins, its sum u, and the gap. A smooth loss without curvature, or on which plain steps fail, gets a δ.
+        gap, prox_term = _update(small, point, delta)
+        if delta == 0.0 and (flat or (steps == PLAIN_STEPS and gap > PLAIN_GAP)):
+            delta, steps, flat = largest_delta, 0, False
+            _copy(point.beta, point.centre, taken > 0)
+            continue
+        if taken >= most or (taken > 0 and gap <= tol):
+            return Course(delta, prox_term, gap, steps, no_descent), taken
         # 2) outer loop: move the centre if the inner problem is solved, or too hard
-        solved = no_descent or _descent(small.ridge, point, direction) <= SOLVED * prox_term
+        solved = no_descent or _descent(small.ridge, point) <= SOLVED * prox_term
         moved = delta > 0.0 and (solved or steps >= INNER_STEPS)
         steps += 1
         if moved:
             delta, steps = min((DELTA_SOLVED if solved else DELTA_UNSOLVED) * delta, max(largest_delta, delta)), 0
-            point.centre[:] = point.beta
+            _copy(point.beta, point.centre, True)
         # 3) Newton system
-        _solve(small, point, delta, moved, direction, H)
+        _solve(small, point, delta, moved)
         # 4) line search on F
-        t = _search(small, point, delta, moved, direction)
-        no_descent = t == 0.0
+        no_descent = _search(small, point, delta, moved) == 0.0
         taken += 1
-        # 6) dual point of the new margins, its sum u, and the gap
-        gap, prox_term = _update(small, point, delta)
-        if delta == 0.0 and steps == PLAIN_STEPS and gap > PLAIN_GAP:
-            delta, steps = largest_delta, 0
-            point.centre[:] = point.beta
-            gap, prox_term = _update(small, point, delta)
-        if gap <= tol:
-            break
-    return Course(delta, prox_term, gap, steps, no_descent), taken
 
 
 @kernel
-def _descent(ridge, point, out):
-    """out = u − ridge·x, the negative gradient of F; return its gap part (`unknowns.gap_part`)."""
-    last = ridge.shape[0] - 1
+def _is_flat(loss, margins):
+    """Return whether no row has curvature at its margin."""
+    for i in range(margins.shape[0]):
+        if loss.curvature_at(loss.slope(margins[i]), 0.0) > 0.0:
+            return False
+    return math.isfinite(loss.curvature())
+
+
+@kernel
+def _copy(source, target, wanted):
+    for i in range(target.shape[0] if wanted else 0):  # an assignment of slices would compile its error message, for two seconds
+        target[i] = source[i]
+
+
+@kernel
+def _descent(ridge, point):
+    """direction = u − ridge·x, the negative gradient of F; return its gap part (`unknowns.gap_part`)."""
+    out, last = point.direction, ridge.shape[0] - 1
     square = 0.0
     for j in range(last + 1):
         out[j] = point.u[j] - ridge[j] * point.x[j]
@@ -164,9 +166,9 @@ def _descent(ridge, point, out):
 
 
 @kernel
-def _solve(small, point, delta, moved, direction, H):
+def _solve(small, point, delta, moved):
     """Step 3: direction = the solution of the Newton system."""
-    last = small.ridge.shape[0] - 1
+    direction, H, last = point.direction, small.H, small.ridge.shape[0] - 1
     curvatures(small.loss, point.beta, delta, small.samples.c, point.work)
     count = 0
     for i in range(point.work.shape[0]):
@@ -176,10 +178,12 @@ def _solve(small, point, delta, moved, direction, H):
     if moved:
         predicted_changes(small.loss, point.margins, Prox(point.centre, delta), small.samples, point.work)
     for ridge in RIDGES:
-        _descent(small.ridge, point, direction)
+        _descent(small.ridge, point)
         if moved:
             accumulate(small.rows, point.work, direction)
-        H[:] = 0.0
+        for j in range(last + 1):
+            for k in range(j + 1):
+                H[j, k] = 0.0
         add_gram(small.data, small.scale, small.places[:count], small.weight[:count], H)
         trace = 0.0
         for j in range(last + 1):
@@ -194,9 +198,9 @@ def _solve(small, point, delta, moved, direction, H):
 
 
 @kernel
-def _search(small, point, delta, moved, direction):
+def _search(small, point, delta, moved):
     """Step 4: move x and the margins along the direction, and return by how much of it."""
-    x, work, ridge = point.x, point.work, small.ridge
+    x, work, ridge, direction = point.x, point.work, small.ridge, point.direction
     scores(small.rows, direction, work)
     for i in range(work.shape[0]):
         work[i] *= small.samples.y[i]
