@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections import deque
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -58,7 +58,8 @@ def warm_up(jobs: int | None = None) -> list[str]:
     >>> ready = dualgap.warm_up(jobs=2)  # doctest: +SKIP
     """
     most = (os.cpu_count() or 1) if jobs is None else whole_number("jobs", jobs)
-    waiting, running = deque(range(len(CASES))), {}
+    waiting = deque(range(len(CASES)))
+    running: dict[int, subprocess.Popen[str]] = {}
     try:
         while waiting or running:
             while waiting and len(running) < most:
@@ -82,7 +83,7 @@ def fit_case(k: int) -> None:
 
     case, rng = CASES[k], np.random.default_rng(0)
     rows = 5000 if case.storage == "dense" and case.loss != "svc" else 60
-    X = rng.standard_normal((rows, 6))
+    X: Any = rng.standard_normal((rows, 6))
     y = (X[:, 0] + rng.standard_normal(rows) > 0).astype(np.int64)
     if case.storage == "sparse":
         X = sparse.random(rows, 3000, 0.01, format="csr", random_state=0)
