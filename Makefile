@@ -71,8 +71,8 @@ pins: ## write constraints.txt anew, with the newest releases that pyproject.tom
 	    --custom-compile-command "make pins" --upgrade --output-file constraints.txt \
 	    --extra lab --extra dask --extra parquet --extra pictures --extra onnx --extra docs --extra test --extra lint --extra release pyproject.toml -
 
-dist: $(VENV)/.stamp-release ## build and check dist/*.whl and dist/*.tar.gz
-	@$(PY) tools/release.py --keep-news
+dist: $(VENV)/.stamp-release ## build and check dist/*.whl and dist/*.tar.gz; KERNELS=1: also a wheel with compiled kernels
+	@$(PY) tools/release.py --keep-news $(if $(KERNELS),--kernels)
 
 release: $(VENV)/.stamp-release ## the same, with changes/ folded into CHANGELOG.md
 	@$(PY) tools/release.py

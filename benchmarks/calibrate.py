@@ -248,7 +248,7 @@ def pair_step() -> float:
 
 def main() -> None:
     entry, row = dense_pass()
-    pictures, text = dense_problem(20_000, 300), text_problem(20_000, 40, 400)
+    pictures, few_columns, text = dense_problem(20_000, 300), dense_problem(20_000, 40), text_problem(20_000, 40, 400)
     table: list[tuple[str, str, float, Callable[[], float]]] = [
         ("OWN_CACHE", "bytes", machine.OWN_CACHE, own_cache),
         ("SHARED_CACHE", "bytes", machine.SHARED_CACHE, shared_cache),
@@ -266,6 +266,7 @@ def main() -> None:
         ("NEWTON_ROW", "ns", machine.NEWTON_ROW, newton_row),
         ("CHOLESKY", "ns", machine.CHOLESKY, cholesky),
         ("BLAS_PRODUCT", "ns", machine.BLAS_PRODUCT, lambda: products(pictures)),
+        ("NARROW_PRODUCT", "ns", machine.NARROW_PRODUCT, lambda: products(few_columns)),
         ("LOOP_PRODUCT", "ns", machine.LOOP_PRODUCT, lambda: products(text)),
         ("PAIR_STEP", "ns", machine.PAIR_STEP, pair_step),
         ("KERNEL_VALUE", "ns", machine.KERNEL_VALUE, kernel_value),

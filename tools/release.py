@@ -2,6 +2,7 @@
 
     python tools/release.py                called by `make release`, in an environment with the extra `release`
     python tools/release.py --keep-news    called by `make dist`: build and check, and leave the news as they are
+    python tools/release.py --kernels      with a second wheel, for this Python and platform, that brings compiled kernels along
 
 The version is the one in src/dualgap/__init__.py. Nothing is uploaded, committed or tagged.
 """
@@ -9,10 +10,15 @@ The version is the one in src/dualgap/__init__.py. Nothing is uploaded, committe
 from __future__ import annotations
 
 import ast
+import base64
+import hashlib
+import os
+import platform
 import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -20,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 # What an installed package, and `make test` in an unpacked sdist, cannot do without.
 WHEEL = ("dualgap/__init__.py", "dualgap/py.typed")
+LEVELS = ("x86-64-v3", "x86-64-v4")  # PORTABLE in src/dualgap/core/jit.py
 SDIST = ("Makefile", "constraints.txt", "pyproject.toml", "README.md", "tests/conftest.py", "tools/lowest.py", "docs/index.md")
 
 
@@ -32,6 +39,8 @@ def main() -> None:
     if fold:  # after the checks, so that a fault leaves the news as they are; the sdist is built again to have them
         _run("towncrier", "build", "--yes", "--version", version)
         build_and_check(version)
+    if "--kernels" in sys.argv[1:]:
+        print(f"built {with_kernels(wheel).relative_to(ROOT)}")
     print(
         f"built and checked {wheel.relative_to(ROOT)} and {sdist.relative_to(ROOT)}"
         + fold * f"; CHANGELOG.md has the news of {version}"
@@ -51,6 +60,41 @@ def build_and_check(version: str) -> tuple[Path, Path]:
         names = {name.partition("/")[2] for name in archive.getnames()}
         _require(sdist, (*SDIST, *_tracked("src", "tests", "docs", "benchmarks", "tools")), names)
     return wheel, sdist
+
+
+def with_kernels(wheel: Path) -> Path:
+    """Return a copy of a wheel that has the kernels of common fits, compiled for each level of x86-64 that the package looks for."""
+    tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        raise SystemExit(f"--kernels compiles for x86-64 Linux, and this is {sys.platform} on {platform.machine()}")
+    with tempfile.TemporaryDirectory() as made:
+        for level in LEVELS:
+            env = {
+                **os.environ,
+                "NUMBA_CPU_NAME": level,
+                "NUMBA_CPU_FEATURES": "",
+                "DUALGAP_CACHE_DIR": made,
+                "PYTHONPATH": str(wheel),
+            }
+            subprocess.run([sys.executable, "-c", "import dualgap; dualgap.warm_up()"], env=env, cwd=made, check=True)
+        kernels = {f"dualgap/compiled/{path.name}": path.read_bytes() for path in sorted(Path(made, "kernels").glob("*.nbc"))}
+    target = wheel.with_name(wheel.name.replace("py3-none-any", f"{tag}-{tag}-manylinux_2_17_x86_64"))
+    with zipfile.ZipFile(wheel) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()} | kernels
+    info = next(name.partition("/")[0] for name in content if name.endswith(".dist-info/WHEEL"))
+    told = content[f"{info}/WHEEL"].decode().replace("Tag: py3-none-any", f"Tag: {tag}-{tag}-manylinux_2_17_x86_64")
+    content[f"{info}/WHEEL"] = told.replace("Root-Is-Purelib: true", "Root-Is-Purelib: false").encode()
+    del content[f"{info}/RECORD"]
+    lines = [f"{name},sha256={_hash(data)},{len(data)}" for name, data in content.items()]
+    content[f"{info}/RECORD"] = "\n".join([*lines, f"{info}/RECORD,,", ""]).encode()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in content.items():
+            archive.writestr(name, data)
+    return target
+
+
+def _hash(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
 def read_version() -> str:

@@ -18,7 +18,7 @@ from dualgap.solvers.newton import Newton, NewtonCG, ProxNewton
 from dualgap.solvers.working_set import WorkingSet
 
 if TYPE_CHECKING:
-    from dualgap.estimators import SVC, LinearSVC, LinearSVCPath, LinearSVCPathCV, SVCPath, SVCPathCV
+    from dualgap.estimators import SVC, LinearSVC, LinearSVCPath, LinearSVCPathCV, SVCPath, SVCPathCV, warm_up
 
 __version__ = "0.1.0"
 
@@ -64,10 +64,11 @@ __all__ = [
     "scaling",
     "solve",
     "solvers",
+    "warm_up",
 ]
 
 # scikit-learn takes longer to import than all the rest, so that the estimators come when they are first asked for.
-_ESTIMATORS = {"SVC", "LinearSVC", "LinearSVCPath", "LinearSVCPathCV", "SVCPath", "SVCPathCV"}
+_ESTIMATORS = {"SVC", "LinearSVC", "LinearSVCPath", "LinearSVCPathCV", "SVCPath", "SVCPathCV", "warm_up"}
 
 
 def __getattr__(name: str) -> Any:

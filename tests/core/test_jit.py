@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 import pytest
+from llvmlite import binding as llvm
 from numba import types
 from numba.core import config
 from numba.core.dispatcher import Dispatcher
@@ -92,6 +93,29 @@ def test_a_second_process_loads_what_the_first_compiled(copy):
     assert compiled_kernels(cache) > 3
     assert python(TINY, cache, folder) == first
     assert files(cache) == before
+
+
+def test_kernels_in_the_package_are_used_where_the_processor_can_run_them(copy, tmp_path):
+    level = "x86-64-v3"
+    if not all(llvm.get_host_cpu_features().get(each, False) for each in jit.PORTABLE[level]):
+        pytest.skip(f"this processor is not one of {level}")
+    folder, _, first = copy
+    made, empty, other = tmp_path / "made", tmp_path / "empty", tmp_path / "other"
+    portable = {"NUMBA_CPU_NAME": level, "NUMBA_CPU_FEATURES": ""}
+    python(TINY, made, folder, **portable)
+    shipped = tmp_path / "install" / "dualgap"
+    shutil.copytree(folder / "dualgap", shipped)
+    shutil.copytree(made / "kernels", shipped / "compiled")
+    found = python(TINY, empty, shipped.parent)
+    assert found.partition(" ")[2].partition("]")[0] == first.partition(" ")[2].partition("]")[0]
+    assert compiled_kernels(empty) == 0
+    # Another processor, asked for by name, gets kernels of its own; a damaged file is compiled anew.
+    python(SMALL, other, shipped.parent, NUMBA_CPU_NAME="x86-64", NUMBA_CPU_FEATURES="")
+    assert compiled_kernels(other) == 1
+    for path in (shipped / "compiled").glob("*.nbc"):
+        path.write_bytes(b"damaged")
+    assert python(TINY, empty, shipped.parent).startswith(str(shipped))
+    assert compiled_kernels(empty) > 3
 
 
 def test_nothing_is_written_into_the_package(copy):

@@ -1,4 +1,5 @@
-"""The command line: `dualgap compare`, `reproduce`, `report`, `solvers`, `datasets`, `convert`, `fit`, `predict`, `certify`, `verify`.
+"""The command line: `dualgap compare`, `reproduce`, `report`, `solvers`, `datasets`, `convert`, `fit`, `predict`, `certify`, `verify`,
+`warm-up`.
 
 This module runs a command and turns an error into one line on standard error; --debug adds the traceback. What the commands do is in
 `race_commands`, `model_commands` and `verify_command`.
@@ -140,6 +141,22 @@ def datasets(json_: Json = False) -> int:
     return OK
 
 
+def warm_up(
+    jobs: Annotated[int | None, typer.Option(help="Processes side by side; by default one a processor.")] = None,
+) -> int:
+    """Compile the kernels of common fits ahead, so that no first fit waits for them: a minute or two, once.
+
+    **Example**
+
+        dualgap warm-up
+    """
+    from dualgap.estimators import warm_up as compile_ahead
+
+    for ready in compile_ahead(jobs):
+        print(ready)
+    return OK
+
+
 def example(
     folder: Annotated[Path, typer.Argument(help="Where to write the two files.")] = Path("."),
 ) -> int:
@@ -162,5 +179,5 @@ def example(
     return OK
 
 
-for command in (example, fit, predict, certify, verify, convert, compare, reproduce, report, solvers, datasets):
+for command in (example, fit, predict, certify, verify, convert, compare, reproduce, report, solvers, datasets, warm_up):
     app.command()(command)

@@ -9,8 +9,8 @@ from dualgap.core import machine, moved, rows
 from dualgap.core.cache_files import cache_folder
 from dualgap.core.checks import count, is_number, is_sparse, is_whole, number, number_of_bytes, one_of, whole_number
 from dualgap.core.interrupts import held, hold, kept, release
-from dualgap.core.jit import compiled, fma, kernel, prefetch, sequential, strict, wide_vectors
-from dualgap.core.linalg import gram_of_rows, inner, solve_positive
+from dualgap.core.jit import compiled, fma, kernel, negative_exp, prefetch, sequential, strict, wide_vectors
+from dualgap.core.linalg import add_gram, factor_of, gram_of_rows, inner, solve_in_place, solve_positive, solve_with
 from dualgap.core.losses import LOSSES, Hinge, Logistic, SmoothHinge, SquaredHinge, make_loss, slopes, total_psi, total_value
 from dualgap.core.machine import READING
 from dualgap.core.order import draw, fresh_seed, natural_order, shuffle, shuffle_blocks
@@ -76,6 +76,7 @@ __all__ = [
     "SquaredHinge",
     "WithBias",
     "accumulate",
+    "add_gram",
     "add_in_threads",
     "balance_radius",
     "blas_alone",
@@ -86,6 +87,7 @@ __all__ = [
     "count",
     "csr",
     "draw",
+    "factor_of",
     "fma",
     "fresh_seed",
     "gamma",
@@ -111,6 +113,7 @@ __all__ = [
     "natural_order",
     "nbytes",
     "nearest",
+    "negative_exp",
     "number",
     "number_of_bytes",
     "one_of",
@@ -132,7 +135,9 @@ __all__ = [
     "shuffle",
     "shuffle_blocks",
     "slopes",
+    "solve_in_place",
     "solve_positive",
+    "solve_with",
     "some",
     "sqnorms_in_threads",
     "stored",

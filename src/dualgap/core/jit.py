@@ -30,6 +30,7 @@ from typing import Any, TypeVar
 import numba
 import numba.np.arraymath  # a third of what numba loads on a first call: here it splits that wait between import and first solve
 import numpy as np
+from llvmlite import binding as llvm
 from llvmlite import ir
 from numba import types
 from numba.core import caching, cgutils, config, serialize
@@ -39,7 +40,7 @@ from numba.extending import intrinsic, overload, overload_method
 
 from dualgap.core.cache_files import cache_folder, read_own, warn_once, write_own
 
-__all__ = ["compiled", "fma", "kernel", "prefetch", "sequential", "strict", "wide_vectors"]
+__all__ = ["compiled", "fma", "kernel", "negative_exp", "prefetch", "sequential", "strict", "wide_vectors"]
 
 # Sums may be reordered for SIMD; unlike full fast-math, NaN and infinity keep their meaning, so divergence stays visible.
 FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
@@ -146,9 +147,33 @@ def sequential(function: Any) -> Any:
 #
 # A file is a pickle of numba's result, machine code included. `cache_files` refuses one that another user can have written. No failure
 # of the disk stops a fit: the kernel is compiled already, and the next process compiles it again.
+#
+# A wheel may bring kernels along, in a folder of the package, compiled for one of PORTABLE (tools/release.py --kernels). They are found by
+# the same names, which have all that must agree in them: releases, signature, content. One is used where the processor has its
+# instructions and the user's folder has none. Who can write to that folder can write to the package's modules, so no more is asked of it
+# than of them.
 
 VERSIONS = 4  # of a kernel for one signature stay on disk, for those who go back and forth between branches
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, the user's share of it, the limit on a file
+SHIPPED = Path(__file__).resolve().parents[1] / "compiled"
+# processors as LLVM names them, best first, and the instructions that tell them
+PORTABLE: dict[str, tuple[str, ...]] = {
+    "x86-64-v4": (
+        "avx512f",
+        "avx512bw",
+        "avx512cd",
+        "avx512dq",
+        "avx512vl",
+        "avx2",
+        "bmi",
+        "bmi2",
+        "f16c",
+        "fma",
+        "lzcnt",
+        "movbe",
+    ),
+    "x86-64-v3": ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"),
+}
 WAIT = 15.0  # seconds at most for another process that compiles the same kernel
 LIBRARIES = {*sys.stdlib_module_names, "llvmlite", "numba", "numpy"}  # what is theirs has a name; their releases are in every key
 LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
@@ -164,6 +189,10 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         target_context.refresh()
         path = self._path(sig, target_context)
+        shipped = self._shipped(sig) if path is None or not path.exists() else None
+        if shipped is not None:
+            with contextlib.suppress(Exception):  # a damaged file may raise anything: the kernel is compiled then
+                return CompileResult._rebuild(target_context, *pickle.loads(shipped.read_bytes()))
         if path is None:
             return None
         self._claim(path)
@@ -212,18 +241,45 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
 
     def _path(self, sig: Any, target_context: Any) -> Path | None:
         """The file of a signature: the kernel's name, a digest of what it is compiled for, and a digest of what it is compiled from."""
-        folder, function = cache_folder(), self._dispatcher.py_func
-        if folder is None or not os.path.exists(function.__code__.co_filename):
-            return None  # nowhere to write, or typed at a prompt
-        settings = [str(getattr(config, name)) for name in ("OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "USING_SVML")]
-        releases = sys.implementation.cache_tag, numba.__version__, np.__version__
-        purpose = _digest(str(sig), str(target_context.codegen().magic_tuple()), *settings, *releases)
+        folder = cache_folder()
+        content = None if folder is None else self._content(sig)
+        return (
+            None if folder is None or content is None else folder / self._name(sig, target_context.codegen().magic_tuple(), content)
+        )
+
+    def _shipped(self, sig: Any) -> Path | None:
+        """The file of a signature in the package, if a wheel has brought one that this processor can run."""
+        targets = _shipped_targets()
+        content = self._content(sig) if targets else None
+        paths = [] if content is None else [SHIPPED / self._name(sig, target, content) for target in targets]
+        return next((path for path in paths if path.is_file()), None)
+
+    def _content(self, sig: Any) -> str | None:
+        """A digest of what a signature is compiled from; None for what is not kept."""
+        if not os.path.exists(self._dispatcher.py_func.__code__.co_filename):
+            return None  # typed at a prompt
         try:
-            content = _digest(self._dispatcher, _ingredients(_make_dispatch), *sig)
+            return _digest(self._dispatcher, _ingredients(_make_dispatch), *sig)
         except NotImplementedError:  # it uses an object that has no digest, so it is not kept on disk
             return None
+
+    def _name(self, sig: Any, target: tuple[str, str, str], content: str) -> str:
+        """The name of the file of a signature for a target: triple, processor, instructions."""
+        function = self._dispatcher.py_func
+        settings = [str(getattr(config, name)) for name in ("OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "USING_SVML")]
+        releases = sys.implementation.cache_tag, numba.__version__, np.__version__
+        purpose = _digest(str(sig), str(target), *settings, *releases)
         name = re.sub(r"[^\w.]", "", f"{function.__module__}.{function.__qualname__}")[-100:]
-        return folder / f"{name}-{purpose[:16]}-{content[:32]}.nbc"
+        return f"{name}-{purpose[:16]}-{content[:32]}.nbc"
+
+
+@functools.cache
+def _shipped_targets() -> tuple[tuple[str, str, str], ...]:
+    """The targets of PORTABLE that this processor can run; none where no kernels were brought along, or NUMBA_CPU_NAME asks for another."""
+    if not SHIPPED.is_dir() or config.CPU_NAME is not None or config.CPU_FEATURES is not None:
+        return ()
+    has, triple = llvm.get_host_cpu_features(), llvm.get_process_triple()
+    return tuple((triple, level, "") for level, needed in PORTABLE.items() if all(has.get(each, False) for each in needed))
 
 
 _said: list[str] = []
@@ -324,7 +380,7 @@ def _bytecode(code: CodeType) -> tuple[str, set[str]]:
     return hashlib.sha256(repr((steps, variables, counts, code.co_exceptiontable)).encode()).hexdigest(), names
 
 
-# ----------------------------------------------------------------------------------------------- prefetch, wide vectors, fma
+# ------------------------------------------------------------------------------------- prefetch, wide vectors, fma, exponential
 
 
 def _implement(function: Any, implementation: Any, **options: Any) -> None:
@@ -389,3 +445,37 @@ def fma(a: float, b: float, c: float) -> float:
 
 
 _implement(fma, lambda a, b, c: lambda a, b, c: _fma(a, b, c), strict=False)
+
+
+def negative_exp(x: float) -> float:
+    """Return eˣ for x ≤ 0. Kernels compute it by a polynomial, which LLVM vectorises, unlike a call of a library function.
+
+    The polynomial is off by at most 4e-16 of the result near 0, and 3e-14 at −700; below −708 it is e⁻⁷⁰⁸. Plain Python calls `math.exp`.
+    """
+    return math.exp(x)
+
+
+def _negative_exp(x):  # type: ignore[no-untyped-def]
+    """eˣ = 2ᵏ·eʳ with |r| ≤ ln 2 / 2."""
+
+    def implementation(x):  # type: ignore[no-untyped-def]
+        x = max(x, -708.0)
+        k = np.int64(x * 1.4426950408889634 - 0.5)
+        r = x - k * 0.693145751953125 - k * 1.42860682030941723212e-6
+        p = 2.08767569878681e-09 * r + 2.505210838544172e-08
+        p = p * r + 2.755731922398589e-07
+        p = p * r + 2.755731922398589e-06
+        p = p * r + 2.48015873015873e-05
+        p = p * r + 1.984126984126984e-04
+        p = p * r + 1.388888888888889e-03
+        p = p * r + 8.333333333333333e-03
+        p = p * r + 4.166666666666666e-02
+        p = p * r + 1.666666666666667e-01
+        p = p * r + 0.5
+        p = p * r * r + r + 1.0
+        return p * np.int64((k + np.int64(1023)) << np.int64(52)).view(np.float64)
+
+    return implementation
+
+
+_implement(negative_exp, _negative_exp, jit_options=METHOD_OPTIONS)

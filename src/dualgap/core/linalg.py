@@ -6,6 +6,7 @@ took ten times as long as one thread.
 
 from __future__ import annotations
 
+import math
 from contextlib import nullcontext
 from typing import Any
 
@@ -16,26 +17,30 @@ from dualgap.core.machine import NARROW, THREAD_WORK
 from dualgap.core.rows import is_dense, layers, stored
 from dualgap.core.threads import blas_alone, share
 
-__all__ = ["gram_of_rows", "inner", "solve_positive"]
+__all__ = ["add_gram", "factor_of", "gram_of_rows", "inner", "solve_in_place", "solve_positive", "solve_with"]
 
 BLAS_ROWS = 512  # rows that are copied and multiplied at once: a small buffer against few calls
 SERIAL = 64  # unknowns up to which the BLAS starts no second thread, so that its threads need not be limited
 
 
-def gram_of_rows(rows: Any, weight: np.ndarray, size: int) -> np.ndarray:
+def gram_of_rows(rows: Any, weight: np.ndarray, size: int, products: Any = np.float64) -> np.ndarray:
     """Return the lower triangle of Σ weightᵢ xᵢxᵢᵀ; rows of weight zero are not read, and a bias column comes last.
 
-    The entries above the diagonal have no meaning.
+    The entries above the diagonal have no meaning. With `products` of float32 the BLAS multiplies BLAS_ROWS rows at a time in that
+    precision, where it is used; their products are added up in float64.
     """
     active = np.flatnonzero(weight)
     data, which, scale = layers(rows)
     places, weight = active if which is None else which[active], weight[active]
-    add: Any = _add_sparse if not is_dense(data) else _add_narrow if size <= NARROW else _add_by_blas
+    add: Any = _add_sparse if not is_dense(data) else add_gram if size <= NARROW else _add_by_blas
     width = size if is_dense(data) else max(stored(data) / max(data.length(), 1), 1.0)
 
     def work(first: int, last: int) -> np.ndarray:
         H = np.zeros((size, size))
-        add(data, scale, places[first:last], weight[first:last], H)
+        if add is _add_by_blas:
+            _add_by_blas(data, scale, places[first:last], weight[first:last], H, products)
+        else:
+            add(data, scale, places[first:last], weight[first:last], H)
         return H
 
     with blas_alone if add is _add_by_blas else nullcontext():
@@ -66,8 +71,11 @@ def _add_sparse(rows, scale, places, weight, H):
 
 
 @kernel
-def _add_narrow(rows, scale, places, weight, H):
-    """Add eight rows at a time, so that each entry of H is loaded and stored once for eight products."""
+def add_gram(rows, scale, places, weight, H):
+    """H += Σ weightₖ xxᵀ over the dense rows x with numbers `places`, below the diagonal; a bias column `scale` > 0 comes last.
+
+    Eight rows at a time, so that each entry of H is loaded and stored once for eight products.
+    """
     x, size, count = rows.x, H.shape[0], places.shape[0]
     a, b = np.zeros((8, size)), np.zeros((8, size))
     for start in range(0, count, 8):
@@ -91,24 +99,57 @@ def _add_narrow(rows, scale, places, weight, H):
                 h[m] += low + (b4 * a4[m] + b5 * a5[m] + b6 * a6[m] + b7 * a7[m])
 
 
-def _add_by_blas(rows: Any, scale: float, places: np.ndarray, weight: np.ndarray, H: np.ndarray) -> None:
+def _add_by_blas(
+    rows: Any, scale: float, places: np.ndarray, weight: np.ndarray, H: np.ndarray, products: Any = np.float64
+) -> None:
     size, x = len(H), rows.x
     width = x.shape[1]
-    buffer, product = np.empty((min(BLAS_ROWS, max(len(places), 1)), size)), np.empty_like(H)
+    buffer, product = np.empty((min(BLAS_ROWS, max(len(places), 1)), size), products), np.empty_like(H, dtype=products)
     for start in range(0, len(places), BLAS_ROWS):
         part = places[start : start + BLAS_ROWS]
-        A = buffer[: len(part)]
-        A[:, :width] = x[part]
+        A, root = buffer[: len(part)], np.sqrt(weight[start : start + BLAS_ROWS])
+        together = int(part[-1]) - int(part[0]) == len(part) - 1  # rows that follow each other are not gathered first
+        block = x[int(part[0]) : int(part[-1]) + 1] if together else x[part]
+        np.multiply(block, root[:, None], out=A[:, :width], casting="same_kind")
         if size > width:
-            A[:, width] = scale
-        A *= np.sqrt(weight[start : start + BLAS_ROWS])[:, None]
+            A[:, width] = scale * root
         H += np.matmul(A.T, A, out=product)  # SciPy's BLAS calls would add to H in place, but hold Python's global lock
 
 
-def solve_positive(H: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-    """Return H⁻¹·rhs for a symmetric positive definite H, by Cholesky. If rounding has made H indefinite, a small ridge is added.
+@kernel
+def solve_in_place(H, x):
+    """Replace x by H⁻¹·x for a positive definite H, whose lower triangle becomes its Cholesky factor; return whether it is definite."""
+    d = H.shape[0]
+    for j in range(d):
+        row = H[j]
+        for k in range(j):  # the row of the factor so far, from the rows above
+            other, s = H[k], row[k]
+            for m in range(k):
+                s -= row[m] * other[m]
+            row[k] = s / other[k]
+        pivot = row[j]
+        for m in range(j):
+            pivot -= row[m] * row[m]
+        if not pivot > 0.0:
+            return False
+        row[j] = math.sqrt(pivot)
+    for j in range(d):
+        row, s = H[j], x[j]
+        for m in range(j):
+            s -= row[m] * x[m]
+        x[j] = s / row[j]
+    for j in range(d - 1, -1, -1):
+        row = H[j]
+        x[j] /= row[j]
+        for m in range(j):
+            x[m] -= row[m] * x[j]
+    return True
 
-    Only the lower triangle of H is read.
+
+def factor_of(H: np.ndarray) -> np.ndarray:
+    """Return the Cholesky factor of a symmetric positive definite H. If rounding has made H indefinite, a small ridge is added.
+
+    Only the lower triangle of H is read. Where no ridge helps, the factor is that of the diagonal.
     """
     from scipy.linalg import lapack
 
@@ -119,7 +160,21 @@ def solve_positive(H: np.ndarray, rhs: np.ndarray) -> np.ndarray:
         if ridge:
             L[np.diag_indices(len(L))] += ridge * diagonal.mean()
         with blas_alone if len(L) > SERIAL else nullcontext():
-            _, x, info = lapack.dposv(L, rhs, lower=0, overwrite_a=1)
-        if info == 0 and np.isfinite(x).all():
-            return np.asarray(x)
-    return rhs / np.maximum(diagonal, 1e-300)
+            L, info = lapack.dpotrf(L, lower=0, overwrite_a=1, clean=0)
+        if info == 0 and np.isfinite(L.diagonal()).all():
+            return np.asarray(L)
+    return np.asfortranarray(np.diag(np.sqrt(np.maximum(diagonal, 1e-300))))
+
+
+def solve_with(factor: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+    """Return H⁻¹·rhs by the factor of H."""
+    from scipy.linalg import lapack
+
+    with blas_alone if len(factor) > SERIAL else nullcontext():
+        x, _ = lapack.dpotrs(factor, rhs, lower=0)
+    return np.asarray(x)
+
+
+def solve_positive(H: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+    """Return H⁻¹·rhs for a symmetric positive definite H, of which only the lower triangle is read."""
+    return solve_with(factor_of(H), rhs)

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualgap.core.checks import number
-from dualgap.core.jit import compiled, kernel
+from dualgap.core.jit import compiled, kernel, negative_exp
 
 __all__ = ["LOSSES", "Hinge", "Logistic", "SmoothHinge", "SquaredHinge", "make_loss", "slopes", "total_psi", "total_value"]
 
@@ -227,10 +227,8 @@ class Logistic(NamedTuple):
         return math.log1p(math.exp(margin)) - margin
 
     def slope(self, margin):
-        if margin > 0.0:
-            e = math.exp(-margin)
-            return e / (1.0 + e)
-        return 1.0 / (1.0 + math.exp(margin))
+        e = negative_exp(-abs(margin))
+        return (e if margin > 0.0 else 1.0) / (1.0 + e)
 
     def psi(self, beta):
         s = 0.0

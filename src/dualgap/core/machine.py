@@ -17,6 +17,9 @@ READING = 8_000_000  # bytes to read
 THREAD_WORK = 3_000_000  # products of two numbers to add to a matrix
 THREAD_VALUES = 1 << 17  # kernel values to compute
 
+SMALL_PRODUCTS = 1_000_000  # products of two numbers, and …
+SMALL_ROWS = 4_000  # … rows of a Newton step that take about as long as Python's part of the step
+
 # Widths at which one way overtakes another
 NARROW = 64  # columns up to which a loop in the first cache forms a Gram matrix faster than the BLAS
 CHEAP = 128  # entries of a row up to which a product of two rows takes no longer than storing its result
@@ -30,7 +33,11 @@ LOGISTIC_STEP = 120.0  # for each row besides, for the logarithms in a step of t
 SCORE_ENTRY = (1.0, 1.5)  # for each stored number, dense or sparse: scores and gradient
 NEWTON_ROW = 10.0  # for each row: losses and the line search
 CHOLESKY = 0.03  # times d³: a factorisation with its solves
-BLAS_PRODUCT, LOOP_PRODUCT = 0.03, 0.5  # for each product of two numbers of a row that enters the matrix: by BLAS, by our loops
+BLAS_PRODUCT, NARROW_PRODUCT = (
+    0.03,
+    0.08,
+)  # for each product of two numbers of a dense row that enters the matrix: by BLAS, by a loop
+LOOP_PRODUCT = 0.5  # the same for sparse rows
 
 # Nanoseconds of working-set steps (solvers/working_set)
 PAIR_STEP = 1.5  # a step on a pair of variables, for each row of the working set

@@ -94,18 +94,19 @@ def settle(c, y, beta, others):
     The result is rounded once from a double-double sum, as that of `weighted_balance`.
     """
     high, low = others, 0.0
-    heaviest = np.full(2, -1)
-    most = np.zeros(2)
+    above, below = -1, -1  # the heaviest β of the rows with y > 0, and of the others
+    most_above, most_below = 0.0, 0.0
     for i in range(beta.shape[0]):
         product = c[i] * beta[i]
         high, error = two_sum(high, y[i] * product)
         low += error + y[i] * fma(c[i], beta[i], -product)
-        side = 1 if y[i] > 0.0 else 0
-        if product > most[side]:
-            most[side], heaviest[side] = product, i
+        if y[i] > 0.0 and product > most_above:
+            most_above, above = product, i
+        if y[i] <= 0.0 and product > most_below:
+            most_below, below = product, i
     for _ in range(3):
         rest = high + low
-        k = heaviest[1 if rest > 0.0 else 0]
+        k = above if rest > 0.0 else below
         if rest == 0.0 or k < 0:
             break
         new = max(0.0, beta[k] - abs(rest) / c[k])

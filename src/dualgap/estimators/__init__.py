@@ -13,6 +13,7 @@ from dualgap.estimators.kernel_path_cv import SVCPathCV
 from dualgap.estimators.linear import LinearSVC
 from dualgap.estimators.path import LinearSVCPath
 from dualgap.estimators.path_cv import LinearSVCPathCV
+from dualgap.estimators.warming import warm_up
 
 __all__ = [
     "SVC",
@@ -24,6 +25,7 @@ __all__ = [
     "SVCPathCV",
     "class_winners_proven",
     "fit_on_cluster",
+    "warm_up",
     "weights_by_class",
 ]
 

@@ -10,11 +10,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dualgap.core import kept, make_loss, one_of
 from dualgap.estimators.bounds import BoundsMixin, FeatureMixin
-from dualgap.estimators.common import check_labels, warn_unless_converged
+from dualgap.estimators.common import check_labels, validated, validated_rows, warn_unless_converged
 from dualgap.estimators.crammer_singer import fit_jointly
 from dualgap.estimators.deciding import ClassVotes, check_decide, joint_deciding, solve_all
 from dualgap.estimators.fitted import keep, linear_support, rebuilt, warm_of
@@ -30,14 +30,6 @@ from dualgap.estimators.streaming import partial_fit
 from dualgap.problem import Problem, as_features, is_dask
 
 __all__ = ["LinearSVC"]
-
-# Problem looks for NaN and infinity, and says where they are.
-_ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
-
-
-def _checked_rows(estimator: Any, X: Any) -> Any:
-    """Return new rows as scikit-learn checks them: names and number of the columns are those of training."""
-    return validate_data(estimator, X, reset=False, **_ACCEPTED)
 
 
 def _has_log_loss(estimator: Any) -> bool:
@@ -230,9 +222,9 @@ class LinearSVC(
             fit_on_cluster(self, X, y, sample_weight, parameters, stacklevel=4)
             return self
         given = (X, y, sample_weight)
-        X, y = (X, store_labels(self, X, y)) if is_store(X) else validate_data(self, X, y, **_ACCEPTED)
+        X, y = (X, store_labels(self, X, y)) if is_store(X) else validated(self, X, y)
         check_labels(y)
-        rows = None if decide is None else as_features(_checked_rows(self, decide), "decide", self.n_features_in_)
+        rows = None if decide is None else as_features(validated_rows(self, decide), "decide", self.n_features_in_)
         data = Labelled(X, y, sample_weight, self.class_weight)
         singles = [1] if joint or len(data.classes) == 2 else list(range(len(data.classes)))
         monitor = Monitor(
@@ -275,7 +267,7 @@ class LinearSVC(
                 return base
             side = data.one_against_rest(k)
             l2, l1 = parameters.strengths(side.total)
-            return base.variant(side.signs, side.weights, l2=l2, l1=l1)
+            return base.replace(y=side.signs, sample_weight=side.weights, l2=l2, l1=l1)
 
         return make
 
@@ -289,12 +281,12 @@ class LinearSVC(
         return Problem(data.X, signs, "hinge", None, l2, 0.0, weights, kind, intercept_scale=parameters.scale)
 
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
-        X, y = validate_data(self, X, y, reset=False, **_ACCEPTED)
+        X, y = validated(self, X, y, reset=False)
         return linear_parts(self, Labelled(X, y, sample_weight, self.class_weight), duals)
 
     def _new_rows(self, X: Any) -> Any:
         check_is_fitted(self)
-        return as_features(_checked_rows(self, X), columns=self.n_features_in_)
+        return as_features(validated_rows(self, X), columns=self.n_features_in_)
 
     def _loss(self) -> Any:
         return make_loss(self.loss, self.delta)
@@ -324,7 +316,7 @@ class LinearSVC(
                 f"class_weight={self.class_weight!r}"
             )
         first = not hasattr(self, "classes_")
-        X, y = validate_data(self, X, y, reset=first, **_ACCEPTED)
+        X, y = validated(self, X, y, reset=first)
         check_labels(y)
         if first and classes is None:
             raise ValueError("classes must be given at the first call of partial_fit: the labels that the stream may bring")

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.linear_model._base import LinearClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dualgap.core import is_sparse, kept, make_loss, number, one_of, slopes, whole_number
 from dualgap.estimators.bounds import BoundsMixin, FeatureMixin
-from dualgap.estimators.common import check_labels, fit_seed, penalties, warn_unless_converged
+from dualgap.estimators.common import check_labels, fit_seed, penalties, validated, validated_rows, warn_unless_converged
 from dualgap.estimators.guaranteed_fit import (
     Deadline,
     check_guarantee,
@@ -41,8 +41,6 @@ from dualgap.proof import BinaryPart, ProofError, best_intercept, forget_scores,
 from dualgap.run import Result, certify, minimise
 
 __all__ = ["LinearSVCPath", "Point"]
-
-ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +162,7 @@ class LinearSVCPath(BoundsMixin, FeatureMixin, ProvableMixin, LinearClassifierMi
         sample_weight : n numbers, optional
         """
         given = (X, y, sample_weight)
-        X, y = validate_data(self, X, y, **ACCEPTED)
+        X, y = validated(self, X, y)
         check_labels(y)
         forget_path(self)
         with kept() as ctrl_c:
@@ -179,7 +177,7 @@ class LinearSVCPath(BoundsMixin, FeatureMixin, ProvableMixin, LinearClassifierMi
             return self
 
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
-        X, y = validate_data(self, X, y, reset=False, **ACCEPTED)
+        X, y = validated(self, X, y, reset=False)
         data = Labelled(X, y, sample_weight, self.class_weight)
         if "_paths" in vars(self):
             return self._guaranteed_parts(data, duals)
@@ -393,7 +391,7 @@ class LinearSVCPath(BoundsMixin, FeatureMixin, ProvableMixin, LinearClassifierMi
 
     def _new_rows(self, X: Any) -> Any:
         check_is_fitted(self)
-        return as_features(validate_data(self, X, reset=False, **ACCEPTED), columns=self.n_features_in_)
+        return as_features(validated_rows(self, X), columns=self.n_features_in_)
 
     def _loss(self) -> Any:
         return make_loss(self.loss, self.delta)

@@ -11,15 +11,14 @@ from joblib import Parallel, delayed
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import validate_data
 
 from dualgap.core import number, whole_number
 from dualgap.estimators.certified_cv import Fold, contest, decide_one_against_rest, forget_outcome, held_out, keep_outcome
-from dualgap.estimators.common import check_labels, fit_seed, penalties, warn_unless_converged
+from dualgap.estimators.common import check_labels, fit_seed, penalties, validated, warn_unless_converged
 from dualgap.estimators.guaranteed_fit import fitted_at, forget_path
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.linear import LinearSVC
-from dualgap.estimators.path import ACCEPTED, LinearSVCPath, Point
+from dualgap.estimators.path import LinearSVCPath, Point
 from dualgap.estimators.proving import Kept, table_of
 from dualgap.proof import BinaryPart, ProofError
 from dualgap.run import Result, minimise
@@ -134,7 +133,7 @@ class LinearSVCPathCV(LinearSVCPath):
         sample_weight : n numbers, optional; used in training, not in scoring
         """
         given = (X, y, sample_weight)
-        X, y = validate_data(self, X, y, **ACCEPTED)
+        X, y = validated(self, X, y)
         check_labels(y)
         forget_path(self)
         forget_outcome(self)
@@ -221,7 +220,7 @@ class LinearSVCPathCV(LinearSVCPath):
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
         if not hasattr(self, "proven_"):
             return super()._parts(X, y, sample_weight, duals)
-        X, y = validate_data(self, X, y, reset=False, **ACCEPTED)
+        X, y = validated(self, X, y, reset=False)
         data = Labelled(X, y, sample_weight, self.class_weight)
         if duals is None:
             raise ProofError("this model was loaded from a file without its dual variables; fit it again to write its proof")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import compiled, kernel, wide_vectors
+from dualgap.core import compiled, kernel, negative_exp, wide_vectors
 
 WIDTH = 128  # rows of a panel: it fits in the second-level cache
 
@@ -44,21 +44,7 @@ class Double(NamedTuple):
     one: float
 
     def negative_exp(self, x):
-        x = max(x, -708.0)
-        k = np.int64(x * 1.4426950408889634 - 0.5)
-        r = x - k * 0.693145751953125 - k * 1.42860682030941723212e-6
-        p = 2.08767569878681e-09 * r + 2.505210838544172e-08
-        p = p * r + 2.755731922398589e-07
-        p = p * r + 2.755731922398589e-06
-        p = p * r + 2.48015873015873e-05
-        p = p * r + 1.984126984126984e-04
-        p = p * r + 1.388888888888889e-03
-        p = p * r + 8.333333333333333e-03
-        p = p * r + 4.166666666666666e-02
-        p = p * r + 1.666666666666667e-01
-        p = p * r + 0.5
-        p = p * r * r + r + 1.0
-        return p * np.int64((k + np.int64(1023)) << np.int64(52)).view(np.float64)
+        return negative_exp(x)
 
 
 def arithmetic_of(dtype: Any) -> Any:

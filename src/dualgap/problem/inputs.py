@@ -14,13 +14,30 @@ from scipy import sparse
 
 from dualgap.core import READING, is_number, kernel, share
 
-__all__ = ["all_finite", "as_features", "as_labels", "as_vector", "as_weights", "encode_labels", "is_dask"]
+__all__ = [
+    "all_finite",
+    "as_features",
+    "as_labels",
+    "as_matrix",
+    "as_vector",
+    "as_weights",
+    "check_finite",
+    "encode_labels",
+    "is_dask",
+]
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def as_features(X: Any, name: str = "X", columns: int | None = None) -> Any:
     """Return X as a C-ordered float array or a CSR matrix of floats, checked to be finite, two-dimensional and not empty."""
+    matrix = as_matrix(X, name, columns)
+    check_finite(matrix, name, X)
+    return matrix
+
+
+def as_matrix(X: Any, name: str = "X", columns: int | None = None) -> Any:
+    """Return X as `as_features` does, its values not looked at."""
     matrix = _as_csr(X, name) if sparse.issparse(X) else _as_array(X, name)
     rows, width = matrix.shape
     if rows == 0 or width == 0:
@@ -29,7 +46,6 @@ def as_features(X: Any, name: str = "X", columns: int | None = None) -> Any:
         raise ValueError(f"Found array with {what} (shape={matrix.shape}) for {name} while a minimum of 1 is required.")
     if columns is not None and width != columns:
         raise ValueError(f"{name} has {width} features, but the model was trained on {columns}")
-    _check_finite(matrix, name, X)
     return matrix
 
 
@@ -47,15 +63,18 @@ def _as_csr(X: Any, name: str) -> Any:
     if not matrix.data.flags.c_contiguous:
         matrix = matrix.copy()
     rows, width = matrix.shape
-    bad = _first_bad_pointer(matrix.indptr, rows, min(len(matrix.indices), len(matrix.data)))
+    bad, ascending = _first_bad_pointer(matrix.indptr, rows, min(len(matrix.indices), len(matrix.data))), True
     least = int(READING * rows / max(matrix.indices.nbytes, 1)) + 1
     if bad < 0:
         # Threads look at ranges of rows of their own.
-        found = share(lambda first, last: (first, *_examine(matrix.indptr[first : last + 1], matrix.indices, width)), rows, least)
-        bad = next((first + place for first, place, _ in found if place >= 0), -1)
+        ascending = all(
+            share(lambda first, last: _is_canonical(matrix.indptr[first : last + 1], matrix.indices, width), rows, least)
+        )
+    if bad < 0 and not ascending:
+        bad = int(_first_outside(matrix.indptr, matrix.indices, width))
     if bad >= 0:
         raise ValueError(f"{name} is a damaged CSR matrix: row {bad} has a column outside 0…{width - 1} or a bad indptr")
-    if any(twice for *_, twice in found):
+    if not ascending and _has_duplicates(matrix.indptr, matrix.indices, width):
         # A column given twice means the sum of its entries. ‖xᵢ‖² summed over entries would be too small, and dual steps too long.
         matrix = matrix.copy()
         matrix.has_canonical_format = False  # the flag of the caller's matrix may be out of date
@@ -63,32 +82,38 @@ def _as_csr(X: Any, name: str) -> Any:
     return matrix
 
 
-@kernel
-def _first_bad_pointer(indptr, rows, stored):
+def _first_bad_pointer(indptr: np.ndarray, rows: int, stored: int) -> int:
+    """Return the first row whose offsets cannot be; −1 where there is none."""
     if indptr.shape[0] != rows + 1 or indptr[0] < 0 or stored < indptr[rows]:
         return 0
-    for i in range(rows):
-        if indptr[i + 1] < indptr[i] or indptr[i + 1] > indptr[rows]:
-            return i
-    return -1
+    bad = (indptr[1:] < indptr[:-1]) | (indptr[1:] > indptr[rows])
+    return int(bad.argmax()) if bad.any() else -1
 
 
 @kernel
-def _examine(indptr, indices, width):
-    """Return the index of the first row with an out-of-range column, else −1; and, if there is none, whether a row has a column twice."""
-    rows = indptr.shape[0] - 1
-    used = indices[indptr[0] : indptr[rows]]
-    largest = smallest = used.dtype.type(0)
-    for k in range(used.shape[0]):  # one loop without branches, which the compiler vectorises
-        largest = max(largest, used[k])
-        smallest = min(smallest, used[k])
-    if largest < width and smallest >= 0:
-        return -1, _has_duplicates(indptr, indices, width)
-    for i in range(rows):
+def _is_canonical(indptr, indices, width):
+    """Return whether the columns of every row ascend within 0…width − 1, so that none is there twice. For most matrices this is all."""
+    canonical = True
+    for i in range(indptr.shape[0] - 1):
+        row = indices[indptr[i] : indptr[i + 1]]
+        if row.shape[0] == 0:
+            continue
+        canonical &= row[0] >= 0 and row[row.shape[0] - 1] < width
+        for k in range(1, row.shape[0]):  # a loop without branches, which the compiler vectorises
+            canonical &= row[k - 1] < row[k]
+        if not canonical:
+            return False
+    return True
+
+
+@kernel
+def _first_outside(indptr, indices, width):
+    """Return the first row with a column outside 0…width − 1; −1 where there is none."""
+    for i in range(indptr.shape[0] - 1):
         for k in range(indptr[i], indptr[i + 1]):
             if indices[k] < 0 or indices[k] >= width:
-                return i, False
-    return -1, False
+                return i
+    return -1
 
 
 @kernel
@@ -166,7 +191,8 @@ def _text_column(frame: Any) -> Any:
     return "?"
 
 
-def _check_finite(matrix: Any, name: str, given: Any) -> None:
+def check_finite(matrix: Any, name: str, given: Any) -> None:
+    """Refuse NaN and infinity, with the place; `given` is the matrix before its conversion, which may have names of columns."""
     is_sparse = sparse.issparse(matrix)
     flat = matrix.data[: matrix.indptr[-1]] if is_sparse else matrix.reshape(-1)
     found = share(lambda first, last: _located(flat, first, last), len(flat), READING // flat.itemsize)
@@ -207,6 +233,8 @@ def _first_not_finite(flat: np.ndarray) -> int:
 
 def all_finite(vector: np.ndarray) -> bool:
     """Return whether no value is NaN or infinite."""
+    if len(vector) <= len(_ZEROS[FLOATS[0]]):  # one block: a mask of it costs less than the change of NumPy's error state
+        return bool(np.isfinite(vector).all())
     return bool(_first_not_finite(vector) < 0)
 
 

@@ -29,7 +29,16 @@ from dualgap.core import (
 )
 from dualgap.core import rows as storage
 from dualgap.kernels import BlockedGram, Expansion, Kernel, KernelBlocks, add_rows, as_bytes, expansion, make_kernel
-from dualgap.problem.inputs import all_finite, as_features, as_labels, as_vector, as_weights, encode_labels
+from dualgap.problem.inputs import (
+    all_finite,
+    as_features,
+    as_labels,
+    as_matrix,
+    as_vector,
+    as_weights,
+    check_finite,
+    encode_labels,
+)
 
 __all__ = ["INTERCEPTS", "Problem", "Samples"]
 
@@ -140,7 +149,15 @@ class Problem:
         kernel_memory: Any = None,
     ) -> None:
         self._set_objective(loss, delta, l2, l1, intercept, intercept_scale)
-        X = as_features(X)
+        given, X = X, as_matrix(X)
+        sqnorms = None
+        if kernel is None:
+            # Where all ‖xᵢ‖² are finite, all values are, and every solver and certificate reads ‖xᵢ‖: one pass serves both.
+            rows = storage.of_matrix(X)
+            sqnorms_in_threads(rows, sqnorms := np.empty(X.shape[0]))
+        if sqnorms is None or not all_finite(sqnorms):
+            check_finite(X, "X", given)
+            sqnorms = None  # values whose squares overflow are refused when ‖xᵢ‖ is needed
         n, d = X.shape
         labels = as_labels(y, n)
         if classes is None:
@@ -150,7 +167,9 @@ class Problem:
             if classes[0] == classes[1]:
                 raise ValueError(f"classes={classes.tolist()} must be two different labels")
             self._set_samples(X, n, d, classes, _signs(labels, classes, "y"), sample_weight)
-        if kernel is not None:
+        if kernel is None:
+            self.shared.rows, self.shared.sqnorms = rows, sqnorms
+        else:
             self._set_kernel(kernel, gamma, degree, coef0, None if kernel_memory is None else as_bytes(kernel_memory))
 
     # ------------------------------------------------------------------------------------------------------- construction

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dualgap.core import round_up
 from dualgap.proof.enclosure import Enclosed
@@ -81,17 +81,16 @@ class Certificate:
         return f"<table><caption>at most {100 * self.relative_gap:.3g} % of the objective from optimal</caption>{cells}</table>"
 
 
-def certificate_of(primal: float, dual: float, source: str, radius: float = 0.0) -> Certificate:
+def certificate_of(primal: float, dual: float, source: str, radius: float = 0.0, pair_gap: float = math.inf) -> Certificate:
     """Make a certificate from an upper and a lower bound; raise CertificateError where they contradict each other."""
     if primal < dual:
         raise CertificateError(
             f"the model's objective is at most {primal!r}, and no objective is below {dual!r}: one of the two is wrong. A kernel matrix "
             "that is not positive semidefinite does this; without a kernel it is a bug, please report it with the data"
         )
-    return Certificate(float(primal), float(dual), source, float(radius))
+    return Certificate(float(primal), float(dual), source, float(radius), float(pair_gap))
 
 
 def certificate_of_pair(enclosed: Enclosed, source: str) -> Certificate:
     """Make the certificate of a model and a dual point from the enclosure of the two."""
-    found = certificate_of(enclosed.upper, enclosed.dual, source, enclosed.radius)
-    return replace(found, pair_gap=enclosed.gap_bound)
+    return certificate_of(enclosed.upper, enclosed.dual, source, enclosed.radius, enclosed.gap_bound)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dualgap.proof import Certificate, certificate_of
@@ -68,7 +67,7 @@ class Best:
         dual, _, source, radius = self.bound
         if primal is not None and primal != self.primal:
             return certificate_of(primal, dual, source, self.model[3] + radius)
-        return replace(certificate_of(self.primal, dual, source, self.model[3] + radius), pair_gap=self.pair_gap)
+        return certificate_of(self.primal, dual, source, self.model[3] + radius, self.pair_gap)
 
 
 class Stepper:

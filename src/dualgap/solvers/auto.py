@@ -237,13 +237,11 @@ class Auto(Solver):
 
     def plan(self, problem: Problem) -> str:
         choice = choose(problem)
-        return f"{[method.name for method in _compiled_ahead(choice)]} {choice.on_gram}"
+        return f"{[(method.name, method.plan(problem)) for method in _compiled_ahead(choice)]} {choice.on_gram}"
 
     def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, AutoState]:
         choice = choose(problem)
-        target = problem.head(4)
-        if choice.on_gram:
-            target = on_gram(target)
+        target = on_gram(problem.head(4)) if choice.on_gram else problem
         for method in _compiled_ahead(choice):
             small, inner = method.warm_up(target, rng)
         return small, AutoState(method=choice.method, inner=inner, problem=small)
@@ -354,7 +352,7 @@ def run_costs(n: int, d: int, numbers: int, dense: bool, loss: Any) -> tuple[flo
     if isinstance(loss, Logistic):
         dca_pass += machine.LOGISTIC_STEP * n
     curved = n if smooth else min(n, FREE_ROWS * d)  # rows that enter the Newton system
-    product = machine.BLAS_PRODUCT if dense and d > machine.NARROW else machine.LOOP_PRODUCT
+    product = machine.LOOP_PRODUCT if not dense else machine.BLAS_PRODUCT if d > machine.NARROW else machine.NARROW_PRODUCT
     step = numbers * machine.SCORE_ENTRY[0 if dense else 1] + machine.NEWTON_ROW * n
     step += machine.CHOLESKY * d**3 + product * curved * (numbers / n) ** 2
     return dca_pass, (SMOOTH_STEPS if smooth else NEWTON_STEPS) * step

@@ -7,6 +7,7 @@ from scipy import sparse
 import dualgap
 from conftest import make_data, random_sparse
 from dualgap.solvers.newton.newton import Newton
+from dualgap.solvers.newton.small import is_small
 
 
 def collinear(n=300, d=6):
@@ -22,12 +23,22 @@ def test_hinge_is_certified_to_1e8_even_with_collinear_columns(l2):
     assert result.converged
 
 
-def test_dense_and_sparse_rows_take_the_same_steps():
+@pytest.mark.parametrize("loss", ["hinge", "smooth_hinge", "squared_hinge", "logistic"])
+@pytest.mark.parametrize("intercept", ["none", "penalised", "free"])
+def test_one_compiled_call_on_few_dense_rows_takes_the_same_steps(loss, intercept):
+    # Sparse rows take the steps one by one, in Python.
     X, y = make_data(200, 6, seed=7)
     X[np.abs(X) < 0.5] = 0.0
-    runs = [dualgap.solve(dualgap.Problem(A, y, l2=1e-3), "newton", tol=1e-9) for A in (X, sparse.csr_array(X))]
-    np.testing.assert_allclose(runs[0].coef, runs[1].coef, atol=1e-9)
-    assert runs[0].epochs == runs[1].epochs
+    problems = [dualgap.Problem(A, y, loss=loss, l2=1e-3, intercept=intercept) for A in (X, sparse.csr_array(X))]
+    assert [is_small(problem) for problem in problems] == [True, False]
+    for epochs in (1, 4, 12):  # without a tolerance an epoch is one step
+        runs = [dualgap.solve(p, "newton", tol=0.0, max_epochs=epochs, stall=False) for p in problems]
+        np.testing.assert_allclose(runs[0].coef, runs[1].coef, atol=1e-7)
+    runs = [dualgap.solve(p, "newton", tol=1e-9) for p in problems]
+    assert all(run.converged for run in runs)
+    warm = [dualgap.solve(p, "newton", tol=1e-9, warm_start=runs[1]) for p in problems]
+    assert all(run.converged for run in warm)
+    assert warm[0].trace["passes"][-1] <= runs[0].trace["passes"][-1]
 
 
 @pytest.mark.parametrize("loss", ["smooth_hinge", "squared_hinge", "logistic"])
@@ -82,7 +93,7 @@ def test_a_free_intercept_with_rare_positives_does_not_run_away(loss):
 
 @pytest.mark.parametrize("intercept", ["none", "free"])
 def test_rows_are_shrunk_and_unshrunk_before_a_gap_is_believed(intercept):
-    X, y = make_data(3000, 6, seed=11)
+    X, y = make_data(5000, 6, seed=11)
     problem, solver, rng = dualgap.Problem(X, y, l2=1e-4, intercept=intercept), Newton(), np.random.default_rng(0)
     state = solver.start(problem, rng)
     state.tol = 1e-8
@@ -96,8 +107,8 @@ def test_rows_are_shrunk_and_unshrunk_before_a_gap_is_believed(intercept):
         np.testing.assert_allclose(state.u[:6], u, atol=1e-12)  # the shrunk rows' part stays in it
         if estimates[-1] <= 1e-8:
             break
-    assert min(counts) < 1500
-    assert counts[-1] == 3000
-    assert all(np.isinf(estimate) for count, estimate in zip(counts, estimates, strict=True) if count < 3000)
+    assert min(counts) < 2500
+    assert counts[-1] == 5000
+    assert all(np.isinf(estimate) for count, estimate in zip(counts, estimates, strict=True) if count < 5000)
     coef, _ = solver.model(problem, state)
     assert dualgap.certify(problem, coef, solver.intercept(problem, state), dual=beta).relative_gap <= 2e-8

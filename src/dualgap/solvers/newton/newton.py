@@ -14,10 +14,40 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dualgap.core import accumulate, gram_of_rows, inner, natural_order, number, solve_positive, some
+from dualgap.core import (
+    accumulate,
+    factor_of,
+    gram_of_rows,
+    inner,
+    is_dense,
+    layers,
+    machine,
+    natural_order,
+    number,
+    solve_with,
+    some,
+    stored,
+)
 from dualgap.problem import Problem, Samples
 from dualgap.solvers.base import Support, Warm, no, register
-from dualgap.solvers.newton.steps import Descent, Prox, curvatures, dual_points, find_shrinkable, line_search, predicted_changes
+from dualgap.solvers.newton.small import SmallState, is_small, small_epoch, start_small
+from dualgap.solvers.newton.steps import (
+    DELTA_SOLVED,
+    DELTA_UNSOLVED,
+    INNER_STEPS,
+    PLAIN_GAP,
+    PLAIN_STEPS,
+    SOLVED,
+    Descent,
+    Prox,
+    curvatures,
+    dual_points,
+    fenchel_gap,
+    find_shrinkable,
+    line_search,
+    predicted_changes,
+    tangent_points,
+)
 from dualgap.solvers.newton.unknowns import LEAST_CURVATURE, PrimalNewton, Unknowns, bias_column, first_x, gap_part, margins_into
 
 __all__ = ["Newton"]
@@ -39,17 +69,14 @@ FREE_ONE_IN = 20  # … or one row in 20, if these are more
 LEAST_DELTA = 1e-6  # in units of margins: δ stays positive even where that many margins are at the kink
 
 TINY = 1e-200  # stands for Σ cβ where all β are 0
+FAR = 0.25  # δ grows by this power of cap / δ after an inner problem that was too hard, if that is more than DELTA_UNSOLVED
 
-# The outer loop
-SOLVED = (
-    0.3  # the inner problem is solved if its gap part (of its gradient, in `unknowns`) is at most this part of the proximal term
-)
-DELTA_SOLVED = 0.5  # δ changes by this factor with a solved inner problem
-INNER_STEPS = 20  # steps on one inner problem before it counts as too hard; a smaller δ makes it harder
-DELTA_UNSOLVED = 4.0  # δ grows by this factor after an inner problem that was too hard, up to `Newton.delta`
-FAR = 0.25  # … or by this power of cap / δ, if that is more
-PLAIN_STEPS = 12  # steps without a proximal term on a smooth loss; if then …
-PLAIN_GAP = 0.1  # … the relative gap still exceeds this, the term comes in with δ = `Newton.delta`
+# A smooth loss without a proximal term
+NEWTON_RATE = 1e-8  # what a step with a system of its own makes of the decrement, a square, towards the end of a run
+FIRST_ONE_IN = 16  # rows in the first system of wide rows: one in 16 …
+ONE_IN_GROWTH = 4  # … then 4 times as many in each system, up to all
+ROWS_PER_FEATURE = 4  # … unless these are fewer than 4 rows for each feature
+SINGLE_SHARE = 0.1  # of l2 that the rounding error of a system in float32 may be
 
 # Shrinking
 SHRINK_BELOW = 0.1  # relative gap below which rows are shrunk: earlier steps move margins anywhere
@@ -82,6 +109,16 @@ class NewtonState(Unknowns):
     u: np.ndarray  # Σ cβyx over all rows
     residual: np.ndarray  # ridge·x − u, the gradient of F
     prox_term: float = 0.0  # (δ/2) Σ c(β − centre)² over the active rows
+    primal: float = math.inf  # P at x, by the running sums
+    # The last Newton system; set by `_solve`
+    one_in: int = 1  # the next system is of one row in this number
+    factor: np.ndarray | None = None  # its Cholesky factor; None before the first one, and once the active rows have changed
+    curved: np.ndarray | None = None  # its weighted curvatures; None with a proximal term
+    decrement: float = math.inf  # rhs·direction of the last step
+    # Set by `_tangent_dual`
+    tangent_gap: float = (
+        math.inf
+    )  # relative gap of x and the tangents' β, which is in `all_beta` then; infinite where it was not tried
     # The inner problem; set by `epoch`
     steps: int = 0  # Newton steps on it: those since the one that moved the centre, which does not count
     no_descent: bool = False  # whether the last line search returned t = 0
@@ -102,7 +139,7 @@ class Newton(PrimalNewton):
         only where plain Newton steps fail. It is not the width of the smooth hinge, also called delta.
 
     Order of calls: `start`, then `epoch` again and again; `model`, `dual`, `intercept` and `gap_estimate` at any time between. An epoch
-    is one Newton step.
+    is one Newton step; on a small dense problem it is as many as the tolerance needs, up to ten.
 
     Examples
     --------
@@ -132,14 +169,19 @@ class Newton(PrimalNewton):
             return no(f"a dense {problem.d} × {problem.d} system is too large; it takes up to {LARGEST} features")
         return answer
 
-    def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> NewtonState:
+    def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> NewtonState | SmallState:
+        return self._start_small(problem, warm) if is_small(problem) else self._start(problem, rng, warm)
+
+    def _start_small(self, problem: Problem, warm: Warm | None) -> SmallState:
+        x, ridge = first_x(problem, warm)
+        return start_small(problem, x, ridge, _first_centre(problem, warm), self.delta)
+
+    def _start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> NewtonState:
         n, smooth = problem.n, math.isfinite(problem.loss.curvature())
         x, ridge = first_x(problem, warm)
         rows = bias_column(problem, some(problem.rows, natural_order(n)))
-        centre, margins, delta, passes = np.zeros(n), np.zeros(n), self.delta, 0.0
+        centre, margins, delta, passes = _first_centre(problem, warm), np.zeros(n), self.delta, 0.0
         if warm is not None and warm.coef is not None:
-            if warm.dual is not None:  # without coefficients it is not used
-                centre = np.clip(warm.dual, 0.0, problem.loss.upper_bound())
             if x.any():
                 margins_into(rows, x, problem.y, margins)
         else:
@@ -147,7 +189,15 @@ class Newton(PrimalNewton):
             x, delta, passes = self._solve_sample(problem, x, rng)
             if x.any():
                 margins_into(rows, x, problem.y, margins)
-                if not smooth:
+                if smooth:
+                    # A sample with few rows of a rare feature may overrate it: go along its x as far as the losses of all rows fall.
+                    descent = Descent(
+                        problem.loss, np.zeros(n), margins, Prox(centre, 0.0), problem.samples, 0.0, float(ridge * x @ x)
+                    )
+                    t = line_search(descent, math.nan)
+                    x *= t
+                    margins *= t
+                else:
                     centre[:] = 0.5
                     delta = min(delta, _first_delta(problem, margins))
         state = NewtonState(
@@ -175,6 +225,8 @@ class Newton(PrimalNewton):
                 state.prox = Prox(centre, delta)
                 self._update_dual(problem, state)
         state.unshrink_gap = UNSHRINK_AT * state.gap
+        if warm is None and passes == 0.0:
+            state.one_in = _first_one_in(problem)
         return state
 
     def _solve_sample(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float, float]:
@@ -190,14 +242,20 @@ class Newton(PrimalNewton):
             chosen.append(part)
             weights.append(problem.c[part] * (problem.c[members].sum() / problem.c[part].sum()))
         sample = problem.subset(np.concatenate(chosen).astype(natural_order(0).dtype), np.concatenate(weights))
-        state = self.start(sample, rng)
+        state = self._start(sample, rng)
         for _ in range(SAMPLE_STEPS):
             if state.gap <= SAMPLE_GAP:
                 break
-            self.epoch(sample, state, rng)
+            self._epoch(sample, state)
         return state.x, state.prox.delta, state.passes * sample.n / problem.n
 
-    def epoch(self, problem: Problem, state: NewtonState, rng: np.random.Generator) -> None:
+    def epoch(self, problem: Problem, state: NewtonState | SmallState, rng: np.random.Generator) -> None:
+        if isinstance(state, SmallState):
+            small_epoch(state, self.delta)
+        else:
+            self._epoch(problem, state)
+
+    def _epoch(self, problem: Problem, state: NewtonState) -> None:
         # 2) outer loop: move the centre if the inner problem is solved, or too hard
         solved = state.no_descent or gap_part(state.residual, state.ridge) <= SOLVED * state.prox_term
         if state.prox.delta > 0.0 and (solved or state.steps >= INNER_STEPS):
@@ -207,13 +265,8 @@ class Newton(PrimalNewton):
             rhs, centre_moved = -state.residual, False
             state.steps += 1
 
-        # 3) Newton system: (diag(ridge) + Σ cᵢ curvature_at(βᵢ, δ) xᵢxᵢᵀ)·direction = rhs, with the least curvature of a free b
-        curvatures(problem.loss, state.beta, state.prox.delta, state.samples.c, state.work)
-        H = gram_of_rows(state.rows, state.work, len(state.x))
-        H[np.diag_indices(len(H))] += state.ridge
-        if state.ridge[-1] == 0.0:
-            H[-1, -1] = max(H[-1, -1], _least_curvature(state) * problem.intercept_scale**2)
-        direction = solve_positive(H, rhs)
+        # 3) Newton system
+        direction = self._solve(problem, state, rhs)
 
         # 4) line search on F. The β of shrunk rows are constant: their part of F is −Σ cβm, with the slope of all rows less the active.
         margins_into(state.rows, direction, state.samples.y, state.work)
@@ -233,7 +286,9 @@ class Newton(PrimalNewton):
             self._shrink(problem, state, t)
 
         # 6) dual point of the new margins, its sum u, and the gap
+        tangent = self._tangent_dual(problem, state, t)
         self._update_dual(problem, state)
+        state.tangent_gap = tangent / state.primal
         if state.prox.delta == 0.0 and state.steps == PLAIN_STEPS and state.gap > PLAIN_GAP:
             # Part of step 2. A smooth loss with few free variables is as hard as the hinge: the proximal term makes more of them free.
             state.prox, state.steps = Prox(state.beta.copy(), self.delta), 0
@@ -246,6 +301,49 @@ class Newton(PrimalNewton):
     def _largest_delta(self, problem: Problem) -> float:
         """Return the cap of a growing δ: `delta`, or the mean of cᵢ‖xᵢ‖²/l2, the curvature of D in βᵢ, without which δ would be nothing."""
         return max(self.delta, float(inner(problem.c, problem.sqnorms)) / (problem.n * problem.l2))
+
+    def _solve(self, problem: Problem, state: NewtonState, rhs: np.ndarray) -> np.ndarray:
+        """Solve (diag(ridge) + Σ cᵢ curvature_at(βᵢ, δ) xᵢxᵢᵀ)·direction = rhs, with the least curvature of a free b.
+
+        A plain step on a smooth loss takes the last factor as long as this makes each step much shorter than the one before.
+
+        Sets: factor, curved, decrement.
+        """
+        plain = state.prox.delta == 0.0
+        if plain and state.factor is not None:
+            direction = solve_with(state.factor, rhs)
+            if (decrement := float(rhs @ direction)) <= _reuse_below(problem) * state.decrement:
+                state.decrement = decrement
+                return direction
+        curvatures(problem.loss, state.beta, state.prox.delta, state.samples.c, state.work)
+        state.curved = state.work.copy() if plain and state.one_in == 1 else None
+        if plain and state.one_in > 1:
+            # The first systems of wide rows, for which no sample was solved: some rows stand for all.
+            state.work[np.arange(len(state.work)) % state.one_in != 0] = 0.0
+            state.work *= state.one_in
+            state.one_in //= ONE_IN_GROWTH
+        H = gram_of_rows(state.rows, state.work, len(state.x), _precision(problem) if plain else np.float64)
+        H[np.diag_indices(len(H))] += state.ridge
+        if state.ridge[-1] == 0.0:
+            H[-1, -1] = max(H[-1, -1], _least_curvature(state) * problem.intercept_scale**2)
+        state.factor = factor_of(H)
+        direction = solve_with(state.factor, rhs)
+        state.decrement = float(rhs @ direction)
+        return direction
+
+    def _tangent_dual(self, problem: Problem, state: NewtonState, t: float) -> float:
+        """Put the tangents' β after a step of t into `all_beta`; return its gap, or infinity where it is not near the tolerance.
+
+        With t = 1 its u is ridge·x: no gradient is left, whose square would be divided by l2, but an error of second order in β.
+        """
+        near = state.decrement <= math.sqrt(state.tol) * state.primal
+        if state.curved is None or not near or not state.all_active():
+            return math.inf
+        loss, clipped = problem.loss, np.zeros(len(state.x))
+        if tangent_points(loss, state.beta, state.curved, state.work, t, state.samples, state.all_beta):
+            accumulate(state.rows, state.work, clipped)
+        rest = gap_part((1.0 - t) * state.residual - clipped, state.ridge)
+        return rest + float(fenchel_gap(loss, state.margins, state.all_beta, state.samples.c))
 
     def _move_centre(self, problem: Problem, state: NewtonState, factor: float) -> np.ndarray:
         """Move the centre to β and change δ by a factor; return the right-hand side of the next Newton system.
@@ -276,6 +374,7 @@ class Newton(PrimalNewton):
         # P(w) − D(β) = Σ c·(Fenchel–Young gap) + ‖l2·w − u‖²/(2·l2). A free b asks for Σ cβy = 0: gap_part has its size as an estimate.
         primal = loss + state.shrunk_loss + 0.5 * float(state.ridge * state.x @ state.x)
         state.gap = (fenchel + gap_part(state.residual, state.ridge)) / primal if primal > 0 else math.inf
+        state.primal = primal
 
     def _shrink(self, problem: Problem, state: NewtonState, t: float) -> None:
         """Shrink rows; t·state.work is the last change of their margins. Sets: the active rows with their vectors, and the shrunk loss."""
@@ -319,21 +418,71 @@ class Newton(PrimalNewton):
         """Replace the active rows and what belongs to them, in one statement, which no interrupt divides."""
         rows = bias_column(problem, some(problem.rows, which))
         samples = problem.samples if len(which) == problem.n else Samples(problem.y[which], problem.c[which])
-        vars(state).update(which=which, rows=rows, samples=samples, work=np.empty(len(which)), **changed)
+        vars(state).update(which=which, rows=rows, samples=samples, work=np.empty(len(which)), factor=None, curved=None, **changed)
 
-    def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, NewtonState]:
-        small, state = super().warm_up(problem, rng)
-        self._shrink(small, state, 1.0)
-        return small, state
+    def plan(self, problem: Problem) -> str:
+        return "small" if is_small(problem) else ""
 
-    def dual(self, problem: Problem, state: NewtonState) -> np.ndarray:
+    def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, NewtonState | SmallState]:
+        few = problem.head(4)
+        if is_small(problem):
+            small = self._start_small(few, None)
+            self.epoch(few, small, rng)
+            return few, small
+        state = self._start(few, rng)
+        for _ in range(2):
+            self._epoch(few, state)
+        self._shrink(few, state, 1.0)
+        return few, state
+
+    def dual(self, problem: Problem, state: NewtonState | SmallState) -> np.ndarray:
+        if isinstance(state, SmallState):
+            return state.point.beta
         beta = state.all_beta.copy()
-        beta[state.which] = state.beta
+        if not (state.all_active() and state.tangent_gap < state.gap):
+            beta[state.which] = state.beta
         return beta
 
-    def gap_estimate(self, problem: Problem, state: NewtonState) -> float:
+    def gap_estimate(self, problem: Problem, state: NewtonState | SmallState) -> float:
         # The gap of some rows says nothing about the others.
-        return state.gap if state.all_active() else math.inf
+        if isinstance(state, SmallState):
+            return state.gap
+        return min(state.gap, state.tangent_gap) if state.all_active() else math.inf
+
+
+def _reuse_below(problem: Problem) -> float:
+    """Return the part of the last decrement up to which another step with the same factor pays, by the costs of both.
+
+    A step that forms its own system costs 1 + system/step times as much, and makes NEWTON_RATE of the decrement.
+    """
+    data = layers(problem.rows).data
+    width, dense = stored(data) / data.length(), is_dense(data)
+    product = machine.LOOP_PRODUCT if not dense else machine.BLAS_PRODUCT if problem.d > machine.NARROW else machine.NARROW_PRODUCT
+    step = width * machine.SCORE_ENTRY[0 if dense else 1] + machine.NEWTON_ROW
+    return float(NEWTON_RATE ** (step / (step + product * width * width)))
+
+
+def _first_one_in(problem: Problem) -> int:
+    """Return one row in how many makes the first system: one in one, except for dense rows so wide that the BLAS forms it."""
+    one_in = FIRST_ONE_IN if is_dense(problem.rows) and problem.d > machine.NARROW else 1
+    while one_in > 1 and problem.n < one_in * ROWS_PER_FEATURE * problem.d:
+        one_in //= ONE_IN_GROWTH
+    return max(one_in, 1)
+
+
+def _precision(problem: Problem) -> Any:
+    """Return the type in which the BLAS multiplies: float32 where the errors of a system, a random sum over the rows, are far below l2."""
+    if problem.d <= machine.NARROW:
+        return np.float64
+    trace = problem.loss.curvature() * float(problem.c @ problem.sqnorms)
+    return np.float32 if 2.0**-24 * trace / math.sqrt(problem.n) <= SINGLE_SHARE * problem.l2 else np.float64
+
+
+def _first_centre(problem: Problem, warm: Warm | None) -> np.ndarray:
+    """Return the dual variables of a warm start, which are not used without its coefficients; or zeros."""
+    if warm is None or warm.coef is None or warm.dual is None:
+        return np.zeros(problem.n)
+    return np.clip(warm.dual, 0.0, problem.loss.upper_bound())
 
 
 def _least_curvature(state: NewtonState) -> float:

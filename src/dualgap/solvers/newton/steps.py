@@ -10,7 +10,27 @@ import numpy as np
 from dualgap.core import Bracket, compiled, illinois, kernel, nearest
 from dualgap.problem import Samples
 
-__all__ = ["Descent", "Prox", "curvatures", "dual_points", "find_shrinkable", "line_search", "predicted_changes"]
+__all__ = [
+    "Descent",
+    "Prox",
+    "curvatures",
+    "dual_points",
+    "fenchel_gap",
+    "find_shrinkable",
+    "line_search",
+    "predicted_changes",
+    "tangent_points",
+]
+
+# The outer loop, step 2
+SOLVED = (
+    0.3  # the inner problem is solved if its gap part (of its gradient, in `unknowns`) is at most this part of the proximal term
+)
+DELTA_SOLVED = 0.5  # δ changes by this factor with a solved inner problem
+INNER_STEPS = 20  # steps on one inner problem before it counts as too hard; a smaller δ makes it harder
+DELTA_UNSOLVED = 4.0  # δ grows by this factor after an inner problem that was too hard, up to `Newton.delta`
+PLAIN_STEPS = 12  # steps without a proximal term on a smooth loss; if then …
+PLAIN_GAP = 0.1  # … the relative gap still exceeds this, the term comes in with δ = `Newton.delta`
 
 # The line search compares −dF/dt with its value at t = 0. A rough search costs Newton steps, a fine one passes over the margins.
 FULL_STEP = 0.1  # take the full step if it leaves at most this part of the derivative
@@ -30,17 +50,49 @@ class Prox(NamedTuple):
 def dual_points(loss, margins, prox, samples, beta, change):
     """Step 6: β ← β⁺(m) and change = cᵢyᵢ(β⁺−β); returns Σ c(φ(m) − ψ(β⁺) + β⁺m), Σ cφ(m) and (δ/2) Σ c(β⁺ − centre)²."""
     fenchel, value, squares = 0.0, 0.0, 0.0
+    if prox.delta == 0.0:  # β⁺ is −φ'(m), and the other terms are zero
+        for i in range(margins.shape[0]):
+            new = loss.slope(margins[i])
+            change[i] = samples.c[i] * samples.y[i] * (new - beta[i])
+            beta[i] = new
+        for i in range(margins.shape[0]):
+            value += samples.c[i] * loss.value(margins[i])
+        return fenchel, value, squares
     for i in range(margins.shape[0]):
         c, m, centre = samples.c[i], margins[i], prox.centre[i]
         new = loss.dual_step(centre, m, prox.delta)
         change[i] = c * samples.y[i] * (new - beta[i])
         beta[i] = new
         phi = loss.value(m)
-        if prox.delta > 0.0:  # else β⁺ is −φ'(m), and the terms are zero
-            fenchel += c * (phi - loss.psi(new) + new * m)
+        fenchel += c * (phi - loss.psi(new) + new * m)
         value += c * phi
         squares += c * (new - centre) * (new - centre)
     return fenchel, value, 0.5 * prox.delta * squares
+
+
+@kernel
+def tangent_points(loss, beta, curved, step, t, samples, out):
+    """Step 6: out = β − t·curvature·margin step, the tangents' β after a step, clipped to its box; return whether some were clipped.
+
+    `curved` are the weighted curvatures of the Newton system. `step` is the margin step, and afterwards what clipping adds to cyβ.
+    """
+    top, some = loss.upper_bound(), False
+    for i in range(beta.shape[0]):
+        c = samples.c[i]
+        new = beta[i] - t * curved[i] * step[i] / c if c > 0.0 else 0.0
+        out[i] = min(max(new, 0.0), top)
+        step[i] = c * samples.y[i] * (out[i] - new)
+        some |= step[i] != 0.0
+    return some
+
+
+@kernel
+def fenchel_gap(loss, margins, beta, c):
+    """Σ c(φ(m) − ψ(β) + βm)"""
+    s = 0.0
+    for i in range(margins.shape[0]):
+        s += c[i] * (loss.value(margins[i]) - loss.psi(beta[i]) + beta[i] * margins[i])
+    return s
 
 
 @kernel
@@ -100,6 +152,10 @@ class Descent(NamedTuple):
 
     def at(self, t):
         s = -self.linear - t * self.quadratic
+        if self.proximal.delta == 0.0:
+            for i in range(self.margins.shape[0]):
+                s += self.samples.c[i] * self.margin_step[i] * self.loss.slope(self.margins[i] + t * self.margin_step[i])
+            return s
         for i in range(self.margins.shape[0]):
             m = self.margins[i] + t * self.margin_step[i]
             s += self.samples.c[i] * self.margin_step[i] * self.loss.dual_step(self.proximal.centre[i], m, self.proximal.delta)
