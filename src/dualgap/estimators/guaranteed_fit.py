@@ -161,7 +161,6 @@ def fitted_at(model: Any, path: Any, certificates: list[Certificate]) -> None:
     model.certificate_ = certificates[0] if one else certificates
     model.objective_ = certificates[0].primal if one else np.array([c.primal for c in certificates])
     model.dual_gap_ = certificates[0].gap if one else np.array([c.gap for c in certificates])
-    model.n_iter_ = path.n_iter_
     model.status_ = "converged"  # to the guarantee
 
 

@@ -220,7 +220,7 @@ class SVCPath(ClassifierMixin, BaseEstimator):
                 certificate=c,
                 status="converged",
                 trace=Trace(),
-                epochs=0,
+                epochs=self.n_iter_,
                 cpu_seconds=0.0,
                 wall_seconds=0.0,
             )

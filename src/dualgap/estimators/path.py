@@ -263,6 +263,7 @@ class LinearSVCPath(BoundsMixin, FeatureMixin, ProvableMixin, LinearClassifierMi
         parts = [path.model(path.index(C)) for path in paths]
         fitted_at(model, self, [path.certificate(C) for path in paths])
         model.coef_, model.intercept_ = np.stack([coef for coef, _ in parts]), np.array([b for _, b in parts])
+        model.n_iter_ = self.n_iter_
         return model
 
     def plot_guarantee(self, ax: Any = None, label: Any = None) -> Any:
