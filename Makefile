@@ -22,7 +22,7 @@ endif
 
 # Which releases may be installed: those of constraints.txt, from the package index or from a folder of wheels.
 WHICH = $(if $(CONSTRAINTS),--constraint "$(CONSTRAINTS)") $(if $(WHEELS),--no-index --find-links "$(WHEELS)")
-BUILD = 'hatchling>=1.27' editables
+BUILD = 'hatchling>=1.27' editables setuptools
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

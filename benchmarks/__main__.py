@@ -10,30 +10,45 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cases import CASES
-from benchmarks.linear import PATIENCE, ratios, run
+from benchmarks.linear import PATIENCE, PENALTIES, ratios, run
+from benchmarks.profile import write_profile
 
 OUTPUTS = Path(__file__).parent / "outputs"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks", description="Seconds to a certified precision, dualgap against its peers.")
-    parser.add_argument("--data", default=",".join(CASES), help="names of cases, separated by commas")
+    parser.add_argument(
+        "--data", default=";".join(CASES), help="names of cases, separated by commas or, if a name has one, by semicolons"
+    )
     parser.add_argument("--losses", default="hinge", help="hinge, squared_hinge, logistic")
     parser.add_argument("--peers", default=None, help="names of peers, separated by commas; all that are installed by default")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument(
         "--patience", type=float, default=PATIENCE, help="seconds after which a peer is asked for no more precision"
     )
+    parser.add_argument(
+        "--l2", default=",".join(PENALTIES), help="penalties, separated by commas: numbers, or numbers divided by n"
+    )
     options = parser.parse_args()
     peers = options.peers.split(",") if options.peers else None
     OUTPUTS.mkdir(exist_ok=True)
     table: list[dict[str, Any]] = []
-    for records in run(options.data.split(","), options.losses.split(","), peers, options.repeats, options.patience):
+    problems = run(
+        options.data.split(","),
+        options.losses.split(","),
+        peers,
+        options.repeats,
+        options.patience,
+        options.l2.split(","),
+    )
+    for records in problems:
         # After each problem, so that a run that is ended early has left what it found.
         table = ratios(records)
         write_csv(OUTPUTS / "linear.csv", records)
         write_csv(OUTPUTS / "ratios.csv", table)
         write_markdown(OUTPUTS / "ratios.md", table)
+        write_profile(OUTPUTS, records, table)
     if not table:
         raise SystemExit("no problem was raced: none of the data sets is at hand")
     print_table(table)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.preprocessing import normalize
 
 from dualgap import data
 
-__all__ = ["CASES", "Case", "load_case"]
+__all__ = ["CASES", "DATA", "Case", "load_case"]
+
+DATA = Path(os.environ.get("DUALGAP_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A data set as the benchmark takes it: ±1 labels, dense data standardised, sparse indices in 32 bits."""
+    """A data set as the benchmark takes it: ±1 labels, dense data standardised unless in [0, 1], sparse indices in 32 bits."""
 
     name: str
     X: Any
@@ -56,6 +61,26 @@ def _tiled_digits(n: int = 60_000, seed: int = 0) -> tuple[np.ndarray, np.ndarra
     return X + rng.normal(scale=2.0, size=X.shape), np.where(np.asarray(found.y, dtype=float)[chosen] >= 5, 1.0, -1.0)
 
 
+def _one_newsgroup(group: int) -> Callable[[], tuple[Any, Any]]:
+    """Messages of one newsgroup, 5 % of them, against those of the other nineteen; rows of length one."""
+
+    def load() -> tuple[Any, Any]:
+        found = data.load("news20")
+        return normalize(found.X), np.where(np.asarray(found.y) == group, 1.0, -1.0)
+
+    return load
+
+
+def _arrays(name: str) -> Callable[[], tuple[Any, Any]]:
+    """X and y of an .npz file in the folder of data sets: dense columns in [0, 1], most of them 0 or 1, taken as they are."""
+
+    def load() -> tuple[Any, Any]:
+        with np.load(DATA / f"{name}.npz") as found:
+            return found["X"], found["y"]
+
+    return load
+
+
 def _text(n: int, d: int, nonzeros: int) -> Callable[[], tuple[Any, Any]]:
     def make() -> tuple[Any, Any]:
         found = data.text_like(n, d, nonzeros, seed=0)
@@ -70,7 +95,11 @@ CASES: dict[str, Callable[[], tuple[Any, Any]]] = {
     "a9a": _named("a9a"),
     "w8a": _named("w8a"),
     "news20": _named("news20-binary"),
+    "news20 one group": _one_newsgroup(8),
     "pros/cons": _named("pros-cons"),
+    "rcv1": _named("rcv1-small"),
+    "covtype 20k × 54": _arrays("covtype20k"),
+    "campaign 41k × 62": _arrays("campaign"),
     "text 500k × 1M": _text(500_000, 1_000_000, 80),
     "pictures 60k × 784": _correlated_pictures,
     "digits tiled 60k × 64": _tiled_digits,
@@ -87,5 +116,7 @@ def load_case(name: str) -> Case:
             (X.data.astype(np.float64, copy=False), X.indices.astype(np.int32), X.indptr.astype(np.int32)), X.shape
         )
     else:
-        X = _standardised(np.asarray(X))
+        X = np.asarray(X)
+        # 0/1 columns and others in [0, 1] stay as they are: data of that kind are trained on so.
+        X = np.ascontiguousarray(X, dtype=np.float64) if X.min() >= 0.0 and X.max() <= 1.0 else _standardised(X)
     return Case(name, X, y)

@@ -13,9 +13,10 @@ import dualgap
 from benchmarks.cases import Case, load_case
 from benchmarks.peers import Peer, available, check, quiet
 
-__all__ = ["PATIENCE", "TARGETS", "Timing", "ratios", "run"]
+__all__ = ["PATIENCE", "PENALTIES", "TARGETS", "Timing", "ratios", "run"]
 
 TARGETS = (1e-2, 1e-3, 1e-6)
+PENALTIES = ("1e-2", "1e-4", "1/n", "0.1/n")  # l2, from strong to weak; C = 1/(n·l2) is 1 at 1/n
 PATIENCE = 10.0  # seconds for one setting of a peer on one problem; what takes longer is not tightened any further
 
 
@@ -87,14 +88,23 @@ def time_peer(peer: Peer, case: Case, loss: str, l2: float, best: float, repeats
     return timings
 
 
+def strength(penalty: str, n: int) -> float:
+    """Return the l2 that a penalty such as "1e-4" or "0.1/n" means for n rows."""
+    number, _, per_row = penalty.partition("/")
+    if per_row not in ("", "n"):
+        raise ValueError(f"penalty={penalty!r} must be a number, or a number divided by n, such as '0.1/n'")
+    return float(number) / (n if per_row else 1)
+
+
 def run(
     names: Iterable[str],
     losses: Iterable[str] = ("hinge",),
     peers: Iterable[str] | None = None,
     repeats: int = 3,
     patience: float = PATIENCE,
+    penalties: Iterable[str] = PENALTIES,
 ) -> Iterator[list[dict[str, Any]]]:
-    """Race everything on the named cases at l2 = 1e-4 and 1/n, and print as it goes; yield all records so far after each problem."""
+    """Race everything on the named cases at each l2, and print as it goes; yield all records so far after each problem."""
     losses = tuple(losses)
     chosen: dict[str, list[Peer]] = {}
     for loss in losses:
@@ -114,7 +124,7 @@ def run(
             print(f"{name}: left out: {error}")
             continue
         for loss in losses:
-            for l2 in (1e-4, 1.0 / len(case.y)):
+            for l2 in (strength(penalty, len(case.y)) for penalty in penalties):
                 timings, best = time_dualgap(case, loss, l2, repeats)
                 for peer in chosen[loss]:
                     timings += time_peer(peer, case, loss, l2, best, repeats, patience)

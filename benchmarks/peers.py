@@ -37,7 +37,8 @@ class Peer:
     most_rows: int = 10**9
 
     def takes(self, X: Any) -> bool:
-        return bool(X.shape[0] <= self.most_rows and X.shape[1] <= self.most_features)
+        dense = not (self.dense_only and sparse.issparse(X))
+        return bool(dense and X.shape[0] <= self.most_rows and X.shape[1] <= self.most_features)
 
 
 def _c(y: np.ndarray, l2: float) -> float:
@@ -105,6 +106,13 @@ def _cyanure(X: Any, y: np.ndarray, l2: float, loss: str, tol: float) -> np.ndar
     return np.asarray(model.fit(X, y).coef_, dtype=np.float64).ravel()
 
 
+def _rehline(X: Any, y: np.ndarray, l2: float, loss: str, tol: float) -> np.ndarray:
+    from rehline import plqERM_Ridge
+
+    model = plqERM_Ridge(loss={"name": "svm"}, C=_c(y, l2), tol=tol, max_iter=1_000_000)
+    return np.asarray(model.fit(X, y).coef_, dtype=np.float64).ravel()
+
+
 def _scikit_logistic(solver: str) -> Callable[..., np.ndarray]:
     def train(X: Any, y: np.ndarray, l2: float, loss: str, tol: float) -> np.ndarray:
         from sklearn.linear_model import LogisticRegression
@@ -124,6 +132,7 @@ PEERS = (
     Peer("Snap ML (2 threads)", "snapml", ("hinge", "logistic"), (1e-1, 1e-2, 1e-3, 1e-4, 1e-5), _snap(2)),
     Peer("scikit-learn SGD", "sklearn", ("hinge", "squared_hinge", "logistic"), (5, 20, 80, 320), _sgd),
     Peer("skglm", "skglm", ("hinge",), (1e-2, 1e-4, 1e-6), _skglm, most_rows=50_000),
+    Peer("ReHLine", "rehline", ("hinge",), TOLERANCES, _rehline, dense_only=True),
     Peer("cyanure", "cyanure", ("squared_hinge", "logistic"), (1e-2, 1e-3, 1e-4, 1e-6), _cyanure),
     Peer(
         "newton-cholesky",

@@ -43,7 +43,7 @@ def test_compare_a_table(capsys, table, tmp_path):
     assert code == 0, err
     assert "standardised" in err  # and says so
     assert "held out for testing" in err
-    assert "sdca · run 1: " in err  # a line a run
+    assert "hinge · sdca · run 1: " in err  # a line a run
     lines = out.splitlines()
     assert lines[-1] == str(tmp_path / "report.html")
     assert "test error" in lines[1]

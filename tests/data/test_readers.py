@@ -86,7 +86,7 @@ def test_csv_packed(file, tmp_path):
 @pytest.mark.parametrize(
     ("text", "target", "match"),
     [
-        (TABLE, "lable", "no column 'lable'; its columns are a, b, label, c"),
+        (TABLE, "lable", "no column 'lable'; did you mean 'label'\\? its columns are a, b, label, c"),
         (TABLE, 4, "target is 4, but .* has 4 columns"),
         ("a,b\n1,2\n", None, r"which column of .* holds the labels\? Give target=NAME"),
         ("label,class,x\n1,2,3\n", None, "which column"),

@@ -113,7 +113,7 @@ def test_standard_input(monkeypatch):
     ("content", "match"),
     [
         (b"a,b,y\n1,2,0\n1,2,3,4,1\n", "line 3 has 5 fields, the first line has 3"),
-        ("a,ville\n1,Rome\n2,Orl\xe9ans\n".encode("latin-1"), "line 3 is not UTF-8 text; save the file as UTF-8"),
+        ("a,ville\n1,Rome\n2,Orl\xe9ans\n".encode("latin-1"), "line 3 is not UTF-8 text; save it as UTF-8"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path, content, match):

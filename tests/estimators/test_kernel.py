@@ -169,3 +169,16 @@ def test_precomputed_predicts_from_the_support_vectors_alone(iris, classes):
     assert np.array_equal(model.predict(short), model.predict(whole))
     with pytest.raises(ValueError, match="features"):
         model.predict(short[:, 1:])
+
+
+def test_a_linear_kernel_with_a_large_C_on_overlapping_classes_converges():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 4))
+    y = X[:, 0] + 0.5 * X[:, 1] + 1.5 * rng.normal(size=800) > 0
+    model = SVC(kernel="linear", C=1e6, random_state=0).fit(X, y)
+    assert model.status_ == "converged"
+    assert model.n_support_.sum() == len(model.support_) == model.dual_coef_.shape[1]
+    np.testing.assert_allclose(model.coef_, model.dual_coef_ @ model.support_vectors_)
+    np.testing.assert_allclose(model.decision_function(X), X @ model.coef_[0] + model.intercept_[0], atol=1e-6)
+    assert np.abs(model.dual_coef_).max() <= 1e6 * (1 + 1e-12)
+    assert abs(model.dual_coef_.sum()) <= 1e-6 * 1e6

@@ -57,3 +57,22 @@ def test_float32_distances_far_from_the_origin():
     blocks = KernelBlocks(kernel, X + 1000.0, np.float32)
     blocks.write_rows(blocks.own(np.array([5])), store, np.array([0]))
     np.testing.assert_allclose(store[0], kernel(X[5:6], X)[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["rbf", "poly", "linear"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_rows_with_many_features_have_the_values_of_dense_ones(name, dtype):
+    """More features than a panel has lines for; some rows are empty, and the second collection has features that the first lacks."""
+    rng = np.random.default_rng(5)
+    A = sparse.random_array((150, 3000), density=0.003, format="csr", rng=rng)
+    A = sparse.csr_array(sparse.vstack([A, sparse.csr_array((3, 3000))]))
+    kernel = make_kernel(name, gamma=0.7, coef0=1.0, degree=2)
+    expected = kernel(A.toarray(), A.toarray())
+    blocks = KernelBlocks(kernel, A, dtype)
+    wanted, tolerance = np.array([0, 7, 152, 33, 140]), 1e-5 if dtype == np.float32 else 1e-12
+    store = np.empty((5, 153), dtype=dtype)
+    blocks.write_rows(blocks.own(wanted), store, np.arange(5))
+    np.testing.assert_allclose(store, expected[wanted], rtol=tolerance, atol=tolerance)
+    a, out = rng.normal(size=153), np.zeros(153)
+    blocks.add_sums(blocks.other(A), a, out)
+    np.testing.assert_allclose(out, expected @ a, rtol=10 * tolerance, atol=100 * tolerance)

@@ -127,7 +127,7 @@ def test_missing_data_leave_the_rest_running(tiny, tmp_path):
     ran = run_study(parse_study(tiny(data=data)), tmp_path / "out", jobs=1)
     assert ran.executed == 4
     assert list(ran.missing) == ["cloud"]
-    assert "nowhere.csv does not exist" in ran.missing["cloud"]
+    assert "nowhere.csv: there is no such file" in ran.missing["cloud"]
 
 
 def test_timers_count_updates_only_and_results_say_where_they_came_from(tiny, tmp_path):

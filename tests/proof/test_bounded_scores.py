@@ -1,5 +1,7 @@
 """Scores of rows that need not be exact: bounds that hold, and certificates that are none the worse for it."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -7,7 +9,7 @@ from scipy import sparse
 import dualgap
 from dualgap.kernels.function import make_kernel
 from dualgap.kernels.sums import expansion, own_expansion
-from dualgap.proof.bounded_scores import BoundedScores, exact_scores, kernel_scores
+from dualgap.proof.bounded_scores import BoundedScores, exact_scores, forget_kernel_scores, keep_matrix, kernel_scores
 
 N = 400
 RNG = np.random.default_rng(3)
@@ -155,3 +157,42 @@ def test_exact_scores_of_any_rows(data, share):
     rows = np.flatnonzero(np.where(a != 0.0, RNG.random(N) < share, RNG.random(N) < 0.3))
     exact = expansion(problem.kernel, problem.X, problem.X, a)
     np.testing.assert_allclose(exact_scores(problem, a, rows), exact[rows], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e9], ids=["small", "normal", "large weights that cancel"])
+@pytest.mark.parametrize("form", [np.asarray, np.float32, sparse.csr_array], ids=["dense", "float32", "sparse"])
+def test_scores_of_a_linear_kernel_are_within_their_bound_in_exact_arithmetic(form, size):
+    data = form(X[:60] * np.array([1.0, 1e-3, 1e3, 1.0, 0.0]))
+    problem = dualgap.Problem(data, y[:60], l2=1e-3, kernel="linear")
+    a = size * RNG.normal(size=60)
+    a[-1] -= a.sum()
+    found = kernel_scores(problem, a)
+    rows = [[Fraction(float(x)) for x in row] for row in (data.toarray() if sparse.issparse(data) else data)]
+    w = [sum(Fraction(float(weight)) * row[j] for weight, row in zip(a, rows, strict=True)) for j in range(5)]
+    exact = [sum(x * v for x, v in zip(row, w, strict=True)) for row in rows]
+    for value, radius, true in zip(found.values, found.radius, exact, strict=True):
+        assert abs(Fraction(float(value)) - true) <= Fraction(float(radius))
+    assert found.radius.max() <= 1e-11 * max(float(max(abs(value) for value in exact)), 1.0)  # a bound that says something
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+def test_scores_from_a_kept_matrix_are_within_their_bound(kernel):
+    problem = dualgap.Problem(X[:80], y[:80], l2=1e-3, kernel=kernel, gamma=0.4, coef0=1.0)
+    a = 1e3 * RNG.normal(size=80) * (RNG.random(80) < 0.5)
+    exact = expansion(problem.kernel, X[:80], X[:80], a)
+    blocks, K = problem.kernel_blocks(np.float64), np.empty((80, 80))
+    blocks.write_rows(blocks.own(np.arange(80)), K, np.arange(80))
+    keep_matrix(problem, K)
+    found = kernel_scores(problem, a)
+    forget_kernel_scores(problem)
+    plain = kernel_scores(problem, a)
+    assert (np.abs(found.values - exact) <= found.radius + plain.radius).all()
+    assert (found.radius <= 1e-9 * np.abs(a).sum() * max(K.max(), 1.0)).all()
+
+
+def test_a_small_problem_computes_each_kernel_value_once(monkeypatch):
+    """All rows are one working set; the certificate takes its matrix."""
+    options = {"l2": 1e-3, "kernel": "rbf", "gamma": 0.4, "intercept": "free"}
+    dualgap.solve(dualgap.Problem(X[:100], y[:100], **options))  # compiles, on rows of its own
+    monkeypatch.setattr("dualgap.proof.bounded_scores.expansion", None)
+    assert dualgap.solve(dualgap.Problem(X[:200], y[:200], **options), tol=1e-8).converged

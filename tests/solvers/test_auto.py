@@ -31,6 +31,8 @@ def problem_of(n, d, *, density=None, **options):
         ((2000, 10), {"l2": 0.0, "l1": 0.1}, "linear_program"),
         ((300, 10), {"kernel": "rbf"}, "working_set"),
         ((300, 10), {"kernel": "rbf", "loss": "logistic"}, "dca"),
+        ((300, 10), {"kernel": "linear"}, "linear_kernel"),
+        ((300, 10), {"kernel": "linear", "loss": "logistic"}, "linear_kernel"),
         ((100, 399), {}, "dca"),
         ((200, 300), {"density": 0.02}, "dca"),
         ((20_000, 20), {"density": 0.3}, "newton"),

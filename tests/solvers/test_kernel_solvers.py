@@ -243,3 +243,19 @@ def test_a_sigmoid_kernel_that_is_semidefinite_trains():
     y = np.array([0, 1, 0, 1])
     problem = dualgap.Problem(np.eye(4), y, l2=0.1, kernel="sigmoid", gamma=1.0, coef0=0.0)
     assert dualgap.solve(problem, "sdca", tol=1e-6).status == "converged"
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
+@pytest.mark.parametrize("intercept", ["none", "penalised", "free"])
+def test_a_linear_kernel_is_solved_on_the_rows_of_X(small, loss, intercept):
+    X, y = small[0], small[1]
+    options = {"loss": loss, "l2": 1e-2, "intercept": intercept}
+    machine = dualgap.solve(dualgap.Problem(X, y, kernel="linear", **options), tol=1e-9)
+    plain = dualgap.solve(dualgap.Problem(X, y, **options), tol=1e-9)
+    assert machine.converged
+    assert not machine.problem.formed  # no kernel matrix
+    assert machine.certificate.primal == pytest.approx(plain.certificate.primal, rel=1e-8)
+    assert machine.coef.shape == (len(y),)
+    np.testing.assert_allclose(X.T @ machine.coef, plain.coef, atol=1e-3)
+    again = dualgap.solve(machine.problem, tol=1e-9, warm_start=machine)
+    assert again.epochs <= machine.epochs

@@ -144,12 +144,14 @@ class Answer(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """A point that Newton's method asks about: the round's number, δ, whether the last β becomes the centre first, and the next δ."""
+    """A point that Newton's method asks about: the round's number, δ, whether the last β becomes the centre first, the next δ,
+    and whether all rows are to have the largest curvature there is, so that a full step is never too long."""
 
     number: int
     delta: float
     recentre: bool = False
     next_delta: float = 0.0
+    majorise: bool = False
 
 
 class Curve(NamedTuple):
@@ -318,6 +320,9 @@ class Partition:
         loss, gap, value, proximal = _proximal_sums(
             objective.loss, Samples(self.signs, self.c), margins, self.reached, trial.delta, self.beta, bend
         )
+        if trial.majorise:
+            steepest = objective.loss.curvature()
+            bend = self.c * (steepest / (1.0 + trial.delta * steepest) if math.isfinite(steepest) else 1.0 / trial.delta)
         weighted = self.c * self.beta
         positive = float(weighted[self.signs > 0].sum())
         self.share = self._share_of(self.beta)

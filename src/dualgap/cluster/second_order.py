@@ -34,7 +34,6 @@ SHARPEN = 0.5  # factor on δ when the centre moves
 SOLVED = 0.3  # gradient's part of the gap / proximal term, below which the centre moves
 INNER_STEPS = 8  # steps after which it moves anyway, with a δ that is larger by BLUNTEN
 BLUNTEN = 4.0
-LEAST_DELTA = 1e-3  # the first δ of a smooth loss, where plain Newton steps do not lower F
 ARMIJO = 1e-4  # share of the promised decrease of F that a step must bring
 WAY = (
     1e-5,
@@ -100,6 +99,7 @@ class NewtonRun(Coordinator):
         self.delta = FIRST_DELTA if not math.isfinite(objective.loss.curvature()) else 0.0
         self.recentre = bool(v.any())  # whether the centre moves to the last β before the next round
         self.inner = 0  # steps since the centre moved
+        self.majorise = False  # whether the next matrix is that of the largest curvature
         if not v.any() and self._start_from_a_sample(seed) and self.delta > 0.0:
             self.delta = SAMPLE_DELTA
         self.trial = self.z.copy()
@@ -156,7 +156,7 @@ class NewtonRun(Coordinator):
 
     def _evaluate(self, z: np.ndarray) -> Sums:
         """Ask for the sums at z. A partition that was lost is asked again: its centre is then what its checkpoint has, or zero."""
-        trial = Trial(self.number, self.delta, self.recentre, SHARPEN * self.delta)
+        trial = Trial(self.number, self.delta, self.recentre, SHARPEN * self.delta, self.majorise)
         curves: dict[int, Any] = self.pool.call("curve", trial, self.pool.payload(z))
         for _ in range(RETRIES):
             lost = [k for k, curve in curves.items() if not isinstance(curve, Curve)]
@@ -165,7 +165,7 @@ class NewtonRun(Coordinator):
             curves |= self.pool.call("curve", trial, self.pool.payload(z), only=lost)
         else:
             raise ClusterLost(f"partitions were lost in each of {RETRIES} attempts at a round; {self.checkpoint.where()}")
-        self.recentre = False
+        self.recentre = self.majorise = False
         ordered = [curves[k] for k in sorted(curves)]
         self.bytes += self.pool.count * z.nbytes + sum(curve.matrix.nbytes + curve.u.nbytes for curve in ordered)
         self._weigh({k: (curve.positive, curve.negative) for k, curve in curves.items()})
@@ -191,9 +191,8 @@ class NewtonRun(Coordinator):
         if values[best] < self.F:
             self.trial, self.promised = self.z + WAY[best] * way, WAY[best] * self.promised
             return
-        # Too few rows have curvature for a good direction: a larger δ gives it to more of them.
-        self.trial, self.F, self.inner = self.z.copy(), math.inf, 0
-        self.delta = min(max(BLUNTEN * self.delta, LEAST_DELTA), FIRST_DELTA)
+        # Too few rows have curvature for a good direction. If all have the largest there is, a full step is never too long.
+        self.trial, self.F, self.majorise = self.z.copy(), math.inf, True
 
     def _accept(self, sums: Sums, F: float) -> None:
         self.z, self.F = self.trial, F

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import difflib
 import io
 import os
 import zipfile
@@ -245,7 +246,9 @@ def choose_target(path: Path, names: list[str], target: str | int | None, named:
             raise DataError(f"target is {target}, but {path} has {len(names)} columns (0…{len(names) - 1})")
         return names[target]
     if isinstance(target, str):
-        why = f"its columns are {shown}" if named else f"it has no header; give a column number, 0…{len(names) - 1}"
+        near = difflib.get_close_matches(target, names, n=1)
+        meant = f"did you mean {near[0]!r}? " if near and named else ""
+        why = f"{meant}its columns are {shown}" if named else f"it has no header; give a column number, 0…{len(names) - 1}"
         raise DataError(f"{path} has no column {target!r}; {why}")
     likely = [name for name in names if name.strip().lower() in TARGET_NAMES] if named else []
     if target is None and len(likely) == 1:

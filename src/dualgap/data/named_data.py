@@ -59,7 +59,8 @@ def open_samples(data: Sequence[str], options: TableOptions, known_target: str =
         if _tables(files):
             named = options if options.target != "" else replace(options, target=known_target)
             return TableSamples(_renamed(read_table(files, options.header), data), named)
-        parts = [read(path, options.target or None) for path in files]
+        target = None if options.target == "" else options.target
+        parts = [read(path, target) for path in files]
         return ArraySamples(_joined(_called(parts, data)), options)
 
 

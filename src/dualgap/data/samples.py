@@ -35,6 +35,17 @@ class TableOptions:
     standardise : whether numbers get mean 0 and deviation 1; None means dense data yes, sparse arrays no
     header : whether the first line of CSV has names; None finds it out
     above : a number, or "median", that parts a measured target in two classes
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from dualgap.data import TableOptions, open_samples
+    >>> path = os.path.join(tempfile.mkdtemp(), "pets.csv")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("weight,legs,animal\\n4.1,4,cat\\n30.5,4,dog\\n0.2,2,wren\\n")
+    >>> samples = open_samples([path], TableOptions(target="animal", kinds={"legs": "category"}))
+    >>> samples.learn().preparation.feature_names
+    ['weight', 'legs = 4']
     """
 
     target: str | int = ""

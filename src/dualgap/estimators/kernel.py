@@ -19,6 +19,7 @@ from dualgap.core import blas_alone, kept, number, one_of, whole_number
 from dualgap.estimators.common import check_labels, penalties, warn_unless_converged
 from dualgap.estimators.fitted import keep, support
 from dualgap.estimators.labelled import Labelled
+from dualgap.estimators.left_out import LeaveOneOutMixin
 from dualgap.estimators.multiclass import Task, solve_tasks
 from dualgap.estimators.parameters import budget_of
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
@@ -35,7 +36,7 @@ UNLIMITED = 10**9
 _ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
 
 
-class SVC(ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class SVC(LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Support vector classifier with kernels, whose fit ends on a certified duality gap.
 
     Minimises C·Σ sᵢ max(0, 1 − yᵢ f(xᵢ)) + ½‖f‖² over f(x) = Σ aⱼ k(xⱼ, x) + b, for every pair of classes.
@@ -48,6 +49,7 @@ class SVC(ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         A callable takes two collections of samples (whatever X is; arrays and SciPy matrices are read-only) and returns the matrix
         of their kernel values, real numbers. A kernel that is not positive semidefinite on the data, as "sigmoid" need not be, has no
         certificate and is refused. A precomputed matrix is taken as positive semidefinite up to the rounding of its entries.
+        "linear" with solver="auto" is solved by the methods of `LinearSVC`, in about its time.
     degree, gamma, coef0
         The kernel's parameters. gamma is a number, "scale" (1/(d·variance of X)) or "auto" (1/d).
     fit_intercept : bool
@@ -190,9 +192,11 @@ class SVC(ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             Task(partial(self._problem, data, pair, C), self._warm(data, pair, k, C), monitor.callbacks(k, lambda progress: {}))
             for k, pair in enumerate(pairs)
         ]
-        # Many small products, one after the other: to set the BLAS's threads for each would take longer than some of them.
+        # Kernel rows are shared out to threads of our own, which those of the BLAS get in the way of; for small products, to set the number
+        # of these each time would take longer than the products.
+        alone = len(pairs) > 1 or isinstance(budget.solver, WorkingSet)
         with kept() as ctrl_c:
-            with log_to_screen(self.verbose), blas_alone if len(pairs) > 1 else nullcontext():
+            with log_to_screen(self.verbose), blas_alone if alone else nullcontext():
                 results = solve_tasks(tasks, budget, monitor.task)
             self._keep(X, data, pairs, results)
             monitor.end()
@@ -211,7 +215,9 @@ class SVC(ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return isinstance(self.solver, str) and self.solver == "auto"
 
     def _solver(self) -> Any:
-        return WorkingSet(cache_size=number("cache_size", self.cache_size)) if self._automatic else self.solver
+        if not self._automatic or self.kernel == "linear":
+            return self.solver
+        return WorkingSet(cache_size=number("cache_size", self.cache_size))
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         if callable(self.kernel):

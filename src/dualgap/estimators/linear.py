@@ -18,6 +18,7 @@ from dualgap.estimators.crammer_singer import fit_jointly
 from dualgap.estimators.fitted import keep, linear_support, rebuilt, warm_of
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.lazy import LazyPredictionMixin
+from dualgap.estimators.left_out import ForgettingMixin
 from dualgap.estimators.multiclass import Task, solve_tasks
 from dualgap.estimators.on_store import is_store, problem_over, store_labels
 from dualgap.estimators.parameters import Parameters, checked
@@ -47,7 +48,9 @@ def _takes_batches(estimator: Any) -> bool:
     raise AttributeError(f"partial_fit works with multi_class='ovr', not with multi_class={estimator.multi_class!r}")
 
 
-class LinearSVC(ProvableMixin, CallbackSupportMixin, LazyPredictionMixin, LinearClassifierMixin, SparseCoefMixin, BaseEstimator):
+class LinearSVC(
+    ForgettingMixin, ProvableMixin, CallbackSupportMixin, LazyPredictionMixin, LinearClassifierMixin, SparseCoefMixin, BaseEstimator
+):
     """Linear support vector classifier whose fit ends on a certified duality gap.
 
     Minimises, for labels y = ±1 and the weights s of the samples,

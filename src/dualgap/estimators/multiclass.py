@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 
-from dualgap.core import kept, one_processor
+from dualgap.core import blas_alone, kept, one_processor
 from dualgap.problem import Problem
 from dualgap.run import Result, certify, minimise
 
@@ -111,7 +111,8 @@ def solve_tasks(tasks: Sequence[Task], budget: Budget, around: Callable[[int], A
 
     if threads == 1:
         return [solve_one(k) for k in range(len(tasks))]
-    with kept() as ctrl_c:
+    # A BLAS with threads of its own serialises the calls of ours.
+    with kept() as ctrl_c, blas_alone:
         ctrl_c.begin()
         with ThreadPoolExecutor(threads, thread_name_prefix="dualgap") as pool:
             futures = [pool.submit(solve_one, k) for k in range(len(tasks))]

@@ -1,7 +1,7 @@
 """Compiled loops for kernel values: a vectorisable exponential, products of sparse rows, Gaussians and sums of them.
 
 The exponent of a Gaussian kernel value is −γ‖x − z‖² = 2γ·x·z + left + right, left = −γ‖x‖² and right = −γ‖z‖². A panel is a dense
-block of WIDTH sparse rows, one a column.
+block of WIDTH sparse rows, without the features that none of them has.
 """
 
 from __future__ import annotations
@@ -65,46 +65,97 @@ def arithmetic_of(dtype: Any) -> Any:
     return Single(np.float32(1.0)) if dtype == np.float32 else Double(1.0)
 
 
+@compiled
+class Panel(NamedTuple):
+    """Up to WIDTH sparse rows, one a column of `values`, with a line for each feature."""
+
+    values: np.ndarray
+
+    def line(self, feature):
+        return feature
+
+    def meeting(self, matrix, first, last, work):
+        """The lines and the numbers of one sparse row that meet the panel."""
+        return matrix.indices[first:last], matrix.data[first:last]
+
+
+@compiled
+class CompactPanel(NamedTuple):
+    """The same with lines for the features that occur in it alone; `place` has the line of a feature, −1 if there is none.
+
+    Of many features nearly all lines would be empty, and a panel of text would fit in no cache.
+    """
+
+    values: np.ndarray
+    place: np.ndarray
+
+    def line(self, feature):
+        return self.place[feature]
+
+    def meeting(self, matrix, first, last, work):
+        """The lines and the numbers of one sparse row that meet the panel."""
+        lines, numbers = work
+        count = 0
+        for k in range(first, last):
+            line = self.place[matrix.indices[k]]
+            lines[count], numbers[count] = line, matrix.data[k]
+            count += line >= 0  # without a branch, which would often be mispredicted
+        return lines[:count], numbers[:count]
+
+
+@kernel
+def number_features(matrix, wanted, place):
+    """Give each feature of these rows a line: place[feature] = 0, 1, …. Return how many there are."""
+    count = 0
+    for i in wanted:
+        for k in range(matrix.indptr[i], matrix.indptr[i + 1]):
+            j = matrix.indices[k]
+            if place[j] < 0:
+                place[j] = count
+                count += 1
+    return count
+
+
 @kernel
 def fill_panel(matrix, wanted, panel):
-    """panel[:, t] = the sparse row wanted[t]; a column given twice counts twice."""
+    """Write the sparse row wanted[t] to column t; a feature given twice counts twice."""
     for t in range(wanted.shape[0]):
         i = wanted[t]
         for k in range(matrix.indptr[i], matrix.indptr[i + 1]):
-            panel[matrix.indices[k], t] += matrix.data[k]
+            panel.values[panel.line(matrix.indices[k]), t] += matrix.data[k]
 
 
 @kernel
-def _row_products(matrix, i, panel, out):
-    """out[t] = xᵢ · panel[:, t]. Four non-zeros at once, so that sums are read and written less often."""
+def _row_products(matrix, i, panel, work, out):
+    """out[t] = xᵢ · row t of the panel. Four non-zeros at once, so that sums are read and written less often."""
     wide_vectors()
-    indices, data = matrix.indices, matrix.data
     # unsigned 64-bit offsets plus a signed number would be floats
-    k, end = np.int64(matrix.indptr[i]), np.int64(matrix.indptr[i + 1])
+    lines, data = panel.meeting(matrix, np.int64(matrix.indptr[i]), np.int64(matrix.indptr[i + 1]), work)
+    values, k, end = panel.values, 0, data.shape[0]
     for t in range(WIDTH):
         out[t] = 0
     while k + 4 <= end:
         x0, x1, x2, x3 = data[k], data[k + 1], data[k + 2], data[k + 3]
-        p0, p1, p2, p3 = panel[indices[k]], panel[indices[k + 1]], panel[indices[k + 2]], panel[indices[k + 3]]
+        p0, p1, p2, p3 = values[lines[k]], values[lines[k + 1]], values[lines[k + 2]], values[lines[k + 3]]
         for t in range(WIDTH):
             out[t] += x0 * p0[t] + x1 * p1[t] + x2 * p2[t] + x3 * p3[t]
         k += 4
     while k < end:
-        x0, p0 = data[k], panel[indices[k]]
+        x0, p0 = data[k], values[lines[k]]
         for t in range(WIDTH):
             out[t] += x0 * p0[t]
         k += 1
 
 
 @kernel
-def panel_products(matrix, panel, acc, first, last, out):
-    """out[t, i − first] = xᵢ · panel[:, t] for the rows first…last"""
+def panel_products(matrix, panel, work, acc, first, last, out):
+    """out[t, i − first] = xᵢ · row t of the panel, for the rows first…last; `work` has room for the lines and the numbers of a row."""
     wide_vectors()
     height = acc.shape[0]
     for start in range(first, last, height):
         rows = min(height, last - start)
         for s in range(rows):
-            _row_products(matrix, start + s, panel, acc[s])
+            _row_products(matrix, start + s, panel, work, acc[s])
         for t in range(out.shape[0]):
             for s in range(rows):
                 out[t, start + s - first] = acc[s, t]
@@ -142,13 +193,13 @@ class Terms(NamedTuple):
 
 
 @kernel
-def sparse_gaussian_sum(arithmetic, matrix, panel, terms, right, first, last, out):
-    """out[i] += Σₜ a[t]·exp(−γ‖xᵢ − panel[:, t]‖²): products, exponents and sum while they are in the first cache"""
+def sparse_gaussian_sum(arithmetic, matrix, panel, work, terms, right, first, last, out):
+    """out[i] += Σₜ a[t]·exp(−γ‖xᵢ − row t of the panel‖²): products, exponents and sum while they are in the first cache"""
     wide_vectors()
     zero = arithmetic.one - arithmetic.one
-    p = np.empty(WIDTH, dtype=panel.dtype)
+    p = np.empty(WIDTH, dtype=panel.values.dtype)
     for i in range(first, last):
-        _row_products(matrix, i, panel, p)
+        _row_products(matrix, i, panel, work, p)
         base = right[i]
         total = zero
         for t in range(WIDTH):

@@ -21,6 +21,9 @@ def expansion(kernel: Kernel, A: Any, B: Any, a: np.ndarray) -> np.ndarray:
     """Return Σⱼ aⱼ k(x, row j of B) for every row x of A, in float64; one column for each column of `a`."""
     support = np.flatnonzero(a if a.ndim == 1 else a.any(axis=1))
     out = np.zeros((A.shape[0], *a.shape[1:]))
+    if kernel.name == "linear":
+        _add_linear(A, B, a, support, out)
+        return out
     if kernel.name == "precomputed":
         rows = max(BLOCK // A.shape[1], 1)
         for first in range(0, len(out), rows):
@@ -43,12 +46,22 @@ def expansion(kernel: Kernel, A: Any, B: Any, a: np.ndarray) -> np.ndarray:
     return out
 
 
+def _add_linear(A: Any, B: Any, a: np.ndarray, support: np.ndarray, out: np.ndarray) -> None:
+    """out += A·w with w = Σⱼ aⱼ·(row j of B): one pass over each, not a value for each pair of rows."""
+    w = np.zeros((B.shape[1], *a.shape[1:]))
+    for first in range(0, len(support), ROWS):
+        part = support[first : first + ROWS]
+        w += B[part].astype(np.float64, copy=False).T @ a[part]
+    for first in range(0, len(out), ROWS):
+        out[first : first + ROWS] += A[first : first + ROWS].astype(np.float64, copy=False) @ w
+
+
 def own_expansion(kernel: Kernel, Z: Any, a: np.ndarray, near: Any = None) -> np.ndarray:
     """Return Σⱼ aⱼ k(row i of Z, row j of Z) for every i, in float64, one column for each column of `a`.
 
     For dense rows each value is computed once, not twice. `near`: rows that the origin of distances is computed from; None: Z.
     """
-    if kernel.function is not None or kernel.name == "precomputed" or is_sparse(Z):
+    if kernel.function is not None or kernel.name in ("linear", "precomputed") or is_sparse(Z):
         return expansion(kernel, Z, Z, a)
     out = np.zeros((Z.shape[0], *a.shape[1:]))
     blocks = KernelBlocks(kernel, Z, np.float64, np.float32 if exact_in_float32(Z) else None, near)

@@ -17,11 +17,14 @@ from dualgap.kernels.distances import half_distances, needs_differences, origin_
 from dualgap.kernels.function import Kernel
 from dualgap.kernels.gaussian import (
     WIDTH,
+    CompactPanel,
+    Panel,
     Terms,
     arithmetic_of,
     fill_panel,
     gaussian_rows,
     gaussian_sum,
+    number_features,
     panel_products,
     sparse_gaussian_sum,
 )
@@ -31,6 +34,9 @@ __all__ = ["BLOCK", "SUPPORTS", "KernelBlocks", "distance_norms", "exact_in_floa
 BLOCK = 1 << 18  # products in one block: 1 or 2 MB, which a processor's cache holds
 SUPPORTS = 256  # rows on the left-hand side of one block of products in a sum
 LINE = 64  # bytes of a cache line
+MOST_LINES = (
+    1024  # features up to which a panel has a line for each: with 128 rows 0.5 MB in float32, which a second-level cache holds
+)
 SPARSE = 0.3  # share of non-zeros up to which sparse products are faster than dense ones
 
 
@@ -49,8 +55,9 @@ class _Dense:
         self.matrix, self.dtype = matrix, matrix.dtype
 
     def own(self, wanted: np.ndarray) -> np.ndarray:
-        """Return some of the rows themselves as the left-hand side."""
-        return self.matrix[wanted]
+        """Return some of the rows as the left-hand side; all of them without a copy, so that the BLAS sees a symmetric product."""
+        whole = len(wanted) == len(self.matrix) and bool((wanted == np.arange(len(wanted))).all())
+        return self.matrix if whole else self.matrix[wanted]
 
     def products(self, left: np.ndarray, first: int, last: int, out: np.ndarray, by_row: bool) -> np.ndarray:
         """Write left·Xᵀ for the rows first…last of X; its transpose if `by_row`."""
@@ -76,19 +83,24 @@ class _Sparse:
     def __init__(self, matrix: Any, dtype: Any) -> None:
         self.matrix, self.dtype = matrix, dtype
         self.rows = _rows_of(matrix, dtype)
+        self.longest = int(np.diff(matrix.indptr).max(initial=0))
 
-    def other(self, Z: Any) -> list[np.ndarray]:
+    def work(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return room for the lines of a panel and the numbers that belong to one row."""
+        return np.empty(self.longest + 1, dtype=np.int64), np.empty(self.longest + 1, dtype=self.dtype)
+
+    def other(self, Z: Any) -> list[Panel | CompactPanel]:
         """Return rows of Z as the left-hand side."""
         Z = Z if is_sparse(Z) else sparse.csr_matrix(Z)
         return _panels(_rows_of(Z, self.dtype), np.arange(Z.shape[0]), Z.shape[1])
 
-    def own(self, wanted: np.ndarray) -> list[np.ndarray]:
+    def own(self, wanted: np.ndarray) -> list[Panel | CompactPanel]:
         return _panels(self.rows, wanted, self.matrix.shape[1])
 
-    def products(self, left: list[np.ndarray], first: int, last: int, out: np.ndarray, by_row: bool) -> np.ndarray:
-        acc = _aligned(16, self.dtype)
+    def products(self, left: list[Panel | CompactPanel], first: int, last: int, out: np.ndarray, by_row: bool) -> np.ndarray:
+        acc, work = _aligned(16, self.dtype), self.work()
         for number, panel in enumerate(left):
-            panel_products(self.rows, panel, acc, first, last, out[number * WIDTH : (number + 1) * WIDTH])
+            panel_products(self.rows, panel, work, acc, first, last, out[number * WIDTH : (number + 1) * WIDTH])
         return out
 
     def take(self, indices: np.ndarray) -> _Sparse:
@@ -107,11 +119,17 @@ def _rows_of(matrix: Any, dtype: Any) -> CSR:
     return rows._replace(data=rows.data.astype(dtype, copy=False))
 
 
-def _panels(rows: CSR, wanted: np.ndarray, width: int) -> list[np.ndarray]:
-    panels = []
+def _panels(rows: CSR, wanted: np.ndarray, width: int) -> list[Panel | CompactPanel]:
+    panels: list[Panel | CompactPanel] = []
     for start in range(0, len(wanted), WIDTH):
-        panel = _aligned(width, rows.data.dtype)
-        fill_panel(rows, wanted[start : start + WIDTH], panel)
+        part = wanted[start : start + WIDTH]
+        if width <= MOST_LINES:
+            panel: Any = Panel(_aligned(width, rows.data.dtype))
+        else:
+            place = np.full(width, -1, dtype=np.int32)
+            count = number_features(rows, part, place)
+            panel = CompactPanel(_aligned(max(count, 1), rows.data.dtype), place)
+        fill_panel(rows, part, panel)
         panels.append(panel)
     return panels
 
@@ -354,8 +372,10 @@ class KernelBlocks:
             terms = Terms(np.zeros(WIDTH, dtype=self.dtype), np.zeros(WIDTH, dtype=self.dtype), self._twice_gamma)
             terms.a[: len(a[part])], terms.left[: len(a[part])] = a[part], left.exponents[part]
 
-            def work(first: int, last: int, panel: np.ndarray = panel, terms: Terms = terms) -> None:
-                sparse_gaussian_sum(self.arithmetic, self.right.rows, panel, terms, self.exponents, first, last, out)
+            def work(first: int, last: int, panel: Any = panel, terms: Terms = terms) -> None:
+                sparse_gaussian_sum(
+                    self.arithmetic, self.right.rows, panel, self.right.work(), terms, self.exponents, first, last, out
+                )
 
             share(work, self.count, least=machine.THREAD_VALUES // WIDTH)
 

@@ -82,6 +82,7 @@ def save(figure: FigureData, folder: Path, formats: tuple[str, ...] = ("png", "p
     with matplotlib.rc_context(STYLE):
         for path in paths:
             canvas.savefig(path, dpi=160)
+            canvas.set_layout_engine("none")  # the first drawing has laid it out
     return paths
 
 

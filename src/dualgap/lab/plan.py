@@ -75,7 +75,9 @@ class Cell:
         settings = "".join(
             f" {name}={value:g}" if isinstance(value, float) else f" {name}={value}" for name, value in self.settings.items()
         )
-        return f"{self.data.label or self.data.name or self.data.id} · {self.solver.label or self.solver.id}{settings} · run {self.run + 1}"
+        loss = str(self.problem.get("loss", "")).replace("_", " ")
+        parts = (self.data.label or self.data.name or self.data.id, loss, f"{self.solver.label or self.solver.id}{settings}")
+        return " · ".join([*filter(None, parts), f"run {self.run + 1}"])
 
 
 def cells_of(study: Study) -> list[Cell]:

@@ -82,9 +82,7 @@ def run_study(study: Study, out: str | Path, jobs: int | None = None, display: D
     cells = list({cell.key: cell for cell in cells_of(study)}.values())
     done = store.finished()
     todo = [cell for cell in cells if cell.key not in done]
-    environment = store.add_environment(describe_environment(jobs))
-    if todo or store.epoch_overhead() is None:
-        store.add_epoch_overhead(*measure_epoch_overhead())
+    environment = _environment(store, jobs)
     ran = Ran(Results(study, store, {}), found=len(cells) - len(todo))
     with Scratch() as scratch, display:
         shared = Shared(todo, store, scratch, display)
@@ -100,6 +98,12 @@ def run_study(study: Study, out: str | Path, jobs: int | None = None, display: D
     store.join()
     ran.results = Results.load(study, store)
     return ran
+
+
+def _environment(store: ResultStore, jobs: int) -> str:
+    """Keep the description of this machine, and what an epoch costs here apart from its updates; return the description's name."""
+    store.add_epoch_overhead(*measure_epoch_overhead())
+    return store.add_environment(describe_environment(jobs))
 
 
 class Shared:

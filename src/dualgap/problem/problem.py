@@ -62,6 +62,7 @@ class Shared:
     expansion: Expansion | None = None  # computes K·a without K, and remembers the last a and K·a
     blocks: dict[str, KernelBlocks] = field(default_factory=dict)  # kernel values with all rows, by their precision
     semidefinite: bool | None = None  # whether the kernel matrix is; set by dualgap.proof.require_semidefinite
+    of_data: Shared | None = None  # the same for the rows of X without their kernel
 
 
 class Problem:
@@ -310,6 +311,13 @@ class Problem:
         """Whether the rows are those of a kernel matrix in blocks, which is larger than the memory given."""
         return isinstance(self.shared.rows, BlockedGram)
 
+    @property
+    def on_data(self) -> Self:
+        """The problem over the rows of X itself, without its kernel: for a linear kernel, one with the same dual."""
+        if self.shared.of_data is None:
+            self.shared.of_data = Shared()
+        return self._of({**vars(self), "kernel": None, "shared": self.shared.of_data})
+
     # ------------------------------------------------------------------------------------------------------------ vectors
 
     @property
@@ -331,7 +339,7 @@ class Problem:
 
     def _sqnorms(self) -> np.ndarray:
         if self.kernel is not None and not self.formed:
-            out = self.kernel.diagonal(self.X)
+            out = self.on_data.sqnorms if self.kernel.name == "linear" else self.kernel.diagonal(self.X)
         elif self.blocked:
             out = self.rows.diagonal.copy()
         else:

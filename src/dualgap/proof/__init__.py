@@ -7,7 +7,7 @@ A certificate is a function of the problem, the model and a dual point. Nothing 
 from __future__ import annotations
 
 from dualgap.proof.ball import Ball, ball_of
-from dualgap.proof.bounded_scores import BoundedScores, exact_scores, kernel_scores
+from dualgap.proof.bounded_scores import BoundedScores, exact_scores, keep_matrix, kernel_scores
 from dualgap.proof.certificate import Certificate, CertificateError, certificate_of, certificate_of_pair
 from dualgap.proof.certified import Proven, certify_pair, enclose, forget_scores, lower_bound, scores_of
 from dualgap.proof.dual_points import DualPoint, dual_from_margins, dual_point, require_semidefinite, zero_point
@@ -23,9 +23,11 @@ from dualgap.proof.enclosure import (
     row_sums,
 )
 from dualgap.proof.files import BinaryPart, JointPart, ProofError, ProofText, Table, canonical_text, exact_values, make_proof
+from dualgap.proof.forgetting import Remaining, RemainingProof, remaining_of
 from dualgap.proof.intercepts import best_intercept, intercept_of_zero, zero_objective
 from dualgap.proof.verify import Refused, parse_proof, report
 from dualgap.proof.verify import verify as verify_proof
+from dualgap.proof.without_rows import Evidence, evidence_of
 
 __all__ = [
     "Ball",
@@ -35,11 +37,14 @@ __all__ = [
     "CertificateError",
     "DualPoint",
     "Enclosed",
+    "Evidence",
     "JointPart",
     "ProofError",
     "ProofText",
     "Proven",
     "Refused",
+    "Remaining",
+    "RemainingProof",
     "RowSums",
     "Table",
     "balance_row",
@@ -53,11 +58,13 @@ __all__ = [
     "dual_from_margins",
     "dual_point",
     "enclose",
+    "evidence_of",
     "exact_scores",
     "exact_values",
     "forget_scores",
     "intercept_of_zero",
     "join",
+    "keep_matrix",
     "kernel_scores",
     "lower_bound",
     "make_proof",
@@ -65,6 +72,7 @@ __all__ = [
     "penalty_excess",
     "penalty_value",
     "plain_margins",
+    "remaining_of",
     "report",
     "require_semidefinite",
     "row_sums",

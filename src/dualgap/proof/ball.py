@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,9 +31,9 @@ from dualgap.problem import Problem, as_vector
 from dualgap.proof.bounded_scores import kernel_scores
 from dualgap.proof.certified import balance, enclose_sharply, scores_of
 from dualgap.proof.dual_points import DualPoint, dual_point
-from dualgap.proof.enclosure import exact_sum, total_psi_bound
+from dualgap.proof.enclosure import Enclosed, exact_sum, total_psi_bound
 
-__all__ = ["Ball", "ball_of"]
+__all__ = ["Ball", "ball_of", "best_move", "lens_of", "margin_slopes"]
 
 ITERATIONS = 40  # of Dinkelbach's method, which takes about six; doublings of its first T count too
 ENOUGH = 0.97  # factor between two bounds T above which the iteration ends
@@ -133,17 +133,23 @@ def _distances(rows: _Rows, at: Reference) -> np.ndarray:
     return np.sqrt(np.maximum(squared, 0.0)) * (1.0 + 1e-12) + at.drift
 
 
-def ball_of(problem: Problem, coef: np.ndarray, intercept: float, beta: np.ndarray) -> Ball:
-    """Return the ball that a model and a dual point prove. Its radius is infinite where the two prove nothing."""
-    if problem.l2 == 0.0:
-        raise ValueError("l2=0: without an l2 penalty the gap does not bound the distance from the exact model; give l2 > 0")
-    point = dual_point(problem, beta)
+class Lens(NamedTuple):
+    """The gap; the squared radius of the ball around (w + w(β))/2, without what rounding adds to the radius; the radius; how far rounding
+    moves w(β); the size of the numbers that make the centre."""
+
+    gap: float
+    squared: float
+    radius: float
+    drift: float
+    size: float
+
+
+def lens_of(problem: Problem, coef: np.ndarray, point: DualPoint, found: Enclosed) -> Lens:
+    """Return the radius that an enclosed model and dual point prove; infinite where they prove nothing."""
     assert point.coef is not None
-    found, _ = enclose_sharply(problem, coef, intercept, point, tol=SMALLEST)  # sharp sums wherever rounding would show
     gap = min(found.gap_bound, max(found.upper - found.dual, 0.0) * (1.0 + 1e-12) + 1e-300)
     drift = found.drift
     apart = math.sqrt(2.0 * found.excess / problem.l2) * (1.0 - 1e-12)
-    centre = 0.5 * (coef + point.coef)
     if problem.kernel is None:
         size = length_bound(coef) + length_bound(point.coef)
         if problem.l1 > 0.0:
@@ -151,10 +157,22 @@ def ball_of(problem: Problem, coef: np.ndarray, intercept: float, beta: np.ndarr
             drift += 8.0 * ROUNDOFF * (problem.penalty.threshold() * math.sqrt(problem.d) + size)
             apart = float(np.linalg.norm(coef - point.coef)) * (1.0 - gamma(problem.d + 8)) - 4.0 * ROUNDOFF * size
     else:
-        size = float(np.abs(centre) @ problem.norms) + float(np.abs(coef) @ problem.norms)
+        size = float(np.abs(coef + point.coef) @ problem.norms) + float(np.abs(coef) @ problem.norms)
     apart = max(apart - drift, 0.0)
     squared = max((gap / problem.l2) * (1.0 + 1e-12) - 0.25 * apart * apart, 0.0)
     radius = math.sqrt(squared) * (1.0 + 1e-12) + 0.5 * drift + 4.0 * ROUNDOFF * size
+    return Lens(gap, squared, radius, drift, size)
+
+
+def ball_of(problem: Problem, coef: np.ndarray, intercept: float, beta: np.ndarray) -> Ball:
+    """Return the ball that a model and a dual point prove. Its radius is infinite where the two prove nothing."""
+    if problem.l2 == 0.0:
+        raise ValueError("l2=0: without an l2 penalty the gap does not bound the distance from the exact model; give l2 > 0")
+    point = dual_point(problem, beta)
+    assert point.coef is not None
+    found, _ = enclose_sharply(problem, coef, intercept, point, tol=SMALLEST)  # sharp sums wherever rounding would show
+    gap, _, radius, _, _ = lens_of(problem, coef, point, found)
+    centre = 0.5 * (coef + point.coef)
     if not math.isfinite(radius):
         return Ball(problem, centre, math.inf, (-math.inf, math.inf), gap, _nowhere(problem))
     if problem.intercept != "free":
@@ -195,7 +213,7 @@ def _reference(
     training = _TrainingRows(problem)
     scores, _ = training.scores(model[0])
     margins = problem.y * (scores + model[1])
-    moved = _best_move(problem, margins, beta, side, gap, fixed)
+    moved = best_move(problem, margins, beta, side, gap, fixed)
     rows = np.flatnonzero(moved != beta)
     c = problem.c[rows]
     delta = c * np.abs(moved[rows] - beta[rows])  # of one sign: y(β − β') has the sign of `side`
@@ -227,12 +245,12 @@ def _dot(x: np.ndarray, w: np.ndarray) -> tuple[float, float]:
     return float(x @ w), gamma(len(x) + 8) * length_bound(x) * length_bound(w)
 
 
-def _best_move(problem: Problem, margins: np.ndarray, beta: np.ndarray, side: float, gap: float, fixed: int) -> np.ndarray:
+def best_move(problem: Problem, margins: np.ndarray, beta: np.ndarray, side: float, gap: float, fixed: int) -> np.ndarray:
     """Return the β' with about the least (gap + cost of the move)/mass of the move (Dinkelbach 1967)."""
     best, found, bound = math.inf, beta.copy(), FIRST
     for _ in range(ITERATIONS):
         moved = np.empty(problem.n)
-        mass, cost = _move(problem.loss, problem.samples, margins, beta, side, bound, fixed, moved)
+        mass, cost = margin_slopes(problem.loss, problem.samples, margins, beta, side, bound, fixed, moved)
         if mass <= 0.0:
             bound *= 8.0
             continue
@@ -244,7 +262,7 @@ def _best_move(problem: Problem, margins: np.ndarray, beta: np.ndarray, side: fl
 
 
 @kernel
-def _move(loss, samples, margins, beta, side, T, fixed, moved):
+def margin_slopes(loss, samples, margins, beta, side, T, fixed, moved):
     """Move β towards the slopes at an intercept that is larger by side·T, where that lowers side·Σ cβy; return mass and cost of it."""
     mass, cost = 0.0, 0.0
     for i in range(beta.shape[0]):

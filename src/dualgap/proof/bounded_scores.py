@@ -9,6 +9,7 @@ Bounds (Higham 2002, docs/references.md), with unit roundoff u, for rows of d fe
     Gaussian exponent t     δ = γu(d + 20)(‖x‖ + ‖z‖)² + 16u with the exponential's own error, so that a value is off by a factor of e^±δ
     polynomial of degree p  (p(d + 8) + 16)·u·(γ‖x‖‖z‖ + |coef0|)ᵖ
     sum of m values         γ(m)·Σ|aⱼ|·max |k|, m the longest chain of additions
+    linear kernel           that of x·w, and ‖x‖·γ(m)·Σ|aⱼ|‖xⱼ‖ for the rounding of w = Σ aⱼxⱼ
 
 Values of a precomputed matrix or a callable count as exact. In float32 kernel values are positive and sums are over weights of one sign, so
 that a sum bounds its own error.
@@ -22,7 +23,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dualgap.core import ROUNDOFF, gamma, is_sparse
+from dualgap.core import ROUNDOFF, SMALLEST, gamma, is_sparse, length_bound, precise_accumulate
 from dualgap.kernels import (
     SUPPORTS,
     SURE_RELATIVE,
@@ -37,7 +38,7 @@ from dualgap.kernels import (
 from dualgap.problem import Problem
 from dualgap.proof.intercepts import best_intercept
 
-__all__ = ["BoundedScores", "Scores", "exact_scores", "forget_kernel_scores", "kernel_scores"]
+__all__ = ["BoundedScores", "Scores", "exact_scores", "forget_kernel_scores", "keep_matrix", "kernel_scores"]
 
 MIN_VALUES = 1 << 20  # kernel values below which all scores are computed in float64
 EXP_ERROR = {"float32": 5e-7, "float64": 5e-14}  # relative error of the exponential in kernels/gaussian.py
@@ -47,6 +48,7 @@ UNDERFLOW_64 = 1e-300  # the same in float64
 UNDERFLOW = 1e-37  # absolute error of the smallest exponential, and of a sum of the smallest numbers
 SAME_WEIGHT = 1e-13  # relative difference of weights that counts as none
 MAX_CHANGED = 1.1  # number of changed weights / non-zero weights up to which the change is summed: small terms leave small errors
+COARSE = 1e-11  # error of a score from the rounding of w above which w is summed in double-double numbers
 NEAR_MARGIN = 1e-3  # rows with a margin bound below 1 + this are recomputed along with the doubtful ones: b may still change
 
 
@@ -69,6 +71,15 @@ def kernel_scores(problem: Problem, a: np.ndarray) -> Scores:
     return _known[problem].certified(a)
 
 
+def keep_matrix(problem: Problem, K: np.ndarray) -> None:
+    """Let later scores be computed from the kernel matrix in float64, as KernelBlocks has computed it, until `forget_kernel_scores`.
+
+    Nobody may write to it until then."""
+    if problem not in _known:
+        _known[problem] = BoundedScores(problem)
+    _known[problem].matrix = K
+
+
 def forget_kernel_scores(problem: Problem) -> None:
     """Free what is kept for a problem."""
     _known.pop(problem, None)
@@ -88,6 +99,7 @@ class BoundedScores:
         self._norms: np.ndarray | None = None
         self._terms = problem.d  # products that an inner product adds up at most
         self._sure = False
+        self.matrix: np.ndarray | None = None  # K, if `keep_matrix` was given it
 
     @property
     def blocks(self) -> KernelBlocks:
@@ -134,6 +146,9 @@ class BoundedScores:
             return (
                 last._replace(a=a, radius=last.radius + 1.000001 * float(change.sum()) * self._sizes(a)) if change.any() else last
             )
+        if problem.kernel.name == "linear" and not problem.formed:
+            self.last = Scores(a.copy(), *self._by_weights(a), certified=True)
+            return self._frozen()
         support = a != 0.0
         count = int(np.count_nonzero(support))
         if (problem.n - count) * count < MIN_VALUES or not self._bounded_in_float32():
@@ -161,6 +176,25 @@ class BoundedScores:
         kernel = self.problem.kernel
         return kernel is not None and kernel.name == "rbf" and not is_sparse(self.problem.X) and self.blocks.norms is not None
 
+    # --------------------------------------------------------------------------------------------------------- linear kernel
+
+    def _by_weights(self, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return K·a = X·w with w = Σ aⱼxⱼ, and bounds on the errors: two passes over X instead of a value for each pair of rows."""
+        data = self.problem.on_data
+        mass, count = float(np.abs(a) @ data.norms), int(np.count_nonzero(a))
+        w, error = data.combine(a), 1.00001 * gamma(count + 8) * mass + SMALLEST
+        if error * float(data.norms.max()) > COARSE:  # large weights that nearly cancel
+            w, low, ones = np.zeros(data.d), np.zeros(data.d), np.ones(data.n)
+            precise_accumulate(data.rows, a, ones, ones, w, low)
+            w += low
+            error = gamma(2.0 * (count + 8)) ** 2 * mass + 4.0 * ROUNDOFF * length_bound(w) + SMALLEST
+        scores, sizes = data.bounded_scores(w)
+        if sizes is None:
+            own = gamma(data.longest + 4) * length_bound(w) * data.norms
+        else:
+            own = ROUNDOFF * (1.0 + gamma(4.0 * data.longest + 8.0)) * sizes
+        return scores, 1.000001 * (own + error * data.norms) + SMALLEST
+
     # -------------------------------------------------------------------------------------------------------------- float64
 
     def _in_float64(self, a: np.ndarray, rows: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -181,6 +215,8 @@ class BoundedScores:
         assert kernel is not None
         if rows is not None:
             return exact_scores(problem, a, rows)
+        if self.matrix is not None:
+            return np.asarray(self.matrix @ a)
         if problem.formed:
             return _by_column(problem.combine, a)
         return _by_column(lambda column: expansion(kernel, problem.X, problem.X, column), a)
@@ -193,7 +229,7 @@ class BoundedScores:
     def _radius(self, a: np.ndarray, sizes: np.ndarray, rows: Any) -> np.ndarray:
         """Return bounds on the errors of K·a in float64, from bounds of Σ |aⱼ|·|k(xᵢ, xⱼ)|."""
         count, mass = int(np.count_nonzero(a)), float(np.abs(a).sum())
-        chain = count + 8 if self.problem.formed else min(count, 2048 + count / 64) + 64
+        chain = count + 8 if self.problem.formed or self.matrix is not None else min(count, 2048 + count / 64) + 64
         errors = self._value_errors(a)
         errors = errors[rows] if isinstance(errors, np.ndarray) else errors
         if self.problem.kernel is not None and self.problem.kernel.name == "rbf":

@@ -44,7 +44,17 @@ from dualgap.proof.enclosure import (
     total_psi_bound,
 )
 
-__all__ = ["Proven", "balance", "certify_pair", "enclose", "enclose_sharply", "forget_scores", "lower_bound", "scores_of"]
+__all__ = [
+    "Proven",
+    "balance",
+    "certify_pair",
+    "enclose",
+    "enclose_sharply",
+    "forget_scores",
+    "lower_bound",
+    "margins_of",
+    "scores_of",
+]
 
 SMALL_ENOUGH = 1e-10  # relative gap from which on nothing is gained by sharper sums, if no tolerance is given
 SHARP = 0.05  # share of the gap that may be rounding; above it, sums are repeated in double-double numbers
@@ -151,6 +161,14 @@ def enclose(problem: Problem, coef: np.ndarray, intercept: float, point: DualPoi
     gap_radius = sums.gap_radius + radius + cost + 4.0 * ROUNDOFF * gap
     least = max(excess - 1.000001 * radius, 0.0)
     return Enclosed(objective, objective_radius, gap, gap_radius, least, 1.000001 * drift, row if moved > 0.0 else -1)
+
+
+def margins_of(problem: Problem, coef: np.ndarray, b: float) -> Margins:
+    """Return the float64 scores of every row with their error bounds, linear or with a kernel."""
+    if problem.kernel is None:
+        return _margins(problem, coef, b, precise=False)
+    found = kernel_scores(problem, coef)
+    return score_margins(found.values, problem.y, b, found.radius, 1.0)
 
 
 def _margins(problem: Problem, coef: np.ndarray, b: float, precise: bool) -> Margins:

@@ -9,6 +9,8 @@ from dualgap.run import result
 from dualgap.run.approximation import ApproximateResult, Approximation, approximate
 from dualgap.run.certifying import certify
 from dualgap.run.driver import Progress, drive, minimise, solve
+from dualgap.run.forgetting import Forgettable, Receipt, row_numbers
+from dualgap.run.leave_one_out import LeaveOneOut
 from dualgap.run.result import ConvergenceWarning, Result, Status, Trace
 from dualgap.run.stepper import Best, Evaluation, Stepper
 
@@ -18,7 +20,10 @@ __all__ = [
     "Best",
     "ConvergenceWarning",
     "Evaluation",
+    "Forgettable",
+    "LeaveOneOut",
     "Progress",
+    "Receipt",
     "Result",
     "Status",
     "Stepper",
@@ -28,5 +33,6 @@ __all__ = [
     "drive",
     "minimise",
     "result",
+    "row_numbers",
     "solve",
 ]

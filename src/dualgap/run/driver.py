@@ -24,7 +24,7 @@ from dualgap.run.result import ConvergenceWarning, Result, Status, Trace, advice
 from dualgap.run.stepper import STALL_EVALUATIONS, Evaluation, Stepper
 from dualgap.solvers import Solver, Warm, get_solver, require
 
-__all__ = ["Progress", "drive", "minimise", "schedule", "solve"]
+__all__ = ["Progress", "drive", "minimise", "prepare_solver", "schedule", "solve"]
 
 DIVERGED = 1e9  # times the objective of w = 0: five evaluations above it in a row count as divergence
 
@@ -359,14 +359,12 @@ def minimise(
     """`solve` without its warning, for callers that have words of their own for a run that ended early; `options` are those of `drive`."""
     if not isinstance(problem, Problem):
         raise TypeError(f"problem={problem!r} must be a dualgap.Problem, which holds the data, loss and penalty")
-    solver = get_solver(solver).chosen(problem)
     _check_budget(tol, max_epochs, max_seconds, atol)
     schedule(evaluate)
-    require(solver, problem)
     watched = make_watched(problem, watch)
     warm = _make_warm(problem, warm_start)
     rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
-    compile_seconds = _compile(problem, solver)
+    solver, compile_seconds = prepare_solver(problem, solver)
 
     run = SolverRun(problem, solver, rng, tol, warm, watched, atol=atol)
     with kept() as ctrl_c:
@@ -382,6 +380,13 @@ def minimise(
             compile_seconds=compile_seconds,
             **ended._replace(status="interrupted" if ctrl_c.take() else ended.status)._asdict(),
         )
+
+
+def prepare_solver(problem: Problem, solver: Any) -> tuple[Solver, float]:
+    """Return the solver for a problem, with its kernels compiled, and the seconds that took; refuse one that does not support it."""
+    found = get_solver(solver).chosen(problem)
+    require(found, problem)
+    return found, _compile(problem, found)
 
 
 _compiled: set[Any] = set()

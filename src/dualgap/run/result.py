@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from html import escape
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
 from dualgap.core import inner
 from dualgap.proof import Ball, BinaryPart, Certificate, ProofError, Table, ball_of, forget_scores, make_proof
 
-__all__ = ["ConvergenceWarning", "Result", "Status", "Trace", "advice", "of_zero", "strong_penalty"]
+__all__ = ["ConvergenceWarning", "Result", "Status", "Trace", "action", "advice", "of_zero", "strong_penalty"]
 
 Status = Literal["converged", "max_epochs", "max_seconds", "interrupted", "diverged", "stalled", "rounding_limit"]
+
+
+Action = TypeVar("Action", bound=Callable[..., Any])
+# What methods of Result do that run solvers. A solver's run makes a Result, so their modules import this one and enter themselves here.
+_actions: dict[str, Callable[..., Any]] = {}
+
+
+def action(name: str) -> Callable[[Action], Action]:
+    """Return a decorator for the function behind the method `name` of Result."""
+
+    def enter(function: Action) -> Action:
+        _actions[name] = function
+        return function
+
+    return enter
 
 
 class ConvergenceWarning(UserWarning):
@@ -212,6 +227,69 @@ class Result:
         labels = np.asarray(self.predict(X))
         positive = labels == self.problem.classes[1]
         return labels, np.where(positive, low > 0.0, high <= 0.0)
+
+    def leave_one_out(self) -> Any:
+        """Bound the leave-one-out error of the exact model at fixed C: `low`, `high`, the `status` of each row; `exact()` makes it exact.
+
+        Returns
+        -------
+        LeaveOneOut
+
+        Examples
+        --------
+        >>> import dualgap
+        >>> from sklearn.datasets import make_classification
+        >>> problem = dualgap.Problem(*make_classification(100, random_state=0), l2=0.1, intercept="free")
+        >>> found = dualgap.solve(problem, tol=1e-6).leave_one_out().exact()
+        >>> found.low == found.high
+        True
+        """
+        self._require_own_dual("leave_one_out")
+        return _actions["leave_one_out"](self)
+
+    def forget(self, rows: Any, max_relative_gap: float = 0.01, tol: float = 1e-4) -> tuple[Result, Any]:
+        """Forget rows of a linear model: return the result for the rows that stay, and a receipt of what is proven of it.
+
+        The model is kept, and certified on the rows that stay, in time proportional to the rows forgotten. It is trained again, from
+        where it is, if the certified relative gap is above `max_relative_gap`. The rows that stay keep their weights c, so C is fixed.
+
+        Parameters
+        ----------
+        rows : numbers of rows, or a mask
+            As they were numbered in the problem at first; later calls use the same numbers.
+        max_relative_gap : float
+            The certified relative gap above which the model is trained again.
+        tol : float
+            The relative gap to which it is trained then.
+
+        Returns
+        -------
+        result, receipt : Result, Receipt
+
+        Examples
+        --------
+        >>> import dualgap
+        >>> from sklearn.datasets import make_classification
+        >>> problem = dualgap.Problem(*make_classification(1000, random_state=0), l2=0.1)
+        >>> result, receipt = dualgap.solve(problem, tol=1e-6).forget([0, 1, 2])
+        >>> receipt.retrained, receipt.remaining, receipt.relative_distance < 0.1
+        (False, 997, True)
+        """
+        found: tuple[Result, Any] = _actions["forget"](self, rows, max_relative_gap, tol)
+        return found
+
+    def _require_own_dual(self, method: str) -> None:
+        """Refuse what needs one problem of two classes with its rows in memory and its dual variables."""
+        if self.dual is None:
+            raise ProofError(f"the dual variables of this result stayed with the workers of a cluster; {method} needs them")
+        if np.ndim(self.coef) != 1:
+            raise ProofError(f"this result is of several classes jointly, for which there is no {method}")
+        if self.problem.streaming:
+            raise ProofError(f"{method} needs the rows in memory; these are in a store")
+        if self.problem.l2 == 0.0:
+            raise ProofError(
+                f"l2=0: {method} needs an l2 penalty, without which a gap does not bound the distance from the exact model"
+            )
 
     def save_proof(
         self,

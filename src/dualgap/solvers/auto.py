@@ -5,7 +5,8 @@ The rule reads n, d, the stored numbers, the loss and the penalty alone. Costs a
     1  rows read from disk            Blocks
     2  an l1 part, smooth loss        ProxNewton, on a working set of features
     3  hinge with l1 alone            LinearProgram; APG should it stall
-    4  kernels                        WorkingSet for the hinge losses; else SDCA if the kernel matrix exceeds its memory; else DCA
+    4  a linear kernel                LinearKernel: steps 5 to 8 on the rows of X
+       other kernels                  WorkingSet for the hinge losses; else SDCA if the kernel matrix exceeds its memory; else DCA
     5  hinge with elastic net         DCA
     6  dense, d ≥ 4n                  DCA on the precomputed Gram matrix, whose rows are shorter; its successor is Newton in the n
                                       coordinates of the space that the rows span
@@ -39,6 +40,7 @@ from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, register
 from dualgap.solvers.coordinate import DCA, SDCA, Blocks
 from dualgap.solvers.gradient import APG
+from dualgap.solvers.linear_kernel import LinearKernel
 from dualgap.solvers.linear_program import LinearProgram
 from dualgap.solvers.newton import Newton, NewtonCG, ProxNewton
 from dualgap.solvers.precomputed import LARGEST, forming_passes, on_gram, reduced
@@ -272,6 +274,8 @@ def choose(problem: Problem) -> Choice:
         return Choice(LinearProgram())
     # 4) kernels
     if problem.kernel is not None:
+        if problem.kernel.name == "linear" and problem.X is not None:
+            return Choice(LinearKernel())
         working_set = WorkingSet(cache_size=problem.rows.memory / 1e6) if problem.blocked else WorkingSet()
         if working_set.supports(problem):
             return Choice(working_set)

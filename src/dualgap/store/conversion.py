@@ -158,6 +158,8 @@ def _open_sources(
     data: Paths, target: Any, dtype: str, zero_based: Any, n_features: int | None, tables: TableOptions | None, seed: int
 ) -> Sequence[FileSource]:
     paths = [Path(data)] if isinstance(data, (str, os.PathLike)) else [Path(path) for path in data]
+    if target is None and tables is not None and tables.target != "":
+        target = tables.target
     if not paths:
         raise ValueError("data is empty; give at least one file")
     one_of("dtype", dtype, ("float64", "float32"))

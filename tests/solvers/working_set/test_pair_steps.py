@@ -1,10 +1,10 @@
-"""Pair steps and single steps solve the problem of one working set."""
+"""Steps on two variables, with and without a sum to keep, solve the problem of one working set."""
 
 import numpy as np
 
 from dualgap.kernels.function import make_kernel
 from dualgap.solvers.working_set.dual_box import Box
-from dualgap.solvers.working_set.pair_steps import pair_steps, single_steps
+from dualgap.solvers.working_set.pair_steps import _best_in_box, coupled_steps, pair_steps
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 4))
@@ -13,7 +13,7 @@ y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.4 * RNG.normal(size=40)
 
 def test_inner_steps_solve_the_small_problem():
     K = make_kernel("rbf", gamma=0.7)(X[:40], X[:40])
-    for steps, tied in ((pair_steps, True), (single_steps, False)):
+    for steps, tied in ((pair_steps, True), (coupled_steps, False)):
         most = np.full(40, 3.0)
         box = Box(np.zeros(40), np.where(y[:40] > 0, 0.0, -most), np.where(y[:40] > 0, most, 0.0), y[:40].copy(), np.zeros(40))
         steps(K, K.diagonal().copy(), box, 1e-12, 1e-9, 100_000)
@@ -34,3 +34,36 @@ def test_errors_that_float32_cannot_tell_apart_are_told_apart():
     box = Box(a, low, high, e, np.zeros(3))
     assert pair_steps(K, K.diagonal().copy(), box, 1e-12, 1e-3, 100) > 0
     assert np.ptp(e) < 1e-11
+
+
+def test_two_variables_move_to_the_best_point_of_their_box():
+    """Against a fine grid of the box: inside, on an edge, in a corner, without a bound on one side."""
+    for _ in range(200):
+        root = RNG.normal(size=(2, 2))
+        K = root @ root.T + 0.1 * np.eye(2)
+        g, low, high = RNG.normal(size=2), -RNG.random(2), RNG.random(2)
+        s, t = _best_in_box((K[0, 0], K[0, 1], K[1, 1]), tuple(g), tuple(low), tuple(high))
+        assert low[0] <= s <= high[0]
+        assert low[1] <= t <= high[1]
+        p, q = np.meshgrid(np.linspace(low[0], high[0], 201), np.linspace(low[1], high[1], 201))
+
+        def value(p, q, g=g, K=K):
+            return g[0] * p + g[1] * q - 0.5 * (K[0, 0] * p * p + 2 * K[0, 1] * p * q + K[1, 1] * q * q)
+
+        assert value(s, t) >= value(p, q).max() - 1e-12
+    s, t = _best_in_box((1.0, 0.5, 1.0), (3.0, -2.0), (0.0, 0.0), (np.inf, np.inf))
+    assert (s, t) == (3.0, 0.0)
+
+
+def test_rows_that_are_there_twice_share_their_step():
+    K = np.ones((4, 4))
+    box = Box(np.zeros(4), np.zeros(4), np.full(4, 10.0), np.ones(4), np.zeros(4))
+    coupled_steps(K, K.diagonal().copy(), box, 1e-12, 1e-9, 1000)
+    assert abs(box.a.sum() - 1.0) < 1e-9
+
+
+def test_one_variable_alone():
+    box = Box(np.zeros(1), np.zeros(1), np.full(1, 0.25), np.ones(1), np.zeros(1))
+    coupled_steps(np.ones((1, 1)), np.ones(1), box, 1e-12, 1e-9, 100)
+    assert box.a[0] == 0.25
+    assert box.g[0] == 0.75

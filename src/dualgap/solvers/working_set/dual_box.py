@@ -110,8 +110,13 @@ def kkt_slack(box: Box, intercept: float) -> np.ndarray:
 
 
 def may_move(problem: Problem, box: Box) -> np.ndarray:
-    """Return the rows that are free, or that violate the KKT conditions at some intercept which no row's gradient rules out."""
-    m, M = max_up_min_low(box) if problem.intercept == "free" else (0.0, 0.0)
+    """Return the rows that are free, or that violate the KKT conditions at some intercept which no row's gradient rules out.
+
+    Without a free intercept the rows that violate them at 0 by less than others do may still come to it: m and M then are the largest
+    violations, up and down."""
+    m, M = max_up_min_low(box)
+    if problem.intercept != "free":
+        m, M = max(m, 0.0), min(M, 0.0)
     satisfied = ((box.a <= box.low) & (box.g < min(m, M))) | ((box.a >= box.high) & (box.g > max(m, M)))
     satisfied |= box.low == box.high
     return np.flatnonzero(~satisfied)

@@ -1,8 +1,9 @@
-"""Step 5 of README.md: steps on one or two dual variables inside a working set, whose kernel matrix is in memory.
+"""Step 5 of README.md: steps on two dual variables inside a working set, whose kernel matrix is in memory.
 
 With a free intercept a pair moves, which keeps Σ aᵢ = 0: a_i + t and a_j − t with t = (g_i − g_j)/(K_ii + K_jj − 2K_ij). i has the
 largest gradient among the variables that can rise; j can fall and gives the largest second-order gain (Platt 1998; Fan et al. 2005,
-docs/references.md). Otherwise the single variable with the largest gain moves (Steinwart et al. 2011).
+docs/references.md). Otherwise two variables move freely in their box: the worst violator, and the one that then gains most (Steinwart et
+al. 2011).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import numpy as np
 
 from dualgap.core import kernel, sequential, wide_vectors
 
-__all__ = ["pair_steps", "single_steps", "subtract_rows"]
+__all__ = ["coupled_steps", "pair_steps", "subtract_rows"]
 CHUNK = 2048  # entries of g at a time, 16 kB: they stay in the first cache while all rows are subtracted from them
 
 
@@ -100,30 +101,84 @@ def pair_steps(K, diagonal, box, tiny, ratio, most):
     return most
 
 
+@sequential
+def _clip(value, low, high):
+    return min(max(value, low), high)
+
+
+@sequential
+def _moved(a, step, low, high):
+    """Return a + step; a variable that reaches its bound is put there exactly."""
+    return high if step >= high - a else low if step <= low - a else a + step
+
+
+@sequential
+def _best_in_box(K, g, low, high):
+    """Return the (s, t) in a box that maximises g·(s, t) − ½ (s, t)·K·(s, t); K = (K_ii, K_ij, K_jj), positive definite.
+
+    If the unconstrained solution is outside, the best point lies on one of the four edges."""
+    (k_ii, k_ij, k_jj), (g_i, g_j), (low_i, low_j), (high_i, high_j) = K, g, low, high
+    determinant = k_ii * k_jj - k_ij * k_ij
+    s, t = (g_i * k_jj - g_j * k_ij) / determinant, (g_j * k_ii - g_i * k_ij) / determinant
+    if low_i <= s <= high_i and low_j <= t <= high_j:
+        return s, t
+    best, s, t = -np.inf, 0.0, 0.0
+    for edge in range(4):
+        at = low_i if edge == 0 else high_i if edge == 1 else low_j if edge == 2 else high_j
+        if abs(at) == np.inf:
+            continue
+        if edge < 2:
+            p, q = at, _clip((g_j - k_ij * at) / k_jj, low_j, high_j)
+        else:
+            p, q = _clip((g_i - k_ij * at) / k_ii, low_i, high_i), at
+        value = g_i * p + g_j * q - 0.5 * (k_ii * p * p + 2.0 * k_ij * p * q + k_jj * q * q)
+        if value > best:
+            best, s, t = value, p, q
+    return s, t
+
+
 @kernel
-def single_steps(K, diagonal, box, tiny, ratio, most):
-    """Take up to `most` single steps, until the largest violation is `ratio` of what it was. Return their number."""
+def coupled_steps(K, diagonal, box, tiny, ratio, most):
+    """Take up to `most` steps on two variables without a sum to keep, until the largest violation is `ratio` of what it was.
+
+    i violates the KKT conditions most. j gives the largest second-order gain after the step of i; if i then is free, it answers the
+    move of j, which lowers the curvature by K_ij²/K_ii. Return the number of steps."""
     wide_vectors()
     a, low, high, g, r = box
     n = a.shape[0]
+    up, down = high - a, low - a  # how far each variable can move
     target = -1.0
     for step in range(most):
-        best = worst = NO_KEY
+        first = NO_KEY
         for k in range(n):
-            curvature = max(diagonal[k], tiny)
-            t = min(max(g[k] / curvature, low[k] - a[k]), high[k] - a[k])
-            best = max(best, _key(t * (g[k] - 0.5 * curvature * t), k))
-            worst = max(worst, _key(abs(g[k]) if t != 0.0 else 0.0, k))
-        i = best & INDEX_BITS
-        violation = abs(g[worst & INDEX_BITS])
-        t = min(max(g[i] / max(diagonal[i], tiny), low[i] - a[i]), high[i] - a[i])
+            rise, fall = g[k] if up[k] > 0.0 else 0.0, -g[k] if down[k] < 0.0 else 0.0
+            first = max(first, _key(max(rise, fall), k))
+        i = first & INDEX_BITS
+        violation = abs(g[i]) if (up[i] > 0.0 if g[i] > 0.0 else down[i] < 0.0) else 0.0
         if target < 0.0:
             target = max(ratio * violation, NOISE)
-        if t == 0.0 or violation <= target:
+        if violation <= target:
             return step
-        a[i] = min(max(a[i] + t, low[i]), high[i])
-        row = K[i]
+        row, own = K[i], max(diagonal[i], tiny)
+        s = _clip(g[i] / own, down[i], up[i])
+        answer = 1.0 / own if down[i] < s < up[i] else 0.0
+        second = NO_KEY
         for k in range(n):
-            g[k] -= t * row[k]
-        g[i] -= t * r[i]
+            value = row[k]
+            slope, curvature = g[k] - s * value, max(diagonal[k] - answer * value * value, tiny)
+            t = min(max(slope / curvature, down[k]), up[k])
+            second = max(second, _key(t * (slope - 0.5 * curvature * t), k))
+        j = second & INDEX_BITS
+        t, other = 0.0, K[j]
+        if j != i:
+            curvatures = own + tiny, row[j], max(diagonal[j], tiny) + tiny  # definite for rows that are there twice, too
+            s, t = _best_in_box(curvatures, (g[i], g[j]), (down[i], down[j]), (up[i], up[j]))
+        a[i] = _moved(a[i], s, low[i], high[i])
+        a[j] = _moved(a[j], t, low[j], high[j])
+        for k in range(n):
+            g[k] -= s * row[k] + t * other[k]
+        g[i] -= s * r[i]
+        g[j] -= t * r[j]
+        up[i], down[i] = high[i] - a[i], low[i] - a[i]
+        up[j], down[j] = high[j] - a[j], low[j] - a[j]
     return most

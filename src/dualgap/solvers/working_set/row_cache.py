@@ -9,6 +9,7 @@ from dualgap.kernels import KernelBlocks, scratch
 
 __all__ = ["RowCache"]
 
+PARTS = 3  # numbers of memory / numbers of a whole kernel matrix, at most: room for the matrix, a factor and columns of an inverse
 RESERVED = np.iinfo(np.int64).max  # the time of last use of a slot whose memory is reserved: never the oldest
 
 
@@ -24,7 +25,7 @@ class RowCache:
 
     def __init__(self, blocks: KernelBlocks, memory: int, most: int = 0) -> None:
         self.computed = 0  # rows computed so far
-        self.memory = np.empty(min(memory // blocks.dtype.itemsize, 2 * max(most, blocks.count) ** 2), dtype=blocks.dtype)
+        self.memory = np.empty(min(memory // blocks.dtype.itemsize, PARTS * max(most, blocks.count) ** 2), dtype=blocks.dtype)
         self._clock = 0
         self._clear(blocks)
 
@@ -100,6 +101,12 @@ class RowCache:
         if bias:
             K += bias
         return K
+
+    def whole(self) -> np.ndarray | None:
+        """Return the kernel matrix of all active rows, if all of it is here and no reservation can overwrite it; else None."""
+        n = self.blocks.count
+        here = self.capacity == n and len(self.memory) >= PARTS * n * n and bool((self.row_in == np.arange(n)).all())
+        return self.store if here else None
 
     def reserve(self, count: int, rows: int) -> np.ndarray | None:
         """Return `count` numbers at the end of the memory, until `release`; None unless `rows` rows fit beside them."""

@@ -10,13 +10,13 @@ import numpy as np
 from dualgap.core import Hinge, SmoothHinge, SquaredHinge, number, one_of, whole_number
 from dualgap.kernels import KernelBlocks, own_expansion
 from dualgap.problem import Problem
-from dualgap.proof import BoundedScores, dual_point
+from dualgap.proof import BoundedScores, dual_point, keep_matrix
 from dualgap.solvers.base import YES, Solver, Support, Warm, no, register
 from dualgap.solvers.working_set import shrinking
 from dualgap.solvers.working_set.active_set_qp import ADDED_DIAGONAL, newton_step, pair_step_cost, pays_off
 from dualgap.solvers.working_set.dual_box import beta_of, bias_weight, set_gradient, start_box, worst_violators
 from dualgap.solvers.working_set.float32 import float32_error
-from dualgap.solvers.working_set.pair_steps import pair_steps, single_steps
+from dualgap.solvers.working_set.pair_steps import coupled_steps, pair_steps
 from dualgap.solvers.working_set.row_cache import RowCache
 from dualgap.solvers.working_set.state import Progress, WorkingSetState, gap_estimate, gap_rounding, update_gap, update_gradient
 
@@ -194,6 +194,8 @@ class WorkingSet(Solver):
             visits += len(rows)
             if visits >= MAX_VISITS * len(box.a) or state.gap <= EPOCH_RATIO * gap_before:
                 break
+        if not state.shrinks and cache.blocks.dtype == np.float64 and (whole := cache.whole()) is not None:
+            keep_matrix(problem, whole)  # a certificate needs no other values
         state.passes += max(visits, 1) / problem.n
         cost = pair_step_cost(state.steps - steps_before, len(rows), visits, len(box.a))
         changed = int(np.count_nonzero(free_before != box.free()))
@@ -221,7 +223,7 @@ class WorkingSet(Solver):
     def _inner_steps(self, problem: Problem, K: np.ndarray, small: Any, whole: bool) -> int:
         """Solve the problem of one working set approximately, in place. Return the number of steps."""
         tiny = MIN_CURVATURE[K.dtype.name] * float(K.diagonal().mean())
-        steps = pair_steps if problem.intercept == "free" else single_steps
+        steps = pair_steps if problem.intercept == "free" else coupled_steps
         ratio = INNER_RATIO_WHOLE if whole else INNER_RATIO
         return int(steps(K, K.diagonal() + small.r, small, tiny, ratio, MAX_INNER * len(small.a)))
 

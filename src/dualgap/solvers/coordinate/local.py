@@ -1,0 +1,91 @@
+"""LocalAscent: coordinate ascent on a few rows of a problem, from a dual point that is nearly optimal but for a small change.
+
+The steps are those of `ascent.py`, the sums over the rows visited those of DCA's sweeps. Rows that are not visited keep their β.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dualgap.core import fresh_seed, kernel, shuffle
+from dualgap.problem import Problem
+from dualgap.solvers.coordinate.ascent import Ascent
+from dualgap.solvers.coordinate.dca import EVERY, sweep
+from dualgap.solvers.coordinate.extrapolation import extrapolate
+
+__all__ = ["LocalAscent"]
+
+
+class LocalAscent:
+    """Dual coordinate ascent on the rows `rows` alone.
+
+    Sets: `beta` and `intercept`, by every sweep.
+    Order of calls: `sweep` as often as wanted; `visit` to take up more rows; `model` for w(β).
+    """
+
+    def __init__(self, problem: Problem, beta: np.ndarray, intercept: float, rows: np.ndarray, rng: np.random.Generator) -> None:
+        self.problem, self.ascent, self.rng = problem, Ascent(problem, beta, intercept), rng
+        self.order = rows.astype(np.int64)
+        self.sweeps = 0
+        self.origin: tuple[np.ndarray, np.ndarray] | None = None  # (β, v) from which the next direction is taken
+
+    @property
+    def beta(self) -> np.ndarray:
+        return self.ascent.beta
+
+    @property
+    def intercept(self) -> float:
+        return self.ascent.intercept()
+
+    def visit(self, rows: np.ndarray) -> None:
+        """Visit these rows too; a direction of extrapolation starts anew."""
+        self.origin = None
+        self.order = np.union1d(self.order, rows)
+
+    def sweep(self) -> float:
+        """Visit each row once, in a fresh random order; return the gap over them, each term at the margin that was met."""
+        problem, ascent = self.problem, self.ascent
+        shuffle(self.order, fresh_seed(self.rng))
+        args = (
+            ascent.rows,
+            problem.loss,
+            problem.penalty,
+            ascent.coords,
+            ascent.beta,
+            ascent.v,
+            self.order,
+            math.inf,
+            ascent.ahead,
+        )
+        gap = float(sweep(*args)[2])
+        ascent.move_centre()
+        self.sweeps += 1
+        if self.sweeps % EVERY == 0 and problem.l1 == 0.0 and problem.kernel is None:
+            self._extrapolate()
+        return gap
+
+    def _extrapolate(self) -> None:
+        """Take an extrapolation step from where the last one ended, as DCA does."""
+        problem, ascent = self.problem, self.ascent
+        if self.origin is not None:
+            weight = ascent.bias.centre * problem.l2 / ascent.bias.scale if problem.intercept == "free" else 0.0
+            extrapolate(ascent.rows, problem.loss, ascent.coords, ascent.beta, ascent.v, problem.l2, weight, *self.origin)
+        self.origin = ascent.beta.copy(), ascent.v.copy()
+
+    def score(self, i: int) -> float:
+        """Return xᵢ·w + b of the present dual point."""
+        return float(_score(self.problem.penalty, self.ascent.rows, i, self.ascent.v))
+
+    def model(self) -> np.ndarray:
+        """Return w(β); of a kernel machine its expansion."""
+        problem = self.problem
+        if problem.kernel is not None:
+            return problem.c * problem.y * self.beta / problem.l2
+        return problem.penalty.primal(self.ascent.v[: problem.size]).copy()
+
+
+@kernel
+def _score(penalty, rows, i, v):
+    return penalty.score(rows, i, v)
