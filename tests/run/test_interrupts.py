@@ -60,7 +60,7 @@ def test_no_model_is_lost_on_a_store(tmp_path):
 @pytest.mark.parametrize("method", ["_shrink", "_unshrink", "_set_active"])
 def test_every_line_of_newtons_shrinking(method):
     """Its arrays change their length together: an interrupt between two of them left a state that could not be evaluated."""
-    X, y = make_data(1500, 4, seed=0)
+    X, y = make_data(4500, 4, seed=0)  # more rows than a small problem has, whose steps are one call
     problem = Problem(X, y, l2=1e-3, intercept="free")
     case = presses.Case("newton", lambda: solve(problem, "newton", tol=1e-10), presses.judge_result)
     lines, _ = presses.lines_of(case)

@@ -36,6 +36,7 @@ KINDS = [
     {"loss": "smooth_hinge", "intercept": "penalised"},
     {"loss": "hinge", "intercept": "free", "kernel": "linear"},
     {"loss": "smooth_hinge", "intercept": "free", "l1": 1e-3},
+    {"loss": "hinge", "intercept": "free", "l2": 0.0, "l1": 1e-3},
 ]
 
 

@@ -386,8 +386,10 @@ class LinearSVCPath(BoundsMixin, FeatureMixin, ProvableMixin, LinearClassifierMi
             raise ProofError(
                 "a path with a guarantee proves no labels: its models are within a range of the optimum; fit a LinearSVC at one C"
             )
-        i, j = self._place
         parts = self._parts(X, y, sample_weight, duals)[1]
+        if hasattr(self, "proven_"):  # a certified cross-validation, which trains its winner alone on all rows
+            return parts
+        i, j = self._place
         return parts[i * len(self.Cs_) + j :: len(self.l1_ratios_) * len(self.Cs_)]
 
     def _new_rows(self, X: Any) -> Any:

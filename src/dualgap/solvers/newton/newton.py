@@ -48,7 +48,16 @@ from dualgap.solvers.newton.steps import (
     predicted_changes,
     tangent_points,
 )
-from dualgap.solvers.newton.unknowns import LEAST_CURVATURE, PrimalNewton, Unknowns, bias_column, first_x, gap_part, margins_into
+from dualgap.solvers.newton.unknowns import (
+    LEAST_CURVATURE,
+    TINY,
+    PrimalNewton,
+    Unknowns,
+    bias_column,
+    first_x,
+    gap_part,
+    margins_into,
+)
 
 __all__ = ["Newton"]
 
@@ -68,7 +77,6 @@ FREE_PER_FEATURE = 4  # 4 free variables for each feature …
 FREE_ONE_IN = 20  # … or one row in 20, if these are more
 LEAST_DELTA = 1e-6  # in units of margins: δ stays positive even where that many margins are at the kink
 
-TINY = 1e-200  # stands for Σ cβ where all β are 0
 FAR = 0.25  # δ grows by this power of cap / δ after an inner problem that was too hard, if that is more than DELTA_UNSOLVED
 
 # A smooth loss without a proximal term

@@ -27,7 +27,7 @@ from dualgap.solvers.newton.steps import (
     line_search,
     predicted_changes,
 )
-from dualgap.solvers.newton.unknowns import LEAST_CURVATURE, Unknowns, bias_column, margins_into
+from dualgap.solvers.newton.unknowns import LEAST_CURVATURE, TINY, Unknowns, bias_column, margins_into
 
 __all__ = ["SmallState", "is_small", "small_epoch", "start_small"]
 
@@ -170,11 +170,13 @@ def _solve(small, point, delta, moved):
     """Step 3: direction = the solution of the Newton system."""
     direction, H, last = point.direction, small.H, small.ridge.shape[0] - 1
     curvatures(small.loss, point.beta, delta, small.samples.c, point.work)
-    count = 0
+    count, mass = 0, 0.0
     for i in range(point.work.shape[0]):
+        mass += small.samples.c[i] * abs(point.beta[i])
         if point.work[i] != 0.0:
             small.places[count], small.weight[count] = i, point.work[i]
             count += 1
+    least = LEAST_CURVATURE * min(1.0, max(mass, TINY))
     if moved:
         predicted_changes(small.loss, point.margins, Prox(point.centre, delta), small.samples, point.work)
     for ridge in RIDGES:
@@ -190,7 +192,7 @@ def _solve(small, point, delta, moved):
             H[j, j] += small.ridge[j]
             trace += H[j, j]
         if small.ridge[last] == 0.0:
-            H[last, last] = max(H[last, last], LEAST_CURVATURE * small.scale * small.scale)
+            H[last, last] = max(H[last, last], least * small.scale * small.scale)
         for j in range(last + 1):
             H[j, j] += ridge * trace / (last + 1)
         if solve_in_place(H, direction):

@@ -15,11 +15,22 @@ from dualgap.core import L2, WithBias, scores_in_threads
 from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no
 
-__all__ = ["LEAST_CURVATURE", "NOT_SMOOTH", "PrimalNewton", "Unknowns", "bias_column", "first_x", "gap_part", "margins_into"]
+__all__ = [
+    "LEAST_CURVATURE",
+    "NOT_SMOOTH",
+    "TINY",
+    "PrimalNewton",
+    "Unknowns",
+    "bias_column",
+    "first_x",
+    "gap_part",
+    "margins_into",
+]
 
 # Least curvature of a free intercept, in units of its constant column squared: as if one row in 100 000 had curvature 1. With few rows that
 # have curvature, an undamped step in b would leave the scale of the data. A larger value slows b down, a smaller one lets it run away.
 LEAST_CURVATURE = 1e-5
+TINY = 1e-200  # stands for Σ cβ, the unit of that curvature, where all β are 0
 
 NOT_SMOOTH = no("Newton's method on the primal needs a smooth loss, and the hinge has a kink; smooth_hinge has none")
 
