@@ -11,9 +11,11 @@ but some runs failed or some data were missing; 130 stopped by Ctrl-C (the messa
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import traceback
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -171,11 +173,14 @@ def example(
     from dualgap.data import write_example
 
     folder.mkdir(parents=True, exist_ok=True)
-    for path in (folder / "customers.csv", folder / "new-customers.csv"):
-        if path.exists():
-            raise ValueError(f"{path} exists already; give another folder: dualgap example FOLDER")
-    for path in write_example(folder):
-        print(path)
+    with TemporaryDirectory() as made:
+        for new in write_example(made):
+            path = folder / new.name
+            if path.exists() and path.read_bytes() != new.read_bytes():
+                raise ValueError(f"{path} exists already, with other contents; give another folder: dualgap example FOLDER")
+        for new in sorted(Path(made).iterdir()):
+            shutil.copyfile(new, folder / new.name)
+            print(folder / new.name)
     return OK
 
 

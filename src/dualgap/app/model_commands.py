@@ -270,15 +270,15 @@ def _show_fit(made: Any, majority: float, commonest: str, cv: int | None, screen
     show.print_proof(about["certificates"], screen)
     print()
     training, validated = about["training"], about.get("cross_validation")
-    proven = share_words(training.get("proven"))
-    print(
-        f"Accuracy on the training rows: {training['accuracy']:.4f} (mean over classes {training['balanced_accuracy']:.4f}){proven}"
-    )
+    print(f"Accuracy on the training rows: {training['accuracy']:.4f} (mean over classes {training['balanced_accuracy']:.4f})")
+    if training.get("proven") is not None:
+        print(share_words(training["proven"]))
     if validated is not None:
         folds = validated["folds"]
         spread = f" (mean over classes {validated['balanced_accuracy']:.4f}; folds from {min(folds):.4f} to {max(folds):.4f})"
         print(f"Accuracy in {len(folds)}-fold cross-validation: {validated['accuracy']:.4f}{spread}")
-        print(share_words(validated["proven"]))
+        if validated.get("proven") is not None:
+            print(share_words(validated["proven"]))
     elif cv is None and about["status"] != "interrupted":
         print("Cross-validation is left out, as it would take more than a minute; --cv 5 does it")
     if "test" in about:
@@ -298,7 +298,8 @@ def _show_fit(made: Any, majority: float, commonest: str, cv: int | None, screen
 def _fit_words(about: dict[str, Any]) -> str:
     """Return how a fit ended."""
     ended = {"converged": "converged"}.get(about["status"], f"did not converge ({about['status']})")
-    return f"{ended} after {about['epochs']} epochs in {about['seconds']:.2f} s, relative gap asked for {about['tol']:g}"
+    epochs = f"{about['epochs']} epoch" + "s" * (about["epochs"] != 1)
+    return f"{ended} after {epochs} in {about['seconds']:.2f} s, relative gap asked for {about['tol']:g}"
 
 
 def predict(

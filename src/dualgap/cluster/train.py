@@ -169,5 +169,7 @@ def train(
 
 def _meta(data: DataStatistics, objective: Objective, classes: np.ndarray) -> dict[str, Any]:
     """Return what a checkpoint must agree in with the run that goes on from it."""
-    whole = repr(replace(objective, partitions=0))
+    # Sums over the rows are rounded in another way on another number of partitions.
+    weights = {label: float(f"{weight:.9g}") for label, weight in objective.class_weight.items()}
+    whole = repr(replace(objective, partitions=0, scale=float(f"{objective.scale:.9g}"), class_weight=weights))
     return {"rows": data.rows, "features": data.features, "classes": classes.tolist(), "objective": whole}

@@ -35,7 +35,7 @@ MAX_FIXED = 4  # free variables / those that may end at a bound in one step
 # are tried where too many variables would come to a bound: shorter steps.
 PROXIMAL = (1e-10, 1e-6, 1e-3, 1.0)
 ROUNDING = 1e-13  # of the long column, in units of its square
-PIVOT_FLOPS = 0.7  # times m³: the factor, and columns of its inverse
+PIVOT_FLOPS = 2.8  # times m³: up to four factors, one for each proximal term, and columns of their inverses
 LONG_COLUMN = 1e4  # S² in units of the mean ‖x‖²: longer, and rounding in the sum would be seen in b
 EPOCHS = 100  # since the last step, after which it may take longer than the sweeps have taken
 EXPECTED = 30.0  # gap before / after, that a step is expected to reach, or what is left to the tolerance
