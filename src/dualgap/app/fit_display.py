@@ -44,7 +44,7 @@ class LiveGap:
         self.begin(0)
 
     def begin(self, epochs: int) -> None:
-        """Begin a round of training after so many epochs."""
+        """Begin a round of training that follows earlier rounds with this number of epochs."""
         self.problem, self.epoch, self.before = 1, 0, epochs
 
     def __call__(self, progress: Any) -> None:

@@ -54,7 +54,7 @@ WAY = (
     0.7,
     0.8,
 )  # points of the way that are tried after a step that was too long
-SAMPLE_SHARE = 8  # one row in so many is in the sample that the first model is trained on,
+SAMPLE_SHARE = 8  # one row in 8 is in the sample that the first model is trained on,
 SAMPLE_BYTES = 64_000_000  # unless it has more bytes than this
 LEAST_SAMPLE = 500  # rows; with fewer the run starts from zero
 SAMPLE_TOL, SAMPLE_EPOCHS = 1e-3, 200

@@ -255,7 +255,7 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
         return next((path for path in paths if path.is_file()), None)
 
     def _content(self, sig: Any) -> str | None:
-        """A digest of what a signature is compiled from; None for what is not kept."""
+        """A digest of what a signature is compiled from; None if its kernel is not kept on disk."""
         if not os.path.exists(self._dispatcher.py_func.__code__.co_filename):
             return None  # typed at a prompt
         try:

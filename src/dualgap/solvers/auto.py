@@ -346,7 +346,7 @@ def costs(problem: Problem) -> tuple[float, float]:
 
 
 def run_costs(n: int, d: int, numbers: int, dense: bool, loss: Any) -> tuple[float, float]:
-    """Return the same for a problem of n rows and d columns that store so many numbers."""
+    """Return the same for a problem of n rows and d columns with the given count of stored numbers."""
     smooth = math.isfinite(loss.curvature())
     dca_pass = numbers * (machine.DENSE_ENTRY if dense else machine.SPARSE_ENTRY) + machine.STEP * n
     if isinstance(loss, Logistic):

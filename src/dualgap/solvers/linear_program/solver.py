@@ -178,6 +178,6 @@ def _smoothed(problem: Problem) -> Problem:
 
 
 def _worst(violation: np.ndarray, most: int) -> np.ndarray:
-    """Return the places with the largest positive violations, at most so many."""
+    """Return the places with the largest positive violations, up to the number given."""
     found = np.flatnonzero(violation > 0.0)
     return found if len(found) <= most else found[np.argpartition(-violation[found], most)[:most]]
