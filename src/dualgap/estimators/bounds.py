@@ -264,7 +264,7 @@ class FeatureMixin:
         parts = self._bound_parts(X, y, sample_weight, duals)  # type: ignore[attr-defined]
         if isinstance(parts[0], JointPart):
             raise ProofError(
-                "feature_status: Crammer and Singer's problem has no l1 penalty, and no coefficient of it is zero for certain"
+                "feature_status: a problem over all classes has no l1 penalty, and no coefficient of it is zero for certain"
             )
         found = []
         for part in parts:

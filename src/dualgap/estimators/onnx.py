@@ -125,7 +125,9 @@ def _convert_linear(scope: Any, operator: Any, container: Any) -> None:
     coef = model.coef_.toarray() if hasattr(model.coef_, "toarray") else model.coef_
     scores = graph.node("Add", graph.node("MatMul", graph.x, graph.constant(coef.T)), graph.constant(model.intercept_))
     codes = graph.positive(scores) if len(model.classes_) == 2 else graph.largest(scores)
-    if hasattr(model, "predict_proba"):
+    if hasattr(model, "predict_proba") and model.multi_class == "multinomial" and len(model.classes_) > 2:
+        scores = graph.node("Softmax", scores, axis=1)
+    elif hasattr(model, "predict_proba"):
         scores = graph.node("Sigmoid", scores)
         if len(model.classes_) == 2:
             scores = graph.node("Concat", graph.node("Sub", graph.constant([1.0]), scores), scores, axis=1)
