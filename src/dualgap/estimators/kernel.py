@@ -25,6 +25,7 @@ from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.left_out import LeaveOneOutMixin
 from dualgap.estimators.multiclass import Task
 from dualgap.estimators.parameters import budget_of
+from dualgap.estimators.probability import CalibratedMixin
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
 from dualgap.estimators.proving import Kept, ProvableMixin, kernel_parts
 from dualgap.kernels import call_kernel, expansion, make_kernel
@@ -44,7 +45,7 @@ NO_FUNCTION = (
 _ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
 
 
-class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class SVC(CalibratedMixin, BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Support vector classifier with kernels, whose fit ends on a certified duality gap.
 
     Minimises C·Σ sᵢ max(0, 1 − yᵢ f(xᵢ)) + ½‖f‖² over f(x) = Σ aⱼ k(xⱼ, x) + b, for every pair of classes.
@@ -65,6 +66,8 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
         "clip" trains on the nearest semidefinite matrix, with the negative eigenvalues of K set to 0, and "shift" on K − λ_min·I; both are
         certified for that matrix. "uncertified" returns a stationary point, as LIBSVM does, with `certificate_` None. All but "error" hold
         the matrix in memory and compute its eigenvalues, in time n³. docs/kernels.md has the scores of new rows.
+    probability : bool
+        Whether `fit` also fits `temperature_` for `predict_proba`, by five more fits on parts of the rows.
     fit_intercept : bool
         Whether there is an intercept b, free of any penalty.
     tol : float
@@ -109,6 +112,7 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
     n_iter_ : epochs for each pair
     objective_, dual_gap_, certificate_, history_ : of the problem, or one for each pair
         The objective is scikit-learn's divided by C·Σs.
+    temperature_ : with probability=True, the factor of the scores in `predict_proba`
     indefinite_ : None, or what was done with a kernel that is not positive semidefinite: its treatment and extreme eigenvalues
         With "clip", `dual_coef_` and `support_` are about the clipped kernel; scores of new rows are sums over all training rows.
     status_ : "converged" where every certified gap is within `tol`, "decided" by fit's argument `decide`; else as in `LinearSVC`
@@ -149,6 +153,7 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
         callbacks: Any = None,
         atol: float = 0.0,
         indefinite: str = "error",
+        probability: bool = False,
     ) -> None:
         self.C = C
         self.kernel = kernel
@@ -171,6 +176,7 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
         self.callbacks = callbacks
         self.atol = atol
         self.indefinite = indefinite
+        self.probability = probability
 
     # -------------------------------------------------------------------------------------------------------------- fitting
 
@@ -213,7 +219,9 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
             ["fit"] if len(pairs) == 1 else [f"classes {labels[i]!r} and {labels[j]!r}" for i, j in pairs],
         )
         if treated is not None and not treated.certified:
-            return self._fit_uncertified(X, data, pairs, budget)
+            self._fit_uncertified(X, data, pairs, budget)
+            self._calibrate(X, y, data.weights)
+            return self
         tasks = [
             Task(partial(self._problem, data, pair, C), self._warm(data, pair, k, C), monitor.callbacks(k, lambda progress: {}))
             for k, pair in enumerate(pairs)
@@ -233,7 +241,8 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
             self.status_ = warn_unless_converged(type(self).__name__, results, budget.tol, stacklevel=4)
             if ctrl_c.take():
                 self.status_ = "interrupted"
-            return self
+        self._calibrate(X, y, data.weights)
+        return self
 
     def _make_kernel(self, X: Any) -> None:
         with np.errstate(over="ignore"):
@@ -250,13 +259,12 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
         treated = treat(self.indefinite, self._kernel, table, callable(self.kernel) or self.kernel == "precomputed")
         return (table if treated is None else treated.matrix), treated
 
-    def _fit_uncertified(self, X: Any, data: Labelled, pairs: list[tuple[int, int]], budget: Any) -> SVC:
+    def _fit_uncertified(self, X: Any, data: Labelled, pairs: list[tuple[int, int]], budget: Any) -> None:
         problems = [self._problem(data, pair, self.C) for pair in pairs]
         points = stationary_points(type(self).__name__, problems, budget.tol, budget.max_epochs)
         attributes = self._layout(X, data, pairs, [p.coef for p in points], [p.epochs for p in points])
         keep_uncertified(self, data.classes, intercept_=np.array([p.intercept for p in points]), **attributes)
         self.status_ = "uncertified"
-        return self
 
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
         table, y = self._checked(X, y)
@@ -434,6 +442,10 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
         if self.decision_function_shape == "ovr":
             return _ovr_decision_function(pairs < 0, -pairs, len(self.classes_))
         return pairs
+
+    def _class_scores(self, X: Any) -> np.ndarray:
+        pairs = self._pair_decisions(X)
+        return pairs.ravel() if len(self.classes_) == 2 else _ovr_decision_function(pairs < 0, -pairs, len(self.classes_))
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels: with more than two classes the one with most votes of the pairs."""
