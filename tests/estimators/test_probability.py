@@ -120,7 +120,7 @@ def test_it_is_off_unless_asked_for():
             model.predict_proba  # noqa: B018
         model.fit(X, y)
         assert not hasattr(model, "temperature_")
-        with pytest.raises(NotFittedError, match="fitted with probability=False"):
+        with pytest.raises(NotFittedError, match="not available when fitted with probability=False"):
             model.set_params(probability=True).predict_proba(X)
         model.fit(X, y).set_params(probability=False).fit(X, y)
         assert not hasattr(model, "temperature_")

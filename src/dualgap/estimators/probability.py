@@ -68,7 +68,12 @@ class CalibratedMixin:
             label = self.classes_.tolist()[int(np.argmin(counts))]
             raise ValueError(f"probability=True needs two rows of every class, for fits on parts of them; class {label!r} has one")
         seed = fit_seed(model.random_state)
-        one = clone(model).set_params(probability=False, random_state=seed, warm_start=False, callbacks=None, verbose=0)
+        one, quiet = (
+            clone(model),
+            {"probability": False, "random_state": seed, "warm_start": False, "callbacks": None, "verbose": 0},
+        )
+        known = one.get_params(deep=False)  # a subclass may have fewer
+        one.set_params(**{name: value for name, value in quiet.items() if name in known})
         folds = StratifiedKFold(min(FOLDS, int(counts.min())), shuffle=True, random_state=seed % 2**32)
         scores = np.empty((len(rows), len(self.classes_)))
         for train, test in folds.split(codes, codes):
@@ -93,7 +98,7 @@ class CalibratedMixin:
         """
         check_is_fitted(self)
         if not hasattr(self, "temperature_"):
-            raise NotFittedError(f"predict_proba: this {type(self).__name__} was fitted with probability=False; fit it again")
+            raise NotFittedError("predict_proba is not available when fitted with probability=False; fit the model again")
         labels = self.predict(X)  # type: ignore[attr-defined]
         scores = _by_class(self._class_scores(X))
         return agreed(softmax(self.temperature_ * scores, axis=1), np.searchsorted(self.classes_, labels))
