@@ -11,7 +11,21 @@ from dualgap.core.checks import count, is_number, is_sparse, is_whole, number, n
 from dualgap.core.interrupts import held, hold, kept, release
 from dualgap.core.jit import compiled, fma, kernel, negative_exp, prefetch, sequential, strict, wide_vectors
 from dualgap.core.linalg import add_gram, factor_of, gram_of_rows, inner, solve_in_place, solve_positive, solve_with
-from dualgap.core.losses import LOSSES, Hinge, Logistic, SmoothHinge, SquaredHinge, make_loss, slopes, total_psi, total_value
+from dualgap.core.losses import (
+    LOSSES,
+    PIECEWISE,
+    Hinge,
+    Logistic,
+    NoOffset,
+    Offset,
+    ResidualLoss,
+    SmoothHinge,
+    SquaredHinge,
+    make_loss,
+    slopes,
+    total_psi,
+    total_value,
+)
 from dualgap.core.machine import READING
 from dualgap.core.order import draw, fresh_seed, natural_order, shuffle, shuffle_blocks
 from dualgap.core.penalties import L2, ElasticNet, make_penalty
@@ -63,6 +77,7 @@ __all__ = [
     "CSR",
     "L2",
     "LOSSES",
+    "PIECEWISE",
     "READING",
     "ROUNDOFF",
     "SMALLEST",
@@ -72,6 +87,9 @@ __all__ = [
     "Gram",
     "Hinge",
     "Logistic",
+    "NoOffset",
+    "Offset",
+    "ResidualLoss",
     "SmoothHinge",
     "SquaredHinge",
     "WithBias",

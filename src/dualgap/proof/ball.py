@@ -302,8 +302,8 @@ def _reference(
     mu = exact_sum(delta.tolist())
     if not mu > 1e-290:
         return _nowhere(problem)[0 if side < 0 else 1]
-    before, before_radius = total_psi_bound(problem.loss, c, beta[rows])
-    after, after_radius = total_psi_bound(problem.loss, c, moved[rows])
+    before, before_radius = total_psi_bound(problem.loss, problem.some_samples(rows), beta[rows])
+    after, after_radius = total_psi_bound(problem.loss, problem.some_samples(rows), moved[rows])
     top = gap + (before - after) + before_radius + after_radius + 8.0 * ROUNDOFF * (abs(before) + abs(after) + gap)
     level = side * (top / mu + 16.0 * ROUNDOFF * abs(top / mu))
     weights = np.zeros(problem.n)

@@ -75,7 +75,7 @@ class SolverRun(Stepper):
         self.problem, self.solver, self.rng, self.warm, self.watched = problem, solver, rng, warm, watched or []
         self.tol, self.atol = tol, atol
         self.state: Any = None  # whatever the solver's `start` returns
-        self.at_zero = float(problem.loss.value(0.0))  # the weights add up to 1
+        self.at_zero = zero_objective(problem, 0.0)
         # No run ends worse than it began: w = 0 with its best intercept is the first candidate, a warm start as it was given the second.
         intercept = intercept_of_zero(problem)
         self.best = Best(np.zeros(problem.size), intercept, zero_objective(problem, intercept), "margins")
@@ -101,7 +101,7 @@ class SolverRun(Stepper):
         self._offer_warm_start()
         own = self._own_point()
         coef, intercept = self._model(own)
-        scores = scores_of(problem, coef) if problem.kernel is None else kernel_scores(problem, coef).values
+        scores = scores_of(problem, coef) if problem.kernel is None else problem.offset.added(kernel_scores(problem, coef).values)
         finite = all_finite(scores)
         best_b = intercept is None
         if intercept is None:
@@ -119,8 +119,8 @@ class SolverRun(Stepper):
         beta = best.beta if own is None else own.beta
         columns = {
             # As `predict` would have it: a score of exactly 0 is the first class, so a margin of 0 need not be an error.
-            "train_error": self._wrong(margins) / problem.n,
-            "support_vectors": 0.0 if beta is None else float(np.count_nonzero(beta > 0)),
+            "train_error": float(np.abs(margins).mean()) if problem.is_regression else self._wrong(margins) / problem.n,
+            "support_vectors": 0.0 if beta is None else float(np.count_nonzero(beta)),
             "nonzeros": float(np.count_nonzero(coef)),
         }
         for held_out in self.watched:

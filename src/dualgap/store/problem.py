@@ -12,9 +12,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from dualgap.core import Block
+from dualgap.core import Block, make_loss
 from dualgap.core import rows as storage
-from dualgap.problem import Problem, Shared, by_turns, encode_labels
+from dualgap.problem import Problem, Shared, encode_labels
 from dualgap.store.folder import Parts
 from dualgap.store.manifest import StoreError
 
@@ -63,7 +63,9 @@ class StoreProblem(Problem):
         intercept_scale: float = 1.0,
         y: Any = None,
     ) -> None:
-        self._set_objective(loss, delta, l2, l1, intercept, intercept_scale)
+        self._set_objective(make_loss(loss, delta), l2, l1, intercept, intercept_scale)
+        if self.is_regression:
+            raise StoreError("a store holds class labels, and no targets: regression needs its rows in memory")
         labels = _signs(store) if y is None else encode_labels(np.asarray(y))
         self._set_samples(store, *store.shape, *labels, sample_weight)
         rows = OnDisk(np.empty(0, store.manifest.dtype), _empty_rows(store))
@@ -157,7 +159,7 @@ class StoreProblem(Problem):
         X, rows = self.store.matrix(0), self.store.read(0).rows
         n = min(count, X.shape[0])
         fields = {name: value for name, value in vars(self).items() if name != "next_pass"}
-        return Problem._of(fields).replace(X=X, rows=storage.part(rows, 0, n), y=by_turns(n), sample_weight=None)
+        return Problem._of(fields).replace(X=X, rows=storage.part(rows, 0, n), **self._first_labels(n), sample_weight=None)
 
     def subset(self, indices: np.ndarray, weights: np.ndarray) -> Problem:
         raise StoreError("rows of a store cannot be picked one by one; convert the ones you need to a store of their own")

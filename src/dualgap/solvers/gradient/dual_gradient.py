@@ -119,7 +119,7 @@ class DualGradient(Solver):
         precomputed = problem.kernel is None and self._precompute(problem)
         beta = np.zeros(problem.n)
         if warm is not None and warm.dual is not None:
-            beta = np.clip(warm.dual, 0.0, problem.loss.upper_bound())
+            beta = np.clip(warm.dual, problem.loss.lower_bound(), problem.loss.upper_bound())
         shift = 0.0 if warm is None else warm.intercept
         passes = forming_passes(problem) if precomputed else 0.0
         state = DualGradientState(scores=Scores(problem, precomputed), beta=beta, z=beta, shift=shift, passes=passes)
@@ -135,7 +135,7 @@ class DualGradient(Solver):
 
     def epoch(self, problem: Problem, state: DualGradientState, rng: np.random.Generator) -> None:
         # 1) margins
-        margins = problem.y * state.scores(problem.c * problem.y * state.z / problem.l2)
+        margins = problem.y * problem.offset.added(state.scores(problem.c * problem.y * state.z / problem.l2))
         state.passes += state.scores.passes
         _check_curvature(problem, state, margins)  # 2) curvature
         # 3) step

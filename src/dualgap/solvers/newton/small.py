@@ -96,8 +96,7 @@ def start_small(problem: Problem, x: np.ndarray, ridge: np.ndarray, centre: np.n
         problem.loss, rows, data, float(scale), problem.samples, ridge, np.empty(n, np.int64), np.empty(n), np.empty((d, d))
     )
     point = Point(x, np.zeros(n), np.zeros(n), centre, np.empty(n), np.zeros(d), np.empty(d))
-    if x.any():
-        margins_into(rows, x, problem.y, point.margins)
+    margins_into(rows, x, problem.samples, point.margins)
     course = Course(0.0 if math.isfinite(problem.loss.curvature()) else delta, 0.0, math.inf, 0, False)
     return SmallState(ridge=ridge, x=x, gap=math.inf, small=small, point=point, course=course)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dualgap.core import L2, WithBias, scores_in_threads
-from dualgap.problem import Problem
+from dualgap.problem import Problem, Samples
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "first_x",
     "gap_part",
     "margins_into",
+    "steps_into",
 ]
 
 # Least curvature of a free intercept, in units of its constant column squared: as if one row in 100 000 had curvature 1. With few rows that
@@ -79,10 +80,18 @@ def bias_column(problem: Problem, rows: Any) -> Any:
     return rows if problem.intercept == "none" else WithBias(rows, problem.intercept_scale, 0.0)
 
 
-def margins_into(rows: Any, x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None:
-    """out = yᵢ·(xᵢ·x): the margins of x, or what a step x adds to them."""
+def steps_into(rows: Any, x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None:
+    """out = yᵢ·(xᵢ·x): what a step x adds to the margins."""
     scores_in_threads(rows, x, out)
     out *= y
+
+
+def margins_into(rows: Any, x: np.ndarray, samples: Samples, out: np.ndarray) -> None:
+    """out = yᵢ·(xᵢ·x + oᵢ): the margins of x. At x = 0 no row is read."""
+    out[:] = 0.0
+    if x.any():
+        scores_in_threads(rows, x, out)
+    out[:] = samples.y * samples.offset.added(out)
 
 
 def gap_part(r: np.ndarray, ridge: np.ndarray) -> float:

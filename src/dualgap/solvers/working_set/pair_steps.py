@@ -56,7 +56,7 @@ def pair_steps(K, diagonal, box, tiny, ratio, most):
 
     `diagonal` is K's plus r; curvatures below `tiny` count as `tiny`."""
     wide_vectors()
-    a, low, high, g, r = box
+    a, low, high, g, r = box.a, box.low, box.high, box.g, box.r
     n = a.shape[0]
     target = -1.0
     top = -np.inf  # keys hold differences from the last top, which float32 distinguishes however small they are
@@ -144,7 +144,7 @@ def coupled_steps(K, diagonal, box, tiny, ratio, most):
     i violates the KKT conditions most. j gives the largest second-order gain after the step of i; if i then is free, it answers the
     move of j, which lowers the curvature by K_ij²/K_ii. Return the number of steps."""
     wide_vectors()
-    a, low, high, g, r = box
+    a, low, high, g, r = box.a, box.low, box.high, box.g, box.r
     n = a.shape[0]
     up, down = high - a, low - a  # how far each variable can move
     target = -1.0
