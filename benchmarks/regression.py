@@ -4,8 +4,8 @@
     python -m benchmarks.regression kernel [FOLDER] [rows]
 
 FOLDER holds california-housing.csv.gz and pollution.csv.gz; without them the other problems run. A peer is trained at tolerances from loose
-to tight. Its time to a precision is that of the fastest setting whose model is within that precision of dualgap's lower bound, which no user
-of the peer could know. Every time is processor time in seconds, the least of some runs.
+to tight. Its time to a precision is that of the fastest setting whose model is within that precision of dualgap's lower bound, which no
+user of the peer could know. Every time is processor time in seconds, the least of some runs.
 """
 
 from __future__ import annotations
