@@ -14,7 +14,7 @@ from dualgap.core.linalg import add_gram, factor_of, gram_of_rows, inner, solve_
 from dualgap.core.losses import LOSSES, Hinge, Logistic, SmoothHinge, SquaredHinge, make_loss, slopes, total_psi, total_value
 from dualgap.core.machine import READING
 from dualgap.core.order import draw, fresh_seed, natural_order, shuffle, shuffle_blocks
-from dualgap.core.penalties import L2, ElasticNet, make_penalty
+from dualgap.core.penalties import L2, Bounded, ElasticNet, make_penalty
 from dualgap.core.precise import (
     ROUNDOFF,
     SMALLEST,
@@ -67,6 +67,7 @@ __all__ = [
     "ROUNDOFF",
     "SMALLEST",
     "Block",
+    "Bounded",
     "Bracket",
     "ElasticNet",
     "Gram",

@@ -53,6 +53,18 @@ def make_watched(problem: Problem, watch: Any) -> list[Watched]:
     return [Watched(problem, str(name), X, y) for name, (X, y) in sets.items()]
 
 
+def _first_candidate(problem: Problem) -> Best:
+    """Return w = 0 with its best intercept; where bounds exclude 0, what is nearest to it within them."""
+    coef = np.zeros(problem.size)
+    if problem.penalty.contains_point(coef):
+        intercept = intercept_of_zero(problem)
+        return Best(coef, intercept, zero_objective(problem, intercept), "margins")
+    coef = problem.penalty.nearest_point(coef)
+    intercept = best_intercept(problem, scores_of(problem, coef))
+    proven = certify_pair(problem, coef, intercept, zero_point(problem), "margins")
+    return Best(coef, intercept, proven.certificate.primal, "margins")
+
+
 class SolverRun(Stepper):
     """A solver on a problem.
 
@@ -77,8 +89,7 @@ class SolverRun(Stepper):
         self.state: Any = None  # whatever the solver's `start` returns
         self.at_zero = float(problem.loss.value(0.0))  # the weights add up to 1
         # No run ends worse than it began: w = 0 with its best intercept is the first candidate, a warm start as it was given the second.
-        intercept = intercept_of_zero(problem)
-        self.best = Best(np.zeros(problem.size), intercept, zero_objective(problem, intercept), "margins")
+        self.best = _first_candidate(problem)
         self.first = warm
 
     def start(self) -> None:
