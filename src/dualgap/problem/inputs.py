@@ -280,7 +280,9 @@ def as_bounds(bounds: Any, length: int) -> tuple[np.ndarray, np.ndarray] | None:
     low, high = (_ends(values, f"bounds[{k}]", length, -np.inf if k == 0 else np.inf) for k, values in enumerate(bounds))
     if (crossed := np.flatnonzero(low > high)).size:
         j = int(crossed[0])
-        raise ValueError(f"bounds: no coefficient of feature {j} is at least {low[j]:g} and at most {high[j]:g}; low ≤ high is needed")
+        raise ValueError(
+            f"bounds: no coefficient of feature {j} is at least {low[j]:g} and at most {high[j]:g}; low ≤ high is needed"
+        )
     if not (np.isfinite(low).any() or np.isfinite(high).any()):
         return None
     return low, high

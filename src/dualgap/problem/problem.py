@@ -2,9 +2,10 @@
 
     P(w, b) = Σ cᵢ φ(yᵢ(xᵢ·w + b)) + l1·‖w‖₁ + (l2/2)·‖w‖²            cᵢ = sᵢ / Σ s
 
-with labels yᵢ = ±1 and sample weights sᵢ, and with bounds on w, if there are any: low ≤ w ≤ high. The intercept b is absent ("none"), "free" of any penalty, or "penalised" by
-(l2/2)·(b/intercept_scale)², which is how LIBLINEAR treats it. Class weights, C, alpha all end up in c and in the penalty here; no
-kernel has a branch for them. For a kernel machine w lives in the kernel's space and is given by its expansion a, w = Σ aⱼ φ(xⱼ).
+with labels yᵢ = ±1 and sample weights sᵢ. Bounds on the coefficients, low ≤ w ≤ high, are part of the penalty: it is infinite beyond them.
+The intercept b is absent ("none"), "free" of any penalty, or "penalised" by (l2/2)·(b/intercept_scale)², which is how LIBLINEAR treats
+it. Class weights, C, alpha all end up in c and in the penalty here; no kernel has a branch for them. For a kernel machine w lives in the
+kernel's space and is given by its expansion a, w = Σ aⱼ φ(xⱼ).
 """
 
 from __future__ import annotations

@@ -357,7 +357,9 @@ def penalty_excess(penalty: Any, w: np.ndarray, v: np.ndarray, v_low: np.ndarray
     kept = penalty.threshold()
     if kept > 0.0:  # l1/l2 is rounded, and so is v − l1/l2 before w is subtracted from it
         error += 8.0 * ROUNDOFF * (kept * math.sqrt(len(w)) + length_bound(v))
-    if isinstance(penalty, Bounded):  # v − w(β) is rounded; where it or a comparison of v with a bound is off, another v near by fits
+    if isinstance(
+        penalty, Bounded
+    ):  # v − w(β) is rounded; where it or a comparison of v with a bound is off, another v near by fits
         error += 8.0 * ROUNDOFF * (length_bound(v) + length_bound(penalty.primal(v)))
     root = math.sqrt(value) * (1.0 + relative)
     step = error * math.sqrt(0.5 * penalty.strength()) * (1.0 + 1e-12)

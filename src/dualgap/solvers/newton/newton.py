@@ -125,7 +125,8 @@ class NewtonState(Unknowns):
     box: Box | None = None
     # The last Newton system; set by `_solve`
     one_in: int = 1  # the next system is of one row in this number
-    factor: np.ndarray | BoundedSystem | None = None  # its Cholesky factor, or itself where there are bounds; None before the first one, and once the active rows have changed
+    # Its Cholesky factor, or itself where there are bounds; None before the first one, and once the active rows have changed
+    factor: np.ndarray | BoundedSystem | None = None
     curved: np.ndarray | None = None  # its weighted curvatures; None with a proximal term
     decrement: float = math.inf  # rhs·direction of the last step
     # Set by `_tangent_dual`

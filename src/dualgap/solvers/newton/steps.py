@@ -166,8 +166,8 @@ class Descent(NamedTuple):
 def line_search(descent, first, longest=LONGEST_STEP):
     """Step 4: return the t where dF/dt is zero, to SEARCHED; 1 where the full step is good enough; 0 where F does not fall.
 
-    t is at most `longest`, which is at least 1. `first` is −dF/dt at 0, or NaN where it is not known. If it is not positive it is computed afresh: a value from running sums may
-    have the wrong sign near the end.
+    t is at most `longest`, which is at least 1. `first` is −dF/dt at 0, or NaN where it is not known. If it is not positive it is computed
+    afresh: a value from running sums may have the wrong sign near the end.
     """
     if not first > 0.0:
         first = descent.at(0.0)
