@@ -234,7 +234,9 @@ class Claim:
     delta: Fraction = ZERO  # of the smooth hinge
     l2: Fraction = ZERO
     l1: Fraction = ZERO
-    low: list[Fraction | None] | None = None  # least value of each coefficient, None: none; None for all of it where there are no bounds
+    low: list[Fraction | None] | None = (
+        None  # least value of each coefficient, None: none; None for all of it where there are no bounds
+    )
     high: list[Fraction | None] | None = None
     intercept: str = "none"
     scale: Fraction = Fraction(1)  # of a penalised intercept
