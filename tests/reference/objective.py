@@ -14,7 +14,7 @@ def soft(u, t):
 
 @dataclass(frozen=True)
 class Model:
-    """A problem in plain arrays: rows X, labels y = ±1, weights c that sum to 1, a loss, penalties, the way of the intercept, bounds on w."""
+    """A problem in plain arrays: rows X, labels y = ±1, weights c that sum to 1, a loss, penalties, the kind of intercept, bounds."""
 
     X: np.ndarray
     y: np.ndarray

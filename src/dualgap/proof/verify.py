@@ -435,8 +435,7 @@ def _check(claim: Claim) -> None:
 
 def _check_bounds(claim: Claim) -> None:
     """Refuse intervals without a number in them, and a model that is not within its bounds, where P is infinite."""
-    assert claim.low is not None and claim.high is not None
-    for j, (low, high) in enumerate(zip(claim.low, claim.high, strict=True)):
+    for j, (low, high) in enumerate(zip(claim.low or [], claim.high or [], strict=True)):
         w = claim.coef[0].get(j, ZERO)
         require(low is None or high is None or low <= high, f"the bounds of coefficient {j} exclude each other")
         require((low is None or low <= w) and (high is None or w <= high), f"coefficient {j} is outside of its bounds")

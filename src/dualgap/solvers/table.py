@@ -25,8 +25,9 @@ class SolverRecord:
     """What one solver supports.
 
     `losses`, `penalties`, `intercepts`, `kernels` and `linear` (X without a kernel) tell what it takes in at least one combination;
-    `every_combination` says whether it takes them all together. `bounds` says whether it keeps bounds on coefficients. `sparse_cost` is what one update costs on sparse rows. `certificate`
-    says where its dual bound comes from: variables of its own, or the slopes at the model's margins.
+    `every_combination` says whether it takes them all together. `bounds` says whether it keeps bounds on coefficients. `sparse_cost` is
+    what one update costs on sparse rows. `certificate` says where its dual bound comes from: variables of its own, or the slopes at the
+    model's margins.
     """
 
     name: str
