@@ -294,11 +294,11 @@ class Newton(PrimalNewton):
         quadratic = float(state.ridge * direction @ direction)
         descent = Descent(problem.loss, state.margins, state.work, state.prox, state.samples, linear, quadratic)
         first = math.nan if centre_moved else -float(state.residual @ direction)
+        t = line_search(descent, first)
         if state.box is None:
-            t = line_search(descent, first)
             state.x += t * direction
-        else:
-            t = line_search(descent, first, state.box.longest_step(state.x, direction))
+        else:  # F is convex along the direction: within the bounds it is least at their end if its minimum is beyond them
+            t = min(t, state.box.longest_step(state.x, direction))
             state.x = state.box.moved(state.x, direction, t)
         state.margins += t * state.work
         state.no_descent = t == 0.0

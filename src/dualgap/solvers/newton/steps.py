@@ -163,11 +163,11 @@ class Descent(NamedTuple):
 
 
 @kernel
-def line_search(descent, first, longest=LONGEST_STEP):
+def line_search(descent, first):
     """Step 4: return the t where dF/dt is zero, to SEARCHED; 1 where the full step is good enough; 0 where F does not fall.
 
-    t is at most `longest`, which is at least 1. `first` is −dF/dt at 0, or NaN where it is not known. If it is not positive it is computed
-    afresh: a value from running sums may have the wrong sign near the end.
+    `first` is −dF/dt at 0, or NaN where it is not known. If it is not positive it is computed afresh: a value from running sums may
+    have the wrong sign near the end.
     """
     if not first > 0.0:
         first = descent.at(0.0)
@@ -177,8 +177,8 @@ def line_search(descent, first, longest=LONGEST_STEP):
     if abs(at_high) <= FULL_STEP * first:
         return 1.0
     while at_high > 0.0:
-        if high >= longest:
+        if high >= LONGEST_STEP:
             return high
-        low, at_low, high = high, at_high, min(2.0 * high, longest)
+        low, at_low, high = high, at_high, 2.0 * high
         at_high = descent.at(high)
     return nearest(illinois(descent, Bracket(low, at_low, high, at_high), SEARCHED * first, 0.0, SEARCH_STEPS))
