@@ -9,7 +9,7 @@ import numpy as np
 
 from dualgap.problem import as_bounds
 
-__all__ = ["coefficient_bounds", "refuse_bounds"]
+__all__ = ["coefficient_bounds", "refusal_of_bounds"]
 
 
 def coefficient_bounds(model: Any, features: int) -> tuple[np.ndarray, np.ndarray] | None:
@@ -32,15 +32,10 @@ def coefficient_bounds(model: Any, features: int) -> tuple[np.ndarray, np.ndarra
     return as_bounds((low, high), features)
 
 
-def refuse_bounds(model: Any, what: str) -> None:
-    """Raise a ValueError if the model asks for bounds, which `what` does not keep."""
-    if _is_bounded(model):
-        given = {
-            "positive": bool(model.positive),
-            "bounds": model.bounds is not None,
-            "monotonic_cst": model.monotonic_cst is not None,
-        }
-        raise ValueError(f"{' and '.join(name for name, is_given in given.items() if is_given)}: {what}")
+def refusal_of_bounds(model: Any, reason: str) -> str | None:
+    """Return a message with the bounds that the model asks for and the reason why they cannot be kept; None if it asks for none."""
+    given = {"positive": bool(model.positive), "bounds": model.bounds is not None, "monotonic_cst": model.monotonic_cst is not None}
+    return f"{' and '.join(name for name, is_given in given.items() if is_given)}: {reason}" if any(given.values()) else None
 
 
 def _is_bounded(model: Any) -> bool:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dualgap.core import kept, make_loss, one_of
 from dualgap.estimators.bounds import BoundsMixin, FeatureMixin
-from dualgap.estimators.coefficients import coefficient_bounds, refuse_bounds
+from dualgap.estimators.coefficients import coefficient_bounds, refusal_of_bounds
 from dualgap.estimators.common import check_labels, validated, validated_rows, warn_unless_converged
 from dualgap.estimators.crammer_singer import fit_jointly
 from dualgap.estimators.deciding import ClassVotes, check_decide, joint_deciding, solve_all
@@ -43,9 +43,12 @@ def _has_log_loss(estimator: Any) -> bool:
 
 
 def _takes_batches(estimator: Any) -> bool:
-    if estimator.multi_class == "ovr":
-        return True
-    raise AttributeError(f"partial_fit works with multi_class='ovr', not with multi_class={estimator.multi_class!r}")
+    if estimator.multi_class != "ovr":
+        raise AttributeError(f"partial_fit works with multi_class='ovr', not with multi_class={estimator.multi_class!r}")
+    refused = refusal_of_bounds(estimator, "partial_fit keeps no bounds on coefficients; use fit")
+    if refused is not None:
+        raise AttributeError(refused)
+    return True
 
 
 class LinearSVC(
@@ -289,8 +292,9 @@ class LinearSVC(
 
     def _check_bounds(self, joint: bool, classes: int) -> None:
         """Refuse bounds on coefficients where they mean nothing."""
-        if joint:
-            refuse_bounds(self, "multi_class='crammer_singer' keeps no bounds on coefficients; use multi_class='ovr'")
+        refused = refusal_of_bounds(self, "multi_class='crammer_singer' keeps no bounds on coefficients; use multi_class='ovr'")
+        if joint and refused is not None:
+            raise ValueError(refused)
         if classes > 2 and self.monotonic_cst is not None:
             raise ValueError(
                 f"monotonic_cst with {classes} classes: a sign is that of the score of the second of two classes; give `bounds`, which "
@@ -336,7 +340,6 @@ class LinearSVC(
         sample_weight : n numbers, optional
         """
         parameters = checked(self)
-        refuse_bounds(self, "partial_fit keeps no bounds on coefficients; use fit")
         if parameters.ratio == 1.0 or self.class_weight == "balanced":
             raise ValueError(
                 f"partial_fit needs l1_ratio < 1 and class weights that are known; got l1_ratio={parameters.ratio:g}, "
