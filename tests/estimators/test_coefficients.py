@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dualgap
 from conftest import make_data
@@ -16,11 +15,6 @@ X, y = make_data(80, 4, seed=2)
 
 def fitted(**options):
     return LinearSVC(tol=1e-8, random_state=0, **options).fit(X, y)
-
-
-@parametrize_with_checks([LinearSVC(bounds=(-5.0, 5.0), tol=1e-12, random_state=0)])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize(("loss", "l1_ratio"), [("hinge", 0.0), ("squared_hinge", 0.0), ("squared_hinge", 0.2), ("log_loss", 0.2)])
