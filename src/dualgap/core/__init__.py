@@ -29,7 +29,7 @@ from dualgap.core.losses import (
 )
 from dualgap.core.machine import READING
 from dualgap.core.order import draw, fresh_seed, natural_order, shuffle, shuffle_blocks
-from dualgap.core.penalties import L2, ElasticNet, make_penalty
+from dualgap.core.penalties import L2, Bounded, ElasticNet, make_penalty
 from dualgap.core.precise import (
     ROUNDOFF,
     SMALLEST,
@@ -83,6 +83,7 @@ __all__ = [
     "ROUNDOFF",
     "SMALLEST",
     "Block",
+    "Bounded",
     "Bracket",
     "ElasticNet",
     "Gram",

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from dualgap.estimators.bounds import class_winners_proven
+from dualgap.estimators.coefficients import coefficient_bounds
 from dualgap.estimators.common import ConvergenceWarning, weights_by_class
 from dualgap.estimators.kernel import SVC
 from dualgap.estimators.kernel_path import SVCPath
@@ -24,6 +25,7 @@ __all__ = [
     "SVCPath",
     "SVCPathCV",
     "class_winners_proven",
+    "coefficient_bounds",
     "fit_on_cluster",
     "warm_up",
     "weights_by_class",

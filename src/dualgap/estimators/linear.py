@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dualgap.core import classification_loss, kept, one_of
 from dualgap.estimators.bounds import BoundsMixin, FeatureMixin
+from dualgap.estimators.coefficients import coefficient_bounds, refusal_of_bounds
 from dualgap.estimators.common import check_labels, validated, validated_rows, warn_unless_converged
 from dualgap.estimators.crammer_singer import fit_jointly
 from dualgap.estimators.deciding import ClassVotes, check_decide, joint_deciding, solve_all
@@ -42,9 +43,12 @@ def _has_log_loss(estimator: Any) -> bool:
 
 
 def _takes_batches(estimator: Any) -> bool:
-    if estimator.multi_class == "ovr":
-        return True
-    raise AttributeError(f"partial_fit works with multi_class='ovr', not with multi_class={estimator.multi_class!r}")
+    if estimator.multi_class != "ovr":
+        raise AttributeError(f"partial_fit works with multi_class='ovr', not with multi_class={estimator.multi_class!r}")
+    refused = refusal_of_bounds(estimator, "partial_fit keeps no bounds on coefficients; use fit")
+    if refused is not None:
+        raise AttributeError(refused)
+    return True
 
 
 class LinearSVC(
@@ -112,6 +116,15 @@ class LinearSVC(
     atol : float
         Bound on the gap itself, in the units of `certificate_`: a fit has converged if it or `tol` is met. For separable data and a
         large C, where the objective tends to 0 and a relative gap asks for more digits than float64 has.
+    positive : bool
+        Whether all coefficients must be at least 0.
+    bounds : (low, high), optional
+        The least and the largest value of the coefficients: two numbers, or two arrays with one number a feature; infinite or None where
+        there is no such bound. low = high fixes a coefficient. With several classes the bounds hold for each class against the rest.
+    monotonic_cst : array of -1, 0 or 1 for each feature, or dict of feature names, optional
+        The sign of each coefficient: with 1 the score of the second class never falls if the feature rises, with -1 it never rises; 0
+        leaves it open. For two classes only, as in scikit-learn. `positive`, `bounds` and `monotonic_cst` hold at the same time. The
+        intercept has no bounds; l1_ratio must be below 1.
 
     Attributes
     ----------
@@ -129,7 +142,7 @@ class LinearSVC(
     support_ : rows with a dual variable above 0
     n_support_ : how many of them each class has
     dual_coef_ : array of shape (1, number of support vectors), or a sparse one with a row for each class
-        yᵢ·C·sᵢ·βᵢ: for l1_ratio=0, coef_ is dual_coef_ @ X[support_].
+        yᵢ·C·sᵢ·βᵢ: for l1_ratio=0 and no bounds on coefficients, coef_ is dual_coef_ @ X[support_].
 
     Notes
     -----
@@ -174,6 +187,9 @@ class LinearSVC(
         verbose: int = 0,
         callbacks: Any = None,
         atol: float = 0.0,
+        positive: bool = False,
+        bounds: Any = None,
+        monotonic_cst: Any = None,
     ) -> None:
         self.penalty = penalty
         self.loss = loss
@@ -196,6 +212,9 @@ class LinearSVC(
         self.verbose = verbose
         self.callbacks = callbacks
         self.atol = atol
+        self.positive = positive
+        self.bounds = bounds
+        self.monotonic_cst = monotonic_cst
 
     # -------------------------------------------------------------------------------------------------------------- fitting
 
@@ -226,6 +245,7 @@ class LinearSVC(
         check_labels(y)
         rows = None if decide is None else as_features(validated_rows(self, decide), "decide", self.n_features_in_)
         data = Labelled(X, y, sample_weight, self.class_weight)
+        self._check_bounds(joint, len(data.classes))
         singles = [1] if joint or len(data.classes) == 2 else list(range(len(data.classes)))
         monitor = Monitor(
             self,
@@ -258,9 +278,8 @@ class LinearSVC(
         """Return a function from a class's number to the problem of that class against the rest."""
         first, kind = data.one_against_rest(1), parameters.intercept
         strengths = parameters.strengths(first.total)
-        base = problem_over(
-            data.X, first.signs, self.loss, self.delta, *strengths, first.weights, kind, intercept_scale=parameters.scale
-        )
+        options = {"intercept_scale": parameters.scale, "bounds": coefficient_bounds(self, data.X.shape[1])}
+        base = problem_over(data.X, first.signs, self.loss, self.delta, *strengths, first.weights, kind, **options)
 
         def make(k: int) -> Problem:
             if k == 1:
@@ -270,6 +289,17 @@ class LinearSVC(
             return base.replace(y=side.signs, sample_weight=side.weights, l2=l2, l1=l1)
 
         return make
+
+    def _check_bounds(self, joint: bool, classes: int) -> None:
+        """Refuse bounds on coefficients where they mean nothing."""
+        refused = refusal_of_bounds(self, "multi_class='crammer_singer' keeps no bounds on coefficients; use multi_class='ovr'")
+        if joint and refused is not None:
+            raise ValueError(refused)
+        if classes > 2 and self.monotonic_cst is not None:
+            raise ValueError(
+                f"monotonic_cst with {classes} classes: a sign is that of the score of the second of two classes; give `bounds`, which "
+                "hold for each class against the rest"
+            )
 
     def _joint_base(self, data: Labelled, parameters: Parameters) -> Problem:
         """Return the rows, weights and penalty of Crammer and Singer's problem; its labels and loss are not used."""

@@ -3,8 +3,8 @@
     P(w, b) = Σ cᵢ φ(yᵢ(xᵢ·w + b + oᵢ)) + l1·‖w‖₁ + (l2/2)·‖w‖²            cᵢ = sᵢ / Σ s
 
 with labels yᵢ = ±1 and sample weights sᵢ. The offset o is 0 for classification. A regression on targets t has y = 1 and o = −t, so that
-a margin is the residual xᵢ·w + b − tᵢ; solvers and proofs know margins alone. The intercept b is absent ("none"), "free" of any
-penalty, or "penalised" by
+a margin is the residual xᵢ·w + b − tᵢ; solvers and proofs know margins alone. Bounds on the coefficients, low ≤ w ≤ high, are part of the
+penalty: it is infinite beyond them. The intercept b is absent ("none"), "free" of any penalty, or "penalised" by
 (l2/2)·(b/intercept_scale)², which is how LIBLINEAR treats it. Class weights, C, alpha all end up in c and in the penalty here; no
 kernel has a branch for them. For a kernel machine w lives in the kernel's space and is given by its expansion a, w = Σ aⱼ φ(xⱼ).
 """
@@ -35,6 +35,7 @@ from dualgap.core import rows as storage
 from dualgap.kernels import BlockedGram, Expansion, Kernel, KernelBlocks, add_rows, as_bytes, expansion, make_kernel
 from dualgap.problem.inputs import (
     all_finite,
+    as_bounds,
     as_features,
     as_labels,
     as_matrix,
@@ -115,6 +116,9 @@ class Problem:
         Residual up to which the two ε-insensitive losses are 0 (0.1 by default).
     quantile : float, optional
         The quantile that loss="quantile" estimates (0.5 by default).
+    bounds : (low, high), optional
+        The least and the largest value of the coefficients w: two numbers, or two vectors with one number a feature; infinite (or None)
+        where there is no such bound. low = high fixes a coefficient. The intercept has no bounds. Bounds need l2 > 0.
 
     Examples
     --------
@@ -139,6 +143,7 @@ class Problem:
     penalty: Any
     l2: float
     l1: float
+    bounds: tuple[np.ndarray, np.ndarray] | None = None  # None: no coefficient has a bound
     intercept: str
     intercept_scale: float
     kernel: Kernel | None
@@ -164,6 +169,7 @@ class Problem:
         kernel_memory: Any = None,
         epsilon: float | None = None,
         quantile: float | None = None,
+        bounds: Any = None,
     ) -> None:
         self._set_objective(make_loss(loss, delta, epsilon, quantile), l2, l1, intercept, intercept_scale)
         given, X = X, as_matrix(X)
@@ -186,6 +192,7 @@ class Problem:
             if classes[0] == classes[1]:
                 raise ValueError(f"classes={classes.tolist()} must be two different labels")
             self._set_samples(X, n, d, classes, _signs(labels, classes, "y"), sample_weight)
+        self._set_bounds(bounds)
         if kernel is None:
             self.shared.rows, self.shared.sqnorms = rows, sqnorms
         else:
@@ -199,6 +206,7 @@ class Problem:
             penalty=make_penalty(l2, l1),
             l2=float(l2),
             l1=float(l1),
+            bounds=None,
             intercept=check_intercept(intercept, l2),
             intercept_scale=number("intercept_scale", scale),
         )
@@ -211,6 +219,11 @@ class Problem:
         vars(self).update(
             X=X, n=n, d=d, classes=classes, y=y, sample_weight=weights, c=c, offset=offset, kernel=None, shared=Shared()
         )
+
+    def _set_bounds(self, bounds: Any) -> None:
+        if bounds is not None:
+            bounds = as_bounds(bounds, self.d)
+            vars(self).update(bounds=bounds, penalty=make_penalty(self.l2, self.l1, bounds))
 
     def _set_kernel(self, kernel: Any, gamma: float | str, degree: int, coef0: float, memory: int | None) -> None:
         self._check_kernel(kernel)
@@ -225,6 +238,7 @@ class Problem:
     def _check_kernel(self, kernel: Any) -> None:
         if self.l1 > 0:
             raise ValueError(f"l1={self.l1:g} with a kernel: the l1 penalty needs coordinates of w; use l1=0, or kernel=None")
+        _check_bounds(self.bounds, kernel)
         if isinstance(kernel, str) and kernel == "precomputed":
             if sparse.issparse(self.X) or self.n != self.d:
                 raise ValueError(f"kernel='precomputed' takes X as a square array of kernel values; X has shape {self.X.shape}")
@@ -247,8 +261,8 @@ class Problem:
     def replace(self, **changes: Any) -> Self:
         """Return a copy with other attributes, given by name and taken as they are; `variant` checks labels and weights of a user.
 
-        What follows from an attribute follows from the new one: n from y, c from y and sample_weight (unless c is given), penalty from l2
-        and l1. With another X, kernel or rows nothing that was computed for the old ones is kept.
+        What follows from an attribute follows from the new one: n from y, c from y and sample_weight (unless c is given), penalty from l2,
+        l1 and bounds. With another X, kernel or rows nothing that was computed for the old ones is kept.
 
         Examples
         --------
@@ -262,14 +276,16 @@ class Problem:
             raise TypeError(f"a {type(self).__name__} has no {unknown[0]!r} to replace; it has {[*vars(self), 'rows']}")
         derived = sorted(changes.keys() & {"n", "penalty", "shared"})
         if derived:
-            raise TypeError(f"{derived[0]} follows from other attributes and cannot be replaced; replace y, l2 or l1, or X")
+            raise TypeError(f"{derived[0]} follows from other attributes and cannot be replaced; replace y, l2, l1 or bounds, or X")
         fields = {**vars(self), **changes}
         if "loss" in changes:
             fields["loss"] = make_loss(fields["loss"])
         if changes.keys() & {"X", "kernel", "rows"}:
             fields["shared"] = Shared(fields.pop("rows", None))
-        if changes.keys() & {"l2", "l1"}:
-            fields["penalty"] = make_penalty(fields["l2"], fields["l1"])
+        if changes.keys() & {"l2", "l1", "bounds"}:
+            fields["bounds"] = as_bounds(fields.get("bounds"), fields["d"])
+            _check_bounds(fields["bounds"], fields["kernel"])
+            fields["penalty"] = make_penalty(fields["l2"], fields["l1"], fields["bounds"])
         if changes.keys() & {"y", "sample_weight"}:
             fields["n"] = len(fields["y"])
             if "c" not in changes:
@@ -546,7 +562,7 @@ class Problem:
         delta = f"(delta={self.loss.delta:g})" if hasattr(self.loss, "delta") else ""
         if self.is_regression:
             loss, delta = repr(self.loss), ""
-        l1 = f", l1={self.l1:g}" if self.l1 else ""
+        l1 = (f", l1={self.l1:g}" if self.l1 else "") + (", bounded" if self.bounds is not None else "")
         weights = ", weighted" if self.sample_weight is not None else ""
         size = f"{self.n} × {self.d} {self._storage()}"
         return f"{type(self).__name__}({size}, {loss}{delta}, l2={self.l2:g}{l1}, intercept={self.intercept!r}{weights})"
@@ -558,6 +574,11 @@ def check_intercept(intercept: Any, l2: float) -> str:
     if intercept == "penalised" and l2 == 0:
         raise ValueError("intercept='penalised' needs l2 > 0, which is its penalty; use intercept='free' or give l2 > 0")
     return intercept
+
+
+def _check_bounds(bounds: Any, kernel: Any) -> None:
+    if bounds is not None and kernel is not None:
+        raise ValueError("bounds with a kernel: they need coordinates of w; use bounds=None, or kernel=None")
 
 
 def by_turns(n: int) -> np.ndarray:

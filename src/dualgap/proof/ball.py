@@ -1,7 +1,7 @@
 """Ball: where the exact model is. What strong convexity says of a model and a dual point with a known gap.
 
 P is l2-strongly convex in w, and R* is smooth with constant 1/l2, so that for a model (w, b) and a dual point β (Fercoq, Gramfort and
-Salmon 2015; the second part by co-coercivity of the gradient w(β) of R*, for an elastic net too)
+Salmon 2015; the second part by co-coercivity of the gradient w(β) of R*, for an elastic net and bounds too)
 
     ‖w − w*‖² + ‖w(β) − w*‖² ≤ 2·gap/l2
     ‖w* − centre‖² ≤ gap/l2 − ‖w − w(β)‖²/4              centre = (w + w(β))/2
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import ROUNDOFF, SMALLEST, gamma, is_sparse, kernel, length_bound
+from dualgap.core import L2, ROUNDOFF, SMALLEST, gamma, is_sparse, kernel, length_bound
 from dualgap.kernels import expansion, product_terms, squares
 from dualgap.problem import Problem, as_features, as_vector
 from dualgap.proof.bounded_scores import kernel_scores
@@ -244,7 +244,7 @@ def lens_of(problem: Problem, coef: np.ndarray, point: DualPoint, found: Enclose
     apart = math.sqrt(2.0 * found.excess / problem.l2) * (1.0 - 1e-12)
     if problem.kernel is None:
         size = length_bound(coef) + length_bound(point.coef)
-        if problem.l1 > 0.0:
+        if not isinstance(problem.penalty, L2):
             # The threshold l1/l2 is rounded, and R(w) + R*(u) − u·w is more than the squared distance.
             drift += 8.0 * ROUNDOFF * (problem.penalty.threshold() * math.sqrt(problem.d) + size)
             apart = float(np.linalg.norm(coef - point.coef)) * (1.0 - gamma(problem.d + 8)) - 4.0 * ROUNDOFF * size

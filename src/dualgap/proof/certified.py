@@ -189,7 +189,9 @@ def _margins(problem: Problem, coef: np.ndarray, b: float, precise: bool) -> Mar
 
 
 def _penalty(problem: Problem, coef: np.ndarray, intercept: float) -> tuple[float, float]:
-    """Return R(w), with the intercept's part, and a bound on its error."""
+    """Return R(w), with the intercept's part, and a bound on its error; infinite where w is not within its bounds."""
+    if not problem.penalty.contains_point(coef):
+        return math.inf, math.inf
     value, radius = penalty_value(problem.l1, problem.l2, coef)
     if problem.intercept == "penalised":
         own, own_radius = penalty_value(0.0, problem.l2, np.array([intercept / problem.intercept_scale]))

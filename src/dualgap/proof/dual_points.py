@@ -24,7 +24,7 @@ class DualPoint:
     """A feasible β and the model w(β) that belongs to it (None where l2 = 0: u does not determine w).
 
     `stored` is w(β) as solvers store it: w itself, or the scores K·a of a kernel expansion a = `coef`. `v` is u/l2, which is w(β) unless
-    there is an l1 penalty, and `error` bounds ‖v − u/l2‖ for the exact u of this β.
+    there is an l1 penalty or a bound, and `error` bounds ‖v − u/l2‖ for the exact u of this β.
     """
 
     beta: np.ndarray
@@ -79,7 +79,8 @@ def zero_point(problem: Problem) -> DualPoint:
     zeros = np.zeros(problem.size)
     if problem.l2 == 0.0:
         return DualPoint(np.zeros(problem.n), None, None)
-    return DualPoint(np.zeros(problem.n), zeros, zeros, None if problem.kernel is not None else zeros, SMALLEST)
+    coef = zeros if problem.kernel is not None else problem.penalty.primal(zeros)
+    return DualPoint(np.zeros(problem.n), coef, coef, None if problem.kernel is not None else zeros, SMALLEST)
 
 
 @kernel

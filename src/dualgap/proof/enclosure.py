@@ -24,6 +24,7 @@ from dualgap.core import (
     PIECEWISE,
     ROUNDOFF,
     SMALLEST,
+    Bounded,
     compiled,
     fma,
     gamma,
@@ -312,7 +313,12 @@ def _penalty_excess(penalty, w, v, v_low):
     l2, kept, precise = penalty.strength(), penalty.threshold(), v_low.shape[0] == v.shape[0]
     total = 0.0
     for j in range(w.shape[0]):
-        total += _coordinate_excess(w[j], v[j], v_low[j] if precise else 0.0, kept)
+        low, high = penalty.ends(j)
+        rest = v_low[j] if precise else 0.0
+        if low == -np.inf and high == np.inf:  # known to the compiler where no coefficient has bounds
+            total += _coordinate_excess(w[j], v[j], rest, kept)
+        else:
+            total += _bounded_excess(w[j], v[j], rest, kept, low, high)
     return l2 * total
 
 
@@ -331,6 +337,22 @@ def _coordinate_excess(w, v, v_low, kept):
     return 0.5 * size * size + (kept - along) * size + 0.5 * beyond * beyond
 
 
+@strict
+def _bounded_excess(w, v, v_low, kept, low, high):
+    """The same for low ≤ w ≤ high: ½(w − p)² with p = w(β), and ∫ |v − p − kept·sign t| dt between w and p, whose integrand is ≥ 0."""
+    free = max(v - kept, 0.0) + min(v + kept, 0.0)
+    p = min(max(free, low), high)
+    distance = w - p
+    if p == free and free != 0.0:  # neither clipped nor at the kink: only the way beyond 0 has an integrand other than 0
+        distance -= v_low
+        beyond = max(-w, 0.0) if p > 0.0 else max(w, 0.0)
+        return 0.5 * distance * distance + 2.0 * kept * beyond
+    positive, negative = abs(max(w, 0.0) - max(p, 0.0)), abs(min(w, 0.0) - min(p, 0.0))  # of the way from w to p
+    pull = v - p if w < p else p - v
+    sign = 1.0 if w < p else -1.0
+    return 0.5 * distance * distance + max(pull - sign * kept, 0.0) * positive + max(pull + sign * kept, 0.0) * negative
+
+
 def penalty_excess(penalty: Any, w: np.ndarray, v: np.ndarray, v_low: np.ndarray, error: float) -> tuple[float, float]:
     """Return R(w) + R*(u) − u·w at the computed v = u/l2, and the radius if ‖v − u/l2‖ ≤ error. `v_low`: low parts of v, or one zero."""
     value = float(_penalty_excess(penalty, w, v, v_low))
@@ -338,6 +360,10 @@ def penalty_excess(penalty: Any, w: np.ndarray, v: np.ndarray, v_low: np.ndarray
     kept = penalty.threshold()
     if kept > 0.0:  # l1/l2 is rounded, and so is v − l1/l2 before w is subtracted from it
         error += 8.0 * ROUNDOFF * (kept * math.sqrt(len(w)) + length_bound(v))
+    if isinstance(
+        penalty, Bounded
+    ):  # v − w(β) is rounded; where it or a comparison of v with a bound is off, another v near by fits
+        error += 8.0 * ROUNDOFF * (length_bound(v) + length_bound(penalty.primal(v)))
     root = math.sqrt(value) * (1.0 + relative)
     step = error * math.sqrt(0.5 * penalty.strength()) * (1.0 + 1e-12)
     return value, 1.000001 * (step * (2.0 * root + step) + 4.0 * relative * value) + SMALLEST

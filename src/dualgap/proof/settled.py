@@ -1,10 +1,11 @@
-"""What a model and a dual point settle about the optimum: dual variables of rows, and features that an l1 penalty sets to zero.
+"""What a model and a dual point settle about the optimum: dual variables of rows, and features that an l1 penalty or a bound sets to zero.
 
 Rows. The exact margin of a row lies between two bounds (the ball), and −φ' falls with the margin, so that
 
     β* ∈ [−φ'(upper bound of m*), −φ'(lower bound of m*)]
 
-Features. wⱼ* = 0 if |uⱼ*| < l1, and wⱼ* ≠ 0 if |uⱼ*| > l1, for u* = Σ cᵢβᵢ*yᵢxᵢ. Two bounds of uⱼ* are intersected:
+Features. wⱼ* = 0 if |uⱼ*| < l1, and wⱼ* ≠ 0 if |uⱼ*| > l1, for u* = Σ cᵢβᵢ*yᵢxᵢ. With bounds, wⱼ* ≤ 0 if uⱼ* < l1 or the upper bound is 0,
+and so on: wⱼ* never falls with uⱼ*. Two bounds of uⱼ* are intersected:
 
 1. For a loss of curvature L, −D is strongly convex: Σ cᵢ(βᵢ − βᵢ*)² ≤ 2L·gap, and so |uⱼ − uⱼ*| ≤ √(2L·gap · Σ cᵢxᵢⱼ²)
    (Ndiaye, Fercoq, Gramfort and Salmon 2017). It needs no l2 penalty.
@@ -73,19 +74,26 @@ def feature_status(problem: Problem, coef: np.ndarray, intercept: float, beta: n
     if ball is not None:
         rounding = 4.0 * ROUNDOFF * np.abs(ball.centre)
         found[np.abs(ball.centre) - rounding > ball.radius] = "nonzero"
-    if problem.l1 > 0.0:
+    if problem.l1 > 0.0 or problem.bounds is not None:
         least, most = _gradient_interval(problem, coef, intercept, beta, ball)
-        found[np.maximum(np.abs(least), np.abs(most)) < problem.l1] = "zero"
-        found[(least > problem.l1) | (most < -problem.l1)] = "nonzero"
+        low, high = problem.bounds or (-math.inf, math.inf)
+        found[_zero(problem, least, most)] = "zero"
+        found[((least > problem.l1) & (high > 0.0)) | ((most < -problem.l1) & (low < 0.0)) | (low > 0.0) | (high < 0.0)] = "nonzero"
     return found
 
 
 def zero_features(problem: Problem, coef: np.ndarray, intercept: float, beta: np.ndarray) -> np.ndarray:
     """Return which coefficients of the exact model are zero, by the first bound alone, which costs one pass: a mask."""
-    if problem.l1 == 0.0:
+    if problem.l1 == 0.0 and problem.bounds is None:
         return np.zeros(problem.d, dtype=bool)
-    least, most = _gradient_interval(problem, coef, intercept, beta, None)
-    return np.maximum(np.abs(least), np.abs(most)) < problem.l1
+    return _zero(problem, *_gradient_interval(problem, coef, intercept, beta, None))
+
+
+def _zero(problem: Problem, least: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """Return which coefficients of the exact model are zero, given bounds of uⱼ*: neither above 0 nor below."""
+    low, high = problem.bounds or (-math.inf, math.inf)
+    none_above, none_below = (most < problem.l1) | (high == 0.0), (least > -problem.l1) | (low == 0.0)
+    return none_above & none_below & (low <= 0.0) & (high >= 0.0)
 
 
 def _gradient_interval(

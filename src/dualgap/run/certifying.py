@@ -81,6 +81,10 @@ def certify_with_dual(
         raise ValueError(f"epochs={epochs!r} must not be negative")
     if problem.intercept == "none" and b != 0.0:
         raise ValueError(f"intercept={b:g} but the problem has none; build it with intercept='penalised' or 'free'")
+    if not problem.penalty.contains_point(coef):
+        j = int(np.argmax(problem.penalty.nearest_point(coef) != coef))
+        low, high = problem.penalty.ends(j)
+        raise ValueError(f"coef[{j}]={coef[j]!r} is outside of its bounds, {low:g} to {high:g}: the objective is infinite there")
     try:
         return _certify(problem, coef, b, dual, epochs, seed)
     finally:

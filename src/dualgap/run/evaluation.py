@@ -56,6 +56,18 @@ def make_watched(problem: Problem, watch: Any) -> list[Watched]:
     return [Watched(problem, str(name), X, y) for name, (X, y) in sets.items()]
 
 
+def _first_candidate(problem: Problem) -> Best:
+    """Return w = 0 with its best intercept; where bounds exclude 0, what is nearest to it within them."""
+    coef = np.zeros(problem.size)
+    if problem.penalty.contains_point(coef):
+        intercept = intercept_of_zero(problem)
+        return Best(coef, intercept, zero_objective(problem, intercept), "margins")
+    coef = problem.penalty.nearest_point(coef)
+    intercept = best_intercept(problem, scores_of(problem, coef))
+    proven = certify_pair(problem, coef, intercept, zero_point(problem), "margins")
+    return Best(coef, intercept, proven.certificate.primal, "margins")
+
+
 class SolverRun(Stepper):
     """A solver on a problem.
 
@@ -84,8 +96,7 @@ class SolverRun(Stepper):
             typical = max(self.at_zero, float(problem.loss.value(-problem.offset.scale)))
             self.atol = max(atol, FITTED * typical + SMALLEST)
         # No run ends worse than it began: w = 0 with its best intercept is the first candidate, a warm start as it was given the second.
-        intercept = intercept_of_zero(problem)
-        self.best = Best(np.zeros(problem.size), intercept, zero_objective(problem, intercept), "margins")
+        self.best = _first_candidate(problem)
         self.first = warm
 
     def start(self) -> None:

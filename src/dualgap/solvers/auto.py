@@ -35,9 +35,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import Logistic, is_dense, machine, stored
+from dualgap.core import L2, Logistic, is_dense, machine, stored
 from dualgap.problem import Problem
-from dualgap.solvers.base import Solver, State, Support, Warm, register
+from dualgap.solvers.base import Solver, State, Support, Warm, can, register
 from dualgap.solvers.coordinate import DCA, SDCA, Blocks
 from dualgap.solvers.gradient import APG
 from dualgap.solvers.linear_kernel import LinearKernel
@@ -132,6 +132,7 @@ class Auto(Solver):
     """
 
     name: ClassVar[str] = "auto"
+    takes_bounds: ClassVar[bool] = True
     sparse_cost: ClassVar[str] = "as its choice"
     takes_blocks: ClassVar[bool] = True
     takes_streams: ClassVar[bool] = True
@@ -310,7 +311,7 @@ def successor(problem: Problem) -> tuple[Solver, float]:
     if Newton().supports(problem):
         dca_pass, newton_run = costs(problem)
         method, after = Newton(delta=NEWTON_DELTA), NEWTON_SHARE * newton_run / dca_pass
-    if NewtonCG().supports(problem):
+    if can(NewtonCG(), problem):
         cg_after = CG_PASSES_FLAT if problem.loss.slope(LARGE_MARGIN) == 0.0 else CG_PASSES
         if cg_after < after:
             method, after = NewtonCG(), cg_after
@@ -333,7 +334,7 @@ def wants_gram(problem: Problem) -> bool:
     return (
         problem.kernel is None
         and is_dense(problem.rows)
-        and problem.l1 == 0
+        and isinstance(problem.penalty, L2)
         and problem.d >= WIDE * problem.n
         and forming <= GRAM_PASSES
         and problem.n <= LARGEST

@@ -62,12 +62,14 @@ class StoreProblem(Problem):
         *,
         intercept_scale: float = 1.0,
         y: Any = None,
+        bounds: Any = None,
     ) -> None:
         self._set_objective(classification_loss(loss, delta), l2, l1, intercept, intercept_scale)
         labels = _signs(store) if y is None else encode_labels(np.asarray(y))
         self._set_samples(store, *store.shape, *labels, sample_weight)
         rows = OnDisk(np.empty(0, store.manifest.dtype), _empty_rows(store))
         vars(self).update(shared=Shared(rows), next_pass=Pass())
+        self._set_bounds(bounds)
 
     @property
     def store(self) -> Parts:

@@ -1,7 +1,7 @@
 """Dual coordinate ascent: a dual point β, the v = u(β)/l2 that belongs to it, and the steps 1 to 3 on both of README.md's Step box.
 
-With an l1 part the same step, at the margin of soft(v, l1/l2), still ascends. Every method with such a step uses this one; the order of
-the steps is the caller's. An intercept is a column of the rows, see bias.py.
+With an l1 part the same step, at the margin of soft(v, l1/l2), still ascends; with bounds at that of the nearest w within them. Every
+method with such a step uses this one; the order of the steps is the caller's. An intercept is a column of the rows, see bias.py.
 """
 
 from __future__ import annotations

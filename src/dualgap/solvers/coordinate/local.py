@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from dualgap.core import fresh_seed, kernel, shuffle
+from dualgap.core import L2, fresh_seed, kernel, shuffle
 from dualgap.problem import Problem
 from dualgap.solvers.coordinate.ascent import Ascent
 from dualgap.solvers.coordinate.dca import EVERY, sweep
@@ -62,7 +62,7 @@ class LocalAscent:
         gap = float(sweep(*args)[2])
         ascent.move_centre()
         self.sweeps += 1
-        if self.sweeps % EVERY == 0 and problem.l1 == 0.0 and problem.kernel is None:
+        if self.sweeps % EVERY == 0 and isinstance(problem.penalty, L2) and problem.kernel is None:
             self._extrapolate()
         return gap
 

@@ -58,6 +58,7 @@ class SDCA(Solver):
     first_epoch: str = "sdca"
 
     name: ClassVar[str] = "sdca"
+    takes_bounds: ClassVar[bool] = True
     takes_blocks: ClassVar[bool] = True
     summary: ClassVar[str] = "stochastic dual coordinate ascent"
 

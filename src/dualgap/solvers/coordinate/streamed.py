@@ -60,6 +60,7 @@ class Blocks(Solver):
     block_rows: int = 65_536
 
     name: ClassVar[str] = "blocks"
+    takes_bounds: ClassVar[bool] = True
     summary: ClassVar[str] = "dual coordinate ascent block by block, for stores"
     takes_streams: ClassVar[bool] = True
 

@@ -87,6 +87,7 @@ class APG(Solver):
     shrink: float = 0.25
 
     name: ClassVar[str] = "apg"
+    takes_bounds: ClassVar[bool] = True
     summary: ClassVar[str] = "accelerated proximal gradient (FISTA), backtracking and restart"
     sparse_cost: ClassVar[str] = "all rows"
 
@@ -176,6 +177,7 @@ def _bias_scale(problem: Problem) -> float:
 
 def _starting_point(problem: Problem, warm: Warm | None, scale: float) -> np.ndarray:
     x = np.zeros(problem.d + (problem.intercept != "none"))
+    x[: problem.d] = problem.penalty.nearest_point(x[: problem.d])
     if warm is None:
         return x
     coef, b = warm.coef, warm.intercept
@@ -184,7 +186,7 @@ def _starting_point(problem: Problem, warm: Warm | None, scale: float) -> np.nda
         assert coef is not None
         b = best_intercept(problem, problem.scores(coef))
     if coef is not None:
-        x[: problem.d] = coef
+        x[: problem.d] = problem.penalty.nearest_point(coef)
     if problem.intercept != "none":
         x[-1] = b / scale
     return x
@@ -213,7 +215,8 @@ def _gradient(state: APGState, z: ScoredPoint) -> np.ndarray:
 
 
 def _prox(problem: Problem, x: np.ndarray, step: float) -> np.ndarray:
-    out = problem.penalty.prox(x, step)
+    out = np.empty_like(x)
+    out[: problem.d] = problem.penalty.prox(x[: problem.d], step)
     if problem.intercept == "free":
         out[-1] = x[-1]
     elif problem.intercept == "penalised":

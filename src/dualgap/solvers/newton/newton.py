@@ -30,6 +30,7 @@ from dualgap.core import (
 )
 from dualgap.problem import Problem, Samples
 from dualgap.solvers.base import Support, Warm, no, register
+from dualgap.solvers.newton.bounded import BoundedSystem, Box
 from dualgap.solvers.newton.small import SmallState, is_small, small_epoch, start_small
 from dualgap.solvers.newton.steps import (
     DELTA_SOLVED,
@@ -59,6 +60,7 @@ from dualgap.solvers.newton.unknowns import (
     first_x,
     gap_part,
     margins_into,
+    penalty_gap,
     steps_into,
 )
 
@@ -119,11 +121,15 @@ class NewtonState(Unknowns):
     # Sums; set by `_update_dual`
     u: np.ndarray  # Σ cβyx over all rows
     residual: np.ndarray  # ridge·x − u, the gradient of F
+    penalty_gap: float = math.inf  # R(w) + R*(u) − u·w: the gap part of the residual
     prox_term: float = 0.0  # (δ/2) Σ c(β − centre)² over the active rows
     primal: float = math.inf  # P at x, by the running sums
+    # Bounds of x, where coefficients have bounds; its sides are set by `_solve`
+    box: Box | None = None
     # The last Newton system; set by `_solve`
     one_in: int = 1  # the next system is of one row in this number
-    factor: np.ndarray | None = None  # its Cholesky factor; None before the first one, and once the active rows have changed
+    # Its Cholesky factor, or itself where there are bounds; None before the first one, and once the active rows have changed
+    factor: np.ndarray | BoundedSystem | None = None
     curved: np.ndarray | None = None  # its weighted curvatures; None with a proximal term
     decrement: float = math.inf  # rhs·direction of the last step
     # Set by `_tangent_dual`
@@ -166,6 +172,7 @@ class Newton(PrimalNewton):
     delta: float = 2.0
 
     name: ClassVar[str] = "newton"
+    takes_bounds: ClassVar[bool] = True
     most_features: ClassVar[int] = LARGEST
     stall_steps: ClassVar[float] = 40  # fewer would give up on slow inner problems, more would wait longer for DCA
     sparse_cost: ClassVar[str] = "all rows"
@@ -198,7 +205,7 @@ class Newton(PrimalNewton):
             # 1) start from a sample
             x, delta, passes = self._solve_sample(problem, x, rng)
             margins_into(rows, x, problem.samples, margins)
-            if x.any() and smooth:
+            if x.any() and smooth and problem.bounds is None:  # a multiple of x need not be within bounds
                 # A sample with few rows of a rare feature may overrate it: go along its x as far as the losses of all rows fall.
                 at_zero = problem.y * problem.offset.added(np.zeros(n))
                 way = margins - at_zero
@@ -206,7 +213,7 @@ class Newton(PrimalNewton):
                 t = line_search(descent, math.nan)
                 x *= t
                 margins = at_zero + t * way
-            elif x.any():
+            elif x.any() and not smooth:
                 delta = min(delta, _first_delta(problem, margins))
                 jump_middles(problem.loss, margins, centre)
         state = NewtonState(
@@ -224,6 +231,7 @@ class Newton(PrimalNewton):
             all_beta=np.zeros(n),
             u=np.zeros(len(x)),
             residual=np.zeros(len(x)),
+            box=_box(problem, len(x)),
         )
         self._update_dual(problem, state)
         if smooth:
@@ -267,7 +275,7 @@ class Newton(PrimalNewton):
 
     def _epoch(self, problem: Problem, state: NewtonState) -> None:
         # 2) outer loop: move the centre if the inner problem is solved, or too hard
-        solved = state.no_descent or gap_part(state.residual, state.ridge) <= SOLVED * state.prox_term
+        solved = state.no_descent or state.penalty_gap <= SOLVED * state.prox_term
         if state.prox.delta > 0.0 and (solved or state.steps >= INNER_STEPS):
             rhs = self._move_centre(problem, state, DELTA_SOLVED if solved else DELTA_UNSOLVED)
             state.steps, centre_moved = 0, True
@@ -285,8 +293,13 @@ class Newton(PrimalNewton):
             linear -= float(state.u @ direction) - float((state.samples.c * state.beta) @ state.work)
         quadratic = float(state.ridge * direction @ direction)
         descent = Descent(problem.loss, state.margins, state.work, state.prox, state.samples, linear, quadratic)
-        t = line_search(descent, math.nan if centre_moved else -float(state.residual @ direction))
-        state.x += t * direction
+        first = math.nan if centre_moved else -float(state.residual @ direction)
+        t = line_search(descent, first)
+        if state.box is None:
+            state.x += t * direction
+        else:  # F is convex along the direction: within the bounds it is least at their end if its minimum is beyond them
+            t = min(t, state.box.longest_step(state.x, direction))
+            state.x = state.box.moved(state.x, direction, t)
         state.margins += t * state.work
         state.no_descent = t == 0.0
         state.passes += 2.0 * len(state.which) / problem.n
@@ -325,12 +338,12 @@ class Newton(PrimalNewton):
         """
         plain = state.prox.delta == 0.0
         if plain and state.factor is not None:
-            direction = solve_with(state.factor, rhs)
+            direction = _solved(state, rhs)
             if (decrement := float(rhs @ direction)) <= _reuse_below(problem) * state.decrement:
                 state.decrement = decrement
                 return direction
         curvatures(problem.loss, state.beta, state.prox.delta, state.samples.c, state.work)
-        state.curved = state.work.copy() if plain and state.one_in == 1 else None
+        state.curved = state.work.copy() if plain and state.one_in == 1 and state.box is None else None
         if plain and state.one_in > 1:
             # The first systems of wide rows, for which no sample was solved: some rows stand for all.
             state.work[np.arange(len(state.work)) % state.one_in != 0] = 0.0
@@ -340,8 +353,8 @@ class Newton(PrimalNewton):
         H[np.diag_indices(len(H))] += state.ridge
         if state.ridge[-1] == 0.0:
             H[-1, -1] = max(H[-1, -1], _least_curvature(state) * problem.intercept_scale**2)
-        state.factor = factor_of(H)
-        direction = solve_with(state.factor, rhs)
+        state.factor = factor_of(H) if state.box is None else BoundedSystem(H, state.box)
+        direction = _solved(state, rhs)
         state.decrement = float(rhs @ direction)
         return direction
 
@@ -387,7 +400,8 @@ class Newton(PrimalNewton):
         state.residual = state.ridge * state.x - state.u
         # P(w) − D(β) = Σ c·(Fenchel–Young gap) + ‖l2·w − u‖²/(2·l2). A free b asks for Σ cβy = 0: gap_part has its size as an estimate.
         primal = loss + state.shrunk_loss + 0.5 * float(state.ridge * state.x @ state.x)
-        state.gap = (fenchel + gap_part(state.residual, state.ridge)) / primal if primal > 0 else math.inf
+        state.penalty_gap = penalty_gap(problem.penalty, state.x, state.u, state.ridge)
+        state.gap = (fenchel + state.penalty_gap) / primal if primal > 0 else math.inf
         state.primal = primal
 
     def _shrink(self, problem: Problem, state: NewtonState, t: float) -> None:
@@ -462,6 +476,23 @@ class Newton(PrimalNewton):
         if isinstance(state, SmallState):
             return state.gap
         return min(state.gap, state.tangent_gap) if state.all_active() else math.inf
+
+
+def _box(problem: Problem, size: int) -> Box | None:
+    """Return the bounds of the unknowns; None where no coefficient has any."""
+    if problem.bounds is None:
+        return None
+    low, high = problem.bounds
+    rest = size - problem.d
+    return Box(np.append(low, np.full(rest, -math.inf)), np.append(high, np.full(rest, math.inf)))
+
+
+def _solved(state: NewtonState, rhs: np.ndarray) -> np.ndarray:
+    """Return the direction of the present system: to the minimum of its quadratic problem, within bounds where there are any."""
+    assert state.factor is not None
+    if isinstance(state.factor, BoundedSystem):
+        return state.factor.solve(rhs, state.x)
+    return solve_with(state.factor, rhs)
 
 
 def _reuse_below(problem: Problem) -> float:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import accumulate, add_gram, is_dense, kernel, layers, machine, scores, solve_in_place
+from dualgap.core import L2, accumulate, add_gram, is_dense, kernel, layers, machine, scores, solve_in_place
 from dualgap.problem import Problem, Samples
 from dualgap.solvers.newton.steps import (
     DELTA_SOLVED,
@@ -85,7 +85,7 @@ def is_small(problem: Problem) -> bool:
     """Return whether a step's arithmetic takes about as long as Python's part of it, or less."""
     n, size = problem.n, problem.d + 1
     products = n * size * size <= machine.SMALL_PRODUCTS and size <= machine.NARROW
-    return products and n <= machine.SMALL_ROWS and is_dense(problem.rows)
+    return products and n <= machine.SMALL_ROWS and is_dense(problem.rows) and isinstance(problem.penalty, L2)
 
 
 def start_small(problem: Problem, x: np.ndarray, ridge: np.ndarray, centre: np.ndarray, delta: float) -> SmallState:

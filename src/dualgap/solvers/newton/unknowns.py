@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.core import L2, WithBias, scores_in_threads
+from dualgap.core import Bounded, WithBias, scores_in_threads
 from dualgap.problem import Problem, Samples
+from dualgap.proof import penalty_excess
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "first_x",
     "gap_part",
     "margins_into",
+    "penalty_gap",
     "steps_into",
 ]
 
@@ -50,7 +52,7 @@ class PrimalNewton(Solver):
     """A solver whose state is an Unknowns."""
 
     def supports(self, problem: Problem) -> Support:
-        if not isinstance(problem.penalty, L2):
+        if problem.l1 > 0:
             return no("its Newton system needs the l2 penalty alone")
         return YES if problem.kernel is None else no("it needs features, not a kernel")
 
@@ -63,7 +65,7 @@ class PrimalNewton(Solver):
 
 
 def first_x(problem: Problem, warm: Warm | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return x of a warm start, or zeros, and the ridge."""
+    """Return x of a warm start, or zeros, or what is nearest to these within bounds; and the ridge."""
     biased = problem.intercept != "none"
     ridge = np.full(problem.d + biased, problem.l2)
     if problem.intercept == "free":
@@ -73,6 +75,7 @@ def first_x(problem: Problem, warm: Warm | None) -> tuple[np.ndarray, np.ndarray
         x[: problem.d] = warm.coef
         if biased:
             x[-1] = warm.intercept / problem.intercept_scale
+    x[: problem.d] = problem.penalty.nearest_point(x[: problem.d])
     return x, ridge
 
 
@@ -102,3 +105,14 @@ def gap_part(r: np.ndarray, ridge: np.ndarray) -> float:
     if ridge[-1] > 0.0:
         return 0.5 * float(r @ r) / float(ridge[0])
     return 0.5 * float(r[:-1] @ r[:-1]) / float(ridge[0]) + abs(float(r[-1]))
+
+
+def penalty_gap(penalty: Any, x: np.ndarray, u: np.ndarray, ridge: np.ndarray) -> float:
+    """Return R(w) + R*(u) − u·w, which with l2 alone is `gap_part` of ridge·x − u; an intercept counts as there."""
+    if not isinstance(penalty, Bounded):
+        return gap_part(ridge * x - u, ridge)
+    d = len(penalty.low)
+    found = penalty_excess(penalty, x[:d], u[:d] / penalty.l2, np.zeros(1), 0.0)[0]
+    for own, r in zip(ridge[d:], (ridge * x - u)[d:], strict=True):
+        found += 0.5 * float(r * r / own) if own > 0.0 else abs(float(r))
+    return found
