@@ -25,7 +25,14 @@ def expected_failures(estimator):
 # Some checks train on data whose mean is a hundred times its spread, and do not mind how far a fit comes.
 @pytest.mark.filterwarnings("ignore::dualgap.estimators.ConvergenceWarning")
 @parametrize_with_checks(
-    [LinearSVC(), LinearSVC(bounds=(-5.0, 5.0)), LinearSVC(multi_class="crammer_singer"), SVC(), SVC(kernel="precomputed")],
+    [
+        LinearSVC(),
+        LinearSVC(bounds=(-5.0, 5.0)),
+        LinearSVC(multi_class="crammer_singer"),
+        LinearSVC(loss="log_loss", multi_class="multinomial"),
+        SVC(),
+        SVC(kernel="precomputed"),
+    ],
     expected_failed_checks=expected_failures,
 )
 def test_sklearn_checks(estimator, check):

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.base import BaseEstimator
 from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
 from sklearn.utils.metaestimators import available_if
@@ -16,9 +17,9 @@ from dualgap.core import classification_loss, kept, one_of
 from dualgap.estimators.bounds import BoundsMixin, FeatureMixin
 from dualgap.estimators.coefficients import coefficient_bounds, refusal_of_bounds
 from dualgap.estimators.common import check_labels, validated, validated_rows, warn_unless_converged
-from dualgap.estimators.crammer_singer import fit_jointly
 from dualgap.estimators.deciding import ClassVotes, check_decide, joint_deciding, solve_all
 from dualgap.estimators.fitted import keep, linear_support, rebuilt, warm_of
+from dualgap.estimators.joint_fit import JOINT, fit_jointly, is_joint
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.lazy import LazyPredictionMixin
 from dualgap.estimators.left_out import ForgettingMixin
@@ -68,8 +69,8 @@ class LinearSVC(
 
         C · Σ sᵢ φ(yᵢ(xᵢ·w + b)) + l1_ratio·‖w‖₁ + (1 − l1_ratio)/2·‖w‖²
 
-    divided by C·Σs, which changes no model. With more than two classes, one such problem for each class against the rest, or
-    Crammer and Singer's single problem.
+    divided by C·Σs, which changes no model. With more than two classes, one such problem for each class against the rest, or a single
+    problem for all classes: Crammer and Singer's, or multinomial logistic regression.
 
     Parameters
     ----------
@@ -83,8 +84,10 @@ class LinearSVC(
         Bound on the relative duality gap, gap / objective, of every problem solved. 0 runs to the end of the budget.
     C : float
         Inverse strength of the penalty, as in scikit-learn.
-    multi_class : {"ovr", "crammer_singer"}
-        "crammer_singer" has a loss of its own: `loss` is then ignored, as in scikit-learn, and l1_ratio must be 0.
+    multi_class : {"ovr", "crammer_singer", "multinomial"}
+        "crammer_singer" has a loss of its own: `loss` is then ignored, as in scikit-learn. "multinomial" needs loss="log_loss" and
+        minimises C·Σ sᵢ(log Σₖ exp(gᵢₖ) − gᵢ,yᵢ) + ½ Σₖ‖wₖ‖² over the scores gᵢₖ = xᵢ·wₖ + bₖ of all classes, as scikit-learn's
+        LogisticRegression does; with two classes it is the logistic problem. Both need l1_ratio=0, and choose their method themselves.
     fit_intercept : bool
     intercept : {"free", "penalised"}
         Whether the intercept is left out of the penalty, or is the coefficient of a constant column `intercept_scaling`, as in
@@ -233,7 +236,7 @@ class LinearSVC(
             `predict_proven` proves them all), or at `tol` if that comes first. It needs an l2 penalty and the rows in memory.
         """
         parameters = checked(self)
-        joint = one_of("multi_class", self.multi_class, ("ovr", "crammer_singer")) == "crammer_singer"
+        self._check_multi_class(parameters)
         check_decide(decide, X, parameters.ratio)
         if is_dask(X):
             from dualgap.estimators.on_cluster import fit_on_cluster
@@ -245,6 +248,7 @@ class LinearSVC(
         check_labels(y)
         rows = None if decide is None else as_features(validated_rows(self, decide), "decide", self.n_features_in_)
         data = Labelled(X, y, sample_weight, self.class_weight)
+        joint = is_joint(self, len(data.classes))
         self._check_bounds(joint, len(data.classes))
         singles = [1] if joint or len(data.classes) == 2 else list(range(len(data.classes)))
         monitor = Monitor(
@@ -292,7 +296,9 @@ class LinearSVC(
 
     def _check_bounds(self, joint: bool, classes: int) -> None:
         """Refuse bounds on coefficients where they mean nothing."""
-        refused = refusal_of_bounds(self, "multi_class='crammer_singer' keeps no bounds on coefficients; use multi_class='ovr'")
+        refused = refusal_of_bounds(
+            self, f"multi_class={self.multi_class!r} keeps no bounds on coefficients; use multi_class='ovr'"
+        )
         if joint and refused is not None:
             raise ValueError(refused)
         if classes > 2 and self.monotonic_cst is not None:
@@ -301,10 +307,15 @@ class LinearSVC(
                 "hold for each class against the rest"
             )
 
+    def _check_multi_class(self, parameters: Parameters) -> None:
+        kind = one_of("multi_class", self.multi_class, ("ovr", *JOINT))
+        if kind != "ovr" and parameters.ratio != 0.0:
+            raise ValueError(f"multi_class={kind!r} takes the l2 penalty alone; l1_ratio={parameters.ratio:g} must be 0")
+        if kind == "multinomial" and self.loss not in ("log_loss", "logistic"):
+            raise ValueError(f"multi_class='multinomial' is logistic regression; loss={self.loss!r} must be 'log_loss'")
+
     def _joint_base(self, data: Labelled, parameters: Parameters) -> Problem:
-        """Return the rows, weights and penalty of Crammer and Singer's problem; its labels and loss are not used."""
-        if parameters.ratio != 0.0:
-            raise ValueError(f"multi_class='crammer_singer' takes the l2 penalty alone; l1_ratio={parameters.ratio:g} must be 0")
+        """Return the rows, weights and penalty of a joint problem; its labels and loss are not used."""
         weights, kind = data.own_weights(), parameters.intercept
         l2, _ = parameters.strengths(float(weights.sum()))
         signs = np.where(data.codes == 0, -1.0, 1.0)
@@ -364,8 +375,13 @@ class LinearSVC(
 
     @available_if(_has_log_loss)
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the classes; with more than two, those of each class against the rest, scaled to sum to one."""
+        """Probabilities of the classes; with more than two, those of each class against the rest, scaled to sum to one.
+
+        With multi_class="multinomial" they are exp(gₖ)/Σⱼ exp(gⱼ) of the scores g.
+        """
         check_is_fitted(self)
+        if self.multi_class == "multinomial" and len(self.classes_) > 2:
+            return softmax(self.decision_function(X), axis=1)
         return self._predict_proba_lr(X)
 
     @available_if(_has_log_loss)

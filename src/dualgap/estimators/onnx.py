@@ -125,7 +125,9 @@ def _convert_linear(scope: Any, operator: Any, container: Any) -> None:
     coef = model.coef_.toarray() if hasattr(model.coef_, "toarray") else model.coef_
     scores = graph.node("Add", graph.node("MatMul", graph.x, graph.constant(coef.T)), graph.constant(model.intercept_))
     codes = graph.positive(scores) if len(model.classes_) == 2 else graph.largest(scores)
-    if hasattr(model, "predict_proba"):
+    if hasattr(model, "predict_proba") and model.multi_class == "multinomial" and len(model.classes_) > 2:
+        scores = graph.node("Softmax", scores, axis=1)
+    elif hasattr(model, "predict_proba"):
         scores = graph.node("Sigmoid", scores)
         if len(model.classes_) == 2:
             scores = graph.node("Concat", graph.node("Sub", graph.constant([1.0]), scores), scores, axis=1)
@@ -138,7 +140,7 @@ def _convert_linear(scope: Any, operator: Any, container: Any) -> None:
 def _convert_kernel(scope: Any, operator: Any, container: Any) -> None:
     graph, model = _Graph(scope, operator, container), operator.raw_operator
     K = len(model.classes_)
-    pairs = graph.node("MatMul", _kernel_values(graph, model), graph.constant(model._pair_coefficients()))
+    pairs = graph.node("MatMul", _kernel_values(graph, model), graph.constant(model._expansion_over()[2]))
     pairs = graph.node("Add", pairs, graph.constant(model.intercept_))
     if K == 2:
         graph.finish(graph.positive(pairs), pairs)
@@ -169,7 +171,7 @@ def _kernel_values(graph: _Graph, model: Any) -> str:
         raise ValueError(
             f"kernel={model.kernel!r} cannot be exported: ONNX has no operator for it; use rbf, linear, poly or sigmoid"
         )
-    vectors = model.support_vectors_
+    vectors = model._expansion_over()[0]
     vectors = np.asarray(vectors.toarray() if hasattr(vectors, "toarray") else vectors, dtype=np.float64)
     x = graph.x
     if kernel.name == "rbf" and (origin := origin_of(vectors)) is not None:
