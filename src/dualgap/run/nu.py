@@ -1,0 +1,392 @@
+"""minimise_nu: one-class machines and ν-classifiers, by hinge problems whose penalty is searched for.
+
+The ν-problem (`proof.nu`) has the solution of the hinge problem of that l2 at which Σ cᵢβᵢ = νT. This sum, the mass, rises with l2. The
+search for it:
+
+1. Guess l2: solve the same problem for a sample of the rows; a few rows start from equal β.
+2. Solve the hinge problem at l2, from where the last one ended, to a gap that matches how far off l2 may be.
+3. Mix the nearest solutions of smaller and of larger mass, so that the mass is νT. Certify the mixture as a solution of the ν-problem. End
+   if its gap is small enough: an error of l2 of relative size δ costs about δ² in the gap.
+4. Choose the next l2 by regula falsi (Illinois), or beyond the last one while all masses are on one side. Go on with 2.
+
+Scores of a kernel machine are linear in β, so that those of a mixture cost nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualgap.core import number
+from dualgap.problem import Problem
+from dualgap.proof import (
+    Certificate,
+    Scores,
+    carry_scores,
+    certify_pair,
+    dual_mass,
+    dual_point,
+    forget_scores,
+    kernel_scores,
+    largest_nu,
+    nu_certificate,
+    nu_threshold,
+    scores_of,
+    zero_certificate,
+)
+from dualgap.run.driver import minimise
+from dualgap.run.result import Result, Status, Trace
+
+__all__ = ["NuResult", "minimise_nu"]
+
+LOGGER = logging.getLogger("dualgap")
+
+SAMPLE, SAMPLE_PARTS = 1000, 16  # rows of a sample, at least, and n / rows of a sample, at most
+SAMPLE_TOL = 1e-2  # relative gap of the sample's problem
+FIRST_ERROR = 0.1  # relative error of the first l2 that is expected
+ERROR_SHARE = 0.1  # gap of a solve / (expected relative error of l2)²: the rest of the gap is that of the mixture
+LOOSEST = 1e-2  # relative gap of a solve, at most
+SOLVED_SHARE = 0.3  # gap of a solve / gap that is asked for, at least
+BEYOND = 1.3  # step / expected step while all masses are on one side: a mixture needs both
+MAX_STEP = math.log(10.0)  # of log l2
+MAX_SOLVES = 200
+AIM = 1.0 + 6e-15  # mass of a mixture / νT: above 1 by more than rounding
+NEARLY_ZERO = 1e-8  # ½‖u‖² / ½(ν·max ‖x‖)² below which the optimum counts as w = 0, ρ = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class NuResult(Result):
+    """The solution of a ν-problem, in the scale of the hinge problem `problem`: coef, intercept and dual are those of P, and ρ = 1.
+
+    The certificate is that of the ν-problem, for the model (l2·w, l2·b, l2). `zero` says that its solution is w = 0, ρ = 0.
+    """
+
+    nu: float
+    zero: bool = False
+
+    @property
+    def rho(self) -> float:
+        """The threshold ρ of the ν-problem."""
+        return 0.0 if self.zero else float(self.problem.l2)
+
+
+class Solved(NamedTuple):
+    """A solution of the hinge problem at one l2, and the scores of its model, where a kernel machine has them."""
+
+    l2: float
+    beta: np.ndarray
+    mass: float
+    intercept: float
+    scores: Scores | None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A β of mass νT, the hinge problem whose l2 is the best threshold for it, the model w(β) with its intercept, and what is proven."""
+
+    problem: Problem
+    coef: np.ndarray
+    intercept: float
+    beta: np.ndarray
+    certificate: Certificate
+    zero: bool = False
+
+
+def minimise_nu(
+    problem: Problem,
+    nu: float,
+    solver: Any,
+    tol: float,
+    max_epochs: int,
+    max_seconds: float | None = None,
+    seed: int = 0,
+    *,
+    atol: float = 0.0,
+    callbacks: Iterable[Callable[[Any], Any]] = (),
+    halt: Callable[[], bool] | None = None,
+) -> NuResult:
+    """Minimise P_ν until its certified gap is at most tol·|P_ν|, or `atol`.
+
+    `problem` is a hinge problem of any l2: without an intercept, or with a free one. Labels that are all +1 make it a one-class machine.
+    Callbacks are shown the hinge problems' evaluations; the budget is for all of them together.
+    """
+    number("nu", nu, "(0, 1]")
+    search = Search(problem, min(nu, largest_nu(problem) * (1.0 - 1e-14)), tol, atol, max_epochs, max_seconds)
+    options = {"callbacks": tuple(callbacks), "halt": halt}
+    l2, slope = _first_guess(search, solver, seed)
+    return search.run(l2, slope, solver, seed, options)
+
+
+class Search:
+    """The search for l2.
+
+    Sets: `below` and `above`, the nearest solutions of smaller and of larger mass; `best`, the best certified candidate; what was spent.
+    """
+
+    def __init__(
+        self, problem: Problem, nu: float, tol: float, atol: float, max_epochs: int, max_seconds: float | None
+    ) -> None:
+        self.problem, self.nu, self.tol, self.atol = problem, nu, tol, atol
+        self.aim = AIM * nu * dual_mass(problem)[0]
+        self.max_epochs = max_epochs
+        self.deadline = None if max_seconds is None else time.perf_counter() + max_seconds
+        self.below: Solved | None = None
+        self.above: Solved | None = None
+        self.best: Candidate | None = None
+        self.results: list[Result] = []
+        self.epochs = 0
+        self.error = FIRST_ERROR  # relative error of l2 that is expected
+        self.stuck = [1.0, 1.0]  # factors of regula falsi on the mass errors of `below` and `above`
+        self.size = nu * float(problem.norms.max(initial=0.0))
+
+    def run(self, l2: float, slope: float, solver: Any, seed: int, options: dict[str, Any]) -> NuResult:
+        """Solve at one l2 after another until the gap is small enough or the budget is spent."""
+        status: Status | None = None
+        last, same_side = None, 0
+        while status is None:
+            solved = self._solve(l2, solver, seed, options)
+            side = self._place(solved)
+            same_side = same_side + 1 if side == last else 0
+            last = side
+            self._certify()
+            status = self._ended()
+            if status is None:
+                l2, slope = self._next(solved, slope, same_side)
+        for result in self.results:
+            forget_scores(result.problem)
+        return self._result(status)
+
+    # ---------------------------------------------------------------------------------------------------------------- steps
+
+    def _solve(self, l2: float, solver: Any, seed: int, options: dict[str, Any]) -> Solved:
+        """Step 2."""
+        problem = self.problem.variant(l2=l2)
+        start = self._warm(problem)
+        kept: list[Scores] = []
+        listen = [] if problem.kernel is None else [lambda progress: _keep_scores(problem, progress.coef, kept)]
+        found = minimise(
+            problem,
+            solver,
+            self._tolerance(),
+            max(self.max_epochs - self.epochs, 1),
+            None if self.deadline is None else max(self.deadline - time.perf_counter(), 1e-9),
+            seed,
+            warm_start=start,
+            callbacks=[*listen, *options["callbacks"]],
+            halt=options["halt"],
+        )
+        self.results.append(found)
+        self.epochs += found.epochs
+        mass = dual_mass(problem, found.dual)[0]
+        LOGGER.debug("l2 %.6g: mass %.6g of %.6g, %s after %d epochs", l2, mass, self.aim, found.status, found.epochs)
+        own = [s for s in kept[-1:] if np.array_equal(s.a, problem.c * found.dual / l2 * problem.y)]
+        scores = own[0] if own else None
+        if problem.kernel is not None and scores is None:
+            scores = kernel_scores(problem, problem.c * found.dual / l2 * problem.y)
+        return Solved(l2, found.dual, mass, found.intercept, scores)
+
+    def _tolerance(self) -> float:
+        """The relative gap of P to solve to: it matches the error of l2, and at the end the gap that is asked for."""
+        wanted = max(self.tol, 0.0)
+        if self.best is not None and self.results:
+            primal = self.results[-1].certificate.primal
+            size = abs(self.best.certificate.primal) / self.best.problem.l2
+            wanted = max(wanted * size, self.atol / self.best.problem.l2) / primal if primal > 0.0 else wanted
+        return min(max(ERROR_SHARE * self.error**2, SOLVED_SHARE * wanted), LOOSEST)
+
+    def _warm(self, problem: Problem) -> Any:
+        """Where the next solve starts: at the mixture of the nearest solutions, or at the last one."""
+        parts = self._parts()
+        if parts is None:
+            nearest = self.below if self.above is None else self.above
+            if nearest is None:
+                return None
+            parts = [(1.0, nearest)]
+        beta = sum(t * part.beta for t, part in parts)
+        self._carry(problem, beta, parts)
+        return None, parts[0][1].intercept, beta
+
+    def _parts(self) -> list[tuple[float, Solved]] | None:
+        """Step 3: solutions with factors so that the mass of their sum is νT; None where all have less."""
+        below, above = self.below, self.above
+        if above is None:
+            return None
+        if below is None:
+            return [(self.aim / above.mass, above)]
+        t = (self.aim - below.mass) / (above.mass - below.mass)
+        return [(1.0 - t, below), (t, above)]
+
+    def _carry(self, problem: Problem, beta: np.ndarray, parts: list[tuple[float, Solved]]) -> None:
+        """Put the scores of β together for `problem`, where the parts have theirs."""
+        known = [(t * part.l2 / problem.l2, part.scores) for t, part in parts if part.scores is not None]
+        if len(known) == len(parts):
+            carry_scores(problem, problem.c * beta / problem.l2 * problem.y, known)
+
+    def _place(self, solved: Solved) -> bool:
+        """Make a solution one of the two nearest; return whether its mass is at least νT."""
+        high = solved.mass >= self.aim
+        if high:
+            self.above = solved
+        else:
+            self.below = solved
+        # A solve that is far from exact may contradict an earlier one; the newer one then counts.
+        if self.below is not None and self.above is not None and self.below.l2 >= self.above.l2:
+            if high:
+                self.below = None
+            else:
+                self.above = None
+        return high
+
+    def _certify(self) -> None:
+        """Step 3: certify the mixture at the l2 that is its best threshold, and keep the better candidate."""
+        parts = self._parts()
+        if parts is None:
+            return
+        beta = np.minimum(sum(t * part.beta for t, part in parts), 1.0)
+        problem = self.problem
+        u = sum(t * part.l2 * part.scores.values for t, part in parts) if parts[0][1].scores is not None else None
+        if u is None:
+            u = scores_of(problem, problem.combine(problem.c * beta * problem.y))
+        rho, intercept = nu_threshold(problem, self.nu, u)
+        usual = rho > 0.0
+        if not usual:  # no such hinge problem; the bound needs none of its own
+            rho, intercept = parts[-1][1].l2, 0.0
+        here = problem.variant(l2=rho)
+        self._carry(here, beta, parts)
+        point = dual_point(here, beta)
+        assert point.coef is not None
+        proven = certify_pair(here, point.coef, intercept / rho, point, "solver", self.tol, self.atol).certificate
+        forget_scores(here)
+        certificate = nu_certificate(here, self.nu, point.beta, proven)
+        zero = certificate.primal >= 0.0
+        if zero:
+            certificate = zero_certificate(certificate)
+        found = Candidate(here, point.coef, intercept / rho, point.beta, certificate, zero)
+        if self.best is None or _gap(found) < _gap(self.best):
+            self.best = found
+        LOGGER.debug("mixture: %s", certificate)
+
+    def _ended(self) -> Status | None:
+        result = self.results[-1]
+        if self.best is not None:
+            certificate = self.best.certificate
+            if certificate.relative_gap <= self.tol or certificate.gap <= self.atol:
+                return "converged"
+            if -certificate.dual <= NEARLY_ZERO * 0.5 * self.size**2:
+                self.best = replace(self.best, zero=True, certificate=zero_certificate(certificate))
+                return "converged"
+        if result.status in ("interrupted", "max_seconds", "diverged"):
+            return result.status
+        if self.epochs >= self.max_epochs:
+            return "max_epochs"
+        if self.deadline is not None and time.perf_counter() >= self.deadline:
+            return "max_seconds"
+        if len(self.results) >= MAX_SOLVES:
+            return "stalled"
+        return None
+
+    def _next(self, solved: Solved, slope: float, same_side: int) -> tuple[float, float]:
+        """Step 4: return the next l2, and how log mass changes with log l2."""
+        below, above = self.below, self.above
+        if below is not None and above is not None:
+            if same_side == 0:
+                self.stuck = [1.0, 1.0]
+            else:
+                self.stuck[0 if solved is above else 1] *= 0.5
+            down, up = self.stuck[0] * (self.aim - below.mass), self.stuck[1] * (above.mass - self.aim)
+            t = down / (down + up) if down + up > 0.0 else 0.5
+            l2 = below.l2 + min(max(t, 0.01), 0.99) * (above.l2 - below.l2)
+            self.error = max(abs(l2 - below.l2), abs(above.l2 - l2)) / l2
+            self.error = min(abs(l2 - solved.l2) / l2, self.error)
+            return l2, slope
+        if same_side > 0:
+            slope *= 0.5
+        step = BEYOND * math.log(self.aim / solved.mass) / slope if solved.mass > 0.0 else MAX_STEP
+        least = 0.3 * math.sqrt(self.tol)
+        step = math.copysign(min(max(abs(step), least), MAX_STEP), step)
+        self.error = max(abs(step), least)
+        return solved.l2 * math.exp(step), slope
+
+    def _result(self, status: Status) -> NuResult:
+        assert self.best is not None
+        best, trace = self.best, Trace()
+        for result in self.results:
+            trace = trace.followed_by(result.trace)
+        coef = np.zeros_like(best.coef) if best.zero else best.coef
+        return NuResult(
+            problem=best.problem,
+            solver=self.results[-1].solver,
+            coef=coef,
+            intercept=0.0 if best.zero else float(best.intercept),
+            dual=best.beta,
+            certificate=best.certificate,
+            status=status,
+            trace=trace,
+            epochs=self.epochs,
+            cpu_seconds=sum(r.cpu_seconds for r in self.results),
+            wall_seconds=sum(r.wall_seconds for r in self.results),
+            compile_seconds=sum(r.compile_seconds for r in self.results),
+            nu=self.nu,
+            zero=best.zero,
+        )
+
+
+def _gap(candidate: Candidate) -> tuple[float, float]:
+    return candidate.certificate.relative_gap, candidate.certificate.gap
+
+
+def _keep_scores(problem: Problem, coef: np.ndarray, kept: list[Scores]) -> None:
+    kept[:] = [kernel_scores(problem, coef)]
+
+
+def _first_guess(search: Search, solver: Any, seed: int) -> tuple[float, float]:
+    """Step 1: return l2, and how log mass changes with log l2 there."""
+    problem, nu = search.problem, search.nu
+    rows = max(SAMPLE, problem.n // SAMPLE_PARTS)
+    if problem.n >= 4 * rows:
+        sample = minimise_nu(_sampled(problem, rows, np.random.default_rng(seed)), nu, solver, SAMPLE_TOL, search.max_epochs, None, seed)
+        return sample.problem.l2, 1.0
+    beta = np.full(problem.n, nu)
+    if problem.intercept == "free":
+        up = problem.y > 0.0
+        positive, total = float(problem.c[up].sum()), float(problem.c.sum())
+        beta = np.where(up, 0.5 * nu * total / positive, 0.5 * nu * total / (total - positive))
+    scores = problem.scores(problem.stored(problem.c * beta * problem.y) if problem.kernel is None else problem.combine(problem.c * beta * problem.y))
+    rho = nu_threshold(problem, nu, scores).rho
+    if not rho > 0.0:
+        rho = float((problem.c * beta * problem.y) @ scores) / nu
+    return (rho if rho > 0.0 else 1e-3 * search.size), 1.0
+
+
+def _sampled(problem: Problem, rows: int, rng: np.random.Generator) -> Problem:
+    """Return the problem of a sample of the rows, with the weights of the classes as they are."""
+    chosen, weights = [], []
+    for sign in (1.0, -1.0):
+        own = np.flatnonzero((problem.y == sign) & (problem.c > 0.0))
+        if len(own):
+            part = rng.choice(own, min(len(own), max(rows * len(own) // problem.n, 50)), replace=False)
+            chosen.append(part)
+            weights.append(problem.c[part] * (problem.c[own].sum() / problem.c[part].sum()))
+    index, weight = np.concatenate(chosen), np.concatenate(weights)
+    order = np.argsort(index)
+    return taken(problem, index[order], weight[order])
+
+
+def taken(problem: Problem, rows: np.ndarray, weights: np.ndarray) -> Problem:
+    """Return the problem over a copy of some of the rows, with sample weights of its own."""
+    table = problem.kernel is not None and problem.kernel.name == "precomputed"
+    return Problem(
+        problem.X[np.ix_(rows, rows)] if table else problem.X[rows],
+        problem.y[rows],
+        l2=problem.l2,
+        sample_weight=weights,
+        intercept=problem.intercept,
+        classes=(-1.0, 1.0),
+        kernel=problem.kernel,
+    )
