@@ -48,6 +48,7 @@ __all__ = ["NuResult", "minimise_nu"]
 LOGGER = logging.getLogger("dualgap")
 
 SAMPLE, SAMPLE_PARTS = 1000, 16  # rows of a sample, at least, and n / rows of a sample, at most
+SAMPLE_GAIN = 4  # rows / rows of a sample, at least, for a sample to pay
 SAMPLE_TOL = 1e-2  # relative gap of the sample's problem
 FIRST_ERROR = 0.1  # relative error of the first l2 that is expected
 ERROR_SHARE = 0.1  # gap of a solve / (expected relative error of l2)²: the rest of the gap is that of the mixture
@@ -55,6 +56,7 @@ LOOSEST = 1e-2  # relative gap of a solve, at most
 SOLVED_SHARE = 0.3  # gap of a solve / gap that is asked for, at least
 BEYOND = 1.3  # step / expected step while all masses are on one side: a mixture needs both
 MAX_STEP = math.log(10.0)  # of log l2
+FLAT = 0.05  # change of the mass / its distance from νT, below which l2 moves twice as far as last time
 MAX_SOLVES = 200
 AIM = 1.0 + 6e-15  # mass of a mixture / νT: above 1 by more than rounding
 NEARLY_ZERO = 1e-8  # ½‖u‖² / ½(ν·max ‖x‖)² below which the optimum counts as w = 0, ρ = 0
@@ -82,6 +84,7 @@ class Solved(NamedTuple):
     l2: float
     beta: np.ndarray
     mass: float
+    high: bool  # whether the mass is at least νT
     intercept: float
     scores: Scores | None
 
@@ -119,8 +122,8 @@ def minimise_nu(
     number("nu", nu, "(0, 1]")
     search = Search(problem, min(nu, largest_nu(problem) * (1.0 - 1e-14)), tol, atol, max_epochs, max_seconds)
     options = {"callbacks": tuple(callbacks), "halt": halt}
-    l2, slope = _first_guess(search, solver, seed)
-    return search.run(l2, slope, solver, seed, options)
+    l2 = search.first_guess(solver, seed)
+    return search.run(l2, solver, seed, options)
 
 
 class Search:
@@ -142,25 +145,41 @@ class Search:
         self.results: list[Result] = []
         self.epochs = 0
         self.error = FIRST_ERROR  # relative error of l2 that is expected
+        self.last: Solved | None = None
+        self.slope = 1.0  # of log mass over log l2
         self.stuck = [1.0, 1.0]  # factors of regula falsi on the mass errors of `below` and `above`
         self.size = nu * float(problem.norms.max(initial=0.0))
 
-    def run(self, l2: float, slope: float, solver: Any, seed: int, options: dict[str, Any]) -> NuResult:
+    def run(self, l2: float, solver: Any, seed: int, options: dict[str, Any]) -> NuResult:
         """Solve at one l2 after another until the gap is small enough or the budget is spent."""
         status: Status | None = None
-        last, same_side = None, 0
         while status is None:
             solved = self._solve(l2, solver, seed, options)
-            side = self._place(solved)
-            same_side = same_side + 1 if side == last else 0
-            last = side
+            self._place(solved)
             self._certify()
             status = self._ended()
             if status is None:
-                l2, slope = self._next(solved, slope, same_side)
+                l2 = self._next(solved)
+            self.last = solved
         for result in self.results:
             forget_scores(result.problem)
         return self._result(status)
+
+    def first_guess(self, solver: Any, seed: int) -> float:
+        """Step 1: return an l2. Sets the slope of the mass, if a sample tells it."""
+        problem, nu = self.problem, self.nu
+        rows = max(SAMPLE, problem.n // SAMPLE_PARTS)
+        if problem.n >= SAMPLE_GAIN * rows:
+            sample = Search(_sampled(problem, rows, np.random.default_rng(seed)), nu, SAMPLE_TOL, 0.0, self.max_epochs, None)
+            l2 = sample.run(sample.first_guess(solver, seed), solver, seed, {"callbacks": (), "halt": None}).problem.l2
+            self.slope = sample.slope
+            return float(l2)
+        a = problem.c * _equal_beta(problem, nu) * problem.y
+        scores = problem.scores(problem.combine(a))
+        rho = nu_threshold(problem, nu, scores).rho
+        if not rho > 0.0:
+            rho = float(a @ scores) / nu
+        return rho if rho > 0.0 else 1e-3 * self.size * float(problem.norms.max(initial=1.0))
 
     # ---------------------------------------------------------------------------------------------------------------- steps
 
@@ -189,7 +208,7 @@ class Search:
         scores = own[0] if own else None
         if problem.kernel is not None and scores is None:
             scores = kernel_scores(problem, problem.c * found.dual / l2 * problem.y)
-        return Solved(l2, found.dual, mass, found.intercept, scores)
+        return Solved(l2, found.dual, mass, mass >= self.aim, found.intercept, scores)
 
     def _tolerance(self) -> float:
         """The relative gap of P to solve to: it matches the error of l2, and at the end the gap that is asked for."""
@@ -228,9 +247,9 @@ class Search:
         if len(known) == len(parts):
             carry_scores(problem, problem.c * beta / problem.l2 * problem.y, known)
 
-    def _place(self, solved: Solved) -> bool:
-        """Make a solution one of the two nearest; return whether its mass is at least νT."""
-        high = solved.mass >= self.aim
+    def _place(self, solved: Solved) -> None:
+        """Make a solution one of the two nearest."""
+        high = solved.high
         if high:
             self.above = solved
         else:
@@ -241,7 +260,6 @@ class Search:
                 self.below = None
             else:
                 self.above = None
-        return high
 
     def _certify(self) -> None:
         """Step 3: certify the mixture at the l2 that is its best threshold, and keep the better candidate."""
@@ -291,27 +309,40 @@ class Search:
             return "stalled"
         return None
 
-    def _next(self, solved: Solved, slope: float, same_side: int) -> tuple[float, float]:
-        """Step 4: return the next l2, and how log mass changes with log l2."""
+    def _next(self, solved: Solved) -> float:
+        """Step 4: return the next l2. Sets the error of l2 that is expected of it."""
         below, above = self.below, self.above
-        if below is not None and above is not None:
-            if same_side == 0:
-                self.stuck = [1.0, 1.0]
-            else:
-                self.stuck[0 if solved is above else 1] *= 0.5
-            down, up = self.stuck[0] * (self.aim - below.mass), self.stuck[1] * (above.mass - self.aim)
-            t = down / (down + up) if down + up > 0.0 else 0.5
-            l2 = below.l2 + min(max(t, 0.01), 0.99) * (above.l2 - below.l2)
-            self.error = max(abs(l2 - below.l2), abs(above.l2 - l2)) / l2
-            self.error = min(abs(l2 - solved.l2) / l2, self.error)
-            return l2, slope
-        if same_side > 0:
-            slope *= 0.5
-        step = BEYOND * math.log(self.aim / solved.mass) / slope if solved.mass > 0.0 else MAX_STEP
+        if below is None or above is None or not below.mass > 0.0:
+            return self._further(solved)
+        if self.last is not None and solved.high == self.last.high:
+            self.stuck[0 if solved.high else 1] *= 0.5
+        else:
+            self.stuck = [1.0, 1.0]
+        self._learn_slope(below, above)
+        down, up = self.stuck[0] * math.log(self.aim / below.mass), self.stuck[1] * math.log(above.mass / self.aim)
+        t = min(max(down / (down + up), 0.01), 0.99) if down + up > 0.0 else 0.5
+        l2 = below.l2 * (above.l2 / below.l2) ** t
+        self.error = abs(l2 - solved.l2) / l2
+        return l2
+
+    def _further(self, solved: Solved) -> float:
+        """Return an l2 beyond all others, where the mass should come to the other side of νT."""
+        before = self.last
+        if before is not None:
+            self._learn_slope(before, solved)
+            if abs(solved.mass - before.mass) < FLAT * abs(self.aim - solved.mass):  # all β at a bound, or nearly
+                self.slope = 0.5 * abs(math.log(self.aim / solved.mass)) / abs(math.log(solved.l2 / before.l2))
+        step = math.log(self.aim / solved.mass) / self.slope if solved.mass > 0.0 else MAX_STEP
         least = 0.3 * math.sqrt(self.tol)
-        step = math.copysign(min(max(abs(step), least), MAX_STEP), step)
-        self.error = max(abs(step), least)
-        return solved.l2 * math.exp(step), slope
+        step = math.copysign(min(max(BEYOND * abs(step), least), MAX_STEP), step)
+        self.error = abs(step)
+        return solved.l2 * math.exp(step)
+
+    def _learn_slope(self, one: Solved, other: Solved) -> None:
+        """Set the slope of log mass over log l2 from two solutions."""
+        if min(one.mass, other.mass) > 0.0 and one.l2 != other.l2:
+            found = math.log(one.mass / other.mass) / math.log(one.l2 / other.l2)
+            self.slope = min(max(found, 1e-3), 10.0)
 
     def _result(self, status: Status) -> NuResult:
         assert self.best is not None
@@ -345,23 +376,13 @@ def _keep_scores(problem: Problem, coef: np.ndarray, kept: list[Scores]) -> None
     kept[:] = [kernel_scores(problem, coef)]
 
 
-def _first_guess(search: Search, solver: Any, seed: int) -> tuple[float, float]:
-    """Step 1: return l2, and how log mass changes with log l2 there."""
-    problem, nu = search.problem, search.nu
-    rows = max(SAMPLE, problem.n // SAMPLE_PARTS)
-    if problem.n >= 4 * rows:
-        sample = minimise_nu(_sampled(problem, rows, np.random.default_rng(seed)), nu, solver, SAMPLE_TOL, search.max_epochs, None, seed)
-        return sample.problem.l2, 1.0
-    beta = np.full(problem.n, nu)
-    if problem.intercept == "free":
-        up = problem.y > 0.0
-        positive, total = float(problem.c[up].sum()), float(problem.c.sum())
-        beta = np.where(up, 0.5 * nu * total / positive, 0.5 * nu * total / (total - positive))
-    scores = problem.scores(problem.stored(problem.c * beta * problem.y) if problem.kernel is None else problem.combine(problem.c * beta * problem.y))
-    rho = nu_threshold(problem, nu, scores).rho
-    if not rho > 0.0:
-        rho = float((problem.c * beta * problem.y) @ scores) / nu
-    return (rho if rho > 0.0 else 1e-3 * search.size), 1.0
+def _equal_beta(problem: Problem, nu: float) -> np.ndarray:
+    """Return the feasible β that is the same for all rows of a class."""
+    if problem.intercept != "free":
+        return np.full(problem.n, nu)
+    up = problem.y > 0.0
+    positive, total = float(problem.c[up].sum()), float(problem.c.sum())
+    return np.where(up, 0.5 * nu * total / positive, 0.5 * nu * total / (total - positive))
 
 
 def _sampled(problem: Problem, rows: int, rng: np.random.Generator) -> Problem:
