@@ -25,7 +25,7 @@ from dualgap.proof.enclosure import (
 from dualgap.proof.files import BinaryPart, JointPart, ProofError, ProofText, Table, canonical_text, exact_values, make_proof
 from dualgap.proof.forgetting import Remaining, RemainingProof, remaining_of
 from dualgap.proof.intercepts import best_intercept, intercept_of_zero, zero_objective
-from dualgap.proof.nu import Threshold, dual_mass, largest_nu, nu_certificate, nu_threshold, zero_certificate
+from dualgap.proof.nu import LARGEST_PART, Threshold, dual_mass, largest_nu, nu_certificate, nu_threshold, zero_certificate
 from dualgap.proof.ranges import (
     Couple,
     Pair,
@@ -44,6 +44,7 @@ from dualgap.proof.verify import verify as verify_proof
 from dualgap.proof.without_rows import Evidence, evidence_of
 
 __all__ = [
+    "LARGEST_PART",
     "Ball",
     "BinaryPart",
     "BoundedScores",

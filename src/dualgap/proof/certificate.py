@@ -58,7 +58,7 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """gap / |primal|, rounded up: at least the exact gap divided by the size of the exact objective. Infinite where that has no bound."""
+        """gap / |primal|, rounded up: at least the exact gap divided by the exact objective's size. Infinite where that has no bound."""
         gap = self.gap
         if gap == 0.0:
             return 0.0

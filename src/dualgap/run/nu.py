@@ -14,18 +14,18 @@ Scores of a kernel machine are linear in β, so that those of a mixture cost not
 
 from __future__ import annotations
 
-import logging
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import number
+from dualgap.core import kept, number
 from dualgap.problem import Problem
 from dualgap.proof import (
+    LARGEST_PART,
     Certificate,
     Scores,
     carry_scores,
@@ -37,15 +37,12 @@ from dualgap.proof import (
     largest_nu,
     nu_certificate,
     nu_threshold,
-    scores_of,
     zero_certificate,
 )
 from dualgap.run.driver import minimise
 from dualgap.run.result import Result, Status, Trace
 
 __all__ = ["NuResult", "minimise_nu"]
-
-LOGGER = logging.getLogger("dualgap")
 
 SAMPLE, SAMPLE_PARTS = 1000, 16  # rows of a sample, at least, and n / rows of a sample, at most
 SAMPLE_GAIN = 4  # rows / rows of a sample, at least, for a sample to pay
@@ -111,19 +108,35 @@ def minimise_nu(
     seed: int = 0,
     *,
     atol: float = 0.0,
-    callbacks: Iterable[Callable[[Any], Any]] = (),
-    halt: Callable[[], bool] | None = None,
+    report: Callable[[str], None] | None = None,
 ) -> NuResult:
     """Minimise P_ν until its certified gap is at most tol·|P_ν|, or `atol`.
 
     `problem` is a hinge problem of any l2: without an intercept, or with a free one. Labels that are all +1 make it a one-class machine.
-    Callbacks are shown the hinge problems' evaluations; the budget is for all of them together.
+    The budget is for all hinge problems together. `report` is told of every step.
     """
-    number("nu", nu, "(0, 1]")
-    search = Search(problem, min(nu, largest_nu(problem) * (1.0 - 1e-14)), tol, atol, max_epochs, max_seconds)
-    options = {"callbacks": tuple(callbacks), "halt": halt}
-    l2 = search.first_guess(solver, seed)
-    return search.run(l2, solver, seed, options)
+    largest = largest_nu(problem)
+    if number("nu", nu, "(0, 1]") > largest * (1.0 + 1e-12):
+        raise ValueError(f"nu={nu!r} is infeasible: the weights of the two classes allow at most {largest:.6g}")
+    budget = Budget(solver, tol, atol, max_epochs, None if max_seconds is None else time.perf_counter() + max_seconds, seed)
+    with kept() as ctrl_c:
+        found = Search(problem, min(nu, LARGEST_PART * largest), budget, report or (lambda text: None)).run()
+        return NuResult.of(found, status="interrupted") if ctrl_c.take() else found
+
+
+class Budget(NamedTuple):
+    """How to run: the solver of the hinge problems, the gap that ends the search, its limits, the seed."""
+
+    solver: Any
+    tol: float
+    atol: float
+    max_epochs: int
+    deadline: float | None
+    seed: int
+
+    def seconds(self) -> float | None:
+        """Return how many seconds are left; None where there is no limit."""
+        return None if self.deadline is None else max(self.deadline - time.perf_counter(), 1e-9)
 
 
 class Search:
@@ -132,48 +145,50 @@ class Search:
     Sets: `below` and `above`, the nearest solutions of smaller and of larger mass; `best`, the best certified candidate; what was spent.
     """
 
-    def __init__(
-        self, problem: Problem, nu: float, tol: float, atol: float, max_epochs: int, max_seconds: float | None
-    ) -> None:
-        self.problem, self.nu, self.tol, self.atol = problem, nu, tol, atol
+    def __init__(self, problem: Problem, nu: float, budget: Budget, report: Callable[[str], None]) -> None:
+        self.problem, self.nu, self.budget, self.report = problem, nu, budget, report
         self.aim = AIM * nu * dual_mass(problem)[0]
-        self.max_epochs = max_epochs
-        self.deadline = None if max_seconds is None else time.perf_counter() + max_seconds
         self.below: Solved | None = None
         self.above: Solved | None = None
+        self.last: Solved | None = None
         self.best: Candidate | None = None
         self.results: list[Result] = []
         self.epochs = 0
         self.error = FIRST_ERROR  # relative error of l2 that is expected
-        self.last: Solved | None = None
         self.slope = 1.0  # of log mass over log l2
         self.stuck = [1.0, 1.0]  # factors of regula falsi on the mass errors of `below` and `above`
-        self.size = nu * float(problem.norms.max(initial=0.0))
+        self.size = nu * float(problem.norms.max(initial=0.0))  # bounds ‖u‖
 
-    def run(self, l2: float, solver: Any, seed: int, options: dict[str, Any]) -> NuResult:
+    def run(self) -> NuResult:
         """Solve at one l2 after another until the gap is small enough or the budget is spent."""
+        l2 = self.first_guess()
         status: Status | None = None
         while status is None:
-            solved = self._solve(l2, solver, seed, options)
+            solved = self._solve(l2)
             self._place(solved)
-            self._certify()
+            self._offer(self._parts())
             status = self._ended()
             if status is None:
                 l2 = self._next(solved)
             self.last = solved
+        if self.best is None:
+            self._offer([(1.0, self._raised(solved))])
         for result in self.results:
             forget_scores(result.problem)
         return self._result(status)
 
-    def first_guess(self, solver: Any, seed: int) -> float:
+    # ---------------------------------------------------------------------------------------------------------------- steps
+
+    def first_guess(self) -> float:
         """Step 1: return an l2. Sets the slope of the mass, if a sample tells it."""
         problem, nu = self.problem, self.nu
         rows = max(SAMPLE, problem.n // SAMPLE_PARTS)
         if problem.n >= SAMPLE_GAIN * rows:
-            sample = Search(_sampled(problem, rows, np.random.default_rng(seed)), nu, SAMPLE_TOL, 0.0, self.max_epochs, None)
-            l2 = sample.run(sample.first_guess(solver, seed), solver, seed, {"callbacks": (), "halt": None}).problem.l2
+            small = _sampled(problem, rows, np.random.default_rng(self.budget.seed))
+            sample = Search(small, min(nu, LARGEST_PART * largest_nu(small)), self.budget._replace(tol=SAMPLE_TOL), self.report)
+            l2 = float(sample.run().problem.l2)
             self.slope = sample.slope
-            return float(l2)
+            return l2
         a = problem.c * _equal_beta(problem, nu) * problem.y
         scores = problem.scores(problem.combine(a))
         rho = nu_threshold(problem, nu, scores).rho
@@ -181,42 +196,43 @@ class Search:
             rho = float(a @ scores) / nu
         return rho if rho > 0.0 else 1e-3 * self.size * float(problem.norms.max(initial=1.0))
 
-    # ---------------------------------------------------------------------------------------------------------------- steps
-
-    def _solve(self, l2: float, solver: Any, seed: int, options: dict[str, Any]) -> Solved:
+    def _solve(self, l2: float) -> Solved:
         """Step 2."""
-        problem = self.problem.variant(l2=l2)
-        start = self._warm(problem)
-        kept: list[Scores] = []
-        listen = [] if problem.kernel is None else [lambda progress: _keep_scores(problem, progress.coef, kept)]
+        problem, budget = self.problem.variant(l2=l2), self.budget
+        kept_scores: list[Scores] = []
+        # The driver forgets the scores of its last certificate at its end; a callback sees them before.
+        listen = [lambda progress: kept_scores.append(kernel_scores(problem, progress.coef))] if problem.kernel is not None else []
         found = minimise(
             problem,
-            solver,
+            budget.solver,
             self._tolerance(),
-            max(self.max_epochs - self.epochs, 1),
-            None if self.deadline is None else max(self.deadline - time.perf_counter(), 1e-9),
-            seed,
-            warm_start=start,
-            callbacks=[*listen, *options["callbacks"]],
-            halt=options["halt"],
+            max(budget.max_epochs - self.epochs, 1),
+            budget.seconds(),
+            budget.seed,
+            warm_start=self._warm(problem),
+            callbacks=listen,
         )
         self.results.append(found)
         self.epochs += found.epochs
         mass = dual_mass(problem, found.dual)[0]
-        LOGGER.debug("l2 %.6g: mass %.6g of %.6g, %s after %d epochs", l2, mass, self.aim, found.status, found.epochs)
-        own = [s for s in kept[-1:] if np.array_equal(s.a, problem.c * found.dual / l2 * problem.y)]
-        scores = own[0] if own else None
-        if problem.kernel is not None and scores is None:
-            scores = kernel_scores(problem, problem.c * found.dual / l2 * problem.y)
-        return Solved(l2, found.dual, mass, mass >= self.aim, found.intercept, scores)
+        self.report(f"l2 {l2:.6g}, mass {mass:.6g} of {self.aim:.6g}, {found.status} after {found.epochs} epochs")
+        return Solved(l2, found.dual, mass, mass >= self.aim, found.intercept, self._scores_of(problem, found.dual, kept_scores))
+
+    def _scores_of(self, problem: Problem, beta: np.ndarray, known: list[Scores]) -> Scores | None:
+        if problem.kernel is None:
+            return None
+        a = _expansion(problem, beta)
+        return next((scores for scores in reversed(known) if np.allclose(scores.a, a, 1e-13, 0.0)), None) or kernel_scores(
+            problem, a
+        )
 
     def _tolerance(self) -> float:
         """The relative gap of P to solve to: it matches the error of l2, and at the end the gap that is asked for."""
-        wanted = max(self.tol, 0.0)
+        wanted, atol = self.budget.tol, self.budget.atol
         if self.best is not None and self.results:
             primal = self.results[-1].certificate.primal
             size = abs(self.best.certificate.primal) / self.best.problem.l2
-            wanted = max(wanted * size, self.atol / self.best.problem.l2) / primal if primal > 0.0 else wanted
+            wanted = max(wanted * size, atol / self.best.problem.l2) / primal if primal > 0.0 else wanted
         return min(max(ERROR_SHARE * self.error**2, SOLVED_SHARE * wanted), LOOSEST)
 
     def _warm(self, problem: Problem) -> Any:
@@ -227,7 +243,7 @@ class Search:
             if nearest is None:
                 return None
             parts = [(1.0, nearest)]
-        beta = sum(t * part.beta for t, part in parts)
+        beta = np.sum([t * part.beta for t, part in parts], axis=0)
         self._carry(problem, beta, parts)
         return None, parts[0][1].intercept, beta
 
@@ -245,7 +261,7 @@ class Search:
         """Put the scores of β together for `problem`, where the parts have theirs."""
         known = [(t * part.l2 / problem.l2, part.scores) for t, part in parts if part.scores is not None]
         if len(known) == len(parts):
-            carry_scores(problem, problem.c * beta / problem.l2 * problem.y, known)
+            carry_scores(problem, _expansion(problem, beta), known)
 
     def _place(self, solved: Solved) -> None:
         """Make a solution one of the two nearest."""
@@ -261,25 +277,20 @@ class Search:
             else:
                 self.above = None
 
-    def _certify(self) -> None:
-        """Step 3: certify the mixture at the l2 that is its best threshold, and keep the better candidate."""
-        parts = self._parts()
+    def _offer(self, parts: list[tuple[float, Solved]] | None) -> None:
+        """Step 3: certify a mixture at the l2 that is its best threshold; it is the best candidate if its gap is the smallest."""
         if parts is None:
             return
-        beta = np.minimum(sum(t * part.beta for t, part in parts), 1.0)
-        problem = self.problem
-        u = sum(t * part.l2 * part.scores.values for t, part in parts) if parts[0][1].scores is not None else None
-        if u is None:
-            u = scores_of(problem, problem.combine(problem.c * beta * problem.y))
-        rho, intercept = nu_threshold(problem, self.nu, u)
-        usual = rho > 0.0
-        if not usual:  # no such hinge problem; the bound needs none of its own
+        problem, budget = self.problem, self.budget
+        beta = np.minimum(np.sum([t * part.beta for t, part in parts], axis=0), 1.0)
+        rho, intercept = nu_threshold(problem, self.nu, self._own_scores(beta, parts))
+        if not rho > 0.0:  # there is no such hinge problem, and w = 0 is a better model; the bound holds at any l2
             rho, intercept = parts[-1][1].l2, 0.0
         here = problem.variant(l2=rho)
         self._carry(here, beta, parts)
         point = dual_point(here, beta)
         assert point.coef is not None
-        proven = certify_pair(here, point.coef, intercept / rho, point, "solver", self.tol, self.atol).certificate
+        proven = certify_pair(here, point.coef, intercept / rho, point, "solver", budget.tol, budget.atol).certificate
         forget_scores(here)
         certificate = nu_certificate(here, self.nu, point.beta, proven)
         zero = certificate.primal >= 0.0
@@ -288,26 +299,46 @@ class Search:
         found = Candidate(here, point.coef, intercept / rho, point.beta, certificate, zero)
         if self.best is None or _gap(found) < _gap(self.best):
             self.best = found
-        LOGGER.debug("mixture: %s", certificate)
+        self.report(f"mixture: {certificate}")
+
+    def _own_scores(self, beta: np.ndarray, parts: list[tuple[float, Solved]]) -> np.ndarray:
+        """Return the scores of w = Σ cβyx."""
+        if any(part.scores is None for _, part in parts):
+            a = self.problem.c * beta * self.problem.y
+            return self.problem.scores(self.problem.combine(a))
+        return np.sum([t * part.l2 * part.scores.values for t, part in parts if part.scores is not None], axis=0)
+
+    def _raised(self, solved: Solved) -> Solved:
+        """Return a solution of too small a mass with β of the rows of least margin raised to 1, until each class has its mass."""
+        problem, beta = self.problem, solved.beta.copy()
+        margins = problem.y * self._own_scores(beta, [(1.0, solved._replace(scores=solved.scores))])
+        free = problem.intercept == "free"
+        for rows in (np.flatnonzero(problem.y > 0.0), np.flatnonzero(problem.y < 0.0)) if free else (np.arange(problem.n),):
+            order = rows[np.argsort(margins[rows], kind="stable")]
+            room = problem.c[order] * (1.0 - beta[order])
+            missing = (0.5 if free else 1.0) * self.aim - float(problem.c[rows] @ beta[rows])
+            before = np.cumsum(room) - room
+            part = np.clip((missing - before) / np.where(room > 0.0, room, 1.0), 0.0, 1.0)
+            beta[order] += part * (1.0 - beta[order])
+        return Solved(solved.l2, beta, dual_mass(problem, beta)[0], True, solved.intercept, None)
 
     def _ended(self) -> Status | None:
-        result = self.results[-1]
+        """Return why the search ends, or None. Sets the best candidate to w = 0 where the bound leaves nothing else."""
+        last, budget = self.results[-1], self.budget
         if self.best is not None:
             certificate = self.best.certificate
-            if certificate.relative_gap <= self.tol or certificate.gap <= self.atol:
+            if certificate.relative_gap <= budget.tol or certificate.gap <= budget.atol:
                 return "converged"
             if -certificate.dual <= NEARLY_ZERO * 0.5 * self.size**2:
                 self.best = replace(self.best, zero=True, certificate=zero_certificate(certificate))
                 return "converged"
-        if result.status in ("interrupted", "max_seconds", "diverged"):
-            return result.status
-        if self.epochs >= self.max_epochs:
+        if last.status in ("interrupted", "max_seconds", "diverged"):
+            return last.status
+        if self.epochs >= budget.max_epochs:
             return "max_epochs"
-        if self.deadline is not None and time.perf_counter() >= self.deadline:
+        if budget.deadline is not None and time.perf_counter() >= budget.deadline:
             return "max_seconds"
-        if len(self.results) >= MAX_SOLVES:
-            return "stalled"
-        return None
+        return "stalled" if len(self.results) >= MAX_SOLVES else None
 
     def _next(self, solved: Solved) -> float:
         """Step 4: return the next l2. Sets the error of l2 that is expected of it."""
@@ -333,7 +364,7 @@ class Search:
             if abs(solved.mass - before.mass) < FLAT * abs(self.aim - solved.mass):  # all β at a bound, or nearly
                 self.slope = 0.5 * abs(math.log(self.aim / solved.mass)) / abs(math.log(solved.l2 / before.l2))
         step = math.log(self.aim / solved.mass) / self.slope if solved.mass > 0.0 else MAX_STEP
-        least = 0.3 * math.sqrt(self.tol)
+        least = 0.3 * math.sqrt(self.budget.tol)
         step = math.copysign(min(max(BEYOND * abs(step), least), MAX_STEP), step)
         self.error = abs(step)
         return solved.l2 * math.exp(step)
@@ -372,8 +403,9 @@ def _gap(candidate: Candidate) -> tuple[float, float]:
     return candidate.certificate.relative_gap, candidate.certificate.gap
 
 
-def _keep_scores(problem: Problem, coef: np.ndarray, kept: list[Scores]) -> None:
-    kept[:] = [kernel_scores(problem, coef)]
+def _expansion(problem: Problem, beta: np.ndarray) -> np.ndarray:
+    """Return a = cβy/l2, as dual points have it."""
+    return np.asarray(problem.c * beta / problem.l2 * problem.y)
 
 
 def _equal_beta(problem: Problem, nu: float) -> np.ndarray:
