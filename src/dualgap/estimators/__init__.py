@@ -12,6 +12,8 @@ from dualgap.estimators.kernel import SVC
 from dualgap.estimators.kernel_path import SVCPath
 from dualgap.estimators.kernel_path_cv import SVCPathCV
 from dualgap.estimators.linear import LinearSVC
+from dualgap.estimators.nu_svc import NuSVC
+from dualgap.estimators.one_class import OneClassSVM
 from dualgap.estimators.path import LinearSVCPath
 from dualgap.estimators.path_cv import LinearSVCPathCV
 from dualgap.estimators.warming import warm_up
@@ -22,6 +24,8 @@ __all__ = [
     "LinearSVC",
     "LinearSVCPath",
     "LinearSVCPathCV",
+    "NuSVC",
+    "OneClassSVM",
     "SVCPath",
     "SVCPathCV",
     "class_winners_proven",
