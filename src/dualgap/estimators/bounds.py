@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from dualgap.estimators.fitted import refuse_uncertified
 from dualgap.estimators.joint_ball import joint_ball_of
 from dualgap.estimators.on_store import is_store
 from dualgap.problem import is_dask
@@ -195,6 +196,7 @@ class BoundsMixin:
     def _ready_balls(self) -> Any:
         """Return the balls of the problems, made now unless they are at hand."""
         check_is_fitted(self)
+        refuse_uncertified(self, "bounds of the exact model")
         if "_balls" not in vars(self):
             self._made_balls()
         if isinstance(self._balls, str):
@@ -210,6 +212,7 @@ class BoundsMixin:
         return balls[0] if isinstance(parts[0], JointPart) else without_data(balls)
 
     def _kept_data(self, what: str) -> Any:
+        refuse_uncertified(self, what)
         kept = vars(self).get("_kept")
         if kept is None:
             trained = "a model trained by partial_fit, on a cluster or by an older dualgap has no such bounds"

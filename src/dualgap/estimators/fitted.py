@@ -10,9 +10,20 @@ from scipy import sparse
 
 from dualgap.estimators.labelled import Labelled
 from dualgap.problem import Problem
+from dualgap.proof import ProofError
 from dualgap.run import Result
 
-__all__ = ["forget", "keep", "linear_dual", "linear_support", "rebuilt", "support", "warm_of"]
+__all__ = [
+    "forget",
+    "keep",
+    "keep_uncertified",
+    "linear_dual",
+    "linear_support",
+    "rebuilt",
+    "refuse_uncertified",
+    "support",
+    "warm_of",
+]
 
 
 # What describes one fit; a later fit of another kind does not have it all.
@@ -56,6 +67,23 @@ def keep(model: Any, classes: np.ndarray, results: Sequence[Result], **attribute
     }
     for name, value in (common | attributes).items():
         setattr(model, name, value)
+
+
+def keep_uncertified(model: Any, classes: np.ndarray, **attributes: Any) -> None:
+    """Set the attributes of a fitted classifier that has no certificate: None stands for every number that would be part of a proof."""
+    forget(model)
+    nothing = dict.fromkeys(("certificate_", "history_", "objective_", "dual_gap_"))
+    for name, value in ({"classes_": classes} | nothing | attributes).items():
+        setattr(model, name, value)
+
+
+def refuse_uncertified(model: Any, what: str) -> None:
+    """Raise ProofError where a model was trained without a certificate: nothing about the exact model can be proven from it."""
+    if getattr(model, "status_", None) == "uncertified":
+        raise ProofError(
+            f"{what} cannot be had from an uncertified model: its kernel is not positive semidefinite, and it was trained with "
+            "indefinite='uncertified'; fit with indefinite='clip', or with another kernel"
+        )
 
 
 def support(signed: np.ndarray, codes: np.ndarray) -> dict[str, Any]:

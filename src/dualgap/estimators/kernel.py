@@ -19,7 +19,8 @@ from dualgap.core import Hinge, blas_alone, kept, number, one_of, whole_number
 from dualgap.estimators.bounds import BoundsMixin, Pairs
 from dualgap.estimators.common import check_labels, penalties, warn_unless_converged
 from dualgap.estimators.deciding import PairVotes, solve_all
-from dualgap.estimators.fitted import keep, support
+from dualgap.estimators.fitted import keep, keep_uncertified, support
+from dualgap.estimators.indefinite import NO_NEW_ROWS, Treated, stationary_points, treat
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.left_out import LeaveOneOutMixin
 from dualgap.estimators.multiclass import Task
@@ -55,10 +56,15 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
     kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable
         A callable takes two collections of samples (whatever X is; arrays and SciPy matrices are read-only) and returns the matrix
         of their kernel values, real numbers. A kernel that is not positive semidefinite on the data, as "sigmoid" need not be, has no
-        certificate and is refused. A precomputed matrix is taken as positive semidefinite up to the rounding of its entries.
+        certificate; see `indefinite`. A precomputed matrix is taken as positive semidefinite up to the rounding of its entries.
         "linear" with solver="auto" is solved by the methods of `LinearSVC`, in about its time.
     degree, gamma, coef0
         The kernel's parameters. gamma is a number, "scale" (1/(d·variance of X)) or "auto" (1/d).
+    indefinite : {"error", "clip", "shift", "uncertified"}
+        What to do where the kernel matrix K of the training rows is not positive semidefinite; elsewhere it has no effect. "error" refuses.
+        "clip" trains on the nearest semidefinite matrix, with the negative eigenvalues of K set to 0, and "shift" on K − λ_min·I; both are
+        certified for that matrix. "uncertified" returns a stationary point, as LIBSVM does, with `certificate_` None. All but "error" hold
+        the matrix in memory and compute its eigenvalues, in time n³. docs/kernels.md has the scores of new rows.
     fit_intercept : bool
         Whether there is an intercept b, free of any penalty.
     tol : float
@@ -103,7 +109,11 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
     n_iter_ : epochs for each pair
     objective_, dual_gap_, certificate_, history_ : of the problem, or one for each pair
         The objective is scikit-learn's divided by C·Σs.
+    indefinite_ : None, or what was done with a kernel that is not positive semidefinite: its treatment and extreme eigenvalues
+        With "clip", `dual_coef_` and `support_` are about the clipped kernel; scores of new rows are sums over all training rows.
     status_ : "converged" where every certified gap is within `tol`, "decided" by fit's argument `decide`; else as in `LinearSVC`
+        "uncertified" where `indefinite` has said so and the kernel is not positive semidefinite: `certificate_`, `objective_`, `dual_gap_`
+        and `history_` are then None.
 
     Examples
     --------
@@ -138,6 +148,7 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
         verbose: int = 0,
         callbacks: Any = None,
         atol: float = 0.0,
+        indefinite: str = "error",
     ) -> None:
         self.C = C
         self.kernel = kernel
@@ -159,6 +170,7 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
         self.verbose = verbose
         self.callbacks = callbacks
         self.atol = atol
+        self.indefinite = indefinite
 
     # -------------------------------------------------------------------------------------------------------------- fitting
 
@@ -187,14 +199,11 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
         X, y = self._checked(X, y)
         check_labels(y)
         rows = None if decide is None else as_features(validate_data(self, decide, reset=False, **_ACCEPTED), "decide", X.shape[1])
-        with np.errstate(over="ignore"):
-            self._kernel = make_kernel(self.kernel, None if callable(self.kernel) else X, self.gamma, self.degree, self.coef0)
-        self._gamma = self._kernel.gamma
-        if not 0.0 < self._gamma < np.inf:
-            raise ValueError(
-                f"gamma={self.gamma!r} comes to {self._gamma} on these data: X is too large or too small; scale the features"
-            )
-        table = called_kernel(self.kernel, X, len(y)) if callable(self.kernel) else X
+        self._make_kernel(X)
+        table, treated = self._treated(X, len(y))
+        self.indefinite_, self._expansion = None if treated is None else treated.said, None
+        if treated is not None and decide is not None:
+            raise ValueError(f"decide does not go with a kernel that is not positive semidefinite: {treated.said}")
         data = Labelled(table, y, sample_weight, self.class_weight)
         pairs = [(1, 0)] if len(data.classes) == 2 else list(combinations(range(len(data.classes)), 2))
         labels = data.classes.tolist()
@@ -203,6 +212,8 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
             {"X": X, "y": y, "metadata": {} if sample_weight is None else {"sample_weight": data.weights}},
             ["fit"] if len(pairs) == 1 else [f"classes {labels[i]!r} and {labels[j]!r}" for i, j in pairs],
         )
+        if treated is not None and not treated.certified:
+            return self._fit_uncertified(X, data, pairs, budget)
         tasks = [
             Task(partial(self._problem, data, pair, C), self._warm(data, pair, k, C), monitor.callbacks(k, lambda progress: {}))
             for k, pair in enumerate(pairs)
@@ -215,16 +226,48 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
                 votes = PairVotes(len(data.classes), self.break_ties)
                 results = solve_all(tasks, budget, monitor.task, rows, votes)
             self._keep(X, data, pairs, results)
+            if treated is not None and treated.clips:
+                self._X_fit, self._expansion = X, treated.spectrum.coefficients(self._over_all_rows())
             monitor.end()
-            self._kept = Kept(*given, [r.dual for r in results])
+            self._kept = Kept(*given, [r.dual for r in results], treated)
             self.status_ = warn_unless_converged(type(self).__name__, results, budget.tol, stacklevel=4)
             if ctrl_c.take():
                 self.status_ = "interrupted"
             return self
 
+    def _make_kernel(self, X: Any) -> None:
+        with np.errstate(over="ignore"):
+            self._kernel = make_kernel(self.kernel, None if callable(self.kernel) else X, self.gamma, self.degree, self.coef0)
+        self._gamma = self._kernel.gamma
+        if not 0.0 < self._gamma < np.inf:
+            raise ValueError(
+                f"gamma={self.gamma!r} comes to {self._gamma} on these data: X is too large or too small; scale the features"
+            )
+
+    def _treated(self, X: Any, n: int) -> tuple[Any, Treated | None]:
+        """Return the rows or the matrix to train on, and what was done with an indefinite kernel."""
+        table = called_kernel(self.kernel, X, n) if callable(self.kernel) else X
+        treated = treat(self.indefinite, self._kernel, table, callable(self.kernel) or self.kernel == "precomputed")
+        return (table if treated is None else treated.matrix), treated
+
+    def _fit_uncertified(self, X: Any, data: Labelled, pairs: list[tuple[int, int]], budget: Any) -> SVC:
+        problems = [self._problem(data, pair, self.C) for pair in pairs]
+        points = stationary_points(type(self).__name__, problems, budget.tol, budget.max_epochs)
+        attributes = self._layout(X, data, pairs, [p.coef for p in points], [p.epochs for p in points])
+        keep_uncertified(self, data.classes, intercept_=np.array([p.intercept for p in points]), **attributes)
+        self.status_ = "uncertified"
+        return self
+
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
-        X, y = self._checked(X, y)
-        return kernel_parts(self, Labelled(X, y, sample_weight, self.class_weight), duals)
+        table, y = self._checked(X, y)
+        if self._on_nearest():
+            kept = vars(self).get("_kept")
+            table = kept.treated.matrix if kept is not None and X is kept.X else self._treated(table, len(y))[0]
+        return kernel_parts(self, Labelled(table, y, sample_weight, self.class_weight), duals)
+
+    def _on_nearest(self) -> bool:
+        """Return whether the kernel was not positive semidefinite, and another matrix was trained on."""
+        return getattr(self, "indefinite_", None) is not None
 
     @property
     def _automatic(self) -> bool:
@@ -247,7 +290,7 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
         """Class pair[0] against class pair[1]."""
         rows = np.flatnonzero((data.codes == pair[0]) | (data.codes == pair[1]))
         weights = data.own_weights()[rows]
-        table = callable(self.kernel) or self.kernel == "precomputed"
+        table = callable(self.kernel) or self.kernel == "precomputed" or self._on_nearest()
         X = data.X
         if table and X.shape[0] != X.shape[1]:
             raise ValueError(f"the kernel matrix must be square, one row and one column a sample; it has shape {X.shape}")
@@ -255,7 +298,7 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
             X = X[np.ix_(rows, rows)] if table else X[rows]
         l2, _ = penalties(C, 0.0, float(weights.sum()))
         unweighted = data.weights is None and data.by_class is None
-        return Problem(
+        problem = Problem(
             X,
             np.where(data.codes[rows] == pair[0], 1.0, -1.0),
             l2=l2,
@@ -265,6 +308,9 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
             # Working sets keep their kernel rows in a cache of that size themselves.
             kernel_memory=None if self._automatic else int(1e6 * number("cache_size", self.cache_size)),
         )
+        if self._on_nearest():
+            problem.shared.semidefinite = True  # made so; that of an uncertified fit is not asked for
+        return problem
 
     def _warm(self, data: Labelled, pair: tuple[int, int], k: int, C: float) -> Any:
         fitted = self.warm_start and getattr(self, "_n_rows", None) == data.n and np.array_equal(self.classes_, data.classes)
@@ -278,30 +324,34 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
         return None, float(self.intercept_[k]), beta
 
     def _keep(self, X: Any, data: Labelled, pairs: list[tuple[int, int]], results: list[Result]) -> None:
-        """Fitted attributes from the results, in scikit-learn's layout."""
+        """Set the fitted attributes from the results."""
+        coefs, epochs = [r.coef for r in results], [r.epochs for r in results]
+        keep(self, data.classes, results, **self._layout(X, data, pairs, coefs, epochs))
+
+    def _layout(
+        self, X: Any, data: Labelled, pairs: list[tuple[int, int]], coefs: list[np.ndarray], epochs: list[int]
+    ) -> dict[str, Any]:
+        """Return the fitted attributes from the coefficients of the pairs, in scikit-learn's layout."""
         signed = np.zeros((len(data.classes) - 1, data.n))
-        for (i, j), result in zip(pairs, results, strict=True):
+        for (i, j), coef in zip(pairs, coefs, strict=True):
             rows = np.flatnonzero((data.codes == i) | (data.codes == j))
             # The coefficients of a row of class i against class j stand in line j, or j − 1 where j > i.
             other = np.where(data.codes[rows] == i, j, i)
-            signed[other - (other > data.codes[rows]), rows] = result.coef
+            signed[other - (other > data.codes[rows]), rows] = coef
         found = support(signed, data.codes)
         rows = found["support_"]
         rows = rows[np.argsort(data.codes[rows], kind="stable")].astype(np.int32)
         dual = signed[:, rows]
-        keep(
-            self,
-            data.classes,
-            results,
-            support_=rows,
-            n_support_=found["n_support_"].astype(np.int32),
-            dual_coef_=sparse.csr_matrix(dual) if sparse.issparse(X) else dual,
-            support_vectors_=np.empty((0, 0)) if self._kernel.name == "precomputed" else _safe_indexing(X, rows),
-            n_iter_=np.array([r.epochs for r in results], dtype=np.int32),
-            _n_rows=data.n,
-        )
         if callable(self.kernel):
             self._X_fit = X  # a function of two collections may rely on the second being the one it was trained on
+        return {
+            "support_": rows,
+            "n_support_": found["n_support_"].astype(np.int32),
+            "dual_coef_": sparse.csr_matrix(dual) if sparse.issparse(X) else dual,
+            "support_vectors_": np.empty((0, 0)) if self._kernel.name == "precomputed" else _safe_indexing(X, rows),
+            "n_iter_": np.array(epochs, dtype=np.int32),
+            "_n_rows": data.n,
+        }
 
     # ----------------------------------------------------------------------------------------------------------- prediction
 
@@ -328,24 +378,37 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
             columns.append(np.where(of_class == i, dual[j - 1], np.where(of_class == j, dual[i], 0.0)))
         return np.stack(columns, axis=1)
 
+    def _over_all_rows(self) -> np.ndarray:
+        """Return those coefficients for all training rows, 0 where a row is no support vector."""
+        coefficients = self._pair_coefficients()
+        whole = np.zeros((self._n_rows, coefficients.shape[1]))
+        whole[self.support_] = coefficients
+        return whole
+
+    def _expansion_over(self) -> tuple[Any, np.ndarray, np.ndarray]:
+        """Return the rows that scores are sums over, their numbers, and their coefficients, a column for each pair of classes."""
+        whole: np.ndarray | None = getattr(self, "_expansion", None)
+        if whole is not None:
+            return self._X_fit, np.arange(self._n_rows), whole
+        return self.support_vectors_, self.support_, self._pair_coefficients()
+
     def _pair_decisions(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        coefficients = self._pair_coefficients()
-        alone = isinstance(self.kernel, str) and self.kernel == "precomputed" and len(self.support_) < self._n_rows
+        vectors, rows, coefficients = self._expansion_over()
+        alone = isinstance(self.kernel, str) and self.kernel == "precomputed" and len(rows) < self._n_rows
         shape = np.shape(X) if isinstance(X, (list, tuple)) else getattr(X, "shape", ())
-        if alone and tuple(shape[1:]) == (len(self.support_),):
+        if alone and tuple(shape[1:]) == (len(rows),):
             return check_array(X, dtype=_ACCEPTED["dtype"]) @ coefficients + self.intercept_
         if not callable(self.kernel):
             X = validate_data(self, X, reset=False, **_ACCEPTED)
         if not callable(self.kernel) and self.kernel != "precomputed":
             # A single sum is done faster as one: its kernel values need not be written down.
             columns = coefficients[:, 0] if coefficients.shape[1] == 1 else coefficients
-            return expansion(self._kernel, X, self.support_vectors_, columns).reshape(X.shape[0], -1) + self.intercept_
-        return np.concatenate([values @ coefficients for values in self._kernel_blocks(X)]) + self.intercept_
+            return expansion(self._kernel, X, vectors, columns).reshape(X.shape[0], -1) + self.intercept_
+        return np.concatenate([values @ coefficients for values in self._kernel_blocks(X, rows)]) + self.intercept_
 
-    def _kernel_blocks(self, X: Any) -> Iterator[np.ndarray]:
-        """Values with the support vectors, some rows at a time, where X has them itself or a function makes them."""
-        support = self.support_
+    def _kernel_blocks(self, X: Any, support: np.ndarray) -> Iterator[np.ndarray]:
+        """Values with those training rows, some rows at a time, where X has them itself or a function makes them."""
         if callable(self.kernel):
             values = call_kernel(self.kernel, X, self._X_fit, "the function given as kernel")
             if values.ndim != 2 or values.shape[1] != self._n_rows:
@@ -451,7 +514,20 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
         return labels, Pairs(low, high, len(self.classes_)).proven(codes, self.break_ties)
 
     def _pair_bounds(self, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        return bounds_of(self._ready_balls(), self._new_rows(X), diagonal)
+        balls = self._ready_balls()
+        if self._on_nearest():
+            return bounds_of(balls, *self._nearest_values(X))
+        return bounds_of(balls, self._new_rows(X), diagonal)
+
+    def _nearest_values(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the values of the kernel trained on with all training rows, and k(x, x), for rows of the kernel given."""
+        treated = self._kept_data("bounds of the exact model").treated
+        if not treated.clips:
+            raise ProofError(NO_NEW_ROWS)
+        X = self._new_rows(X)
+        values = X if self.kernel == "precomputed" else self._kernel(X, self._X_fit)
+        found: tuple[np.ndarray, np.ndarray] = treated.spectrum.new_values(values)
+        return found
 
     def _new_rows(self, X: Any) -> Any:
         if callable(self.kernel):
@@ -465,15 +541,20 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
 
     def _without_data(self, parts: list[Any], balls: list[Any], kept: Any) -> Any:
         X, y = self._checked(kept.X, kept.y)
+        if self._on_nearest():
+            X = kept.treated.matrix
         codes = np.searchsorted(self.classes_, y)
         places = [np.flatnonzero((codes == part.positive) | (codes == part.negative)) for part in parts]
         return without_data(balls, X, places)
 
     def _row_statuses(self, X: Any, codes: np.ndarray) -> np.ndarray:
         K = len(self.classes_)
-        matrix = self._new_rows(X)
-        diagonal = np.diag(matrix) if self.kernel == "precomputed" else None
-        low, high = bounds_of(self._ready_balls(), matrix, diagonal)
+        if self._on_nearest():
+            low, high = self._pair_bounds(X)
+        else:
+            matrix = self._new_rows(X)
+            diagonal = np.diag(matrix) if self.kernel == "precomputed" else None
+            low, high = bounds_of(self._ready_balls(), matrix, diagonal)
         found = np.full(low.shape, "out", dtype="U5")
         for k, (i, j) in enumerate([(1, 0)] if K == 2 else combinations(range(K), 2)):
             rows = np.flatnonzero((codes == i) | (codes == j))

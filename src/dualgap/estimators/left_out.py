@@ -14,7 +14,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from dualgap.core import number, round_up
-from dualgap.estimators.fitted import keep, support
+from dualgap.estimators.fitted import keep, refuse_uncertified, support
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.on_store import is_store
 from dualgap.estimators.proving import Kept
@@ -164,6 +164,12 @@ class KeptRemaining(Kept):
 def _fits(model: Any, method: str, X: Any, y: Any, sample_weight: Any) -> tuple[list[Result], Labelled]:
     """Return a result for each problem of a fit, and the training data."""
     check_is_fitted(model)
+    refuse_uncertified(model, method)
+    if (said := getattr(model, "indefinite_", None)) is not None:
+        raise ProofError(
+            f"{method} is not there for indefinite={said.treatment!r}: the kernel trained on was made from all training rows, "
+            "those left out among them"
+        )
     duals = None
     if X is None:
         kept = vars(model).get("_kept")

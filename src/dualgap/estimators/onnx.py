@@ -138,7 +138,7 @@ def _convert_linear(scope: Any, operator: Any, container: Any) -> None:
 def _convert_kernel(scope: Any, operator: Any, container: Any) -> None:
     graph, model = _Graph(scope, operator, container), operator.raw_operator
     K = len(model.classes_)
-    pairs = graph.node("MatMul", _kernel_values(graph, model), graph.constant(model._pair_coefficients()))
+    pairs = graph.node("MatMul", _kernel_values(graph, model), graph.constant(model._expansion_over()[2]))
     pairs = graph.node("Add", pairs, graph.constant(model.intercept_))
     if K == 2:
         graph.finish(graph.positive(pairs), pairs)
@@ -169,7 +169,7 @@ def _kernel_values(graph: _Graph, model: Any) -> str:
         raise ValueError(
             f"kernel={model.kernel!r} cannot be exported: ONNX has no operator for it; use rbf, linear, poly or sigmoid"
         )
-    vectors = model.support_vectors_
+    vectors = model._expansion_over()[0]
     vectors = np.asarray(vectors.toarray() if hasattr(vectors, "toarray") else vectors, dtype=np.float64)
     x = graph.x
     if kernel.name == "rbf" and (origin := origin_of(vectors)) is not None:

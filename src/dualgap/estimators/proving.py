@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dualgap.estimators.crammer_singer import CrammerSinger, joint_dual
-from dualgap.estimators.fitted import linear_dual
+from dualgap.estimators.fitted import linear_dual, refuse_uncertified
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.on_store import is_store
 from dualgap.estimators.parameters import checked
@@ -31,6 +31,7 @@ class Kept:
     y: Any
     sample_weight: Any
     duals: Sequence[Any]
+    treated: Any = None  # of an indefinite kernel: the matrix trained on, see `indefinite`
 
 
 class ProvableMixin:
@@ -71,6 +72,7 @@ class ProvableMixin:
             Whether to evaluate the claims in exact arithmetic first, which takes some seconds for each million non-zeros.
         """
         check_is_fitted(self)
+        refuse_uncertified(self, "a proof")
         duals = None
         if X is None:
             kept = vars(self).get("_kept")
