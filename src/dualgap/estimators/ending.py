@@ -14,7 +14,13 @@ __all__ = ["end_fit"]
 
 
 def end_fit(
-    model: Any, given: tuple[Any, Any, Any], results: Sequence[Result], monitor: Monitor, tol: float, ctrl_c: Any, treated: Any = None
+    model: Any,
+    given: tuple[Any, Any, Any],
+    results: Sequence[Result],
+    monitor: Monitor,
+    tol: float,
+    ctrl_c: Any,
+    treated: Any = None,
 ) -> None:
     """Tell the listeners, keep what `fit` was given (X, y, sample_weight) with the dual variables, and set `status_`.
 

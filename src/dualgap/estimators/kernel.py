@@ -27,7 +27,7 @@ from dualgap.estimators.parameters import budget_of
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
 from dualgap.estimators.proving import ProvableMixin, kernel_parts
 from dualgap.problem import Problem, as_features
-from dualgap.proof import bounds_of, margins_of, row_status, without_data
+from dualgap.proof import margins_of, row_status, without_data
 from dualgap.run import Result
 from dualgap.solvers.working_set import WorkingSet
 
@@ -230,11 +230,8 @@ class SVC(KernelModelMixin, BoundsMixin, LeaveOneOutMixin, ProvableMixin, Callba
         return self
 
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
-        table, y = self._checked(X, y)
-        if self._on_nearest():
-            kept = vars(self).get("_kept")
-            table = kept.treated.matrix if kept is not None and X is kept.X else self._treated(table, len(y))[0]
-        return kernel_parts(self, Labelled(table, y, sample_weight, self.class_weight), duals)
+        rows, y = self._checked(X, y)
+        return kernel_parts(self, Labelled(self._trained_on(X, rows, len(y)), y, sample_weight, self.class_weight), duals)
 
     def _problem(self, data: Labelled, pair: tuple[int, int], C: float) -> Problem:
         """Class pair[0] against class pair[1]."""
@@ -392,12 +389,7 @@ class SVC(KernelModelMixin, BoundsMixin, LeaveOneOutMixin, ProvableMixin, Callba
 
     def _row_statuses(self, X: Any, codes: np.ndarray) -> np.ndarray:
         K = len(self.classes_)
-        if self._on_nearest():
-            low, high = self._score_bounds(X)
-        else:
-            matrix = self._new_rows(X)
-            diagonal = np.diag(matrix) if self.kernel == "precomputed" else None
-            low, high = bounds_of(self._ready_balls(), matrix, diagonal)
+        low, high = self._training_bounds(X)
         found = np.full(low.shape, "out", dtype="U5")
         for k, (i, j) in enumerate([(1, 0)] if K == 2 else combinations(range(K), 2)):
             rows = np.flatnonzero((codes == i) | (codes == j))

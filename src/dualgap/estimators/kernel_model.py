@@ -70,6 +70,13 @@ class KernelModelMixin(BallsMixin):
         treated = treat(self.indefinite, self._kernel, table, callable(self.kernel) or self.kernel == "precomputed")
         return (table if treated is None else treated.matrix), treated
 
+    def _trained_on(self, given: Any, X: Any, n: int) -> Any:
+        """Return X, checked rows, or the matrix that is trained on in place of an indefinite one; `given` is X as `fit` was given it."""
+        if not self._on_nearest():
+            return X
+        kept = vars(self).get("_kept")
+        return kept.treated.matrix if kept is not None and given is kept.X else self._treated(X, n)[0]
+
     def _on_nearest(self) -> bool:
         """Return whether the kernel was not positive semidefinite, and another matrix was trained on."""
         return getattr(self, "indefinite_", None) is not None
@@ -201,6 +208,13 @@ class KernelModelMixin(BallsMixin):
         if self._on_nearest():
             return bounds_of(balls, *self._nearest_values(X))
         return bounds_of(balls, self._new_rows(X), diagonal)
+
+    def _training_bounds(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return bounds of the exact scores of training rows, a column for each problem."""
+        if self._on_nearest():
+            return self._score_bounds(X)
+        matrix = self._new_rows(X)
+        return bounds_of(self._ready_balls(), matrix, np.diag(matrix) if self.kernel == "precomputed" else None)
 
     def _nearest_values(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the values of the kernel trained on with all training rows, and k(x, x), for rows of the kernel given."""

@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dualgap.core import ROUNDOFF, SMALLEST, gamma, is_sparse, length_bound, precise_accumulate
+from dualgap.core import ROUNDOFF, SMALLEST, NoOffset, gamma, is_sparse, kernel, length_bound, precise_accumulate
 from dualgap.kernels import (
     SUPPORTS,
     SURE_RELATIVE,
@@ -49,7 +49,9 @@ UNDERFLOW = 1e-37  # absolute error of the smallest exponential, and of a sum of
 SAME_WEIGHT = 1e-13  # relative difference of weights that counts as none
 MAX_CHANGED = 1.1  # number of changed weights / non-zero weights up to which the change is summed: small terms leave small errors
 COARSE = 1e-11  # error of a score from the rounding of w above which w is summed in double-double numbers
-NEAR_MARGIN = 1e-3  # rows with a margin bound below 1 + this are recomputed along with the doubtful ones: b may still change
+NEAR_MARGIN = (
+    1e-3  # rows less than this, in units of a margin, from a loss are recomputed along with the doubtful ones: b may still change
+)
 
 
 class Scores(NamedTuple):
@@ -162,9 +164,10 @@ class BoundedScores:
         while len(some):
             values[some], sizes = self._in_float64(a, some)
             radius[some], exact[some] = self._radius(a, sizes, some), True
-            least_margins = problem.y * (values + best_intercept(problem, values)) - radius
-            in_doubt = not (least_margins[~exact] >= 1.0).all()
-            some = np.flatnonzero(~exact & ~(least_margins >= 1.0 + NEAR_MARGIN)) if in_doubt else some[:0]
+            scores, beyond = problem.offset.added(values), np.empty(problem.n)
+            _beyond_loss(problem.loss, problem.y * (scores + best_intercept(problem, scores)), radius, beyond)
+            in_doubt = not (beyond[~exact] >= 0.0).all()
+            some = np.flatnonzero(~exact & ~(beyond >= NEAR_MARGIN * problem.offset.scale)) if in_doubt else some[:0]
         self.last = Scores(a.copy(), values, radius, certified=True)
         return self._frozen()
 
@@ -181,7 +184,7 @@ class BoundedScores:
 
     def _by_weights(self, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return K·a = X·w with w = Σ aⱼxⱼ, and bounds on the errors: two passes over X instead of a value for each pair of rows."""
-        data = self.problem.on_data
+        data = self.problem.on_data.replace(offset=NoOffset())  # K·a alone: the fixed part of the scores is added elsewhere
         mass, count = float(np.abs(a) @ data.norms), int(np.count_nonzero(a))
         w, error = data.combine(a), 1.00001 * gamma(count + 8) * mass + SMALLEST
         if error * float(data.norms.max()) > COARSE:  # large weights that nearly cancel
@@ -283,6 +286,13 @@ class BoundedScores:
         if kernel.name == "poly":
             return 1.01 * ROUNDOFF * (kernel.degree * (d + 8) + 16) * inner**kernel.degree
         return gamma(d + 8) * inner + 16.0 * ROUNDOFF
+
+
+@kernel
+def _beyond_loss(loss, margins, radius, out):
+    """out[i] = by how much margin i, off by at most radius[i], satisfies the KKT condition of β = 0; negative: it may have a loss"""
+    for i in range(margins.shape[0]):
+        out[i] = loss.slack(0.0, margins[i]) - radius[i]
 
 
 def _of_one_sign(norms: np.ndarray | None, terms: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
