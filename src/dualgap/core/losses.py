@@ -51,6 +51,7 @@ __all__ = [
     "ResidualLoss",
     "SmoothHinge",
     "SquaredHinge",
+    "classification_loss",
     "make_loss",
     "slopes",
     "total_psi",
@@ -431,8 +432,6 @@ class ResidualLoss(NamedTuple):
     low: float = 1.0
     high: float = 1.0
 
-    regression = True
-
     def value(self, margin):
         bound, excess = self.high if margin < 0.0 else self.low, abs(margin) - self.epsilon
         if excess <= 0.0:
@@ -531,6 +530,7 @@ class ResidualLoss(NamedTuple):
 
 
 # --8<-- [end:residual_loss]
+ResidualLoss.regression = True  # type: ignore[attr-defined]  # y holds targets, and margins are residuals
 
 
 LOSSES: dict[str, Any] = {"hinge": Hinge, "smooth_hinge": SmoothHinge, "squared_hinge": SquaredHinge, "logistic": Logistic}
@@ -593,6 +593,17 @@ def make_loss(loss: Any, delta: float | None = None, epsilon: float | None = Non
         return LOSSES[name]()
     width = 1.0 if delta is None else delta
     return SmoothHinge(number("delta", width, wanted="a positive number: the width of the smoothed part of the hinge"))
+
+
+def classification_loss(loss: Any, delta: float | None = None) -> Any:
+    """Return the loss object as `make_loss` does, for what has class labels; a loss of regression is an error."""
+    made = make_loss(loss, delta)
+    if getattr(made, "regression", False):
+        raise ValueError(
+            f"loss={loss!r} is a loss of regression, and this is for class labels: choose one of {sorted(LOSSES)}, or train "
+            "targets with dualgap.LinearSVR, dualgap.SVR or dualgap.Problem, with the rows in memory"
+        )
+    return made
 
 
 def _residual_loss(name: str, given: dict[str, float | None]) -> ResidualLoss:

@@ -465,19 +465,28 @@ class Problem:
 
     def scores(self, stored: np.ndarray) -> np.ndarray:
         """Return xᵢ·w + oᵢ for every training row, without the intercept, from w as stored."""
+        return self.offset.added(self.products(stored))
+
+    def products(self, stored: np.ndarray) -> np.ndarray:
+        """Return xᵢ·w for every training row, from w as stored."""
         if self.kernel is not None:
-            return self.offset.added(stored)
+            return stored
         out = np.empty(self.n)
         scores_in_threads(self.rows, stored, out)
-        return self.offset.added(out)
+        return out
 
     def bounded_scores(self, stored: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return xᵢ·w + oᵢ and numbers that, times 2⁻⁵³, bound the rounding of xᵢ·w; None for them where ‖xᵢ‖‖w‖ serves as well."""
+        products, sizes = self.bounded_products(stored)
+        return self.offset.added(products), sizes
+
+    def bounded_products(self, stored: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the same without the offset."""
         if storage.is_sparse_data(self.rows) and self.longest <= SHORT_ROW:
-            return self.scores(stored), None
+            return self.products(stored), None
         out, sizes = np.empty(self.n), np.empty(self.n)
         bounded_scores_in_threads(self.rows, stored, out, sizes)
-        return self.offset.added(out), sizes
+        return out, sizes
 
     # ------------------------------------------------------------------------------------------------------- the objective
 

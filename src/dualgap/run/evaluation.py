@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dualgap.core import SMALLEST
 from dualgap.problem import Problem, all_finite
 from dualgap.proof import (
     DualPoint,
@@ -27,6 +28,8 @@ from dualgap.run.stepper import Best, Evaluation, Stepper
 from dualgap.solvers import Solver, State, Warm
 
 __all__ = ["SolverRun", "Watched", "make_watched"]
+
+FITTED = 1e-12  # part of the objective of w = b = 0 below which the gap of a regression counts as zero
 
 
 class Watched:
@@ -76,6 +79,10 @@ class SolverRun(Stepper):
         self.tol, self.atol = tol, atol
         self.state: Any = None  # whatever the solver's `start` returns
         self.at_zero = zero_objective(problem, 0.0)
+        if problem.is_regression:
+            # A model that fits all targets has the objective 0, to which no gap is relative.
+            typical = max(self.at_zero, float(problem.loss.value(-problem.offset.scale)))
+            self.atol = max(atol, FITTED * typical + SMALLEST)
         # No run ends worse than it began: w = 0 with its best intercept is the first candidate, a warm start as it was given the second.
         intercept = intercept_of_zero(problem)
         self.best = Best(np.zeros(problem.size), intercept, zero_objective(problem, intercept), "margins")

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from dualgap.core import Block, make_loss
+from dualgap.core import Block, classification_loss
 from dualgap.core import rows as storage
 from dualgap.problem import Problem, Shared, encode_labels
 from dualgap.store.folder import Parts
@@ -63,9 +63,7 @@ class StoreProblem(Problem):
         intercept_scale: float = 1.0,
         y: Any = None,
     ) -> None:
-        self._set_objective(make_loss(loss, delta), l2, l1, intercept, intercept_scale)
-        if self.is_regression:
-            raise StoreError("a store holds class labels, and no targets: regression needs its rows in memory")
+        self._set_objective(classification_loss(loss, delta), l2, l1, intercept, intercept_scale)
         labels = _signs(store) if y is None else encode_labels(np.asarray(y))
         self._set_samples(store, *store.shape, *labels, sample_weight)
         rows = OnDisk(np.empty(0, store.manifest.dtype), _empty_rows(store))
@@ -133,7 +131,7 @@ class StoreProblem(Problem):
             self.next_pass.model, self.next_pass.scores = wanted, out
         return v
 
-    def scores(self, stored: np.ndarray) -> np.ndarray:
+    def products(self, stored: np.ndarray) -> np.ndarray:
         """Return xᵢ·w for every row: the scores of the last pass if it computed them for this w, else of a pass of its own."""
         model, out = self.next_pass.model, self.next_pass.scores
         self.next_pass.model = self.next_pass.scores = None
@@ -144,9 +142,9 @@ class StoreProblem(Problem):
             storage.scores(block.rows, stored, out[block.index])
         return out
 
-    def bounded_scores(self, stored: np.ndarray) -> tuple[np.ndarray, None]:
-        """Return the scores; bounds on their rounding would be one more vector of n numbers, and ‖xᵢ‖‖w‖ serves in their place."""
-        return self.scores(stored), None
+    def bounded_products(self, stored: np.ndarray) -> tuple[np.ndarray, None]:
+        """Return the products; bounds on their rounding would be one more vector of n numbers, and ‖xᵢ‖‖w‖ serves in their place."""
+        return self.products(stored), None
 
     # ----------------------------------------------------------------------------------------------------------- variants
 

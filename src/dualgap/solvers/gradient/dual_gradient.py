@@ -35,7 +35,7 @@ MARGIN = 1.05  # factor on an estimate of L: a power iteration ends a little bel
 
 
 class Scores:
-    """x·w(β) + b(β) of every row: through w in two passes over the rows, or in one over the precomputed XXᵀ."""
+    """x·w(β) + b(β) of every row, without the fixed part: through w in two passes over the rows, or in one over the precomputed XXᵀ."""
 
     def __init__(self, problem: Problem, precomputed: bool) -> None:
         self.problem = problem
@@ -55,7 +55,7 @@ class Scores:
             out = self.matrix @ a
         else:
             v = problem.combine(a)
-            out = v if problem.kernel is not None else problem.scores(primal(v))
+            out = problem.products(v if problem.kernel is not None else primal(v))
         return out + problem.intercept_scale**2 * float(a.sum()) if problem.intercept == "penalised" else out
 
 

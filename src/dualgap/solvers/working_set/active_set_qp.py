@@ -22,7 +22,7 @@ import numpy as np
 from dualgap.core import blas_alone, machine
 from dualgap.problem import Problem
 from dualgap.solvers.quadratic import ADDED_DIAGONAL, BoxQP
-from dualgap.solvers.working_set.dual_box import argtop, bias_weight, choose_sides, kkt_slack, middle_intercept
+from dualgap.solvers.working_set.dual_box import argtop, bias_weight, choose_sides, kkt_slack
 from dualgap.solvers.working_set.state import GAP_MARGIN, WorkingSetState, update_gap, update_gradient
 
 __all__ = ["ADDED_DIAGONAL", "BoxQP", "newton_step", "pair_step_cost", "pays_off"]
@@ -67,7 +67,7 @@ def newton_step(problem: Problem, state: WorkingSetState) -> bool:
     """Move the free variables and the worst violators together. Return False if there was no memory, or the gap did not fall."""
     # a) the variables and their matrix
     box, cache, balanced, before = state.box, state.cache, problem.intercept == "free", state.gap
-    choose_sides(problem, box, middle_intercept(problem, box))
+    choose_sides(problem, box)
     free = box.free()
     slack = kkt_slack(box, float(np.median(box.g[free])) if balanced and free.any() else 0.0)
     violators = np.flatnonzero((slack < 0.0) & ~free)

@@ -58,7 +58,9 @@ def start_box(problem: Problem) -> Box:
         _times(weight, bound) for bound in (0.0 if _has_kink(problem) else problem.loss.lower_bound(), problem.loss.upper_bound())
     )
     low, high = np.where(y > 0, low, -high), np.where(y > 0, high, -low)
-    return Box(np.zeros(problem.n), low, high, p.copy(), r, p, weight)
+    box = Box(np.zeros(problem.n), low, high, p.copy(), r, p, weight)
+    choose_sides(problem, box)
+    return box
 
 
 def _times(weight: np.ndarray, bound: float) -> np.ndarray:
@@ -72,16 +74,31 @@ def _has_kink(problem: Problem) -> bool:
     return bool(rise != fall)
 
 
-def choose_sides(problem: Problem, box: Box, intercept: float) -> None:
-    """Put every variable at the kink, a = 0, on the side to which it is nearer at this intercept. Changes p, g and the bounds."""
+def choose_sides(problem: Problem, box: Box) -> None:
+    """Put every variable at the kink, a = 0, on the side to which it is nearer. Changes p, g and the bounds.
+
+    The measure is the intercept in the middle between the largest gradient of the variables that can rise and the smallest of those that
+    can fall, where a variable at 0 can do both: so the two that violate the KKT conditions most are on the sides to which they tend.
+    """
     if not _has_kink(problem):
         return
     rise, fall, _ = problem.loss.psi_pieces()
-    _choose_sides(box, fall - rise, problem.loss.lower_bound(), problem.loss.upper_bound(), intercept)
+    _choose_sides(box, fall - rise, problem.loss.lower_bound(), problem.loss.upper_bound(), problem.intercept == "free")
 
 
 @kernel
-def _choose_sides(box, jump, lower, upper, intercept):
+def _choose_sides(box, jump, lower, upper, free_intercept):
+    most, least = -np.inf, np.inf
+    for k in range(box.a.shape[0]):
+        if box.weight[k] > 0.0:
+            below = box.high[k] == 0.0
+            if box.a[k] < box.high[k] or box.a[k] == 0.0:
+                most = max(most, box.g[k] - jump if box.a[k] == 0.0 and below else box.g[k])
+            if box.a[k] > box.low[k] or box.a[k] == 0.0:
+                least = min(least, box.g[k] + jump if box.a[k] == 0.0 and not below else box.g[k])
+    intercept = 0.0
+    if free_intercept and most > -np.inf:
+        intercept = 0.5 * (most + least) if least < np.inf else most
     for k in range(box.a.shape[0]):
         weight = box.weight[k]
         if weight <= 0.0:
@@ -102,7 +119,7 @@ def _choose_sides(box, jump, lower, upper, intercept):
 def set_gradient(problem: Problem, box: Box, scores: np.ndarray) -> float:
     """Set g in a box of all rows from the scores K·a, and the sides of variables that are not 0. Return D/l2."""
     box.g[:] = box.p - scores - box.r * box.a - bias_weight(problem) * box.a.sum()
-    choose_sides(problem, box, intercept_of(problem, box))
+    choose_sides(problem, box)
     return 0.5 * float(box.a @ (box.p + box.g))
 
 
@@ -117,14 +134,6 @@ def intercept_of(problem: Problem, box: Box) -> float:
     if problem.intercept != "free":
         return 0.0
     return best_intercept(problem, problem.offset.added(box.p - box.g - box.r * box.a))
-
-
-def middle_intercept(problem: Problem, box: Box) -> float:
-    """Return an intercept between those that the gradients of a box allow; 0 unless it is free."""
-    if problem.intercept != "free":
-        return 0.0
-    low, high = max_up_min_low(box)
-    return 0.5 * (low + high) if np.isfinite(low) and np.isfinite(high) else low if np.isfinite(low) else high
 
 
 def argtop(values: np.ndarray, count: int) -> np.ndarray:

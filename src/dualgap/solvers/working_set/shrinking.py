@@ -21,7 +21,6 @@ from dualgap.solvers.working_set.dual_box import (
     kkt_slack,
     max_up_min_low,
     may_move,
-    middle_intercept,
     set_gradient,
 )
 from dualgap.solvers.working_set.state import WorkingSetState, gap_estimate, update_gap
@@ -100,7 +99,7 @@ def check_shrunk_rows(problem: Problem, state: WorkingSetState) -> None:
     state.float32_terms = max(state.float32_terms, min(float(terms @ terms), float(a @ a)))
     values[shrunk], radius[shrunk] = state.scores.rounded(a, shrunk)
     g[shrunk] = (p - values - r * a - bias)[shrunk]
-    choose_sides(problem, state.all, intercept_of(problem, state.all))
+    choose_sides(problem, state.all)
     state.scores.remember(a, values, radius, certified=False)
     _unshrink_violators(problem, state)
     state.checks_shrunk = (sample or state.gap > PASS_RISE * before) and len(state.active) < problem.n
@@ -121,7 +120,7 @@ def refresh_gradient(problem: Problem, state: WorkingSetState) -> None:
 
 def shrink_satisfied(problem: Problem, state: WorkingSetState) -> None:
     """Step 9: shrink the rows at a bound that satisfy the KKT conditions at every intercept in question, if they are many."""
-    choose_sides(problem, state.box, middle_intercept(problem, state.box))
+    choose_sides(problem, state.box)
     kept = may_move(problem, state.box)
     if MIN_ACTIVE <= len(kept) <= MAX_KEPT * len(state.active):
         shrink(state, kept)

@@ -18,7 +18,6 @@ from dualgap.solvers.working_set.dual_box import (
     beta_of,
     bias_weight,
     choose_sides,
-    middle_intercept,
     set_gradient,
     start_box,
     worst_violators,
@@ -180,7 +179,7 @@ class WorkingSet(Solver):
         visits, gap_before, steps_before, free_before = 0, state.gap, state.steps, box.free()
         for _ in range(max(MAX_SETS, problem.n // (EPOCH_PARTS * self.size))):
             # 3) select
-            choose_sides(problem, box, middle_intercept(problem, box))
+            choose_sides(problem, box)
             rows = self._select(problem, state)
             if len(rows) == 0:
                 break
