@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dualgap.core import ROUNDOFF, SMALLEST, NoOffset, gamma, is_sparse, kernel, length_bound, precise_accumulate
+from dualgap.core import ROUNDOFF, SMALLEST, gamma, is_sparse, kernel, length_bound, precise_accumulate
 from dualgap.kernels import (
     SUPPORTS,
     SURE_RELATIVE,
@@ -50,7 +50,7 @@ SAME_WEIGHT = 1e-13  # relative difference of weights that counts as none
 MAX_CHANGED = 1.1  # number of changed weights / non-zero weights up to which the change is summed: small terms leave small errors
 COARSE = 1e-11  # error of a score from the rounding of w above which w is summed in double-double numbers
 NEAR_MARGIN = (
-    1e-3  # rows less than this, in units of a margin, from a loss are recomputed along with the doubtful ones: b may still change
+    1e-3  # rows nearer to a loss than this, in units of a margin, are recomputed along with the doubtful ones: b may still change
 )
 
 
@@ -184,7 +184,7 @@ class BoundedScores:
 
     def _by_weights(self, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return K·a = X·w with w = Σ aⱼxⱼ, and bounds on the errors: two passes over X instead of a value for each pair of rows."""
-        data = self.problem.on_data.replace(offset=NoOffset())  # K·a alone: the fixed part of the scores is added elsewhere
+        data = self.problem.on_data
         mass, count = float(np.abs(a) @ data.norms), int(np.count_nonzero(a))
         w, error = data.combine(a), 1.00001 * gamma(count + 8) * mass + SMALLEST
         if error * float(data.norms.max()) > COARSE:  # large weights that nearly cancel
