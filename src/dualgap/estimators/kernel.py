@@ -273,7 +273,8 @@ class SVC(KernelModelMixin, BoundsMixin, LeaveOneOutMixin, ProvableMixin, Callba
         found = support(signed, data.codes)
         rows = found["support_"]
         rows = rows[np.argsort(data.codes[rows], kind="stable")].astype(np.int32)
-        return {"n_support_": found["n_support_"].astype(np.int32), **self._expansion_attributes(X, signed, rows, epochs)}
+        counts = {"n_support_": found["n_support_"].astype(np.int32), "n_iter_": np.array(epochs, dtype=np.int32)}
+        return counts | self._expansion_attributes(X, signed, rows)
 
     # ----------------------------------------------------------------------------------------------------------- prediction
 

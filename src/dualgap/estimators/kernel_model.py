@@ -128,7 +128,7 @@ class KernelModelMixin(BallsMixin):
             problem.shared.semidefinite = True  # made so; that of an uncertified fit is not asked for
         return problem
 
-    def _expansion_attributes(self, X: Any, signed: np.ndarray, rows: np.ndarray, epochs: list[int]) -> dict[str, Any]:
+    def _expansion_attributes(self, X: Any, signed: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
         """Return the fitted attributes from coefficients of all rows, a line for each line of dual_coef_, and the support vectors."""
         if callable(self.kernel):
             self._X_fit = X  # a function of two collections may rely on the second being the one it was trained on
@@ -137,7 +137,6 @@ class KernelModelMixin(BallsMixin):
             "support_": rows,
             "dual_coef_": sparse.csr_matrix(dual) if sparse.issparse(X) else dual,
             "support_vectors_": np.empty((0, 0)) if self._kernel.name == "precomputed" else _safe_indexing(X, rows),
-            "n_iter_": np.array(epochs, dtype=np.int32),
             "_n_rows": signed.shape[1],
         }
 

@@ -62,7 +62,7 @@ class SVR(KernelModelMixin, RegressionBoundsMixin, CallbackSupportMixin, MultiOu
     intercept_ : one for each target
     coef_ : for kernel="linear", one row for each target; read-only
     n_features_in_, feature_names_in_
-    n_iter_ : epochs for each target
+    n_iter_ : int, the most epochs that any target took
     objective_, dual_gap_, certificate_, history_ : of the problem, or one for each target
         The objective is scikit-learn's divided by C·Σs.
     indefinite_ : None, or what was done with a kernel that is not positive semidefinite, as in `SVC`
@@ -161,7 +161,7 @@ class SVR(KernelModelMixin, RegressionBoundsMixin, CallbackSupportMixin, MultiOu
                 results = solve_tasks(tasks, budget, monitor.task)
             signed = np.stack([r.coef for r in results])
             rows, counts = supports(signed)
-            found = self._expansion_attributes(X, signed, rows.astype(np.int32), [r.epochs for r in results])
+            found = self._expansion_attributes(X, signed, rows.astype(np.int32))
             keep(self, None, results, n_support_=counts, _flat=data.flat, **found)
             if treated is not None and treated.clips:
                 self._X_fit, self._expansion = X, treated.spectrum.coefficients(self._over_all_rows())
