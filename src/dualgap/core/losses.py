@@ -76,6 +76,9 @@ class NoOffset(NamedTuple):
         """Return scores with their fixed part."""
         return scores
 
+    def add_to(self, scores: np.ndarray) -> None:
+        """Add the fixed part to scores in place."""
+
 
 @compiled
 class Offset(NamedTuple):
@@ -94,6 +97,10 @@ class Offset(NamedTuple):
     def added(self, scores: np.ndarray) -> np.ndarray:
         """Return scores with their fixed part."""
         return scores + self.values
+
+    def add_to(self, scores: np.ndarray) -> None:
+        """Add the fixed part to scores in place."""
+        scores += self.values
 
 
 def _lower_bound(self):

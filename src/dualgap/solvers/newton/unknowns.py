@@ -88,10 +88,12 @@ def steps_into(rows: Any, x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None
 
 def margins_into(rows: Any, x: np.ndarray, samples: Samples, out: np.ndarray) -> None:
     """out = yᵢ·(xᵢ·x + oᵢ): the margins of x. At x = 0 no row is read."""
-    out[:] = 0.0
     if x.any():
         scores_in_threads(rows, x, out)
-    out[:] = samples.y * samples.offset.added(out)
+    else:
+        out[:] = 0.0
+    samples.offset.add_to(out)
+    out *= samples.y
 
 
 def gap_part(r: np.ndarray, ridge: np.ndarray) -> float:
