@@ -257,3 +257,22 @@ def test_refusals_say_what_is_wrong():
         LinearSVR().fit(X, Y).support_status(X)
     with pytest.raises(ProofError, match="need the training data"):
         pickle.loads(pickle.dumps(LinearSVR().fit(X, Y))).support_status()
+
+
+@pytest.mark.parametrize("weights", [None, [1.0, 2.0, 1.0, 1.0, 2.0, 1.0]])
+@pytest.mark.parametrize(
+    "make", [lambda: LinearSVR(C=0.01, epsilon=0.1), lambda: SVR(C=0.01), lambda: SVR(C=0.01, kernel="linear")]
+)
+def test_of_all_best_intercepts_the_middle_is_taken(make, weights):
+    X = np.array([[-2.0, 0.0], [-1.0, -1.0], [0.0, -2.0], [0.0, 2.0], [1.0, 1.0], [2.0, 0.0]])
+    model = make().fit(X, [1.0, 1.0, 1.0, 2.0, 2.0, 2.0], sample_weight=weights)
+    assert model.intercept_[0] == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("make", [LinearSVR, SVR, lambda: SVR(kernel="linear")])
+def test_targets_that_a_constant_fits(make):
+    X, _ = table(n=30)
+    for value in (0.0, 7.0):
+        model = make().fit(X, np.full(30, value))
+        assert model.status_ == "converged"
+        np.testing.assert_allclose(model.predict(X), value, atol=0.11)

@@ -53,7 +53,12 @@ DIFFERENT = {
     "test_svm_with_infinite_C": "C=inf leaves no penalty, and with it no certificate; a large C does",
     "test_svc_nonfinite_params": "asks for other words in the error on data near the largest float",
     "test_sparse_realdata": "asks for the same support vectors of dense and of sparse rows, which different methods train",
+    "test_svr_errors": "asks for an error in predict where the kernel function returns one number for two rows; ours is refused in fit",
     "test_svc_ovr_tie_breaking": "asks that votes tie at gamma=1e6; of all best intercepts ours takes the middle, and they do not",
+}
+# Tests that one of our classes passes and another does not.
+DIFFERENT_FOR = {
+    ("test_custom_kernel_not_array_input", "SVR"): "asks for two scores equal to the last bit; ours are to twelve digits"
 }
 OLDER = {
     "test_unicode_kernel": PROBABILITY,
@@ -81,9 +86,7 @@ class CloseSVR(dualgap.SVR):
     """SVR with a small tolerance unless told otherwise."""
 
     def __init__(self, *, C=1.0, kernel="rbf", gamma="scale", tol=1e-13, epsilon=0.1, max_iter=1000, random_state=0):
-        super().__init__(
-            C=C, kernel=kernel, gamma=gamma, tol=tol, epsilon=epsilon, max_iter=max_iter, random_state=random_state
-        )
+        super().__init__(C=C, kernel=kernel, gamma=gamma, tol=tol, epsilon=epsilon, max_iter=max_iter, random_state=random_state)
 
 
 class CloseSVC(dualgap.SVC):
@@ -144,7 +147,9 @@ def cases():
         for name, function in vars(module).items():
             if name.startswith("test_") and inspect.isfunction(function) and re.search(r"\b(Linear)?SV[CR]\b", source(function)):
                 for arguments in parametrizations(function):
-                    if not any(map(is_other_model, arguments.values())):
+                    if not any(map(is_other_model, arguments.values())) and not any(
+                        (name, getattr(value, "__name__", "")) in DIFFERENT_FOR for value in arguments.values()
+                    ):
                         yield pytest.param(module, name, arguments, id=f"{module.__name__[-6:]}-{name}-{len(str(arguments))}")
 
 
@@ -190,4 +195,4 @@ def test_the_list_of_differences_has_only_tests_of_scikit_learn():
 
 def test_the_list_of_differences_is_whole():
     text = DOC.read_text(encoding="utf-8")
-    assert [name for name in DIFFERENT if f"`{name}`" not in text] == []
+    assert [name for name in [*DIFFERENT, *(name for name, _ in DIFFERENT_FOR)] if f"`{name}`" not in text] == []
