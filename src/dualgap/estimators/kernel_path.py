@@ -25,7 +25,8 @@ from dualgap.estimators.guaranteed_fit import (
     keep_guaranteed,
 )
 from dualgap.estimators.guaranteed_path import SOLVED_SHARE, walk
-from dualgap.estimators.kernel import SVC, called_kernel
+from dualgap.estimators.kernel import SVC
+from dualgap.estimators.kernel_model import called_kernel
 from dualgap.estimators.labelled import Labelled
 from dualgap.kernels import Kernel, make_kernel
 from dualgap.problem import Problem

@@ -16,8 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from dualgap.core import classification_loss, kept, one_of
 from dualgap.estimators.bounds import BoundsMixin, FeatureMixin
 from dualgap.estimators.coefficients import coefficient_bounds, refusal_of_bounds
-from dualgap.estimators.common import check_labels, validated, validated_rows, warn_unless_converged
+from dualgap.estimators.common import check_labels, validated, validated_rows
 from dualgap.estimators.deciding import ClassVotes, check_decide, joint_deciding, solve_all
+from dualgap.estimators.ending import end_fit
 from dualgap.estimators.fitted import keep, linear_support, rebuilt, warm_of
 from dualgap.estimators.joint_fit import JOINT, fit_jointly, is_joint
 from dualgap.estimators.labelled import Labelled
@@ -27,7 +28,7 @@ from dualgap.estimators.multiclass import Task
 from dualgap.estimators.on_store import is_store, problem_over, store_labels
 from dualgap.estimators.parameters import Parameters, checked
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
-from dualgap.estimators.proving import Kept, ProvableMixin, linear_parts
+from dualgap.estimators.proving import ProvableMixin, linear_parts
 from dualgap.estimators.streaming import partial_fit
 from dualgap.problem import Problem, as_features, is_dask
 
@@ -271,11 +272,7 @@ class LinearSVC(
                 results = solve_all(tasks, parameters.budget, monitor.task, rows, ClassVotes())
                 found = linear_support(results, data.codes, C)
                 keep(self, data.classes, results, coef_=np.stack([r.coef for r in results]), _n_rows=data.n, **found)
-            monitor.end()
-            self._kept = Kept(*given, [r.dual for r in results])
-            self.status_ = warn_unless_converged(type(self).__name__, results, parameters.budget.tol, stacklevel=4)
-            if ctrl_c.take():
-                self.status_ = "interrupted"
+            end_fit(self, given, results, monitor, parameters.budget.tol, ctrl_c)
             return self
 
     def _maker(self, data: Labelled, parameters: Parameters) -> Callable[[int], Problem]:

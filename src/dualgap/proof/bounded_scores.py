@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dualgap.core import ROUNDOFF, SMALLEST, gamma, is_sparse, length_bound, precise_accumulate
+from dualgap.core import ROUNDOFF, SMALLEST, gamma, is_sparse, kernel, length_bound, precise_accumulate
 from dualgap.kernels import (
     SUPPORTS,
     SURE_RELATIVE,
@@ -50,7 +50,9 @@ SAME_WEIGHT = 1e-13  # relative difference of weights that counts as none
 MAX_CHANGED = 1.1  # number of changed weights / non-zero weights up to which the change is summed: small terms leave small errors
 FLOAT64_RADIUS = 1e-10  # error of a score / Σ |a|·max |k| up to which it counts as one in float64: those of float32 are at 1e-7
 COARSE = 1e-11  # error of a score from the rounding of w above which w is summed in double-double numbers
-NEAR_MARGIN = 1e-3  # rows with a margin bound below 1 + this are recomputed along with the doubtful ones: b may still change
+NEAR_MARGIN = (
+    1e-3  # rows nearer to a loss than this, in units of a margin, are recomputed along with the doubtful ones: b may still change
+)
 
 
 class Scores(NamedTuple):
@@ -199,15 +201,16 @@ class BoundedScores:
 
         The arrays are written to. `exact` says which scores are in float64.
         """
-        y = self.problem.y
+        problem = self.problem
         while True:
             if len(some):
                 values[some], sizes = self._in_float64(a, some)
                 radius[some], exact[some] = self._radius(a, sizes, some), True
-            least_margins = y * (values + best_intercept(self.problem, values)) - radius
-            if (least_margins[~exact] >= 1.0).all():
+            scores, beyond = problem.offset.added(values), np.empty(problem.n)
+            _beyond_loss(problem.loss, problem.y * (scores + best_intercept(problem, scores)), radius, beyond)
+            if (beyond[~exact] >= 0.0).all():
                 break
-            some = np.flatnonzero(~exact & ~(least_margins >= 1.0 + NEAR_MARGIN))
+            some = np.flatnonzero(~exact & ~(beyond >= NEAR_MARGIN * problem.offset.scale))
         self.last = Scores(a.copy(), values, radius, certified=True)
 
     def _frozen(self) -> Scores:
@@ -325,6 +328,13 @@ class BoundedScores:
         if kernel.name == "poly":
             return 1.01 * ROUNDOFF * (kernel.degree * (d + 8) + 16) * inner**kernel.degree
         return gamma(d + 8) * inner + 16.0 * ROUNDOFF
+
+
+@kernel
+def _beyond_loss(loss, margins, radius, out):
+    """out[i] = by how much margin i, off by at most radius[i], satisfies the KKT condition of β = 0; negative: it may have a loss"""
+    for i in range(margins.shape[0]):
+        out[i] = loss.slack(0.0, margins[i]) - radius[i]
 
 
 def _of_one_sign(norms: np.ndarray | None, terms: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:

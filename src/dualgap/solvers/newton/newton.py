@@ -311,7 +311,7 @@ class Newton(PrimalNewton):
         # 6) dual point of the new margins, its sum u, and the gap
         tangent = self._tangent_dual(problem, state, t)
         self._update_dual(problem, state)
-        state.tangent_gap = tangent / state.primal
+        state.tangent_gap = tangent / state.primal if state.primal > 0.0 else math.inf
         if state.prox.delta == 0.0 and state.steps == PLAIN_STEPS and state.gap > PLAIN_GAP:
             # Part of step 2. A smooth loss with few free variables is as hard as the hinge: the proximal term makes more of them free.
             state.prox, state.steps = Prox(state.beta.copy(), self._delta(problem)), 0
