@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import math
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -30,6 +31,7 @@ __all__ = ["DaskPool", "Loader"]
 _partitions: dict[str, Partition] = {}  # in a worker process: the partitions that it keeps, by their keys
 
 POLL = 1.0  # seconds between looks at who is still there
+TOPIC = "dualgap"  # of the events on the scheduler
 PATIENCE = 60.0  # seconds to wait for a worker to come back once none is left
 MOST_RESTARTS = 10  # of one partition in one call: beyond that it is the partition that kills its workers
 
@@ -90,7 +92,7 @@ class DaskPool:
         self._generation += 1
         key = f"{self._name}-{k}-{self._generation}"
         make, args = self.loaders[k](self.client)
-        options = {"workers": [self.homes[k]], "allow_other_workers": False, "pure": False}
+        options = {"workers": [self.homes[k]], "allow_other_workers": False, "key": f"dualgap-load-{uuid.uuid4().hex}"}
         return self._guarded(lambda: self.client.submit(_keep, key, make, *args, **options))
 
     # --------------------------------------------------------------------------------------------------------------- calls
@@ -141,10 +143,25 @@ class DaskPool:
         import dask
 
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "100 GB"}):
-            return self._guarded(lambda: self.client.submit(_same, array, pure=False))
+            return self._guarded(lambda: self.client.submit(_same, array, key=f"dualgap-vector-{uuid.uuid4().hex}"))
+
+    def listener(self, name: str = "fit") -> Callable[[Any], None]:
+        """Return a callback that logs rounds as events of the topic "dualgap" on the scheduler, at most one a second."""
+        last = -math.inf
+
+        def listen(progress: Any) -> None:
+            nonlocal last
+            if time.monotonic() - last < POLL:
+                return
+            last = time.monotonic()
+            found = {"name": name, "round": progress.epoch, "relative_gap": float(progress.certificate.relative_gap)}
+            self._guarded(lambda: self.client.log_event(TOPIC, {**found, "tol": progress.tol, "lost": len(self.losses)}))
+
+        return listen
 
     def _submit(self, k: int, method: str, args: tuple[Any, ...]) -> Any:
-        options = {"workers": [self.homes[k]], "allow_other_workers": False, "pure": False}
+        # The dashboard groups tasks by the words before the number.
+        options = {"workers": [self.homes[k]], "allow_other_workers": False, "key": f"dualgap-{method}-{uuid.uuid4().hex}"}
         return self._guarded(lambda: self.client.submit(_run, self.keys[k], method, *args, **options))
 
     def _wait(self, futures: list[Any]) -> None:
