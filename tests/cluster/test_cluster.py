@@ -259,7 +259,7 @@ def test_a_fit_goes_on_from_its_checkpoint(client, tmp_path):
     with pytest.warns(dualgap.ConvergenceWarning):
         second = dualgap.LinearSVC(**options, max_iter=1, partitions=3).fit(*as_array())
     assert second.history_["relative_gap"][0] <= 1.01 * first.certificate_.relative_gap
-    with pytest.raises(dualgap.cluster.CheckpointError, match="another problem.*give another folder"):
+    with pytest.raises(dualgap.cluster.CheckpointError, match=r"another problem.*give another folder"):
         dualgap.LinearSVC(**{**options, "C": 0.2}).fit(*as_array())
     with pytest.raises(ValueError, match="partitions=3 is for Dask data"):
         dualgap.LinearSVC(partitions=3).fit(X, y)
@@ -306,3 +306,18 @@ def test_frames_with_categories(client):
     assert model.objective_ == pytest.approx(alone.objective_, rel=1e-3)
     assert model.score(rows, target) == pytest.approx((alone.predict(features) == labels.to_numpy()).mean(), abs=0.01)
     np.testing.assert_array_equal(model.predict(rows).compute(), model.predict(table))
+
+
+def test_many_partitions_are_added_along_a_tree(client, best):
+    """Twelve partitions on two workers, more than one place adds up; a process that forgets its partitions spoils one sum alone."""
+    parts = [dask.delayed(lambda k: (X[k::12], y[k::12]))(k) for k in range(12)]
+    forgotten = []
+
+    def forget(progress):
+        if progress.epoch == 4 and not forgotten:
+            forgotten.append(client.run(kept_partitions, forget=True))
+
+    result = train(parts, **OPTIONS, tol=1e-4, callbacks=[forget], solver="cocoa", partitions=12, local_epochs=2, max_rounds=3000)
+    agrees(result, best)
+    assert result.partitions == 12
+    assert len(result.losses) == 12

@@ -22,8 +22,8 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dualgap.cluster.checkpoint import Checkpoint
 from dualgap.cluster.coordinator import Coordinator
-from dualgap.cluster.partition import Curve, Objective, Trial
-from dualgap.cluster.worker_pool import ClusterLost, WorkerPool
+from dualgap.cluster.partition import Objective, Trial, symmetric
+from dualgap.cluster.worker_pool import WorkerPool
 from dualgap.problem import Problem
 from dualgap.run import minimise
 
@@ -59,7 +59,6 @@ SAMPLE_BYTES = 64_000_000  # unless it has more bytes than this
 LEAST_SAMPLE = 500  # rows; with fewer the run starts from zero
 SAMPLE_TOL, SAMPLE_EPOCHS = 1e-3, 200
 SAMPLE_DELTA = 0.25  # δ of the hinge after such a start
-RETRIES = 5  # of a round in which partitions were lost
 
 
 class Sums(NamedTuple):
@@ -75,7 +74,7 @@ class Sums(NamedTuple):
     proximal: float
 
 
-NUMBERS, ARRAYS = ("value", "moved", "gap", "loss", "proximal"), ("u", "push", "matrix")
+NUMBERS = ("value", "moved", "gap", "loss", "proximal")
 
 
 class NewtonRun(Coordinator):
@@ -86,9 +85,11 @@ class NewtonRun(Coordinator):
 
     def __init__(self, pool: WorkerPool, objective: Objective, tol: float, seed: int, checkpoint: Checkpoint) -> None:
         super().__init__(pool, objective, tol, checkpoint)
-        answers = pool.configure(objective, checkpoint.restored)
-        self._weigh({k: (answer.positive, answer.negative) for k, answer in answers.items()})
-        v = np.sum([answers[k].share for k in sorted(answers)], axis=0)
+        found = pool.configure(objective, checkpoint.restored)
+        found = self._state() if found.arrays is None else found
+        assert found.arrays is not None
+        self._weigh(found.parts)
+        v = found.arrays["share"]
         self.width = objective.features
         self.z = v.copy()  # a checkpoint's β gives its w
         if objective.intercept != "none":
@@ -157,21 +158,15 @@ class NewtonRun(Coordinator):
     def _evaluate(self, z: np.ndarray) -> Sums:
         """Ask for the sums at z. A partition that was lost is asked again: its centre is then what its checkpoint has, or zero."""
         trial = Trial(self.number, self.delta, self.recentre, SHARPEN * self.delta, self.majorise)
-        curves: dict[int, Any] = self.pool.call("curve", trial, self.pool.payload(z))
-        for _ in range(RETRIES):
-            lost = [k for k, curve in curves.items() if not isinstance(curve, Curve)]
-            if not lost:
-                break
-            curves |= self.pool.call("curve", trial, self.pool.payload(z), only=lost)
-        else:
-            raise ClusterLost(f"partitions were lost in each of {RETRIES} attempts at a round; {self.checkpoint.where()}")
+        found = self._until_none_is_lost(lambda: self.pool.total("curve", trial, self.pool.payload(z)))
         self.recentre = self.majorise = False
-        ordered = [curves[k] for k in sorted(curves)]
-        self.bytes += self.pool.count * z.nbytes + sum(curve.matrix.nbytes + curve.u.nbytes for curve in ordered)
-        self._weigh({k: (curve.positive, curve.negative) for k, curve in curves.items()})
+        arrays = found.arrays
+        assert arrays is not None
+        self.bytes += self.pool.count * (z.nbytes + sum(array.nbytes for array in arrays.values()))
+        self._weigh(found.parts)
+        ordered = [found.parts[k] for k in sorted(found.parts)]
         numbers: dict[str, Any] = {name: math.fsum(getattr(curve, name) for curve in ordered) for name in NUMBERS}
-        arrays = {name: np.sum([getattr(curve, name) for curve in ordered], axis=0) for name in ARRAYS}
-        return Sums(**numbers, **arrays)
+        return Sums(**numbers, u=arrays["u"], push=arrays["push"], matrix=symmetric(arrays["matrix"], len(z)))
 
     def _ridge_term(self, z: np.ndarray) -> float:
         return 0.5 * float(self.ridge @ (z * z))
