@@ -171,7 +171,8 @@ class Trial(NamedTuple):
 class Curve(NamedTuple):
     """A partition's sums at a trial point of Newton's method; see `second_order`.
 
-    ΣcM(m); u = Σ cβyx, with the bias column's entry; the upper triangle, row by row, of the matrix Σ c·curvature·xxᵀ; Σ c[φ − ψ + βm]; Σ cφ; the proximal term
+    ΣcM(m); u = Σ cβyx, with the bias column's entry; the upper triangle, row by row, of the matrix Σ c·curvature·xxᵀ;
+    Σ c[φ − ψ + βm]; Σ cφ; the proximal term
     (δ/2) Σ c(β − centre)²; Σ cβ of each class. `push` is Σ c(β − centre)yx over the free variables: where u goes if the centre moves to β;
     `moved` is ΣcM with that centre and the δ that `Trial.next_delta` names.
     """
@@ -334,9 +335,7 @@ class Partition:
         """Evaluate the sums of Newton's method at z = (w, b/scale), and make the β of that point the present one."""
         objective = self._configured()
         margins = self.signs * self._scores(z)
-        if trial.recentre and self.done != trial.number:  # a repeated request finds the centre moved
-            self.reached = self.beta
-        self.done = trial.number
+        self._recentre(trial)
         self.beta, bend = np.empty(len(margins)), np.empty(len(margins))
         loss, gap, value, proximal = _proximal_sums(
             objective.loss, Samples(self.signs, self.c), margins, self.reached, trial.delta, self.beta, bend
@@ -366,29 +365,21 @@ class Partition:
             float(weighted.sum()) - positive,
         )
 
-    def counts(self) -> tuple[int, int]:
-        """Return the number of rows of the positive and of the other class."""
-        self._configured()
-        positive = int(np.count_nonzero(self.signs > 0))
-        return positive, len(self.signs) - positive
+    def _recentre(self, trial: Trial) -> None:
+        """Make the last β the centre, if that is asked for; a request that comes again finds it moved."""
+        if trial.recentre and self.done != trial.number:
+            self.reached = self.beta
+        self.done = trial.number
 
-    def sample(self, rates: tuple[float, float], seed: int) -> tuple[Any, np.ndarray, np.ndarray]:
-        """Draw a share of the rows of each class; return them with their signs and weights, which stand for all rows of the class."""
+    def row_squares(self) -> tuple[int, float]:
+        """Return the number of rows, and Σ c‖x‖²."""
         self._configured()
-        rng, chosen, weights = np.random.default_rng([seed, self.number]), [], []
-        for sign, rate in zip((1.0, -1.0), rates, strict=True):
-            rows = np.flatnonzero(self.signs == sign)
-            count = min(len(rows), math.ceil(rate * len(rows)))
-            if count:
-                own = np.sort(rng.choice(rows, count, replace=False))
-                chosen.append(own)
-                weights.append(self.c[own] * (len(rows) / count))
-        rows = np.concatenate(chosen) if chosen else np.empty(0, dtype=np.intp)
-        return self.X[rows], self.signs[rows], np.concatenate(weights) if weights else np.empty(0)
+        return len(self.labels), float(self.c @ self.sqnorms)
 
     def along(self, trial: Trial, points: np.ndarray, way: tuple[float, ...]) -> np.ndarray:
-        """Return Σ cM at some points of the way from points[0] to points[1]; nothing changes."""
+        """Return Σ cM at some points of the way from points[0] to points[1]. Nothing but the centre may change."""
         objective = self._configured()
+        self._recentre(trial)
         start, end = (self.signs * self._scores(z) for z in points)
         beta, bend, samples = np.empty(len(start)), np.empty(len(start)), Samples(self.signs, self.c)
         values = []
