@@ -220,8 +220,9 @@ class DaskPool:
     def _wait(self, futures: list[Any]) -> None:
         """Wait until all have ended, or it is time to look who is still there."""
         from distributed import wait
+        from distributed.client import FuturesCancelledError
 
-        with contextlib.suppress(TimeoutError, asyncio.CancelledError):
+        with contextlib.suppress(TimeoutError, asyncio.CancelledError, FuturesCancelledError):
             self._guarded(lambda: wait(futures, timeout=POLL))
 
     def _outcome(self, future: Any, home_alive: bool) -> Any:
