@@ -13,6 +13,7 @@ other rows the second time is refused: a digest of the rows tells.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import enum
 import math
@@ -31,6 +32,7 @@ __all__ = ["DaskPool", "Loader"]
 _partitions: dict[str, Partition] = {}  # in a worker process: the partitions that it keeps, by their keys
 
 FAN_IN = 8  # vectors that are added in one place
+CANCELLED = (asyncio.CancelledError, concurrent.futures.CancelledError)  # both occur, and neither is the other
 FATAL = ("KilledWorker", "NoValidWorkerError", "CommClosedError")  # errors of Dask that mean that a worker was lost
 POLL = 1.0  # seconds between looks at who is still there
 TOPIC = "dualgap"  # of the events on the scheduler
@@ -123,7 +125,7 @@ class DaskPool:
         while True:
             self._wait(roots)
             if all(root.status == "finished" for root in roots):
-                with contextlib.suppress(KeyError, asyncio.CancelledError, OSError):  # a worker died between finishing and sending
+                with contextlib.suppress(KeyError, OSError, *CANCELLED):  # a worker died between finishing and sending
                     return merged(self._guarded(lambda: self.client.gather(roots)))
                 break
             alive = set(self._workers())
@@ -220,9 +222,8 @@ class DaskPool:
     def _wait(self, futures: list[Any]) -> None:
         """Wait until all have ended, or it is time to look who is still there."""
         from distributed import wait
-        from distributed.client import FuturesCancelledError
 
-        with contextlib.suppress(TimeoutError, asyncio.CancelledError, FuturesCancelledError):
+        with contextlib.suppress(TimeoutError, *CANCELLED):
             self._guarded(lambda: wait(futures, timeout=POLL))
 
     def _outcome(self, future: Any, home_alive: bool) -> Any:
@@ -232,7 +233,7 @@ class DaskPool:
             return state
         try:
             return self._guarded(future.result)
-        except (KeyError, asyncio.CancelledError, OSError):
+        except (KeyError, OSError, *CANCELLED):
             return Waiting.LOST  # the worker died between finishing and sending
 
     def _state(self, future: Any, home_alive: bool) -> Waiting:
@@ -300,7 +301,7 @@ class DaskPool:
             if self.client.status not in ("running", "connecting"):
                 raise OSError(f"the client is {self.client.status}")
             return action()
-        except (OSError, asyncio.CancelledError) as error:
+        except (OSError, *CANCELLED) as error:
             if isinstance(error, TimeoutError) and self.client.status == "running":
                 raise
             if self._scheduler_answers():
@@ -314,7 +315,7 @@ class DaskPool:
             return False
         try:
             self.client.nthreads()
-        except (OSError, asyncio.CancelledError):
+        except (OSError, *CANCELLED):
             return False
         return True
 
