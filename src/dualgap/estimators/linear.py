@@ -129,6 +129,13 @@ class LinearSVC(
         The sign of each coefficient: with 1 the score of the second class never falls if the feature rises, with -1 it never rises; 0
         leaves it open. For two classes only, as in scikit-learn. `positive`, `bounds` and `monotonic_cst` hold at the same time. The
         intercept has no bounds; l1_ratio must be below 1.
+    checkpoint : folder, optional
+        For Dask data: where the workers save their dual variables once a minute; all of them must see it. A fit of the same problem
+        that finds a checkpoint there goes on from it, on any number of workers.
+    partitions : int, optional
+        For Dask data: into how many partitions the rows are divided. By default one a thread of a worker.
+    patience : float
+        For Dask data: seconds to wait for a worker once none is left, before the fit gives up.
 
     Attributes
     ----------
@@ -147,6 +154,9 @@ class LinearSVC(
     n_support_ : how many of them each class has
     dual_coef_ : array of shape (1, number of support vectors), or a sparse one with a row for each class
         yᵢ·C·sᵢ·βᵢ: for l1_ratio=0 and no bounds on coefficients, coef_ is dual_coef_ @ X[support_].
+    preparation_ : Preparation
+        After a fit on a Dask data frame with columns that are not numbers: what became of each column. `coef_` is over
+        `preparation_.feature_names`, and predictions take frames with the same columns.
 
     Notes
     -----
@@ -194,6 +204,9 @@ class LinearSVC(
         positive: bool = False,
         bounds: Any = None,
         monotonic_cst: Any = None,
+        checkpoint: Any = None,
+        partitions: int | None = None,
+        patience: float = 60.0,
     ) -> None:
         self.penalty = penalty
         self.loss = loss
@@ -219,6 +232,9 @@ class LinearSVC(
         self.positive = positive
         self.bounds = bounds
         self.monotonic_cst = monotonic_cst
+        self.checkpoint = checkpoint
+        self.partitions = partitions
+        self.patience = patience
 
     # -------------------------------------------------------------------------------------------------------------- fitting
 
@@ -230,6 +246,7 @@ class LinearSVC(
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or a Store, which has its own labels
             A Dask array, data frame or delayed parts (X, y) are left to the current client's workers: no `support_`, `n_iter_` rounds.
+            Columns of a Dask frame that are not numbers are prepared as those of table files are, and numbers beside them standardised.
         y : n labels, of any number of classes of at least two
         sample_weight : n numbers, optional
         decide : samples, optional
@@ -244,6 +261,7 @@ class LinearSVC(
 
             fit_on_cluster(self, X, y, sample_weight, parameters, stacklevel=4)
             return self
+        self._refuse_cluster_options()
         given = (X, y, sample_weight)
         X, y = (X, store_labels(self, X, y)) if is_store(X) else validated(self, X, y)
         check_labels(y)
@@ -274,6 +292,13 @@ class LinearSVC(
                 keep(self, data.classes, results, coef_=np.stack([r.coef for r in results]), _n_rows=data.n, **found)
             end_fit(self, given, results, monitor, parameters.budget.tol, ctrl_c)
             return self
+
+    def _refuse_cluster_options(self) -> None:
+        """Raise where an option is given that only a fit on Dask data can follow; remove what only such a fit sets."""
+        for name in ("checkpoint", "partitions"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name}={getattr(self, name)!r} is for Dask data, and X is none; leave it out")
+        self.__dict__.pop("preparation_", None)
 
     def _maker(self, data: Labelled, parameters: Parameters) -> Callable[[int], Problem]:
         """Return a function from a class's number to the problem of that class against the rest."""
