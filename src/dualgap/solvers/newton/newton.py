@@ -16,7 +16,7 @@ import numpy as np
 
 from dualgap.core import (
     accumulate,
-    factor_of,
+    factor_and_solve,
     gram_of_rows,
     inner,
     is_dense,
@@ -81,6 +81,7 @@ FAR = 0.25  # δ grows by this power of cap / δ after an inner problem that was
 
 # A smooth loss without a proximal term
 NEWTON_RATE = 1e-8  # what a step with a system of its own makes of the decrement, a square, towards the end of a run
+REUSE_TRIED = 10.0  # times that rate: fall of rhs·rhs above which the last factor is not even tried
 FIRST_ONE_IN = 16  # rows in the first system of wide rows: one in 16 …
 ONE_IN_GROWTH = 4  # … then 4 times as many in each system, up to all
 ROWS_PER_FEATURE = 4  # … unless these are fewer than 4 rows for each feature
@@ -123,6 +124,7 @@ class NewtonState(Unknowns):
     factor: np.ndarray | None = None  # its Cholesky factor; None before the first one, and once the active rows have changed
     curved: np.ndarray | None = None  # its weighted curvatures; None with a proximal term
     decrement: float = math.inf  # rhs·direction of the last step
+    rhs_square: float = math.inf  # rhs·rhs of the last step
     # Set by `_tangent_dual`
     tangent_gap: float = (
         math.inf
@@ -315,14 +317,18 @@ class Newton(PrimalNewton):
 
         A plain step on a smooth loss takes the last factor as long as this makes each step much shorter than the one before.
 
-        Sets: factor, curved, decrement.
+        Sets: factor, curved, decrement, rhs_square.
         """
         plain = state.prox.delta == 0.0
+        square, before = float(rhs @ rhs), state.rhs_square
+        state.rhs_square = square
         if plain and state.factor is not None:
-            direction = solve_with(state.factor, rhs)
-            if (decrement := float(rhs @ direction)) <= _reuse_below(problem) * state.decrement:
-                state.decrement = decrement
-                return direction
+            below = _reuse_below(problem)
+            if square <= REUSE_TRIED * below * before:  # else the decrement, a product with the same factor, is hardly below either
+                direction = solve_with(state.factor, rhs)
+                if (decrement := float(rhs @ direction)) <= below * state.decrement:
+                    state.decrement = decrement
+                    return direction
         curvatures(problem.loss, state.beta, state.prox.delta, state.samples.c, state.work)
         state.curved = state.work.copy() if plain and state.one_in == 1 else None
         if plain and state.one_in > 1:
@@ -334,8 +340,7 @@ class Newton(PrimalNewton):
         H[np.diag_indices(len(H))] += state.ridge
         if state.ridge[-1] == 0.0:
             H[-1, -1] = max(H[-1, -1], _least_curvature(state) * problem.intercept_scale**2)
-        state.factor = factor_of(H)
-        direction = solve_with(state.factor, rhs)
+        state.factor, direction = factor_and_solve(H, rhs)
         state.decrement = float(rhs @ direction)
         return direction
 
@@ -361,10 +366,13 @@ class Newton(PrimalNewton):
 
         Sets: prox.
         """
-        delta, largest = state.prox.delta, max(self._largest_delta(problem), state.prox.delta)
+        delta = state.prox.delta
         if factor > 1.0:
-            factor = max(factor, (largest / delta) ** FAR)
-        state.prox = Prox(state.beta.copy(), min(factor * delta, largest))
+            largest = max(self._largest_delta(problem), delta)
+            delta = min(max(factor, (largest / delta) ** FAR) * delta, largest)
+        else:
+            delta *= factor
+        state.prox = Prox(state.beta.copy(), delta)
         predicted_changes(problem.loss, state.margins, state.prox, state.samples, state.work)
         u = state.u.copy()
         accumulate(state.rows, state.work, u)
@@ -498,7 +506,7 @@ def _least_curvature(state: NewtonState) -> float:
 
     Where nearly all rows are beyond their margins, P, Σ cβ and every curvature are tiny together.
     """
-    return LEAST_CURVATURE * min(1.0, max(float(np.abs(state.samples.c * state.beta).sum()), TINY))
+    return LEAST_CURVATURE * min(1.0, max(float(inner(state.samples.c, np.abs(state.beta))), TINY))
 
 
 def _first_delta(problem: Problem, margins: np.ndarray) -> float:
