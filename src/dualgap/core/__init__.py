@@ -10,7 +10,16 @@ from dualgap.core.cache_files import cache_folder
 from dualgap.core.checks import count, is_number, is_sparse, is_whole, number, number_of_bytes, one_of, whole_number
 from dualgap.core.interrupts import held, hold, kept, release
 from dualgap.core.jit import compiled, fma, kernel, negative_exp, prefetch, sequential, strict, wide_vectors
-from dualgap.core.linalg import add_gram, factor_and_solve, gram_of_rows, inner, solve_by_rotations, solve_in_place, solve_positive, solve_with
+from dualgap.core.linalg import (
+    add_gram,
+    factor_and_solve,
+    gram_of_rows,
+    inner,
+    solve_by_rotations,
+    solve_in_place,
+    solve_positive,
+    solve_with,
+)
 from dualgap.core.losses import LOSSES, Hinge, Logistic, SmoothHinge, SquaredHinge, make_loss, slopes, total_psi, total_value
 from dualgap.core.machine import READING
 from dualgap.core.order import draw, fresh_seed, natural_order, shuffle, shuffle_blocks

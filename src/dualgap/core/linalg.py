@@ -17,10 +17,22 @@ from dualgap.core.machine import NARROW, THREAD_WORK
 from dualgap.core.rows import is_dense, layers, stored
 from dualgap.core.threads import blas_alone, share
 
-__all__ = ["add_gram", "factor_and_solve", "factor_of", "gram_of_rows", "inner", "solve_by_rotations", "solve_in_place", "solve_positive", "solve_with"]
+__all__ = [
+    "add_gram",
+    "factor_and_solve",
+    "factor_of",
+    "gram_of_rows",
+    "inner",
+    "solve_by_rotations",
+    "solve_in_place",
+    "solve_positive",
+    "solve_with",
+]
 
 BLAS_ROWS = 512  # rows that are copied and multiplied at once: a small buffer against few calls
-LEAST_PIVOT = 1e-10  # of a diagonal entry, that the pivot of a small Cholesky factor must be: six digits of the pivot are then right
+LEAST_PIVOT = (
+    1e-10  # of a diagonal entry, that the pivot of a small Cholesky factor must be: six digits of the pivot are then right
+)
 SERIAL = 64  # unknowns up to which the BLAS starts no second thread, so that its threads need not be limited
 
 
@@ -218,7 +230,9 @@ def solve_with(factor: np.ndarray, rhs: np.ndarray) -> np.ndarray:
 
 def factor_and_solve(H: np.ndarray, rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the factor of H, as `factor_of` does, and H⁻¹·rhs."""
-    with blas_alone if len(H) > SERIAL else nullcontext():  # entered once: to limit the BLAS's threads takes as long as a small solve
+    with (
+        blas_alone if len(H) > SERIAL else nullcontext()
+    ):  # entered once: to limit the BLAS's threads takes as long as a small solve
         factor = factor_of(H)
         return factor, solve_with(factor, rhs)
 

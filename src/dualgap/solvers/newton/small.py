@@ -92,7 +92,16 @@ def start_small(problem: Problem, x: np.ndarray, ridge: np.ndarray, centre: np.n
     n, d, rows = problem.n, len(x), bias_column(problem, problem.rows)
     data, _, scale = layers(rows)
     small = Small(
-        problem.loss, rows, data, float(scale), problem.samples, ridge, np.empty(n, np.int64), np.empty(n), np.empty((d, d)), np.empty(d)
+        problem.loss,
+        rows,
+        data,
+        float(scale),
+        problem.samples,
+        ridge,
+        np.empty(n, np.int64),
+        np.empty(n),
+        np.empty((d, d)),
+        np.empty(d),
     )
     point = Point(x, np.zeros(n), np.zeros(n), centre, np.empty(n), np.zeros(d), np.empty(d))
     if x.any():
@@ -154,10 +163,10 @@ def _copy(source, target, wanted):
 
 @kernel
 def _any(array):
+    found = False
     for i in range(array.shape[0]):
-        if array[i] != 0.0:
-            return True
-    return False
+        found |= array[i] != 0.0
+    return found
 
 
 @kernel
