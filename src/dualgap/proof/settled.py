@@ -10,7 +10,8 @@ Features. wⱼ* = 0 if |uⱼ*| < l1, and wⱼ* ≠ 0 if |uⱼ*| > l1, for u* = �
    (Ndiaye, Fercoq, Gramfort and Salmon 2017). It needs no l2 penalty.
 2. With an l2 penalty, the intervals of βᵢ* above give one of each uⱼ*.
 
-Besides, wⱼ* ≠ 0 where the ball does not contain 0 in coordinate j. Rounding is accounted for.
+Besides, wⱼ* ≠ 0 where the ball does not contain 0 in coordinate j, and wⱼ* = 0, with any penalty, where only rows with β* = 0 have the
+feature. Rounding is accounted for.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.core import ROUNDOFF, Logistic, balance_radius, gamma, slopes, weighted_balance
+from dualgap.core import ROUNDOFF, Logistic, balance_radius, gamma, is_sparse, slopes, weighted_balance
 from dualgap.problem import Problem
 from dualgap.proof.ball import Ball, ball_of
 from dualgap.proof.certified import certify_pair
 from dualgap.proof.dual_points import dual_point
 
 __all__ = ["feature_status", "margins_of", "row_status", "zero_features"]
+
+BLOCK = 10_000  # rows that are looked through at once
 
 
 def row_status(loss: Any, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -71,10 +74,24 @@ def feature_status(problem: Problem, coef: np.ndarray, intercept: float, beta: n
     if ball is not None:
         rounding = 4.0 * ROUNDOFF * np.abs(ball.centre)
         found[np.abs(ball.centre) - rounding > ball.radius] = "nonzero"
+        found[_unsupported(problem, ball)] = "zero"
     if problem.l1 > 0.0:
         least, most = _gradient_interval(problem, coef, intercept, beta, ball)
         found[np.maximum(np.abs(least), np.abs(most)) < problem.l1] = "zero"
         found[(least > problem.l1) | (most < -problem.l1)] = "nonzero"
+    return found
+
+
+def _unsupported(problem: Problem, ball: Ball) -> np.ndarray:
+    """Return which features no row has that may have β* > 0: a mask."""
+    status = row_status(problem.loss, *margins_of(problem.y, *ball.training_bounds()))
+    rows = np.flatnonzero((status != "out") & (problem.c > 0.0))
+    found, X = np.ones(problem.d, dtype=bool), problem.X
+    for first in range(0, len(rows), BLOCK):  # dense rows nearly always have every feature: the first block tells
+        block: Any = X[rows[first : first + BLOCK]]
+        found &= np.bincount(block.indices[block.data != 0.0], minlength=problem.d) == 0 if is_sparse(block) else ~block.any(axis=0)
+        if not found.any():
+            break
     return found
 
 
