@@ -282,7 +282,7 @@ def least_ratio(A: Any, B: Any, C: Any, a: Any, error: Any, mass: Any) -> np.nda
     """Return about the least (A + Bτ + Cτ²)/(τ + a) over 0 ≤ τ ≤ mass with τ + a > 0: an upper bound of it, a known up to `error`."""
     with np.errstate(all="ignore"):
         mu = np.sqrt(np.maximum(A - B * a + C * a * a, 0.0) / C)
-        tau = np.clip(np.nan_to_num(mu - a, nan=0.0, posinf=1e300), 0.0, np.minimum(mass, 1e100))
+        tau = np.minimum(np.fmax(mu - a, 0.0), np.minimum(mass, 1e100))  # fmax takes 0 where the other one is not a number
         return _quotient(A, B, C, tau, (tau + (a - error)) - 8.0 * ROUNDOFF * (tau + np.abs(a)))
 
 
@@ -290,7 +290,7 @@ def _least_backwards(A: Any, B: Any, C: Any, a: Any, error: Any, mass: Any) -> n
     """Return about the least (A + Bτ + Cτ²)/(a − τ) over 0 ≤ τ ≤ mass with τ < a, as `least_ratio` does."""
     with np.errstate(all="ignore"):
         mu = np.sqrt(np.maximum(A + B * a + C * a * a, 0.0) / C)
-        tau = np.clip(np.nan_to_num(a - mu, nan=0.0), 0.0, np.maximum(np.minimum(mass, a), 0.0))
+        tau = np.minimum(np.fmax(a - mu, 0.0), np.maximum(np.minimum(mass, a), 0.0))
         return _quotient(A, B, C, tau, ((a - error) - tau) - 8.0 * ROUNDOFF * (tau + np.abs(a)))
 
 
