@@ -24,7 +24,7 @@ from dualgap.proof.enclosure import (
 )
 from dualgap.proof.files import BinaryPart, JointPart, ProofError, ProofText, Table, canonical_text, exact_values, make_proof
 from dualgap.proof.forgetting import Remaining, RemainingProof, remaining_of
-from dualgap.proof.intercepts import best_intercept, intercept_of_zero, zero_objective
+from dualgap.proof.intercepts import best_intercept, first_intercept, intercept_of_zero, zero_objective
 from dualgap.proof.nu import LARGEST_PART, Threshold, dual_mass, largest_nu, nu_certificate, nu_threshold, zero_certificate
 from dualgap.proof.ranges import (
     Couple,
@@ -89,6 +89,7 @@ __all__ = [
     "exact_values",
     "excess_at",
     "feature_status",
+    "first_intercept",
     "forget_scores",
     "intercept_of_zero",
     "join",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from dualgap.core import SMALLEST, Hinge, ResidualLoss, bracket_root, compiled, gamma, illinois, inner, kernel, nearest, total_value
 from dualgap.problem import Problem, Samples, as_vector
 
-__all__ = ["best_intercept", "intercept_from_support_vectors", "intercept_of_zero", "zero_objective"]
+__all__ = ["best_intercept", "first_intercept", "intercept_from_support_vectors", "intercept_of_zero", "zero_objective"]
 
 
 BALANCED = 1e-12  # difference of the classes' weights that counts as rounding
@@ -42,6 +43,17 @@ def intercept_of_zero(problem: Problem) -> float:
         return float(np.sign(positive - negative)) if abs(positive - negative) > BALANCED else 0.0
     samples = Samples(np.array([1.0, -1.0]), np.array([positive, negative]))
     return float(_root(_InterceptGradient(problem.loss, np.zeros(2), samples, _penalty(problem)), 0.0))
+
+
+def first_intercept(problem: Problem) -> float:
+    """Return an intercept from which to start: the best b of w = 0.
+
+    For class labels and a loss with a kink, whose best b jumps from −1 to 1, it is that of a smooth hinge of width 1.
+    """
+    if math.isfinite(problem.loss.curvature()) or problem.is_regression:
+        return intercept_of_zero(problem)
+    mean_label = float(inner(problem.c, problem.y))
+    return 2.0 * mean_label / (1.0 + abs(mean_label))
 
 
 def zero_objective(problem: Problem, intercept: float) -> float:
