@@ -38,11 +38,6 @@ class Kept:
 class ProvableMixin:
     """`save_proof`, and what it needs. `fit` sets `_kept`; `_parts` makes the parts of the proof."""
 
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())  # type: ignore[misc, call-overload]
-        state.pop("_kept", None)
-        return state
-
     def save_proof(
         self,
         path: str | os.PathLike[str],
@@ -129,7 +124,7 @@ def kernel_parts(model: Any, data: Labelled, duals: Sequence[Any] | None) -> tup
     table, K = table_of(model, data), len(data.classes)
     if getattr(model, "_n_rows", None) != data.n:
         raise ProofError(f"the model was trained on {model._n_rows} rows; X has {data.n}")
-    coefficients = model._pair_coefficients()
+    coefficients = model._coefficients()
     parts = []
     for k, (i, j) in enumerate([(1, 0)] if K == 2 else combinations(range(K), 2)):
         problem = model._problem(data, (i, j), float(model.C))
