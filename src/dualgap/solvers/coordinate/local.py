@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from dualgap.core import fresh_seed, kernel, shuffle
+from dualgap.core import L2, fresh_seed, kernel, shuffle
 from dualgap.problem import Problem
 from dualgap.solvers.coordinate.ascent import Ascent
 from dualgap.solvers.coordinate.dca import EVERY, sweep
@@ -67,7 +67,7 @@ class LocalAscent:
         self.order, self.bound = self.order[:active], SHRINK * violation if violation > 0.0 else math.inf
         ascent.move_centre()
         self.sweeps += 1
-        if self.sweeps % EVERY == 0 and problem.l1 == 0.0 and problem.kernel is None:
+        if self.sweeps % EVERY == 0 and isinstance(problem.penalty, L2) and problem.kernel is None:
             self._extrapolate()
         return float(gap)
 
