@@ -21,9 +21,7 @@ def best_intercept(problem: Problem, scores: np.ndarray) -> float:
         return 0.0
     if isinstance(problem.loss, Hinge) and problem.intercept == "free":
         return _hinge_intercept(problem, scores)
-    return float(
-        _root(_InterceptGradient(problem.loss, scores, problem.samples, _penalty(problem)), -float(inner(problem.c, scores)))
-    )
+    return _root_from(-float(inner(problem.c, scores)), problem, scores, problem.samples)
 
 
 def intercept_of_zero(problem: Problem) -> float:
@@ -36,7 +34,7 @@ def intercept_of_zero(problem: Problem) -> float:
     if isinstance(problem.loss, Hinge) and problem.intercept == "free":
         return float(np.sign(positive - negative)) if abs(positive - negative) > BALANCED else 0.0
     samples = Samples(np.array([1.0, -1.0]), np.array([positive, negative]))
-    return float(_root(_InterceptGradient(problem.loss, np.zeros(2), samples, _penalty(problem)), 0.0))
+    return _root_from(0.0, problem, np.zeros(2), samples)
 
 
 def zero_objective(problem: Problem, intercept: float) -> float:
@@ -78,6 +76,12 @@ class _InterceptGradient(NamedTuple):
 @kernel
 def _root(gradient, start):
     return nearest(illinois(gradient, bracket_root(gradient, start, 1.0, 2.0), 0.0, 4e-16, 200))
+
+
+def _root_from(start: float, problem: Problem, scores: np.ndarray, samples: Samples) -> float:
+    scores = scores.view()
+    scores.flags.writeable = False  # one type for the compiler, whoever owns the array
+    return float(_root(_InterceptGradient(problem.loss, scores, samples, _penalty(problem)), start))
 
 
 def _hinge_intercept(problem: Problem, scores: np.ndarray) -> float:
