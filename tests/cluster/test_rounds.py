@@ -8,7 +8,9 @@ import dualgap
 from dualgap.cluster import CheckpointError, ClusterLost, InProcess, Partition, make_objective, run_rounds
 from dualgap.cluster.checkpoint import Checkpoint
 from dualgap.cluster.cocoa import Pace
+from dualgap.cluster.objective import DataStatistics
 from dualgap.cluster.partition import Answer, Curve, Request, symmetric, upper_triangle
+from dualgap.cluster.train import checkpoint_meta
 from dualgap.cluster.worker_pool import bundle, merged
 
 CASES = [
@@ -16,6 +18,7 @@ CASES = [
     {"loss": "smooth_hinge", "l2": 1e-2, "intercept": "free"},
     {"loss": "logistic", "l2": 1e-2, "l1": 3e-3, "intercept": "penalised"},
     {"loss": "squared_hinge", "l2": 1e-2, "l1": 3e-3, "intercept": "free"},
+    {"loss": "logistic", "l2": 1e-2, "intercept": "free", "bounds": (0.0, 0.5)},
 ]
 
 
@@ -46,7 +49,7 @@ def test_same_optimum_as_one_process(case, solver):
     options, best = case
     pool = make_pool()
     objective, classes = make_objective(pool, **options)
-    if solver == "newton" and "l1" in options:
+    if solver == "newton" and ("l1" in options or "bounds" in options):
         with pytest.raises(ValueError, match="l2 penalty alone"):
             run_rounds(pool, objective, classes, solver=solver)
         return
@@ -272,6 +275,17 @@ def test_pace_works_as_long_as_it_waits():
     assert fixed.epochs == 5
     with pytest.raises(ValueError, match="local_epochs=0"):
         Pace(0)
+
+
+def test_a_checkpoint_is_of_its_bounds():
+    """NumPy shortens the text of long arrays: two that differ in the middle must not look alike."""
+    low = np.zeros(25)
+    low[12] = -1.0
+    pool = make_pool()
+    data = DataStatistics(pool.call("describe"))
+    metas = [checkpoint_meta(data, *make_objective(pool, l2=0.1, bounds=(ends, None))) for ends in (np.zeros(25), low)]
+    assert metas[0] != metas[1]
+    assert "..." not in metas[0]["objective"]
 
 
 def test_refusals():

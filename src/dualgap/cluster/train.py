@@ -80,6 +80,7 @@ def train(
     resume: bool = False,
     patience: float = PATIENCE,
     solver: str = "auto",
+    bounds: Any = None,
 ) -> RoundsResult:
     """Train on the workers of a Dask cluster until the certified relative gap is at most `tol`.
 
@@ -89,7 +90,7 @@ def train(
         Delayed parts give (X, y) or (X, y, sample_weight), X an array or a CSR matrix. A store must be on a disk that all workers see.
     y, sample_weight : Dask array or series, or an array
         Left out for delayed parts and stores, which have their own.
-    loss, delta, l2, l1, intercept, intercept_scale
+    loss, delta, l2, l1, intercept, intercept_scale, bounds
         As for `dualgap.Problem`; l2 must be above 0.
     client : distributed.Client or the address of a scheduler, optional
         The current client by default.
@@ -111,7 +112,7 @@ def train(
         Seconds to wait for a worker once none is left, or once Dask has paused those that are.
     solver : {"auto", "newton", "cocoa"}
         "newton" adds up Newton's matrix over the partitions: few rounds for few features. "cocoa" is CoCoA+, for any number of features
-        and an l1 part. "auto" takes the first for up to 2000 features without an l1 part.
+        and an l1 part or bounds. "auto" takes the first for up to 2000 features with neither.
 
     Examples
     --------
@@ -129,7 +130,8 @@ def train(
         saved = Checkpoint(checkpoint, checkpoint_seconds)
         pool.where = saved.where
         data = DataStatistics(pool.call("describe"))
-        objective, classes = make_objective(pool, loss, delta, l2, l1, intercept, intercept_scale=intercept_scale, statistics=data)
+        options = {"intercept_scale": intercept_scale, "statistics": data, "bounds": bounds}
+        objective, classes = make_objective(pool, loss, delta, l2, l1, intercept, **options)
         (saved.resume if resume else saved.begin)(checkpoint_meta(data, objective, classes))
         result = run_rounds(
             pool,
@@ -159,5 +161,7 @@ def checkpoint_meta(data: DataStatistics, objective: Objective, classes: np.ndar
     """Return what a checkpoint must agree in with the run that goes on from it."""
     # Sums over the rows are rounded in another way on another number of partitions.
     weights = {label: float(f"{weight:.9g}") for label, weight in objective.class_weight.items()}
-    whole = repr(replace(objective, partitions=0, scale=float(f"{objective.scale:.9g}"), class_weight=weights))
+    ends = [value for value in objective.penalty if isinstance(value, np.ndarray)]  # NumPy writes out short arrays alone
+    penalty = objective.penalty._replace(low=ends[0].tolist(), high=ends[1].tolist()) if ends else objective.penalty
+    whole = repr(replace(objective, partitions=0, scale=float(f"{objective.scale:.9g}"), class_weight=weights, penalty=penalty))
     return {"rows": data.rows, "features": data.features, "classes": classes.tolist(), "objective": whole}

@@ -22,6 +22,7 @@ from dualgap.cluster import (
     prepare_frame,
     run_rounds,
 )
+from dualgap.estimators.coefficients import coefficient_bounds
 from dualgap.estimators.common import warn_unless_converged, weights_by_class
 from dualgap.estimators.fitted import keep
 from dualgap.estimators.multiclass import TimeShare
@@ -66,6 +67,7 @@ def _run_on(pool: DaskPool, model: Any, parameters: Parameters) -> list[RoundsRe
     budget = parameters.budget
     statistics = DataStatistics(pool.call("describe"))
     labels = statistics.classes.tolist()
+    model._check_bounds(False, len(labels))
     positives = labels[1:] if len(labels) == 2 else labels
     results: list[RoundsResult] = []
     seconds = TimeShare(budget.max_seconds, len(positives))
@@ -73,6 +75,7 @@ def _run_on(pool: DaskPool, model: Any, parameters: Parameters) -> list[RoundsRe
         factors = _factors(model.class_weight, statistics, label)
         l2, l1 = parameters.strengths(sum(factors[each] * statistics.weights[each] for each in labels))
         options = {"intercept_scale": parameters.scale, "class_weight": factors, "positive": label, "statistics": statistics}
+        options["bounds"] = coefficient_bounds(model, statistics.features)
         objective, classes = make_objective(pool, model.loss, model.delta, l2, l1, parameters.intercept, **options)
         name = "fit" if len(positives) == 1 else f"class {label!r}"
         checkpoint = _checkpoint_of(model.checkpoint, len(results), len(positives))
