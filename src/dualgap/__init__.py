@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dualgap import solvers
-from dualgap.core import Hinge, Logistic, SmoothHinge, SquaredHinge
+from dualgap.core import Hinge, Logistic, ResidualLoss, SmoothHinge, SquaredHinge
 from dualgap.problem import Problem, scaling
 from dualgap.proof import Certificate, CertificateError
 from dualgap.run import ConvergenceWarning, Progress, Result, Trace, certify, solve
@@ -51,6 +51,7 @@ __all__ = [
     "Problem",
     "Progress",
     "ProxNewton",
+    "ResidualLoss",
     "Result",
     "SVCPath",
     "SVCPathCV",

@@ -13,6 +13,7 @@ from sklearn.preprocessing import scale
 
 import dualgap
 from dualgap import Problem, certify
+from dualgap.core.losses import NoOffset
 from dualgap.core.precise import precise_accumulate, precise_shortfalls, weighted_balance
 from dualgap.core.rows import csr, dense
 from dualgap.proof import BinaryPart, Table, dual_point, enclose, exact_values
@@ -218,7 +219,7 @@ def test_precise_sums_are_rounded_once(draw, thin):
     y, c, beta, b = np.where(rng.random(n) < 0.5, 1.0, -1.0), rng.random(n), rng.random(n), rng.normal()
     rows = csr(sparse.csr_matrix(X)) if thin else dense(X)
     short = np.empty(n)
-    precise_shortfalls(rows, w, b, y, short)
+    precise_shortfalls(rows, w, b, y, 1.0, NoOffset(), short)
     exactly = [
         1 - Fraction(y[i]) * (sum(map(Fraction.__mul__, map(Fraction, X[i]), map(Fraction, w))) + Fraction(b)) for i in range(n)
     ]

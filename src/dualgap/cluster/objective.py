@@ -8,7 +8,7 @@ import numpy as np
 
 from dualgap.cluster.partition import Description, Objective
 from dualgap.cluster.worker_pool import WorkerPool
-from dualgap.core import make_loss, make_penalty, number
+from dualgap.core import classification_loss, make_penalty, number
 from dualgap.problem import as_bounds, check_intercept
 from dualgap.solvers import NotSupported
 from dualgap.solvers.coordinate import free_scale
@@ -86,7 +86,7 @@ def make_objective(
         mean_square = sum(factors[label] * statistics.squares[label] for label in labels) / total
         scale = free_scale(mean_square, float(l2))
     objective = Objective(
-        loss=make_loss(loss, delta),
+        loss=classification_loss(loss, delta),
         penalty=make_penalty(l2, l1, as_bounds(bounds, statistics.features)),
         l2=float(l2),
         intercept=intercept,

@@ -272,7 +272,7 @@ class Partition:
         objective = self._configured()
         weighted = self.c * self.beta
         positive = float(weighted[self.signs > 0].sum())
-        psi = float(total_psi(objective.loss, self.beta, self.c))
+        psi = float(total_psi(objective.loss, self.beta, Samples(self.signs, self.c)))
         return Answer(self.share, psi, positive, float(weighted.sum()) - positive, **extra)
 
     def step(self, request: Request, common: np.ndarray) -> Answer:

@@ -11,7 +11,22 @@ from dualgap.core.checks import count, is_number, is_sparse, is_whole, number, n
 from dualgap.core.interrupts import held, hold, kept, release
 from dualgap.core.jit import compiled, fma, kernel, negative_exp, prefetch, sequential, strict, wide_vectors
 from dualgap.core.linalg import add_gram, factor_of, gram_of_rows, inner, solve_in_place, solve_positive, solve_with
-from dualgap.core.losses import LOSSES, Hinge, Logistic, SmoothHinge, SquaredHinge, make_loss, slopes, total_psi, total_value
+from dualgap.core.losses import (
+    LOSSES,
+    PIECEWISE,
+    Hinge,
+    Logistic,
+    NoOffset,
+    Offset,
+    ResidualLoss,
+    SmoothHinge,
+    SquaredHinge,
+    classification_loss,
+    make_loss,
+    slopes,
+    total_psi,
+    total_value,
+)
 from dualgap.core.machine import READING
 from dualgap.core.order import draw, fresh_seed, natural_order, shuffle, shuffle_blocks
 from dualgap.core.penalties import L2, Bounded, ElasticNet, make_penalty
@@ -63,6 +78,7 @@ __all__ = [
     "CSR",
     "L2",
     "LOSSES",
+    "PIECEWISE",
     "READING",
     "ROUNDOFF",
     "SMALLEST",
@@ -73,6 +89,9 @@ __all__ = [
     "Gram",
     "Hinge",
     "Logistic",
+    "NoOffset",
+    "Offset",
+    "ResidualLoss",
     "SmoothHinge",
     "SquaredHinge",
     "WithBias",
@@ -84,6 +103,7 @@ __all__ = [
     "bounded_scores_in_threads",
     "bracket_root",
     "cache_folder",
+    "classification_loss",
     "compiled",
     "count",
     "csr",

@@ -12,7 +12,7 @@ from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from dualgap.core import kept, make_loss, one_of
+from dualgap.core import classification_loss, kept, one_of
 from dualgap.estimators.bounds import BoundsMixin, FeatureMixin
 from dualgap.estimators.coefficients import coefficient_bounds, refusal_of_bounds
 from dualgap.estimators.common import check_labels, validated, validated_rows, warn_unless_converged
@@ -319,7 +319,7 @@ class LinearSVC(
         return as_features(validated_rows(self, X), columns=self.n_features_in_)
 
     def _loss(self) -> Any:
-        return make_loss(self.loss, self.delta)
+        return classification_loss(self.loss, self.delta)
 
     # -------------------------------------------------------------------------------------------------------------- streams
 

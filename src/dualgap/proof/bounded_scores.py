@@ -189,7 +189,7 @@ class BoundedScores:
             precise_accumulate(data.rows, a, ones, ones, w, low)
             w += low
             error = gamma(2.0 * (count + 8)) ** 2 * mass + 4.0 * ROUNDOFF * length_bound(w) + SMALLEST
-        scores, sizes = data.bounded_scores(w)
+        scores, sizes = data.bounded_products(w)
         if sizes is None:
             own = gamma(data.longest + 4) * length_bound(w) * data.norms
         else:

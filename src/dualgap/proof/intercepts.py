@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import SMALLEST, Hinge, bracket_root, compiled, gamma, illinois, inner, kernel, nearest
+from dualgap.core import SMALLEST, Hinge, bracket_root, compiled, gamma, illinois, inner, kernel, nearest, total_value
 from dualgap.problem import Problem, Samples, as_vector
 
 __all__ = ["best_intercept", "intercept_from_support_vectors", "intercept_of_zero", "zero_objective"]
@@ -21,15 +21,20 @@ def best_intercept(problem: Problem, scores: np.ndarray) -> float:
         return 0.0
     if isinstance(problem.loss, Hinge) and problem.intercept == "free":
         return _hinge_intercept(problem, scores)
-    return float(
-        _root(_InterceptGradient(problem.loss, scores, problem.samples, _penalty(problem)), -float(inner(problem.c, scores)))
-    )
+    unit = float(problem.offset.scale)
+    gradient = _InterceptGradient(problem.loss, scores, problem.samples, _penalty(problem), unit)
+    return unit * float(_root(gradient, -float(inner(problem.c, scores)) / unit))
 
 
 def intercept_of_zero(problem: Problem) -> float:
-    """Return the b that minimises the objective of w = 0: only the weights of the two classes matter. 0 where one class has none."""
+    """Return the b that minimises the objective of w = 0.
+
+    Of a classification only the weights of the two classes matter; it is 0 where one class has none.
+    """
     if problem.intercept == "none":
         return 0.0
+    if problem.is_regression:
+        return best_intercept(problem, problem.offset.values)
     positive, negative = _class_weights(problem)
     if min(positive, negative) <= 0.0:
         return 0.0
@@ -41,6 +46,15 @@ def intercept_of_zero(problem: Problem) -> float:
 
 def zero_objective(problem: Problem, intercept: float) -> float:
     """Return an upper bound of the objective of w = 0 with this intercept, above it by rounding alone."""
+    if problem.is_regression:
+        value = float(total_value(problem.loss, problem.offset.values + intercept, problem.c))
+        value += 0.5 * _penalty(problem) * intercept * intercept
+        # A residual is rounded by u times its parts; the slope of a loss is at most its own bound, or 2κ times the residual.
+        reach = float(problem.c @ (np.abs(problem.offset.values) + abs(intercept)))
+        bound = max(problem.loss.upper_bound(), -problem.loss.lower_bound())
+        largest = float(np.abs(problem.offset.values).max() + abs(intercept))
+        slope = bound if np.isfinite(bound) else 2.0 * problem.loss.curvature() * largest
+        return 1.00001 * gamma(problem.n + 16) * (value + slope * reach) + value + SMALLEST
     positive, negative = _class_weights(problem)
     losses = float(problem.loss.value(intercept)), float(problem.loss.value(-intercept))
     value = positive * losses[0] + negative * losses[1] + 0.5 * _penalty(problem) * intercept * intercept
@@ -60,14 +74,16 @@ def _penalty(problem: Problem) -> float:
 
 @compiled
 class _InterceptGradient(NamedTuple):
-    """−dP/db, which never rises with b."""
+    """−dP/db, which never rises with b, as a function of b in units of a typical margin."""
 
     loss: Any
     scores: np.ndarray
     samples: Samples
     rho: float  # the penalty (ρ/2)b² of the intercept
+    unit: float = 1.0
 
-    def at(self, b):
+    def at(self, x):
+        b = self.unit * x
         s = -self.rho * b
         for i in range(self.scores.shape[0]):
             y = self.samples.y[i]

@@ -33,17 +33,19 @@ __all__ = ["feature_status", "margins_of", "row_status", "zero_features"]
 def row_status(loss: Any, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Return the status of rows with these lower and upper bounds of their exact margins.
 
-    "out": β* = 0. "bound": β* is the upper bound of the loss. "free": strictly between, for certain. "open": not known.
+    "out": β* = 0. "bound": β* is the upper bound of the loss, or a lower one below 0. "free": strictly between them and, where the dual
+    has a kink at 0, not 0. "open": not known.
     """
     found = np.full(len(low), "open", dtype="U5")
     if isinstance(loss, Logistic):  # its slope is never 0 or 1, except by underflow
         found[np.isfinite(low) | np.isfinite(high)] = "free"
         return found
     least, most = _dual_interval(loss, low, high)
-    top = loss.upper_bound()
-    found[(least > 0.0) & ((most < top) | math.isinf(top))] = "free"
-    found[most == 0.0] = "out"
-    found[(least == top) & math.isfinite(top)] = "bound"
+    bottom, top = loss.lower_bound(), loss.upper_bound()
+    inside = ((most < top) | math.isinf(top)) & ((least > bottom) | math.isinf(bottom))
+    found[inside & ((least > 0.0) | (most < 0.0) | loss.is_free(0.0))] = "free"
+    found[(least == 0.0) & (most == 0.0)] = "out"
+    found[((least == top) & math.isfinite(top)) | ((most == bottom) & (bottom < 0.0) & math.isfinite(bottom))] = "bound"
     return found
 
 
@@ -60,7 +62,7 @@ def _dual_interval(loss: Any, low: np.ndarray, high: np.ndarray) -> tuple[np.nda
     least, most = np.empty(len(low)), np.empty(len(low))
     slopes(loss, high + 16.0 * ROUNDOFF * (1.0 + np.abs(high)), least)
     slopes(loss, low - 16.0 * ROUNDOFF * (1.0 + np.abs(low)), most)
-    return np.where(np.isfinite(high), least, 0.0), np.where(np.isfinite(low), most, loss.upper_bound())
+    return np.where(np.isfinite(high), least, loss.lower_bound()), np.where(np.isfinite(low), most, loss.upper_bound())
 
 
 def feature_status(problem: Problem, coef: np.ndarray, intercept: float, beta: np.ndarray) -> np.ndarray:
@@ -110,8 +112,7 @@ def _gradient_interval(
         wide = wide * (1.0 + 4.0 * rounding) + moved * float(problem.norms.max(initial=0.0)) + 1e-300
         least, most = u - wide, u + wide
     if ball is not None and math.isfinite(ball.radius):
-        low, high = ball.training_bounds()
-        lowest, highest = _dual_interval(problem.loss, *margins_of(problem.y, low, high))
+        lowest, highest = _dual_interval(problem.loss, *ball.training_margins())
         if isinstance(problem.loss, Logistic):
             lowest, highest = lowest * (1.0 - 1e-14), np.minimum(highest * (1.0 + 1e-14), 1.0)
         if np.isfinite(highest).all():

@@ -32,14 +32,14 @@ FREE_SCALE = 0.3
 LEAST_PART = 3.0
 
 
-def free_scale(mean_square: float, l2: float) -> float:
-    """Return the scale of a free intercept's column from the weighted mean of ‖xᵢ‖² and the penalty."""
-    return float(np.sqrt(max(FREE_SCALE**2 * mean_square, LEAST_PART * l2)))
+def free_scale(mean_square: float, l2: float, margin: float = 1.0) -> float:
+    """Return the scale of a free intercept's column from the weighted mean of ‖xᵢ‖², the penalty and the size of a typical margin."""
+    return float(np.sqrt(max(FREE_SCALE**2 * mean_square, LEAST_PART * margin * l2)))
 
 
 def _first_centre(problem: Problem) -> float:
     """Return the best b of w = 0; for a loss with a kink, whose best b jumps from −1 to 1, that of a smooth hinge of width 1."""
-    if math.isfinite(problem.loss.curvature()):
+    if math.isfinite(problem.loss.curvature()) or problem.is_regression:
         return intercept_of_zero(problem)
     mean_label = float(inner(problem.c, problem.y))
     return 2.0 * mean_label / (1.0 + abs(mean_label))
@@ -61,7 +61,7 @@ class BiasColumn:
         """
         if problem.intercept == "free":
             first = _first_centre(problem) if centre is None else centre
-            return cls("free", free_scale(float(inner(problem.c, problem.sqnorms)), problem.l2), first)
+            return cls("free", free_scale(float(inner(problem.c, problem.sqnorms)), problem.l2, float(problem.offset.scale)), first)
         return cls(problem.intercept, problem.intercept_scale, np.zeros(np.shape(centre))[()])
 
     @property

@@ -43,7 +43,7 @@ class Sums(NamedTuple):
     active: int  # rows that stay active: order[:active]
     violation: float  # mean |gradient| over rows that violate KKT at a bound, or are free and moved (full_pass: bound)
     gap: float  # Σ c(φ(m) − ψ(β) + βm), each term ≥ 0, over the rows that stay active (full_pass: all rows)
-    objective: float  # Σ c(φ(m) + βm/2) over the rows read; if these are all and w = u/l2, P, as l2·‖w‖² = Σ cβm
+    objective: float  # Σ c(φ(m) + β(m − yo)/2) over the rows read; if all and w = u/l2, P, as l2·‖w‖² = Σ cβ(m − yo)
 
 
 @dataclass(kw_only=True)
@@ -238,7 +238,7 @@ def sweep(rows, loss, penalty, coords, beta, v, order, bound, ahead):
 
     The gap is summed at the margins as they are met, so that it lags behind v. It is ≥ 0 term by term.
     """
-    count, upper, l2 = order.shape[0], loss.upper_bound(), penalty.strength()
+    count, l2 = order.shape[0], penalty.strength()
     gap, value, violation = 0.0, 0.0, 0.0
     violated, kept = 0, 0
     for s in range(count):
@@ -253,27 +253,28 @@ def sweep(rows, loss, penalty, coords, beta, v, order, bound, ahead):
         old, q, factor = beta[i], coords.q[i], coords.factor[i]
         y, c = math.copysign(1.0, factor), abs(factor) * l2
         # 2a) margin: step 1
-        margin = y * penalty.score(rows, i, v)
+        fixed = coords.offset.at(i)
+        margin = y * (penalty.score(rows, i, v) + fixed)
         # 2b) shrink; full_pass repeats this test
-        if old <= 0.0 or old >= upper:
-            gradient = loss.gradient(old, margin)  # dD/dβ, up to the factor c
-            if (old <= 0.0) == (gradient <= 0.0):  # outwards: the KKT conditions hold
-                if abs(gradient) > bound:
-                    value += c * (loss.value(margin) + 0.5 * old * margin)
-                    continue
-            else:
-                violation += abs(gradient)
+        free = loss.is_free(old)
+        if not free:
+            slack = loss.slack(old, margin)  # |dD/dβ|, up to the factor c, where it points outwards: the KKT conditions hold
+            if slack > bound:
+                value += c * (loss.value(margin) + 0.5 * old * (margin - y * fixed))
+                continue
+            if slack < 0.0:
+                violation -= slack
                 violated += 1
         order[kept] = i
         kept += 1
         # 2c) sums
         phi = loss.value(margin)
-        value += c * (phi + 0.5 * old * margin)
+        value += c * (phi + 0.5 * old * (margin - y * fixed))
         gap += c * (phi - loss.psi(old) + old * margin)
         # 2d) steps 2 and 3
         new = loss.dual_step(old, margin, q)
         if new != old:
-            if 0.0 < old < upper:
+            if free:
                 # |gradient|, without the logarithms that a loss may need for it
                 violation += abs(new - old) / loss.curvature_at(old, q)
                 violated += 1
@@ -285,19 +286,17 @@ def sweep(rows, loss, penalty, coords, beta, v, order, bound, ahead):
 @kernel
 def full_pass(loss, coords, beta, l2, scores, intercept, order, bound):
     """Sum over all rows, whose scores are given, without a step; rebuild the active set by test 2b, in ascending order; return Sums."""
-    upper = loss.upper_bound()
     gap, value = 0.0, 0.0
     kept = 0
     for i in range(beta.shape[0]):
         factor, old = coords.factor[i], beta[i]
-        c, margin = abs(factor) * l2, math.copysign(1.0, factor) * (scores[i] + intercept)
+        c, y = abs(factor) * l2, math.copysign(1.0, factor)
+        margin = y * (scores[i] + intercept)
         phi = loss.value(margin)
-        value += c * (phi + 0.5 * old * margin)
+        value += c * (phi + 0.5 * old * (margin - y * coords.offset.at(i)))
         gap += c * (phi - loss.psi(old) + old * margin)
-        if old <= 0.0 or old >= upper:
-            gradient = loss.gradient(old, margin)
-            if (old <= 0.0) == (gradient <= 0.0) and abs(gradient) > bound:
-                continue
+        if not loss.is_free(old) and loss.slack(old, margin) > bound:
+            continue
         order[kept] = i
         kept += 1
     return kept, bound, gap, value

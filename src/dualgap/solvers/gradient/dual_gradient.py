@@ -35,7 +35,7 @@ MARGIN = 1.05  # factor on an estimate of L: a power iteration ends a little bel
 
 
 class Scores:
-    """x·w(β) + b(β) of every row: through w in two passes over the rows, or in one over the precomputed XXᵀ."""
+    """x·w(β) + b(β) of every row, without the fixed part: through w in two passes over the rows, or in one over the precomputed XXᵀ."""
 
     def __init__(self, problem: Problem, precomputed: bool) -> None:
         self.problem = problem
@@ -55,7 +55,7 @@ class Scores:
             out = self.matrix @ a
         else:
             v = problem.combine(a)
-            out = v if problem.kernel is not None else problem.scores(primal(v))
+            out = problem.products(v if problem.kernel is not None else primal(v))
         return out + problem.intercept_scale**2 * float(a.sum()) if problem.intercept == "penalised" else out
 
 
@@ -120,7 +120,7 @@ class DualGradient(Solver):
         precomputed = problem.kernel is None and self._precompute(problem)
         beta = np.zeros(problem.n)
         if warm is not None and warm.dual is not None:
-            beta = np.clip(warm.dual, 0.0, problem.loss.upper_bound())
+            beta = np.clip(warm.dual, problem.loss.lower_bound(), problem.loss.upper_bound())
         shift = 0.0 if warm is None else warm.intercept
         passes = forming_passes(problem) if precomputed else 0.0
         state = DualGradientState(scores=Scores(problem, precomputed), beta=beta, z=beta, shift=shift, passes=passes)
@@ -136,7 +136,7 @@ class DualGradient(Solver):
 
     def epoch(self, problem: Problem, state: DualGradientState, rng: np.random.Generator) -> None:
         # 1) margins
-        margins = problem.y * state.scores(problem.c * problem.y * state.z / problem.l2)
+        margins = problem.y * problem.offset.added(state.scores(problem.c * problem.y * state.z / problem.l2))
         state.passes += state.scores.passes
         _check_curvature(problem, state, margins)  # 2) curvature
         # 3) step

@@ -45,6 +45,8 @@ from dualgap.solvers.newton.steps import (
     dual_points,
     fenchel_gap,
     find_shrinkable,
+    jump_middles,
+    kink_distances,
     line_search,
     predicted_changes,
     tangent_points,
@@ -59,6 +61,7 @@ from dualgap.solvers.newton.unknowns import (
     gap_part,
     margins_into,
     penalty_gap,
+    steps_into,
 )
 
 __all__ = ["Newton"]
@@ -189,34 +192,30 @@ class Newton(PrimalNewton):
 
     def _start_small(self, problem: Problem, warm: Warm | None) -> SmallState:
         x, ridge = first_x(problem, warm)
-        return start_small(problem, x, ridge, _first_centre(problem, warm), self.delta)
+        return start_small(problem, x, ridge, _first_centre(problem, warm), self._delta(problem))
 
     def _start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> NewtonState:
         n, smooth = problem.n, math.isfinite(problem.loss.curvature())
         x, ridge = first_x(problem, warm)
         rows = bias_column(problem, some(problem.rows, natural_order(n)))
-        centre, margins, delta, passes = _first_centre(problem, warm), np.zeros(n), self.delta, 0.0
+        centre, margins, delta, passes = _first_centre(problem, warm), np.empty(n), self._delta(problem), 0.0
         if warm is not None and warm.coef is not None:
-            if x.any():
-                margins_into(rows, x, problem.y, margins)
+            margins_into(rows, x, problem.samples, margins)
         else:
             # 1) start from a sample
             x, delta, passes = self._solve_sample(problem, x, rng)
-            if x.any():
-                margins_into(rows, x, problem.y, margins)
-                if smooth and problem.bounds is not None:
-                    pass  # a multiple of x need not be within the bounds
-                elif smooth:
-                    # A sample with few rows of a rare feature may overrate it: go along its x as far as the losses of all rows fall.
-                    descent = Descent(
-                        problem.loss, np.zeros(n), margins, Prox(centre, 0.0), problem.samples, 0.0, float(ridge * x @ x)
-                    )
-                    t = line_search(descent, math.nan)
-                    x *= t
-                    margins *= t
-                else:
-                    centre[:] = 0.5
-                    delta = min(delta, _first_delta(problem, margins))
+            margins_into(rows, x, problem.samples, margins)
+            if x.any() and smooth and problem.bounds is None:
+                # A sample with few rows of a rare feature may overrate it: go along its x as far as the losses of all rows fall.
+                at_zero = problem.y * problem.offset.added(np.zeros(n))
+                way = margins - at_zero
+                descent = Descent(problem.loss, at_zero, way, Prox(centre, 0.0), problem.samples, 0.0, float(ridge * x @ x))
+                t = line_search(descent, math.nan)
+                x *= t
+                margins = at_zero + t * way
+            elif x.any() and not smooth:
+                delta = min(delta, _first_delta(problem, margins))
+                jump_middles(problem.loss, margins, centre)
         state = NewtonState(
             passes=passes,
             ridge=ridge,
@@ -252,11 +251,12 @@ class Newton(PrimalNewton):
         size = problem.n // SAMPLE_ONE_IN
         smooth = math.isfinite(problem.loss.curvature())
         if size < max((SMOOTH_SAMPLE_PER_FEATURE if smooth else SAMPLE_PER_FEATURE) * problem.d, SAMPLE_LEAST):
-            return x, self.delta, 0.0
+            return x, self._delta(problem), 0.0
         chosen, weights = [], []
-        for sign in (1.0, -1.0):
-            members = np.flatnonzero((problem.y == sign) & (problem.c > 0))
-            part = np.sort(rng.choice(members, min(len(members), size // 2), replace=False))
+        sides = [np.flatnonzero((problem.y == sign) & (problem.c > 0)) for sign in (1.0, -1.0)]
+        sides = [members for members in sides if len(members)]
+        for members in sides:
+            part = np.sort(rng.choice(members, min(len(members), size // len(sides)), replace=False))
             chosen.append(part)
             weights.append(problem.c[part] * (problem.c[members].sum() / problem.c[part].sum()))
         sample = problem.subset(np.concatenate(chosen).astype(natural_order(0).dtype), np.concatenate(weights))
@@ -269,7 +269,7 @@ class Newton(PrimalNewton):
 
     def epoch(self, problem: Problem, state: NewtonState | SmallState, rng: np.random.Generator) -> None:
         if isinstance(state, SmallState):
-            small_epoch(state, self.delta)
+            small_epoch(state, self._delta(problem))
         else:
             self._epoch(problem, state)
 
@@ -287,7 +287,7 @@ class Newton(PrimalNewton):
         direction = self._solve(problem, state, rhs)
 
         # 4) line search on F. The β of shrunk rows are constant: their part of F is −Σ cβm, with the slope of all rows less the active.
-        margins_into(state.rows, direction, state.samples.y, state.work)
+        steps_into(state.rows, direction, state.samples.y, state.work)
         linear = float(state.ridge * state.x @ direction)
         if not state.all_active():
             linear -= float(state.u @ direction) - float((state.samples.c * state.beta) @ state.work)
@@ -314,16 +314,20 @@ class Newton(PrimalNewton):
         state.tangent_gap = tangent / state.primal
         if state.prox.delta == 0.0 and state.steps == PLAIN_STEPS and state.gap > PLAIN_GAP:
             # Part of step 2. A smooth loss with few free variables is as hard as the hinge: the proximal term makes more of them free.
-            state.prox, state.steps = Prox(state.beta.copy(), self.delta), 0
+            state.prox, state.steps = Prox(state.beta.copy(), self._delta(problem)), 0
             self._update_dual(problem, state)
 
         # 7) unshrink all rows: the gap of the active ones says nothing about the others
         if not state.all_active() and (state.gap <= max(state.unshrink_gap, state.tol) or state.no_descent):
             self._unshrink(problem, state)
 
+    def _delta(self, problem: Problem) -> float:
+        """Return the first δ in the units of this problem's margins."""
+        return self.delta * float(problem.offset.scale)
+
     def _largest_delta(self, problem: Problem) -> float:
         """Return the cap of a growing δ: `delta`, or the mean of cᵢ‖xᵢ‖²/l2, the curvature of D in βᵢ, without which δ would be nothing."""
-        return max(self.delta, float(inner(problem.c, problem.sqnorms)) / (problem.n * problem.l2))
+        return max(self._delta(problem), float(inner(problem.c, problem.sqnorms)) / (problem.n * problem.l2))
 
     def _solve(self, problem: Problem, state: NewtonState, rhs: np.ndarray) -> np.ndarray:
         """Solve (diag(ridge) + Σ cᵢ curvature_at(βᵢ, δ) xᵢxᵢᵀ)·direction = rhs, with the least curvature of a free b.
@@ -428,7 +432,7 @@ class Newton(PrimalNewton):
         centre = state.all_beta.copy()
         centre[state.which] = state.prox.centre
         which, margins = natural_order(problem.n), np.empty(problem.n)
-        margins_into(bias_column(problem, some(problem.rows, which)), state.x, problem.y, margins)
+        margins_into(bias_column(problem, some(problem.rows, which)), state.x, problem.samples, margins)
         beta, prox = state.all_beta.copy(), Prox(centre, state.prox.delta)
         self._set_active(problem, state, which, margins=margins, beta=beta, prox=prox, shrunk_loss=0.0)
         state.passes += 1.0
@@ -441,7 +445,7 @@ class Newton(PrimalNewton):
     def _set_active(self, problem: Problem, state: NewtonState, which: np.ndarray, **changed: Any) -> None:
         """Replace the active rows and what belongs to them, in one statement, which no interrupt divides."""
         rows = bias_column(problem, some(problem.rows, which))
-        samples = problem.samples if len(which) == problem.n else Samples(problem.y[which], problem.c[which])
+        samples = problem.samples if len(which) == problem.n else problem.some_samples(which)
         vars(state).update(which=which, rows=rows, samples=samples, work=np.empty(len(which)), factor=None, curved=None, **changed)
 
     def plan(self, problem: Problem) -> str:
@@ -523,7 +527,7 @@ def _first_centre(problem: Problem, warm: Warm | None) -> np.ndarray:
     """Return the dual variables of a warm start, which are not used without its coefficients; or zeros."""
     if warm is None or warm.coef is None or warm.dual is None:
         return np.zeros(problem.n)
-    return np.clip(warm.dual, 0.0, problem.loss.upper_bound())
+    return np.clip(warm.dual, problem.loss.lower_bound(), problem.loss.upper_bound())
 
 
 def _least_curvature(state: NewtonState) -> float:
@@ -531,16 +535,18 @@ def _least_curvature(state: NewtonState) -> float:
 
     Where nearly all rows are beyond their margins, P, Σ cβ and every curvature are tiny together.
     """
-    return LEAST_CURVATURE * min(1.0, max(float(np.abs(state.samples.c * state.beta).sum()), TINY))
+    mass = float(np.abs(state.samples.c * state.beta).sum())
+    return LEAST_CURVATURE * min(1.0, max(mass, TINY)) / float(state.samples.offset.scale)
 
 
 def _first_delta(problem: Problem, margins: np.ndarray) -> float:
-    """Return the δ that leaves FREE_… variables free: with a centre of ½, those whose margin is within δ/2 of the kink.
+    """Return the δ that leaves FREE_… variables free: with a centre amid the jump of β, those whose margin is within δ/2 of the kink.
 
     The sample's w has put the margins nearly where they belong, so that the rows near the kink are to be decided. A larger δ would fill the
     first systems with rows that are not.
     """
     count = min(problem.n - 1, max(FREE_PER_FEATURE * problem.d, problem.n // FREE_ONE_IN))
-    distance = np.abs(1.0 - margins)
+    distance = np.empty(problem.n)
+    kink_distances(problem.loss, margins, distance)
     distance.partition(count)
-    return max(2.0 * float(distance[count]), LEAST_DELTA)
+    return max(2.0 * float(distance[count]), LEAST_DELTA * float(problem.offset.scale))

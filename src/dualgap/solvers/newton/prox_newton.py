@@ -204,7 +204,7 @@ def _quadratic_model(problem: Problem, state: ProxNewtonState, columns: Any, u: 
     second = np.empty(problem.n)
     curvatures(problem.loss, state.beta, 0.0, problem.c, second)
     flat = FLAT * problem.c * problem.loss.curvature()
-    root = np.sqrt(np.where(state.beta > 0, np.maximum(second, flat), second))
+    root = np.sqrt(np.where(state.beta != 0, np.maximum(second, flat), second))
     scaled = as_rows(columns, root)
     squares = np.empty(columns.shape[1])
     storage.sqnorms(scaled, squares)

@@ -96,8 +96,7 @@ def start_small(problem: Problem, x: np.ndarray, ridge: np.ndarray, centre: np.n
         problem.loss, rows, data, float(scale), problem.samples, ridge, np.empty(n, np.int64), np.empty(n), np.empty((d, d))
     )
     point = Point(x, np.zeros(n), np.zeros(n), centre, np.empty(n), np.zeros(d), np.empty(d))
-    if x.any():
-        margins_into(rows, x, problem.y, point.margins)
+    margins_into(rows, x, problem.samples, point.margins)
     course = Course(0.0 if math.isfinite(problem.loss.curvature()) else delta, 0.0, math.inf, 0, False)
     return SmallState(ridge=ridge, x=x, gap=math.inf, small=small, point=point, course=course)
 
@@ -176,7 +175,7 @@ def _solve(small, point, delta, moved):
         if point.work[i] != 0.0:
             small.places[count], small.weight[count] = i, point.work[i]
             count += 1
-    least = LEAST_CURVATURE * min(1.0, max(mass, TINY))
+    least = LEAST_CURVATURE * min(1.0, max(mass, TINY)) / small.samples.offset.scale
     if moved:
         predicted_changes(small.loss, point.margins, Prox(point.centre, delta), small.samples, point.work)
     for ridge in RIDGES:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dualgap.core import Bounded, WithBias, scores_in_threads
-from dualgap.problem import Problem
+from dualgap.problem import Problem, Samples
 from dualgap.proof import penalty_excess
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no
 
@@ -27,9 +27,11 @@ __all__ = [
     "gap_part",
     "margins_into",
     "penalty_gap",
+    "steps_into",
 ]
 
-# Least curvature of a free intercept, in units of its constant column squared: as if one row in 100 000 had curvature 1. With few rows that
+# Least curvature of a free intercept, in units of its constant column squared, divided by a typical margin: as if one row in 100 000 had
+# curvature 1. With few rows that
 # have curvature, an undamped step in b would leave the scale of the data. A larger value slows b down, a smaller one lets it run away.
 LEAST_CURVATURE = 1e-5
 TINY = 1e-200  # stands for Σ cβ, the unit of that curvature, where all β are 0
@@ -82,10 +84,20 @@ def bias_column(problem: Problem, rows: Any) -> Any:
     return rows if problem.intercept == "none" else WithBias(rows, problem.intercept_scale, 0.0)
 
 
-def margins_into(rows: Any, x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None:
-    """out = yᵢ·(xᵢ·x): the margins of x, or what a step x adds to them."""
+def steps_into(rows: Any, x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None:
+    """out = yᵢ·(xᵢ·x): what a step x adds to the margins."""
     scores_in_threads(rows, x, out)
     out *= y
+
+
+def margins_into(rows: Any, x: np.ndarray, samples: Samples, out: np.ndarray) -> None:
+    """out = yᵢ·(xᵢ·x + oᵢ): the margins of x. At x = 0 no row is read."""
+    if x.any():
+        scores_in_threads(rows, x, out)
+    else:
+        out[:] = 0.0
+    samples.offset.add_to(out)
+    out *= samples.y
 
 
 def gap_part(r: np.ndarray, ridge: np.ndarray) -> float:
