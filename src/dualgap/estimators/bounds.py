@@ -233,7 +233,7 @@ class FeatureMixin:
     def feature_status(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         """Say for each feature whether its coefficient in the exact model is "zero" or "nonzero"; "open" where this gap does not tell.
 
-        Only an l1 penalty (l1_ratio > 0) makes coefficients zero for certain.
+        Only an l1 penalty (l1_ratio > 0), or a bound of 0, makes coefficients zero for certain.
 
         Parameters
         ----------
