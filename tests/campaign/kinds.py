@@ -14,7 +14,7 @@ from campaign.cases import Case
 from campaign.judge import Claimed
 from dualgap.cluster import InProcess, Partition, make_objective, run_rounds
 from dualgap.core import settle
-from dualgap.estimators.crammer_singer import CrammerSinger, JointRun
+from dualgap.estimators.crammer_singer import CrammerSinger, CrammerSingerRun
 from dualgap.proof import BinaryPart, JointPart, Table, certificate_of_pair, certify_pair, dual_from_margins, dual_point, enclose
 from dualgap.run import drive
 from dualgap.store import StoreProblem, write_store
@@ -102,7 +102,7 @@ def _joint(case: Case) -> Iterator[Claimed]:
     K = int(case.y.max()) + 1
     options = {"l2": case["l2"], "intercept": case["intercept"], "intercept_scale": case["intercept_scale"]}
     base = dualgap.Problem(case.matrix(), case.y == 0, sample_weight=case.weights, classes=[False, True], **options)
-    run = JointRun(CrammerSinger(base, case.y, K), np.random.default_rng(case["seed"]))
+    run = CrammerSingerRun(CrammerSinger(base, case.y, K), np.random.default_rng(case["seed"]))
     ended = drive(run, case["tol"], case["max_epochs"], None, evaluate="geometric")
     best, table = run.best, Table(base.X, case.y, list(range(K)))
     part = JointPart(base, case.y, best.coef, best.intercept, best.beta, None)

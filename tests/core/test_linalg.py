@@ -1,11 +1,13 @@
 """Weighted Gram matrices of rows, and Cholesky solves, against NumPy."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 from dualgap.core import rows as storage
-from dualgap.core.linalg import NARROW, gram_of_rows, solve_positive
+from dualgap.core.linalg import NARROW, gram_of_rows, solve_by_rotations, solve_in_place, solve_positive
 
 
 @pytest.mark.parametrize("size", [1, 3, 4, 5, 30, 123])
@@ -30,6 +32,41 @@ def test_a_singular_system_gets_a_ridge():
     x = solve_positive(H, rhs)
     assert np.isfinite(x).all()
     np.testing.assert_allclose(H @ x, rhs, rtol=1e-5)
+
+
+@pytest.mark.parametrize("bias", [0.0, 2.0])
+@pytest.mark.parametrize("scale", [1.0, 1e5])
+def test_rotations_of_rows_solve_what_a_cholesky_factor_refuses(scale, bias):
+    """diag(ridge) + XᵀcX with fewer rows than columns: at a scale of 1e5 its condition number is about 1e16."""
+    rng = np.random.default_rng(4)
+    X, c, ridge = scale * rng.standard_normal((6, 8)), rng.random(6), np.full(8 + (bias > 0), 1e-6)
+    A = np.hstack([X, np.full((6, 1), bias)]) if bias else X
+    x = rng.standard_normal(A.shape[1])
+    exact = exact_solution(A, c, ridge, x)
+    H, y = (A * c[:, None]).T @ A + np.diag(ridge), x.copy()
+    assert solve_in_place(H.copy(), y) == (scale == 1.0)
+    np.testing.assert_allclose(y, exact if scale == 1.0 else x, rtol=1e-5)
+    solve_by_rotations(storage.dense(X), bias, np.arange(6), c, ridge, H, x)
+    np.testing.assert_allclose(x, exact, rtol=1e-6)
+
+
+def exact_solution(A, c, ridge, right):
+    """(diag(ridge) + AᵀcA)⁻¹·right by Gaussian elimination in fractions."""
+    rows = [[Fraction(float(v)) for v in row] for row in A]
+    d = len(ridge)
+    system = [
+        [sum(Fraction(float(weight)) * row[j] * row[k] for weight, row in zip(c, rows, strict=True)) for k in range(d)]
+        for j in range(d)
+    ]
+    for j in range(d):
+        system[j][j] += Fraction(float(ridge[j]))
+        system[j].append(Fraction(float(right[j])))
+    for j in range(d):
+        for k in range(d):
+            if k != j:
+                ratio = system[k][j] / system[j][j]
+                system[k] = [a - ratio * b for a, b in zip(system[k], system[j], strict=True)]
+    return np.array([float(system[j][d] / system[j][j]) for j in range(d)])
 
 
 @pytest.mark.parametrize("width", [5, NARROW + 10])

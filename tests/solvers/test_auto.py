@@ -12,6 +12,7 @@ from dualgap.solvers.auto import Auto, choose, successor, wants_gram
 from dualgap.solvers.newton.newton import Newton
 from dualgap.solvers.newton.newton_cg import NewtonCG
 from dualgap.solvers.precomputed import forming_passes, reduced
+from dualgap.solvers.working_set import WorkingSet
 
 
 def problem_of(n, d, *, density=None, **options):
@@ -92,8 +93,12 @@ def test_what_takes_over_from_coordinate_steps_at_the_border(monkeypatch):
     assert successor(problem_of(**many, loss="logistic")) == (NewtonCG(), auto.CG_PASSES)
     assert successor(problem_of(**many, loss="squared_hinge")) == (NewtonCG(), auto.CG_PASSES_FLAT)
     assert successor(problem_of(**many, loss="smooth_hinge")) == (NewtonCG(), auto.CG_PASSES_FLAT)
-    assert successor(problem_of(**many))[1] == np.inf
+    assert successor(problem_of(**many)) == (WorkingSet(), auto.SET_PASSES)
+    assert successor(problem_of(**many, l1=0.1))[1] == np.inf
     assert successor(problem_of(**many, loss="logistic", l1=0.1))[1] == np.inf
+    with monkeypatch.context() as changed:
+        changed.setattr(auto, "SET_ROWS", 199)
+        assert successor(problem_of(**many))[1] == np.inf
     problem = problem_of(200, 400, **few, loss="logistic")
     dca_pass, newton_run = auto.costs(problem)
     for patience, expected in ((29.9, "newton"), (30.1, "newton_cg")):
@@ -127,6 +132,20 @@ def test_conjugate_gradients_take_over_from_coordinate_steps(loss, intercept):
     with pytest.warns(dualgap.ConvergenceWarning):
         alone = dualgap.solve(problem, "dca", tol=1e-8, max_epochs=budget, stall=False)
     assert alone.certificate.relative_gap > 1e-6
+
+
+@pytest.mark.parametrize("intercept", ["none", "penalised", "free"])
+def test_working_sets_take_over_from_coordinate_steps_on_the_hinge(monkeypatch, intercept):
+    monkeypatch.setattr(auto, "SET_PASSES", 3.0)
+    problem = correlated(intercept=intercept)
+    result = dualgap.solve(problem, tol=1e-6, max_epochs=500)
+    assert result.converged
+    (epoch, reason), *others = result.trace.handovers
+    assert reason == "dca → working_set: 3 passes are spent"
+    assert not others
+    assert epoch < result.epochs
+    again = dualgap.certify(problem, result.coef, result.intercept, result.dual)
+    assert again.relative_gap <= 1e-6
 
 
 def test_coordinate_steps_that_will_soon_be_done_go_on(monkeypatch):

@@ -53,7 +53,20 @@ from dualgap.solvers.coordinate import BiasColumn, Coordinates, NoSums, ascend
 SAVED = "beta-{:05d}.npy"
 NEWTON_ROWS = 8192  # that are copied, scaled, for one product of Newton's matrix
 
-__all__ = ["SAVED", "Answer", "Curve", "Description", "NotConfigured", "Objective", "Partition", "Proof", "Request", "Trial"]
+__all__ = [
+    "SAVED",
+    "Answer",
+    "Curve",
+    "Description",
+    "NotConfigured",
+    "Objective",
+    "Partition",
+    "Proof",
+    "Request",
+    "Trial",
+    "symmetric",
+    "upper_triangle",
+]
 
 
 @dataclass(frozen=True)
@@ -81,12 +94,12 @@ class Objective:
         own = 0.5 * self.l2 * (b / self.scale) ** 2 if self.intercept == "penalised" else 0.0
         return float(self.penalty.total_penalty(w)) + own
 
-    def enclose(self, w: np.ndarray, b: float, proofs: list[Proof]) -> Enclosed:
-        """Enclose P(w, b) and the gap from the parts of all partitions."""
+    def enclose(self, w: np.ndarray, b: float, proofs: list[Proof], share: np.ndarray) -> Enclosed:
+        """Enclose P(w, b) and the gap from the parts of all partitions and the sum of their shares, added up in any order."""
         sums, width = join([proof.sums for proof in proofs]), len(w)
         penalty, radius = penalty_value(getattr(self.penalty, "l1", 0.0), self.l2, w)
-        v = np.sum([proof.share[:width] for proof in proofs], axis=0)
-        adding = gamma(len(proofs) + 4) * sum(length_bound(proof.share[:width]) for proof in proofs)
+        v = np.ascontiguousarray(share[:width])
+        adding = gamma(len(proofs) + 4) * sum(proof.length for proof in proofs)
         error = 1.000001 * (adding + sum(proof.error + proof.shift for proof in proofs))
         excess, excess_radius = penalty_excess(self.penalty, w, v, np.zeros(1), error)
         if self.intercept == "penalised":
@@ -129,6 +142,7 @@ class Request(NamedTuple):
     epochs: int
     seed: int
     momentum: float = 0.0
+    single: bool = False  # whether the share is sent in float32
 
 
 class Answer(NamedTuple):
@@ -157,7 +171,8 @@ class Trial(NamedTuple):
 class Curve(NamedTuple):
     """A partition's sums at a trial point of Newton's method; see `second_order`.
 
-    ΣcM(m); u = Σ cβyx, with the bias column's entry; the matrix Σ c·curvature·xxᵀ; Σ c[φ − ψ + βm]; Σ cφ; the proximal term
+    ΣcM(m); u = Σ cβyx, with the bias column's entry; the upper triangle, row by row, of the matrix Σ c·curvature·xxᵀ;
+    Σ c[φ − ψ + βm]; Σ cφ; the proximal term
     (δ/2) Σ c(β − centre)²; Σ cβ of each class. `push` is Σ c(β − centre)yx over the free variables: where u goes if the centre moves to β;
     `moved` is ΣcM with that centre and the δ that `Trial.next_delta` names.
     """
@@ -177,12 +192,13 @@ class Curve(NamedTuple):
 class Proof(NamedTuple):
     """A partition's part of a certificate, computed from its rows, its β and the model. See `proof.enclosure`.
 
-    The sums over its rows; its share of v, rebuilt from β, and a bound on the share's error; Σ cβy, which must be zero over all
+    The sums over its rows; its share of v, rebuilt from β, its length, and a bound on the share's error; Σ cβy, which must be zero over all
     partitions, and a bound on its error. The partition that balances the others also has what that costs: in the gap, and in v.
     """
 
     sums: RowSums
     share: np.ndarray
+    length: float  # a bound on the length of the share, bias column aside
     error: float
     rest: float
     off: float
@@ -275,12 +291,17 @@ class Partition:
         psi = float(total_psi(objective.loss, self.beta, Samples(self.signs, self.c)))
         return Answer(self.share, psi, positive, float(weighted.sum()) - positive, **extra)
 
+    def ready(self) -> None:
+        """Raise NotConfigured where the partition was made anew."""
+        self._configured()
+
     def step(self, request: Request, common: np.ndarray) -> Answer:
         """Run local epochs from the common v. The same request again is answered again, and nothing is done."""
         began = time.perf_counter()
         objective = self._configured()
         if request.number == self.done:
             return self.answer()
+        common = common.astype(np.float64, copy=False)
         loss = self._loss(*objective.model(common, request.centre))
         v = common.copy()
         rows = self._biased(request.centre)
@@ -291,7 +312,8 @@ class Partition:
         bias = float(self.share[-1])
         self._extrapolate(request.momentum)
         self.done = request.number
-        return self.answer(loss=loss, bias=bias, seconds=time.perf_counter() - began)
+        answer = self.answer(loss=loss, bias=bias, seconds=time.perf_counter() - began)
+        return answer._replace(share=answer.share.astype(np.float32)) if request.single else answer
 
     def _extrapolate(self, momentum: float) -> None:
         """Move β further along the way that it has come since the last round, and the share with it."""
@@ -313,9 +335,7 @@ class Partition:
         """Evaluate the sums of Newton's method at z = (w, b/scale), and make the β of that point the present one."""
         objective = self._configured()
         margins = self.signs * self._scores(z)
-        if trial.recentre and self.done != trial.number:  # a repeated request finds the centre moved
-            self.reached = self.beta
-        self.done = trial.number
+        self._recentre(trial)
         self.beta, bend = np.empty(len(margins)), np.empty(len(margins))
         loss, gap, value, proximal = _proximal_sums(
             objective.loss, Samples(self.signs, self.c), margins, self.reached, trial.delta, self.beta, bend
@@ -337,7 +357,7 @@ class Partition:
             moved,
             objective.l2 * self.share,
             push,
-            self._weighted_products(bend),
+            upper_triangle(self._weighted_products(bend)),
             float(gap),
             float(loss),
             float(proximal),
@@ -345,29 +365,21 @@ class Partition:
             float(weighted.sum()) - positive,
         )
 
-    def counts(self) -> tuple[int, int]:
-        """Return the number of rows of the positive and of the other class."""
-        self._configured()
-        positive = int(np.count_nonzero(self.signs > 0))
-        return positive, len(self.signs) - positive
+    def _recentre(self, trial: Trial) -> None:
+        """Make the last β the centre, if that is asked for; a request that comes again finds it moved."""
+        if trial.recentre and self.done != trial.number:
+            self.reached = self.beta
+        self.done = trial.number
 
-    def sample(self, rates: tuple[float, float], seed: int) -> tuple[Any, np.ndarray, np.ndarray]:
-        """Draw a share of the rows of each class; return them with their signs and weights, which stand for all rows of the class."""
+    def row_squares(self) -> tuple[int, float]:
+        """Return the number of rows, and Σ c‖x‖²."""
         self._configured()
-        rng, chosen, weights = np.random.default_rng([seed, self.number]), [], []
-        for sign, rate in zip((1.0, -1.0), rates, strict=True):
-            rows = np.flatnonzero(self.signs == sign)
-            count = min(len(rows), math.ceil(rate * len(rows)))
-            if count:
-                own = np.sort(rng.choice(rows, count, replace=False))
-                chosen.append(own)
-                weights.append(self.c[own] * (len(rows) / count))
-        rows = np.concatenate(chosen) if chosen else np.empty(0, dtype=np.intp)
-        return self.X[rows], self.signs[rows], np.concatenate(weights) if weights else np.empty(0)
+        return len(self.labels), float(self.c @ self.sqnorms)
 
     def along(self, trial: Trial, points: np.ndarray, way: tuple[float, ...]) -> np.ndarray:
-        """Return Σ cM at some points of the way from points[0] to points[1]; nothing changes."""
+        """Return Σ cM at some points of the way from points[0] to points[1]. Nothing but the centre may change."""
         objective = self._configured()
+        self._recentre(trial)
         start, end = (self.signs * self._scores(z) for z in points)
         beta, bend, samples = np.empty(len(start)), np.empty(len(start)), Samples(self.signs, self.c)
         values = []
@@ -437,7 +449,8 @@ class Partition:
         share = self._share_of(beta)
         weights = self.c * beta / objective.l2
         error = 1.000001 * gamma(np.count_nonzero(weights) + 8) * float(weights @ norms) + SMALLEST
-        return Proof(sums, share, error, rest, balance_radius(rest, mass, len(beta)), cost, shift)
+        length = length_bound(share[: self.X.shape[1]])
+        return Proof(sums, share, length, error, rest, balance_radius(rest, mass, len(beta)), cost, shift)
 
     def dual(self) -> np.ndarray:
         """β, as it is now."""
@@ -469,6 +482,20 @@ class Partition:
         share = np.zeros(self.X.shape[1] + (objective.intercept != "none"))
         accumulate(self._biased(0.0), self.c * beta * self.signs / objective.l2, share)
         return share
+
+
+def upper_triangle(matrix: np.ndarray) -> np.ndarray:
+    """Return the upper triangle of a square matrix, row by row: half the bytes of a symmetric one."""
+    return np.concatenate([matrix[i, i:] for i in range(len(matrix))])
+
+
+def symmetric(triangle: np.ndarray, size: int) -> np.ndarray:
+    """Return the symmetric matrix that has an upper triangle."""
+    matrix, first = np.empty((size, size)), 0
+    for i in range(size):
+        matrix[i, i:] = matrix[i:, i] = triangle[first : first + size - i]
+        first += size - i
+    return matrix
 
 
 def _no_rows(X: Any) -> Any:

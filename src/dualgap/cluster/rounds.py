@@ -101,7 +101,7 @@ def run_rounds(
     checkpoint = checkpoint or Checkpoint(None, math.inf)
     run: NewtonRun | CocoaRun
     if chosen_solver(solver, objective) == "newton":
-        run = NewtonRun(pool, objective, tol, seed, checkpoint)
+        run = NewtonRun(pool, objective, tol, checkpoint)
     else:
         run = CocoaRun(pool, objective, tol, local_epochs, seed, checkpoint)
     with kept() as ctrl_c:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from collections.abc import Callable, Iterable
@@ -16,11 +15,11 @@ from dualgap.cluster.dask_workers import PATIENCE, DaskPool
 from dualgap.cluster.inputs import loaders_for
 from dualgap.cluster.objective import DataStatistics, make_objective
 from dualgap.cluster.partition import Objective
-from dualgap.cluster.rounds import NEWTON_FEATURES, RoundsResult, run_rounds
-from dualgap.core import kept
+from dualgap.cluster.rounds import RoundsResult, run_rounds
+from dualgap.core import kept, number, whole_number
 from dualgap.run import ConvergenceWarning
 
-__all__ = ["current_client", "make_pool", "train"]
+__all__ = ["checkpoint_meta", "current_client", "make_pool", "train"]
 
 CHECKPOINT_SECONDS = 60.0
 
@@ -51,21 +50,10 @@ def make_pool(
     partitions: int | None = None,
     patience: float = PATIENCE,
 ) -> DaskPool:
-    """Load data onto a cluster's workers, one partition a thread of a worker for few features, else one a worker, unless told."""
+    """Load data onto a cluster's workers, one partition a thread of a worker unless told."""
     client = current_client(client)
-    threads = client.nthreads()
-    # Newton's rounds do not grow with the number of partitions; those of CoCoA+ do.
-    few = getattr(X, "ndim", 2) == 2 and _width(X) <= NEWTON_FEATURES
-    count = partitions or max(sum(threads.values()) if few else len(threads), 1)
-    return DaskPool(client, loaders_for(X, y, sample_weight, count), patience)
-
-
-def _width(X: Any) -> float:
-    """Return the number of columns where it is known before anything is loaded."""
-    shape = getattr(X, "shape", None)
-    if shape is not None and len(shape) == 2 and isinstance(shape[1], (int, np.integer)):
-        return int(shape[1])
-    return float(getattr(X, "n_features", math.inf))
+    count = max(sum(client.nthreads().values()), 1) if partitions is None else whole_number("partitions", partitions)
+    return DaskPool(client, loaders_for(X, y, sample_weight, count), number("patience", patience))
 
 
 def train(
@@ -107,7 +95,7 @@ def train(
     client : distributed.Client or the address of a scheduler, optional
         The current client by default.
     partitions : int, optional
-        By default one a thread of a worker where Newton's method is used, else one a worker.
+        By default one a thread of a worker.
     max_rounds, max_seconds
         The budget.
     local_epochs : "auto" or int
@@ -144,7 +132,7 @@ def train(
         data = DataStatistics(pool.call("describe"))
         options = {"intercept_scale": intercept_scale, "statistics": data, "bounds": bounds}
         objective, classes = make_objective(pool, loss, delta, l2, l1, intercept, **options)
-        (saved.resume if resume else saved.begin)(_meta(data, objective, classes))
+        (saved.resume if resume else saved.begin)(checkpoint_meta(data, objective, classes))
         result = run_rounds(
             pool,
             objective,
@@ -154,7 +142,7 @@ def train(
             max_seconds,
             local_epochs=local_epochs,
             seed=seed,
-            callbacks=tuple(callbacks),
+            callbacks=(*callbacks, pool.listener()),
             checkpoint=saved,
             solver=solver,
         )
@@ -169,7 +157,7 @@ def train(
         return result
 
 
-def _meta(data: DataStatistics, objective: Objective, classes: np.ndarray) -> dict[str, Any]:
+def checkpoint_meta(data: DataStatistics, objective: Objective, classes: np.ndarray) -> dict[str, Any]:
     """Return what a checkpoint must agree in with the run that goes on from it."""
     # Sums over the rows are rounded in another way on another number of partitions.
     weights = {label: float(f"{weight:.9g}") for label, weight in objective.class_weight.items()}

@@ -10,7 +10,17 @@ from dualgap.core.cache_files import cache_folder
 from dualgap.core.checks import count, is_number, is_sparse, is_whole, number, number_of_bytes, one_of, whole_number
 from dualgap.core.interrupts import held, hold, kept, release
 from dualgap.core.jit import compiled, fma, kernel, negative_exp, prefetch, sequential, strict, wide_vectors
-from dualgap.core.linalg import add_gram, factor_of, gram_of_rows, inner, solve_in_place, solve_positive, solve_with
+from dualgap.core.linalg import (
+    add_gram,
+    factor_and_solve,
+    factor_of,
+    gram_of_rows,
+    inner,
+    solve_by_rotations,
+    solve_in_place,
+    solve_positive,
+    solve_with,
+)
 from dualgap.core.losses import (
     LOSSES,
     PIECEWISE,
@@ -108,6 +118,7 @@ __all__ = [
     "count",
     "csr",
     "draw",
+    "factor_and_solve",
     "factor_of",
     "fma",
     "fresh_seed",
@@ -156,6 +167,7 @@ __all__ = [
     "shuffle",
     "shuffle_blocks",
     "slopes",
+    "solve_by_rotations",
     "solve_in_place",
     "solve_positive",
     "solve_with",

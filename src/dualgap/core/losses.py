@@ -79,6 +79,10 @@ class NoOffset(NamedTuple):
     def add_to(self, scores: np.ndarray) -> None:
         """Add the fixed part to scores in place."""
 
+    def largest(self) -> float:
+        """Return the largest magnitude of a fixed part."""
+        return 0.0
+
 
 @compiled
 class Offset(NamedTuple):
@@ -101,6 +105,10 @@ class Offset(NamedTuple):
     def add_to(self, scores: np.ndarray) -> None:
         """Add the fixed part to scores in place."""
         scores += self.values
+
+    def largest(self) -> float:
+        """Return the largest magnitude of a fixed part."""
+        return float(np.abs(self.values).max())
 
 
 def _lower_bound(self):

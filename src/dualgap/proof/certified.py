@@ -183,8 +183,7 @@ def _margins(problem: Problem, coef: np.ndarray, b: float, precise: bool) -> Mar
     # The other losses are computed from m = 1 − z, which is rounded again.
     absolute = 0.0 if isinstance(problem.loss, PIECEWISE) else 2.0 * ROUNDOFF
     twice = gamma(2.0 * (problem.longest + 8)) ** 2
-    largest = float(np.abs(problem.offset.values).max()) if problem.is_regression else 1.0
-    absolute += twice * (abs(b) + largest) + SMALLEST
+    absolute += twice * (abs(b) + problem.loss.reference() + problem.offset.largest()) + SMALLEST
     return exact_margins(values, problem.norms, twice * length_bound(coef), absolute)
 
 
@@ -245,8 +244,7 @@ def _gap_of_l1(
         return np.inf, np.inf
     psi, radius = total_psi_bound(problem.loss, problem.samples, beta)
     # D has no βm but β times the offset, by which the cost of the move differs.
-    largest = float(np.abs(problem.offset.values).max()) if problem.is_regression else 0.0
-    margin = 4.0 + 2.0 * abs(score) + largest
+    margin = 4.0 + 2.0 * abs(score) + problem.offset.largest()
     return objective - psi, radius + cost + 1.000001 * moved * margin + 4.0 * ROUNDOFF * (objective + abs(psi))
 
 

@@ -119,7 +119,10 @@ class BinaryPart:
 
 @dataclass(frozen=True)
 class JointPart:
-    """Crammer and Singer's problem. `problem` has rows, weights, l2 and intercept; coef has a row, dual (p) a column for each class."""
+    """A problem over all classes. `problem` has rows, weights, l2 and intercept; coef has a row, dual (p) a column for each class.
+
+    `loss` is its name in LinearSVC's multi_class; a proof can be written for "crammer_singer".
+    """
 
     problem: Problem
     codes: np.ndarray
@@ -129,9 +132,15 @@ class JointPart:
     gap: float | None
     title: str = ""
     objective: float | None = None
+    loss: str = "crammer_singer"
 
     def claim(self, data: verify.Data) -> verify.Claim:
         """Return the exact claim, with p made feasible."""
+        if self.loss != "crammer_singer":
+            raise ProofError(
+                f"a proof cannot be written for multi_class={self.loss!r}: a checker knows the losses of two classes and "
+                "crammer_singer; multi_class='ovr' with the same loss has a proof for each class"
+            )
         claim = _frame(self.problem, self.gap)
         claim.title, claim.loss = self.title or "crammer_singer", "crammer_singer"
         claim.coef, claim.bias = [exact(w) for w in self.coef], [Fraction(float(b)) for b in self.intercept]

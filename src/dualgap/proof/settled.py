@@ -11,7 +11,8 @@ and so on: wⱼ* never falls with uⱼ*. Two bounds of uⱼ* are intersected:
    (Ndiaye, Fercoq, Gramfort and Salmon 2017). It needs no l2 penalty.
 2. With an l2 penalty, the intervals of βᵢ* above give one of each uⱼ*.
 
-Besides, wⱼ* ≠ 0 where the ball does not contain 0 in coordinate j. Rounding is accounted for.
+Besides, wⱼ* ≠ 0 where the ball does not contain 0 in coordinate j, and wⱼ* = 0, with any penalty, where only rows with β* = 0 have the
+feature. Rounding is accounted for.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.core import ROUNDOFF, Logistic, balance_radius, gamma, slopes, weighted_balance
+from dualgap.core import ROUNDOFF, Logistic, balance_radius, gamma, is_sparse, slopes, weighted_balance
 from dualgap.problem import Problem
 from dualgap.proof.ball import Ball, ball_of
 from dualgap.proof.certified import certify_pair
 from dualgap.proof.dual_points import dual_point
 
 __all__ = ["feature_status", "margins_of", "row_status", "zero_features"]
+
+BLOCK = 10_000  # rows that are looked through at once
 
 
 def row_status(loss: Any, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -74,11 +77,25 @@ def feature_status(problem: Problem, coef: np.ndarray, intercept: float, beta: n
     if ball is not None:
         rounding = 4.0 * ROUNDOFF * np.abs(ball.centre)
         found[np.abs(ball.centre) - rounding > ball.radius] = "nonzero"
+        found[_unsupported(problem, ball)] = "zero"  # where bounds exclude 0, the next lines say so
     if problem.l1 > 0.0 or problem.bounds is not None:
         least, most = _gradient_interval(problem, coef, intercept, beta, ball)
         low, high = problem.bounds or (-math.inf, math.inf)
         found[_zero(problem, least, most)] = "zero"
         found[((least > problem.l1) & (high > 0.0)) | ((most < -problem.l1) & (low < 0.0)) | (low > 0.0) | (high < 0.0)] = "nonzero"
+    return found
+
+
+def _unsupported(problem: Problem, ball: Ball) -> np.ndarray:
+    """Return which features no row has that may have β* ≠ 0: a mask."""
+    status = row_status(problem.loss, *ball.training_margins())
+    rows = np.flatnonzero((status != "out") & (problem.c > 0.0))
+    found, X = np.ones(problem.d, dtype=bool), problem.X
+    for first in range(0, len(rows), BLOCK):  # dense rows nearly always have every feature: the first block tells
+        block: Any = X[rows[first : first + BLOCK]]
+        found &= np.bincount(block.indices[block.data != 0.0], minlength=problem.d) == 0 if is_sparse(block) else ~block.any(axis=0)
+        if not found.any():
+            break
     return found
 
 

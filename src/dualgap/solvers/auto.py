@@ -15,7 +15,8 @@ The rule reads n, d, the stored numbers, the loss and the penalty alone. Costs a
     8  else                           DCA, until a successor takes over from its β:
                                       Newton, where a d × d system can be afforded, once DCA has spent half of what a Newton run costs;
                                       NewtonCG, for a smooth loss, where Newton would come later: after 30 passes, or after 100 for a
-                                      loss that is flat beyond a margin, whose support vectors coordinate steps are better at finding
+                                      loss that is flat beyond a margin, whose support vectors coordinate steps are better at finding;
+                                      WorkingSet on the linear kernel, for the hinge, where there is no Newton and the rows are few
 
 A problem that coordinate steps solve in a few passes thus never pays for a factorisation, and one on which they are slow does not wait
 long. Three rules change the method in a run, and each change is an entry of `Trace.handovers`:
@@ -35,7 +36,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import L2, Logistic, is_dense, machine, stored
+from dualgap.core import L2, Hinge, Logistic, is_dense, machine, stored
+from dualgap.kernels import make_kernel
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, can, register
 from dualgap.solvers.coordinate import DCA, SDCA, Blocks
@@ -60,6 +62,8 @@ NEWTON_SHARE = 0.5  # part of a Newton run's cost that DCA may spend before Newt
 NEWTON_DELTA = 0.5  # Newton's first proximal weight when it starts from a β of DCA
 CG_PASSES = 30.0  # passes of DCA before NewtonCG takes over; no shape foretells what NewtonCG costs
 CG_PASSES_FLAT = 100.0  # the same for a loss that is flat beyond a margin: NewtonCG first has to find the rows with curvature
+SET_ROWS = 20_000  # for which WorkingSet takes over: kernel rows of more take long to compute, and are not kept
+SET_PASSES = 200.0  # passes of DCA before it does; rule c is often earlier
 LARGE_MARGIN = 100.0  # a margin at which every loss that is flat somewhere is flat
 # Rule a
 EXTRA_PASSES = 0.25  # part of the passes of step 8 for which DCA may go on if it will then have reached the tolerance
@@ -87,7 +91,7 @@ class AutoState(State):
     # set by start and by a change of method
     method: Solver
     inner: State
-    problem: Problem  # on which the method works: the one given, its Gram form, or the one in fewer coordinates
+    problem: Problem  # on which the method works: the one given, its Gram form, that with a linear kernel, or the one in fewer coordinates
     basis: np.ndarray | None = None  # of these coordinates
     successor: Solver | None = None  # what takes over …
     switch_at: float = math.inf  # … after this number of passes …
@@ -199,7 +203,7 @@ class Auto(Solver):
         return math.log(gap_now / state.tol) <= rate * EXTRA_PASSES * state.switch_at
 
     def _succeed(self, problem: Problem, state: AutoState, reason: str, rng: np.random.Generator) -> None:
-        """Hand over to the successor; where it works in fewer coordinates, from the Gram matrix's problem to that in those."""
+        """Hand over to the successor, with the problem in the form on which it works."""
         assert state.successor is not None
         if state.reduced:
             dual, intercept = state.method.dual(state.problem, state.inner), state.method.intercept(state.problem, state.inner)
@@ -208,6 +212,12 @@ class Auto(Solver):
             target = reduced(problem)
             state.passes += forming_passes(problem)
             vars(state).update(problem=target.problem, basis=target.basis)
+        elif isinstance(state.successor, WorkingSet):
+            dual, intercept = state.method.dual(problem, state.inner), state.method.intercept(problem, state.inner)
+            assert dual is not None
+            expansion = problem.c * problem.y * dual / problem.l2
+            vars(state).update(method=Handover(Warm(expansion, intercept, dual)), inner=State())
+            state.problem = problem.replace(kernel=make_kernel("linear"))
         self._hand_over(state, state.successor, reason, rng)
 
     def _give_way(self, state: AutoState, rng: np.random.Generator) -> None:
@@ -315,6 +325,14 @@ def successor(problem: Problem) -> tuple[Solver, float]:
         cg_after = CG_PASSES_FLAT if problem.loss.slope(LARGE_MARGIN) == 0.0 else CG_PASSES
         if cg_after < after:
             method, after = NewtonCG(), cg_after
+    if (
+        after == math.inf
+        and isinstance(problem.loss, Hinge)
+        and problem.l1 == 0
+        and problem.n <= SET_ROWS
+        and problem.X is not None
+    ):
+        method, after = WorkingSet(), SET_PASSES
     return method, after
 
 

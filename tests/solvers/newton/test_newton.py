@@ -91,6 +91,18 @@ def test_a_free_intercept_with_rare_positives_does_not_run_away(loss):
     assert result.converged
 
 
+@pytest.mark.parametrize("loss", ["hinge", "smooth_hinge", "squared_hinge"])
+def test_separable_rows_of_huge_scale_reach_their_hard_margin(loss):
+    """P is 1e-12: most steps meet a row whose loss is stiffer than the penalty by a factor of 1e14."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1000, 10))
+    scores = X @ rng.standard_normal(10)
+    scores += 0.02 * scores.std() * rng.standard_normal(1000)
+    y = scores > np.median(scores)
+    problem = dualgap.Problem(1e5 * X, y, loss=loss, l2=1e-7, intercept="free")
+    assert dualgap.solve(problem, "newton", tol=1e-3, max_epochs=100).converged
+
+
 @pytest.mark.parametrize("intercept", ["none", "free"])
 def test_rows_are_shrunk_and_unshrunk_before_a_gap_is_believed(intercept):
     X, y = make_data(5000, 6, seed=11)

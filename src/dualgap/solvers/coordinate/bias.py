@@ -11,7 +11,6 @@ Every row gets one more entry, the constant `scale`; b = centre + scale·(the co
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +18,7 @@ import numpy as np
 
 from dualgap.core import WithBias, inner
 from dualgap.problem import Problem
-from dualgap.proof import intercept_of_zero
+from dualgap.proof import first_intercept
 
 __all__ = ["BiasColumn", "free_scale"]
 
@@ -37,14 +36,6 @@ def free_scale(mean_square: float, l2: float, margin: float = 1.0) -> float:
     return float(np.sqrt(max(FREE_SCALE**2 * mean_square, LEAST_PART * margin * l2)))
 
 
-def _first_centre(problem: Problem) -> float:
-    """Return the best b of w = 0; for a loss with a kink, whose best b jumps from −1 to 1, that of a smooth hinge of width 1."""
-    if math.isfinite(problem.loss.curvature()) or problem.is_regression:
-        return intercept_of_zero(problem)
-    mean_label = float(inner(problem.c, problem.y))
-    return 2.0 * mean_label / (1.0 + abs(mean_label))
-
-
 @dataclass
 class BiasColumn:
     """The column of a problem's intercept. `move_centre` alone changes it."""
@@ -60,7 +51,7 @@ class BiasColumn:
         Without a centre, that of a free intercept is the best b of w = 0.
         """
         if problem.intercept == "free":
-            first = _first_centre(problem) if centre is None else centre
+            first = first_intercept(problem) if centre is None else centre
             return cls("free", free_scale(float(inner(problem.c, problem.sqnorms)), problem.l2, float(problem.offset.scale)), first)
         return cls(problem.intercept, problem.intercept_scale, np.zeros(np.shape(centre))[()])
 

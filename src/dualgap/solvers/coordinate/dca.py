@@ -43,7 +43,7 @@ class Sums(NamedTuple):
     active: int  # rows that stay active: order[:active]
     violation: float  # mean |gradient| over rows that violate KKT at a bound, or are free and moved (full_pass: bound)
     gap: float  # Σ c(φ(m) − ψ(β) + βm), each term ≥ 0, over the rows that stay active (full_pass: all rows)
-    objective: float  # Σ c(φ(m) + β(m − yo)/2) over the rows read; if all and w = u/l2, P, as l2·‖w‖² = Σ cβ(m − yo)
+    objective: float  # Σ c(φ(m) + β(m − yo)/2) over the rows read; if these are all and w = u/l2, P, as l2·‖w‖² = Σ cβ(m − yo)
 
 
 @dataclass(kw_only=True)

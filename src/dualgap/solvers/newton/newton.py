@@ -16,7 +16,7 @@ import numpy as np
 
 from dualgap.core import (
     accumulate,
-    factor_of,
+    factor_and_solve,
     gram_of_rows,
     inner,
     is_dense,
@@ -86,6 +86,7 @@ FAR = 0.25  # δ grows by this power of cap / δ after an inner problem that was
 
 # A smooth loss without a proximal term
 NEWTON_RATE = 1e-8  # what a step with a system of its own makes of the decrement, a square, towards the end of a run
+REUSE_TRIED = 10.0  # times that rate: fall of rhs·rhs above which the last factor is not even tried
 FIRST_ONE_IN = 16  # rows in the first system of wide rows: one in 16 …
 ONE_IN_GROWTH = 4  # … then 4 times as many in each system, up to all
 ROWS_PER_FEATURE = 4  # … unless these are fewer than 4 rows for each feature
@@ -132,6 +133,7 @@ class NewtonState(Unknowns):
     factor: np.ndarray | BoundedSystem | None = None
     curved: np.ndarray | None = None  # its weighted curvatures; None with a proximal term
     decrement: float = math.inf  # rhs·direction of the last step
+    rhs_square: float = math.inf  # rhs·rhs of the last step
     # Set by `_tangent_dual`
     tangent_gap: float = (
         math.inf
@@ -205,7 +207,7 @@ class Newton(PrimalNewton):
             # 1) start from a sample
             x, delta, passes = self._solve_sample(problem, x, rng)
             margins_into(rows, x, problem.samples, margins)
-            if x.any() and smooth and problem.bounds is None:
+            if x.any() and smooth and problem.bounds is None:  # a multiple of x need not be within bounds
                 # A sample with few rows of a rare feature may overrate it: go along its x as far as the losses of all rows fall.
                 at_zero = problem.y * problem.offset.added(np.zeros(n))
                 way = margins - at_zero
@@ -311,7 +313,7 @@ class Newton(PrimalNewton):
         # 6) dual point of the new margins, its sum u, and the gap
         tangent = self._tangent_dual(problem, state, t)
         self._update_dual(problem, state)
-        state.tangent_gap = tangent / state.primal
+        state.tangent_gap = tangent / state.primal if state.primal > 0.0 else math.inf
         if state.prox.delta == 0.0 and state.steps == PLAIN_STEPS and state.gap > PLAIN_GAP:
             # Part of step 2. A smooth loss with few free variables is as hard as the hinge: the proximal term makes more of them free.
             state.prox, state.steps = Prox(state.beta.copy(), self._delta(problem)), 0
@@ -334,14 +336,18 @@ class Newton(PrimalNewton):
 
         A plain step on a smooth loss takes the last factor as long as this makes each step much shorter than the one before.
 
-        Sets: factor, curved, decrement.
+        Sets: factor, curved, decrement, rhs_square.
         """
         plain = state.prox.delta == 0.0
+        square, before = float(rhs @ rhs), state.rhs_square
+        state.rhs_square = square
         if plain and state.factor is not None:
-            direction = _solved(state, rhs)
-            if (decrement := float(rhs @ direction)) <= _reuse_below(problem) * state.decrement:
-                state.decrement = decrement
-                return direction
+            below = _reuse_below(problem)
+            if square <= REUSE_TRIED * below * before:  # else the decrement, a product with the same factor, is hardly below either
+                direction = _solved(state, rhs)
+                if (decrement := float(rhs @ direction)) <= below * state.decrement:
+                    state.decrement = decrement
+                    return direction
         curvatures(problem.loss, state.beta, state.prox.delta, state.samples.c, state.work)
         state.curved = state.work.copy() if plain and state.one_in == 1 and state.box is None else None
         if plain and state.one_in > 1:
@@ -353,8 +359,11 @@ class Newton(PrimalNewton):
         H[np.diag_indices(len(H))] += state.ridge
         if state.ridge[-1] == 0.0:
             H[-1, -1] = max(H[-1, -1], _least_curvature(state) * problem.intercept_scale**2)
-        state.factor = factor_of(H) if state.box is None else BoundedSystem(H, state.box)
-        direction = _solved(state, rhs)
+        if state.box is None:
+            state.factor, direction = factor_and_solve(H, rhs)
+        else:
+            state.factor = BoundedSystem(H, state.box)
+            direction = _solved(state, rhs)
         state.decrement = float(rhs @ direction)
         return direction
 
@@ -380,10 +389,13 @@ class Newton(PrimalNewton):
 
         Sets: prox.
         """
-        delta, largest = state.prox.delta, max(self._largest_delta(problem), state.prox.delta)
+        delta = state.prox.delta
         if factor > 1.0:
-            factor = max(factor, (largest / delta) ** FAR)
-        state.prox = Prox(state.beta.copy(), min(factor * delta, largest))
+            largest = max(self._largest_delta(problem), delta)
+            delta = min(max(factor, (largest / delta) ** FAR) * delta, largest)
+        else:
+            delta *= factor
+        state.prox = Prox(state.beta.copy(), delta)
         predicted_changes(problem.loss, state.margins, state.prox, state.samples, state.work)
         u = state.u.copy()
         accumulate(state.rows, state.work, u)
@@ -397,6 +409,10 @@ class Newton(PrimalNewton):
             state.u[:], state.beta[:] = 0.0, 0.0
         fenchel, loss, state.prox_term = dual_points(problem.loss, state.margins, state.prox, state.samples, state.beta, state.work)
         accumulate(state.rows, state.work, state.u)
+        if state.all_active() and not state.beta.any():
+            state.u[:] = (
+                0.0  # without the rounding in it, by which a free b without any curvature would leave the scale of the data
+            )
         state.residual = state.ridge * state.x - state.u
         # P(w) − D(β) = Σ c·(Fenchel–Young gap) + ‖l2·w − u‖²/(2·l2). A free b asks for Σ cβy = 0: gap_part has its size as an estimate.
         primal = loss + state.shrunk_loss + 0.5 * float(state.ridge * state.x @ state.x)
@@ -535,7 +551,7 @@ def _least_curvature(state: NewtonState) -> float:
 
     Where nearly all rows are beyond their margins, P, Σ cβ and every curvature are tiny together.
     """
-    mass = float(np.abs(state.samples.c * state.beta).sum())
+    mass = float(inner(state.samples.c, np.abs(state.beta)))
     return LEAST_CURVATURE * min(1.0, max(mass, TINY)) / float(state.samples.offset.scale)
 
 

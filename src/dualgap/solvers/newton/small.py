@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import L2, accumulate, add_gram, is_dense, kernel, layers, machine, scores, solve_in_place
+from dualgap.core import L2, accumulate, add_gram, is_dense, kernel, layers, machine, scores, solve_by_rotations, solve_in_place
 from dualgap.problem import Problem, Samples
 from dualgap.solvers.newton.steps import (
     DELTA_SOLVED,
@@ -33,8 +33,6 @@ __all__ = ["SmallState", "is_small", "small_epoch", "start_small"]
 
 SMALL_STEPS = 10  # steps in one compiled call, at most: between calls the driver looks at the clock and at Ctrl-C
 
-RIDGES = (0.0, 1e-14, 1e-12, 1e-10, 1e-8)  # parts of the mean diagonal of H that are added to it until it is positive definite
-
 
 class Small(NamedTuple):
     """What no step changes, and scratch."""
@@ -47,7 +45,8 @@ class Small(NamedTuple):
     ridge: np.ndarray
     places: np.ndarray  # scratch: the rows with curvature
     weight: np.ndarray  # scratch: their curvatures
-    H: np.ndarray  # scratch: the Newton system
+    H: np.ndarray  # scratch: the Newton system, …
+    added: np.ndarray  # … and what is added to its diagonal
 
 
 class Point(NamedTuple):
@@ -93,7 +92,16 @@ def start_small(problem: Problem, x: np.ndarray, ridge: np.ndarray, centre: np.n
     n, d, rows = problem.n, len(x), bias_column(problem, problem.rows)
     data, _, scale = layers(rows)
     small = Small(
-        problem.loss, rows, data, float(scale), problem.samples, ridge, np.empty(n, np.int64), np.empty(n), np.empty((d, d))
+        problem.loss,
+        rows,
+        data,
+        float(scale),
+        problem.samples,
+        ridge,
+        np.empty(n, np.int64),
+        np.empty(n),
+        np.empty((d, d)),
+        np.empty(d),
     )
     point = Point(x, np.zeros(n), np.zeros(n), centre, np.empty(n), np.zeros(d), np.empty(d))
     margins_into(rows, x, problem.samples, point.margins)
@@ -116,7 +124,7 @@ def small_steps(small, point, course, largest_delta, tol, most):
     taken, flat = 0, gap == math.inf and _is_flat(small.loss, point.margins)
     while True:
         # 6) dual point of the margins, its sum u, and the gap. A smooth loss without curvature, or on which plain steps fail, gets a δ.
-        gap, prox_term = _update(small, point, delta)
+        gap, prox_term = _update(small, point, delta, delta == 0.0 or steps == 0)
         if delta == 0.0 and (flat or (steps == PLAIN_STEPS and gap > PLAIN_GAP)):
             delta, steps, flat = largest_delta, 0, False
             _copy(point.beta, point.centre, taken > 0)
@@ -153,6 +161,20 @@ def _copy(source, target, wanted):
 
 
 @kernel
+def _any(array):
+    found = False
+    for i in range(array.shape[0]):
+        found |= array[i] != 0.0
+    return found
+
+
+@kernel
+def _clear(array):
+    for i in range(array.shape[0]):
+        array[i] = 0.0
+
+
+@kernel
 def _descent(ridge, point):
     """direction = u − ridge·x, the negative gradient of F; return its gap part (`unknowns.gap_part`)."""
     out, last = point.direction, ridge.shape[0] - 1
@@ -178,24 +200,21 @@ def _solve(small, point, delta, moved):
     least = LEAST_CURVATURE * min(1.0, max(mass, TINY)) / small.samples.offset.scale
     if moved:
         predicted_changes(small.loss, point.margins, Prox(point.centre, delta), small.samples, point.work)
-    for ridge in RIDGES:
-        _descent(small.ridge, point)
-        if moved:
-            accumulate(small.rows, point.work, direction)
-        for j in range(last + 1):
-            for k in range(j + 1):
-                H[j, k] = 0.0
-        add_gram(small.data, small.scale, small.places[:count], small.weight[:count], H)
-        trace = 0.0
-        for j in range(last + 1):
-            H[j, j] += small.ridge[j]
-            trace += H[j, j]
-        if small.ridge[last] == 0.0:
-            H[last, last] = max(H[last, last], least * small.scale * small.scale)
-        for j in range(last + 1):
-            H[j, j] += ridge * trace / (last + 1)
-        if solve_in_place(H, direction):
-            return
+    _descent(small.ridge, point)
+    if moved:
+        accumulate(small.rows, point.work, direction)
+    for j in range(last + 1):
+        for k in range(j + 1):
+            H[j, k] = 0.0
+    add_gram(small.data, small.scale, small.places[:count], small.weight[:count], H)
+    for j in range(last + 1):
+        small.added[j] = small.ridge[j]
+    if small.ridge[last] == 0.0:
+        small.added[last] = max(least * small.scale * small.scale - H[last, last], 0.0)
+    for j in range(last + 1):
+        H[j, j] += small.added[j]
+    if not solve_in_place(H, direction):
+        solve_by_rotations(small.data, small.scale, small.places[:count], small.weight[:count], small.added, H, direction)
 
 
 @kernel
@@ -220,11 +239,20 @@ def _search(small, point, delta, moved):
 
 
 @kernel
-def _update(small, point, delta):
-    """Step 6: β, work = its change and u at the present margins; return the relative gap and the proximal term."""
+def _update(small, point, delta, afresh):
+    """Step 6: β, work = its change and u at the present margins; return the relative gap and the proximal term.
+
+    u is summed `afresh` where that costs nothing or little: at first β is so large that rounding would not let a small P be reached.
+    """
     prox = Prox(point.centre, delta)
+    if afresh:
+        _clear(point.beta)
+        _clear(point.u)
     fenchel, primal, prox_term = dual_points(small.loss, point.margins, prox, small.samples, point.beta, point.work)
-    accumulate(small.rows, point.work, point.u)
+    if _any(point.beta):
+        accumulate(small.rows, point.work, point.u)
+    else:
+        _clear(point.u)  # of the rounding in it, by which a free b without any curvature would leave the scale of the data
     last, square = small.ridge.shape[0] - 1, 0.0
     for j in range(last + 1):
         residual = small.ridge[j] * point.x[j] - point.u[j]

@@ -37,7 +37,7 @@ PLAIN_GAP = 0.1  # … the relative gap still exceeds this, the term comes in wi
 # The line search compares −dF/dt with its value at t = 0. A rough search costs Newton steps, a fine one passes over the margins.
 FULL_STEP = 0.1  # take the full step if it leaves at most this part of the derivative
 SEARCHED = 0.01  # else search for a step that leaves at most this part
-SEARCH_STEPS = 40  # evaluations within a bracket, at most; a third of them bisect
+SEARCH_STEPS = 90  # evaluations within a bracket, at most; a third of them bisect
 LONGEST_STEP = 1e6  # in units of the Newton step; only a direction without curvature asks for more
 
 
@@ -195,4 +195,6 @@ def line_search(descent, first):
             return high
         low, at_low, high = high, at_high, 2.0 * high
         at_high = descent.at(high)
-    return nearest(illinois(descent, Bracket(low, at_low, high, at_high), SEARCHED * first, 0.0, SEARCH_STEPS))
+    found = illinois(descent, Bracket(low, at_low, high, at_high), SEARCHED * first, 0.0, SEARCH_STEPS)
+    # dF/dt jumps where a row with a stiff loss is met, from one number to the next: behind the jump, the next system knows of that row.
+    return found.high if min(found.at_low, -found.at_high) > SEARCHED * first else nearest(found)

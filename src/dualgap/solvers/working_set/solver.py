@@ -10,7 +10,7 @@ import numpy as np
 from dualgap.core import number, one_of, whole_number
 from dualgap.kernels import KernelBlocks, own_expansion
 from dualgap.problem import Problem
-from dualgap.proof import BoundedScores, dual_point, forget_scores, keep_matrix
+from dualgap.proof import BoundedScores, dual_point, forget_scores, keep_matrix, kernel_scores
 from dualgap.solvers.base import YES, Solver, Support, Warm, no, register
 from dualgap.solvers.working_set import shrinking
 from dualgap.solvers.working_set.active_set_qp import ADDED_DIAGONAL, newton_step, pair_step_cost, pays_off
@@ -108,6 +108,7 @@ class WorkingSet(Solver):
             assert point.stored is not None
             box.a[:] = point.coef
             dual_value = set_gradient(problem, box, point.stored)
+            scores.last = kernel_scores(problem, box.a)  # known since the dual point was made
         elif self.shrinking and blocks.cheap:
             sampled = shrinking.sample_size(problem.n, self.size)
         order = shrinking.stratified_order(problem.y, rng) if sampled < problem.n else np.empty(0, dtype=np.int64)
