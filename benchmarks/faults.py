@@ -225,11 +225,15 @@ def main() -> None:
         count, rng = options.count or COUNTS[kind], random.Random(f"{options.seed} {kind}")
         best = optimum(MEMORY_ROWS, MEMORY_FEATURES) if kind == "memory" else optimum(ROWS, FEATURES)
         if kind == "memory":
-            outcomes = list(with_little_memory(count, best, rng))
+            runs = with_little_memory(count, best, rng)
         elif kind == "scheduler":
-            outcomes = list(without_scheduler(count, best, rng))
+            runs = without_scheduler(count, best, rng)
         else:
-            outcomes = list(on_one_cluster(kind, count, best, rng))
+            runs = on_one_cluster(kind, count, best, rng)
+        outcomes = []
+        for outcome in runs:
+            outcomes.append(outcome)
+            print(f"  {kind} {len(outcomes)}: {outcome}", file=sys.stderr, flush=True)
         ends = [each.end for each in outcomes]
         other = [end for end in ends if end not in ("converged", "sentence")]
         false, lost = sum(each.false for each in outcomes), sum(each.losses for each in outcomes)
@@ -238,8 +242,6 @@ def main() -> None:
             f"{len(ends)} | {ends.count('converged')} | {ends.count('sentence')} | {len(other)} | {false} | {lost} | {seconds:.1f}"
         )
         print(f"| {kind} | {done} |", flush=True)
-        for end in sorted(set(other)):
-            print(f"  other end: {end}", file=sys.stderr)
         bad += len(other) + false
     sys.exit(1 if bad else 0)
 

@@ -1,6 +1,7 @@
-"""Numbers beyond memory and beyond one machine: `python -m benchmarks.scale store|cluster`.
+"""Numbers beyond memory and beyond one machine: `python -m benchmarks.scale store|dense|cluster`.
 
 store     a generated CSR store larger than the memory allowed, trained to a certified gap; against the same solver in memory on a tenth
+dense     a generated dense, unscaled store, trained by Newton's method; --rows 25000000 makes 6 GB
 cluster   two local worker processes against one process of the same method: rounds, bytes, seconds
 
 `benchmarks.rounds` has the rounds of many partitions, `benchmarks.faults` the faults.
@@ -53,6 +54,48 @@ def documents(n: int, d: int, nonzeros: int, seed: int, piece: int = 25_000) -> 
 
 
 # ------------------------------------------------------------------------------------------------------------------------ store
+
+
+def dense_pieces(rows: int, features: int, piece: int = 100_000) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield pieces of a dense data set whose columns have deviations from 0.1 to 100."""
+    rng = np.random.default_rng(0)
+    scales, w = np.geomspace(0.1, 100.0, features), rng.standard_normal(features)
+    for start in range(0, rows, piece):
+        X = rng.standard_normal((min(piece, rows - start), features))
+        yield X * scales + scales, np.where(X @ w + 2.0 * rng.standard_normal(len(X)) > 0.5, 1, -1)
+
+
+def dense_benchmark(options: argparse.Namespace) -> None:
+    """Make a dense, unscaled store and fit LinearSVC on it, each in a process of its own."""
+    folder = Path(tempfile.mkdtemp(prefix="dualgap-scale-", dir=options.folder))
+    try:
+        for step in ("make", "train"):
+            command = [sys.executable, "-m", "benchmarks.scale", f"dense-{step}", "--folder", str(folder)]
+            subprocess.run([*command, "--rows", str(options.rows), "--loss", options.loss], check=True)
+    finally:
+        shutil.rmtree(folder)
+
+
+def dense_make(options: argparse.Namespace) -> None:
+    from dualgap.store import write_store
+
+    began = time.perf_counter()
+    store = write_store(dense_pieces(options.rows, 30), Path(options.folder) / "store")
+    print(f"made      {store}: {store.nbytes / 1e9:.2f} GB in {time.perf_counter() - began:.0f} s, {_peak()}", flush=True)
+
+
+def dense_train(options: argparse.Namespace) -> None:
+    from dualgap import LinearSVC
+    from dualgap.store import Store
+
+    began, worked = time.perf_counter(), time.process_time()
+    model = LinearSVC(loss=options.loss, C=1e4 / options.rows, tol=1e-3, callbacks=[_say]).fit(
+        Store(Path(options.folder) / "store")
+    )
+    seconds = f"{time.perf_counter() - began:.0f} s of the clock, {time.process_time() - worked:.0f} s of processors"
+    print(
+        f"trained   {options.loss}: {model.status_}, {model.certificate_}, {model.n_iter_} steps, {seconds}, {_peak()}", flush=True
+    )
 
 
 def store_benchmark(options: argparse.Namespace) -> None:
@@ -232,7 +275,7 @@ def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = {"store": store_benchmark, "store-make": store_make, "store-train": store_train, "store-tenth": store_tenth}
-    commands |= {"cluster": cluster_benchmark}
+    commands |= {"cluster": cluster_benchmark, "dense": dense_benchmark, "dense-make": dense_make, "dense-train": dense_train}
     parser.add_argument("command", choices=commands)
     parser.add_argument("--folder", default=None)
     parser.add_argument("--rows", type=int, default=5_000_000)

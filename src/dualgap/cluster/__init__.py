@@ -11,6 +11,7 @@ from dualgap.cluster.frames import has_words, prepare_frame, to_polars
 from dualgap.cluster.objective import DataStatistics, make_objective
 from dualgap.cluster.partition import Objective, Partition
 from dualgap.cluster.rounds import RoundsResult, run_rounds
+from dualgap.cluster.stored import newton_on_store, newton_suits
 from dualgap.cluster.train import CHECKPOINT_SECONDS, checkpoint_meta, current_client, make_pool, train
 from dualgap.cluster.worker_pool import ClusterLost, InProcess
 from dualgap.core import moved
@@ -36,6 +37,8 @@ __all__ = [
     "make_objective",
     "make_pool",
     "make_team",
+    "newton_on_store",
+    "newton_suits",
     "pose",
     "prepare_frame",
     "run_rounds",
