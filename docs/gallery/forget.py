@@ -22,9 +22,9 @@ for k in range(len(rows)):
     again += [k + 1] * receipt.retrained
 figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
 count = np.arange(1, len(rows) + 1)
-axes.plot(count, bound, color="#0072B2", label="at most, by the receipt")
-axes.plot(count, truth, color="#D55E00", label="in truth")
+axes.step(count, bound, color="#0072B2", where="mid", label="at most, by the receipt")
+axes.step(count, truth, color="#D55E00", where="mid", label="in truth")
 for k in again:
     axes.axvline(k, color="#999999", linestyle=":", label="trained again" if k == again[0] else None)
 axes.set(xlabel="rows forgotten", ylabel="distance from retraining / length", yscale="log")
-axes.legend(frameon=False)
+axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.45, 0.9))

@@ -33,7 +33,7 @@ __all__ = [
     "keep_outcome",
 ]
 
-GAPS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13)  # relative gaps of the rounds
+GAPS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13)  # relative gaps of the rounds
 
 ATTEMPTS = 2  # further runs after one that has stalled: a method that starts again where it stalled often gets on
 
