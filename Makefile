@@ -54,7 +54,8 @@ bench: $(VENV)/.stamp-bench-dask-lab ## time dualgap against its peers on this m
 	@$(PY) -m benchmarks --losses hinge,squared_hinge,logistic
 	@$(PY) -m benchmarks.kernel
 	@$(PY) -m benchmarks.scale cluster
-	@$(PY) -m benchmarks.scale faults
+	@$(PY) -m benchmarks.rounds
+	@$(PY) -m benchmarks.faults
 
 docs: $(VENV)/.stamp-docs ## build the documentation in site/
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet

@@ -1,8 +1,10 @@
-"""Numbers beyond memory and beyond one machine: `python -m benchmarks.scale store|cluster|faults`.
+"""Numbers beyond memory and beyond one machine: `python -m benchmarks.scale store|dense|cluster`.
 
 store     a generated CSR store larger than the memory allowed, trained to a certified gap; against the same solver in memory on a tenth
-cluster   CoCoA+ on a local cluster of 1, 2 and 4 processes against one process: optimum, rounds, bytes, seconds
-faults    a worker killed in the middle of a run
+dense     a generated dense, unscaled store, trained by Newton's method; --rows 25000000 makes 6 GB
+cluster   two local worker processes against one process of the same method: rounds, bytes, seconds
+
+`benchmarks.rounds` has the rounds of many partitions, `benchmarks.faults` the faults.
 
 Tables go to standard output. The store is made in a temporary folder (--folder says where) and deleted afterwards.
 """
@@ -52,6 +54,48 @@ def documents(n: int, d: int, nonzeros: int, seed: int, piece: int = 25_000) -> 
 
 
 # ------------------------------------------------------------------------------------------------------------------------ store
+
+
+def dense_pieces(rows: int, features: int, piece: int = 100_000) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield pieces of a dense data set whose columns have deviations from 0.1 to 100."""
+    rng = np.random.default_rng(0)
+    scales, w = np.geomspace(0.1, 100.0, features), rng.standard_normal(features)
+    for start in range(0, rows, piece):
+        X = rng.standard_normal((min(piece, rows - start), features))
+        yield X * scales + scales, np.where(X @ w + 2.0 * rng.standard_normal(len(X)) > 0.5, 1, -1)
+
+
+def dense_benchmark(options: argparse.Namespace) -> None:
+    """Make a dense, unscaled store and fit LinearSVC on it, each in a process of its own."""
+    folder = Path(tempfile.mkdtemp(prefix="dualgap-scale-", dir=options.folder))
+    try:
+        for step in ("make", "train"):
+            command = [sys.executable, "-m", "benchmarks.scale", f"dense-{step}", "--folder", str(folder)]
+            subprocess.run([*command, "--rows", str(options.rows), "--loss", options.loss], check=True)
+    finally:
+        shutil.rmtree(folder)
+
+
+def dense_make(options: argparse.Namespace) -> None:
+    from dualgap.store import write_store
+
+    began = time.perf_counter()
+    store = write_store(dense_pieces(options.rows, 30), Path(options.folder) / "store")
+    print(f"made      {store}: {store.nbytes / 1e9:.2f} GB in {time.perf_counter() - began:.0f} s, {_peak()}", flush=True)
+
+
+def dense_train(options: argparse.Namespace) -> None:
+    from dualgap import LinearSVC
+    from dualgap.store import Store
+
+    began, worked = time.perf_counter(), time.process_time()
+    model = LinearSVC(loss=options.loss, C=1e4 / options.rows, tol=1e-3, callbacks=[_say]).fit(
+        Store(Path(options.folder) / "store")
+    )
+    seconds = f"{time.perf_counter() - began:.0f} s of the clock, {time.process_time() - worked:.0f} s of processors"
+    print(
+        f"trained   {options.loss}: {model.status_}, {model.certificate_}, {model.n_iter_} steps, {seconds}, {_peak()}", flush=True
+    )
 
 
 def store_benchmark(options: argparse.Namespace) -> None:
@@ -107,99 +151,102 @@ def store_tenth(options: argparse.Namespace) -> None:
 # ---------------------------------------------------------------------------------------------------------------------- cluster
 
 
-def _sets(folder: str | None) -> Iterator[tuple[str, Any, np.ndarray, float]]:
-    """Yield (name, X, y, l2): text-like data, and news20 and credit card fraud where their files are at hand."""
+def data_folder(folder: str | None) -> Path:
+    """Return where the data sets are."""
     import os
 
-    from dualgap.data import read_csv, read_libsvm, text_like
+    return Path(folder or os.environ.get("DUALGAP_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 
-    where = Path(folder or os.environ.get("DUALGAP_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
-    rng = np.random.default_rng(0)
-    if (where / "news20.bz2").exists():
-        X, labels = read_libsvm(where / "news20.bz2")
-        X = X.multiply(1.0 / np.sqrt(np.maximum(X.multiply(X).sum(axis=1), 1e-300))).tocsr()
-        order = rng.permutation(X.shape[0])
-        yield "news20", X[order], np.where(labels <= 10, -1, 1)[order], 1e-4
-    if (where / "creditcard.csv.zip").exists():
-        data = read_csv(where / "creditcard.csv.zip", "Class")
-        X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
-        order = rng.permutation(X.shape[0])
-        yield "creditcard", X[order], data.y[order], 1e-4
-    data = text_like(100_000, 50_000, 80)
-    yield "text-like", data.X, data.y, 1e-5
+
+def load_set(name: str, where: Path) -> tuple[Any, np.ndarray] | None:
+    """Return (X, y) of a data set in random order; None where its file is not at hand."""
+    from dualgap.data import read, read_csv, read_libsvm, text_like
+
+    files = {"news20": "news20.bz2", "creditcard": "creditcard.csv.zip", "w8a": "w8a", "covtype": "covtype20k.npz"}
+    if name.startswith("text-like"):
+        made = text_like(1_000_000 if name.endswith("x 10") else 100_000, 50_000, 80)
+        return made.X, made.y
+    path = where / files[name]
+    if not path.exists():
+        return None
+    if name == "news20":
+        X, labels = read_libsvm(path)
+        X, y = X.multiply(1.0 / np.sqrt(np.maximum(X.multiply(X).sum(axis=1), 1e-300))).tocsr(), np.where(labels <= 10, -1, 1)
+    elif name == "w8a":
+        X, y = read_libsvm(path)
+    else:
+        data = read_csv(path, "Class") if name == "creditcard" else read(path)
+        deviation = data.X.std(axis=0)
+        X, y = (data.X - data.X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), data.y
+    order = np.random.default_rng(0).permutation(X.shape[0])
+    return X[order], y[order]
+
+
+CLUSTER_CASES = [  # data, loss, l2, tolerances
+    ("creditcard", "hinge", 1e-4, (1e-3, 1e-6)),
+    ("news20", "smooth_hinge", 1e-4, (1e-3,)),
+    ("text-like", "smooth_hinge", 1e-5, (1e-3,)),
+    ("text-like x 10", "smooth_hinge", 1e-6, (1e-3,)),
+]
 
 
 def cluster_benchmark(options: argparse.Namespace) -> None:
-    """Time the same problem on 1, 2 and 4 local processes, against one process without a cluster."""
+    """Time the same method on one partition in this process and on two worker processes; the quicker of two runs counts."""
     import dask
     from distributed import Client
 
-    import dualgap
-    from dualgap.cluster import train
-
-    print(
-        "| data | n | d | workers | rounds | local epochs | MB sent | MB by the model | seconds | median round, s | relative gap | P − P* |"
-    )
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
-    for name, X, y, l2 in _sets(options.folder):
-        problem = {"loss": "smooth_hinge", "l2": l2, "intercept": "free"}
-        best = dualgap.solve(dualgap.Problem(X, y, **problem), "dca", tol=1e-5, max_epochs=5000)
-        alone = dualgap.solve(dualgap.Problem(X, y, **problem), "sdca", tol=options.cluster_tol, max_epochs=5000)
-        shape = f"{name} | {X.shape[0]:,} | {X.shape[1]:,}"
-        gap, over = alone.certificate.relative_gap, alone.certificate.primal - best.certificate.primal
-        print(
-            f"| {shape} | no cluster, sdca |  | {alone.epochs} | 0 | 0 | {alone.wall_seconds:.1f} |  | {gap:.1e} | {over:.1e} |",
-            flush=True,
-        )
-        for workers in (1, 2, 4):
-            with Client(n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as client:
-                parts = [dask.delayed(client.scatter((X[k::workers], y[k::workers]))) for k in range(workers)]
-                r = train(parts, **problem, tol=options.cluster_tol, client=client, max_rounds=3000)
-            vector = 8 * (X.shape[1] + 1)
-            proofs = 1  # at the end; more where the estimate was too hopeful
-            model = (workers * (1 + 2 * r.rounds) + 2 * workers * proofs) * vector
-            over = r.certificate.primal - best.certificate.primal
-            assert r.certificate.dual <= best.certificate.primal + 1e-12, "the certificate lied"
-            assert best.certificate.dual <= r.certificate.primal + 1e-12, "the certificate lied"
-            row = [workers, r.rounds, r.epochs, f"{r.bytes_sent / 1e6:.2f}", f"{model / 1e6:.2f}", f"{r.wall_seconds:.1f}"]
-            later = np.diff(r.trace["wall_seconds"])  # the first round also loads or compiles kernels
-            row += [f"{np.median(later):.3f}", f"{r.certificate.relative_gap:.1e}", f"{over:.1e}"]
-            print(f"| {shape} | {' | '.join(map(str, row))} |", flush=True)
+    print("| data | n | d | loss | where | tol | rounds | local epochs | MB of vectors | seconds | relative gap |")
+    print("| --- " * 11 + "|", flush=True)
+    chosen = options.data.split(",") if options.data else None
+    with Client(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as client:
+        for name, loss, l2, tolerances in CLUSTER_CASES:
+            found = load_set(name, data_folder(options.folder)) if chosen is None or name in chosen else None
+            if found is None:
+                continue
+            (X, y), problem = found, {"loss": loss, "l2": l2, "intercept": "free"}
+            parts = [dask.delayed(client.scatter((X[k::2], y[k::2]))) for k in range(2)]
+            for tol in tolerances:
+                alone = _best_of_two(lambda X=X, y=y, p=problem, t=tol: _in_one_process(X, y, p, t))
+                two = _best_of_two(lambda parts=parts, p=problem, t=tol: _on_workers(parts, p, t, client))
+                for where, (r, seconds) in (("one process", alone), ("2 workers", two)):
+                    gap, sent = r.certificate.relative_gap, r.bytes_sent / 1e6
+                    row = [
+                        name,
+                        f"{X.shape[0]:,}",
+                        f"{X.shape[1]:,}",
+                        loss.replace("_", " "),
+                        where,
+                        f"{tol:.0e}",
+                        r.rounds,
+                        r.epochs,
+                    ]
+                    print(f"| {' | '.join(map(str, row))} | {sent:.2f} | {seconds:.2f} | {gap:.1e} |", flush=True)
+                assert two[0].certificate.dual <= alone[0].certificate.primal + 1e-12, "the certificate lied"
+                assert alone[0].certificate.dual <= two[0].certificate.primal + 1e-12, "the certificate lied"
 
 
-def faults_benchmark(options: argparse.Namespace) -> None:
-    """Kill one of four workers in the middle of a run."""
-    import os
-    import signal
-
-    import dask
-    from distributed import Client
-
-    from dualgap.cluster import train
-
-    with Client(n_workers=4, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as client:
-        parts = [dask.delayed(_part)(k, 4) for k in range(4)]  # scattered data would die with the worker that holds them
-        killed: list[int] = []
-
-        def kill(progress: Any) -> None:
-            record = progress.record
-            print(f"  round {progress.epoch}, relative gap {record['relative_gap']:.1e}, lost {record['lost']:.0f}", flush=True)
-            if progress.epoch == 4 and not killed:
-                killed.extend(client.run(os.getpid).values())
-                os.kill(killed[0], signal.SIGKILL)
-                print(f"  killed worker process {killed[0]}", flush=True)
-
-        result = train(
-            parts, loss="smooth_hinge", l2=1e-5, intercept="free", tol=options.cluster_tol, callbacks=[kill], client=client
-        )
-    print(f"text-like: {result}")
+def _best_of_two(run: Any) -> tuple[Any, float]:
+    """Return the result and the seconds of the quicker of two runs: the first also loads or compiles kernels."""
+    return min((run() for _ in range(2)), key=lambda found: found[1])
 
 
-def _part(k: int, parts: int) -> tuple[Any, np.ndarray]:
-    from dualgap.data import text_like
+def _in_one_process(X: Any, y: np.ndarray, problem: dict[str, Any], tol: float) -> tuple[Any, float]:
+    from dualgap.cluster import InProcess, Partition, make_objective, run_rounds
 
-    data = text_like(100_000, 50_000, 80)
-    return data.X[k::parts], data.y[k::parts]
+    pool = InProcess([Partition(X, y)])
+    objective = make_objective(pool, **problem)
+    began = time.perf_counter()
+    return run_rounds(pool, *objective, tol=tol, max_rounds=3000), time.perf_counter() - began
+
+
+def _on_workers(parts: list[Any], problem: dict[str, Any], tol: float, client: Any) -> tuple[Any, float]:
+    """Train once the rows are on the workers: their loading is not counted, as that of one process is not."""
+    from dualgap.cluster import DataStatistics, make_objective, make_pool, run_rounds
+
+    with make_pool(parts, client=client) as pool:
+        objective = make_objective(pool, **problem, statistics=DataStatistics(pool.call("describe")))
+        began = time.perf_counter()
+        return run_rounds(pool, *objective, tol=tol, max_rounds=3000), time.perf_counter() - began
 
 
 def _report(name: str, problem: Any, result: Any) -> None:
@@ -228,7 +275,7 @@ def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = {"store": store_benchmark, "store-make": store_make, "store-train": store_train, "store-tenth": store_tenth}
-    commands |= {"cluster": cluster_benchmark, "faults": faults_benchmark}
+    commands |= {"cluster": cluster_benchmark, "dense": dense_benchmark, "dense-make": dense_make, "dense-train": dense_train}
     parser.add_argument("command", choices=commands)
     parser.add_argument("--folder", default=None)
     parser.add_argument("--rows", type=int, default=5_000_000)
@@ -237,7 +284,7 @@ def main() -> None:
     parser.add_argument("--loss", default="hinge")
     parser.add_argument("--l2", type=float, default=1e-6)
     parser.add_argument("--tol", type=float, default=1e-2)
-    parser.add_argument("--cluster_tol", type=float, default=1e-3)
+    parser.add_argument("--data", default="", help="cluster: names of data sets, separated by commas; all by default")
     parser.add_argument("--inner", type=int, default=2)
     options = parser.parse_args()
     commands[options.command](options)

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.optimize import minimize
 from sklearn.datasets import load_svmlight_file
 from sklearn.svm import LinearSVC
 
@@ -20,6 +21,26 @@ def solved(request, shared_data):
     X, y = load_svmlight_file(str(shared_data(request.param)))
     problem = dualgap.Problem(X, y, l2=L2)
     return request.param, X, y, problem, dualgap.solve(problem, "sdca", tol=1e-3)
+
+
+def test_weights_that_are_not_negative(shared_data):
+    """a9a with w ≥ 0: certified to 1e-6, and the squared hinge as SciPy's L-BFGS-B has it."""
+    X, y = load_svmlight_file(str(shared_data("a9a")))
+    n, d = X.shape
+    for loss in ("hinge", "squared_hinge"):
+        result = dualgap.solve(dualgap.Problem(X, y, loss, l2=1 / n, intercept="free", bounds=(0, None)), tol=1e-6)
+        assert result.status == "converged"
+        assert (result.coef >= 0.0).all()
+
+    def objective(x):
+        short = np.maximum(1.0 - y * (X @ x[:d] + x[d]), 0.0)
+        slope = -2.0 * short * y / n
+        return short @ short / n + 0.5 / n * x[:d] @ x[:d], np.append(X.T @ slope + x[:d] / n, slope.sum())
+
+    box = [(0.0, None)] * d + [(None, None)]
+    settings = {"maxiter": 20_000, "maxfun": 20_000, "ftol": 1e-14, "gtol": 1e-8}
+    other = minimize(objective, np.zeros(d + 1), jac=True, method="L-BFGS-B", bounds=box, options=settings)
+    assert result.certificate.dual <= other.fun <= result.certificate.primal * (1.0 + 1e-6)
 
 
 def hinge_objective(X, y, w):

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dualgap import solvers
-from dualgap.core import Hinge, Logistic, SmoothHinge, SquaredHinge
+from dualgap.core import Hinge, Logistic, ResidualLoss, SmoothHinge, SquaredHinge
 from dualgap.problem import Problem, scaling
 from dualgap.proof import Certificate, CertificateError
 from dualgap.run import ConvergenceWarning, Progress, Result, Trace, certify, solve
@@ -18,7 +18,19 @@ from dualgap.solvers.newton import Newton, NewtonCG, ProxNewton
 from dualgap.solvers.working_set import WorkingSet
 
 if TYPE_CHECKING:
-    from dualgap.estimators import SVC, LinearSVC, LinearSVCPath, LinearSVCPathCV, SVCPath, SVCPathCV, warm_up
+    from dualgap.estimators import (
+        SVC,
+        SVR,
+        LinearSVC,
+        LinearSVCPath,
+        LinearSVCPathCV,
+        LinearSVR,
+        NuSVC,
+        OneClassSVM,
+        SVCPath,
+        SVCPathCV,
+        warm_up,
+    )
 
 __version__ = "0.1.0"
 
@@ -30,6 +42,7 @@ __all__ = [
     "SDCA",
     "SGD",
     "SVC",
+    "SVR",
     "SVRG",
     "Auto",
     "Blocks",
@@ -43,14 +56,18 @@ __all__ = [
     "LinearSVC",
     "LinearSVCPath",
     "LinearSVCPathCV",
+    "LinearSVR",
     "Logistic",
     "Newton",
     "NewtonCG",
     "NotSupported",
+    "NuSVC",
+    "OneClassSVM",
     "Pegasos",
     "Problem",
     "Progress",
     "ProxNewton",
+    "ResidualLoss",
     "Result",
     "SVCPath",
     "SVCPathCV",
@@ -68,7 +85,19 @@ __all__ = [
 ]
 
 # scikit-learn takes longer to import than all the rest, so that the estimators come when they are first asked for.
-_ESTIMATORS = {"SVC", "LinearSVC", "LinearSVCPath", "LinearSVCPathCV", "SVCPath", "SVCPathCV", "warm_up"}
+_ESTIMATORS = {
+    "SVC",
+    "SVR",
+    "LinearSVC",
+    "LinearSVCPath",
+    "LinearSVCPathCV",
+    "LinearSVR",
+    "NuSVC",
+    "OneClassSVM",
+    "SVCPath",
+    "SVCPathCV",
+    "warm_up",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,7 @@ import skops.io
 
 from dualgap import LinearSVC
 from dualgap.app.cli import main
+from dualgap.app.model_file import load_model
 from dualgap.lab import study_names
 
 
@@ -63,6 +64,7 @@ ERRORS = [
     (["compare", "nowhere.csv", "--target", "y"], 1, "nowhere.csv: there is no such file"),
     (["compare", "breast-cancre"], 1, "there is no data set 'breast-cancre'; did you mean 'breast-cancer'?"),
     (["compare", "--solvers", "sdac"], 1, "there is no solver 'sdac'; did you mean 'sdca'?"),
+    (["compare", "--loss", "huber"], 1, "--loss huber is a loss of regression, and this command trains classifiers"),
     (["compare", "--loss", "hing"], 1, "--loss hing: there is no such loss; choose hinge"),
     (
         ["compare", "--solvers", "pegasos", "--loss", "logistic"],
@@ -216,6 +218,20 @@ def test_fit_predict_certify(capsys, table, model, tmp_path):
     assert code == 0
     assert "at most" in out
     assert float(out.splitlines()[-1].split()[-1]) <= 1e-2
+
+
+def test_positive_coefficients(capsys, table, tmp_path):
+    path = tmp_path / "positive.skops"
+    code, _, _ = run(
+        capsys, "fit", table, "--target", "animal", "--positive", "--model", path, "--proof", tmp_path / "p", "--cv", "0"
+    )
+    assert code == 0
+    svc = load_model(path).estimator
+    assert svc.positive
+    assert (svc.coef_ >= 0.0).all()
+    code, out, _ = run(capsys, "certify", path, table, "--target", "animal", "--tol", "1e-2")
+    assert code == 0
+    assert "at most" in out
 
 
 @pytest.mark.parametrize(("label", "written"), [("=1+1", "'=1+1"), ("-1", "-1")])

@@ -14,7 +14,7 @@ from campaign.cases import Case
 from campaign.judge import Claimed
 from dualgap.cluster import InProcess, Partition, make_objective, run_rounds
 from dualgap.core import settle
-from dualgap.estimators.crammer_singer import CrammerSinger, JointRun
+from dualgap.estimators.crammer_singer import CrammerSinger, CrammerSingerRun
 from dualgap.proof import BinaryPart, JointPart, Table, certificate_of_pair, certify_pair, dual_from_margins, dual_point, enclose
 from dualgap.run import drive
 from dualgap.store import StoreProblem, write_store
@@ -49,13 +49,13 @@ def _models(case: Case, problem: dualgap.Problem) -> Iterator[tuple[np.ndarray, 
     length = float(np.sqrt(np.max(problem.sqnorms))) or 1.0
     size = 10.0 ** rng.uniform(-3, 3) / length ** (2 if problem.kernel is not None else 1)
     b = 0.0 if problem.intercept == "none" else float(rng.normal() * 10.0 ** rng.uniform(-3, 3))
-    yield size * rng.normal(size=problem.size), b
+    yield problem.penalty.nearest_point(size * rng.normal(size=problem.size)), b
     trained = dualgap.solve(problem, case["solver"], tol=1e-9, max_epochs=case["max_epochs"])
     yield trained.coef, trained.intercept
     with np.errstate(over="ignore"):
         rounded = trained.coef.astype(np.float32).astype(float)
     if np.isfinite(rounded).all():
-        yield rounded, trained.intercept
+        yield problem.penalty.nearest_point(rounded), trained.intercept
 
 
 def _pair(case: Case) -> Iterator[Claimed]:
@@ -102,7 +102,7 @@ def _joint(case: Case) -> Iterator[Claimed]:
     K = int(case.y.max()) + 1
     options = {"l2": case["l2"], "intercept": case["intercept"], "intercept_scale": case["intercept_scale"]}
     base = dualgap.Problem(case.matrix(), case.y == 0, sample_weight=case.weights, classes=[False, True], **options)
-    run = JointRun(CrammerSinger(base, case.y, K), np.random.default_rng(case["seed"]))
+    run = CrammerSingerRun(CrammerSinger(base, case.y, K), np.random.default_rng(case["seed"]))
     ended = drive(run, case["tol"], case["max_epochs"], None, evaluate="geometric")
     best, table = run.best, Table(base.X, case.y, list(range(K)))
     part = JointPart(base, case.y, best.coef, best.intercept, best.beta, None)

@@ -181,10 +181,14 @@ def test_command_line(client, tmp_path, capsys):
 
     write_store([(X[k::5], y[k::5]) for k in range(5)], tmp_path / "store", block_bytes=2000)
     options = ["--l2", "0.01", "--loss", "smooth_hinge", "--tol", "1e-3", "--scheduler", client.scheduler.address]
+    options += ["--partitions", "3", "--checkpoint", str(tmp_path / "run")]
     assert main(["fit", str(tmp_path / "store"), "--model", str(tmp_path / "model.skops"), *options]) == 0
     out = capsys.readouterr().out
     assert "converged after" in out
     assert "rounds" in out
+    assert len(list((tmp_path / "run").glob("beta-*.npy"))) == 3
+    assert main(["fit", str(tmp_path / "store"), "--model", str(tmp_path / "model.skops"), "--partitions", "3"]) == 1
+    assert "--partitions goes with --scheduler" in capsys.readouterr().err
 
 
 def kept_partitions(forget=False):
@@ -245,3 +249,75 @@ def test_predictions_on_frames_are_lazy():
     frame, _ = as_frame()
     model = dualgap.LinearSVC(C=0.1, random_state=0).fit(X.toarray(), y)
     np.testing.assert_array_equal(model.predict(frame).compute(), model.predict(X.toarray()))
+
+
+def test_a_fit_goes_on_from_its_checkpoint(client, tmp_path):
+    """What the first fit reached in a few rounds is where the second one begins, on another number of partitions."""
+    options = {"loss": "smooth_hinge", "C": 0.1, "tol": 1e-9, "random_state": 0, "solver": "cocoa", "checkpoint": tmp_path / "run"}
+    with pytest.warns(dualgap.ConvergenceWarning):
+        first = dualgap.LinearSVC(**options, max_iter=8).fit(*as_array())
+    with pytest.warns(dualgap.ConvergenceWarning):
+        second = dualgap.LinearSVC(**options, max_iter=1, partitions=3).fit(*as_array())
+    assert second.history_["relative_gap"][0] <= 1.01 * first.certificate_.relative_gap
+    with pytest.raises(dualgap.cluster.CheckpointError, match=r"another problem.*give another folder"):
+        dualgap.LinearSVC(**{**options, "C": 0.2}).fit(*as_array())
+    with pytest.raises(ValueError, match="partitions=3 is for Dask data"):
+        dualgap.LinearSVC(partitions=3).fit(X, y)
+
+
+def test_three_classes_have_a_checkpoint_each(client, tmp_path):
+    import dask.array
+
+    labels = y + (np.arange(400) % 7 == 0)
+    rows = dask.array.from_array(X.toarray(), chunks=(100, -1))
+    dualgap.LinearSVC(loss="smooth_hinge", C=0.02, tol=1e-2, random_state=0, checkpoint=tmp_path / "run").fit(rows, labels)
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["class-000", "class-001", "class-002"]
+
+
+def test_progress_is_on_the_scheduler(client):
+    model = dualgap.LinearSVC(loss="smooth_hinge", C=0.1, tol=1e-3, random_state=0, solver="cocoa").fit(*as_array())
+    events = [event for _, event in client.get_events("dualgap")]
+    assert {"name", "round", "relative_gap", "tol", "lost"} <= set(events[-1])
+    assert 1 <= events[-1]["round"] <= model.n_iter_
+
+
+def test_frames_with_categories(client):
+    """Columns of words, categories and dates are prepared on the workers as a table's are; predictions take frames again."""
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("polars")
+    frames = pytest.importorskip("dask.dataframe")
+    from dualgap.data import Preparation
+
+    rng = np.random.default_rng(0)
+    colour = rng.choice(["red", "green", "blue"], 400)
+    table = pandas.DataFrame(
+        {"size": rng.normal(5.0, 20.0, 400), "colour": colour, "grade": pandas.Categorical(rng.choice(["a", "b"], 400))}
+    )
+    table.loc[3, "size"] = np.nan
+    labels = pandas.Series(np.where((colour == "red") ^ (rng.random(400) < 0.1), "yes", "no"))
+    rows, target = frames.from_pandas(table, npartitions=5), frames.from_pandas(labels, npartitions=5)
+    model = dualgap.LinearSVC(loss="smooth_hinge", C=0.1, tol=1e-4, random_state=0).fit(rows, target)
+    import polars
+
+    expected = Preparation.learn(polars.from_pandas(table), "", labels=labels.to_numpy())
+    assert model.preparation_.feature_names == expected.feature_names
+    features = expected.apply(polars.from_pandas(table))
+    alone = dualgap.LinearSVC(loss="smooth_hinge", C=0.1, tol=1e-6, random_state=0).fit(features, labels.to_numpy())
+    assert model.objective_ == pytest.approx(alone.objective_, rel=1e-3)
+    assert model.score(rows, target) == pytest.approx((alone.predict(features) == labels.to_numpy()).mean(), abs=0.01)
+    np.testing.assert_array_equal(model.predict(rows).compute(), model.predict(table))
+
+
+def test_many_partitions_are_added_along_a_tree(client, best):
+    """Twelve partitions on two workers, more than one place adds up; a process that forgets its partitions spoils one sum alone."""
+    parts = [dask.delayed(lambda k: (X[k::12], y[k::12]))(k) for k in range(12)]
+    forgotten = []
+
+    def forget(progress):
+        if progress.epoch == 4 and not forgotten:
+            forgotten.append(client.run(kept_partitions, forget=True))
+
+    result = train(parts, **OPTIONS, tol=1e-4, callbacks=[forget], solver="cocoa", partitions=12, local_epochs=2, max_rounds=3000)
+    agrees(result, best)
+    assert result.partitions == 12
+    assert len(result.losses) == 12

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dualgap.core.jit import compiled, kernel
 from dualgap.core.losses import LOSSES as REGISTERED
 from dualgap.core.losses import Hinge, Logistic, SmoothHinge, SquaredHinge, make_loss, slopes, total_psi, total_value
+from dualgap.problem import Samples
 from reference import REFERENCE_LOSSES
 from reference.losses import smooth_hinge
 
@@ -195,7 +196,7 @@ def test_sums(name):
     beta[3] = np.nan
     some = np.flatnonzero(c)
     assert total_value(loss, m, c) == pytest.approx(np.sum(c[some] * naive.value(m[some])), rel=1e-13)
-    assert total_psi(loss, beta, c) == pytest.approx(np.sum(c[some] * naive.psi(beta[some])), rel=1e-13)
+    assert total_psi(loss, beta, Samples(np.ones(50), c)) == pytest.approx(np.sum(c[some] * naive.psi(beta[some])), rel=1e-13)
     out = np.empty(50)
     slopes(loss, m, out)
     np.testing.assert_allclose(out[some], naive.slope(m[some]), rtol=1e-13)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dualgap.core.jit import kernel
-from dualgap.core.penalties import L1, L2, ElasticNet, make_penalty
+from dualgap.core.penalties import L1, L2, Bounded, ElasticNet, make_penalty
 from dualgap.core.rows import dense
 from reference import soft
 
@@ -125,8 +125,98 @@ def test_compiled_methods_are_the_interpreted_ones(name):
     np.testing.assert_allclose(out, np.array(expected), rtol=1e-12, atol=1e-14)
 
 
+# ------------------------------------------------------------------------------------------------------------------- bounds
+
+# Of every kind: none, one-sided, two-sided with and without 0, fixed.
+LOW = np.array([-np.inf, 0.0, -np.inf, -1.0, 0.5, -2.0, 0.3, 0.0])
+HIGH = np.array([np.inf, np.inf, 0.0, 2.0, 4.0, -0.25, 0.3, 0.0])
+BOUNDED = {"l2": Bounded(0.0, 0.3, LOW, HIGH), "elastic_net": Bounded(0.2, 0.3, LOW, HIGH)}
+bounded = pytest.mark.parametrize("name", list(BOUNDED))
+vectors = st.lists(coordinates, min_size=8, max_size=8).map(np.array)
+
+
+@bounded
+@given(w=vectors, u=vectors)
+def test_bounded_fenchel_young(name, w, u):
+    """R(w) + R*(u) ≥ u·w coordinate by coordinate, with equality at w(u) alone, which is within the bounds."""
+    penalty = BOUNDED[name]
+    inside = np.clip(w, LOW, HIGH)
+    np.testing.assert_array_equal(penalty.nearest_point(w), inside)
+    assert penalty.contains_point(inside)
+    assert penalty.contains_point(w) == (np.array_equal(inside, w))
+    assert np.isinf(penalty.value(w)[w != inside]).all()
+    scale = 1e-12 * (1 + np.abs(u * inside) + penalty.value(inside))
+    assert (penalty.value(inside) + penalty.conjugate(u) - u * inside >= -scale).all()
+    best = penalty.primal(u / 0.3)
+    np.testing.assert_allclose(best, np.clip(soft(u, penalty.l1) / 0.3, LOW, HIGH), rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(penalty.value(best) + penalty.conjugate(u), u * best, rtol=1e-10, atol=1e-10)
+
+
+@bounded
+@given(w=vectors, step=steps)
+def test_bounded_prox_is_the_argmin(name, w, step):
+    penalty = BOUNDED[name]
+    z = penalty.prox(w, step)
+    assert penalty.contains_point(z)
+    np.testing.assert_allclose(z, [penalty.prox_at(j, w[j], step) for j in range(8)], rtol=1e-14)
+
+    def aim(v):
+        return penalty.l1 * np.abs(v) + 0.15 * v**2 + (v - w) ** 2 / (2 * step)
+
+    for other in (*(z + t for t in np.geomspace(1e-7, 10, 30)), *(z - t for t in np.geomspace(1e-7, 10, 30))):
+        assert (aim(z) <= aim(np.clip(other, LOW, HIGH)) + 1e-12 * (1 + aim(z))).all()
+
+
+@bounded
+def test_bounded_parts_ends_and_totals(name):
+    penalty = BOUNDED[name]
+    chosen = np.array([1, 4, 6])
+    part = penalty.part(chosen)
+    assert (
+        [part.ends(k) for k in range(3)] == [penalty.ends(j) for j in chosen] == list(zip(LOW[chosen], HIGH[chosen], strict=True))
+    )
+    w = np.clip(np.linspace(-3, 3, 8), LOW, HIGH)
+    assert penalty.total_penalty(w) == pytest.approx(penalty.l1 * np.abs(w).sum() + 0.15 * w @ w, rel=1e-14)
+    assert penalty.total_penalty(w + 1.0) == np.inf
+    v = np.linspace(-9, 9, 8)
+    assert penalty.total_conjugate(v, 0.3) == pytest.approx(penalty.conjugate(0.3 * v).sum(), rel=1e-14)
+
+
+@pytest.mark.parametrize("penalty", [L2(0.3), ElasticNet(0.2, 0.3), L1(0.2)])
+def test_without_bounds_every_point_is_within_them(penalty):
+    w = np.array([-1e300, 0.0, 5.0])
+    assert penalty.nearest_point(w) is w
+    assert penalty.contains_point(w)
+    assert penalty.ends(1) == (-np.inf, np.inf)
+    assert penalty.part(np.array([1])) is penalty
+
+
+@kernel
+def bounded_scores(penalty, rows, v, w, out):
+    for i in range(rows.length()):
+        out[0, i] = penalty.score(rows, i, v)
+        out[1, i] = penalty.scaled_score(rows, i, v, 3.0)
+    for j in range(w.shape[0]):
+        out[2, j] = penalty.prox_at(j, w[j], 0.7)
+
+
+@bounded
+def test_bounded_scores_of_what_dual_methods_store(name):
+    penalty, rng = BOUNDED[name], np.random.default_rng(0)
+    X, v, w = rng.normal(size=(8, 8)), 4 * rng.normal(size=8), rng.normal(size=8)
+    out = np.empty((3, 8))
+    bounded_scores(penalty, dense(X), v, w, out)
+    np.testing.assert_allclose(out[0], X @ penalty.primal(v), rtol=1e-12)
+    np.testing.assert_allclose(out[1], X @ penalty.primal(v / 3.0), rtol=1e-12)
+    np.testing.assert_allclose(out[2], penalty.prox(w, 0.7), rtol=1e-14)
+    assert penalty.score(dense(X), 2, v) == pytest.approx(out[0, 2], rel=1e-12)
+
+
 def test_make_penalty():
     assert make_penalty(0.1) == L2(0.1)
+    assert isinstance(make_penalty(0.1, 0.2, (LOW, HIGH)), Bounded)
+    with pytest.raises(ValueError, match="l2=0 with bounds on the coefficients: they need an l2 penalty"):
+        make_penalty(0.0, 0.1, (LOW, HIGH))
     assert make_penalty(np.float32(0.5), np.int64(2)) == ElasticNet(2.0, 0.5)
     assert make_penalty(0, 1) == L1(1.0)
 

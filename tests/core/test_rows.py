@@ -78,6 +78,26 @@ def test_compiled_reads_are_those_of_the_matrix(name):
 
 
 @kernel
+def compiled_clipped_dots(rows, v, low, high, out):
+    for i in range(rows.length()):
+        out[i] = rows.clipped_dot(i, v, 0.5, 0.1, low, high)
+
+
+@by_storage
+def test_clipped_reads_are_those_of_the_clipped_vector(name):
+    rows, (matrix, centre) = STORAGES[name], values_of(name)
+    v = np.random.default_rng(2).normal(size=matrix.shape[1])
+    low, high = np.array([-np.inf, 0.0, -0.2, 0.1, -np.inf, -0.3, 0.0]), np.array([np.inf, np.inf, 0.2, 0.3, -0.1, -0.3, 0.0])
+    w = np.clip(soft(0.5 * v[:7], 0.1), low, high)
+    if name == "with_bias":  # a bias has neither an l1 part nor bounds
+        w, centre = np.append(w, 0.5 * v[-1]), 0.5 * centre
+    out = np.empty(20)
+    compiled_clipped_dots(rows, v, low, high, out)
+    np.testing.assert_allclose(out, matrix @ w + centre, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose([rows.clipped_dot(i, v, 0.5, 0.1, low, high) for i in range(20)], out, rtol=1e-12, atol=1e-14)
+
+
+@kernel
 def compiled_squares(rows, a, v):
     for i in range(rows.length()):
         rows.add_squares(i, a[i], v)
@@ -125,6 +145,7 @@ def test_gram_rows_hold_scores():
     np.testing.assert_allclose(v, X @ (np.arange(7.0) + X.T @ a), rtol=1e-12, atol=1e-12)
     assert rows.dot(2, v) == v[2]
     assert np.isnan(rows.soft_dot(2, v, 0.1))
+    assert np.isnan(rows.clipped_dot(2, v, 1.0, 0.1, v, v))
 
 
 def test_bias_around_a_gram_matrix():

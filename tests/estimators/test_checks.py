@@ -4,14 +4,16 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dualgap import SVC, LinearSVC
+from dualgap import SVC, SVR, LinearSVC, LinearSVR
 
 # Weight 2 is a row twice up to the tolerance of the two fits; the check compares to seven digits. (gamma="scale" looks at the
 # variance of the rows as they are given, in scikit-learn too, and so tells a row with weight 2 from the row twice.)
-EXACT = {SVC: {"tol": 1e-12, "max_iter": 300, "gamma": "auto"}, LinearSVC: {"tol": 0, "max_iter": 10_000}}
+KERNEL = {"tol": 1e-12, "max_iter": 300, "gamma": "auto"}
+LINEAR = {"tol": 0, "max_iter": 10_000}
+EXACT = {SVC: KERNEL, SVR: KERNEL, LinearSVC: LINEAR, LinearSVR: LINEAR}
 COMPARED_CLOSELY = {"check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"}
 
-NOT_SEMIDEFINITE = "{} is not positive semidefinite; such a problem has no minimum, and SVC says so instead of returning a model"
+NOT_SEMIDEFINITE = "{} is not positive semidefinite; such a problem has no minimum, and there is an error instead of a model"
 PRECOMPUTED = {
     "check_positive_only_tag_during_fit": NOT_SEMIDEFINITE.format("the check's X, taken as a kernel matrix,"),
     "check_estimators_dtypes": NOT_SEMIDEFINITE.format("the check's kernel matrix, rounded to float32,"),
@@ -25,7 +27,17 @@ def expected_failures(estimator):
 # Some checks train on data whose mean is a hundred times its spread, and do not mind how far a fit comes.
 @pytest.mark.filterwarnings("ignore::dualgap.estimators.ConvergenceWarning")
 @parametrize_with_checks(
-    [LinearSVC(), LinearSVC(multi_class="crammer_singer"), SVC(), SVC(kernel="precomputed")],
+    [
+        LinearSVC(),
+        LinearSVC(bounds=(-5.0, 5.0)),
+        LinearSVC(multi_class="crammer_singer"),
+        LinearSVC(loss="log_loss", multi_class="multinomial"),
+        LinearSVR(),
+        SVC(),
+        SVC(kernel="precomputed"),
+        SVR(),
+        SVR(kernel="precomputed"),
+    ],
     expected_failed_checks=expected_failures,
 )
 def test_sklearn_checks(estimator, check):

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dualgap
-from dualgap import SVC, LinearSVC
+from dualgap import SVC, SVR, LinearSVC, LinearSVR
 
 X, CODES = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])
@@ -95,3 +95,36 @@ def test_onnx_of_a_model_alone_and_of_what_it_cannot_say():
     np.testing.assert_array_equal(session.run(None, {session.get_inputs()[0].name: X})[0], model.predict(X))
     with pytest.raises(ValueError, match="cannot be exported"):
         to_onnx(SVC(kernel="precomputed").fit(X @ X.T, CODES), X @ X.T)
+
+
+TARGETS = np.stack([X[:, 3] + 0.1 * X[:, 0], X[:, 2]], axis=1)
+REGRESSIONS = {"linear": LinearSVR(random_state=0), "rbf": SVR(), "poly": SVR(kernel="poly", coef0=1.0, degree=2)}
+
+
+@pytest.mark.parametrize("name", REGRESSIONS)
+def test_skops_and_pickle_of_a_regression(name):
+    sio = pytest.importorskip("skops.io", reason="skops is not installed")
+    model = clone(REGRESSIONS[name]).fit(X[:, :2], TARGETS)
+    data = sio.dumps(model)
+    types = sio.get_untrusted_types(data=data)
+    assert all(t.startswith(("dualgap.", "scipy.sparse.")) for t in types)
+    for again in (sio.loads(data, trusted=types), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(again.predict(X[:, :2]), model.predict(X[:, :2]))
+        np.testing.assert_array_equal(again.prediction_bounds(X[:, :2]), model.prediction_bounds(X[:, :2]))
+        assert [c.gap for c in again.certificate_] == [c.gap for c in model.certificate_]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", REGRESSIONS)
+@pytest.mark.parametrize("targets", [TARGETS, TARGETS[:, 0]], ids=["two", "one"])
+def test_onnx_of_a_regression(name, dtype, targets):
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
+    from dualgap.estimators.onnx import to_onnx
+
+    data = X[:, :2].astype(dtype)
+    model = make_pipeline(StandardScaler(), clone(REGRESSIONS[name])).fit(data, targets)
+    session = runtime.InferenceSession(to_onnx(model, data).SerializeToString(), providers=["CPUExecutionProvider"])
+    (predicted,) = session.run(None, {session.get_inputs()[0].name: data})
+    expected = model.predict(data).reshape(len(data), -1)
+    np.testing.assert_allclose(predicted, expected, atol=1e-4 if dtype == np.float32 else 1e-10)

@@ -247,6 +247,7 @@ function lineReader(lines) {
   };
   return {
     take, one,
+    next: () => (lines[position] ?? '').split(' ')[0],
     count: (keyword) => parseCount(one(keyword)),
     number: (keyword) => parseNumber(one(keyword)),
     string: (keyword) => parseString(take(keyword).join(' ')),
@@ -332,6 +333,8 @@ function parseProblem(file, data) {
   const l1 = file.number('l1');
   need(l2.m >= 0n && l1.m >= 0n, 'negative penalty');
   need(l2.m > 0n || l1.m > 0n, 'l1 and l2 are both 0');
+  const bounds = file.next() === 'low' ? { low: parseEnds(file, 'low', data), high: parseEnds(file, 'high', data) } : null;
+  need(!bounds || (l2.m > 0n && !several), 'bounds need l2 > 0 and a loss of two sides');
 
   const intercept = parseChoice(file, 'intercept', { none: 0, free: 0, penalised: 1 });
   need(intercept.numbers.every((x) => x.m > 0n), 'the scale of the intercept is not positive');
@@ -339,6 +342,7 @@ function parseProblem(file, data) {
 
   const kernel = parseChoice(file, 'kernel', { none: 0, linear: 0, poly: 3, rbf: 1, precomputed: 0 });
   need(kernel.name === 'none' || l1.m === 0n, 'a kernel needs l1 = 0');
+  need(kernel.name === 'none' || !bounds, 'a kernel takes no bounds');
   need(kernel.numbers.length === 0 || kernel.numbers[0].m > 0n, 'gamma is not positive');
   if (kernel.name === 'poly') {
     const [, r, degree] = kernel.numbers;
@@ -374,7 +378,33 @@ function parseProblem(file, data) {
     need(intercept.name === 'free', 'balance without a free intercept');
   }
   const beta = repeat('beta', n);
-  return { positive, loss, l2, l1, intercept, kernel, gap, places, weights, coef, bias, balance, beta };
+  if (bounds) checkBounds(bounds, coef[0]);
+  return { positive, loss, l2, l1, bounds, intercept, kernel, gap, places, weights, coef, bias, balance, beta };
+}
+
+// Ends of the intervals of all coefficients: fractions, or null where there is no such bound.
+function parseEnds(file, keyword, { columns }) {
+  const ends = [];
+  for (const word of file.take(keyword)) {
+    const star = word.indexOf('*');
+    const run = star < 0 ? 1 : parseCount(word.slice(0, star));
+    const text = word.slice(star + 1);
+    const end = text === 'none' ? null : fracOf(parseNumber(text));
+    need(run <= columns - ends.length, 'too many bounds');
+    for (let k = 0; k < run; k++) ends.push(end);
+  }
+  need(ends.length === columns, 'too few bounds');
+  return ends;
+}
+
+const inside = (w, low, high) => (low === null || sub(w, low).n >= 0n) && (high === null || sub(high, w).n >= 0n);
+
+function checkBounds({ low, high }, coef) {
+  const given = new Map(coef.at.map((j, t) => [j, fracOf(coef.number[t])]));
+  low.forEach((end, j) => {
+    need(end === null || inside(end, null, high[j]), 'bounds exclude each other');
+    need(inside(given.get(j) ?? frac(0n), end, high[j]), 'a coefficient is beyond its bounds');
+  });
 }
 
 function parseWeights(words, n) {
@@ -556,17 +586,40 @@ function quadraticPenalties({ l2 }, aKa, vKv) {
 }
 
 // R and R* of the kernel `none`, and the last condition of Feasible.
-function linearPenalties({ l1, l2 }, data, rows, v, coefficients) {
+function linearPenalties({ l1, l2, bounds }, data, rows, v, coefficients) {
   const absolute = frac(coefficients.v.reduce((s, x) => s + abs(x), 0n), coefficients.bits);
   const R = add(mul(fracOf(l1), absolute), half(mul(fracOf(l2), sumSquares(coefficients))));
 
   let u = { v: transposeTimes(rows, v.v, data.width), bits: v.bits + data.bits };
+  if (bounds) return { R, Rstar: boundedConjugate(fracOf(l1), fracOf(l2), bounds, data, u) };
   u = rescale(u, Math.max(u.bits, -l1.e));
   const limit = shift(l1.m, l1.e + u.bits);
   const above = u.v.map((x) => abs(x) - limit).filter((x) => x > 0n);
   if (l2.m > 0n) return { R, Rstar: half(div(sumSquares({ v: above, bits: u.bits }), fracOf(l2))) };
   need(above.length === 0, 'some |u| is above l1');
   return { R, Rstar: frac(0n) };
+}
+
+// R* with bounds: of each column the largest of u w - l1 |w| - l2/2 w^2 at the two ends and, if it is inside, at soft(u, l1) / l2.
+function boundedConjugate(l1, l2, { low, high }, data, u) {
+  let exact = frac(0n), squares = frac(0n);                    // powers of two below, and what is still to be divided by 2 l2
+  const plus = (a, b) => (a.d >= b.d ? { n: a.n + b.n * (a.d / b.d), d: a.d } : plus(b, a));
+  low.forEach((least, j) => {
+    const most = high[j];
+    const place = data.index.get(j);
+    const uj = frac(place === undefined ? 0n : u.v[place], u.bits);
+    const size = { n: abs(uj.n), d: uj.d };
+    const over = sub(size, l1);                                // |u| - l1
+    const beyond = over.n > 0n ? over : frac(0n);
+    const best = div({ n: uj.n < 0n ? -beyond.n : beyond.n, d: beyond.d }, l2);
+    if (inside(best, least, most)) squares = plus(squares, square(beyond));
+    else {
+      const at = (w) => sub(sub(mul(uj, w), mul(l1, { n: abs(w.n), d: w.d })), half(mul(l2, square(w))));
+      const values = [least, most].filter((w) => w !== null).map(at);
+      exact = plus(exact, values.reduce((a, b) => (sub(b, a).n > 0n ? b : a)));
+    }
+  });
+  return add(exact, half(div(squares, l2)));
 }
 
 function checkSymmetric(rows, column) {

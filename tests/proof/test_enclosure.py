@@ -13,6 +13,7 @@ from sklearn.preprocessing import scale
 
 import dualgap
 from dualgap import Problem, certify
+from dualgap.core.losses import NoOffset
 from dualgap.core.precise import precise_accumulate, precise_shortfalls, weighted_balance
 from dualgap.core.rows import csr, dense
 from dualgap.proof import BinaryPart, Table, dual_point, enclose, exact_values
@@ -73,6 +74,60 @@ def test_any_model_and_any_dual_point(loss, penalty, intercept, draw, size):
     certificate = certify(problem, coef, b, dual=beta)
     if np.isfinite(certificate.dual):
         judge(problem, certificate, coef, b, point.beta)
+
+
+# ------------------------------------------------------------------------------------------------------------------- bounds
+
+BOUNDED = list(itertools.product(["hinge", "logistic"], ["l2", "elastic_net"], INTERCEPTS))
+
+
+def bounds_around(v, rng):
+    """Bounds of every kind near the numbers v: none, one, both, equal ones, zeros, and v itself, whose comparison rounding decides."""
+    size = np.abs(v) + 1e-3 * np.abs(v).max(initial=0.0)
+    ends = np.sort(v + size * rng.normal(size=(2, len(v))), axis=0)
+    kind = rng.integers(0, 7, len(v))
+    low = np.select([kind == 0, kind == 1, kind == 4, kind == 5], [-np.inf, -np.inf, 0.0, v], ends[0])
+    high = np.select([kind == 0, kind == 2, kind == 3, kind == 4], [np.inf, np.inf, low, np.abs(ends[1])], ends[1])
+    return np.minimum(low, high), high
+
+
+def bounded_problem(loss, penalty, intercept, rng):
+    """A problem as above with bounds at the scale of its u/l2, and a β."""
+    problem = make_problem(loss, penalty, intercept, rng)
+    beta = np.clip(rng.normal(0.3, 0.7, problem.n), 0.0, 1.0)
+    return problem.replace(bounds=bounds_around(dual_point(problem, beta).v, rng)), beta
+
+
+@pytest.mark.parametrize(("loss", "penalty", "intercept"), BOUNDED, ids=str)
+@settings(max_examples=25)
+@given(draw=st.integers(0, 10**9), size=st.sampled_from([0.0, 1e-3, 1.0, 1e4]))
+def test_any_model_within_bounds_and_any_dual_point(loss, penalty, intercept, draw, size):
+    rng = np.random.default_rng(draw)
+    problem, beta = bounded_problem(loss, penalty, intercept, rng)
+    point = dual_point(problem, beta)
+    assert problem.penalty.contains_point(point.coef)
+    reach = 1.0 / max(float(np.sqrt(problem.sqnorms.max())), 1e-30)
+    others = size * reach * rng.normal(size=problem.d), point.coef * (1.0 + size * 1e-13 * rng.normal(size=problem.d))
+    b = size * rng.normal() * (intercept != "none")
+    for coef in (point.coef, *map(problem.penalty.nearest_point, others)):
+        certificate = certify(problem, coef, b, dual=beta)
+        if np.isfinite(certificate.dual):
+            judge(problem, certificate, coef, b, point.beta)
+
+
+@pytest.mark.parametrize(("loss", "penalty", "intercept"), BOUNDED, ids=str)
+@settings(max_examples=3)
+@given(draw=st.integers(0, 10**9))
+@pytest.mark.filterwarnings("ignore::dualgap.ConvergenceWarning")
+def test_results_of_solve_within_bounds(loss, penalty, intercept, draw):
+    problem, _ = bounded_problem(loss, penalty, intercept, np.random.default_rng(draw))
+    problem = problem.replace(X=np.ascontiguousarray(problem.X.toarray() if sparse.issparse(problem.X) else problem.X, dtype=float))
+    result = dualgap.solve(problem, tol=1e-6, max_epochs=60)
+    primal, dual = exact(problem, result.coef, result.intercept, result.dual)
+    assert problem.penalty.contains_point(result.coef)
+    assert Fraction(result.certificate.gap) >= primal - dual
+    if result.status == "converged":
+        assert primal - dual <= Fraction(1e-6) * primal
 
 
 @pytest.mark.parametrize(("loss", "penalty", "intercept"), CASES, ids=str)
@@ -164,7 +219,7 @@ def test_precise_sums_are_rounded_once(draw, thin):
     y, c, beta, b = np.where(rng.random(n) < 0.5, 1.0, -1.0), rng.random(n), rng.random(n), rng.normal()
     rows = csr(sparse.csr_matrix(X)) if thin else dense(X)
     short = np.empty(n)
-    precise_shortfalls(rows, w, b, y, short)
+    precise_shortfalls(rows, w, b, y, 1.0, NoOffset(), short)
     exactly = [
         1 - Fraction(y[i]) * (sum(map(Fraction.__mul__, map(Fraction, X[i]), map(Fraction, w))) + Fraction(b)) for i in range(n)
     ]

@@ -24,7 +24,13 @@ from dualgap.proof.files import literals, rounded_up
 
 ROOT = Path(__file__).resolve().parents[2]
 LOSSES = ["hinge", "smooth_hinge", "squared_hinge", "logistic"]
-PENALTIES = {"l2": {"l2": 0.05}, "elastic_net": {"l2": 0.02, "l1": 0.03}, "l1": {"l2": 0.0, "l1": 0.05}}
+PENALTIES = {
+    "l2": {"l2": 0.05},
+    "elastic_net": {"l2": 0.02, "l1": 0.03},
+    "l1": {"l2": 0.0, "l1": 0.05},
+    "bounded": {"l2": 0.05, "bounds": ([0.0, -np.inf, 0.25], [np.inf, -0.125, 0.25])},
+    "bounded_elastic_net": {"l2": 0.02, "l1": 0.03, "bounds": (-0.5, [0.25, 0.0, np.inf])},
+}
 INTERCEPTS = ["none", "penalised", "free"]
 STORAGES = {"dense": np.asarray, "float32": np.float32, "sparse": sparse.csr_array}
 KERNELS = {
@@ -37,10 +43,11 @@ KERNELS = {
 PROBLEMS = [
     (loss, penalty, intercept, None)
     for loss in LOSSES
-    for penalty in PENALTIES
+    for penalty in ("l2", "elastic_net", "l1")
     for intercept in INTERCEPTS
     if (penalty, intercept) != ("l1", "penalised")
 ] + [(loss, "l2", intercept, kernel) for loss in ("hinge", "logistic") for intercept in INTERCEPTS for kernel in KERNELS]
+PROBLEMS += [("squared_hinge", "bounded", "free", None), ("logistic", "bounded_elastic_net", "penalised", None)]
 NODE = shutil.which("node")
 SECOND = Path(__file__).with_name("second_checker.mjs")
 

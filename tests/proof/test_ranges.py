@@ -112,3 +112,21 @@ def test_a_limit_within_the_proof_is_reached_and_a_bad_pair_reaches_nothing():
     bad = make_pair(problem, np.zeros(5), 0.0, np.zeros(problem.n))
     assert reach(bad, strengths_of(problem), 0.02, 0.3, 1.0) == 0.3
     assert excess_at(bad, strengths_of(problem), 0.02, 0.3) > 0.0
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_range_of_zero_ends_near_the_c_at_which_the_first_feature_comes_in(loss):
+    # With an l1 part and a small C, w = 0 is exact. Its gap is 0 up to some C and rises from there: no parabola in 1/C.
+    problem, ratio = problem_of(2, loss, "none", None, 0.8), 0.8
+    strengths, zero = strengths_of(problem, ratio), np.zeros(5)
+    slopes = np.empty(problem.n)
+    dualgap.core.slopes(problem.loss, np.zeros(problem.n), slopes)
+    u = problem.combine(problem.c * problem.y * slopes)
+    first = ratio / (problem.n * np.abs(u).max())  # the C up to which |uⱼ| ≤ l1 for all j
+    for start in (1e-3 * first, 0.3 * first):
+        pair = make_pair(at(problem, start, ratio), zero, 0.0, slopes)
+        for epsilon in (1e-3, 0.1):
+            end = reach(pair, strengths, epsilon, start, 1e3 * first)
+            assert end > 0.9 * first
+            assert excess_at(pair, strengths, epsilon, end) <= 0.0
+            assert excess_at(pair, strengths, epsilon, 2.0 * end) > 0.0 or end > 2.0 * first

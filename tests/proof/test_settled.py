@@ -63,6 +63,18 @@ def test_most_is_settled_by_a_small_gap():
             assert (result.feature_status() == "zero").any()
 
 
+def test_features_of_rows_that_are_out_are_zero():
+    # The third feature is that of one row alone, far on its side; the fourth that of one row without weight.
+    X = np.array([[1, 0.5, 0, 0], [-1, -0.5, 0, 0], [0.5, 1, 0, 0], [8, 0, 0.1, 0], [-1, 0, 0, 3.0]])
+    for data in (X, sparse.csr_matrix(X)):
+        problem = Problem(data, [1, 0, 1, 1, 0], l2=0.1, intercept="free", sample_weight=[1, 1, 1, 1, 0.0])
+        rough, fine = solve(problem, tol=0.5), solve(problem, tol=1e-10)
+        assert list(fine.feature_status()) == ["nonzero", "nonzero", "zero", "zero"]
+        assert rough.feature_status()[3] == "zero"
+        agree(rough.feature_status(), fine.feature_status())
+        assert fine.coef[2] == fine.coef[3] == 0.0
+
+
 def test_features_without_an_l2_penalty():
     X, y = data(np.random.default_rng(1), 100, 10)
     result = solve(Problem(X, y, "squared_hinge", l2=0.0, l1=0.3), "apg", tol=1e-7, max_epochs=20_000)

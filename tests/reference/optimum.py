@@ -29,8 +29,18 @@ def optimum(model, loss_name, delta=0.5):
         linear[: 2 * d] = model.l1
         rows.append(np.hstack([-np.eye(2 * d), np.zeros((2 * d, k - 2 * d))]))
         limits.append(np.zeros(2 * d))
+    start_w = np.zeros(d)  # strictly within the bounds, which are 0.02 apart at least
+    for sign, end in ((-1.0, model.low), (1.0, model.high)):  # sign·w ≤ sign·end
+        end = np.broadcast_to(np.asarray(end, dtype=float), d)
+        here = np.isfinite(end)
+        rows.append(sign * np.hstack([coordinates, np.zeros((d, k - coordinates.shape[1]))])[here])
+        limits.append(sign * end[here])
+        start_w = np.where(here, np.minimum(sign * start_w, sign * end - 0.01) * sign, start_w)
+    first = np.zeros(k)
+    first[:d] = start_w
+    if model.l1 > 0:
+        first[:d], first[d : 2 * d] = np.maximum(start_w, 0) + 1, np.maximum(-start_w, 0) + 1
     if loss_name == "logistic":
-        G, h = (np.vstack(rows), np.concatenate(limits)) if rows else (np.zeros((0, k)), np.zeros(0))
 
         def f(x):
             m = M @ x
@@ -38,7 +48,7 @@ def optimum(model, loss_name, delta=0.5):
             value = model.c @ np.logaddexp(0, -m) + linear @ x + 0.5 * x @ quadratic @ x
             return value, linear + quadratic @ x - M.T @ (model.c * s), quadratic + (M.T * (model.c * s * (1 - s))) @ M
 
-        return interior_point(f, G, h, np.full(k, 1.0) if rows else np.zeros(k))
+        return interior_point(f, np.vstack(rows), np.concatenate(limits), first)
     # Slacks: e where the loss has a quadratic part, t where it has a linear one.
     curved = {"hinge": None, "smooth_hinge": 1 / delta, "squared_hinge": 2.0}[loss_name]
     straight = loss_name != "squared_hinge"
@@ -54,7 +64,7 @@ def optimum(model, loss_name, delta=0.5):
     rows = [np.hstack([r, np.zeros((len(r), size - k))]) for r in rows]
     rows += [np.hstack([-M, *eyes]), np.hstack([np.zeros((n * slacks, k)), -np.eye(n * slacks)])]
     limits += [-np.ones(n), np.zeros(n * slacks)]
-    start = np.concatenate([np.ones(k) if model.l1 > 0 else np.zeros(k), np.full(n * slacks, 3.0 + np.abs(M).sum(axis=1).max())])
+    start = np.concatenate([first, np.full(n * slacks, 3.0 + np.abs(M @ first).max())])
     return interior_point(lambda x: (0.5 * x @ H @ x + g @ x, H @ x + g, H), np.vstack(rows), np.concatenate(limits), start)
 
 

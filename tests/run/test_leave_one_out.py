@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import scale
 
@@ -75,13 +76,23 @@ def test_ctrl_c_keeps_what_is_done():
     assert found.exact().low == found.high
 
 
-def test_a_score_of_zero_stays_open():
-    # Without the row in the middle the rest is symmetric, and w* = 0 for it in every coordinate that it has.
-    X = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
-    found = solve(Problem(X, [1, 0, 1, 0], "hinge", l2=0.1), tol=1e-9).leave_one_out().exact()
-    assert found.status[2] == "open"
-    assert found.status[3] == "right"  # a row of zeros has the score 0, which is the first class
-    assert 2 in found.limited
+def test_a_score_of_zero():
+    # Row 2 has a feature that no other row has. Row 3 shares one with row 4 alone, which is no support vector.
+    X = np.array([[1, 0, 0, 0], [-1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [9, 0, 0.1, 0], [0, 0, 0, 0]])
+    y = [1, 0, 1, 0, 1, 0]
+    for data in (X, sparse.csr_matrix(X)):
+        found = solve(Problem(data, y, "hinge", l2=0.1), tol=1e-9).leave_one_out().exact()
+        assert list(found.status[[2, 3, 5]]) == ["wrong", "right", "right"]  # a score of 0 is the first class
+        assert found.low == found.high
+        assert not found.limited.size
+
+
+def test_a_score_that_is_zero_by_symmetry_stays_open():
+    # Without the last row, rows 0 and 1 are mirror images, both support vectors: w* = 0 in the second feature.
+    X = np.array([[1.0, 0.7], [1.0, -0.7], [-1.0, 0.0], [0.0, 1.0]])
+    found = solve(Problem(X, [1, 1, 0, 1], "hinge", l2=0.3), tol=1e-9).leave_one_out().exact()
+    assert found.status[3] == "open"
+    assert list(found.limited) == [3]
     assert found.low < found.high
 
 

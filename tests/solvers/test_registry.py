@@ -4,6 +4,7 @@ A new solver is tested without asking: it is held to 1e-2 until it is listed as 
 """
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from scipy import sparse
 
 import dualgap
 from conftest import make_data
+from dualgap.solvers.base import can
 from reference import REFERENCE_LOSSES, Model, optimum
 
 # Methods whose error shrinks by a factor an epoch, at least once they are near; the others are stochastic or subgradient methods.
@@ -33,6 +35,7 @@ LINEAR = {
 
 X, y = make_data(60, 5, seed=3)
 WEIGHTS = np.random.default_rng(4).uniform(0.2, 2.0, len(y))
+BOUNDS = ([0.1, -np.inf, -0.05, -0.5, -np.inf], [0.6, -0.1, 0.05, np.inf, np.inf])  # zero is beyond two of them
 
 PROBLEMS = {
     "hinge": {"loss": "hinge", "l2": 0.1},
@@ -46,6 +49,10 @@ PROBLEMS = {
     "squared hinge, penalised": {"loss": "squared_hinge", "l2": 0.1, "intercept": "penalised"},
     "logistic, weights": {"loss": "logistic", "l2": 0.05, "sample_weight": WEIGHTS},
     "logistic, l1, free": {"loss": "logistic", "l2": 0.0, "l1": 0.02, "intercept": "free"},
+    "hinge, positive, free": {"loss": "hinge", "l2": 0.05, "intercept": "free", "bounds": (0.0, None)},
+    "hinge, elastic net, bounds": {"loss": "hinge", "l2": 0.05, "l1": 0.02, "bounds": BOUNDS},
+    "squared hinge, bounds, weights": {"loss": "squared_hinge", "l2": 0.05, "bounds": BOUNDS, "sample_weight": WEIGHTS},
+    "logistic, elastic net, bounds, free": {"loss": "logistic", "l2": 0.05, "l1": 0.02, "intercept": "free", "bounds": BOUNDS},
 }
 
 
@@ -65,6 +72,8 @@ def reference_optimum(name, cache={}):  # noqa: B006  (one computation a problem
         weights = np.asarray(options.get("sample_weight", np.ones(len(y))))
         loss = options["loss"]
         model = Model(features, y, weights / weights.sum(), REFERENCE_LOSSES[loss], problem.l2, problem.l1, problem.intercept)
+        if problem.bounds is not None:
+            model = replace(model, low=problem.bounds[0], high=problem.bounds[1])
         cache[name] = optimum(model, loss, delta=0.5)
     return cache[name]
 
@@ -80,7 +89,7 @@ def precision(solver, problem):
 def cases():
     for solver in sorted(dualgap.solvers.REGISTRY):
         for name, options in PROBLEMS.items():
-            if dualgap.solvers.get_solver(solver).supports(build(options)):
+            if can(dualgap.solvers.get_solver(solver), build(options)):
                 yield pytest.param(solver, name, id=f"{solver}: {name}")
 
 
@@ -121,6 +130,9 @@ def test_table_says_what_supports_says():
                 and problem.intercept in record.intercepts
                 and (record.linear if problem.kernel is None else record.kernels)
             )
+            if problem.bounds is not None:
+                assert bool(can(solver, problem)) <= record.bounds
+                continue
             assert bool(solver.supports(problem)) <= listed
             if record.every_combination:
                 assert bool(solver.supports(problem)) == listed
@@ -158,6 +170,8 @@ def test_solvers_is_a_function_and_a_package():
         ("apg", {"kernel": "rbf"}, "coordinates of w", "dual_gradient"),
         ("dual_gradient", {"l2": 0.0, "l1": 0.1}, "l2 > 0", "apg"),
         ("dual_coordinate", {"l1": 0.1}, "no coordinates", "sdca"),
+        ("saga", {"loss": "logistic", "bounds": (0.0, None)}, "keep no bounds on coefficients", "prox_newton"),
+        ("newton", {"l1": 0.1, "bounds": (0.0, None)}, "l2 penalty alone", "dca"),
     ],
 )
 def test_a_refusal_names_the_reason_and_a_solver_that_can(solver, options, reason, able):
@@ -167,7 +181,7 @@ def test_a_refusal_names_the_reason_and_a_solver_that_can(solver, options, reaso
     _, _, names = str(refusal.value).partition("these can: ")
     assert able in names.split(", ")
     for name in names.split(", "):
-        assert dualgap.solvers.get_solver(name).supports(problem)
+        assert can(dualgap.solvers.get_solver(name), problem)
 
 
 def test_hooks_by_their_old_names_are_called():

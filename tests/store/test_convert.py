@@ -263,3 +263,36 @@ def test_manifest_says_what_is_there(tmp_path):
     assert content["sources"][0]["path"] == str(path)
     mapped = np.load(tmp_path / "store" / "part-00000.data.npy", mmap_mode="r")
     assert mapped.size == content["parts"][0]["stored"]
+
+
+def test_what_a_save_writes_does_not_grow_with_the_parts(tmp_path, small_pieces):
+    path = tmp_path / "data.libsvm"
+    path.write_text(libsvm_text(rows=2000))
+    sizes = []
+
+    def note(stage, rows):
+        sizes.append((tmp_path / "store" / "progress.jsonl").stat().st_size)
+
+    convert(path, tmp_path / "store", block_bytes=500, progress=note)
+    written = np.diff(sizes)
+    assert len(written) > 100
+    assert max(written[-20:]) < 1.5 * max(written[:20])
+
+
+def test_a_line_of_progress_that_was_cut_short_is_made_again(tmp_path, small_pieces):
+    path = tmp_path / "data.libsvm"
+    path.write_text(libsvm_text())
+    whole = convert(path, tmp_path / "whole", block_bytes=500)
+    folder = tmp_path / "store"
+
+    def stop(stage, rows):
+        if rows > 150:
+            with open(folder / "progress.jsonl", "r+") as stream:
+                stream.truncate(stream.seek(0, os.SEEK_END) - 7)
+            raise Stop
+
+    with pytest.raises(Stop):
+        convert(path, folder, block_bytes=500, progress=stop)
+    again = convert(path, folder, block_bytes=500)
+    np.testing.assert_array_equal(again.origin(), whole.origin())
+    assert (as_read(again)[0] != as_read(whole)[0]).nnz == 0

@@ -360,7 +360,7 @@ def test_a_part_of_another_folder_is_not_followed(copied, stored):
     with pytest.raises(StoreError, match="a part is called"):
         Store(copied.folder)
     progress = {"settings": {}, "raw": [entry], "parts": []}
-    (copied.folder / "progress.json").write_text(json.dumps(progress))
+    (copied.folder / "progress.jsonl").write_text(json.dumps(progress) + "\n")
     with pytest.raises(StoreError, match="a part is called"):
         Job.resume(copied.folder, {})
 

@@ -11,7 +11,7 @@ from dualgap.store import Store
 
 __all__ = ["is_store_folder", "open_samples"]
 
-STORE_FILES = ("manifest.json", "progress.json")
+STORE_FILES = ("manifest.json", "progress.jsonl")
 
 
 def is_store_folder(name: str) -> bool:

@@ -113,6 +113,7 @@ def fit(
     l2: Annotated[float | None, typer.Option(help="Strength of the penalty instead of C: l2 = 1 / (C · rows).")] = None,
     intercept: Annotated[str, typer.Option(help="free, penalised or none.")] = "free",
     balanced: Annotated[bool, typer.Option("--balanced", help="Let every class weigh alike.")] = False,
+    positive: Annotated[bool, typer.Option("--positive", help="Keep all coefficients at 0 or above.")] = False,
     solver: Annotated[str, typer.Option(help="A solver's name, or auto.")] = "auto",
     tol: Annotated[float, typer.Option(help="Certified relative gap to reach.")] = 1e-4,
     max_seconds: MaxSeconds = None,
@@ -130,6 +131,17 @@ def fit(
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler, whose workers train on a store.", show_default=False)
     ] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(help="With --scheduler: folder for checkpoints, which all workers see; the same command goes on from it."),
+    ] = None,
+    partitions: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --scheduler: partitions of the rows. [default: one a thread]", show_default=False),
+    ] = None,
+    patience: Annotated[
+        float, typer.Option(min=0.0, help="With --scheduler: seconds to wait for a worker once none is left.")
+    ] = 60.0,
     json_: Json = False,
 ) -> int:
     """Train a classifier, and prove how good it is.
@@ -145,10 +157,11 @@ def fit(
       dualgap fit mydata.csv --target label --drop name --as zip=category --balanced
       dualgap fit a9a --model a9a.skops --l2 1e-4 --tol 1e-6 --proof a9a.proof
       dualgap fit store/ --model big.skops --tol 1e-2
+      dualgap fit /shared/store --scheduler tcp://10.0.0.1:8786 --checkpoint /shared/run
     """
     from dualgap.app.inputs import open_samples
     from dualgap.app.model_file import check_place
-    from dualgap.app.store_training import fit_store
+    from dualgap.app.store_training import ClusterOptions, fit_store
     from dualgap.data import TableOptions
     from dualgap.store import Store
 
@@ -161,12 +174,18 @@ def fit(
         raise ValueError(
             f"--scheduler trains on a store, and {data[0]} is none: make one with `dualgap convert {data[0]} FOLDER` first"
         )
+    if scheduler is None and (checkpoint is not None or partitions is not None):
+        option = "--checkpoint" if checkpoint is not None else "--partitions"
+        raise ValueError(
+            f"{option} goes with --scheduler; a fit here keeps its own checkpoint beside the model, and has no partitions"
+        )
     parameters: dict[str, Any] = {
         "loss": "log_loss" if chosen == "logistic" else chosen,
         "C": c if l2 is None else 1.0 / (l2 * samples.shape[0]),
         "fit_intercept": intercept != "none",
         "intercept": "penalised" if intercept == "penalised" else "free",
         "class_weight": "balanced" if balanced else None,
+        "positive": positive,
         "solver": solver,
         "tol": tol,
         "max_time": max_seconds,
@@ -178,7 +197,8 @@ def fit(
         raise ValueError("--proof needs the rows in memory; it cannot be written for a store")
     if isinstance(samples, Store):
         _refuse_table_options(table)
-        return fit_store(samples, scheduler, out, json_, **parameters)
+        cluster = None if scheduler is None else ClusterOptions(scheduler, checkpoint, partitions, patience)
+        return fit_store(samples, cluster, out, json_, **parameters)
     return _fit_rows(samples, out, proof, cv, json_, parameters)
 
 

@@ -63,11 +63,16 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 
 
 LOSSES = ("hinge", "smooth_hinge", "squared_hinge", "logistic")
+OF_REGRESSION = ("epsilon_insensitive", "squared_epsilon_insensitive", "huber", "absolute", "quantile", "squared_error")
 
 
 def loss_called(word: str) -> str:
     """Return the name of a loss; log_loss is what scikit-learn calls logistic."""
     name = "logistic" if word == "log_loss" else word
+    if name in OF_REGRESSION:
+        raise ValueError(
+            f"--loss {word} is a loss of regression, and this command trains classifiers; in Python there is dualgap.LinearSVR"
+        )
     if name not in LOSSES:
         raise ValueError(f"--loss {word}: there is no such loss; choose hinge, smooth_hinge, squared_hinge or logistic")
     return name

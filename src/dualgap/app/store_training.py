@@ -8,7 +8,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,12 +21,21 @@ from dualgap.app.training import confusion, fit_facts, important_features, score
 from dualgap.estimators import ConvergenceWarning, LinearSVC, fit_on_cluster
 from dualgap.store import Store
 
-__all__ = ["fit_store"]
+__all__ = ["ClusterOptions", "fit_store"]
 
 FIRST_ROUND, LONGEST_ROUND = 30.0, 600.0  # seconds; a round ends with a checkpoint
 
 
-def fit_store(store: Store, scheduler: str | None, out: Path, as_json: bool, **parameters: Any) -> int:
+class ClusterOptions(NamedTuple):
+    """Where a fit on a cluster runs: the address of the scheduler, and the options of LinearSVC that are for a cluster."""
+
+    scheduler: str
+    checkpoint: str | None = None
+    partitions: int | None = None
+    patience: float = 60.0
+
+
+def fit_store(store: Store, cluster: ClusterOptions | None, out: Path, as_json: bool, **parameters: Any) -> int:
     """Train on a store, here or on the workers of a Dask scheduler, and write the model."""
     encoder = store.encoder
     began = time.perf_counter()
@@ -35,10 +44,10 @@ def fit_store(store: Store, scheduler: str | None, out: Path, as_json: bool, **p
         print(f"{store.folder}: {store.shape[0]:,} rows × {store.shape[1]:,} features, {len(store.classes)} classes")
     with warnings.catch_warnings(), show.live_gap(problems, quiet=as_json) as listen:
         warnings.simplefilter("ignore", ConvergenceWarning)  # the status is printed below
-        if scheduler is None:
+        if cluster is None:
             svc = _in_rounds(store, _checkpoint_of(out), listen, parameters)
         else:
-            svc = _on_cluster(store, scheduler, parameters)
+            svc = _on_cluster(store, cluster, listen, parameters)
     svc.callbacks = None
     facts = {"data": str(store.folder), "rows": store.shape[0], "columns": store.shape[1], "dualgap": __version__}
     about = {**facts, **fit_facts(svc), "seconds": time.perf_counter() - began}  # reading included
@@ -52,7 +61,7 @@ def fit_store(store: Store, scheduler: str | None, out: Path, as_json: bool, **p
     if as_json:
         print_json({**about, "prepared": columns_of(encoder.preparation), "model": out})
     else:
-        _show(made, "epochs" if scheduler is None else "rounds")
+        _show(made, "epochs" if cluster is None else "rounds")
         print(out)
     return show.exit_code(about["status"], out)
 
@@ -125,12 +134,13 @@ def _resumed(checkpoint: Path, digest: str, parameters: dict[str, Any]) -> tuple
     return saved.estimator.set_params(**parameters), int(saved.about["epochs"])
 
 
-def _on_cluster(store: Store, scheduler: str, parameters: dict[str, Any]) -> LinearSVC:
+def _on_cluster(store: Store, cluster: ClusterOptions, listen: Any, parameters: dict[str, Any]) -> LinearSVC:
     try:
         from distributed import Client
     except ImportError:
         raise ImportError("--scheduler needs Dask: pip install 'dualgap[dask]'") from None
-    svc = LinearSVC(**parameters)
-    with Client(scheduler):
+    svc = LinearSVC(**parameters, callbacks=None if listen is None else [listen])
+    svc.set_params(checkpoint=cluster.checkpoint, partitions=cluster.partitions, patience=cluster.patience)
+    with Client(cluster.scheduler):
         fit_on_cluster(svc, Store(store.folder.absolute()))  # a worker's own folder is another one
-    return svc
+    return svc.set_params(checkpoint=None, partitions=None)  # of this run, not of the model

@@ -13,7 +13,7 @@ from dualgap import __version__
 from dualgap.app.model_file import ModelError, SavedModel
 from dualgap.app.proven import proven_labels, winners_proven
 from dualgap.data import DataError, Samples
-from dualgap.estimators import LinearSVC, weights_by_class
+from dualgap.estimators import LinearSVC, coefficient_bounds, weights_by_class
 from dualgap.problem import Problem, from_C
 from dualgap.proof import Certificate, ball_of, forget_scores
 from dualgap.run import certify_with_dual
@@ -249,6 +249,7 @@ def _objective(svc: LinearSVC, X: Any, y: np.ndarray, k: int) -> Problem:
         "sample_weight": sample_weight,
         "intercept": svc.intercept if svc.fit_intercept else "none",
         "intercept_scale": svc.intercept_scaling,
+        "bounds": coefficient_bounds(svc, svc.n_features_in_),
     }
     signs, loss = np.where(codes == k, 1, -1), "logistic" if svc.loss == "log_loss" else svc.loss
     if isinstance(X, Store):

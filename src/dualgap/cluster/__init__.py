@@ -5,18 +5,22 @@ The rounds know nothing of Dask, which is imported when a cluster is used. Rows 
 
 from __future__ import annotations
 
-from dualgap.cluster.checkpoint import CheckpointError
+from dualgap.cluster.checkpoint import Checkpoint, CheckpointError
 from dualgap.cluster.dask_workers import DaskPool
+from dualgap.cluster.frames import has_words, prepare_frame, to_polars
 from dualgap.cluster.objective import DataStatistics, make_objective
 from dualgap.cluster.partition import Objective, Partition
 from dualgap.cluster.rounds import RoundsResult, run_rounds
-from dualgap.cluster.train import make_pool, train
+from dualgap.cluster.stored import newton_on_store, newton_suits
+from dualgap.cluster.train import CHECKPOINT_SECONDS, checkpoint_meta, current_client, make_pool, train
 from dualgap.cluster.worker_pool import ClusterLost, InProcess
 from dualgap.core import moved
 
 DaskTeam, Whole, make_team, pose = DaskPool, DataStatistics, make_pool, make_objective  # their names in version 0.1
 
 __all__ = [
+    "CHECKPOINT_SECONDS",
+    "Checkpoint",
     "CheckpointError",
     "ClusterLost",
     "DaskPool",
@@ -27,11 +31,18 @@ __all__ = [
     "Partition",
     "RoundsResult",
     "Whole",
+    "checkpoint_meta",
+    "current_client",
+    "has_words",
     "make_objective",
     "make_pool",
     "make_team",
+    "newton_on_store",
+    "newton_suits",
     "pose",
+    "prepare_frame",
     "run_rounds",
+    "to_polars",
     "train",
 ]
 

@@ -25,9 +25,9 @@ class CheckpointError(ValueError):
 class Checkpoint:
     """Writes β of all partitions once `every` seconds have passed; `restored` says where it is. Without a folder it does nothing."""
 
-    def __init__(self, folder: str | os.PathLike[str] | None, every: float) -> None:
+    def __init__(self, folder: str | os.PathLike[str] | None, every: float, how: str = "go on from it with resume=True") -> None:
         self.folder = None if folder is None else Path(folder).absolute()
-        self.every = every
+        self.every, self.how = every, how
         self.round = 0
         self.centre = 0.0
         self.meta: dict[str, Any] = {}
@@ -40,6 +40,13 @@ class Checkpoint:
             self.folder.mkdir(parents=True, exist_ok=True)
             for path in [self.folder / STATE, *self.folder.glob("beta-*.npy")]:
                 path.unlink(missing_ok=True)
+
+    def resume_or_begin(self, meta: dict[str, Any]) -> None:
+        """Go on from what the folder holds; without a checkpoint there, a new run begins."""
+        if self.folder is not None and (self.folder / STATE).exists():
+            self.resume(meta)
+        else:
+            self.begin(meta)
 
     def resume(self, meta: dict[str, Any]) -> None:
         """Go on from what the folder holds, if it is of the same problem."""
@@ -59,7 +66,10 @@ class Checkpoint:
         different = [key for key in meta if saved.get(key) != meta[key] and not (key == "rows" and other_partitions)]
         if different:
             key = different[0]
-            raise CheckpointError(f"{self.folder} is of another problem: its {key} is {saved.get(key)!r}, not {meta[key]!r}")
+            raise CheckpointError(
+                f"{self.folder} is of another problem: its {key} is {saved.get(key)!r}, not {meta[key]!r}; give another folder, or "
+                "delete it"
+            )
         if other_partitions:
             self._divide_again(rows, wanted)
 
@@ -118,4 +128,4 @@ class Checkpoint:
             return "no checkpoint was asked for, so that the run is lost; give checkpoint=FOLDER next time"
         if not (self.folder / STATE).exists():
             return f"{self.folder} has no checkpoint yet: start afresh"
-        return f"the last checkpoint is of round {self.round}, in {self.folder}: go on from it with resume=True"
+        return f"the last checkpoint is of round {self.round}, in {self.folder}: {self.how}"

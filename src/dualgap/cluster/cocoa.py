@@ -12,13 +12,17 @@ import numpy as np
 
 from dualgap.cluster.checkpoint import Checkpoint
 from dualgap.cluster.coordinator import Coordinator
-from dualgap.cluster.partition import Answer, Objective, Request
-from dualgap.cluster.worker_pool import WorkerPool
+from dualgap.cluster.partition import Objective, Request
+from dualgap.cluster.worker_pool import Bundle, WorkerPool
 from dualgap.core import whole_number
 
 __all__ = ["CocoaRun", "Pace"]
 
 MOST_EPOCHS = 32  # local epochs a round: beyond, partitions drift too far apart for what a message costs
+
+# Relative gap above which vectors are sent in float32. It rounds v by 6e-8 of its length, a thousandth of such a gap and less;
+# certificates are computed from float64 throughout.
+SINGLE_ABOVE = 1e-3
 
 
 class Pace:
@@ -58,7 +62,8 @@ class CocoaRun(Coordinator):
         super().__init__(pool, objective, tol, checkpoint)
         self.pace, self.rng = Pace(local_epochs), np.random.default_rng(seed)
         self.momentum_rounds = 0  # that the momentum has lasted
-        self._add_up(pool.configure(objective, checkpoint.restored))
+        found = pool.configure(objective, checkpoint.restored)
+        self._add_up(self._state() if found.arrays is None else found)
 
     def step(self) -> None:
         """All partitions step from the present v, with momentum that begins anew where it has carried β downhill."""
@@ -66,31 +71,38 @@ class CocoaRun(Coordinator):
         self.number += 1
         bound, (w, b) = self._bound(), self._model()
         momentum = self.momentum_rounds / (self.momentum_rounds + 3.0) if self.pool.count > 1 else 0.0
-        request = Request(self.number, self.centre, self.pace.epochs, int(self.rng.integers(2**61)), momentum)
+        single = self.pool.count > 1 and self.primal - self.bound > SINGLE_ABOVE * abs(self.primal)
+        request = Request(self.number, self.centre, self.pace.epochs, int(self.rng.integers(2**61)), momentum, single)
         self.complete = False
-        answers = self.pool.call("step", request, self.pool.payload(self.v))
-        self.bytes += self.pool.count * self.v.nbytes
+        v = self.v.astype(np.float32) if single else self.v
+        found = self.pool.total("step", request, self.pool.payload(v))
+        self.bytes += self.pool.count * v.nbytes
         self.epochs += self.pace.epochs
-        losses = math.fsum(answer.loss for answer in answers.values())
-        whole = math.isfinite(losses)  # else a partition was lost, and the loss of its rows at this v is not known
+        whole = found.arrays is not None  # else a partition was lost, and the loss of its rows at this v is not known
+        if not whole:
+            found = self._state()
+        answers = found.parts
         if whole:
+            losses = math.fsum(answer.loss for answer in answers.values())
             self.primal, self.bound = losses + self.objective.regulariser(w, b), bound
-        self._add_up(answers)
+        self._add_up(found)
         self.momentum_rounds = self.momentum_rounds + 1 if whole and self._bound() > bound else 0
         if self.objective.intercept == "free" and whole:
             self.centre += self.objective.scale * math.fsum(answer.bias for answer in answers.values())
         self.pace.observe(time.perf_counter() - began, max(answer.seconds for answer in answers.values()))
 
-    def _add_up(self, answers: dict[int, Answer]) -> None:
-        """Add up what the partitions say of themselves."""
-        ordered = [answers[k] for k in sorted(answers)]  # in one order, so that rounding does not depend on who was first
-        self.v = np.sum([answer.share for answer in ordered], axis=0)
-        self.psi = math.fsum(answer.psi for answer in ordered)
-        self.bytes += sum(answer.share.nbytes for answer in ordered)
-        self._weigh({k: (answer.positive, answer.negative) for k, answer in answers.items()})
+    def _add_up(self, found: Bundle) -> None:
+        """Keep the sums of what the partitions say of themselves."""
+        assert found.arrays is not None
+        share = found.arrays["share"]
+        self.bytes += len(found.parts) * share.nbytes
+        # What is sent in float32 has no more digits than that: so all work from the same v.
+        self.v = share.astype(np.float64)
+        self.psi = math.fsum(found.parts[k].psi for k in sorted(found.parts))
+        self._weigh(found.parts)
 
     def _refresh(self) -> None:
-        self._add_up(self.pool.call("answer"))
+        self._add_up(self._state())
 
     def _model(self) -> tuple[np.ndarray, float]:
         return self.objective.model(self.v, self.centre)

@@ -6,13 +6,14 @@ P(w, b) and D(β) are sums of the partitions' parts, and every share of v is reb
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from dualgap.cluster.checkpoint import Checkpoint
-from dualgap.cluster.partition import Objective, Proof
-from dualgap.cluster.worker_pool import ClusterLost, WorkerPool
+from dualgap.cluster.partition import Objective
+from dualgap.cluster.worker_pool import Bundle, ClusterLost, WorkerPool, merged
 from dualgap.core import ROUNDOFF
 from dualgap.proof import Certificate, certificate_of_pair
 from dualgap.run import Best, Evaluation, Stepper
@@ -21,6 +22,7 @@ __all__ = ["Coordinator"]
 
 STALLED_ROUNDS = 200  # rounds over which a gap that falls by less than 1 % counts as stalled: momentum makes it fall unevenly
 PROGRESS = 0.1  # factor on the best proven gap at which the present model is proven, too
+RETRIES = 5  # of a round in which partitions were lost
 PROOF_ATTEMPTS = 5  # to certify the last model, each spoilt by a worker that is lost meanwhile
 
 
@@ -53,18 +55,30 @@ class Coordinator(Stepper):
         """Return the columns that a method adds to the trace."""
         return {}
 
-    def _weigh(self, masses: dict[int, tuple[float, float]]) -> None:
-        """Keep Σ cβ of each class, from those of the partitions, and note what was lost."""
-        self.positive = math.fsum(masses[k][0] for k in sorted(masses))
-        self.negative = math.fsum(masses[k][1] for k in sorted(masses))
-        self.heaviest = {sign: max(masses, key=lambda k: masses[k][place]) for place, sign in enumerate(("positive", "negative"))}
+    def _weigh(self, parts: dict[int, Any]) -> None:
+        """Keep Σ cβ of each class, from the partitions' answers, and note what was lost."""
+        self.positive = math.fsum(parts[k].positive for k in sorted(parts))
+        self.negative = math.fsum(parts[k].negative for k in sorted(parts))
+        self.heaviest = {sign: max(parts, key=lambda k: getattr(parts[k], sign)) for sign in ("positive", "negative")}
         self.complete = True
         if len(self.pool.losses) > self.lost:
             self.lost, self.restarted_at = len(self.pool.losses), self.number - self.first
 
     def _refresh(self) -> None:
         """Ask all partitions for their state, after some were made anew."""
-        self._weigh({k: (a.positive, a.negative) for k, a in self.pool.call("answer").items()})
+        self._weigh(self._state().parts)
+
+    def _state(self) -> Bundle:
+        """Return the Answers of all partitions; where some are lost meanwhile, ask again."""
+        return self._until_none_is_lost(lambda: self.pool.total("answer"))
+
+    def _until_none_is_lost(self, ask: Callable[[], Bundle]) -> Bundle:
+        """Ask until no partition is lost on the way; what is asked must be the same when it is asked twice."""
+        for _ in range(RETRIES):
+            found = ask()
+            if found.arrays is not None:
+                return found
+        raise ClusterLost(f"partitions were lost in each of {RETRIES} attempts at a round; {self.checkpoint.where()}")
 
     # -------------------------------------------------------------------------------------------------------- certificates
 
@@ -97,32 +111,34 @@ class Coordinator(Stepper):
         w, b = self._model()
         proofs = self._proofs(w, b)
         self.bytes += self.pool.count * w.nbytes
-        if any(not isinstance(proof, Proof) for proof in proofs.values()):
+        if proofs.arrays is None:
             self._refresh()
             return False
-        ordered = [proofs[k] for k in sorted(proofs)]
-        self.bytes += sum(proof.share.nbytes for proof in ordered)
-        found = self.objective.enclose(w, b, ordered)
+        share = proofs.arrays["share"]
+        self.bytes += self.pool.count * share.nbytes
+        found = self.objective.enclose(w, b, [proofs.parts[k] for k in sorted(proofs.parts)], share)
         c = certificate_of_pair(found, "solver")  # raises where the two bounds contradict each other
         self.resolution = 2.0 * found.gap_radius
         self.best.offer(w, b, None, c)
         return True
 
-    def _proofs(self, w: np.ndarray, b: float) -> dict[int, Any]:
+    def _proofs(self, w: np.ndarray, b: float) -> Bundle:
         payload = self.pool.payload(w)
         if self.objective.intercept != "free":
-            return self.pool.call("prove", payload, b)
+            return self.pool.total("prove", payload, b)
         light, heavy = sorted([self.positive, self.negative])
         if light <= 0.0:
-            return self.pool.call("prove", payload, b, 0.0, 0.0)
+            return self.pool.total("prove", payload, b, 0.0, 0.0)
         is_positive = self.positive > self.negative
         factors = (light / heavy, 1.0) if is_positive else (1.0, light / heavy)
         # One partition waits for the others, to take what rounding left of their balance out of its own.
         last = self.heaviest["positive" if is_positive else "negative"]
         others = [k for k in range(self.pool.count) if k != last]
-        proofs = self.pool.call("prove", payload, b, *factors, only=others)
-        if any(not isinstance(proof, Proof) for proof in proofs.values()):
-            return proofs
-        rest = math.fsum(proofs[k].rest for k in sorted(proofs))
-        off = sum(proof.off for proof in proofs.values()) + ROUNDOFF * abs(rest)
-        return {**proofs, **self.pool.call("prove", payload, b, *factors, (rest, off), only=[last])}
+        proofs = [self.pool.total("prove", payload, b, *factors, only=others)] if others else []
+        if any(found.arrays is None for found in proofs):
+            return proofs[0]
+        parts = [found.parts[k] for found in proofs for k in sorted(found.parts)]
+        rest = math.fsum(proof.rest for proof in parts)
+        off = sum(proof.off for proof in parts) + ROUNDOFF * abs(rest)
+        proofs.append(self.pool.total("prove", payload, b, *factors, (rest, off), only=[last]))
+        return proofs[-1] if proofs[-1].arrays is None else merged(proofs)

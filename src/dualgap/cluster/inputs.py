@@ -14,7 +14,7 @@ from dualgap.cluster.dask_workers import Loader
 from dualgap.cluster.partition import Partition
 from dualgap.store import Store
 
-__all__ = ["loaders_for"]
+__all__ = ["delayed_parts", "loaders_for"]
 
 
 def loaders_for(X: Any, y: Any, sample_weight: Any, partitions: int) -> list[Loader]:
@@ -24,7 +24,7 @@ def loaders_for(X: Any, y: Any, sample_weight: Any, partitions: int) -> list[Loa
             raise ValueError("a store has its own labels, and no weights: leave y and sample_weight out")
         groups = np.array_split(np.arange(len(X.parts)), min(partitions, len(X.parts)))
         return [_store_loader(str(X.folder), group.tolist()) for group in groups]
-    parts = _delayed_parts(X, y, sample_weight)
+    parts = delayed_parts(X, y, sample_weight)
     groups = np.array_split(np.arange(len(parts)), min(partitions, len(parts)))
     return [_delayed_loader([parts[i] for i in group]) for group in groups]
 
@@ -68,7 +68,8 @@ def _joined(flat: list[Any], width: int) -> Partition:
     return Partition(X, *vectors)
 
 
-def _delayed_parts(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, ...]]:
+def delayed_parts(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, ...]]:
+    """Return the delayed pieces of X, y and the weights, part by part."""
     if isinstance(X, (list, tuple)):
         if y is not None or sample_weight is not None:
             raise ValueError("delayed parts give (X, y) or (X, y, sample_weight) each: leave y and sample_weight out")

@@ -8,8 +8,8 @@ import numpy as np
 
 from dualgap.cluster.partition import Description, Objective
 from dualgap.cluster.worker_pool import WorkerPool
-from dualgap.core import make_loss, make_penalty, number
-from dualgap.problem import check_intercept
+from dualgap.core import classification_loss, make_penalty, number
+from dualgap.problem import as_bounds, check_intercept
 from dualgap.solvers import NotSupported
 from dualgap.solvers.coordinate import free_scale
 
@@ -54,6 +54,7 @@ def make_objective(
     class_weight: dict[Any, float] | None = None,
     positive: Any = None,
     statistics: DataStatistics | None = None,
+    bounds: Any = None,
 ) -> tuple[Objective, np.ndarray]:
     """Make the objective over a pool's rows, and its two classes; parameters as for `dualgap.Problem`.
 
@@ -66,7 +67,7 @@ def make_objective(
     statistics : DataStatistics, optional
         Of the same pool, where they have been collected already.
     """
-    penalty = make_penalty(l2, l1)
+    make_penalty(l2, l1)  # checks both
     if l2 == 0:
         raise NotSupported(
             "l1 alone (l2 = 0) leaves w undetermined by the dual variables that the workers hold; rounds need l2 > 0"
@@ -85,8 +86,8 @@ def make_objective(
         mean_square = sum(factors[label] * statistics.squares[label] for label in labels) / total
         scale = free_scale(mean_square, float(l2))
     objective = Objective(
-        loss=make_loss(loss, delta),
-        penalty=penalty,
+        loss=classification_loss(loss, delta),
+        penalty=make_penalty(l2, l1, as_bounds(bounds, statistics.features)),
         l2=float(l2),
         intercept=intercept,
         scale=scale,

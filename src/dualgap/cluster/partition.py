@@ -21,6 +21,7 @@ import hashlib
 import math
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -53,7 +54,20 @@ from dualgap.solvers.coordinate import BiasColumn, Coordinates, NoSums, ascend
 SAVED = "beta-{:05d}.npy"
 NEWTON_ROWS = 8192  # that are copied, scaled, for one product of Newton's matrix
 
-__all__ = ["SAVED", "Answer", "Curve", "Description", "NotConfigured", "Objective", "Partition", "Proof", "Request", "Trial"]
+__all__ = [
+    "SAVED",
+    "Answer",
+    "Curve",
+    "Description",
+    "NotConfigured",
+    "Objective",
+    "Partition",
+    "Proof",
+    "Request",
+    "Trial",
+    "symmetric",
+    "upper_triangle",
+]
 
 
 @dataclass(frozen=True)
@@ -81,12 +95,12 @@ class Objective:
         own = 0.5 * self.l2 * (b / self.scale) ** 2 if self.intercept == "penalised" else 0.0
         return float(self.penalty.total_penalty(w)) + own
 
-    def enclose(self, w: np.ndarray, b: float, proofs: list[Proof]) -> Enclosed:
-        """Enclose P(w, b) and the gap from the parts of all partitions."""
+    def enclose(self, w: np.ndarray, b: float, proofs: list[Proof], share: np.ndarray) -> Enclosed:
+        """Enclose P(w, b) and the gap from the parts of all partitions and the sum of their shares, added up in any order."""
         sums, width = join([proof.sums for proof in proofs]), len(w)
         penalty, radius = penalty_value(getattr(self.penalty, "l1", 0.0), self.l2, w)
-        v = np.sum([proof.share[:width] for proof in proofs], axis=0)
-        adding = gamma(len(proofs) + 4) * sum(length_bound(proof.share[:width]) for proof in proofs)
+        v = np.ascontiguousarray(share[:width])
+        adding = gamma(len(proofs) + 4) * sum(proof.length for proof in proofs)
         error = 1.000001 * (adding + sum(proof.error + proof.shift for proof in proofs))
         excess, excess_radius = penalty_excess(self.penalty, w, v, np.zeros(1), error)
         if self.intercept == "penalised":
@@ -129,6 +143,7 @@ class Request(NamedTuple):
     epochs: int
     seed: int
     momentum: float = 0.0
+    single: bool = False  # whether the share is sent in float32
 
 
 class Answer(NamedTuple):
@@ -157,7 +172,8 @@ class Trial(NamedTuple):
 class Curve(NamedTuple):
     """A partition's sums at a trial point of Newton's method; see `second_order`.
 
-    ΣcM(m); u = Σ cβyx, with the bias column's entry; the matrix Σ c·curvature·xxᵀ; Σ c[φ − ψ + βm]; Σ cφ; the proximal term
+    ΣcM(m); u = Σ cβyx, with the bias column's entry; the upper triangle, row by row, of the matrix Σ c·curvature·xxᵀ;
+    Σ c[φ − ψ + βm]; Σ cφ; the proximal term
     (δ/2) Σ c(β − centre)²; Σ cβ of each class. `push` is Σ c(β − centre)yx over the free variables: where u goes if the centre moves to β;
     `moved` is ΣcM with that centre and the δ that `Trial.next_delta` names.
     """
@@ -177,12 +193,13 @@ class Curve(NamedTuple):
 class Proof(NamedTuple):
     """A partition's part of a certificate, computed from its rows, its β and the model. See `proof.enclosure`.
 
-    The sums over its rows; its share of v, rebuilt from β, and a bound on the share's error; Σ cβy, which must be zero over all
+    The sums over its rows; its share of v, rebuilt from β, its length, and a bound on the share's error; Σ cβy, which must be zero over all
     partitions, and a bound on its error. The partition that balances the others also has what that costs: in the gap, and in v.
     """
 
     sums: RowSums
     share: np.ndarray
+    length: float  # a bound on the length of the share, bias column aside
     error: float
     rest: float
     off: float
@@ -272,8 +289,12 @@ class Partition:
         objective = self._configured()
         weighted = self.c * self.beta
         positive = float(weighted[self.signs > 0].sum())
-        psi = float(total_psi(objective.loss, self.beta, self.c))
+        psi = float(total_psi(objective.loss, self.beta, Samples(self.signs, self.c)))
         return Answer(self.share, psi, positive, float(weighted.sum()) - positive, **extra)
+
+    def ready(self) -> None:
+        """Raise NotConfigured where the partition was made anew."""
+        self._configured()
 
     def step(self, request: Request, common: np.ndarray) -> Answer:
         """Run local epochs from the common v. The same request again is answered again, and nothing is done."""
@@ -281,9 +302,10 @@ class Partition:
         objective = self._configured()
         if request.number == self.done:
             return self.answer()
+        common = common.astype(np.float64, copy=False)
         loss = self._loss(*objective.model(common, request.centre))
         v = common.copy()
-        rows = self._biased(request.centre)
+        rows = self._biased(request.centre, self.rows)
         for epoch in range(request.epochs):
             shuffle(self.order, np.int64((request.seed + 7919 * epoch) & (2**62 - 1)))
             ascend(rows, objective.loss, objective.penalty, self.at, self.beta, v, self.order, self.ahead, NoSums(), 0)
@@ -291,7 +313,8 @@ class Partition:
         bias = float(self.share[-1])
         self._extrapolate(request.momentum)
         self.done = request.number
-        return self.answer(loss=loss, bias=bias, seconds=time.perf_counter() - began)
+        answer = self.answer(loss=loss, bias=bias, seconds=time.perf_counter() - began)
+        return answer._replace(share=answer.share.astype(np.float32)) if request.single else answer
 
     def _extrapolate(self, momentum: float) -> None:
         """Move β further along the way that it has come since the last round, and the share with it."""
@@ -310,100 +333,85 @@ class Partition:
     # ----------------------------------------------------------------------------------------------------- Newton's method
 
     def curve(self, trial: Trial, z: np.ndarray) -> Curve:
-        """Evaluate the sums of Newton's method at z = (w, b/scale), and make the β of that point the present one."""
+        """Evaluate the sums of Newton's method at z = (w, b/scale), and make the β of that point the present one. Reads the rows once."""
         objective = self._configured()
-        margins = self.signs * self._scores(z)
-        if trial.recentre and self.done != trial.number:  # a repeated request finds the centre moved
-            self.reached = self.beta
-        self.done = trial.number
-        self.beta, bend = np.empty(len(margins)), np.empty(len(margins))
-        loss, gap, value, proximal = _proximal_sums(
-            objective.loss, Samples(self.signs, self.c), margins, self.reached, trial.delta, self.beta, bend
-        )
-        if trial.majorise:
-            steepest = objective.loss.curvature()
-            bend = self.c * (steepest / (1.0 + trial.delta * steepest) if math.isfinite(steepest) else 1.0 / trial.delta)
+        self._recentre(trial)
+        self.beta = np.empty(len(self.labels))
+        u, push, matrix = np.zeros(len(z)), np.zeros(len(z)), np.zeros((len(z), len(z)))
+        sums, moved = np.zeros(4), 0.0
+        for at, X, rows in self.blocks():
+            samples = Samples(self.signs[at], self.c[at])
+            margins, centre, beta = samples.y * self._block_scores(rows, z), self.reached[at], self.beta[at]
+            bend = np.empty(len(margins))
+            sums += _proximal_sums(objective.loss, samples, margins, centre, trial.delta, beta, bend)
+            if trial.majorise:
+                steepest = objective.loss.curvature()
+                bend = samples.c * (steepest / (1.0 + trial.delta * steepest) if math.isfinite(steepest) else 1.0 / trial.delta)
+            biased = self._biased(0.0, rows)
+            accumulate(biased, samples.c * beta * samples.y, u)
+            if trial.delta > 0.0:
+                other = np.empty((2, len(margins)))
+                moved += float(_proximal_sums(objective.loss, samples, margins, beta, trial.next_delta, *other)[2])
+                accumulate(biased, samples.c * np.where(bend > 0.0, beta - centre, 0.0) * samples.y, push)
+            self._add_products(X, bend, matrix)
         weighted = self.c * self.beta
         positive = float(weighted[self.signs > 0].sum())
-        self.share = self._share_of(self.beta)
-        push, moved = np.zeros_like(self.share), 0.0
-        if trial.delta > 0.0:
-            other = np.empty((2, len(margins)))
-            samples = Samples(self.signs, self.c)
-            moved = float(_proximal_sums(objective.loss, samples, margins, self.beta, trial.next_delta, *other)[2])
-            push = objective.l2 * self._share_of(np.where(bend > 0.0, self.beta - self.reached, 0.0))
-        return Curve(
-            float(value),
-            moved,
-            objective.l2 * self.share,
-            push,
-            self._weighted_products(bend),
-            float(gap),
-            float(loss),
-            float(proximal),
-            positive,
-            float(weighted.sum()) - positive,
-        )
+        self.share = u / objective.l2
+        loss, gap, value, proximal = sums.tolist()
+        negative = float(weighted.sum()) - positive
+        return Curve(value, moved, u, push, upper_triangle(matrix), gap, loss, proximal, positive, negative)
 
-    def counts(self) -> tuple[int, int]:
-        """Return the number of rows of the positive and of the other class."""
-        self._configured()
-        positive = int(np.count_nonzero(self.signs > 0))
-        return positive, len(self.signs) - positive
+    def _recentre(self, trial: Trial) -> None:
+        """Make the last β the centre, if that is asked for; a request that comes again finds it moved."""
+        if trial.recentre and self.done != trial.number:
+            self.reached = self.beta
+        self.done = trial.number
 
-    def sample(self, rates: tuple[float, float], seed: int) -> tuple[Any, np.ndarray, np.ndarray]:
-        """Draw a share of the rows of each class; return them with their signs and weights, which stand for all rows of the class."""
+    def row_squares(self) -> tuple[int, float]:
+        """Return the number of rows, and Σ c‖x‖²."""
         self._configured()
-        rng, chosen, weights = np.random.default_rng([seed, self.number]), [], []
-        for sign, rate in zip((1.0, -1.0), rates, strict=True):
-            rows = np.flatnonzero(self.signs == sign)
-            count = min(len(rows), math.ceil(rate * len(rows)))
-            if count:
-                own = np.sort(rng.choice(rows, count, replace=False))
-                chosen.append(own)
-                weights.append(self.c[own] * (len(rows) / count))
-        rows = np.concatenate(chosen) if chosen else np.empty(0, dtype=np.intp)
-        return self.X[rows], self.signs[rows], np.concatenate(weights) if weights else np.empty(0)
+        return len(self.labels), float(self.c @ self.sqnorms)
 
     def along(self, trial: Trial, points: np.ndarray, way: tuple[float, ...]) -> np.ndarray:
-        """Return Σ cM at some points of the way from points[0] to points[1]; nothing changes."""
+        """Return Σ cM at some points of the way from points[0] to points[1]. Nothing but the centre may change."""
         objective = self._configured()
-        start, end = (self.signs * self._scores(z) for z in points)
-        beta, bend, samples = np.empty(len(start)), np.empty(len(start)), Samples(self.signs, self.c)
-        values = []
-        for t in way:
-            sums = _proximal_sums(objective.loss, samples, (1.0 - t) * start + t * end, self.reached, trial.delta, beta, bend)
-            values.append(float(sums[2]))
-        return np.array(values)
+        self._recentre(trial)
+        totals = np.zeros(len(way))
+        for at, _, rows in self.blocks():
+            samples = Samples(self.signs[at], self.c[at])
+            start, end = (samples.y * self._block_scores(rows, z) for z in points)
+            beta, bend = np.empty(len(start)), np.empty(len(start))
+            for place, t in enumerate(way):
+                margins = (1.0 - t) * start + t * end
+                totals[place] += _proximal_sums(objective.loss, samples, margins, self.reached[at], trial.delta, beta, bend)[2]
+        return totals
 
-    def _scores(self, z: np.ndarray) -> np.ndarray:
-        """Return x·w + b of every row for z = (w, b/scale)."""
-        scores = np.empty(len(self.labels))
-        width = self.X.shape[1]
-        storage.scores(self.rows, np.ascontiguousarray(z[:width]), scores)
-        return scores + self._configured().scale * z[-1] if len(z) > width else scores
+    def _block_scores(self, rows: Any, z: np.ndarray) -> np.ndarray:
+        """Return x·w + b of some rows for z = (w, b/scale)."""
+        objective = self._configured()
+        scores = np.empty(rows.length())
+        width = len(z) - (objective.intercept != "none")
+        storage.scores(rows, np.ascontiguousarray(z[:width]), scores)
+        return scores + objective.scale * z[-1] if len(z) > width else scores
 
-    def _weighted_products(self, bend: np.ndarray) -> np.ndarray:
-        """Return Σ bendᵢ x̃ᵢx̃ᵢᵀ over the rows, x̃ = (x, scale) where there is an intercept."""
-        objective, width = self._configured(), self.X.shape[1]
-        size = width + (objective.intercept != "none")
-        matrix = np.zeros((size, size))
+    def _add_products(self, X: Any, bend: np.ndarray, matrix: np.ndarray) -> None:
+        """Add Σ bendᵢ x̃ᵢx̃ᵢᵀ over some rows to a matrix, x̃ = (x, scale) where there is an intercept."""
+        objective, width, size = self._configured(), X.shape[1], len(matrix)
         active = np.flatnonzero(bend)
         for first in range(0, len(active), NEWTON_ROWS):
             rows = active[first : first + NEWTON_ROWS]
             roots = np.sqrt(bend[rows])
-            if is_sparse(self.X):
-                part = sparse.diags(roots) @ self.X[rows]
+            if is_sparse(X):
+                part = sparse.diags(roots) @ X[rows]
                 matrix[:width, :width] += (part.T @ part).toarray()
             else:
-                part = roots[:, None] * self.X[rows]
+                part = roots[:, None] * X[rows]
                 matrix[:width, :width] += part.T @ part
             if size > width:
-                matrix[:width, width] += objective.scale * np.asarray(part.T @ roots).ravel()
+                column = objective.scale * np.asarray(part.T @ roots).ravel()
+                matrix[:width, width] += column
+                matrix[width, :width] += column
                 matrix[width, width] += objective.scale**2 * float(roots @ roots)
-        if size > width:
-            matrix[width, :width] = matrix[:width, width]
-        return matrix
 
     # -------------------------------------------------------------------------------------------------------- certificates
 
@@ -418,14 +426,10 @@ class Partition:
         objective = self._configured()
         beta = self.beta * np.where(self.signs > 0, positive, negative)
         norms = np.sqrt(self.sqnorms) * (1.0 + 1e-9) + 1e-150
-        scores = np.empty(len(self.labels))
-        storage.scores(self.rows, np.ascontiguousarray(coef), scores)
         if others is not None:
             settle(self.c, self.signs, beta, others[0])
-        samples, margins = (
-            Samples(self.signs, self.c),
-            plain_margins(scores, self.signs, b, norms, storage.longest(self.rows), length_bound(coef)),
-        )
+        scores, share, longest = self._scores_and_share(np.ascontiguousarray(coef), beta)
+        samples, margins = Samples(self.signs, self.c), plain_margins(scores, self.signs, b, norms, longest, length_bound(coef))
         sums = row_sums(objective.loss, samples, margins, beta)
         cost = shift = 0.0
         if others is not None:
@@ -434,10 +438,10 @@ class Partition:
             row, cost = balance_row(objective.loss, samples, margins, beta, total, off)
             shift = 1.000001 * (abs(total) + off) * float(norms[row]) / objective.l2 if row >= 0 else 0.0
         rest, mass = weighted_balance(self.c, self.signs, beta, 0.0)
-        share = self._share_of(beta)
         weights = self.c * beta / objective.l2
         error = 1.000001 * gamma(np.count_nonzero(weights) + 8) * float(weights @ norms) + SMALLEST
-        return Proof(sums, share, error, rest, balance_radius(rest, mass, len(beta)), cost, shift)
+        length = length_bound(share[: self.X.shape[1]])
+        return Proof(sums, share, length, error, rest, balance_radius(rest, mass, len(beta)), cost, shift)
 
     def dual(self) -> np.ndarray:
         """β, as it is now."""
@@ -460,15 +464,47 @@ class Partition:
             raise NotConfigured("this partition has no objective; call configure first")
         return self.objective
 
-    def _biased(self, centre: float) -> Any:
+    def blocks(self) -> Iterator[tuple[slice, Any, Any]]:
+        """Yield all rows in order: their numbers, their matrix, and the same as rows for kernels. In memory they are one block."""
+        yield slice(0, len(self.labels)), self.X, self.rows
+
+    def _biased(self, centre: float, rows: Any) -> Any:
         objective = self._configured()
-        return BiasColumn(objective.intercept, objective.scale, centre).rows(self.rows)
+        return BiasColumn(objective.intercept, objective.scale, centre).rows(rows)
 
     def _share_of(self, beta: np.ndarray) -> np.ndarray:
         objective = self._configured()
         share = np.zeros(self.X.shape[1] + (objective.intercept != "none"))
-        accumulate(self._biased(0.0), self.c * beta * self.signs / objective.l2, share)
+        if beta.any():
+            weights = self.c * beta * self.signs / objective.l2
+            for at, _, rows in self.blocks():
+                accumulate(self._biased(0.0, rows), weights[at], share)
         return share
+
+    def _scores_and_share(self, coef: np.ndarray, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+        """Return x·w of every row, the share of β, and how many numbers the longest row stores; reads the rows once."""
+        objective = self._configured()
+        scores, share = np.empty(len(self.labels)), np.zeros(self.X.shape[1] + (objective.intercept != "none"))
+        weights, longest = self.c * beta * self.signs / objective.l2, 0
+        for at, _, rows in self.blocks():
+            storage.scores(rows, coef, scores[at])
+            accumulate(self._biased(0.0, rows), weights[at], share)
+            longest = max(longest, storage.longest(rows))
+        return scores, share, longest
+
+
+def upper_triangle(matrix: np.ndarray) -> np.ndarray:
+    """Return the upper triangle of a square matrix, row by row: half the bytes of a symmetric one."""
+    return np.concatenate([matrix[i, i:] for i in range(len(matrix))])
+
+
+def symmetric(triangle: np.ndarray, size: int) -> np.ndarray:
+    """Return the symmetric matrix that has an upper triangle."""
+    matrix, first = np.empty((size, size)), 0
+    for i in range(size):
+        matrix[i, i:] = matrix[i:, i] = triangle[first : first + size - i]
+        first += size - i
+    return matrix
 
 
 def _no_rows(X: Any) -> Any:

@@ -14,7 +14,7 @@ from dualgap.cluster.cocoa import CocoaRun
 from dualgap.cluster.partition import Objective
 from dualgap.cluster.second_order import NewtonRun
 from dualgap.cluster.worker_pool import WorkerPool
-from dualgap.core import kept, one_of, whole_number
+from dualgap.core import L2, kept, one_of, whole_number
 from dualgap.run import Progress, Result, drive
 
 __all__ = ["RoundsResult", "chosen_solver", "run_rounds"]
@@ -80,7 +80,7 @@ def run_rounds(
 ) -> RoundsResult:
     """Minimise an objective over a pool's partitions until the certified relative gap is at most `tol`.
 
-    `solver` is "newton", "cocoa", or "auto": Newton's method for up to 2000 features without an l1 penalty.
+    `solver` is "newton", "cocoa", or "auto": Newton's method for up to 2000 features without an l1 penalty or bounds.
 
     `callbacks` are shown every round; its gap is by the sums that were sent, the final one is proven. `halt` is asked after each round
     whether to end the run.
@@ -101,7 +101,7 @@ def run_rounds(
     checkpoint = checkpoint or Checkpoint(None, math.inf)
     run: NewtonRun | CocoaRun
     if chosen_solver(solver, objective) == "newton":
-        run = NewtonRun(pool, objective, tol, seed, checkpoint)
+        run = NewtonRun(pool, objective, tol, checkpoint)
     else:
         run = CocoaRun(pool, objective, tol, local_epochs, seed, checkpoint)
     with kept() as ctrl_c:
@@ -130,9 +130,9 @@ def run_rounds(
 def chosen_solver(solver: str, objective: Objective) -> str:
     """Return "newton" or "cocoa" for an objective."""
     one_of("solver", solver, SOLVERS)
-    smooth = getattr(objective.penalty, "l1", 0.0) == 0.0
+    smooth = isinstance(objective.penalty, L2)
     if solver == "newton" and not smooth:
-        raise ValueError("solver='newton' on a cluster takes the l2 penalty alone; use solver='cocoa' with an l1 part")
+        raise ValueError("solver='newton' on a cluster takes the l2 penalty alone; use solver='cocoa' with an l1 part or bounds")
     if solver == "auto":
         return "newton" if smooth and objective.features <= NEWTON_FEATURES else "cocoa"
     return solver

@@ -6,9 +6,13 @@ The proximal-point method on the dual (Rockafellar 1976; Li, Sun and Toh 2018), 
 u = Σ cβ⁺yx and the matrix Σ c·curvature·xxᵀ, add up over the partitions, which keep β⁺ and their centres. Smooth losses have δ = 0.
 
 1. Every partition evaluates its sums at the trial point z; they are added up.
-2. F(z) must have fallen enough (Armijo). Else the partitions evaluate F at some points of the way, and the best of them is the next trial.
-3. The gap at (z, β⁺) is Σ c[φ − ψ + βm] + ‖l2·w − u‖²/(2·l2). If its second part is small beside the proximal term: centre ← β⁺, δ ← δ/4.
+2. F(z) must have fallen enough (Armijo). Else the next round evaluates F at some points of the way, and the best of them is the next trial.
+3. The gap at (z, β⁺) is Σ c[φ − ψ + βm] + ‖l2·w − u‖²/(2·l2). If its second part is small beside the proximal term: centre ← β⁺, δ ← δ/2.
+   After INNER_STEPS steps the centre moves too, but δ grows, and the next round is a search as in 2.
 4. Solve (ridge + matrix) step = −gradient by Cholesky; the next trial is z + step.
+
+The start is w = 0, every centre 0 and δ = 2, where every variable is free. A start from the model of a sample of the rows was tried: its
+smaller δ leaves too few free variables for the matrix to have full rank, and weak penalties then took two to four times the rounds.
 """
 
 from __future__ import annotations
@@ -17,49 +21,23 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dualgap.cluster.checkpoint import Checkpoint
 from dualgap.cluster.coordinator import Coordinator
-from dualgap.cluster.partition import Curve, Objective, Trial
-from dualgap.cluster.worker_pool import ClusterLost, WorkerPool
-from dualgap.problem import Problem
-from dualgap.run import minimise
+from dualgap.cluster.partition import Objective, Trial, symmetric
+from dualgap.cluster.worker_pool import WorkerPool
 
 __all__ = ["NewtonRun"]
 
 FIRST_DELTA = 2.0  # δ of the hinge at the start: at w = 0 every row then has β between its bounds
 SHARPEN = 0.5  # factor on δ when the centre moves
 SOLVED = 0.3  # gradient's part of the gap / proximal term, below which the centre moves
-INNER_STEPS = 8  # steps after which it moves anyway, with a δ that is larger by BLUNTEN
-BLUNTEN = 4.0
+INNER_STEPS = 8  # steps after which it moves anyway, with a larger δ: by BLUNTEN, or the power FAR of what it may grow by
+BLUNTEN, FAR = 4.0, 0.25
 ARMIJO = 1e-4  # share of the promised decrease of F that a step must bring
-WAY = (
-    1e-5,
-    1e-4,
-    3e-4,
-    1e-3,
-    3e-3,
-    0.01,
-    0.03,
-    0.06,
-    0.1,
-    0.15,
-    0.2,
-    0.3,
-    0.4,
-    0.5,
-    0.6,
-    0.7,
-    0.8,
-)  # points of the way that are tried after a step that was too long
-SAMPLE_SHARE = 8  # one row in 8 is in the sample that the first model is trained on,
-SAMPLE_BYTES = 64_000_000  # unless it has more bytes than this
-LEAST_SAMPLE = 500  # rows; with fewer the run starts from zero
-SAMPLE_TOL, SAMPLE_EPOCHS = 1e-3, 200
-SAMPLE_DELTA = 0.25  # δ of the hinge after such a start
-RETRIES = 5  # of a round in which partitions were lost
+# Points of the way that are tried after a step that was too long.
+WAY = (0.0, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0)
 
 
 class Sums(NamedTuple):
@@ -75,20 +53,23 @@ class Sums(NamedTuple):
     proximal: float
 
 
-NUMBERS, ARRAYS = ("value", "moved", "gap", "loss", "proximal"), ("u", "push", "matrix")
+NUMBERS = ("value", "moved", "gap", "loss", "proximal")
 
 
 class NewtonRun(Coordinator):
     """The coordinator of Newton's method.
 
-    Set by `step`: `z`, the last point that was accepted, and its sums; `trial`, the next point; `delta`.
+    Set by `step`: `z`, the last point that was accepted, and its sums; `trial`, the next point; `searching`, whether the next round looks
+    for the best point of the way to it; `delta`. Every step is one exchange with the partitions.
     """
 
-    def __init__(self, pool: WorkerPool, objective: Objective, tol: float, seed: int, checkpoint: Checkpoint) -> None:
+    def __init__(self, pool: WorkerPool, objective: Objective, tol: float, checkpoint: Checkpoint) -> None:
         super().__init__(pool, objective, tol, checkpoint)
-        answers = pool.configure(objective, checkpoint.restored)
-        self._weigh({k: (answer.positive, answer.negative) for k, answer in answers.items()})
-        v = np.sum([answers[k].share for k in sorted(answers)], axis=0)
+        found = pool.configure(objective, checkpoint.restored)
+        found = self._state() if found.arrays is None else found
+        assert found.arrays is not None
+        self._weigh(found.parts)
+        v = found.arrays["share"]
         self.width = objective.features
         self.z = v.copy()  # a checkpoint's β gives its w
         if objective.intercept != "none":
@@ -99,40 +80,18 @@ class NewtonRun(Coordinator):
         self.delta = FIRST_DELTA if not math.isfinite(objective.loss.curvature()) else 0.0
         self.recentre = bool(v.any())  # whether the centre moves to the last β before the next round
         self.inner = 0  # steps since the centre moved
-        self.majorise = False  # whether the next matrix is that of the largest curvature
-        if not v.any() and self._start_from_a_sample(seed) and self.delta > 0.0:
-            self.delta = SAMPLE_DELTA
+        self.majorise = self.searching = False  # majorise: whether the next matrix is that of the largest curvature
+        self.largest = max(FIRST_DELTA, self._mean_curvature())  # cap of δ
         self.trial = self.z.copy()
         self.F, self.promised = math.inf, 0.0
 
-    def _start_from_a_sample(self, seed: int) -> bool:
-        """Set z to the model of a sample of the rows, about half of it from each class; False where the rows are too few for one."""
-        counts = self.pool.call("counts")
-        if any(not isinstance(count, tuple) or len(count) != 2 for count in counts.values()):
-            return False  # a partition was lost: the run starts from zero
-        positive, negative = (sum(count[place] for count in counts.values()) for place in (0, 1))
-        rows = min((positive + negative) // SAMPLE_SHARE, SAMPLE_BYTES // (8 * len(self.z)))
-        if rows < LEAST_SAMPLE or min(positive, negative) == 0:
-            return False
-        few = min(positive, negative, rows // 2)
-        rates = tuple(min((few if count == min(positive, negative) else rows - few) / count, 1.0) for count in (positive, negative))
-        drawn = self.pool.call("sample", rates, seed)
-        parts = [drawn[k] for k in sorted(drawn)]
-        if any(not (isinstance(part, tuple) and len(part) == 3) for part in parts):
-            return False
-        self.bytes += sum(8 * part[1].size * len(self.z) for part in parts)
-        matrices = [part[0] for part in parts]
-        X = sparse.vstack(matrices, format="csr") if sparse.issparse(matrices[0]) else np.concatenate(matrices)
-        signs, weights = (np.concatenate([part[place] for part in parts]) for place in (1, 2))
-        objective = self.objective
-        problem = Problem(
-            X, signs, objective.loss, None, objective.l2, 0.0, weights, objective.intercept, intercept_scale=objective.scale
-        )
-        found = minimise(problem, "auto", SAMPLE_TOL, SAMPLE_EPOCHS)
-        self.z[: self.width] = found.coef
-        if objective.intercept != "none":
-            self.z[-1] = found.intercept / objective.scale
-        return True
+    def _mean_curvature(self) -> float:
+        """Return the mean over the rows of c‖x‖²/l2, the curvature of D in β; zero where a partition was lost."""
+        found = self.pool.call("row_squares")
+        if not all(isinstance(part, tuple) and len(part) == 2 for part in found.values()):
+            return 0.0
+        rows, squares = (math.fsum(found[k][place] for k in sorted(found)) for place in (0, 1))
+        return squares / (max(rows, 1.0) * self.objective.l2)
 
     def _model(self) -> tuple[np.ndarray, float]:
         b = float(self.z[-1]) * self.objective.scale if self.objective.intercept != "none" else 0.0
@@ -142,53 +101,53 @@ class NewtonRun(Coordinator):
         return {"local_epochs": 1.0, "delta": self.delta}
 
     def step(self) -> None:
-        """Take one round: steps 1 to 4."""
+        """Take one round: steps 1 to 4, or the search of step 2."""
         self.number += 1
         self.epochs += 1
+        if self.searching:
+            self._search()
+            return
         self.complete = False
         sums = self._evaluate(self.trial)  # 1
         F = sums.value + self._ridge_term(self.trial)
         rounding = 1e-13 * abs(F)
         if self.F - ARMIJO * self.promised + rounding < F and np.any(self.trial != self.z):  # 2
-            self._shorten()
+            self.searching = True
             return
         self._accept(sums, F)
 
     def _evaluate(self, z: np.ndarray) -> Sums:
         """Ask for the sums at z. A partition that was lost is asked again: its centre is then what its checkpoint has, or zero."""
         trial = Trial(self.number, self.delta, self.recentre, SHARPEN * self.delta, self.majorise)
-        curves: dict[int, Any] = self.pool.call("curve", trial, self.pool.payload(z))
-        for _ in range(RETRIES):
-            lost = [k for k, curve in curves.items() if not isinstance(curve, Curve)]
-            if not lost:
-                break
-            curves |= self.pool.call("curve", trial, self.pool.payload(z), only=lost)
-        else:
-            raise ClusterLost(f"partitions were lost in each of {RETRIES} attempts at a round; {self.checkpoint.where()}")
+        found = self._until_none_is_lost(lambda: self.pool.total("curve", trial, self.pool.payload(z)))
         self.recentre = self.majorise = False
-        ordered = [curves[k] for k in sorted(curves)]
-        self.bytes += self.pool.count * z.nbytes + sum(curve.matrix.nbytes + curve.u.nbytes for curve in ordered)
-        self._weigh({k: (curve.positive, curve.negative) for k, curve in curves.items()})
+        arrays = found.arrays
+        assert arrays is not None
+        self.bytes += self.pool.count * (z.nbytes + sum(array.nbytes for array in arrays.values()))
+        self._weigh(found.parts)
+        ordered = [found.parts[k] for k in sorted(found.parts)]
         numbers: dict[str, Any] = {name: math.fsum(getattr(curve, name) for curve in ordered) for name in NUMBERS}
-        arrays = {name: np.sum([getattr(curve, name) for curve in ordered], axis=0) for name in ARRAYS}
-        return Sums(**numbers, **arrays)
+        return Sums(**numbers, u=arrays["u"], push=arrays["push"], matrix=symmetric(arrays["matrix"], len(z)))
 
     def _ridge_term(self, z: np.ndarray) -> float:
         return 0.5 * float(self.ridge @ (z * z))
 
-    def _shorten(self) -> None:
+    def _search(self) -> None:
         """Make the best point of the way from z to the trial the next trial."""
         points = np.stack([self.z, self.trial])
-        parts = self.pool.call("along", Trial(self.number, self.delta), self.pool.payload(points), WAY)
+        trial = Trial(self.number, self.delta, self.recentre)
+        parts = self.pool.call("along", trial, self.pool.payload(points), WAY)
         self.bytes += self.pool.count * points.nbytes
-        way = self.trial - self.z
-        if not all(isinstance(part, np.ndarray) for part in parts.values()):  # a partition was lost
-            self.trial, self.promised = self.z + WAY[0] * way, WAY[0] * self.promised
+        way, self.searching = self.trial - self.z, False
+        if not all(isinstance(part, np.ndarray) for part in parts.values()):  # a partition was lost: z is evaluated again
+            self.trial, self.F = self.z.copy(), math.inf
             return
+        self.recentre = False
         total = np.sum([parts[k] for k in sorted(parts)], axis=0)
         values = [F + self._ridge_term(self.z + t * way) for t, F in zip(WAY, total, strict=True)]
         best = int(np.argmin(values))
-        if values[best] < self.F:
+        self.F = values[0]
+        if best > 0:
             self.trial, self.promised = self.z + WAY[best] * way, WAY[best] * self.promised
             return
         # Too few rows have curvature for a good direction. If all have the largest there is, a full step is never too long.
@@ -207,12 +166,14 @@ class NewtonRun(Coordinator):
         self.bound = self.primal - sums.gap - rest
         self.inner += 1
         matrix = sums.matrix
-        if self.delta > 0.0 and (rest <= SOLVED * sums.proximal or self.inner >= INNER_STEPS):  # 3
+        solved = rest <= SOLVED * sums.proximal
+        if self.delta > 0.0 and (solved or self.inner >= INNER_STEPS):  # 3
             self.recentre, self.inner, before = True, 0, self.delta
-            if rest <= SOLVED * sums.proximal:
+            if solved:
                 self.delta, self.F = SHARPEN * before, sums.moved + self._ridge_term(self.z)
             else:
-                self.delta, self.F = min(BLUNTEN * before, FIRST_DELTA), math.inf
+                largest = max(self.largest, before)
+                self.delta, self.searching = min(max(BLUNTEN, (largest / before) ** FAR) * before, largest), True
             # With the new centre and δ, a free β at the same z goes on by (β − old centre)·(old δ/new δ), and has that much more curvature.
             matrix, gradient = (before / self.delta) * matrix, gradient - (before / self.delta) * sums.push
         step = self._newton_step(matrix, gradient)  # 4

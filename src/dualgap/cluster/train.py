@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from collections.abc import Callable, Iterable
@@ -16,11 +15,11 @@ from dualgap.cluster.dask_workers import PATIENCE, DaskPool
 from dualgap.cluster.inputs import loaders_for
 from dualgap.cluster.objective import DataStatistics, make_objective
 from dualgap.cluster.partition import Objective
-from dualgap.cluster.rounds import NEWTON_FEATURES, RoundsResult, run_rounds
-from dualgap.core import kept
+from dualgap.cluster.rounds import RoundsResult, run_rounds
+from dualgap.core import kept, number, whole_number
 from dualgap.run import ConvergenceWarning
 
-__all__ = ["current_client", "make_pool", "train"]
+__all__ = ["checkpoint_meta", "current_client", "make_pool", "train"]
 
 CHECKPOINT_SECONDS = 60.0
 
@@ -51,21 +50,10 @@ def make_pool(
     partitions: int | None = None,
     patience: float = PATIENCE,
 ) -> DaskPool:
-    """Load data onto a cluster's workers, one partition a thread of a worker for few features, else one a worker, unless told."""
+    """Load data onto a cluster's workers, one partition a thread of a worker unless told."""
     client = current_client(client)
-    threads = client.nthreads()
-    # Newton's rounds do not grow with the number of partitions; those of CoCoA+ do.
-    few = getattr(X, "ndim", 2) == 2 and _width(X) <= NEWTON_FEATURES
-    count = partitions or max(sum(threads.values()) if few else len(threads), 1)
-    return DaskPool(client, loaders_for(X, y, sample_weight, count), patience)
-
-
-def _width(X: Any) -> float:
-    """Return the number of columns where it is known before anything is loaded."""
-    shape = getattr(X, "shape", None)
-    if shape is not None and len(shape) == 2 and isinstance(shape[1], (int, np.integer)):
-        return int(shape[1])
-    return float(getattr(X, "n_features", math.inf))
+    count = max(sum(client.nthreads().values()), 1) if partitions is None else whole_number("partitions", partitions)
+    return DaskPool(client, loaders_for(X, y, sample_weight, count), number("patience", patience))
 
 
 def train(
@@ -92,6 +80,7 @@ def train(
     resume: bool = False,
     patience: float = PATIENCE,
     solver: str = "auto",
+    bounds: Any = None,
 ) -> RoundsResult:
     """Train on the workers of a Dask cluster until the certified relative gap is at most `tol`.
 
@@ -101,12 +90,12 @@ def train(
         Delayed parts give (X, y) or (X, y, sample_weight), X an array or a CSR matrix. A store must be on a disk that all workers see.
     y, sample_weight : Dask array or series, or an array
         Left out for delayed parts and stores, which have their own.
-    loss, delta, l2, l1, intercept, intercept_scale
+    loss, delta, l2, l1, intercept, intercept_scale, bounds
         As for `dualgap.Problem`; l2 must be above 0.
     client : distributed.Client or the address of a scheduler, optional
         The current client by default.
     partitions : int, optional
-        By default one a thread of a worker where Newton's method is used, else one a worker.
+        By default one a thread of a worker.
     max_rounds, max_seconds
         The budget.
     local_epochs : "auto" or int
@@ -123,7 +112,7 @@ def train(
         Seconds to wait for a worker once none is left, or once Dask has paused those that are.
     solver : {"auto", "newton", "cocoa"}
         "newton" adds up Newton's matrix over the partitions: few rounds for few features. "cocoa" is CoCoA+, for any number of features
-        and an l1 part. "auto" takes the first for up to 2000 features without an l1 part.
+        and an l1 part or bounds. "auto" takes the first for up to 2000 features with neither.
 
     Examples
     --------
@@ -141,8 +130,9 @@ def train(
         saved = Checkpoint(checkpoint, checkpoint_seconds)
         pool.where = saved.where
         data = DataStatistics(pool.call("describe"))
-        objective, classes = make_objective(pool, loss, delta, l2, l1, intercept, intercept_scale=intercept_scale, statistics=data)
-        (saved.resume if resume else saved.begin)(_meta(data, objective, classes))
+        options = {"intercept_scale": intercept_scale, "statistics": data, "bounds": bounds}
+        objective, classes = make_objective(pool, loss, delta, l2, l1, intercept, **options)
+        (saved.resume if resume else saved.begin)(checkpoint_meta(data, objective, classes))
         result = run_rounds(
             pool,
             objective,
@@ -152,7 +142,7 @@ def train(
             max_seconds,
             local_epochs=local_epochs,
             seed=seed,
-            callbacks=tuple(callbacks),
+            callbacks=(*callbacks, pool.listener()),
             checkpoint=saved,
             solver=solver,
         )
@@ -167,9 +157,11 @@ def train(
         return result
 
 
-def _meta(data: DataStatistics, objective: Objective, classes: np.ndarray) -> dict[str, Any]:
+def checkpoint_meta(data: DataStatistics, objective: Objective, classes: np.ndarray) -> dict[str, Any]:
     """Return what a checkpoint must agree in with the run that goes on from it."""
     # Sums over the rows are rounded in another way on another number of partitions.
     weights = {label: float(f"{weight:.9g}") for label, weight in objective.class_weight.items()}
-    whole = repr(replace(objective, partitions=0, scale=float(f"{objective.scale:.9g}"), class_weight=weights))
+    ends = [value for value in objective.penalty if isinstance(value, np.ndarray)]  # NumPy writes out short arrays alone
+    penalty = objective.penalty._replace(low=ends[0].tolist(), high=ends[1].tolist()) if ends else objective.penalty
+    whole = repr(replace(objective, partitions=0, scale=float(f"{objective.scale:.9g}"), class_weight=weights, penalty=penalty))
     return {"rows": data.rows, "features": data.features, "classes": classes.tolist(), "objective": whole}

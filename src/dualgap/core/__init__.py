@@ -13,6 +13,7 @@ from dualgap.core.jit import compiled, fma, kernel, negative_exp, prefetch, sequ
 from dualgap.core.linalg import (
     add_gram,
     factor_and_solve,
+    factor_of,
     gram_of_rows,
     inner,
     solve_by_rotations,
@@ -20,10 +21,25 @@ from dualgap.core.linalg import (
     solve_positive,
     solve_with,
 )
-from dualgap.core.losses import LOSSES, Hinge, Logistic, SmoothHinge, SquaredHinge, make_loss, slopes, total_psi, total_value
+from dualgap.core.losses import (
+    LOSSES,
+    PIECEWISE,
+    Hinge,
+    Logistic,
+    NoOffset,
+    Offset,
+    ResidualLoss,
+    SmoothHinge,
+    SquaredHinge,
+    classification_loss,
+    make_loss,
+    slopes,
+    total_psi,
+    total_value,
+)
 from dualgap.core.machine import READING
 from dualgap.core.order import draw, fresh_seed, natural_order, shuffle, shuffle_blocks
-from dualgap.core.penalties import L2, ElasticNet, make_penalty
+from dualgap.core.penalties import L2, Bounded, ElasticNet, make_penalty
 from dualgap.core.precise import (
     ROUNDOFF,
     SMALLEST,
@@ -72,15 +88,20 @@ __all__ = [
     "CSR",
     "L2",
     "LOSSES",
+    "PIECEWISE",
     "READING",
     "ROUNDOFF",
     "SMALLEST",
     "Block",
+    "Bounded",
     "Bracket",
     "ElasticNet",
     "Gram",
     "Hinge",
     "Logistic",
+    "NoOffset",
+    "Offset",
+    "ResidualLoss",
     "SmoothHinge",
     "SquaredHinge",
     "WithBias",
@@ -92,11 +113,13 @@ __all__ = [
     "bounded_scores_in_threads",
     "bracket_root",
     "cache_folder",
+    "classification_loss",
     "compiled",
     "count",
     "csr",
     "draw",
     "factor_and_solve",
+    "factor_of",
     "fma",
     "fresh_seed",
     "gamma",

@@ -1,17 +1,28 @@
 """Losses: everything that a loss knows, in one place. Scalar arithmetic on a margin m = y(x·w + b) and its dual variable β.
 
+For regression y = 1, and a target t is a fixed part of the score: m = x·w + b − t is the residual. β then has both signs.
+
     value(m)              φ(m)
     slope(m)              β = −φ'(m)
     psi(β)                ψ(β) = −φ*(−β), the loss's part of the dual objective
     dual_step(β, m, q)    the β⁺ that maximises ψ(β⁺) − m(β⁺−β) − q(β⁺−β)²/2: the exact coordinate step, q = cᵢ‖xᵢ‖²/l2
     gradient(β, m)        ψ'(β) − m: the gradient of the dual objective in β, up to the weight c
     curvature_at(β⁺, q)   −dβ⁺/dm of that step: the curvature of φ, smoothed by q, where the step ends at β⁺
-    upper_bound()         upper bound of β; the lower bound is 0 for every loss
+    upper_bound()         upper bound of β
+    lower_bound()         lower bound of β: 0 for classification
+    is_free(β)            whether ψ is smooth around β: neither a bound nor a kink
+    slack(β, m)           for a β that is not free, by how much it satisfies its KKT conditions; negative: violates
+    kink_distance(m)      distance of m from the nearest kink of φ, or of the margin at which φ becomes 0
+    jump_middle(m)        the middle of the values that β = −φ' takes at that kink
     curvature()           Lipschitz constant of φ' (infinite for the hinge)
 
-and for certificates, in terms of the shortfall z = 1 − m, which keeps its digits where m is close to 1:
+Two methods are for Python alone. `psi_pieces()` returns ψ'(0) from above and from below and −ψ'' of a ψ that is quadratic on both sides
+of 0; a loss without one lacks the method. `smoothed(width)` returns a loss without a kink in φ, quadratic over that width.
 
-    gap_terms(z, β)       three numbers: φ(1 − z);  φ(m) − ψ(β) + βm ≥ 0, the row's part of the gap (Fenchel and Young), without
+And for certificates, in terms of the shortfall z = reference() − m, which keeps its digits where m is close to the reference, 1 for
+classification and 0 for regression:
+
+    gap_terms(z, β)       three numbers: φ(m);  φ(m) − ψ(β) + βm ≥ 0, the row's part of the gap (Fenchel and Young), without
                           cancellation where that is possible;  a bound s on the terms of that sum. The first is computed with an error
                           of at most 32·u times itself, the second of at most 32·u·s, where u = 2⁻⁵³
 
@@ -30,7 +41,117 @@ import numpy as np
 from dualgap.core.checks import number
 from dualgap.core.jit import compiled, kernel, negative_exp
 
-__all__ = ["LOSSES", "Hinge", "Logistic", "SmoothHinge", "SquaredHinge", "make_loss", "slopes", "total_psi", "total_value"]
+__all__ = [
+    "LOSSES",
+    "PIECEWISE",
+    "Hinge",
+    "Logistic",
+    "NoOffset",
+    "Offset",
+    "ResidualLoss",
+    "SmoothHinge",
+    "SquaredHinge",
+    "classification_loss",
+    "make_loss",
+    "slopes",
+    "total_psi",
+    "total_value",
+]
+
+
+@compiled
+class NoOffset(NamedTuple):
+    """In place of Offset where scores have no fixed part. It costs nothing in a compiled loop."""
+
+    scale: float = 1.0  # of a typical margin
+
+    def at(self, i):
+        return 0.0
+
+    def some(self, which: Any) -> NoOffset:
+        """Return the offset of some rows."""
+        return self
+
+    def added(self, scores: np.ndarray) -> np.ndarray:
+        """Return scores with their fixed part."""
+        return scores
+
+    def add_to(self, scores: np.ndarray) -> None:
+        """Add the fixed part to scores in place."""
+
+    def largest(self) -> float:
+        """Return the largest magnitude of a fixed part."""
+        return 0.0
+
+
+@compiled
+class Offset(NamedTuple):
+    """A fixed part of each row's score: minus the targets of a regression."""
+
+    values: np.ndarray
+    scale: float = 1.0  # of a typical margin: the mean distance of the targets from their median
+
+    def at(self, i):
+        return self.values[i]
+
+    def some(self, which: Any) -> Offset:
+        """Return the offset of some rows."""
+        return Offset(self.values[which], self.scale)
+
+    def added(self, scores: np.ndarray) -> np.ndarray:
+        """Return scores with their fixed part."""
+        return scores + self.values
+
+    def add_to(self, scores: np.ndarray) -> None:
+        """Add the fixed part to scores in place."""
+        scores += self.values
+
+    def largest(self) -> float:
+        """Return the largest magnitude of a fixed part."""
+        return float(np.abs(self.values).max())
+
+
+def _lower_bound(self):
+    return 0.0
+
+
+def _is_free(self, beta):
+    return 0.0 < beta < self.upper_bound()
+
+
+def _slack(self, beta, margin):
+    gradient = self.gradient(beta, margin)
+    return -gradient if beta <= 0.0 else gradient
+
+
+def _kink_distance(self, margin):
+    return abs(1.0 - margin)
+
+
+def _jump_middle(self, margin):
+    return 0.5
+
+
+def _reference(self):
+    return 1.0
+
+
+_OF_CLASSIFICATION = {
+    "lower_bound": _lower_bound,
+    "is_free": _is_free,
+    "slack": _slack,
+    "kink_distance": _kink_distance,
+    "jump_middle": _jump_middle,
+    "reference": _reference,
+}
+
+
+def _classification(cls: Any) -> Any:
+    """Give a loss class the methods that all losses with β ≥ 0 share."""
+    for name, method in _OF_CLASSIFICATION.items():
+        if name not in vars(cls):
+            setattr(cls, name, method)
+    return cls
 
 
 def _without_parameters(cls: Any) -> Any:
@@ -59,6 +180,7 @@ def _check_fixed(loss: Any) -> None:
 
 @_without_parameters
 @compiled
+@_classification
 class Hinge(NamedTuple):
     """The hinge, max(0, 1 − m).
 
@@ -102,9 +224,16 @@ class Hinge(NamedTuple):
     def curvature(self):
         return np.inf
 
+    def psi_pieces(self) -> tuple[float, float, float]:
+        return 1.0, 1.0, 0.0
+
+    def smoothed(self, width: float) -> SmoothHinge:
+        return SmoothHinge(width)
+
 
 # --8<-- [start:smooth_hinge]
 @compiled
+@_classification
 class SmoothHinge(NamedTuple):
     """The huberised hinge: quadratic over a width δ below the margin 1, linear beneath.
 
@@ -156,12 +285,16 @@ class SmoothHinge(NamedTuple):
     def curvature(self):
         return 1.0 / self.delta
 
+    def psi_pieces(self) -> tuple[float, float, float]:
+        return 1.0, 1.0, self.delta
+
 
 # --8<-- [end:smooth_hinge]
 
 
 @_without_parameters
 @compiled
+@_classification
 class SquaredHinge(NamedTuple):
     """The squared hinge, max(0, 1 − m)².
 
@@ -206,9 +339,13 @@ class SquaredHinge(NamedTuple):
     def curvature(self):
         return 2.0
 
+    def psi_pieces(self) -> tuple[float, float, float]:
+        return 1.0, 1.0, 0.5
+
 
 @_without_parameters
 @compiled
+@_classification
 class Logistic(NamedTuple):
     """The logistic loss, log(1 + e^(−m)).
 
@@ -288,22 +425,174 @@ class Logistic(NamedTuple):
         return 0.25
 
 
+# --8<-- [start:residual_loss]
+@compiled
+class ResidualLoss(NamedTuple):
+    """All losses of regression here: insensitive up to ε, then quadratic over a width δ·bound, then linear with the slope of that side.
+
+    ψ(β) = −ε|β| − (δ/2)β² on [−low, high]. A residual m = x·w + b − t below −ε has β > 0 and the slope `high`; above ε, β < 0 and `low`.
+
+    Examples
+    --------
+    >>> from dualgap import ResidualLoss
+    >>> loss = ResidualLoss(epsilon=0.1)  # ε-insensitive
+    >>> loss.value(0.05), loss.value(-1.1), loss.slope(-1.1)
+    (0.0, 1.0, 1.0)
+    >>> ResidualLoss(low=0.1, high=0.9).value(-1.0)  # a row below its target costs 0.9: the quantile 0.9
+    0.9
+    """
+
+    epsilon: float = 0.0
+    delta: float = 0.0
+    low: float = 1.0
+    high: float = 1.0
+
+    def value(self, margin):
+        bound, excess = self.high if margin < 0.0 else self.low, abs(margin) - self.epsilon
+        if excess <= 0.0:
+            return 0.0
+        if excess < self.delta * bound:
+            return 0.5 * excess * excess / self.delta
+        return bound * (excess - 0.5 * self.delta * bound)
+
+    def slope(self, margin):
+        bound, excess = self.high if margin < 0.0 else self.low, abs(margin) - self.epsilon
+        if excess <= 0.0:
+            return 0.0
+        size = excess / self.delta if excess < self.delta * bound else bound
+        return size if margin < 0.0 else -size
+
+    def psi(self, beta):
+        return -self.epsilon * abs(beta) - 0.5 * self.delta * beta * beta
+
+    def dual_step(self, beta, margin, q):
+        curvature = q + self.delta
+        if curvature <= 0.0:
+            return self.slope(margin)
+        middle = -margin - self.delta * beta
+        rise, fall = beta + (middle - self.epsilon) / curvature, beta + (middle + self.epsilon) / curvature
+        return min(rise, self.high) if rise > 0.0 else max(fall, -self.low) if fall < 0.0 else 0.0
+
+    def gradient(self, beta, margin):
+        middle = -margin - self.delta * beta
+        if beta > 0.0:
+            return middle - self.epsilon
+        if beta < 0.0:
+            return middle + self.epsilon
+        return max(middle - self.epsilon, 0.0) + min(middle + self.epsilon, 0.0)
+
+    def curvature_at(self, beta, q):
+        return 1.0 / (q + self.delta) if self.is_free(beta) else 0.0
+
+    def gap_terms(self, short, beta):
+        # `size` and `along` are |β| and β in the direction of the residual: no case subtracts nearly equal numbers but |z| − ε, exactly.
+        size, along = abs(beta), beta if short > 0.0 else -beta
+        bound, excess = self.high if short > 0.0 else self.low, abs(short) - self.epsilon
+        bend = 0.5 * self.delta * size * size
+        if excess <= 0.0:
+            gap = (size * -excess if along >= 0.0 else size * (self.epsilon + abs(short))) + bend
+            return 0.0, gap, gap + size * self.epsilon
+        if excess < self.delta * bound:
+            value = 0.5 * excess * excess / self.delta
+            if along >= 0.0:
+                distance = excess - self.delta * along
+                return value, 0.5 * distance * distance / self.delta, (excess + self.delta * along) ** 2 / self.delta
+        else:
+            value = bound * (excess - 0.5 * self.delta * bound)
+            if along >= 0.0:
+                left = bound - along
+                beyond = excess - self.delta * bound
+                return value, left * (beyond + 0.5 * self.delta * left), left * (excess + self.delta * bound)
+        gap = value + size * (self.epsilon + abs(short)) + bend
+        return value, gap, gap
+
+    def upper_bound(self):
+        return self.high
+
+    def lower_bound(self):
+        return -self.low
+
+    def is_free(self, beta):
+        return -self.low < beta < self.high and (beta != 0.0 or self.epsilon == 0.0)
+
+    def slack(self, beta, margin):
+        middle = -margin - self.delta * beta
+        if beta >= self.high:
+            return middle - self.epsilon
+        if beta <= -self.low:
+            return -middle - self.epsilon
+        return self.epsilon - abs(margin)
+
+    def kink_distance(self, margin):
+        return abs(abs(margin) - self.epsilon)
+
+    def jump_middle(self, margin):
+        if self.epsilon == 0.0:
+            return 0.5 * (self.high - self.low)
+        return 0.5 * self.high if margin < 0.0 else -0.5 * self.low
+
+    def reference(self):
+        return 0.0
+
+    def curvature(self):
+        return 1.0 / self.delta if self.delta > 0.0 else np.inf
+
+    def psi_pieces(self) -> tuple[float, float, float]:
+        return -self.epsilon, self.epsilon, self.delta
+
+    def smoothed(self, width: float) -> ResidualLoss:
+        return self._replace(delta=float(width))
+
+
+# --8<-- [end:residual_loss]
+ResidualLoss.regression = True  # type: ignore[attr-defined]  # y holds targets, and margins are residuals
+
+
 LOSSES: dict[str, Any] = {"hinge": Hinge, "smooth_hinge": SmoothHinge, "squared_hinge": SquaredHinge, "logistic": Logistic}
+# The names of regression: the fields of ResidualLoss, and the parameter that a user gives.
+RESIDUAL_LOSSES: dict[str, tuple[dict[str, float], str | None]] = {
+    "epsilon_insensitive": ({}, "epsilon"),
+    "squared_epsilon_insensitive": ({"delta": 0.5, "low": np.inf, "high": np.inf}, "epsilon"),
+    "huber": ({}, "delta"),
+    "absolute": ({}, None),
+    "quantile": ({}, "quantile"),
+    "squared_error": ({"delta": 0.5, "low": np.inf, "high": np.inf}, None),
+}
+PIECEWISE = (Hinge, SmoothHinge, SquaredHinge, ResidualLoss)  # losses of pieces that are linear or quadratic: no exponentials
 # what kernels call on a loss
-METHODS = ("value", "slope", "psi", "dual_step", "gradient", "curvature_at", "upper_bound", "curvature")
+METHODS = (
+    "value",
+    "slope",
+    "psi",
+    "dual_step",
+    "gradient",
+    "curvature_at",
+    "upper_bound",
+    "curvature",
+    *_OF_CLASSIFICATION,
+)
 _RENAMED = {"gradient": "pull", "curvature_at": "bend", "upper_bound": "ceiling"}  # new: name in version 0.1
 _ALIASES = {"log_loss": "logistic", "huberised_hinge": "smooth_hinge", "huberized_hinge": "smooth_hinge"}
 
 
-def make_loss(loss: Any, delta: float | None = None) -> Any:
+def make_loss(loss: Any, delta: float | None = None, epsilon: float | None = None, quantile: float | None = None) -> Any:
     """Return the loss object for a name, or the object itself."""
+    if isinstance(loss, str) and loss in RESIDUAL_LOSSES:
+        return _residual_loss(loss, {"delta": delta, "epsilon": epsilon, "quantile": quantile})
+    for name, value in (("epsilon", epsilon), ("quantile", quantile)):
+        if value is not None:
+            takes = [loss for loss, (_, own) in RESIDUAL_LOSSES.items() if own == name]
+            raise ValueError(f"{name}={value!r} belongs to loss={' or '.join(map(repr, takes))}, not to loss={loss!r}")
     if not isinstance(loss, str):
         _rename_methods(type(loss))
         _complete(type(loss))
         missing = [m for m in METHODS if not hasattr(loss, m)]
         if missing or isinstance(loss, type):
-            raise TypeError(f"loss={loss!r} is neither one of {sorted(LOSSES)} nor a loss object (it lacks {missing})")
+            known = sorted([*LOSSES, *RESIDUAL_LOSSES])
+            raise TypeError(f"loss={loss!r} is neither one of {known} nor a loss object (it lacks {missing})")
         _check_fixed(loss)
+        if isinstance(loss, ResidualLoss):
+            loss = _checked_residual_loss(loss)
         if delta is not None:
             raise ValueError(
                 f"delta={delta!r} beside the loss object {loss!r}: give delta with loss='smooth_hinge', or in the object"
@@ -311,13 +600,55 @@ def make_loss(loss: Any, delta: float | None = None) -> Any:
         return loss
     name = _ALIASES.get(loss, loss)
     if name not in LOSSES:
-        raise ValueError(f"loss={loss!r} is unknown; choose one of {sorted(LOSSES)} or pass a loss object")
+        known = sorted([*LOSSES, *RESIDUAL_LOSSES])
+        raise ValueError(f"loss={loss!r} is unknown; choose one of {known} or pass a loss object")
     if name != "smooth_hinge":
         if delta is not None:
             raise ValueError(f"delta={delta!r} belongs to loss='smooth_hinge' only, not to loss={loss!r}")
         return LOSSES[name]()
     width = 1.0 if delta is None else delta
     return SmoothHinge(number("delta", width, wanted="a positive number: the width of the smoothed part of the hinge"))
+
+
+def classification_loss(loss: Any, delta: float | None = None) -> Any:
+    """Return the loss object as `make_loss` does, for what has class labels; a loss of regression is an error."""
+    made = make_loss(loss, delta)
+    if getattr(made, "regression", False):
+        raise ValueError(
+            f"loss={loss!r} is a loss of regression, and this is for class labels: choose one of {sorted(LOSSES)}, or train "
+            "targets with dualgap.LinearSVR, dualgap.SVR or dualgap.Problem, with the rows in memory"
+        )
+    return made
+
+
+def _residual_loss(name: str, given: dict[str, float | None]) -> ResidualLoss:
+    """Return a loss of regression by its name and the one parameter that it has."""
+    fields, own = RESIDUAL_LOSSES[name]
+    for other, value in given.items():
+        if value is not None and other != own:
+            takes = f"its parameter is {own}" if own else "it has no parameter"
+            raise ValueError(f"{other}={value!r} with loss={name!r}: {takes}")
+    if own == "epsilon":
+        epsilon = 0.1 if given["epsilon"] is None else given["epsilon"]
+        wanted = "a number ≥ 0: the residual up to which there is no loss"
+        return ResidualLoss(**{**fields, "epsilon": number("epsilon", epsilon, "[0, inf)", wanted=wanted)})
+    if own == "delta":
+        delta = 1.35 if given["delta"] is None else given["delta"]
+        return ResidualLoss(delta=number("delta", delta, wanted="a positive number: the residual at which the loss becomes linear"))
+    if own == "quantile":
+        share = number("quantile", 0.5 if given["quantile"] is None else given["quantile"], "(0, 1)")
+        return ResidualLoss(low=1.0 - share, high=share)
+    return ResidualLoss(**fields)
+
+
+def _checked_residual_loss(loss: ResidualLoss) -> ResidualLoss:
+    """Return the loss with floats for fields, after a check that each is a number a loss can have."""
+    epsilon, delta, low, high = (float(x) for x in loss)
+    if not (0.0 <= epsilon < math.inf and 0.0 <= delta < math.inf and low >= 0.0 and high >= 0.0 and low + high > 0.0):
+        raise ValueError(f"{loss}: epsilon and delta must be finite and ≥ 0, low and high ≥ 0 and not both 0")
+    if delta == 0.0 and not math.isfinite(low + high):
+        raise ValueError(f"{loss}: an infinite slope needs delta > 0, the width over which the loss is quadratic")
+    return ResidualLoss(epsilon, delta, low, high)
 
 
 def _rename_methods(cls: Any) -> None:
@@ -338,10 +669,10 @@ def _gap_terms(self, short, beta):
 
 
 def _complete(cls: Any) -> None:
-    """Give a user's loss class what certificates ask for, by its value and psi."""
+    """Give a user's loss class what certificates and shrinking ask for, by its value, psi, gradient and upper bound."""
     if isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "psi") and not hasattr(cls, "gap_terms"):
         cls.gap_terms = _gap_terms  # type: ignore[attr-defined]
-        compiled(cls)
+        compiled(_classification(cls))
 
 
 @kernel
@@ -355,12 +686,12 @@ def total_value(loss, margins, c):
 
 
 @kernel
-def total_psi(loss, beta, c):
-    """Σ cᵢ ψ(βᵢ)"""
+def total_psi(loss, beta, samples):
+    """Σ cᵢ(ψ(βᵢ) − βᵢyᵢoᵢ), where oᵢ is the fixed part of the row's score"""
     s = 0.0
     for i in range(beta.shape[0]):
-        if c[i] != 0.0:
-            s += c[i] * loss.psi(beta[i])
+        if samples.c[i] != 0.0:
+            s += samples.c[i] * (loss.psi(beta[i]) - beta[i] * samples.y[i] * samples.offset.at(i))
     return s
 
 

@@ -6,6 +6,8 @@ double-double sums here (Ogita, Rump and Oishi 2005) are off by u·|result| + γ
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from dualgap.core.jit import fma, strict
@@ -47,8 +49,8 @@ def two_sum(a, b):
 
 
 @strict
-def precise_shortfalls(rows, w, b, y, out):
-    """out[i] = 1 − yᵢ(xᵢ·w + b), rounded once from a double-double sum."""
+def precise_shortfalls(rows, w, b, y, reference, offset, out):
+    """out[i] = reference − yᵢ(xᵢ·w + b + oᵢ), rounded once from a double-double sum; reference and offset are not both non-zero."""
     for i in range(rows.length()):
         high, low = b, 0.0
         for k in range(rows.row_length(i)):
@@ -56,7 +58,7 @@ def precise_shortfalls(rows, w, b, y, out):
             product = x * v
             high, error = two_sum(high, product)
             low += error + fma(x, v, -product)
-        high, error = two_sum(1.0, -y[i] * high)
+        high, error = two_sum(reference - y[i] * offset.at(i), -y[i] * high)
         out[i] = high + (error - y[i] * low)
 
 
@@ -77,11 +79,11 @@ def precise_accumulate(rows, c, y, beta, high, low):
 
 @strict
 def weighted_balance(c, y, beta, others):
-    """Return others + Σ cᵢβᵢyᵢ rounded once from a double-double sum, and Σ cᵢβᵢ."""
+    """Return others + Σ cᵢβᵢyᵢ rounded once from a double-double sum, and Σ cᵢ|βᵢ|."""
     high, low, mass = others, 0.0, 0.0
     for i in range(beta.shape[0]):
         product = c[i] * beta[i]
-        mass += product
+        mass += abs(product)
         high, error = two_sum(high, y[i] * product)
         low += error + y[i] * fma(c[i], beta[i], -product)
     return high + low, mass
@@ -94,22 +96,22 @@ def settle(c, y, beta, others):
     The result is rounded once from a double-double sum, as that of `weighted_balance`.
     """
     high, low = others, 0.0
-    above, below = -1, -1  # the heaviest β of the rows with y > 0, and of the others
-    most_above, most_below = 0.0, 0.0
+    above, below = -1, -1  # the heaviest of the rows with yβ > 0, and of those with yβ < 0
+    most, least = 0.0, 0.0
     for i in range(beta.shape[0]):
         product = c[i] * beta[i]
         high, error = two_sum(high, y[i] * product)
         low += error + y[i] * fma(c[i], beta[i], -product)
-        if y[i] > 0.0 and product > most_above:
-            most_above, above = product, i
-        if y[i] <= 0.0 and product > most_below:
-            most_below, below = product, i
+        if y[i] * product > most:
+            most, above = y[i] * product, i
+        if y[i] * product < least:
+            least, below = y[i] * product, i
     for _ in range(3):
         rest = high + low
         k = above if rest > 0.0 else below
         if rest == 0.0 or k < 0:
             break
-        new = max(0.0, beta[k] - abs(rest) / c[k])
+        new = math.copysign(max(0.0, abs(beta[k]) - abs(rest) / c[k]), beta[k])
         if new == beta[k]:
             break
         for sign, value in ((-1.0, beta[k]), (1.0, new)):

@@ -5,6 +5,7 @@ The only module that knows storage: other modules call its functions and never t
     dot(i, v)            xᵢ·w for the vector "w as stored" v
     bounded_dot(i, v)    the same, and Σ|xᵢⱼvⱼ| times the number of its terms: what its rounding error is proportional to
     soft_dot(i, v, t)    xᵢ·soft(v, t), for penalties with an l1 part
+    clipped_dot(i, v, a, t, low, high)   xᵢ·w with w = soft(a·v, t) clipped to [low, high], for bounds on coefficients
     add(i, a, v)         w += a·xᵢ
     add_squares(i, a, v) v += a·xᵢ², square by square (not for kernel matrices)
     sqnorm(i)            ‖xᵢ‖²
@@ -62,6 +63,14 @@ class Dense(NamedTuple):
         s = 0.0
         for k in range(x.shape[0]):
             s += x[k] * (max(v[k] - t, 0.0) + min(v[k] + t, 0.0))
+        return s
+
+    def clipped_dot(self, i, v, a, t, low, high):
+        x = self.x[i]
+        s = 0.0
+        for k in range(x.shape[0]):
+            vk = a * v[k]
+            s += x[k] * min(max(max(vk - t, 0.0) + min(vk + t, 0.0), low[k]), high[k])
         return s
 
     def add(self, i, a, v):
@@ -140,6 +149,14 @@ class CSR(NamedTuple):
             s += self.data[k] * (max(vk - t, 0.0) + min(vk + t, 0.0))
         return s
 
+    def clipped_dot(self, i, v, a, t, low, high):
+        s = 0.0
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            j = self.indices[k]
+            vj = a * v[j]
+            s += self.data[k] * min(max(max(vj - t, 0.0) + min(vj + t, 0.0), low[j]), high[j])
+        return s
+
     def add(self, i, a, v):
         for k in range(self.indptr[i], self.indptr[i + 1]):
             v[self.indices[k]] += a * self.data[k]
@@ -202,6 +219,9 @@ class Gram(NamedTuple):
     def soft_dot(self, i, v, t):
         return np.nan  # no coordinates to threshold; Problem refuses l1 > 0 on kernels
 
+    def clipped_dot(self, i, v, a, t, low, high):
+        return np.nan  # no coordinates to clip; Problem refuses bounds on kernels
+
     def add(self, i, a, v):
         k = self.k[i]
         for j in range(k.shape[0]):
@@ -232,6 +252,9 @@ class Some(NamedTuple):
 
     def soft_dot(self, i, v, t):
         return self.rows.soft_dot(self.which[i], v, t)
+
+    def clipped_dot(self, i, v, a, t, low, high):
+        return self.rows.clipped_dot(self.which[i], v, a, t, low, high)
 
     def add(self, i, a, v):
         self.rows.add(self.which[i], a, v)
@@ -274,6 +297,9 @@ class WithBias(NamedTuple):
 
     def soft_dot(self, i, v, t):
         return self.rows.soft_dot(i, v, t) + (self.scale * v[v.shape[0] - 1] + self.centre)
+
+    def clipped_dot(self, i, v, a, t, low, high):
+        return self.rows.clipped_dot(i, v, a, t, low, high) + a * (self.scale * v[v.shape[0] - 1] + self.centre)
 
     def add(self, i, a, v):
         self.rows.add(i, a, v)

@@ -120,8 +120,9 @@ def _refuse_measured(name: str, values: np.ndarray) -> None:
     if different <= MOST_FRACTIONS or (whole and different <= max(MOST_NUMBERS, len(values) // ROWS_A_CLASS)):
         return
     raise DataError(
-        f"column {name!r} has {different:,} different numbers in {len(values):,} rows: that is a measured quantity, and dualgap predicts "
-        f"classes. Give --above {np.median(values):g} (the median) to predict whether it is above that, or another --target"
+        f"column {name!r} has {different:,} different numbers in {len(values):,} rows: that is a measured quantity, and this command "
+        f"predicts classes. Give --above {np.median(values):g} (the median) to predict whether it is above that, or another --target. "
+        "dualgap.LinearSVR predicts the number itself, in Python"
     )
 
 

@@ -6,24 +6,34 @@ from importlib import import_module
 from typing import Any
 
 from dualgap.estimators.bounds import class_winners_proven
+from dualgap.estimators.coefficients import coefficient_bounds
 from dualgap.estimators.common import ConvergenceWarning, weights_by_class
 from dualgap.estimators.kernel import SVC
 from dualgap.estimators.kernel_path import SVCPath
 from dualgap.estimators.kernel_path_cv import SVCPathCV
+from dualgap.estimators.kernel_svr import SVR
 from dualgap.estimators.linear import LinearSVC
+from dualgap.estimators.linear_svr import LinearSVR
+from dualgap.estimators.nu_svc import NuSVC
+from dualgap.estimators.one_class import OneClassSVM
 from dualgap.estimators.path import LinearSVCPath
 from dualgap.estimators.path_cv import LinearSVCPathCV
 from dualgap.estimators.warming import warm_up
 
 __all__ = [
     "SVC",
+    "SVR",
     "ConvergenceWarning",
     "LinearSVC",
     "LinearSVCPath",
     "LinearSVCPathCV",
+    "LinearSVR",
+    "NuSVC",
+    "OneClassSVM",
     "SVCPath",
     "SVCPathCV",
     "class_winners_proven",
+    "coefficient_bounds",
     "fit_on_cluster",
     "warm_up",
     "weights_by_class",

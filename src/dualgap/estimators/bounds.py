@@ -1,8 +1,5 @@
 """Bounds of the exact model's scores, and labels that cannot change at the optimum, for every kind of classifier here.
 
-A fitted model keeps a ball for each of its problems (`proof.ball`), made from the training data when it is first needed or when the model
-is pickled. It holds no training data but the rows of a kernel machine's expansions.
-
 What is proven about a label follows from the intervals of the scores:
 
 - two classes: the interval does not contain 0;
@@ -20,39 +17,16 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dualgap.estimators.joint_ball import joint_ball_of
-from dualgap.estimators.on_store import is_store
-from dualgap.problem import is_dask
-from dualgap.proof import (
-    JointPart,
-    ProofError,
-    ball_of,
-    bounds_of,
-    feature_status,
-    forget_scores,
-    margins_of,
-    row_status,
-    without_data,
-)
+from dualgap.estimators.balls import BallsMixin
+from dualgap.proof import JointPart, ProofError, bounds_of, feature_status, forget_scores, margins_of, row_status
 
 __all__ = ["BoundsMixin", "FeatureMixin", "Pairs", "class_winners_proven"]
 
-CHANGED = 2.0  # gap found again / gap of the fit, above which the training data must have been changed since
 
-
-class BoundsMixin:
-    """`decision_bounds`, `predict_proven`, `support_status`, `feature_status`. `fit` sets `_kept`; `_bound_parts` makes the problems."""
+class BoundsMixin(BallsMixin):
+    """`decision_bounds`, `predict_proven`, `support_status` of classifiers."""
 
     classes_: np.ndarray
-    _balls: Any  # a list of balls, a JointBall, or the reason why there is none
-
-    def __getstate__(self) -> dict[str, Any]:
-        if "_kept" in vars(self) and "_balls" not in vars(self):
-            try:
-                self._made_balls()
-            except (ProofError, ValueError) as error:  # a model without a ball is saved all the same, with the reason
-                self._balls = str(error)
-        return dict(super().__getstate__())  # type: ignore[misc, call-overload]
 
     def decision_bounds(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Bound the scores that the exact model gives to new samples.
@@ -149,16 +123,6 @@ class BoundsMixin:
 
     # ----------------------------------------------------------------------------------------------------- what subclasses change
 
-    def _bound_parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> list[Any]:
-        """Return the problems of the model in use, with models and dual variables."""
-        return list(self._parts(X, y, sample_weight, duals)[1])  # type: ignore[attr-defined]
-
-    def _bounds(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return bounds of the scores, a column for each column of `decision_function`."""
-        X = self._new_rows(X)
-        balls = self._ready_balls()
-        return balls.bounds(X) if hasattr(balls, "bounds") else bounds_of(balls, X)
-
     def _proven(self, codes: np.ndarray, X: Any) -> np.ndarray:
         """Return which of the labels with these codes are proven."""
         balls = self._ready_balls()
@@ -182,42 +146,6 @@ class BoundsMixin:
             columns.append(row_status(loss, *margins_of(y, low[:, k], high[:, k])))
         return np.stack(columns, axis=1)
 
-    def _new_rows(self, X: Any) -> Any:
-        """Return new rows, checked against those of training."""
-        raise NotImplementedError
-
-    def _loss(self) -> Any:
-        """Return the loss object of the problems."""
-        raise NotImplementedError
-
-    # --------------------------------------------------------------------------------------------------------------------- balls
-
-    def _ready_balls(self) -> Any:
-        """Return the balls of the problems, made now unless they are at hand."""
-        check_is_fitted(self)
-        if "_balls" not in vars(self):
-            self._made_balls()
-        if isinstance(self._balls, str):
-            raise ProofError(self._balls)
-        return self._balls
-
-    def _made_balls(self) -> None:
-        kept = self._kept_data("bounds of the exact model")
-        parts = self._bound_parts(kept.X, kept.y, kept.sample_weight, kept.duals)
-        self._balls = self._without_data(parts, [_ball_of(part) for part in parts], kept)
-
-    def _without_data(self, parts: list[Any], balls: list[Any], kept: Any) -> Any:
-        return balls[0] if isinstance(parts[0], JointPart) else without_data(balls)
-
-    def _kept_data(self, what: str) -> Any:
-        kept = vars(self).get("_kept")
-        if kept is None:
-            trained = "a model trained by partial_fit, on a cluster or by an older dualgap has no such bounds"
-            raise ProofError(f"{what} need the training data, which this model does not have; {trained}; use fit")
-        if is_store(kept.X) or is_dask(kept.X):
-            raise ProofError(f"{what} need the training rows in memory; these are in a store or on a cluster")
-        return kept
-
     def _codes(self, y: Any, n: int) -> np.ndarray:
         y = np.asarray(y).ravel()
         codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
@@ -233,7 +161,8 @@ class FeatureMixin:
     def feature_status(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         """Say for each feature whether its coefficient in the exact model is "zero" or "nonzero"; "open" where this gap does not tell.
 
-        Only an l1 penalty (l1_ratio > 0) makes coefficients zero for certain.
+        An l1 penalty (l1_ratio > 0) or a bound of 0 makes coefficients zero. With any penalty, a feature has the coefficient zero if only
+        rows have it that are no support vectors.
 
         Parameters
         ----------
@@ -261,28 +190,13 @@ class FeatureMixin:
         parts = self._bound_parts(X, y, sample_weight, duals)  # type: ignore[attr-defined]
         if isinstance(parts[0], JointPart):
             raise ProofError(
-                "feature_status: Crammer and Singer's problem has no l1 penalty, and no coefficient of it is zero for certain"
+                "feature_status: a problem over all classes has no l1 penalty, and no coefficient of it is zero for certain"
             )
         found = []
         for part in parts:
             found.append(feature_status(part.problem, part.coef, part.intercept, part.dual))
             forget_scores(part.problem)
         return found[0] if len(found) == 1 else np.stack(found)
-
-
-def _ball_of(part: Any) -> Any:
-    if isinstance(part, JointPart):
-        return joint_ball_of(part)
-    try:
-        ball = ball_of(part.problem, part.coef, float(part.intercept), part.dual)
-    finally:
-        forget_scores(part.problem)
-    if part.gap is not None and not ball.gap <= CHANGED * part.gap + 1e-6 * part.objective:
-        raise ProofError(
-            f"the training data are not those of the fit any more: the gap was {part.gap:.3g} and is {ball.gap:.3g} on what the "
-            "arrays hold now; do not change them in place, or ask for bounds (or pickle the model) before"
-        )
-    return ball
 
 
 # --------------------------------------------------------------------------------------------------------------------------- labels

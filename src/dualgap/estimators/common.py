@@ -60,13 +60,15 @@ def penalties(C: float, l1_ratio: float, total: float) -> tuple[float, float]:
 _ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
 
 
-def validated(estimator: Any, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, Any]:
+def validated(estimator: Any, X: Any, y: Any, *, reset: bool = True, **options: Any) -> tuple[Any, Any]:
     """Return X and y as kernels can take them, after scikit-learn's checks; n_features_in_ and feature_names_in_ are set or compared.
+
+    `options` are those of scikit-learn's `check_X_y`.
 
     Plain arrays that those checks would return as they are do not go through them: on a small problem they take a fifth of a fit.
     """
     if not (reset and _is_plain(X, y)):
-        return validate_data(estimator, X, y, reset=reset, **_ACCEPTED)
+        return validate_data(estimator, X, y, reset=reset, **_ACCEPTED, **options)
     estimator.n_features_in_ = X.shape[1]
     vars(estimator).pop("feature_names_in_", None)
     return X, y

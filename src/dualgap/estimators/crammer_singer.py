@@ -1,8 +1,6 @@
-"""Crammer and Singer's multi-class machine: one problem for all K classes, with its own dual, steps and certificate.
+"""Crammer and Singer's multi-class machine: its loss and coordinate ascent on its dual. The problem over all classes is that of `joint`.
 
-    P(W, b) = Σ cᵢ maxₖ(1[k ≠ yᵢ] + gᵢₖ − gᵢ,yᵢ) + (l2/2) Σₖ‖wₖ‖²          gᵢₖ = xᵢ·wₖ + bₖ
-    D(p)    = Σ cᵢ (1 − pᵢ,yᵢ) − (l2/2) Σₖ‖wₖ(p)‖²        pᵢ in the simplex,  wₖ(p) = Σ cᵢ (1[k = yᵢ] − pᵢₖ) xᵢ / l2
-              subject to Σ cᵢ (1[k = yᵢ] − pᵢₖ) = 0 for every k where the intercept is free
+    loss(g, y) = maxₖ(1[k ≠ y] + gₖ − g_y)          ψ(p) = 1 − p_y
 
 A step on row i maximises D over pᵢ: the projection of pᵢ + (1[k ≠ yᵢ] + gᵢₖ)/q onto the simplex, q = cᵢ‖xᵢ‖²/l2. A free intercept is
 a bias column with one centre per class, see solvers/coordinate/bias.py.
@@ -10,35 +8,16 @@ a bias column with one centre per class, see solvers/coordinate/bias.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
-from dualgap.core import (
-    ROUNDOFF,
-    SMALLEST,
-    balance_radius,
-    fresh_seed,
-    gamma,
-    kernel,
-    length_bound,
-    natural_order,
-    shuffle,
-    strict,
-    weighted_balance,
-)
-from dualgap.estimators.fitted import keep, support
-from dualgap.estimators.labelled import Labelled
-from dualgap.estimators.multiclass import Budget
-from dualgap.problem import Problem
-from dualgap.proof import Certificate, Enclosed, bias_excess, certificate_of_pair, penalty_excess, penalty_value
-from dualgap.run import Best, Evaluation, Result, Stepper, drive
+from dualgap.core import fresh_seed, kernel, natural_order, shuffle, strict
+from dualgap.estimators.joint import JointProblem, JointStepper, joint_dual
+from dualgap.run import Evaluation
 from dualgap.solvers.coordinate import BiasColumn
 
-__all__ = ["CrammerSinger", "JointRun", "fit_jointly", "joint_dual"]
+__all__ = ["CrammerSinger", "CrammerSingerRun"]
 
 
 class Labels(NamedTuple):
@@ -105,15 +84,6 @@ def simplex_threshold(z):
         count, theta = kept, (total - 1.0) / kept
 
 
-@dataclass(frozen=True)
-class JointPoint:
-    """A p in the simplex and, with free intercepts, in balance up to rounding; and the model W(p), each wₖ off by at most `errors[k]`."""
-
-    p: np.ndarray
-    coef: np.ndarray
-    errors: np.ndarray
-
-
 @strict
 def joint_sums(codes, c, scores, radius, p):
     """Return Σ c·loss and Σ cᵢ Σₖ pᵢₖ(lossᵢ − hᵢₖ), hᵢₖ = 1[k ≠ yᵢ] + gᵢₖ − gᵢ,yᵢ, each with a bound on its error.
@@ -144,128 +114,29 @@ def joint_sums(codes, c, scores, radius, p):
     return loss, loss_radius, excess, excess_radius
 
 
-class CrammerSinger:
-    """The problem over K classes. `base` is any problem over the same rows, whose storage, weights, l2 and intercept it uses."""
+class CrammerSinger(JointProblem):
+    """Crammer and Singer's problem."""
 
-    def __init__(self, base: Problem, codes: np.ndarray, K: int) -> None:
-        self.base, self.codes, self.K = base, codes, K
-        self.own = np.zeros((base.n, K))
-        self.own[np.arange(base.n), codes] = 1.0
+    name: ClassVar[str] = "crammer_singer"
+    at_zero = 1.0
 
-    def dual_point(self, p: np.ndarray) -> JointPoint:
-        """The feasible point nearest to hand from p, and its model."""
-        base = self.base
-        p = np.maximum(p, 0.0)
-        p /= p.sum(axis=1, keepdims=True)
-        if base.intercept == "free":
-            p = self._balanced(p)
-        p = np.where(self.own > 0.0, p, p * (1.0 - (self.K + 4) * ROUNDOFF))  # the others' exact sum is at most 1
-        a = base.c[:, None] * self._signed(p) / base.l2
-        coef = np.stack([base.combine(a[:, k]) for k in range(self.K)])
-        errors = 1.000001 * gamma(base.n + self.K + 8) * (base.norms @ np.abs(a)) + SMALLEST
-        return JointPoint(p, coef, errors)
+    def sums(self, scores: np.ndarray, radius: np.ndarray, p: np.ndarray) -> tuple[float, float, float, float]:
+        found: tuple[float, float, float, float] = joint_sums(self.codes, self.base.c, scores, radius, p)
+        return found
 
-    def _signed(self, p: np.ndarray) -> np.ndarray:
-        """Return 1[k = yᵢ] − pᵢₖ, that of the own class as the sum over the others."""
-        others = np.where(self.own > 0.0, 0.0, p)
-        return np.where(self.own > 0.0, others.sum(axis=1, keepdims=True), -others)
-
-    def certify(self, coef: np.ndarray, intercept: np.ndarray, point: JointPoint) -> tuple[Certificate, float]:
-        """Certify a model by a dual point; also return the error bound of the gap."""
-        base = self.base
-        scores = np.stack([base.scores(np.ascontiguousarray(w)) + b for w, b in zip(coef, intercept, strict=True)], axis=1)
-        lengths, norms = [length_bound(w) for w in coef], base.norms
-        radius = norms * (gamma(base.longest + 4) * max(lengths)) + SMALLEST
-        loss, loss_radius, excess, excess_radius = joint_sums(self.codes, base.c, scores, radius, point.p)
-        summing = gamma(base.n + 8)
-        primal, primal_radius = loss, loss_radius * 1.000001 + summing * loss + SMALLEST
-        gap, gap_radius = excess, excess_radius * 1.000001 + summing * excess + SMALLEST
-        rests, offs = self._rests(point.p)
-        cost, shifts = (
-            self._balance_cost(point.p, scores, radius, rests, offs) if base.intercept == "free" else (0.0, np.zeros(self.K))
-        )
-        for k in range(self.K):
-            value, value_radius = penalty_value(0.0, base.l2, coef[k])
-            more, more_radius = penalty_excess(base.penalty, coef[k], point.coef[k], np.zeros(1), point.errors[k] + shifts[k])
-            if base.intercept == "penalised":
-                own, own_radius = penalty_value(0.0, base.l2, intercept[k : k + 1] / base.intercept_scale)
-                bias, bias_radius = bias_excess(base.l2, base.intercept_scale, float(intercept[k]), rests[k], offs[k])
-                value, value_radius, more, more_radius = (
-                    value + own,
-                    value_radius + own_radius,
-                    more + bias,
-                    more_radius + bias_radius,
-                )
-            primal, primal_radius, gap, gap_radius = (
-                primal + value,
-                primal_radius + value_radius,
-                gap + more,
-                gap_radius + more_radius,
-            )
-        rounding = 4.0 * (self.K + 4) * ROUNDOFF
-        found = Enclosed(primal, primal_radius + rounding * primal, gap, gap_radius + cost + rounding * gap)
-        return certificate_of_pair(found, "solver"), 2.0 * found.gap_radius
-
-    def _rests(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return Σ cᵢ(1[k = yᵢ] − pᵢₖ) of every class, and bounds on the errors."""
-        base, signed = self.base, self._signed(p)
-        sizes, signs = np.abs(signed), np.sign(signed)
-        sums = [
-            weighted_balance(base.c, np.ascontiguousarray(signs[:, k]), np.ascontiguousarray(sizes[:, k]), 0.0)
-            for k in range(self.K)
-        ]
-        offs = [balance_radius(rest, mass, base.n) + gamma(self.K) * mass for rest, mass in sums]
-        return np.array([rest for rest, _ in sums]), np.array(offs)
-
-    def _balance_cost(
-        self, p: np.ndarray, scores: np.ndarray, radius: np.ndarray, rests: np.ndarray, offs: np.ndarray
-    ) -> tuple[float, np.ndarray]:
-        """Bound what exact balance costs: in the gap, and how far each wₖ(p) moves. Infinite where no row has the weight to spare.
-
-        What a class has too much of is moved, in one row, to its own class; from there, in a row of that class, to the next.
-        """
-        base = self.base
-        need = 1.000001 * float((np.abs(rests) + offs).sum())  # more than any one move has to carry
-        weights = base.c[:, None] * p
-        rows = weights.argmax(axis=0)
-        if weights[rows, np.arange(self.K)].min() < self.K * need:
-            return (0.0, np.zeros(self.K)) if not p[self.own == 0.0].any() else (np.inf, np.zeros(self.K))
-        spread = np.abs(scores[rows]).max() + float(radius[rows].max()) + 1.0
-        moves = self.K * need
-        return 4.0 * moves * spread, np.full(self.K, self.K * moves * float(base.norms[rows].max()) / base.l2)
-
-    def _balanced(self, p: np.ndarray) -> np.ndarray:
-        """p with every class's mass Σ cᵢpᵢₖ equal to Σ cᵢ1[k = yᵢ]: mixed with one point of the simplex, as little as will do."""
-        c, y = self.base.c, self.codes
-        free = p[np.arange(len(y)), y] < 1.0  # the others are in balance by themselves, and stay as they are
-        if self._share(p, c * free) == 0.0:
-            free[:] = True
-        for _ in range(2):  # the second time takes up what rounding left
-            weights = c * free
-            keep = self._share(p, weights)
-            short = np.maximum(weights @ self.own - keep * (weights @ p), 0.0)
-            if short.sum() > 0.0:
-                p = np.where(free[:, None], keep * p + short / weights.sum(), p)
-                p /= p.sum(axis=1, keepdims=True)
-        return p
-
-    def _share(self, p: np.ndarray, weights: np.ndarray) -> float:
-        """The most of p that can be kept where the rest is to bring the classes' masses into balance."""
-        wanted, mass = weights @ self.own, weights @ p
-        return min(1.0, float(np.min(np.divide(wanted, mass, out=np.ones_like(mass), where=mass > 0))))
+    def psi_slope(self, mass: float) -> float:
+        return 1.0
 
 
-class JointRun(Stepper):
-    """Coordinate ascent on p, as the driver steps it.
+class CrammerSingerRun(JointStepper):
+    """Coordinate ascent on p.
 
-    Fixed by the constructor: `rows`, `at`. Changed by `step`: p, W with its bias column, the centres in `bias`. Changed by `evaluate`:
-    `best`, whose `beta` is p.
+    Fixed by the constructor: `rows`, `at`. Changed by `step`: p, W with its bias column, the centres in `bias`.
     """
 
-    at_zero = 1.0  # every row's loss at W = 0
-
     def __init__(self, joint: CrammerSinger, rng: np.random.Generator, warm: tuple[np.ndarray, np.ndarray] | None = None) -> None:
-        self.joint, self.rng, base = joint, rng, joint.base
+        super().__init__(joint)
+        self.rng, base = rng, joint.base
         self.bias = BiasColumn.of(base, np.zeros(joint.K) if warm is None else warm[1].copy())
         self.rows = self.bias.rows(base.rows, centre=0.0)
         self.at = Labels(joint.codes, base.c, base.c * self.bias.squares(base.sqnorms) / base.l2, base.c / base.l2)
@@ -277,10 +148,13 @@ class JointRun(Stepper):
             self.p = point.p.copy()
             self.W[:, -1] = self.bias.scale * ((joint.own - self.p) * self.at.step[:, None]).sum(axis=0)
         self.order, self.z = natural_order(base.n), np.empty(joint.K)
-        self.epochs = 0
-        self.best = Best(np.zeros((joint.K, base.d)), np.zeros(joint.K), np.inf, beta=joint.own)
         self.evaluate()  # where it starts from may be the best there is
         self._sweep(self.order[:0])  # compiles, before the clock runs
+
+    @classmethod
+    def from_model(cls, joint: Any, rng: np.random.Generator, model: Any, scale: np.ndarray) -> CrammerSingerRun:
+        p = joint_dual(model, joint, scale) if model.warm_start and joint.K > 2 else None
+        return cls(joint, rng, None if p is None else (p, model.intercept_.astype(np.float64)))
 
     def _sweep(self, order: np.ndarray) -> None:
         sweep(self.rows, self.at, self.W, self.bias.centre, self.p, order, self.z)
@@ -295,53 +169,4 @@ class JointRun(Stepper):
         point = self.joint.dual_point(self.p)
         free = self.bias.intercept == "free"
         intercept = self.bias.centre.copy() if free else self.bias.value(self.W[:, -1])
-        c, self.resolution = self.joint.certify(point.coef, intercept, point)
-        self.best.offer(point.coef, intercept, point.p, c)
-        columns = self.decide() if self.epochs else {}
-        return Evaluation(self.best.certificate(c.primal), point.coef, intercept, float(self.epochs), columns)
-
-
-def fit_jointly(
-    model: Any,
-    data: Labelled,
-    base: Problem,
-    budget: Budget,
-    callbacks: Iterable[Callable[[Any], Any]],
-    deciding: Callable[[CrammerSinger], Any] | None = None,
-) -> Result:
-    """Fit an estimator's attributes by the joint problem; with two classes the model is the difference of the two, as in LIBLINEAR.
-
-    `deciding` makes the rows that end the run once their labels are proven.
-    """
-    joint, scale = CrammerSinger(base, data.codes, len(data.classes)), model.C * data.own_weights()
-    run = JointRun(joint, np.random.default_rng(budget.seed), _warm(model, joint, scale))
-    run.atol, run.deciding = budget.atol, None if deciding is None else deciding(joint)
-    ended = drive(run, budget.tol, budget.max_epochs, budget.max_seconds, evaluate="geometric", callbacks=callbacks)
-    W, b, certificate = run.best.coef, run.best.intercept, run.certificate()
-    result = Result(problem=base, coef=W, intercept=b, dual=run.best.beta, certificate=certificate, **ended._asdict())
-    found = support(((joint.own - result.dual) * scale[:, None]).T, data.codes)
-    found["dual_coef_"] = sparse.csr_matrix(found["dual_coef_"])
-    two = joint.K == 2
-    coef, intercept = (np.diff(W, axis=0), np.diff(b)) if two else (W, b)
-    keep(model, data.classes, [result], coef_=coef, intercept_=intercept, _n_rows=data.n, **found)
-    return result
-
-
-def _warm(model: Any, joint: CrammerSinger, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """p and the intercepts of the last fit, where that was of this kind on as many rows."""
-    p = joint_dual(model, joint, scale) if model.warm_start and joint.K > 2 else None
-    return None if p is None else (p, model.intercept_.astype(np.float64))
-
-
-def joint_dual(model: Any, joint: CrammerSinger, scale: np.ndarray) -> np.ndarray | None:
-    """p of the last fit, to rounding; None where that was not of this kind on as many rows."""
-    fitted = getattr(model, "dual_coef_", None)
-    if fitted is None or fitted.shape[0] != joint.K or model._n_rows != joint.base.n:
-        return None
-    p = joint.own.copy()
-    rows = model.support_[scale[model.support_] > 0]
-    signed = np.zeros((joint.base.n, joint.K))
-    signed[model.support_] = fitted.toarray().T
-    p[rows] -= signed[rows] / scale[rows, None]
-    p = np.maximum(p, 0.0) + 1e-300
-    return p / p.sum(axis=1, keepdims=True)
+        return self.certified(point.coef, intercept, point, float(self.epochs))

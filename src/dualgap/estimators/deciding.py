@@ -1,6 +1,6 @@
 """fit(..., decide=rows) with more than two classes: rounds of ever smaller gaps until the labels of the rows are proven.
 
-With two classes the driver does it (`run.deciding`), and so it does with Crammer and Singer's single problem. With one problem for each
+With two classes the driver does it (`run.deciding`), and so it does with the single problem of a joint fit. With one problem for each
 class or pair of classes no problem can tell by itself whether a label is settled. So all are solved to a relative gap of `FIRST`; then
 those that can still change an open row's label to a tenth of that, and so on, each from where it stopped.
 """
@@ -18,8 +18,8 @@ import numpy as np
 
 from dualgap.estimators.bounds import Pairs, class_winners_proven
 from dualgap.estimators.common import worst_status
-from dualgap.estimators.crammer_singer import CrammerSinger
-from dualgap.estimators.joint_ball import joint_ball_of
+from dualgap.estimators.joint import JointProblem
+from dualgap.estimators.joint_ball import NO_FREE_INTERCEPT, joint_ball_of
 from dualgap.estimators.multiclass import Budget, Task, solve_tasks
 from dualgap.estimators.on_store import is_store
 from dualgap.problem import Problem, is_dask
@@ -169,12 +169,16 @@ def _look(
         is_open = np.ones(len(is_open), dtype=bool)
 
 
-def joint_deciding(codes: np.ndarray, rows: Any) -> Callable[[CrammerSinger], Deciding]:
-    """Return what makes, for Crammer and Singer's problem over rows of these classes, the rows that end its run."""
+def joint_deciding(codes: np.ndarray, rows: Any) -> Callable[[JointProblem], Deciding]:
+    """Return what makes, for a joint problem over rows of these classes, the rows that end its run."""
 
-    def deciding(joint: CrammerSinger) -> Deciding:
+    def deciding(joint: JointProblem) -> Deciding:
+        if joint.name == "multinomial" and joint.base.intercept == "free":
+            raise ValueError(f"decide does not go with this problem: {NO_FREE_INTERCEPT}")
+
         def prove(best: Best) -> Callable[[Any], np.ndarray]:
-            ball = joint_ball_of(JointPart(joint.base, codes, best.coef, np.asarray(best.intercept), best.beta, None))
+            part = JointPart(joint.base, codes, best.coef, np.asarray(best.intercept), best.beta, None, loss=joint.name)
+            ball = joint_ball_of(part)
 
             def proven(X: Any) -> np.ndarray:
                 return ball.proven(np.argmax(X @ best.coef.T + best.intercept, axis=1), X)

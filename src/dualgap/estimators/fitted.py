@@ -1,4 +1,4 @@
-"""Attributes of fitted classifiers from the results of their problems, and the way back: where a warm start begins."""
+"""Attributes of fitted estimators from the results of their problems, and the way back: where a warm start begins."""
 
 from __future__ import annotations
 
@@ -10,9 +10,23 @@ from scipy import sparse
 
 from dualgap.estimators.labelled import Labelled
 from dualgap.problem import Problem
+from dualgap.proof import ProofError
 from dualgap.run import Result
 
-__all__ = ["forget", "keep", "linear_dual", "linear_support", "rebuilt", "support", "warm_of"]
+__all__ = [
+    "as_csr",
+    "forget",
+    "keep",
+    "keep_uncertified",
+    "linear_dual",
+    "linear_support",
+    "rebuilt",
+    "refuse_uncertified",
+    "signed_dual",
+    "signed_duals",
+    "support",
+    "warm_of",
+]
 
 
 # What describes one fit; a later fit of another kind does not have it all.
@@ -37,8 +51,8 @@ def forget(model: Any) -> None:
         model.__dict__.pop(name, None)
 
 
-def keep(model: Any, classes: np.ndarray, results: Sequence[Result], **attributes: Any) -> None:
-    """Set the attributes that every fitted classifier has from the results of its problems, and those given."""
+def keep(model: Any, classes: np.ndarray | None, results: Sequence[Result], **attributes: Any) -> None:
+    """Set the attributes that every fitted estimator has from the results of its problems, and those given; a regression has no classes."""
     forget(model)
     found: dict[str, list[Any]] = {
         "certificate_": [r.certificate for r in results],
@@ -50,12 +64,29 @@ def keep(model: Any, classes: np.ndarray, results: Sequence[Result], **attribute
         numbers = name in ("objective_", "dual_gap_")
         setattr(model, name, values[0] if len(values) == 1 else np.array(values) if numbers else values)
     common = {
-        "classes_": classes,
+        **({} if classes is None else {"classes_": classes}),
         "intercept_": np.array([r.intercept for r in results]),
         "n_iter_": max(r.epochs for r in results),
     }
     for name, value in (common | attributes).items():
         setattr(model, name, value)
+
+
+def keep_uncertified(model: Any, classes: np.ndarray, **attributes: Any) -> None:
+    """Set the attributes of a fitted classifier that has no certificate: None stands for every number that would be part of a proof."""
+    forget(model)
+    nothing = dict.fromkeys(("certificate_", "history_", "objective_", "dual_gap_"))
+    for name, value in ({"classes_": classes} | nothing | attributes).items():
+        setattr(model, name, value)
+
+
+def refuse_uncertified(model: Any, what: str) -> None:
+    """Raise ProofError where a model was trained without a certificate: nothing about the exact model can be proven from it."""
+    if getattr(model, "status_", None) == "uncertified":
+        raise ProofError(
+            f"{what} cannot be had from an uncertified model: its kernel is not positive semidefinite, and it was trained with "
+            "indefinite='uncertified'; fit with indefinite='clip', or with another kernel"
+        )
 
 
 def support(signed: np.ndarray, codes: np.ndarray) -> dict[str, Any]:
@@ -66,14 +97,19 @@ def support(signed: np.ndarray, codes: np.ndarray) -> dict[str, Any]:
 
 def linear_support(results: Sequence[Result], codes: np.ndarray, C: float) -> dict[str, Any]:
     """Make those attributes of linear models, one against the rest."""
-    # c / l2 is C·s up to the share of l2, whatever the weights were.
-    found = support(np.stack([r.problem.y * r.dual * r.problem.c * (C * _total(r.problem)) for r in results]), codes)
+    found = support(signed_duals(results, C), codes)
     if len(results) > 1:
-        found["dual_coef_"] = _as_csr(found["dual_coef_"])
+        found["dual_coef_"] = as_csr(found["dual_coef_"])
     return found
 
 
-def _as_csr(dense: np.ndarray) -> sparse.csr_matrix:
+def signed_duals(results: Sequence[Result], C: float) -> np.ndarray:
+    """Return yᵢ·C·sᵢ·βᵢ of all rows, a line for each problem."""
+    # c / l2 is C·s up to the share of l2, whatever the weights were.
+    return np.stack([r.problem.y * r.dual * r.problem.c * (C * _total(r.problem)) for r in results])
+
+
+def as_csr(dense: np.ndarray) -> sparse.csr_matrix:
     """Return the non-zeros of a dense matrix; SciPy's own conversion goes through coordinates and takes three times as long."""
     rows, columns = np.nonzero(dense)
     indptr = np.zeros(len(dense) + 1, np.int32)
@@ -105,10 +141,14 @@ def linear_dual(model: Any, data: Labelled, j: int, k: int, C: float) -> np.ndar
     if getattr(model, "_n_rows", None) != data.n or model.dual_coef_.shape[0] != model.coef_.shape[0]:
         return None
     side = data.one_against_rest(k)
-    scale = C * (np.ones(len(side.signs)) if side.weights is None else side.weights)[model.support_]
-    dual = np.zeros(data.n)
-    signed = _row(model.dual_coef_, j) * side.signs[model.support_]
-    dual[model.support_] = np.divide(signed, scale, out=np.zeros(len(scale)), where=scale > 0)
+    return side.signs * signed_dual(model, j, side.weights, C)
+
+
+def signed_dual(model: Any, j: int, weights: np.ndarray | None, C: float) -> np.ndarray:
+    """Return yᵢβᵢ of all training rows for problem j of a fitted model, from its dual_coef_."""
+    scale = C * (np.ones(model._n_rows) if weights is None else weights)[model.support_]
+    dual = np.zeros(model._n_rows)
+    dual[model.support_] = np.divide(_row(model.dual_coef_, j), scale, out=np.zeros(len(scale)), where=scale > 0)
     return dual
 
 

@@ -1,4 +1,4 @@
-"""JointBall: where the exact model of Crammer and Singer's problem is, and what that says about differences of scores.
+"""JointBall: where the exact model of a joint problem is, and what that says about differences of scores.
 
 P is l2-strongly convex in W, and R* is smooth with constant 1/l2, so that as for two classes (`proof.ball`), with the Frobenius norm,
 
@@ -7,8 +7,8 @@ P is l2-strongly convex in W, and R* is smooth with constant 1/l2, so that as fo
 A score wₖ·x is then known up to radius·‖x‖ and a difference (wₖ − wⱼ)·x up to √2·radius·‖x‖. Penalised intercepts are one more coordinate
 of every wₖ.
 
-Free intercepts are bounded by moving p. The loss of a row is the maximum over p' in the simplex of Σₖ p'ₖ(1[k ≠ y] + gₖ − g_y). Hence, for
-any p' and the scores g* of the exact model,
+Free intercepts of Crammer and Singer's problem are bounded by moving p. The loss of a row is the maximum over p' in the simplex of
+Σₖ p'ₖ(1[k ≠ y] + gₖ − g_y). Hence, for any p' and the scores g* of the exact model,
 
     D(p) + gap ≥ P(W*, b*) ≥ Σ cᵢ[1 − p'ᵢ,yᵢ + Σₖ p'ᵢₖ g*ᵢₖ − g*ᵢ,yᵢ] + R(W*)          R(W*) ≥ ⟨U, W*⟩ − R*(U),  U = l2·W(p)
 
@@ -34,12 +34,17 @@ import numpy as np
 from scipy import sparse
 
 from dualgap.core import ROUNDOFF, gamma, is_sparse, length_bound
-from dualgap.estimators.crammer_singer import CrammerSinger, JointPoint
+from dualgap.estimators.joint import JointPoint, JointProblem
+from dualgap.estimators.joint_fit import joint_problem
 from dualgap.kernels import squares
-from dualgap.proof import JointPart
+from dualgap.proof import JointPart, ProofError
 
-__all__ = ["JointBall", "joint_ball_of"]
+__all__ = ["NO_FREE_INTERCEPT", "JointBall", "joint_ball_of"]
 
+NO_FREE_INTERCEPT = (
+    "free intercepts of multi_class='multinomial' have no bound, and so no score of the exact model has one; use intercept='penalised' "
+    "or fit_intercept=False, or multi_class='ovr'"
+)
 ROOT2 = math.sqrt(2.0) * (1.0 + 1e-15)
 
 
@@ -75,6 +80,7 @@ class JointBall:
     mean: float
     gap: float
     moves: Moves | None = field(default=None, repr=False)  # of free intercepts
+    loss: str = "crammer_singer"
 
     def bounds(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return bounds of each class's score; with two classes, of the second one's minus the first one's."""
@@ -103,6 +109,8 @@ class JointBall:
 
     def row_status(self, codes: np.ndarray, X: Any) -> np.ndarray:
         """Return the status of training rows of these classes: "out" without loss, "bound" if another class is certainly ahead."""
+        if self.loss == "multinomial":
+            return np.full(len(codes), "free", dtype="U5")  # every p is inside the simplex
         found = np.full(len(codes), "open", dtype="U5")
         if math.isfinite(self.radius):
             for k, rows, lengths in self._by_class(codes, X):
@@ -166,7 +174,9 @@ def _lengths(X: Any) -> np.ndarray:
 def joint_ball_of(part: JointPart) -> JointBall:
     """Return the ball that a model and a dual point prove. Its radius is infinite where the two prove nothing."""
     base, K = part.problem, len(part.coef)
-    joint = CrammerSinger(base, part.codes, K)
+    if part.loss == "multinomial" and base.intercept == "free":
+        raise ProofError(NO_FREE_INTERCEPT)
+    joint = joint_problem(part.loss, base, part.codes, K)
     point = joint.dual_point(part.dual)
     certificate, _ = joint.certify(part.coef, part.intercept, point)
     gap, scale = certificate.gap, base.intercept_scale if base.intercept == "penalised" else 0.0
@@ -181,15 +191,15 @@ def joint_ball_of(part: JointPart) -> JointBall:
     radius = math.sqrt(max(squared, 0.0)) * (1.0 + 1e-12) + 0.5 * drift + 4.0 * ROUNDOFF * size
     centre, bias = 0.5 * (part.coef + point.coef), np.zeros(K)
     if not math.isfinite(radius):
-        return JointBall(centre, bias, math.inf, scale, 0.0, gap)
+        return JointBall(centre, bias, math.inf, scale, 0.0, gap, loss=part.loss)
     if base.intercept == "penalised":
         bias = 0.5 * (part.intercept + scale * scale * rests / base.l2)
         radius += 4.0 * ROUNDOFF * float(np.linalg.norm(bias) + np.linalg.norm(part.intercept)) / scale
     moves = _moves(joint, part, point, centre, gap) if base.intercept == "free" else None
-    return JointBall(centre, bias, radius, scale, float(part.intercept.mean()), gap, moves)
+    return JointBall(centre, bias, radius, scale, float(part.intercept.mean()), gap, moves, part.loss)
 
 
-def _moves(joint: CrammerSinger, part: JointPart, point: JointPoint, centre: np.ndarray, gap: float) -> Moves:
+def _moves(joint: JointProblem, part: JointPart, point: JointPoint, centre: np.ndarray, gap: float) -> Moves:
     """Find the best move for every ordered pair of classes."""
     base, K = part.problem, joint.K
     scores = np.stack([base.scores(np.ascontiguousarray(w)) + b for w, b in zip(part.coef, part.intercept, strict=True)], axis=1)

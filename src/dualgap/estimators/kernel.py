@@ -2,48 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
 from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.multiclass import _ovr_decision_function
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dualgap.core import Hinge, blas_alone, kept, number, one_of, whole_number
 from dualgap.estimators.bounds import BoundsMixin, Pairs
-from dualgap.estimators.common import check_labels, penalties, warn_unless_converged
+from dualgap.estimators.common import check_labels
 from dualgap.estimators.deciding import PairVotes, solve_all
-from dualgap.estimators.fitted import keep, support
+from dualgap.estimators.ending import end_fit
+from dualgap.estimators.fitted import keep, keep_uncertified, support
+from dualgap.estimators.indefinite import stationary_points
+from dualgap.estimators.kernel_model import ACCEPTED, UNLIMITED, KernelModelMixin
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.left_out import LeaveOneOutMixin
 from dualgap.estimators.multiclass import Task
 from dualgap.estimators.parameters import budget_of
+from dualgap.estimators.probability import CalibratedMixin
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
-from dualgap.estimators.proving import Kept, ProvableMixin, kernel_parts
-from dualgap.kernels import call_kernel, expansion, make_kernel
+from dualgap.estimators.proving import ProvableMixin, kernel_parts
 from dualgap.problem import Problem, as_features
-from dualgap.proof import ProofError, bounds_of, margins_of, row_status, without_data
+from dualgap.proof import margins_of, row_status, without_data
 from dualgap.run import Result
 from dualgap.solvers.working_set import WorkingSet
 
-__all__ = ["SVC", "called_kernel"]
-
-BLOCK_VALUES = 8_000_000  # kernel values held at a time in prediction: 64 MB
-UNLIMITED = 10**9
-NO_FUNCTION = (
-    "bounds of the exact model are not there for a function as kernel, whose rounding errors are unknown; give the kernel matrix as X "
-    "with kernel='precomputed'"
-)
-_ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
+__all__ = ["SVC"]
 
 
-class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class SVC(
+    CalibratedMixin,
+    KernelModelMixin,
+    BoundsMixin,
+    LeaveOneOutMixin,
+    ProvableMixin,
+    CallbackSupportMixin,
+    ClassifierMixin,
+    BaseEstimator,
+):
     """Support vector classifier with kernels, whose fit ends on a certified duality gap.
 
     Minimises C·Σ sᵢ max(0, 1 − yᵢ f(xᵢ)) + ½‖f‖² over f(x) = Σ aⱼ k(xⱼ, x) + b, for every pair of classes.
@@ -55,10 +56,17 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
     kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable
         A callable takes two collections of samples (whatever X is; arrays and SciPy matrices are read-only) and returns the matrix
         of their kernel values, real numbers. A kernel that is not positive semidefinite on the data, as "sigmoid" need not be, has no
-        certificate and is refused. A precomputed matrix is taken as positive semidefinite up to the rounding of its entries.
+        certificate; see `indefinite`. A precomputed matrix is taken as positive semidefinite up to the rounding of its entries.
         "linear" with solver="auto" is solved by the methods of `LinearSVC`, in about its time.
     degree, gamma, coef0
         The kernel's parameters. gamma is a number, "scale" (1/(d·variance of X)) or "auto" (1/d).
+    indefinite : {"error", "clip", "shift", "uncertified"}
+        What to do where the kernel matrix K of the training rows is not positive semidefinite; elsewhere it has no effect. "error" refuses.
+        "clip" trains on the nearest semidefinite matrix, with the negative eigenvalues of K set to 0, and "shift" on K − λ_min·I; both are
+        certified for that matrix. "uncertified" returns a stationary point, as LIBSVM does, with `certificate_` None. All but "error" hold
+        the matrix in memory and compute its eigenvalues, in time n³. docs/kernels.md has the scores of new rows.
+    probability : bool
+        Whether `fit` also fits `temperature_` for `predict_proba`, by five more fits on parts of the rows.
     fit_intercept : bool
         Whether there is an intercept b, free of any penalty.
     tol : float
@@ -103,7 +111,12 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
     n_iter_ : epochs for each pair
     objective_, dual_gap_, certificate_, history_ : of the problem, or one for each pair
         The objective is scikit-learn's divided by C·Σs.
+    temperature_ : with probability=True, the factor of the scores in `predict_proba`
+    indefinite_ : None, or what was done with a kernel that is not positive semidefinite: its treatment and extreme eigenvalues
+        With "clip", `dual_coef_` and `support_` are about the clipped kernel; scores of new rows are sums over all training rows.
     status_ : "converged" where every certified gap is within `tol`, "decided" by fit's argument `decide`; else as in `LinearSVC`
+        "uncertified" where `indefinite` has said so and the kernel is not positive semidefinite: `certificate_`, `objective_`, `dual_gap_`
+        and `history_` are then None.
 
     Examples
     --------
@@ -138,6 +151,8 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
         verbose: int = 0,
         callbacks: Any = None,
         atol: float = 0.0,
+        indefinite: str = "error",
+        probability: bool = False,
     ) -> None:
         self.C = C
         self.kernel = kernel
@@ -159,6 +174,8 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
         self.verbose = verbose
         self.callbacks = callbacks
         self.atol = atol
+        self.indefinite = indefinite
+        self.probability = probability
 
     # -------------------------------------------------------------------------------------------------------------- fitting
 
@@ -186,15 +203,12 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
         given = (X, y, sample_weight)
         X, y = self._checked(X, y)
         check_labels(y)
-        rows = None if decide is None else as_features(validate_data(self, decide, reset=False, **_ACCEPTED), "decide", X.shape[1])
-        with np.errstate(over="ignore"):
-            self._kernel = make_kernel(self.kernel, None if callable(self.kernel) else X, self.gamma, self.degree, self.coef0)
-        self._gamma = self._kernel.gamma
-        if not 0.0 < self._gamma < np.inf:
-            raise ValueError(
-                f"gamma={self.gamma!r} comes to {self._gamma} on these data: X is too large or too small; scale the features"
-            )
-        table = called_kernel(self.kernel, X, len(y)) if callable(self.kernel) else X
+        rows = None if decide is None else as_features(validate_data(self, decide, reset=False, **ACCEPTED), "decide", X.shape[1])
+        self._make_kernel(X)
+        table, treated = self._treated(X, len(y))
+        self.indefinite_, self._expansion = None if treated is None else treated.said, None
+        if treated is not None and decide is not None:
+            raise ValueError(f"decide does not go with a kernel that is not positive semidefinite: {treated.said}")
         data = Labelled(table, y, sample_weight, self.class_weight)
         pairs = [(1, 0)] if len(data.classes) == 2 else list(combinations(range(len(data.classes)), 2))
         labels = data.classes.tolist()
@@ -203,6 +217,10 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
             {"X": X, "y": y, "metadata": {} if sample_weight is None else {"sample_weight": data.weights}},
             ["fit"] if len(pairs) == 1 else [f"classes {labels[i]!r} and {labels[j]!r}" for i, j in pairs],
         )
+        if treated is not None and not treated.certified:
+            self._fit_uncertified(X, data, pairs, budget)
+            self._calibrate(X, y, data.weights)
+            return self
         tasks = [
             Task(partial(self._problem, data, pair, C), self._warm(data, pair, k, C), monitor.callbacks(k, lambda progress: {}))
             for k, pair in enumerate(pairs)
@@ -215,110 +233,70 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
                 votes = PairVotes(len(data.classes), self.break_ties)
                 results = solve_all(tasks, budget, monitor.task, rows, votes)
             self._keep(X, data, pairs, results)
-            monitor.end()
-            self._kept = Kept(*given, [r.dual for r in results])
-            self.status_ = warn_unless_converged(type(self).__name__, results, budget.tol, stacklevel=4)
-            if ctrl_c.take():
-                self.status_ = "interrupted"
-            return self
+            if treated is not None and treated.clips:
+                self._X_fit, self._expansion = X, treated.spectrum.coefficients(self._over_all_rows())
+            end_fit(self, given, results, monitor, budget.tol, ctrl_c, treated)
+        self._calibrate(X, y, data.weights)
+        return self
+
+    def _fit_uncertified(self, X: Any, data: Labelled, pairs: list[tuple[int, int]], budget: Any) -> None:
+        problems = [self._problem(data, pair, self.C) for pair in pairs]
+        points = stationary_points(type(self).__name__, problems, budget.tol, budget.max_epochs)
+        attributes = self._layout(X, data, pairs, [p.coef for p in points], [p.epochs for p in points])
+        keep_uncertified(self, data.classes, intercept_=np.array([p.intercept for p in points]), **attributes)
+        self.status_ = "uncertified"
 
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
-        X, y = self._checked(X, y)
-        return kernel_parts(self, Labelled(X, y, sample_weight, self.class_weight), duals)
-
-    @property
-    def _automatic(self) -> bool:
-        return isinstance(self.solver, str) and self.solver == "auto"
-
-    def _solver(self) -> Any:
-        if not self._automatic or self.kernel == "linear":
-            return self.solver
-        return WorkingSet(cache_size=number("cache_size", self.cache_size))
-
-    def _checked(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        if callable(self.kernel):
-            check_consistent_length(X, y)
-            return X, column_or_1d(y, warn=True)
-        if sparse.issparse(X) and self.kernel == "precomputed":
-            raise TypeError("Sparse precomputed kernels are not supported: give X as an array of kernel values")
-        return validate_data(self, X, y, **_ACCEPTED)
+        rows, y = self._checked(X, y)
+        return kernel_parts(self, Labelled(self._trained_on(X, rows, len(y)), y, sample_weight, self.class_weight), duals)
 
     def _problem(self, data: Labelled, pair: tuple[int, int], C: float) -> Problem:
         """Class pair[0] against class pair[1]."""
         rows = np.flatnonzero((data.codes == pair[0]) | (data.codes == pair[1]))
         weights = data.own_weights()[rows]
-        table = callable(self.kernel) or self.kernel == "precomputed"
-        X = data.X
-        if table and X.shape[0] != X.shape[1]:
-            raise ValueError(f"the kernel matrix must be square, one row and one column a sample; it has shape {X.shape}")
+        X = self._square(data.X)
         if len(rows) < data.n:
-            X = X[np.ix_(rows, rows)] if table else X[rows]
-        l2, _ = penalties(C, 0.0, float(weights.sum()))
+            X = X[np.ix_(rows, rows)] if self._is_table else X[rows]
         unweighted = data.weights is None and data.by_class is None
-        return Problem(
-            X,
-            np.where(data.codes[rows] == pair[0], 1.0, -1.0),
-            l2=l2,
-            sample_weight=None if unweighted else weights,
-            intercept="free" if self.fit_intercept else "none",
-            kernel="precomputed" if table else self._kernel,
-            # Working sets keep their kernel rows in a cache of that size themselves.
-            kernel_memory=None if self._automatic else int(1e6 * number("cache_size", self.cache_size)),
-        )
+        signs = np.where(data.codes[rows] == pair[0], 1.0, -1.0)
+        return self._problem_over(X, signs, "hinge", C, float(weights.sum()), None if unweighted else weights)
 
     def _warm(self, data: Labelled, pair: tuple[int, int], k: int, C: float) -> Any:
         fitted = self.warm_start and getattr(self, "_n_rows", None) == data.n and np.array_equal(self.classes_, data.classes)
         if not fitted:
             return None
         signed = np.zeros(data.n)
-        signed[self.support_] = self._pair_coefficients()[:, k]
+        signed[self.support_] = self._coefficients()[:, k]
         rows = np.flatnonzero((data.codes == pair[0]) | (data.codes == pair[1]))
         scale = C * data.own_weights()[rows]
         beta = np.divide(np.abs(signed[rows]), scale, out=np.zeros(len(rows)), where=scale > 0)
         return None, float(self.intercept_[k]), beta
 
     def _keep(self, X: Any, data: Labelled, pairs: list[tuple[int, int]], results: list[Result]) -> None:
-        """Fitted attributes from the results, in scikit-learn's layout."""
+        """Set the fitted attributes from the results."""
+        coefs, epochs = [r.coef for r in results], [r.epochs for r in results]
+        keep(self, data.classes, results, **self._layout(X, data, pairs, coefs, epochs))
+
+    def _layout(
+        self, X: Any, data: Labelled, pairs: list[tuple[int, int]], coefs: list[np.ndarray], epochs: list[int]
+    ) -> dict[str, Any]:
+        """Return the fitted attributes from the coefficients of the pairs, in scikit-learn's layout."""
         signed = np.zeros((len(data.classes) - 1, data.n))
-        for (i, j), result in zip(pairs, results, strict=True):
+        for (i, j), coef in zip(pairs, coefs, strict=True):
             rows = np.flatnonzero((data.codes == i) | (data.codes == j))
             # The coefficients of a row of class i against class j stand in line j, or j − 1 where j > i.
             other = np.where(data.codes[rows] == i, j, i)
-            signed[other - (other > data.codes[rows]), rows] = result.coef
+            signed[other - (other > data.codes[rows]), rows] = coef
         found = support(signed, data.codes)
         rows = found["support_"]
         rows = rows[np.argsort(data.codes[rows], kind="stable")].astype(np.int32)
-        dual = signed[:, rows]
-        keep(
-            self,
-            data.classes,
-            results,
-            support_=rows,
-            n_support_=found["n_support_"].astype(np.int32),
-            dual_coef_=sparse.csr_matrix(dual) if sparse.issparse(X) else dual,
-            support_vectors_=np.empty((0, 0)) if self._kernel.name == "precomputed" else _safe_indexing(X, rows),
-            n_iter_=np.array([r.epochs for r in results], dtype=np.int32),
-            _n_rows=data.n,
-        )
-        if callable(self.kernel):
-            self._X_fit = X  # a function of two collections may rely on the second being the one it was trained on
+        counts = {"n_support_": found["n_support_"].astype(np.int32), "n_iter_": np.array(epochs, dtype=np.int32)}
+        return counts | self._expansion_attributes(X, signed, rows)
 
     # ----------------------------------------------------------------------------------------------------------- prediction
 
-    @property
-    def coef_(self) -> Any:
-        """Weights of the features; kernel="linear" only."""
-        check_is_fitted(self)
-        if self.kernel != "linear":
-            raise AttributeError(f"coef_ is there for kernel='linear' only, not for kernel={self.kernel!r}")
-        coef: Any = self._pair_coefficients().T @ self.support_vectors_
-        if sparse.issparse(self.support_vectors_):
-            coef = sparse.csr_matrix(coef)
-        (coef.data if hasattr(coef, "indptr") else coef).flags.writeable = False
-        return coef
-
-    def _pair_coefficients(self) -> np.ndarray:
-        """Coefficients of the support vectors, a column for each pair of classes."""
+    def _coefficients(self) -> np.ndarray:
+        """Return the coefficients of the support vectors, a column for each pair of classes."""
         dual, K = _dense(self.dual_coef_), len(self.classes_)
         if K == 2:
             return dual.T
@@ -328,49 +306,19 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
             columns.append(np.where(of_class == i, dual[j - 1], np.where(of_class == j, dual[i], 0.0)))
         return np.stack(columns, axis=1)
 
-    def _pair_decisions(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        coefficients = self._pair_coefficients()
-        alone = isinstance(self.kernel, str) and self.kernel == "precomputed" and len(self.support_) < self._n_rows
-        shape = np.shape(X) if isinstance(X, (list, tuple)) else getattr(X, "shape", ())
-        if alone and tuple(shape[1:]) == (len(self.support_),):
-            return check_array(X, dtype=_ACCEPTED["dtype"]) @ coefficients + self.intercept_
-        if not callable(self.kernel):
-            X = validate_data(self, X, reset=False, **_ACCEPTED)
-        if not callable(self.kernel) and self.kernel != "precomputed":
-            # A single sum is done faster as one: its kernel values need not be written down.
-            columns = coefficients[:, 0] if coefficients.shape[1] == 1 else coefficients
-            return expansion(self._kernel, X, self.support_vectors_, columns).reshape(X.shape[0], -1) + self.intercept_
-        return np.concatenate([values @ coefficients for values in self._kernel_blocks(X)]) + self.intercept_
-
-    def _kernel_blocks(self, X: Any) -> Iterator[np.ndarray]:
-        """Values with the support vectors, some rows at a time, where X has them itself or a function makes them."""
-        support = self.support_
-        if callable(self.kernel):
-            values = call_kernel(self.kernel, X, self._X_fit, "the function given as kernel")
-            if values.ndim != 2 or values.shape[1] != self._n_rows:
-                raise ValueError(
-                    f"kernel returned shape {values.shape}; a column for each of the {self._n_rows} training rows is needed"
-                )
-            yield values[:, support]
-            return
-        step = max(1, BLOCK_VALUES // max(len(support), 1))
-        for start in range(0, X.shape[0], step):
-            block = X[start : start + step]
-            yield block[:, support]
-
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: with two classes one, positive for the second; else a column for each class or pair of classes.
 
         With kernel="precomputed", X has kernel values with all training rows or, which is less to compute, with the support vectors
         alone: the columns `support_`, in that order.
         """
-        pairs = self._pair_decisions(X)
-        if len(self.classes_) == 2:
-            return pairs.ravel()
-        if self.decision_function_shape == "ovr":
-            return _ovr_decision_function(pairs < 0, -pairs, len(self.classes_))
-        return pairs
+        if len(self.classes_) == 2 or self.decision_function_shape == "ovr":
+            return self._class_scores(X)
+        return self._scores(X)
+
+    def _class_scores(self, X: Any) -> np.ndarray:
+        pairs = self._scores(X)
+        return pairs.ravel() if len(self.classes_) == 2 else _ovr_decision_function(pairs < 0, -pairs, len(self.classes_))
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels: with more than two classes the one with most votes of the pairs."""
@@ -382,7 +330,7 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
         elif self.break_ties:
             codes = np.argmax(self.decision_function(X), axis=1)
         else:
-            won = self._pair_decisions(X) > 0
+            won = self._scores(X) > 0
             votes = np.zeros((won.shape[0], len(self.classes_)), dtype=np.intp)
             for k, (i, j) in enumerate(combinations(range(len(self.classes_)), 2)):
                 votes[:, i] += won[:, k]
@@ -415,7 +363,7 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
         True
         """
         check_is_fitted(self)
-        low, high = self._pair_bounds(X, diagonal)
+        low, high = self._score_bounds(X, diagonal)
         if len(self.classes_) == 2:
             return low[:, 0], high[:, 0]
         return Pairs(low, high, len(self.classes_)).by_class() if self.decision_function_shape == "ovr" else (low, high)
@@ -445,35 +393,22 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
         """
         labels = self.predict(X)
         codes = np.searchsorted(self.classes_, labels)
-        low, high = self._pair_bounds(X, diagonal)
+        low, high = self._score_bounds(X, diagonal)
         if len(self.classes_) == 2:
             return labels, np.where(codes == 1, low[:, 0] > 0.0, high[:, 0] <= 0.0)
         return labels, Pairs(low, high, len(self.classes_)).proven(codes, self.break_ties)
 
-    def _pair_bounds(self, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        return bounds_of(self._ready_balls(), self._new_rows(X), diagonal)
-
-    def _new_rows(self, X: Any) -> Any:
-        if callable(self.kernel):
-            raise ProofError(NO_FUNCTION)
-        return validate_data(self, X, reset=False, **_ACCEPTED)
-
-    def _bound_parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> list[Any]:
-        if callable(self.kernel):
-            raise ProofError(NO_FUNCTION)
-        return super()._bound_parts(X, y, sample_weight, duals)
-
     def _without_data(self, parts: list[Any], balls: list[Any], kept: Any) -> Any:
         X, y = self._checked(kept.X, kept.y)
+        if self._on_nearest():
+            X = kept.treated.matrix
         codes = np.searchsorted(self.classes_, y)
         places = [np.flatnonzero((codes == part.positive) | (codes == part.negative)) for part in parts]
         return without_data(balls, X, places)
 
     def _row_statuses(self, X: Any, codes: np.ndarray) -> np.ndarray:
         K = len(self.classes_)
-        matrix = self._new_rows(X)
-        diagonal = np.diag(matrix) if self.kernel == "precomputed" else None
-        low, high = bounds_of(self._ready_balls(), matrix, diagonal)
+        low, high = self._training_bounds(X)
         found = np.full(low.shape, "out", dtype="U5")
         for k, (i, j) in enumerate([(1, 0)] if K == 2 else combinations(range(K), 2)):
             rows = np.flatnonzero((codes == i) | (codes == j))
@@ -481,27 +416,6 @@ class SVC(BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, Cl
             found[rows, k] = row_status(Hinge(), *margins_of(signs, low[rows, k], high[rows, k]))
         return found
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        return tags
-
 
 def _dense(matrix: Any) -> Any:
     return matrix.toarray() if hasattr(matrix, "toarray") else matrix
-
-
-def called_kernel(kernel: Any, X: Any, n: int) -> np.ndarray:
-    """Return the matrix that a function makes of the training rows, checked."""
-    values = call_kernel(kernel, X, X, "the function given as kernel")
-    if values.shape != (n, n):
-        raise ValueError(
-            f"the function given as kernel returned shape {values.shape}; a row and a column for each of the {n} samples is needed"
-        )
-    if not np.isfinite(values).all():
-        row, column = np.argwhere(~np.isfinite(values))[0]
-        raise ValueError(
-            f"the function given as kernel returned {values[row, column]} for samples {row} and {column}; all values must be finite"
-        )
-    return values

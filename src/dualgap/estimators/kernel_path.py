@@ -25,7 +25,8 @@ from dualgap.estimators.guaranteed_fit import (
     keep_guaranteed,
 )
 from dualgap.estimators.guaranteed_path import SOLVED_SHARE, walk
-from dualgap.estimators.kernel import SVC, called_kernel
+from dualgap.estimators.kernel import SVC
+from dualgap.estimators.kernel_model import called_kernel
 from dualgap.estimators.labelled import Labelled
 from dualgap.kernels import Kernel, make_kernel
 from dualgap.problem import Problem
@@ -33,7 +34,7 @@ from dualgap.proof import Certificate, require_semidefinite
 from dualgap.run import Result, Trace, minimise
 from dualgap.solvers import WorkingSet
 
-__all__ = ["KernelProblems", "SVCPath", "Shape", "as_Cs", "checked_rows", "each_pair", "pairs_of", "svc_like"]
+__all__ = ["KernelProblems", "SVCPath", "Shape", "as_Cs", "checked_kernel", "checked_rows", "each_pair", "pairs_of", "svc_like"]
 
 
 class Shape:
@@ -298,14 +299,19 @@ def checked_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Kernel
     """Return the kernel of an estimator, X as it was given, checked, and the labelled rows: a matrix if the kernel is a function."""
     X, y = SVC._checked(model, X, y)
     check_labels(y)
+    kernel, table = checked_kernel(model, X, len(y))
+    return kernel, X, Labelled(table, y, sample_weight, model.class_weight)
+
+
+def checked_kernel(model: Any, X: Any, n: int) -> tuple[Kernel, Any]:
+    """Return the kernel of an estimator for n rows X, and X: its matrix if the kernel is a function."""
     with np.errstate(over="ignore"):
         kernel = make_kernel(model.kernel, None if callable(model.kernel) else X, model.gamma, model.degree, model.coef0)
     if not 0.0 < kernel.gamma < np.inf:
         raise ValueError(
             f"gamma={model.gamma!r} comes to {kernel.gamma} on these data: X is too large or too small; scale the features"
         )
-    table = called_kernel(model.kernel, X, len(y)) if callable(model.kernel) else X
-    return kernel, X, Labelled(table, y, sample_weight, model.class_weight)
+    return kernel, called_kernel(model.kernel, X, n) if callable(model.kernel) else X
 
 
 def pairs_of(data: Labelled) -> list[tuple[int, int]]:

@@ -25,6 +25,7 @@ class LazyPredictionMixin:
 
     def decision_function(self, X: Any) -> Any:
         """Return the scores of samples: for two classes one each, else one for each class. Lazy on Dask data."""
+        X = self._prepared(X)
         if not is_dask(X):
             return super().decision_function(X)  # type: ignore[misc]
         check_is_fitted(self)
@@ -33,6 +34,7 @@ class LazyPredictionMixin:
 
     def predict(self, X: Any) -> Any:
         """Return the labels of samples. Lazy on Dask data."""
+        X = self._prepared(X)
         if not is_dask(X):
             return super().predict(X)  # type: ignore[misc]
         check_is_fitted(self)
@@ -51,6 +53,15 @@ class LazyPredictionMixin:
         total, weight = dask.compute((right * weights).sum(), weights.sum())
         return float(total / weight)
 
+    def _prepared(self, X: Any) -> Any:
+        """Return a data frame's features where the fit has prepared the columns of one; other data as they are."""
+        preparation = getattr(self, "preparation_", None)
+        if preparation is None or not hasattr(X, "columns"):
+            return X
+        from dualgap.cluster import to_polars
+
+        return X if is_dask(X) else preparation.apply(to_polars(X))
+
 
 def _as_array(vector: Any) -> Any:
     return vector.to_dask_array() if hasattr(vector, "to_dask_array") else vector
@@ -62,20 +73,25 @@ def _by_block(model: Any, X: Any, compute: Callable[..., np.ndarray], dtype: np.
         raise TypeError(
             f"predictions are lazy on Dask arrays and data frames; X is a {type(X).__name__}: call predict on each of its parts"
         )
-    if X.shape[1] != model.n_features_in_:
+    preparation = getattr(model, "preparation_", None) if hasattr(X, "map_partitions") else None
+    if preparation is None and X.shape[1] != model.n_features_in_:
         raise ValueError(f"X has {X.shape[1]} features, but {type(model).__name__} is expecting {model.n_features_in_} features")
     settings = {"coef": model.coef_, "intercept": model.intercept_, "classes": model.classes_}
     if hasattr(X, "map_partitions"):
         meta = np.empty((0,) if columns is None else (0, columns), dtype=dtype)
-        return X.map_partitions(_of_frame, compute, settings, meta=meta)
+        return X.map_partitions(_of_frame, compute, settings, preparation, meta=meta)
     whole = X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
     if columns is None:
         return whole.map_blocks(compute, **settings, dtype=dtype, drop_axis=1)
     return whole.map_blocks(compute, **settings, dtype=dtype, chunks=(whole.chunks[0], (columns,)))
 
 
-def _of_frame(part: Any, compute: Callable[..., np.ndarray], settings: dict[str, Any]) -> np.ndarray:
-    return compute(part.to_numpy(), **settings)
+def _of_frame(part: Any, compute: Callable[..., np.ndarray], settings: dict[str, Any], preparation: Any) -> np.ndarray:
+    if preparation is None:
+        return compute(part.to_numpy(), **settings)
+    from dualgap.cluster import to_polars
+
+    return compute(preparation.apply(to_polars(part)), **settings)
 
 
 def _scores(block: Any, coef: Any, intercept: np.ndarray, classes: np.ndarray) -> np.ndarray:

@@ -14,7 +14,8 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from dualgap.core import number, round_up
-from dualgap.estimators.fitted import keep, support
+from dualgap.estimators.fitted import keep, refuse_uncertified, support
+from dualgap.estimators.joint_fit import is_joint
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.on_store import is_store
 from dualgap.estimators.proving import Kept
@@ -164,6 +165,12 @@ class KeptRemaining(Kept):
 def _fits(model: Any, method: str, X: Any, y: Any, sample_weight: Any) -> tuple[list[Result], Labelled]:
     """Return a result for each problem of a fit, and the training data."""
     check_is_fitted(model)
+    refuse_uncertified(model, method)
+    if (said := getattr(model, "indefinite_", None)) is not None:
+        raise ProofError(
+            f"{method} is not there for indefinite={said.treatment!r}: the kernel trained on was made from all training rows, "
+            "those left out among them"
+        )
     duals = None
     if X is None:
         kept = vars(model).get("_kept")
@@ -180,8 +187,10 @@ def _fits(model: Any, method: str, X: Any, y: Any, sample_weight: Any) -> tuple[
         raise ProofError(
             f"{method} needs a certificate for all training data; this model was trained by partial_fit or on a cluster"
         )
-    if getattr(model, "multi_class", "ovr") == "crammer_singer":
-        raise ProofError(f"{method} is not there for multi_class='crammer_singer', which trains the classes jointly; use 'ovr'")
+    if is_joint(model, len(model.classes_)):
+        raise ProofError(
+            f"{method} is not there for multi_class={model.multi_class!r}, which trains the classes jointly; use 'ovr'"
+        )
     if not hasattr(model, "multi_class") and len(model.classes_) > 2:
         raise ProofError(
             f"{method} of an SVC is for two classes; this one has {len(model.classes_)}, which pairs of classes vote on. LinearSVC has it "

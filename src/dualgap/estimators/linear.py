@@ -7,47 +7,48 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.base import BaseEstimator
 from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from dualgap.core import kept, make_loss, one_of
+from dualgap.core import classification_loss, kept, one_of
 from dualgap.estimators.bounds import BoundsMixin, FeatureMixin
-from dualgap.estimators.common import check_labels, validated, validated_rows, warn_unless_converged
-from dualgap.estimators.crammer_singer import fit_jointly
+from dualgap.estimators.coefficients import coefficient_bounds, refusal_of_bounds
+from dualgap.estimators.common import check_labels, validated, validated_rows
 from dualgap.estimators.deciding import ClassVotes, check_decide, joint_deciding, solve_all
+from dualgap.estimators.ending import end_fit
 from dualgap.estimators.fitted import keep, linear_support, rebuilt, warm_of
+from dualgap.estimators.joint_fit import JOINT, fit_jointly, is_joint
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.lazy import LazyPredictionMixin
 from dualgap.estimators.left_out import ForgettingMixin
 from dualgap.estimators.multiclass import Task
 from dualgap.estimators.on_store import is_store, problem_over, store_labels
 from dualgap.estimators.parameters import Parameters, checked
+from dualgap.estimators.probability import CalibratedMixin, agreed, is_calibrated
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
-from dualgap.estimators.proving import Kept, ProvableMixin, linear_parts
+from dualgap.estimators.proving import ProvableMixin, linear_parts
 from dualgap.estimators.streaming import partial_fit
 from dualgap.problem import Problem, as_features, is_dask
 
 __all__ = ["LinearSVC"]
 
 
-def _has_log_loss(estimator: Any) -> bool:
-    if estimator.loss in ("log_loss", "logistic"):
-        return True
-    raise AttributeError(
-        f"predict_proba needs loss='log_loss', not loss={estimator.loss!r}; for probabilities from another loss wrap the "
-        "model in sklearn.calibration.CalibratedClassifierCV"
-    )
-
-
 def _takes_batches(estimator: Any) -> bool:
-    if estimator.multi_class == "ovr":
-        return True
-    raise AttributeError(f"partial_fit works with multi_class='ovr', not with multi_class={estimator.multi_class!r}")
+    if getattr(estimator, "probability", False):  # a model of an older release has no such parameter
+        raise AttributeError("partial_fit does not go with probability=True: a batch that is forgotten cannot be held out")
+    if estimator.multi_class != "ovr":
+        raise AttributeError(f"partial_fit works with multi_class='ovr', not with multi_class={estimator.multi_class!r}")
+    refused = refusal_of_bounds(estimator, "partial_fit keeps no bounds on coefficients; use fit")
+    if refused is not None:
+        raise AttributeError(refused)
+    return True
 
 
 class LinearSVC(
+    CalibratedMixin,
     BoundsMixin,
     FeatureMixin,
     ForgettingMixin,
@@ -64,23 +65,25 @@ class LinearSVC(
 
         C · Σ sᵢ φ(yᵢ(xᵢ·w + b)) + l1_ratio·‖w‖₁ + (1 − l1_ratio)/2·‖w‖²
 
-    divided by C·Σs, which changes no model. With more than two classes, one such problem for each class against the rest, or
-    Crammer and Singer's single problem.
+    divided by C·Σs, which changes no model. With more than two classes, one such problem for each class against the rest, or a single
+    problem for all classes: Crammer and Singer's, or multinomial logistic regression.
 
     Parameters
     ----------
     penalty : {None, "l1", "l2"}
         scikit-learn's way to say l1_ratio=1 or l1_ratio=0. None leaves it to `l1_ratio`.
     loss : {"squared_hinge", "hinge", "smooth_hinge", "log_loss"} or a loss object
-        φ. The default is scikit-learn's. Only "log_loss" gives probabilities.
+        φ. The default is scikit-learn's. "log_loss" gives probabilities of its own, the others with probability=True.
     dual : ignored
         Accepted for code written for scikit-learn: in which space to work is the solver's business.
     tol : float
         Bound on the relative duality gap, gap / objective, of every problem solved. 0 runs to the end of the budget.
     C : float
         Inverse strength of the penalty, as in scikit-learn.
-    multi_class : {"ovr", "crammer_singer"}
-        "crammer_singer" has a loss of its own: `loss` is then ignored, as in scikit-learn, and l1_ratio must be 0.
+    multi_class : {"ovr", "crammer_singer", "multinomial"}
+        "crammer_singer" has a loss of its own: `loss` is then ignored, as in scikit-learn. "multinomial" needs loss="log_loss" and
+        minimises C·Σ sᵢ(log Σₖ exp(gᵢₖ) − gᵢ,yᵢ) + ½ Σₖ‖wₖ‖² over the scores gᵢₖ = xᵢ·wₖ + bₖ of all classes, as scikit-learn's
+        LogisticRegression does; with two classes it is the logistic problem. Both need l1_ratio=0, and choose their method themselves.
     fit_intercept : bool
     intercept : {"free", "penalised"}
         Whether the intercept is left out of the penalty, or is the coefficient of a constant column `intercept_scaling`, as in
@@ -112,6 +115,25 @@ class LinearSVC(
     atol : float
         Bound on the gap itself, in the units of `certificate_`: a fit has converged if it or `tol` is met. For separable data and a
         large C, where the objective tends to 0 and a relative gap asks for more digits than float64 has.
+    positive : bool
+        Whether all coefficients must be at least 0.
+    bounds : (low, high), optional
+        The least and the largest value of the coefficients: two numbers, or two arrays with one number a feature; infinite or None where
+        there is no such bound. low = high fixes a coefficient. With several classes the bounds hold for each class against the rest.
+    monotonic_cst : array of -1, 0 or 1 for each feature, or dict of feature names, optional
+        The sign of each coefficient: with 1 the score of the second class never falls if the feature rises, with -1 it never rises; 0
+        leaves it open. For two classes only, as in scikit-learn. `positive`, `bounds` and `monotonic_cst` hold at the same time. The
+        intercept has no bounds; l1_ratio must be below 1.
+    checkpoint : folder, optional
+        For Dask data: where the workers save their dual variables once a minute; all of them must see it. A fit of the same problem
+        that finds a checkpoint there goes on from it, on any number of workers.
+    partitions : int, optional
+        For Dask data: into how many partitions the rows are divided. By default one a thread of a worker.
+    patience : float
+        For Dask data: seconds to wait for a worker once none is left, before the fit gives up.
+    probability : bool
+        Whether `fit` also fits `temperature_` for `predict_proba`, by five more fits on parts of the rows. Without effect for
+        loss="log_loss".
 
     Attributes
     ----------
@@ -128,8 +150,12 @@ class LinearSVC(
         "interrupted", "stalled", "rounding_limit" (as near as float64 can tell), "diverged"
     support_ : rows with a dual variable above 0
     n_support_ : how many of them each class has
+    temperature_ : with probability=True, the factor of the scores in `predict_proba`
     dual_coef_ : array of shape (1, number of support vectors), or a sparse one with a row for each class
-        yᵢ·C·sᵢ·βᵢ: for l1_ratio=0, coef_ is dual_coef_ @ X[support_].
+        yᵢ·C·sᵢ·βᵢ: for l1_ratio=0 and no bounds on coefficients, coef_ is dual_coef_ @ X[support_].
+    preparation_ : Preparation
+        After a fit on a Dask data frame with columns that are not numbers: what became of each column. `coef_` is over
+        `preparation_.feature_names`, and predictions take frames with the same columns.
 
     Notes
     -----
@@ -174,6 +200,13 @@ class LinearSVC(
         verbose: int = 0,
         callbacks: Any = None,
         atol: float = 0.0,
+        positive: bool = False,
+        bounds: Any = None,
+        monotonic_cst: Any = None,
+        checkpoint: Any = None,
+        partitions: int | None = None,
+        patience: float = 60.0,
+        probability: bool = False,
     ) -> None:
         self.penalty = penalty
         self.loss = loss
@@ -196,6 +229,13 @@ class LinearSVC(
         self.verbose = verbose
         self.callbacks = callbacks
         self.atol = atol
+        self.positive = positive
+        self.bounds = bounds
+        self.monotonic_cst = monotonic_cst
+        self.checkpoint = checkpoint
+        self.partitions = partitions
+        self.patience = patience
+        self.probability = probability
 
     # -------------------------------------------------------------------------------------------------------------- fitting
 
@@ -207,6 +247,7 @@ class LinearSVC(
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or a Store, which has its own labels
             A Dask array, data frame or delayed parts (X, y) are left to the current client's workers: no `support_`, `n_iter_` rounds.
+            Columns of a Dask frame that are not numbers are prepared as those of table files are, and numbers beside them standardised.
         y : n labels, of any number of classes of at least two
         sample_weight : n numbers, optional
         decide : samples, optional
@@ -214,18 +255,22 @@ class LinearSVC(
             `predict_proven` proves them all), or at `tol` if that comes first. It needs an l2 penalty and the rows in memory.
         """
         parameters = checked(self)
-        joint = one_of("multi_class", self.multi_class, ("ovr", "crammer_singer")) == "crammer_singer"
+        self._check_multi_class(parameters)
         check_decide(decide, X, parameters.ratio)
+        self._check_probability(X)
         if is_dask(X):
             from dualgap.estimators.on_cluster import fit_on_cluster
 
             fit_on_cluster(self, X, y, sample_weight, parameters, stacklevel=4)
             return self
+        self._refuse_cluster_options()
         given = (X, y, sample_weight)
         X, y = (X, store_labels(self, X, y)) if is_store(X) else validated(self, X, y)
         check_labels(y)
         rows = None if decide is None else as_features(validated_rows(self, decide), "decide", self.n_features_in_)
         data = Labelled(X, y, sample_weight, self.class_weight)
+        joint = is_joint(self, len(data.classes))
+        self._check_bounds(joint, len(data.classes))
         singles = [1] if joint or len(data.classes) == 2 else list(range(len(data.classes)))
         monitor = Monitor(
             self,
@@ -247,20 +292,23 @@ class LinearSVC(
                 results = solve_all(tasks, parameters.budget, monitor.task, rows, ClassVotes())
                 found = linear_support(results, data.codes, C)
                 keep(self, data.classes, results, coef_=np.stack([r.coef for r in results]), _n_rows=data.n, **found)
-            monitor.end()
-            self._kept = Kept(*given, [r.dual for r in results])
-            self.status_ = warn_unless_converged(type(self).__name__, results, parameters.budget.tol, stacklevel=4)
-            if ctrl_c.take():
-                self.status_ = "interrupted"
-            return self
+            end_fit(self, given, results, monitor, parameters.budget.tol, ctrl_c)
+        self._calibrate(X, y, data.weights)
+        return self
+
+    def _refuse_cluster_options(self) -> None:
+        """Raise where an option is given that only a fit on Dask data can follow; remove what only such a fit sets."""
+        for name in ("checkpoint", "partitions"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name}={getattr(self, name)!r} is for Dask data, and X is none; leave it out")
+        self.__dict__.pop("preparation_", None)
 
     def _maker(self, data: Labelled, parameters: Parameters) -> Callable[[int], Problem]:
         """Return a function from a class's number to the problem of that class against the rest."""
         first, kind = data.one_against_rest(1), parameters.intercept
         strengths = parameters.strengths(first.total)
-        base = problem_over(
-            data.X, first.signs, self.loss, self.delta, *strengths, first.weights, kind, intercept_scale=parameters.scale
-        )
+        options = {"intercept_scale": parameters.scale, "bounds": coefficient_bounds(self, data.X.shape[1])}
+        base = problem_over(data.X, first.signs, self.loss, self.delta, *strengths, first.weights, kind, **options)
 
         def make(k: int) -> Problem:
             if k == 1:
@@ -271,10 +319,28 @@ class LinearSVC(
 
         return make
 
+    def _check_bounds(self, joint: bool, classes: int) -> None:
+        """Refuse bounds on coefficients where they mean nothing."""
+        refused = refusal_of_bounds(
+            self, f"multi_class={self.multi_class!r} keeps no bounds on coefficients; use multi_class='ovr'"
+        )
+        if joint and refused is not None:
+            raise ValueError(refused)
+        if classes > 2 and self.monotonic_cst is not None:
+            raise ValueError(
+                f"monotonic_cst with {classes} classes: a sign is that of the score of the second of two classes; give `bounds`, which "
+                "hold for each class against the rest"
+            )
+
+    def _check_multi_class(self, parameters: Parameters) -> None:
+        kind = one_of("multi_class", self.multi_class, ("ovr", *JOINT))
+        if kind != "ovr" and parameters.ratio != 0.0:
+            raise ValueError(f"multi_class={kind!r} takes the l2 penalty alone; l1_ratio={parameters.ratio:g} must be 0")
+        if kind == "multinomial" and self.loss not in ("log_loss", "logistic"):
+            raise ValueError(f"multi_class='multinomial' is logistic regression; loss={self.loss!r} must be 'log_loss'")
+
     def _joint_base(self, data: Labelled, parameters: Parameters) -> Problem:
-        """Return the rows, weights and penalty of Crammer and Singer's problem; its labels and loss are not used."""
-        if parameters.ratio != 0.0:
-            raise ValueError(f"multi_class='crammer_singer' takes the l2 penalty alone; l1_ratio={parameters.ratio:g} must be 0")
+        """Return the rows, weights and penalty of a joint problem; its labels and loss are not used."""
         weights, kind = data.own_weights(), parameters.intercept
         l2, _ = parameters.strengths(float(weights.sum()))
         signs = np.where(data.codes == 0, -1.0, 1.0)
@@ -289,7 +355,7 @@ class LinearSVC(
         return as_features(validated_rows(self, X), columns=self.n_features_in_)
 
     def _loss(self) -> Any:
-        return make_loss(self.loss, self.delta)
+        return classification_loss(self.loss, self.delta)
 
     # -------------------------------------------------------------------------------------------------------------- streams
 
@@ -332,16 +398,20 @@ class LinearSVC(
 
     # ------------------------------------------------------------------------------------------------------- probabilities
 
-    @available_if(_has_log_loss)
+    @available_if(is_calibrated)
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the classes; with more than two, those of each class against the rest, scaled to sum to one."""
-        check_is_fitted(self)
-        return self._predict_proba_lr(X)
+        """Return probabilities of the classes; the most probable class is the label that `predict` returns.
 
-    @available_if(_has_log_loss)
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of the probabilities."""
-        return np.log(self.predict_proba(X))
+        With loss="log_loss" they are the model's own; with more than two classes, those of each class against the rest, scaled to sum to
+        one, or with multi_class="multinomial" exp(gₖ)/Σⱼ exp(gⱼ) of the scores g. Other losses need probability=True before `fit`, which
+        then fits on five folds, too.
+        """
+        check_is_fitted(self)
+        if self.loss not in ("log_loss", "logistic"):
+            return super().predict_proba(X)
+        own = self.multi_class == "multinomial" and len(self.classes_) > 2
+        found = softmax(self.decision_function(X), axis=1) if own else self._predict_proba_lr(X)
+        return agreed(found, np.searchsorted(self.classes_, self.predict(X)))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -79,6 +79,29 @@ def not_worse_than_warm(result: Result, warm: Any) -> Result:
     return Result.of(result, coef=coef, intercept=intercept, certificate=certify(problem, coef, intercept, result.dual))
 
 
+def _solve(task: Task, budget: Budget, seconds: float | None, halt: Callable[[], bool] | None) -> Result:
+    """Solve one task; over a store with few features, "auto" and "newton" take Newton's method on its rows as they are read."""
+    problem = task.make()
+    if problem.streaming and budget.solver in ("auto", "newton") and budget.atol == 0.0:
+        from dualgap.cluster import newton_on_store, newton_suits
+
+        if newton_suits(problem):
+            return newton_on_store(problem, budget.tol, budget.max_epochs, seconds, task.callbacks, halt, task.warm)
+    return minimise(
+        problem,
+        budget.solver,
+        budget.tol,
+        budget.max_epochs,
+        seconds,
+        budget.seed,  # the same for all, so that a permutation of the classes permutes the models
+        callbacks=task.callbacks,
+        warm_start=task.warm,
+        halt=halt,
+        atol=budget.atol,
+        decide=task.decide,
+    )
+
+
 def solve_tasks(tasks: Sequence[Task], budget: Budget, around: Callable[[int], Any]) -> list[Result]:
     """Solve every task; `around(k)` is a context manager entered around task k.
 
@@ -93,20 +116,7 @@ def solve_tasks(tasks: Sequence[Task], budget: Budget, around: Callable[[int], A
     def solve_one(k: int) -> Result:
         # Threads of a problem's own would only get in the way of the other problems'.
         with around(k), nullcontext() if threads == 1 else one_processor():
-            problem = tasks[k].make()
-            result = minimise(
-                problem,
-                budget.solver,
-                budget.tol,
-                budget.max_epochs,
-                seconds.next(),
-                budget.seed,  # the same for all, so that a permutation of the classes permutes the models
-                callbacks=tasks[k].callbacks,
-                warm_start=tasks[k].warm,
-                halt=None if alone else stop.is_set,
-                atol=budget.atol,
-                decide=tasks[k].decide,
-            )
+            result = _solve(tasks[k], budget, seconds.next(), None if alone else stop.is_set)
         if result.status == "interrupted":
             stop.set()
         return not_worse_than_warm(result, tasks[k].warm)

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dualgap.cluster import DaskPool, DataStatistics, RoundsResult, make_objective, make_pool, run_rounds
+from dualgap.cluster import (
+    CHECKPOINT_SECONDS,
+    Checkpoint,
+    DaskPool,
+    DataStatistics,
+    RoundsResult,
+    checkpoint_meta,
+    current_client,
+    has_words,
+    make_objective,
+    make_pool,
+    prepare_frame,
+    run_rounds,
+)
+from dualgap.estimators.coefficients import coefficient_bounds
 from dualgap.estimators.common import warn_unless_converged, weights_by_class
 from dualgap.estimators.fitted import keep
 from dualgap.estimators.multiclass import TimeShare
@@ -33,9 +49,17 @@ def _run(model: Any, X: Any, y: Any, sample_weight: Any, parameters: Parameters)
     if model.multi_class != "ovr":
         raise ValueError(f"multi_class={model.multi_class!r} needs all rows in memory; a cluster takes 'ovr'")
     if model.warm_start:
-        raise ValueError("warm_start=True on a cluster: use dualgap.cluster.train with checkpoint= and resume=True")
-    with make_pool(X, y, sample_weight) as pool:
-        return _run_on(pool, model, parameters)
+        raise ValueError("warm_start=True on a cluster: give checkpoint=FOLDER, from which a later fit of the same problem goes on")
+    client, preparation = current_client(), None
+    if has_words(X):
+        X, preparation = prepare_frame(X, y, sample_weight, client, budget.seed)
+        y = sample_weight = None
+    with make_pool(X, y, sample_weight, client, model.partitions, model.patience) as pool:
+        results = _run_on(pool, model, parameters)
+    model.__dict__.pop("preparation_", None)
+    if preparation is not None:
+        model.preparation_ = preparation
+    return results
 
 
 def _run_on(pool: DaskPool, model: Any, parameters: Parameters) -> list[RoundsResult]:
@@ -43,6 +67,7 @@ def _run_on(pool: DaskPool, model: Any, parameters: Parameters) -> list[RoundsRe
     budget = parameters.budget
     statistics = DataStatistics(pool.call("describe"))
     labels = statistics.classes.tolist()
+    model._check_bounds(False, len(labels))
     positives = labels[1:] if len(labels) == 2 else labels
     results: list[RoundsResult] = []
     seconds = TimeShare(budget.max_seconds, len(positives))
@@ -50,8 +75,12 @@ def _run_on(pool: DaskPool, model: Any, parameters: Parameters) -> list[RoundsRe
         factors = _factors(model.class_weight, statistics, label)
         l2, l1 = parameters.strengths(sum(factors[each] * statistics.weights[each] for each in labels))
         options = {"intercept_scale": parameters.scale, "class_weight": factors, "positive": label, "statistics": statistics}
+        options["bounds"] = coefficient_bounds(model, statistics.features)
         objective, classes = make_objective(pool, model.loss, model.delta, l2, l1, parameters.intercept, **options)
         name = "fit" if len(positives) == 1 else f"class {label!r}"
+        checkpoint = _checkpoint_of(model.checkpoint, len(results), len(positives))
+        checkpoint.resume_or_begin(checkpoint_meta(statistics, objective, classes))
+        pool.where = checkpoint.where
         results.append(
             run_rounds(
                 pool,
@@ -62,7 +91,8 @@ def _run_on(pool: DaskPool, model: Any, parameters: Parameters) -> list[RoundsRe
                 seconds.next(),
                 seed=budget.seed,
                 solver=budget.solver,
-                callbacks=[*(model.callbacks or ()), logged(name, model.verbose)],
+                callbacks=[*(model.callbacks or ()), logged(name, model.verbose), pool.listener(name)],
+                checkpoint=checkpoint,
                 halt=lambda: any(r.status == "interrupted" for r in results),  # one round each for the classes that are left
             )
         )
@@ -70,6 +100,15 @@ def _run_on(pool: DaskPool, model: Any, parameters: Parameters) -> list[RoundsRe
     coef, rounds = np.stack([r.coef for r in results]), max(r.rounds for r in results)
     keep(model, statistics.classes, results, coef_=coef, n_iter_=rounds, n_features_in_=statistics.features)
     return results
+
+
+def _checkpoint_of(folder: Any, number: int, problems: int) -> Checkpoint:
+    """Return the checkpoint of one of the problems of a fit, in a folder of its own where there are several."""
+    if folder is None:
+        return Checkpoint(None, math.inf)
+    return Checkpoint(
+        Path(folder) / f"class-{number:03d}" if problems > 1 else folder, CHECKPOINT_SECONDS, "fit again with the same folder"
+    )
 
 
 def _factors(class_weight: Any, statistics: DataStatistics, label: Any) -> dict[Any, float]:

@@ -34,8 +34,8 @@ def store_labels(estimator: Any, store: Store, y: Any) -> np.ndarray:
     """The labels of a store, after a look at what does not go with one."""
     if y is not None:
         raise ValueError("y beside a store: a store has its own labels; leave y out")
-    if estimator.multi_class == "crammer_singer":
-        raise ValueError("multi_class='crammer_singer' needs all rows in memory; a store takes 'ovr'")
+    if estimator.multi_class != "ovr":
+        raise ValueError(f"multi_class={estimator.multi_class!r} needs all rows in memory; a store takes 'ovr'")
     estimator.n_features_in_ = store.shape[1]
     estimator.__dict__.pop("feature_names_in_", None)
     return store.labels()

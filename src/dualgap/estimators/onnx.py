@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from dualgap.estimators.kernel import SVC
+from dualgap.estimators.kernel_svr import SVR
 from dualgap.estimators.linear import LinearSVC
+from dualgap.estimators.linear_svr import LinearSVR
 from dualgap.kernels import origin_of
 
 __all__ = ["register_onnx_converters", "to_onnx"]
@@ -22,11 +24,11 @@ def to_onnx(model: Any, X: Any, **options: Any) -> Any:
     """A fitted model, or a pipeline that ends in one, as an ONNX model with the outputs "label" and "probabilities".
 
     The second output holds what `decision_function` returns (a column even where there is one number a sample), or for
-    loss="log_loss" what `predict_proba` returns.
+    loss="log_loss" what `predict_proba` returns. A regression has one output, "variable": a column for each target.
 
     Parameters
     ----------
-    model : a fitted LinearSVC or SVC, or a Pipeline
+    model : a fitted LinearSVC, SVC, LinearSVR or SVR, or a Pipeline
     X : array, a few rows of which tell the type of the input: float32 or float64
     options : passed to `skl2onnx.to_onnx`, such as target_opset
 
@@ -43,16 +45,19 @@ def to_onnx(model: Any, X: Any, **options: Any) -> Any:
 
     register_onnx_converters()
     last = model.steps[-1][1] if hasattr(model, "steps") else model
-    return skl2onnx.to_onnx(model, X[:1], options={id(last): {"zipmap": False}}, **options)
+    flags = {} if isinstance(last, (LinearSVR, SVR)) else {"options": {id(last): {"zipmap": False}}}
+    return skl2onnx.to_onnx(model, X[:1], **flags, **options)
 
 
 def register_onnx_converters() -> None:
-    """Make LinearSVC and SVC known to skl2onnx, so that its own functions convert whatever contains them."""
+    """Make the estimators known to skl2onnx, so that its own functions convert whatever contains them."""
     from skl2onnx import update_registered_converter
 
     flags = {"zipmap": [True, False, "columns"], "nocl": [True, False], "output_class_labels": [True, False]}
     update_registered_converter(LinearSVC, "DualgapLinearSVC", _shapes, _convert_linear, options=flags, overwrite=True)
     update_registered_converter(SVC, "DualgapSVC", _shapes, _convert_kernel, options=flags, overwrite=True)
+    update_registered_converter(LinearSVR, "DualgapLinearSVR", _regression_shape, _convert_linear_regression, overwrite=True)
+    update_registered_converter(SVR, "DualgapSVR", _regression_shape, _convert_kernel_regression, overwrite=True)
 
 
 def _shapes(operator: Any) -> None:
@@ -61,13 +66,18 @@ def _shapes(operator: Any) -> None:
     model, data = operator.raw_operator, operator.inputs[0]
     rows, K = data.get_first_dimension(), len(model.classes_)
     columns = 1 if K == 2 else K
-    if isinstance(model, LinearSVC) and hasattr(model, "predict_proba"):
+    if isinstance(model, LinearSVC) and model.loss in ("log_loss", "logistic"):
         columns = K
     elif isinstance(model, SVC) and K > 2 and model.decision_function_shape == "ovo":
         columns = K * (K - 1) // 2
     numeric = model.classes_.dtype.kind in "iub"
     operator.outputs[0].type = (Int64TensorType if numeric else StringTensorType)([rows])
     operator.outputs[1].type = type(data.type)([rows, columns])
+
+
+def _regression_shape(operator: Any) -> None:
+    data = operator.inputs[0]
+    operator.outputs[0].type = type(data.type)([data.get_first_dimension(), len(operator.raw_operator.intercept_)])
 
 
 class _Graph:
@@ -120,12 +130,33 @@ class _Graph:
         return self.node("ArgMax", scores, axis=1, keepdims=0)
 
 
+def _linear_scores(graph: _Graph, model: Any) -> str:
+    coef = np.atleast_2d(model.coef_.toarray() if hasattr(model.coef_, "toarray") else model.coef_)
+    return graph.node("Add", graph.node("MatMul", graph.x, graph.constant(coef.T)), graph.constant(model.intercept_))
+
+
+def _kernel_scores(graph: _Graph, model: Any) -> str:
+    sums = graph.node("MatMul", _kernel_values(graph, model), graph.constant(model._expansion_over()[2]))
+    return graph.node("Add", sums, graph.constant(model.intercept_))
+
+
+def _convert_linear_regression(scope: Any, operator: Any, container: Any) -> None:
+    graph = _Graph(scope, operator, container)
+    graph.node("Identity", _linear_scores(graph, operator.raw_operator), output=operator.outputs[0].full_name)
+
+
+def _convert_kernel_regression(scope: Any, operator: Any, container: Any) -> None:
+    graph = _Graph(scope, operator, container)
+    graph.node("Identity", _kernel_scores(graph, operator.raw_operator), output=operator.outputs[0].full_name)
+
+
 def _convert_linear(scope: Any, operator: Any, container: Any) -> None:
     graph, model = _Graph(scope, operator, container), operator.raw_operator
-    coef = model.coef_.toarray() if hasattr(model.coef_, "toarray") else model.coef_
-    scores = graph.node("Add", graph.node("MatMul", graph.x, graph.constant(coef.T)), graph.constant(model.intercept_))
+    scores = _linear_scores(graph, model)
     codes = graph.positive(scores) if len(model.classes_) == 2 else graph.largest(scores)
-    if hasattr(model, "predict_proba"):
+    if model.loss in ("log_loss", "logistic") and model.multi_class == "multinomial" and len(model.classes_) > 2:
+        scores = graph.node("Softmax", scores, axis=1)
+    elif model.loss in ("log_loss", "logistic"):
         scores = graph.node("Sigmoid", scores)
         if len(model.classes_) == 2:
             scores = graph.node("Concat", graph.node("Sub", graph.constant([1.0]), scores), scores, axis=1)
@@ -138,8 +169,7 @@ def _convert_linear(scope: Any, operator: Any, container: Any) -> None:
 def _convert_kernel(scope: Any, operator: Any, container: Any) -> None:
     graph, model = _Graph(scope, operator, container), operator.raw_operator
     K = len(model.classes_)
-    pairs = graph.node("MatMul", _kernel_values(graph, model), graph.constant(model._pair_coefficients()))
-    pairs = graph.node("Add", pairs, graph.constant(model.intercept_))
+    pairs = _kernel_scores(graph, model)
     if K == 2:
         graph.finish(graph.positive(pairs), pairs)
         return
@@ -169,7 +199,7 @@ def _kernel_values(graph: _Graph, model: Any) -> str:
         raise ValueError(
             f"kernel={model.kernel!r} cannot be exported: ONNX has no operator for it; use rbf, linear, poly or sigmoid"
         )
-    vectors = model.support_vectors_
+    vectors = model._expansion_over()[0]
     vectors = np.asarray(vectors.toarray() if hasattr(vectors, "toarray") else vectors, dtype=np.float64)
     x = graph.x
     if kernel.name == "rbf" and (origin := origin_of(vectors)) is not None:

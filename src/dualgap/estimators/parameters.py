@@ -39,7 +39,7 @@ def budget_of(model: Any, solver: Any, max_epochs: int) -> Budget:
 
 
 def checked(model: Any) -> Parameters:
-    """Check the parameters of a LinearSVC; draws its seed."""
+    """Check the parameters of a linear estimator; draws its seed."""
     C, ratio = number("C", model.C), _ratio(model)
     budget = budget_of(model, model.solver, whole_number("max_iter", model.max_iter))
     one_of("intercept", model.intercept, ("free", "penalised"))
@@ -50,11 +50,10 @@ def checked(model: Any) -> Parameters:
 
 
 def _ratio(model: Any) -> float:
-    one_of("penalty", model.penalty, (None, "l1", "l2"))
-    ratio = number("l1_ratio", model.l1_ratio, "[0, 1]")
-    if model.penalty is None:
+    penalty, ratio = getattr(model, "penalty", None), number("l1_ratio", model.l1_ratio, "[0, 1]")
+    if one_of("penalty", penalty, (None, "l1", "l2")) is None:
         return ratio
-    asked = 1.0 if model.penalty == "l1" else 0.0
+    asked = 1.0 if penalty == "l1" else 0.0
     if ratio not in (0.0, asked):
-        raise ValueError(f"penalty={model.penalty!r} and l1_ratio={model.l1_ratio!r} contradict each other; leave penalty at None")
+        raise ValueError(f"penalty={penalty!r} and l1_ratio={model.l1_ratio!r} contradict each other; leave penalty at None")
     return asked

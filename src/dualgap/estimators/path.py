@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.linear_model._base import LinearClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dualgap.core import is_sparse, kept, make_loss, number, one_of, slopes, whole_number
+from dualgap.core import classification_loss, is_sparse, kept, number, one_of, slopes, whole_number
 from dualgap.estimators.bounds import BoundsMixin, FeatureMixin
 from dualgap.estimators.common import check_labels, fit_seed, penalties, validated, validated_rows, warn_unless_converged
 from dualgap.estimators.guaranteed_fit import (
@@ -397,7 +397,7 @@ class LinearSVCPath(BoundsMixin, FeatureMixin, ProvableMixin, LinearClassifierMi
         return as_features(validated_rows(self, X), columns=self.n_features_in_)
 
     def _loss(self) -> Any:
-        return make_loss(self.loss, self.delta)
+        return classification_loss(self.loss, self.delta)
 
     def _use(self, i: int, j: int) -> None:
         self._place = i, j

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dualgap.estimators.crammer_singer import CrammerSinger, joint_dual
-from dualgap.estimators.fitted import linear_dual
+from dualgap.estimators.fitted import linear_dual, refuse_uncertified
+from dualgap.estimators.joint import joint_dual
+from dualgap.estimators.joint_fit import is_joint, joint_problem
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.on_store import is_store
 from dualgap.estimators.parameters import checked
@@ -31,15 +32,11 @@ class Kept:
     y: Any
     sample_weight: Any
     duals: Sequence[Any]
+    treated: Any = None  # of an indefinite kernel: the matrix trained on, see `indefinite`
 
 
 class ProvableMixin:
     """`save_proof`, and what it needs. `fit` sets `_kept`; `_parts` makes the parts of the proof."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())  # type: ignore[misc, call-overload]
-        state.pop("_kept", None)
-        return state
 
     def save_proof(
         self,
@@ -71,6 +68,7 @@ class ProvableMixin:
             Whether to evaluate the claims in exact arithmetic first, which takes some seconds for each million non-zeros.
         """
         check_is_fitted(self)
+        refuse_uncertified(self, "a proof")
         duals = None
         if X is None:
             kept = vars(self).get("_kept")
@@ -91,7 +89,7 @@ class ProvableMixin:
 def linear_parts(model: Any, data: Labelled, duals: Sequence[Any] | None) -> tuple[Table, list[Any]]:
     """Return the parts of a LinearSVC."""
     table, parameters = table_of(model, data), checked(model)
-    if model.multi_class == "crammer_singer":
+    if is_joint(model, len(data.classes)):
         return table, [_joint_part(model, data, model._joint_base(data, parameters), duals)]
     make, K = model._maker(data, parameters), len(data.classes)
     parts = []
@@ -105,7 +103,7 @@ def linear_parts(model: Any, data: Labelled, duals: Sequence[Any] | None) -> tup
 
 
 def _joint_part(model: Any, data: Labelled, base: Problem, duals: Sequence[Any] | None) -> JointPart:
-    joint = CrammerSinger(base, data.codes, len(data.classes))
+    joint = joint_problem(model.multi_class, base, data.codes, len(data.classes))
     coef, b = _dense(model.coef_), np.asarray(model.intercept_, dtype=float)
     if joint.K == 2:  # the model is the difference of two that add up to zero
         coef, b = np.concatenate([-coef, coef]) / 2, np.concatenate([-b, b]) / 2
@@ -113,7 +111,7 @@ def _joint_part(model: Any, data: Labelled, base: Problem, duals: Sequence[Any] 
     if p is None:
         raise ProofError(f"the model was trained on {model._n_rows} rows; X has {data.n}")
     gap = model.certificate_.gap if duals is not None else None
-    return JointPart(base, data.codes, coef, b, p, gap, f"{joint.K} classes jointly", model.objective_)
+    return JointPart(base, data.codes, coef, b, p, gap, f"{joint.K} classes jointly", model.objective_, joint.name)
 
 
 def kernel_parts(model: Any, data: Labelled, duals: Sequence[Any] | None) -> tuple[Table, list[BinaryPart]]:
@@ -126,7 +124,7 @@ def kernel_parts(model: Any, data: Labelled, duals: Sequence[Any] | None) -> tup
     table, K = table_of(model, data), len(data.classes)
     if getattr(model, "_n_rows", None) != data.n:
         raise ProofError(f"the model was trained on {model._n_rows} rows; X has {data.n}")
-    coefficients = model._pair_coefficients()
+    coefficients = model._coefficients()
     parts = []
     for k, (i, j) in enumerate([(1, 0)] if K == 2 else combinations(range(K), 2)):
         problem = model._problem(data, (i, j), float(model.C))

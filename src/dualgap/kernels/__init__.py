@@ -10,6 +10,7 @@ from dualgap.kernels.features import FEATURE_BLOCK, METHODS, Fourier, Nystroem
 from dualgap.kernels.function import Kernel, call_kernel, make_kernel
 from dualgap.kernels.gram_cache import BlockedGram, add_rows, as_bytes, load_block, split_order
 from dualgap.kernels.semidefinite import WHOLE_SPECTRUM, extreme_eigenvalues, is_semidefinite, rounding_of
+from dualgap.kernels.spectrum import SpectrumClip, SpectrumShift
 from dualgap.kernels.sums import Expansion, expansion, own_expansion
 from dualgap.kernels.values import SUPPORTS, KernelBlocks, distance_norms, product_terms, scratch, sure_values
 
@@ -25,6 +26,8 @@ __all__ = [
     "Kernel",
     "KernelBlocks",
     "Nystroem",
+    "SpectrumClip",
+    "SpectrumShift",
     "add_rows",
     "as_bytes",
     "call_kernel",

@@ -38,6 +38,9 @@ class GramBlock(NamedTuple):
     def soft_dot(self, i, v, t):
         return np.nan  # as for Gram rows
 
+    def clipped_dot(self, i, v, a, t, low, high):
+        return np.nan
+
     def add(self, i, a, v):
         k = self.k[int(np.int64(i) - self.first)]
         for j in range(k.shape[0]):

@@ -6,7 +6,7 @@ How good a model is belongs in `proof`; how to find one belongs in `solvers`.
 from __future__ import annotations
 
 from dualgap.problem import scaling
-from dualgap.problem.inputs import all_finite, as_features, as_labels, as_vector, as_weights, encode_labels, is_dask
+from dualgap.problem.inputs import all_finite, as_bounds, as_features, as_labels, as_vector, as_weights, encode_labels, is_dask
 from dualgap.problem.problem import INTERCEPTS, Problem, Samples, Shared, by_turns, check_intercept
 from dualgap.problem.scaling import from_C, from_sum_of_losses
 
@@ -16,6 +16,7 @@ __all__ = [
     "Samples",
     "Shared",
     "all_finite",
+    "as_bounds",
     "as_features",
     "as_labels",
     "as_vector",

@@ -16,6 +16,7 @@ from dualgap.core import READING, is_number, kernel, share
 
 __all__ = [
     "all_finite",
+    "as_bounds",
     "as_features",
     "as_labels",
     "as_matrix",
@@ -267,6 +268,41 @@ def as_weights(weights: Any, length: int) -> np.ndarray:
         raise ValueError(f"sample_weight[{place}] is {vector[place]}; weights must not be negative")
     if not vector.max() > 0:
         raise ValueError("sample_weight is zero for every sample; at least one of each class must count")
+    return vector
+
+
+def as_bounds(bounds: Any, length: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the least and the largest value of each coefficient, given as a pair of numbers or vectors; None where nothing is bounded."""
+    if bounds is None:
+        return None
+    if not isinstance(bounds, (tuple, list, np.ndarray)) or len(bounds) != 2:
+        raise ValueError(f"bounds={bounds!r} must be a pair (low, high), each a number or {length} numbers, one a feature; or None")
+    low, high = (_ends(values, f"bounds[{k}]", length, -np.inf if k == 0 else np.inf) for k, values in enumerate(bounds))
+    if (crossed := np.flatnonzero(low > high)).size:
+        j = int(crossed[0])
+        raise ValueError(
+            f"bounds: no coefficient of feature {j} is at least {low[j]:g} and at most {high[j]:g}; low ≤ high is needed"
+        )
+    if not (np.isfinite(low).any() or np.isfinite(high).any()):
+        return None
+    return low, high
+
+
+def _ends(values: Any, name: str, length: int, none: float) -> np.ndarray:
+    """Return one end of all intervals, read-only; `none`, −∞ or ∞, stands for no bound, and so does None."""
+    if values is None or is_number(values):
+        values = np.full(length, none if values is None else values)
+    vector = np.array(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    if vector.shape != (length,) or vector.dtype.kind not in "fiu":
+        raise ValueError(
+            f"{name} has shape {vector.shape} and type {vector.dtype}; it must be a number or {length} numbers, one a feature"
+        )
+    vector = vector.astype(np.float64)
+    wrong = np.flatnonzero(np.isnan(vector) | (vector == -none))
+    if wrong.size:
+        j = int(wrong[0])
+        raise ValueError(f"{name} of feature {j} is {vector[j]}; give a finite number, or {none} where there is no such bound")
+    vector.flags.writeable = False
     return vector
 
 

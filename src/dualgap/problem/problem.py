@@ -1,8 +1,10 @@
 """Problem: the one objective that everything here minimises.
 
-    P(w, b) = Σ cᵢ φ(yᵢ(xᵢ·w + b)) + l1·‖w‖₁ + (l2/2)·‖w‖²            cᵢ = sᵢ / Σ s
+    P(w, b) = Σ cᵢ φ(yᵢ(xᵢ·w + b + oᵢ)) + l1·‖w‖₁ + (l2/2)·‖w‖²            cᵢ = sᵢ / Σ s
 
-with labels yᵢ = ±1 and sample weights sᵢ. The intercept b is absent ("none"), "free" of any penalty, or "penalised" by
+with labels yᵢ = ±1 and sample weights sᵢ. The offset o is 0 for classification. A regression on targets t has y = 1 and o = −t, so that
+a margin is the residual xᵢ·w + b − tᵢ; solvers and proofs know margins alone. Bounds on the coefficients, low ≤ w ≤ high, are part of the
+penalty: it is infinite beyond them. The intercept b is absent ("none"), "free" of any penalty, or "penalised" by
 (l2/2)·(b/intercept_scale)², which is how LIBLINEAR treats it. Class weights, C, alpha all end up in c and in the penalty here; no
 kernel has a branch for them. For a kernel machine w lives in the kernel's space and is given by its expansion a, w = Σ aⱼ φ(xⱼ).
 """
@@ -18,6 +20,8 @@ from scipy import sparse
 
 from dualgap.core import (
     LOSSES,
+    NoOffset,
+    Offset,
     bounded_scores_in_threads,
     make_loss,
     make_penalty,
@@ -31,6 +35,7 @@ from dualgap.core import rows as storage
 from dualgap.kernels import BlockedGram, Expansion, Kernel, KernelBlocks, add_rows, as_bytes, expansion, make_kernel
 from dualgap.problem.inputs import (
     all_finite,
+    as_bounds,
     as_features,
     as_labels,
     as_matrix,
@@ -50,11 +55,15 @@ SHORT_ROW = (
 NORM_SLACK = 2e-9  # more than the relative rounding error of ‖x‖² for rows of up to 10⁷ numbers
 
 
+NONE = NoOffset()
+
+
 class Samples(NamedTuple):
-    """What every solver knows of a sample besides its row: label ±1 and weight c."""
+    """What every solver knows of a sample besides its row: label ±1, weight c and the fixed part of its score."""
 
     y: np.ndarray
     c: np.ndarray
+    offset: Any = NONE  # a number for each row, or none
 
 
 @dataclass
@@ -75,17 +84,19 @@ class Shared:
 
 
 class Problem:
-    """A regularised binary classification problem over samples X with labels y. Immutable: `variant` and `replace` return copies.
+    """A regularised problem over samples X with two labels or targets y. Immutable: `variant` and `replace` return copies.
 
     Parameters
     ----------
     X : array, sparse matrix or data frame of shape (n, d)
         One row a sample. float32 and float64 arrays in C order and CSR matrices are used as they are, without a copy.
     y : array-like of n labels
-        Any two values, numbers or strings. The larger one is the positive class.
-    loss : {"hinge", "smooth_hinge", "squared_hinge", "logistic"} or a loss object
+        Any two values, numbers or strings. The larger one is the positive class. For a loss of regression, n numbers: the targets.
+    loss : name or a loss object
+        Of classification: "hinge", "smooth_hinge", "squared_hinge", "logistic". Of regression: "epsilon_insensitive",
+        "squared_epsilon_insensitive", "huber", "absolute", "quantile", "squared_error".
     delta : float, optional
-        Width of the smoothed part of loss="smooth_hinge" (1 by default).
+        Width of the smoothed part of loss="smooth_hinge" (1 by default); residual at which loss="huber" becomes linear (1.35).
     l2, l1 : float
         Strength of (l2/2)·‖w‖² and of l1·‖w‖₁; not both zero.
     sample_weight : array-like of n numbers, optional
@@ -101,6 +112,13 @@ class Problem:
     kernel_memory : number of bytes or words such as "500 MB", optional
         Memory for the kernel matrix. Where its n² numbers take more, blocks of rows are computed as they are needed and kept while
         they fit. None holds the whole matrix.
+    epsilon : float, optional
+        Residual up to which the two ε-insensitive losses are 0 (0.1 by default).
+    quantile : float, optional
+        The quantile that loss="quantile" estimates (0.5 by default).
+    bounds : (low, high), optional
+        The least and the largest value of the coefficients w: two numbers, or two vectors with one number a feature; infinite (or None)
+        where there is no such bound. low = high fixes a coefficient. The intercept has no bounds. Bounds need l2 > 0.
 
     Examples
     --------
@@ -120,10 +138,12 @@ class Problem:
     y: np.ndarray  # ±1
     sample_weight: np.ndarray | None
     c: np.ndarray  # sample weights divided by their sum
+    offset: Any  # Offset: the fixed part of each score; NoOffset for classification
     loss: Any
     penalty: Any
     l2: float
     l1: float
+    bounds: tuple[np.ndarray, np.ndarray] | None = None  # None: no coefficient has a bound
     intercept: str
     intercept_scale: float
     kernel: Kernel | None
@@ -147,8 +167,11 @@ class Problem:
         degree: int = 3,
         coef0: float = 0.0,
         kernel_memory: Any = None,
+        epsilon: float | None = None,
+        quantile: float | None = None,
+        bounds: Any = None,
     ) -> None:
-        self._set_objective(loss, delta, l2, l1, intercept, intercept_scale)
+        self._set_objective(make_loss(loss, delta, epsilon, quantile), l2, l1, intercept, intercept_scale)
         given, X = X, as_matrix(X)
         sqnorms = None
         if kernel is None:
@@ -159,14 +182,17 @@ class Problem:
             check_finite(X, "X", given)
             sqnorms = None  # values whose squares overflow are refused when ‖xᵢ‖ is needed
         n, d = X.shape
-        labels = as_labels(y, n)
-        if classes is None:
+        if self.is_regression:
+            self._set_samples(X, n, d, np.empty(0), np.ones(n), sample_weight, _offset(y, n))
+        elif classes is None:
+            labels = as_labels(y, n)
             self._set_samples(X, n, d, *encode_labels(labels), sample_weight)
         else:
-            classes = as_labels(classes, 2, "classes")
+            labels, classes = as_labels(y, n), as_labels(classes, 2, "classes")
             if classes[0] == classes[1]:
                 raise ValueError(f"classes={classes.tolist()} must be two different labels")
             self._set_samples(X, n, d, classes, _signs(labels, classes, "y"), sample_weight)
+        self._set_bounds(bounds)
         if kernel is None:
             self.shared.rows, self.shared.sqnorms = rows, sqnorms
         else:
@@ -174,20 +200,30 @@ class Problem:
 
     # ------------------------------------------------------------------------------------------------------- construction
 
-    def _set_objective(self, loss: Any, delta: float | None, l2: float, l1: float, intercept: str, scale: float) -> None:
+    def _set_objective(self, loss: Any, l2: float, l1: float, intercept: str, scale: float) -> None:
         vars(self).update(
-            loss=make_loss(loss, delta),
+            loss=loss,
             penalty=make_penalty(l2, l1),
             l2=float(l2),
             l1=float(l1),
+            bounds=None,
             intercept=check_intercept(intercept, l2),
             intercept_scale=number("intercept_scale", scale),
         )
 
-    def _set_samples(self, X: Any, n: int, d: int, classes: np.ndarray, y: np.ndarray, sample_weight: Any) -> None:
+    def _set_samples(
+        self, X: Any, n: int, d: int, classes: np.ndarray, y: np.ndarray, sample_weight: Any, offset: Any = NONE
+    ) -> None:
         weights = None if sample_weight is None else as_weights(sample_weight, n)
         c = _normalised(weights, y, classes)
-        vars(self).update(X=X, n=n, d=d, classes=classes, y=y, sample_weight=weights, c=c, kernel=None, shared=Shared())
+        vars(self).update(
+            X=X, n=n, d=d, classes=classes, y=y, sample_weight=weights, c=c, offset=offset, kernel=None, shared=Shared()
+        )
+
+    def _set_bounds(self, bounds: Any) -> None:
+        if bounds is not None:
+            bounds = as_bounds(bounds, self.d)
+            vars(self).update(bounds=bounds, penalty=make_penalty(self.l2, self.l1, bounds))
 
     def _set_kernel(self, kernel: Any, gamma: float | str, degree: int, coef0: float, memory: int | None) -> None:
         self._check_kernel(kernel)
@@ -202,6 +238,7 @@ class Problem:
     def _check_kernel(self, kernel: Any) -> None:
         if self.l1 > 0:
             raise ValueError(f"l1={self.l1:g} with a kernel: the l1 penalty needs coordinates of w; use l1=0, or kernel=None")
+        _check_bounds(self.bounds, kernel)
         if isinstance(kernel, str) and kernel == "precomputed":
             if sparse.issparse(self.X) or self.n != self.d:
                 raise ValueError(f"kernel='precomputed' takes X as a square array of kernel values; X has shape {self.X.shape}")
@@ -224,8 +261,8 @@ class Problem:
     def replace(self, **changes: Any) -> Self:
         """Return a copy with other attributes, given by name and taken as they are; `variant` checks labels and weights of a user.
 
-        What follows from an attribute follows from the new one: n from y, c from y and sample_weight (unless c is given), penalty from l2
-        and l1. With another X, kernel or rows nothing that was computed for the old ones is kept.
+        What follows from an attribute follows from the new one: n from y, c from y and sample_weight (unless c is given), penalty from l2,
+        l1 and bounds. With another X, kernel or rows nothing that was computed for the old ones is kept.
 
         Examples
         --------
@@ -239,14 +276,16 @@ class Problem:
             raise TypeError(f"a {type(self).__name__} has no {unknown[0]!r} to replace; it has {[*vars(self), 'rows']}")
         derived = sorted(changes.keys() & {"n", "penalty", "shared"})
         if derived:
-            raise TypeError(f"{derived[0]} follows from other attributes and cannot be replaced; replace y, l2 or l1, or X")
+            raise TypeError(f"{derived[0]} follows from other attributes and cannot be replaced; replace y, l2, l1 or bounds, or X")
         fields = {**vars(self), **changes}
         if "loss" in changes:
             fields["loss"] = make_loss(fields["loss"])
         if changes.keys() & {"X", "kernel", "rows"}:
             fields["shared"] = Shared(fields.pop("rows", None))
-        if changes.keys() & {"l2", "l1"}:
-            fields["penalty"] = make_penalty(fields["l2"], fields["l1"])
+        if changes.keys() & {"l2", "l1", "bounds"}:
+            fields["bounds"] = as_bounds(fields.get("bounds"), fields["d"])
+            _check_bounds(fields["bounds"], fields["kernel"])
+            fields["penalty"] = make_penalty(fields["l2"], fields["l1"], fields["bounds"])
         if changes.keys() & {"y", "sample_weight"}:
             fields["n"] = len(fields["y"])
             if "c" not in changes:
@@ -280,14 +319,16 @@ class Problem:
         Problem(3 × 1 dense, hinge, l2=0.5, intercept='none')
         """
         changes: dict[str, Any] = {name: float(value) for name, value in (("l2", l2), ("l1", l1)) if value is not None}
-        if y is not None:
+        if y is not None and self.is_regression:
+            changes["offset"] = _offset(y, self.n)
+        elif y is not None:
             changes["classes"], changes["y"] = encode_labels(as_labels(y, self.n))
         if sample_weight is not None:
             changes["sample_weight"] = as_weights(sample_weight, self.n)
         return self.replace(**changes)
 
     def head(self, count: int) -> Problem:
-        """Return a problem of the same kind (types, loss, penalty, intercept) over the first rows, with labels +1 and −1 by turns.
+        """Return a problem of the same kind (types, loss, penalty, intercept) over the first rows, labels of two classes by turns.
 
         The driver runs a solver on it to have the solver's kernels compiled before the clock starts.
         """
@@ -299,12 +340,21 @@ class Problem:
             X = np.ascontiguousarray(X[:n, :n])
         elif self.kernel is not None or not sparse.issparse(X):
             X = X[:n]
-        return self.replace(X=X, rows=rows, y=by_turns(n), sample_weight=None)
+        return self.replace(X=X, rows=rows, **self._first_labels(n), sample_weight=None)
+
+    def _first_labels(self, n: int) -> dict[str, Any]:
+        """Return labels +1 and −1 by turns for n rows; of a regression, the offset of its first n rows."""
+        return {"y": np.ones(n) if self.is_regression else by_turns(n), "offset": self.offset.some(slice(0, n))}
 
     def subset(self, indices: np.ndarray, weights: np.ndarray) -> Problem:
         """Return a problem of the same kind over some of the rows, which are not copied, with sample weights of its own. Its X is None."""
         return self.replace(
-            X=None, rows=storage.some(self.rows, indices), y=self.y[indices], sample_weight=weights, c=weights / weights.sum()
+            X=None,
+            rows=storage.some(self.rows, indices),
+            y=self.y[indices],
+            offset=self.offset.some(indices),
+            sample_weight=weights,
+            c=weights / weights.sum(),
         )
 
     # --------------------------------------------------------------------------------------------------------------- rows
@@ -341,8 +391,24 @@ class Problem:
 
     @property
     def samples(self) -> Samples:
-        """Labels and weights, as kernels take them."""
-        return Samples(self.y, self.c)
+        """Labels, weights and offset, as kernels take them."""
+        return Samples(self.y, self.c, self.offset)
+
+    def some_samples(self, which: Any) -> Samples:
+        """Return the labels, weights and offset of some rows."""
+        return Samples(self.y[which], self.c[which], self.offset.some(which))
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether y holds targets, and margins are residuals."""
+        return bool(getattr(self.loss, "regression", False))
+
+    @property
+    def targets(self) -> np.ndarray:
+        """The targets of a regression."""
+        if not self.is_regression:
+            raise AttributeError("a classification has labels y, and no targets")
+        return -self.offset.values
 
     @property
     def size(self) -> int:
@@ -414,7 +480,11 @@ class Problem:
         return coef if self.kernel is None else self.combine(coef)
 
     def scores(self, stored: np.ndarray) -> np.ndarray:
-        """Return xᵢ·w for every training row, without the intercept, from w as stored."""
+        """Return xᵢ·w + oᵢ for every training row, without the intercept, from w as stored."""
+        return self.offset.added(self.products(stored))
+
+    def products(self, stored: np.ndarray) -> np.ndarray:
+        """Return xᵢ·w for every training row, from w as stored."""
         if self.kernel is not None:
             return stored
         out = np.empty(self.n)
@@ -422,9 +492,14 @@ class Problem:
         return out
 
     def bounded_scores(self, stored: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return xᵢ·w of every row and numbers that, times 2⁻⁵³, bound its rounding; None for them where ‖xᵢ‖‖w‖ serves as well."""
+        """Return xᵢ·w + oᵢ and numbers that, times 2⁻⁵³, bound the rounding of xᵢ·w; None for them where ‖xᵢ‖‖w‖ serves as well."""
+        products, sizes = self.bounded_products(stored)
+        return self.offset.added(products), sizes
+
+    def bounded_products(self, stored: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the same without the offset."""
         if storage.is_sparse_data(self.rows) and self.longest <= SHORT_ROW:
-            return self.scores(stored), None
+            return self.products(stored), None
         out, sizes = np.empty(self.n), np.empty(self.n)
         bounded_scores_in_threads(self.rows, stored, out, sizes)
         return out, sizes
@@ -470,7 +545,9 @@ class Problem:
         return expansion(self.kernel, matrix, self.X, coef) + intercept
 
     def predict(self, X: Any, coef: np.ndarray, intercept: float = 0.0) -> np.ndarray:
-        """Return the labels of new samples."""
+        """Return the labels of new samples; of a regression, its predictions."""
+        if self.is_regression:
+            return self.decision(X, coef, intercept)
         return self.classes[(self.decision(X, coef, intercept) > 0).astype(int)]
 
     def signs(self, y: Any, length: int, name: str = "y") -> np.ndarray:
@@ -483,7 +560,9 @@ class Problem:
     def __repr__(self) -> str:
         loss = next((name for name, cls in LOSSES.items() if type(self.loss) is cls), type(self.loss).__name__)
         delta = f"(delta={self.loss.delta:g})" if hasattr(self.loss, "delta") else ""
-        l1 = f", l1={self.l1:g}" if self.l1 else ""
+        if self.is_regression:
+            loss, delta = repr(self.loss), ""
+        l1 = (f", l1={self.l1:g}" if self.l1 else "") + (", bounded" if self.bounds is not None else "")
         weights = ", weighted" if self.sample_weight is not None else ""
         size = f"{self.n} × {self.d} {self._storage()}"
         return f"{type(self).__name__}({size}, {loss}{delta}, l2={self.l2:g}{l1}, intercept={self.intercept!r}{weights})"
@@ -497,9 +576,23 @@ def check_intercept(intercept: Any, l2: float) -> str:
     return intercept
 
 
+def _check_bounds(bounds: Any, kernel: Any) -> None:
+    if bounds is not None and kernel is not None:
+        raise ValueError("bounds with a kernel: they need coordinates of w; use bounds=None, or kernel=None")
+
+
 def by_turns(n: int) -> np.ndarray:
     """Return n labels, +1 and −1 by turns: both classes are there from two rows on."""
     return np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
+
+
+def _offset(targets: Any, n: int) -> Offset:
+    """Return the offset of a regression: minus its targets, checked."""
+    values = -as_vector(targets, "y", n)
+    scale = float(np.abs(values - np.median(values)).mean())
+    if not np.isfinite(scale):
+        raise ValueError("y has targets so large that their differences overflow float64; divide y by a constant")
+    return Offset(values, scale if scale > 0.0 else 1.0)
 
 
 def _signs(labels: np.ndarray, classes: np.ndarray, name: str) -> np.ndarray:
@@ -511,12 +604,12 @@ def _signs(labels: np.ndarray, classes: np.ndarray, name: str) -> np.ndarray:
 
 
 def _normalised(sample_weight: np.ndarray | None, y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return c = s/Σs, after a check that no class has lost all of its weight."""
+    """Return c = s/Σs, after a check that no class has lost all of its weight; a regression has no classes."""
     if sample_weight is None:
         return np.full(len(y), 1.0 / len(y))
     # Divided by the largest first: a sum of huge weights must not overflow.
     scaled = sample_weight / sample_weight.max()
-    for label, sign in zip(classes, (-1.0, 1.0), strict=True):
+    for label, sign in zip(classes, (-1.0, 1.0), strict=False):
         weights = scaled[y == sign]
         if len(weights) and not weights.max() > 0:
             given = "zero" if not sample_weight[y == sign].any() else "nothing beside the other class's in float64"

@@ -7,7 +7,7 @@ A certificate is a function of the problem, the model and a dual point. Nothing 
 from __future__ import annotations
 
 from dualgap.proof.ball import Ball, Reference, Space, ball_of, bounds_of, without_data
-from dualgap.proof.bounded_scores import BoundedScores, exact_scores, keep_matrix, kernel_scores
+from dualgap.proof.bounded_scores import BoundedScores, Scores, carry_scores, exact_scores, keep_matrix, kernel_scores
 from dualgap.proof.certificate import Certificate, CertificateError, certificate_of, certificate_of_pair
 from dualgap.proof.certified import Proven, certify_pair, enclose, forget_scores, lower_bound, scores_of
 from dualgap.proof.dual_points import DualPoint, dual_from_margins, dual_point, require_semidefinite, zero_point
@@ -24,7 +24,8 @@ from dualgap.proof.enclosure import (
 )
 from dualgap.proof.files import BinaryPart, JointPart, ProofError, ProofText, Table, canonical_text, exact_values, make_proof
 from dualgap.proof.forgetting import Remaining, RemainingProof, remaining_of
-from dualgap.proof.intercepts import best_intercept, intercept_of_zero, zero_objective
+from dualgap.proof.intercepts import best_intercept, first_intercept, intercept_of_zero, zero_objective
+from dualgap.proof.nu import LARGEST_PART, Threshold, dual_mass, largest_nu, nu_certificate, nu_threshold, zero_certificate
 from dualgap.proof.ranges import (
     Couple,
     Pair,
@@ -43,6 +44,7 @@ from dualgap.proof.verify import verify as verify_proof
 from dualgap.proof.without_rows import Evidence, evidence_of
 
 __all__ = [
+    "LARGEST_PART",
     "Ball",
     "BinaryPart",
     "BoundedScores",
@@ -63,19 +65,23 @@ __all__ = [
     "Remaining",
     "RemainingProof",
     "RowSums",
+    "Scores",
     "Space",
     "Strengths",
     "Table",
+    "Threshold",
     "balance_row",
     "ball_of",
     "best_intercept",
     "bias_excess",
     "bounds_of",
     "canonical_text",
+    "carry_scores",
     "certificate_of",
     "certificate_of_pair",
     "certify_pair",
     "dual_from_margins",
+    "dual_mass",
     "dual_point",
     "enclose",
     "evidence_of",
@@ -83,17 +89,21 @@ __all__ = [
     "exact_values",
     "excess_at",
     "feature_status",
+    "first_intercept",
     "forget_scores",
     "intercept_of_zero",
     "join",
     "keep_matrix",
     "kernel_scores",
+    "largest_nu",
     "lower_bound",
     "make_couple",
     "make_pair",
     "make_proof",
     "margins_of",
     "mixed_coef",
+    "nu_certificate",
+    "nu_threshold",
     "parse_proof",
     "penalty_excess",
     "penalty_value",
@@ -108,6 +118,7 @@ __all__ = [
     "scores_of",
     "verify_proof",
     "without_data",
+    "zero_certificate",
     "zero_features",
     "zero_objective",
     "zero_point",

@@ -1,7 +1,7 @@
 """Ball: where the exact model is. What strong convexity says of a model and a dual point with a known gap.
 
 P is l2-strongly convex in w, and R* is smooth with constant 1/l2, so that for a model (w, b) and a dual point β (Fercoq, Gramfort and
-Salmon 2015; the second part by co-coercivity of the gradient w(β) of R*, for an elastic net too)
+Salmon 2015; the second part by co-coercivity of the gradient w(β) of R*, for an elastic net and bounds too)
 
     ‖w − w*‖² + ‖w(β) − w*‖² ≤ 2·gap/l2
     ‖w* − centre‖² ≤ gap/l2 − ‖w − w(β)‖²/4              centre = (w + w(β))/2
@@ -9,7 +9,7 @@ Salmon 2015; the second part by co-coercivity of the gradient w(β) of R*, for a
 A penalised intercept is one more coordinate of w. A free one is not: b* is bounded by moving β. For δᵢ = cᵢyᵢ(βᵢ − β'ᵢ) with β' in the
 box, μ = Σ δᵢ > 0 and the weighted mean row x̄ = Σ δᵢxᵢ/μ, the inequality of Fenchel and Young at β' gives
 
-    μ·(x̄·w* + b*) ≤ gap + Σ cᵢ[ψ(βᵢ) − ψ(β'ᵢ)]
+    μ·(x̄·w* + b*) ≤ gap + Σ cᵢ[ψ(βᵢ) − ψ(β'ᵢ)]              with an offset o: ψ(β) − βyo in place of ψ(β)
 
 and the same with both signs changed for μ < 0. So the exact score of x̄ is known up to gap/μ, and that of any row x up to
 radius·‖x − x̄‖ besides. β' = −φ'(m ± T), the slopes at an intercept moved by T, has the best bound T, which Dinkelbach's iteration finds.
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import ROUNDOFF, SMALLEST, gamma, is_sparse, kernel, length_bound
+from dualgap.core import L2, ROUNDOFF, SMALLEST, gamma, is_sparse, kernel, length_bound
 from dualgap.kernels import expansion, product_terms, squares
 from dualgap.problem import Problem, as_features, as_vector
 from dualgap.proof.bounded_scores import kernel_scores
@@ -128,6 +128,16 @@ class Ball:
         """Return the same bounds for the training rows, without another check or conversion."""
         assert isinstance(self.problem, Problem)
         return self._bounds(_TrainingRows(self.problem))
+
+    def training_margins(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return bounds of the exact model's margins y(x·w* + b* + o) on the training rows: of a regression, of its residuals."""
+        assert isinstance(self.problem, Problem)
+        low, high = self.training_bounds()
+        y, shift = self.problem.y, self.problem.offset.added(np.zeros(len(low)))
+        rounding = 2.0 * ROUNDOFF * np.abs(shift)  # of the sums below, beside that of the bounds, which is accounted for there
+        low = low + shift - rounding - 2.0 * ROUNDOFF * np.abs(low) * (shift != 0.0)
+        high = high + shift + rounding + 2.0 * ROUNDOFF * np.abs(high) * (shift != 0.0)
+        return np.where(y > 0.0, low, -high), np.where(y > 0.0, high, -low)
 
     def vectors(self) -> list[np.ndarray]:
         """Return the vectors whose products with a row its bounds are made of."""
@@ -234,7 +244,7 @@ def lens_of(problem: Problem, coef: np.ndarray, point: DualPoint, found: Enclose
     apart = math.sqrt(2.0 * found.excess / problem.l2) * (1.0 - 1e-12)
     if problem.kernel is None:
         size = length_bound(coef) + length_bound(point.coef)
-        if problem.l1 > 0.0:
+        if not isinstance(problem.penalty, L2):
             # The threshold l1/l2 is rounded, and R(w) + R*(u) − u·w is more than the squared distance.
             drift += 8.0 * ROUNDOFF * (problem.penalty.threshold() * math.sqrt(problem.d) + size)
             apart = float(np.linalg.norm(coef - point.coef)) * (1.0 - gamma(problem.d + 8)) - 4.0 * ROUNDOFF * size
@@ -294,7 +304,7 @@ def _reference(
     """Find the mean row x̄ with the best bound of its exact score on one side; the β of row `fixed` stays as it is."""
     training = _TrainingRows(problem)
     scores, _ = training.scores(model[0])
-    margins = problem.y * (scores + model[1])
+    margins = problem.y * (problem.offset.added(scores) + model[1])
     moved = best_move(problem, margins, beta, side, gap, fixed)
     rows = np.flatnonzero(moved != beta)
     c = problem.c[rows]
@@ -302,8 +312,8 @@ def _reference(
     mu = exact_sum(delta.tolist())
     if not mu > 1e-290:
         return _nowhere(problem)[0 if side < 0 else 1]
-    before, before_radius = total_psi_bound(problem.loss, c, beta[rows])
-    after, after_radius = total_psi_bound(problem.loss, c, moved[rows])
+    before, before_radius = total_psi_bound(problem.loss, problem.some_samples(rows), beta[rows])
+    after, after_radius = total_psi_bound(problem.loss, problem.some_samples(rows), moved[rows])
     top = gap + (before - after) + before_radius + after_radius + 8.0 * ROUNDOFF * (abs(before) + abs(after) + gap)
     level = side * (top / mu + 16.0 * ROUNDOFF * abs(top / mu))
     weights = np.zeros(problem.n)
@@ -329,7 +339,7 @@ def _dot(x: np.ndarray, w: np.ndarray) -> tuple[float, float]:
 
 def best_move(problem: Problem, margins: np.ndarray, beta: np.ndarray, side: float, gap: float, fixed: int) -> np.ndarray:
     """Return the β' with about the least (gap + cost of the move)/mass of the move (Dinkelbach 1967)."""
-    best, found, bound = math.inf, beta.copy(), FIRST
+    best, found, bound = math.inf, beta.copy(), FIRST * float(problem.offset.scale)
     for _ in range(ITERATIONS):
         moved = np.empty(problem.n)
         mass, cost = margin_slopes(problem.loss, problem.samples, margins, beta, side, bound, fixed, moved)
@@ -355,7 +365,7 @@ def margin_slopes(loss, samples, margins, beta, side, T, fixed, moved):
             new = old
         moved[i] = new
         if new != old:
-            short = 1.0 - margins[i]
+            short = loss.reference() - margins[i]
             mass += samples.c[i] * abs(new - old)
             cost += samples.c[i] * (loss.gap_terms(short, new)[1] - loss.gap_terms(short, old)[1])
     return mass, cost
@@ -387,7 +397,9 @@ class _TrainingRows(_Rows):
         if problem.kernel is not None:
             found = kernel_scores(problem, w)
             return found.values, found.radius
-        return scores_of(problem, w), gamma(problem.longest + 8) * length_bound(w) * self.lengths
+        # scores_of has the fixed part of each score, too
+        products = problem.products(w) if problem.is_regression else scores_of(problem, w)
+        return products, gamma(problem.longest + 8) * length_bound(w) * self.lengths
 
 
 class _NewRows(_Rows):

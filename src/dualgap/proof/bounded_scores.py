@@ -17,13 +17,13 @@ that a sum bounds its own error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dualgap.core import ROUNDOFF, SMALLEST, gamma, is_sparse, length_bound, precise_accumulate
+from dualgap.core import ROUNDOFF, SMALLEST, gamma, is_sparse, kernel, length_bound, precise_accumulate
 from dualgap.kernels import (
     SUPPORTS,
     SURE_RELATIVE,
@@ -38,7 +38,7 @@ from dualgap.kernels import (
 from dualgap.problem import Problem
 from dualgap.proof.intercepts import best_intercept
 
-__all__ = ["BoundedScores", "Scores", "exact_scores", "forget_kernel_scores", "keep_matrix", "kernel_scores"]
+__all__ = ["BoundedScores", "Scores", "carry_scores", "exact_scores", "forget_kernel_scores", "keep_matrix", "kernel_scores"]
 
 MIN_VALUES = 1 << 20  # kernel values below which all scores are computed in float64
 EXP_ERROR = {"float32": 5e-7, "float64": 5e-14}  # relative error of the exponential in kernels/gaussian.py
@@ -48,8 +48,11 @@ UNDERFLOW_64 = 1e-300  # the same in float64
 UNDERFLOW = 1e-37  # absolute error of the smallest exponential, and of a sum of the smallest numbers
 SAME_WEIGHT = 1e-13  # relative difference of weights that counts as none
 MAX_CHANGED = 1.1  # number of changed weights / non-zero weights up to which the change is summed: small terms leave small errors
+FLOAT64_RADIUS = 1e-10  # error of a score / Σ |a|·max |k| up to which it counts as one in float64: those of float32 are at 1e-7
 COARSE = 1e-11  # error of a score from the rounding of w above which w is summed in double-double numbers
-NEAR_MARGIN = 1e-3  # rows with a margin bound below 1 + this are recomputed along with the doubtful ones: b may still change
+NEAR_MARGIN = (
+    1e-3  # rows nearer to a loss than this, in units of a margin, are recomputed along with the doubtful ones: b may still change
+)
 
 
 class Scores(NamedTuple):
@@ -69,6 +72,16 @@ def kernel_scores(problem: Problem, a: np.ndarray) -> Scores:
     if problem not in _known:
         _known[problem] = BoundedScores(problem)
     return _known[problem].certified(a)
+
+
+def carry_scores(problem: Problem, a: np.ndarray, parts: Sequence[tuple[float, Scores]]) -> None:
+    """Let later scores of a problem start from K·a, put together from certified scores of the same kernel and rows.
+
+    `a` must be Σ factor·part.a over the parts up to rounding; where it is not, nothing is carried over.
+    """
+    scores = BoundedScores(problem)
+    if all(part.certified for _, part in parts) and scores.put_together(a, parts):
+        _known[problem] = scores
 
 
 def keep_matrix(problem: Problem, K: np.ndarray) -> None:
@@ -116,8 +129,13 @@ class BoundedScores:
         """Return (K·a)[rows] in the precision of `blocks`, and bounds on the errors: infinite where there is none."""
         last, blocks = self.last, self.blocks
         terms = a - last.a
+        same = np.abs(terms) <= SAME_WEIGHT * np.abs(a)  # those of scores that were put together differ by rounding
+        dropped = float(np.abs(terms[same]).sum())
+        terms[same] = 0.0
         if np.abs(terms).sum() < np.abs(a).sum() and np.count_nonzero(terms) <= MAX_CHANGED * np.count_nonzero(a):
             scores, radius = last.values[rows], last.radius[rows] + 4.0 * ROUNDOFF * np.abs(last.values[rows])
+            if dropped > 0.0:
+                radius += 1.000001 * dropped * self._sizes(a)[rows]
         else:
             terms, scores, radius = a, np.zeros(len(rows)), np.zeros(len(rows))
         some, total = blocks.take(rows), np.empty(len(rows))
@@ -159,14 +177,41 @@ class BoundedScores:
         rest, some = np.flatnonzero(~support), np.flatnonzero(support)
         values, radius, exact = np.empty(problem.n), np.zeros(problem.n), support.copy()
         values[rest], radius[rest] = self.rounded(a, rest)
-        while len(some):
-            values[some], sizes = self._in_float64(a, some)
-            radius[some], exact[some] = self._radius(a, sizes, some), True
-            least_margins = problem.y * (values + best_intercept(problem, values)) - radius
-            in_doubt = not (least_margins[~exact] >= 1.0).all()
-            some = np.flatnonzero(~exact & ~(least_margins >= 1.0 + NEAR_MARGIN)) if in_doubt else some[:0]
-        self.last = Scores(a.copy(), values, radius, certified=True)
+        self._sharpen(a, values, radius, exact, some)
         return self._frozen()
+
+    def put_together(self, a: np.ndarray, parts: Sequence[tuple[float, Scores]]) -> bool:
+        """Set `last` to K·a = Σ factor·part.values, in float64 where a certificate needs it. Return whether a is Σ factor·part.a."""
+        change = np.abs(a - np.sum([factor * part.a for factor, part in parts], axis=0))
+        if not (change <= SAME_WEIGHT * np.abs(a)).all():
+            return False
+        values = np.sum([factor * part.values for factor, part in parts], axis=0)
+        sizes = np.sum([abs(factor) * np.abs(part.values) for factor, part in parts], axis=0)
+        mass = sum(abs(factor) * float(np.abs(part.a).sum()) for factor, part in parts)
+        support, rounding = np.sum([np.abs(part.a) for _, part in parts], axis=0), gamma(2 * len(parts) + 4)
+        radius = np.sum([abs(factor) * part.radius for factor, part in parts], axis=0) + rounding * sizes
+        radius += (float(change.sum()) + rounding * mass) * self._sizes(support)
+        radius *= 1.000001
+        exact = radius <= FLOAT64_RADIUS * mass * self._sizes(support)
+        self._sharpen(a, values, radius, exact, np.flatnonzero(~exact & (a != 0.0)))
+        return True
+
+    def _sharpen(self, a: np.ndarray, values: np.ndarray, radius: np.ndarray, exact: np.ndarray, some: np.ndarray) -> None:
+        """Set `last` from scores with error bounds: those of the rows `some` are computed in float64, and of rows that have a loss.
+
+        The arrays are written to. `exact` says which scores are in float64.
+        """
+        problem = self.problem
+        while True:
+            if len(some):
+                values[some], sizes = self._in_float64(a, some)
+                radius[some], exact[some] = self._radius(a, sizes, some), True
+            scores, beyond = problem.offset.added(values), np.empty(problem.n)
+            _beyond_loss(problem.loss, problem.y * (scores + best_intercept(problem, scores)), radius, beyond)
+            if (beyond[~exact] >= 0.0).all():
+                break
+            some = np.flatnonzero(~exact & ~(beyond >= NEAR_MARGIN * problem.offset.scale))
+        self.last = Scores(a.copy(), values, radius, certified=True)
 
     def _frozen(self) -> Scores:
         for array in (self.last.values, self.last.radius):
@@ -189,7 +234,7 @@ class BoundedScores:
             precise_accumulate(data.rows, a, ones, ones, w, low)
             w += low
             error = gamma(2.0 * (count + 8)) ** 2 * mass + 4.0 * ROUNDOFF * length_bound(w) + SMALLEST
-        scores, sizes = data.bounded_scores(w)
+        scores, sizes = data.bounded_products(w)
         if sizes is None:
             own = gamma(data.longest + 4) * length_bound(w) * data.norms
         else:
@@ -283,6 +328,13 @@ class BoundedScores:
         if kernel.name == "poly":
             return 1.01 * ROUNDOFF * (kernel.degree * (d + 8) + 16) * inner**kernel.degree
         return gamma(d + 8) * inner + 16.0 * ROUNDOFF
+
+
+@kernel
+def _beyond_loss(loss, margins, radius, out):
+    """out[i] = by how much margin i, off by at most radius[i], satisfies the KKT condition of β = 0; negative: it may have a loss"""
+    for i in range(margins.shape[0]):
+        out[i] = loss.slack(0.0, margins[i]) - radius[i]
 
 
 def _of_one_sign(norms: np.ndarray | None, terms: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:

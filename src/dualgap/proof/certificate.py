@@ -26,6 +26,8 @@ class CertificateError(ArithmeticError):
 class Certificate:
     """A proof of how good a model is: its objective is at most `gap` above the best possible one. Rounding is accounted for.
 
+    The objective of a ν-problem is negative; there relative gaps are relative to its size.
+
     Attributes
     ----------
     primal : an upper bound of P(w, b), the model's objective
@@ -56,10 +58,12 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """gap / primal, rounded up: at least the exact gap divided by the exact objective. Infinite where that has no bound."""
+        """gap / |primal|, rounded up: at least the exact gap divided by the exact objective's size. Infinite where that has no bound."""
         gap = self.gap
         if gap == 0.0:
             return 0.0
+        if self.primal < 0.0:  # the exact objective is at most `primal`, so that its size is at least that of `primal`
+            return round_up(gap / -self.primal)
         # (P − D)/P = 1 − D/P grows with P where D ≥ 0, and falls where D < 0. A gap that was computed directly belongs to the exact P.
         least = self.primal if self.dual >= 0.0 and self.pair_gap == math.inf else self.primal - 2.0 * self.radius
         return round_up(gap / least) if 0.0 < least < math.inf else math.inf
@@ -67,6 +71,8 @@ class Certificate:
     def __str__(self) -> str:
         # A gap of g means that primal ≤ optimum + g, and the optimum is at least `dual`.
         above = f"{100 * self.gap / self.dual:.3g} % above the optimum" if self.dual > 0 else f"{self.gap:.2g} above the optimum"
+        if self.primal < 0.0:
+            above = f"{100 * self.relative_gap:.3g} % of its size above the optimum"
         return f"primal {self.primal:.8g}, dual {self.dual:.8g}, gap {self.gap:.1e}: at most {above} (bound from {self.source})"
 
     def _repr_html_(self) -> str:

@@ -12,11 +12,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from dualgap.core import (
+    PIECEWISE,
     ROUNDOFF,
     SMALLEST,
-    Hinge,
-    SmoothHinge,
-    SquaredHinge,
     balance_radius,
     fma,
     gamma,
@@ -64,7 +62,7 @@ _recent: WeakKeyDictionary[Problem, tuple[np.ndarray, np.ndarray, np.ndarray | N
 
 
 def scores_of(problem: Problem, stored: np.ndarray) -> np.ndarray:
-    """Return xᵢ·w of every row, not to be written to; those of the last w are kept until another w, or `forget_scores`."""
+    """Return xᵢ·w + oᵢ of every row, not to be written to; those of the last w are kept until another w, or `forget_scores`."""
     return _scored(problem, stored)[0]
 
 
@@ -168,28 +166,31 @@ def margins_of(problem: Problem, coef: np.ndarray, b: float) -> Margins:
     if problem.kernel is None:
         return _margins(problem, coef, b, precise=False)
     found = kernel_scores(problem, coef)
-    return score_margins(found.values, problem.y, b, found.radius, 1.0)
+    return score_margins(problem.offset.added(found.values), problem.y, b, found.radius, 1.0, problem.loss.reference())
 
 
 def _margins(problem: Problem, coef: np.ndarray, b: float, precise: bool) -> Margins:
     """Return the scores of every row with their error bounds."""
     if not precise:
-        scores, sizes = _scored(problem, coef)
+        (scores, sizes), reference = _scored(problem, coef), problem.loss.reference()
         if sizes is None:
-            return plain_margins(scores, problem.y, b, problem.norms, problem.longest, length_bound(coef))
-        return score_margins(scores, problem.y, b, sizes, ROUNDOFF * (1.0 + gamma(4.0 * problem.longest + 8.0)))
+            return plain_margins(scores, problem.y, b, problem.norms, problem.longest, length_bound(coef), reference)
+        return score_margins(scores, problem.y, b, sizes, ROUNDOFF * (1.0 + gamma(4.0 * problem.longest + 8.0)), reference)
     values = np.empty(problem.n)
     for block in problem.every_block():
-        precise_shortfalls(block.rows, coef, b, problem.y[block.index], values[block.index])
+        here = problem.some_samples(block.index)
+        precise_shortfalls(block.rows, coef, b, here.y, problem.loss.reference(), here.offset, values[block.index])
     # The other losses are computed from m = 1 − z, which is rounded again.
-    absolute = 0.0 if isinstance(problem.loss, (Hinge, SmoothHinge, SquaredHinge)) else 2.0 * ROUNDOFF
+    absolute = 0.0 if isinstance(problem.loss, PIECEWISE) else 2.0 * ROUNDOFF
     twice = gamma(2.0 * (problem.longest + 8)) ** 2
-    absolute += twice * (abs(b) + 1.0) + SMALLEST
+    absolute += twice * (abs(b) + problem.loss.reference() + problem.offset.largest()) + SMALLEST
     return exact_margins(values, problem.norms, twice * length_bound(coef), absolute)
 
 
 def _penalty(problem: Problem, coef: np.ndarray, intercept: float) -> tuple[float, float]:
-    """Return R(w), with the intercept's part, and a bound on its error."""
+    """Return R(w), with the intercept's part, and a bound on its error; infinite where w is not within its bounds."""
+    if not problem.penalty.contains_point(coef):
+        return math.inf, math.inf
     value, radius = penalty_value(problem.l1, problem.l2, coef)
     if problem.intercept == "penalised":
         own, own_radius = penalty_value(0.0, problem.l2, np.array([intercept / problem.intercept_scale]))
@@ -229,7 +230,7 @@ def _excess(problem: Problem, coef: np.ndarray, point: DualPoint, shift: float, 
     for block in problem.every_block():
         precise_accumulate(block.rows, problem.c[block.index], problem.y[block.index], point.beta[block.index], high, low)
     v, v_low = divide(high, low, problem.l2)
-    mass = float((problem.c * point.beta) @ problem.norms)
+    mass = float((problem.c * np.abs(point.beta)) @ problem.norms)
     error = gamma(2.0 * (problem.n + 8)) ** 2 * mass / problem.l2 + 8.0 * ROUNDOFF**2 * length_bound(v) + SMALLEST
     return penalty_excess(problem.penalty, coef, v, v_low, 1.000001 * error + shift)
 
@@ -239,11 +240,11 @@ def _gap_of_l1(
 ) -> tuple[float, float]:
     """Return P − Σ cψ(β) and a bound on the error of the second; `dual_point` has made ‖u‖∞ ≤ l1 hold, with a reserve for `moved`."""
     longest = float(problem.norms.max())
-    if moved * longest > 32.0 * ROUNDOFF * float((problem.c * beta).sum()) * longest:
+    if moved * longest > 32.0 * ROUNDOFF * float((problem.c * np.abs(beta)).sum()) * longest:
         return np.inf, np.inf
-    psi, radius = total_psi_bound(problem.loss, problem.c, beta)
-    # D has no βm, by which the cost of the move differs.
-    margin = 4.0 + 2.0 * abs(score)
+    psi, radius = total_psi_bound(problem.loss, problem.samples, beta)
+    # D has no βm but β times the offset, by which the cost of the move differs.
+    margin = 4.0 + 2.0 * abs(score) + problem.offset.largest()
     return objective - psi, radius + cost + 1.000001 * moved * margin + 4.0 * ROUNDOFF * (objective + abs(psi))
 
 
@@ -274,7 +275,8 @@ def _kernel_terms(problem: Problem, coef: np.ndarray, intercept: float, point: D
         value = max(0.5 * l2 * float(a @ moved), 0.0)
         off = scores.radius + own.radius + gamma(problem.n + 8) * (np.abs(scores.values) + np.abs(own.values))
         radius = 0.5 * l2 * float(np.abs(a) @ off) * 1.000001
-    margins = score_margins(scores.values, problem.y, intercept, scores.radius, 1.0)
+    shown = problem.offset.added(scores.values)
+    margins = score_margins(shown, problem.y, intercept, scores.radius, 1.0, problem.loss.reference())
     sizes = np.abs(coef)
     penalty = 0.5 * l2 * float(coef @ scores.values)
     penalty_radius = 0.5 * l2 * float(sizes @ scores.radius + gamma(problem.n + 8) * (sizes @ np.abs(scores.values))) * 1.000001

@@ -24,7 +24,7 @@ class DualPoint:
     """A feasible β and the model w(β) that belongs to it (None where l2 = 0: u does not determine w).
 
     `stored` is w(β) as solvers store it: w itself, or the scores K·a of a kernel expansion a = `coef`. `v` is u/l2, which is w(β) unless
-    there is an l1 penalty, and `error` bounds ‖v − u/l2‖ for the exact u of this β.
+    there is an l1 penalty or a bound, and `error` bounds ‖v − u/l2‖ for the exact u of this β.
     """
 
     beta: np.ndarray
@@ -47,20 +47,22 @@ def require_semidefinite(problem: Problem) -> None:
     raise CertificateError(
         f"kernel {problem.kernel.name!r}: its matrix on these rows is not positive semidefinite (eigenvalues from {low:.3g} to "
         f"{high:.3g}), so the objective has no minimum and no gap can be certified; use 'rbf', or 'poly' with coef0 ≥ 0, or other "
-        "parameters of this kernel (a function that computes in float32: let it compute in float64)"
+        "parameters of this kernel (a function that computes in float32: let it compute in float64). Two ways to train with it all the "
+        "same: SVC(indefinite='clip') or 'shift' trains on the nearest positive semidefinite kernel and certifies that, and "
+        "SVC(indefinite='uncertified') trains without a certificate"
     )
 
 
 def dual_point(problem: Problem, beta: np.ndarray) -> DualPoint:
     """Make β feasible and return that dual point.
 
-    β is clipped to its box; with a free intercept the heavier class is scaled down; with l1 alone all of β is.
+    β is clipped to its box; with a free intercept the heavier class, by the sign of yβ, is scaled down; with l1 alone all of β is.
     """
     require_semidefinite(problem)
-    top = problem.loss.upper_bound()
+    bottom, top = problem.loss.lower_bound(), problem.loss.upper_bound()
     # A copy only where it is needed: β may be a large part of the memory there is.
-    if not (beta.min() >= 0.0 and beta.max() <= top):
-        beta = np.clip(beta, 0.0, top)
+    if not (beta.min() >= bottom and beta.max() <= top):
+        beta = np.clip(beta, bottom, top)
     if problem.intercept == "free":
         beta = _balanced(problem, beta)
     if problem.l2 == 0.0:
@@ -79,7 +81,8 @@ def zero_point(problem: Problem) -> DualPoint:
     zeros = np.zeros(problem.size)
     if problem.l2 == 0.0:
         return DualPoint(np.zeros(problem.n), None, None)
-    return DualPoint(np.zeros(problem.n), zeros, zeros, None if problem.kernel is not None else zeros, SMALLEST)
+    coef = zeros if problem.kernel is not None else problem.penalty.primal(zeros)
+    return DualPoint(np.zeros(problem.n), coef, coef, None if problem.kernel is not None else zeros, SMALLEST)
 
 
 @kernel
@@ -89,7 +92,7 @@ def _expand(samples, beta, l2, norms, a):
     for i in range(beta.shape[0]):
         weight = samples.c[i] * beta[i] / l2
         a[i] = weight * samples.y[i]
-        mass += weight * norms[i]
+        mass += abs(weight) * norms[i]
         count += weight != 0.0
     return mass, count
 
@@ -97,7 +100,7 @@ def _expand(samples, beta, l2, norms, a):
 def _within_l1(problem: Problem, beta: np.ndarray) -> np.ndarray:
     """Scale β so that |uⱼ| ≤ l1 holds for the exact u, and still does after one β has moved to balance rounding errors."""
     u = problem.combine(problem.c * problem.y * beta)
-    norms, weights = problem.norms, problem.c * beta
+    norms, weights = problem.norms, problem.c * np.abs(beta)
     error = gamma(np.count_nonzero(weights) + 16) * float(weights @ norms)
     reserve = 64.0 * ROUNDOFF * float(weights.sum()) * float(norms.max()) if problem.intercept == "free" else 0.0
     longest = 1.000001 * (error + reserve) + SMALLEST + float(np.abs(u).max(initial=0.0))
@@ -115,26 +118,26 @@ def _balanced(problem: Problem, beta: np.ndarray) -> np.ndarray:
         return np.zeros(problem.n)
     factor = min(positive, negative) / max(positive, negative)
     balanced = np.empty(problem.n)
-    _scale_class(problem.y, beta, 1.0 if positive > negative else -1.0, factor, balanced)
+    _scale_side(problem.y, beta, 1.0 if positive > negative else -1.0, factor, balanced)
     settle(problem.c, problem.y, balanced, 0.0)
     return balanced
 
 
 @kernel
 def _masses(samples, beta):
-    """Σ cᵢβᵢ over the rows with y = +1, and over the others"""
+    """Σ cᵢ|βᵢ| over the rows with yβ > 0, and over those with yβ < 0"""
     both, difference = 0.0, 0.0
     for i in range(beta.shape[0]):
         part = samples.c[i] * beta[i]
-        both += part
+        both += abs(part)
         difference += samples.y[i] * part
     return 0.5 * (both + difference), 0.5 * (both - difference)
 
 
 @kernel
-def _scale_class(y, beta, sign, factor, out):
+def _scale_side(y, beta, sign, factor, out):
     for i in range(beta.shape[0]):
-        out[i] = factor * beta[i] if y[i] == sign else beta[i]
+        out[i] = factor * beta[i] if sign * y[i] * beta[i] > 0.0 else beta[i]
 
 
 def dual_from_margins(problem: Problem, margins: np.ndarray) -> DualPoint:

@@ -21,11 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualgap.core import (
+    PIECEWISE,
     ROUNDOFF,
     SMALLEST,
-    Hinge,
-    SmoothHinge,
-    SquaredHinge,
+    Bounded,
     compiled,
     fma,
     gamma,
@@ -120,8 +119,9 @@ def _or_infinite(x: float) -> float:
 
 @compiled
 class Margins(NamedTuple):
-    """Scores xᵢ·w, the intercept, and what the shortfall z = 1 − y(score + b) of a row may be off by.
+    """Scores xᵢ·w + oᵢ, the intercept, and what the shortfall z = one − y(score + b) of a row may be off by.
 
+    `one` is the loss's reference: 1, and 0 for a regression.
     Where z itself is known, it stands in place of the score, with one = 0, b = 0 and signs of −1: z = 0 − (−1)·(z + 0).
     """
 
@@ -139,14 +139,17 @@ class Margins(NamedTuple):
         return z, self.factor * scale + 4.5e-16 * (abs(score) + abs(self.b)) + self.absolute
 
 
-def plain_margins(scores: np.ndarray, y: np.ndarray, b: float, norms: np.ndarray, longest: int, length: float) -> Margins:
+def plain_margins(
+    scores: np.ndarray, y: np.ndarray, b: float, norms: np.ndarray, longest: int, length: float, reference: float = 1.0
+) -> Margins:
     """Describe float64 scores of data; `longest` numbers a row at most, `norms` and `length` bound ‖xᵢ‖ and ‖w‖."""
-    return score_margins(scores, y, b, norms, gamma(longest + 4) * length)
+    return score_margins(scores, y, b, norms, gamma(longest + 4) * length, reference)
 
 
-def score_margins(scores: np.ndarray, y: np.ndarray, b: float, scale: np.ndarray, factor: float) -> Margins:
-    """Describe scores that are off by at most factor·scale[i]."""
-    return Margins(_fixed(scores), _fixed(y), 1.0, float(b), _fixed(scale), float(factor), 4.0 * ROUNDOFF + SMALLEST)
+def score_margins(scores: np.ndarray, y: np.ndarray, b: float, scale: np.ndarray, factor: float, reference: float = 1.0) -> Margins:
+    """Describe scores that are off by at most factor·scale[i], and by the rounding of one sum with an offset."""
+    absolute = 4.0 * ROUNDOFF * reference + SMALLEST
+    return Margins(_fixed(scores), _fixed(y), float(reference), float(b), _fixed(scale), float(factor), absolute)
 
 
 def exact_margins(shortfalls: np.ndarray, scale: np.ndarray, factor: float, absolute: float) -> Margins:
@@ -194,7 +197,7 @@ def row_sums(loss: Any, samples: Samples, margins: Margins, beta: np.ndarray) ->
 
 def _transcendental(loss: Any) -> bool:
     """Whether a loss takes logarithms, so that three evaluations a row would show; its curvature must be finite."""
-    return not isinstance(loss, (Hinge, SmoothHinge, SquaredHinge)) and math.isfinite(loss.curvature())
+    return not isinstance(loss, PIECEWISE) and math.isfinite(loss.curvature())
 
 
 @kernel
@@ -218,10 +221,10 @@ def _sums_by_ends(loss, samples, margins, beta, partial):
             phi, own, scale = loss.gap_terms(z, betas[i])
             # Convex in m: the largest value over an interval is at one of its ends.
             phi_up, more, scale_up = loss.gap_terms(z + d, betas[i])
-            _, less, scale_down = loss.gap_terms(z - d, betas[i])
+            phi_down, less, scale_down = loss.gap_terms(z - d, betas[i])
             c, empty = cs[i], cs[i] == 0.0
             s0 += 0.0 if empty else c * phi
-            s1 += 0.0 if empty else c * ((phi_up - phi) + 64.0 * u * abs(phi))
+            s1 += 0.0 if empty else c * ((max(phi_up, phi_down) - phi) + 64.0 * u * abs(phi))
             s2 += 0.0 if empty else c * own
             s3 += 0.0 if empty else c * ((max(more, less) - own) + 32.0 * u * (scale + scale_up + scale_down))
         partial[0, block], partial[1, block], partial[2, block], partial[3, block] = s0, s1, s2, s3
@@ -253,10 +256,10 @@ def inner_row(loss: Any, samples: Samples, margins: Margins, beta: np.ndarray) -
 
 @strict
 def _inner_row(loss, samples, margins, beta, by_gap):
-    top, found, least = loss.upper_bound(), -1, np.inf
+    bottom, top, found, least = loss.lower_bound(), loss.upper_bound(), -1, np.inf
     for i in range(beta.shape[0]):
         b = beta[i]
-        if samples.c[i] > 0.0 and INSIDE < b < top - INSIDE:
+        if samples.c[i] > 0.0 and bottom + INSIDE < b < top - INSIDE:
             own = (
                 loss.gap_terms(margins.shortfall(margins.scores_[i], margins.signs[i], 0.0)[0], b)[1]
                 if by_gap
@@ -282,7 +285,7 @@ def balance_row(loss: Any, samples: Samples, margins: Margins, beta: np.ndarray,
 @strict
 def _balance_row(loss, samples, margins, beta, rest, off, first, last):
     u = 1.1102230246251565e-16
-    top, found, least = loss.upper_bound(), -1, np.inf
+    bottom, top, found, least = loss.lower_bound(), loss.upper_bound(), -1, np.inf
     for i in range(first, last):
         c, y, b = samples.c[i], samples.y[i], beta[i]
         if c <= 0.0:
@@ -290,9 +293,10 @@ def _balance_row(loss, samples, margins, beta, rest, off, first, last):
         # The exact β is β − s for an s within these two, which are widened by the rounding of these operations.
         middle, wide = y * rest / c, off / c + 8.0 * u * abs(rest) / c
         most, fewest = (middle + wide) * (1.0 + 4.0 * u), middle - wide
-        if not (most <= b and (fewest >= 0.0 or b - fewest * (1.0 + 4.0 * u) <= top * (1.0 - 4.0 * u))):
+        below = most <= b - bottom if bottom == 0.0 else most <= 0.0 or b - most * (1.0 + 4.0 * u) >= bottom * (1.0 - 4.0 * u)
+        if not (below and (fewest >= 0.0 or b - fewest * (1.0 + 4.0 * u) <= top * (1.0 - 4.0 * u))):
             continue
-        low, high = max(b * (1.0 - 4.0 * u) - most, 0.0), min(b * (1.0 + 4.0 * u) - fewest, top)
+        low, high = max(b - 4.0 * u * abs(b) - most, bottom), min(b + 4.0 * u * abs(b) - fewest, top)
         z, d = margins.shortfall(margins.scores_[i], margins.signs[i], margins.scale[i])
         _, own, scale = loss.gap_terms(z, b)
         _, at_low, scale_low = loss.gap_terms(z, low)
@@ -309,7 +313,12 @@ def _penalty_excess(penalty, w, v, v_low):
     l2, kept, precise = penalty.strength(), penalty.threshold(), v_low.shape[0] == v.shape[0]
     total = 0.0
     for j in range(w.shape[0]):
-        total += _coordinate_excess(w[j], v[j], v_low[j] if precise else 0.0, kept)
+        low, high = penalty.ends(j)
+        rest = v_low[j] if precise else 0.0
+        if low == -np.inf and high == np.inf:  # known to the compiler where no coefficient has bounds
+            total += _coordinate_excess(w[j], v[j], rest, kept)
+        else:
+            total += _bounded_excess(w[j], v[j], rest, kept, low, high)
     return l2 * total
 
 
@@ -328,6 +337,22 @@ def _coordinate_excess(w, v, v_low, kept):
     return 0.5 * size * size + (kept - along) * size + 0.5 * beyond * beyond
 
 
+@strict
+def _bounded_excess(w, v, v_low, kept, low, high):
+    """The same for low ≤ w ≤ high: ½(w − p)² with p = w(β), and ∫ |v − p − kept·sign t| dt between w and p, whose integrand is ≥ 0."""
+    free = max(v - kept, 0.0) + min(v + kept, 0.0)
+    p = min(max(free, low), high)
+    distance = w - p
+    if p == free and free != 0.0:  # neither clipped nor at the kink: only the way beyond 0 has an integrand other than 0
+        distance -= v_low
+        beyond = max(-w, 0.0) if p > 0.0 else max(w, 0.0)
+        return 0.5 * distance * distance + 2.0 * kept * beyond
+    positive, negative = abs(max(w, 0.0) - max(p, 0.0)), abs(min(w, 0.0) - min(p, 0.0))  # of the way from w to p
+    pull = v - p if w < p else p - v
+    sign = 1.0 if w < p else -1.0
+    return 0.5 * distance * distance + max(pull - sign * kept, 0.0) * positive + max(pull + sign * kept, 0.0) * negative
+
+
 def penalty_excess(penalty: Any, w: np.ndarray, v: np.ndarray, v_low: np.ndarray, error: float) -> tuple[float, float]:
     """Return R(w) + R*(u) − u·w at the computed v = u/l2, and the radius if ‖v − u/l2‖ ≤ error. `v_low`: low parts of v, or one zero."""
     value = float(_penalty_excess(penalty, w, v, v_low))
@@ -335,6 +360,10 @@ def penalty_excess(penalty: Any, w: np.ndarray, v: np.ndarray, v_low: np.ndarray
     kept = penalty.threshold()
     if kept > 0.0:  # l1/l2 is rounded, and so is v − l1/l2 before w is subtracted from it
         error += 8.0 * ROUNDOFF * (kept * math.sqrt(len(w)) + length_bound(v))
+    if isinstance(
+        penalty, Bounded
+    ):  # v − w(β) is rounded; where it or a comparison of v with a bound is off, another v near by fits
+        error += 8.0 * ROUNDOFF * (length_bound(v) + length_bound(penalty.primal(v)))
     root = math.sqrt(value) * (1.0 + relative)
     step = error * math.sqrt(0.5 * penalty.strength()) * (1.0 + 1e-12)
     return value, 1.000001 * (step * (2.0 * root + step) + 4.0 * relative * value) + SMALLEST
@@ -375,22 +404,22 @@ def _divide(high, low, l2, v, v_low):
         v_low[j] = (fma(-v[j], l2, total) + error) / l2
 
 
-def total_psi_bound(loss: Any, c: np.ndarray, beta: np.ndarray) -> tuple[float, float]:
-    """Return Σ cψ(β) and a bound on its error."""
-    value, size = (float(s) for s in _total_psi(loss, c, beta))
+def total_psi_bound(loss: Any, samples: Samples, beta: np.ndarray) -> tuple[float, float]:
+    """Return Σ c(ψ(β) − βyo) and a bound on its error."""
+    value, size = (float(s) for s in _total_psi(loss, samples, beta))
     return value, (32.0 * ROUNDOFF + gamma(BLOCK + len(beta) / BLOCK + 8)) * size * 1.000001 + SMALLEST
 
 
 @strict
-def _total_psi(loss, c, beta):
+def _total_psi(loss, samples, beta):
     total, size = 0.0, 0.0
     for first in range(0, beta.shape[0], BLOCK):
         s, t = 0.0, 0.0
         for i in range(first, min(first + BLOCK, beta.shape[0])):
-            if c[i] != 0.0:
-                term = c[i] * loss.psi(beta[i])
-                s += term
-                t += abs(term)
+            if samples.c[i] != 0.0:
+                own, fixed = samples.c[i] * loss.psi(beta[i]), samples.c[i] * (beta[i] * samples.y[i] * samples.offset.at(i))
+                s += own - fixed
+                t += abs(own) + abs(fixed)
         total += s
         size += t
     return total, size

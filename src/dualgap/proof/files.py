@@ -119,7 +119,10 @@ class BinaryPart:
 
 @dataclass(frozen=True)
 class JointPart:
-    """Crammer and Singer's problem. `problem` has rows, weights, l2 and intercept; coef has a row, dual (p) a column for each class."""
+    """A problem over all classes. `problem` has rows, weights, l2 and intercept; coef has a row, dual (p) a column for each class.
+
+    `loss` is its name in LinearSVC's multi_class; a proof can be written for "crammer_singer".
+    """
 
     problem: Problem
     codes: np.ndarray
@@ -129,9 +132,15 @@ class JointPart:
     gap: float | None
     title: str = ""
     objective: float | None = None
+    loss: str = "crammer_singer"
 
     def claim(self, data: verify.Data) -> verify.Claim:
         """Return the exact claim, with p made feasible."""
+        if self.loss != "crammer_singer":
+            raise ProofError(
+                f"a proof cannot be written for multi_class={self.loss!r}: a checker knows the losses of two classes and "
+                "crammer_singer; multi_class='ovr' with the same loss has a proof for each class"
+            )
         claim = _frame(self.problem, self.gap)
         claim.title, claim.loss = self.title or "crammer_singer", "crammer_singer"
         claim.coef, claim.bias = [exact(w) for w in self.coef], [Fraction(float(b)) for b in self.intercept]
@@ -163,6 +172,8 @@ def _frame(problem: Problem, gap: float | None) -> verify.Claim:
         raise ProofError(f"the certificate's gap is {gap}: there is nothing to prove; train longer, or scale the features")
     claim = verify.Claim(Fraction(gap), [Fraction(x) for x in problem.c.tolist()], [], [])
     claim.l2, claim.l1 = Fraction(problem.l2), Fraction(problem.l1)
+    if problem.bounds is not None:
+        claim.low, claim.high = ([Fraction(x) if math.isfinite(x) else None for x in end.tolist()] for end in problem.bounds)
     claim.intercept = problem.intercept
     if problem.intercept == "penalised":
         claim.scale = Fraction(problem.intercept_scale)
@@ -230,8 +241,11 @@ def _conjugate_rise(claim: verify.Claim, data: verify.Data, row: int, u: tuple[l
     rise = verify.ZERO
     for j, x in zip(*data.rows[row], strict=True):
         before = Fraction(u[0][j], u[1])
-        ends = [max(abs(value) - claim.l1, verify.ZERO) for value in (before - rest * x, before)]
-        rise = rise + (ends[0] ** 2 - ends[1] ** 2) / (2 * claim.l2) if claim.l2 else max(rise, ends[0] / claim.l1)
+        after = before - rest * x
+        if claim.l2:
+            rise += verify.conjugate(claim, j, after) - verify.conjugate(claim, j, before)
+        else:
+            rise = max(rise, abs(after) / claim.l1 - 1)
     return rise
 
 
@@ -408,6 +422,7 @@ def _claim_lines(claim: verify.Claim) -> list[str]:
         " ".join(["loss", claim.loss, *map(_written, delta)]),
         f"l2 {_written(claim.l2)}",
         f"l1 {_written(claim.l1)}",
+        *(" ".join([name, *_runs(ends)]) for name, ends in (("low", claim.low), ("high", claim.high)) if ends is not None),
         " ".join(["intercept", claim.intercept, *map(_written, scale)]),
         " ".join(["kernel", claim.kernel, *map(_written, claim.parameters)]),
         f"gap {_written(claim.gap)}",
@@ -427,12 +442,14 @@ def _entries(vector: dict[int, Fraction]) -> list[str]:
     return [f"{i}:{_written(value)}" for i, value in sorted(vector.items())]
 
 
-def _runs(values: Sequence[Fraction]) -> list[str]:
-    """Return numbers as words; a run of equal ones is "times*number"."""
+def _runs(values: Sequence[Fraction | None]) -> list[str]:
+    """Return numbers as words, None as "none"; a run of equal ones is "times*number"."""
     words: list[str] = []
     start = 0
     for i in range(1, len(values) + 1):
         if i == len(values) or values[i] != values[start]:
-            words.append(_written(values[start]) if i - start == 1 else f"{i - start}*{_written(values[start])}")
+            value = values[start]
+            word = "none" if value is None else _written(value)
+            words.append(word if i - start == 1 else f"{i - start}*{word}")
             start = i
     return words

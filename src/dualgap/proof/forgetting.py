@@ -42,6 +42,14 @@ class Gone(NamedTuple):
     cost: float
 
 
+class _Mean(NamedTuple):
+    """The mean row of what is left of a reservoir, a bound on its error, and an upper bound of the exact one's length."""
+
+    row: np.ndarray
+    error: float
+    length: float
+
+
 class RemainingProof(NamedTuple):
     """What is proven of the kept model on the rows that stay.
 
@@ -61,6 +69,7 @@ class Remaining:
     sums: RowSums  # over all rows
     rest: tuple[float, float]  # Σ cβy over all rows, and a bound on its error
     reservoirs: tuple[Reservoir, ...]
+    held: np.ndarray  # which rows are in a reservoir
     taken: tuple[Gone, ...]  # out of each reservoir
     gone: np.ndarray  # which rows are forgotten
     dropped: np.ndarray  # Σ cβyx over them
@@ -81,11 +90,11 @@ class Remaining:
         accumulate(chosen, c * beta * y, dropped)
         gone = self.gone.copy()
         gone[rows] = True
-        most = np.empty(len(rows))
+        most, held = np.empty(len(rows)), rows[self.held[rows]]
         _largest_losses(problem.loss, y * evidence.scores[rows], evidence.off[rows], c, most)
         return replace(
             self,
-            taken=tuple(self._taken(each, before, rows) for each, before in zip(self.reservoirs, self.taken, strict=True)),
+            taken=tuple(self._taken(each, before, held) for each, before in zip(self.reservoirs, self.taken, strict=True)),
             gone=gone,
             dropped=dropped,
             mass=self.mass + float((c * beta) @ problem.norms[rows]),
@@ -100,6 +109,7 @@ class Remaining:
         )
 
     def _taken(self, at: Reservoir, before: Gone, rows: np.ndarray) -> Gone:
+        """Take rows out of a reservoir that it may have, in ascending order."""
         place = np.minimum(np.searchsorted(at.rows, rows), len(at.rows) - 1)
         inside = at.rows[place] == rows
         if not inside.any():
@@ -132,7 +142,7 @@ class Remaining:
         problem = self.evidence.problem
         rest, off = self._rest()
         if problem.intercept != "free":
-            return [self._pair(None, np.zeros(0), 0.0, 0.0, 0.0)]
+            return [self._pair(None, 0.0, 0.0, 0.0)]
         side, found = (1.0 if rest > 0.0 else -1.0), []
         if abs(rest) <= 4.0 * off:
             # The sign of what is left is not known: its size counts as an error on both sides.
@@ -141,11 +151,11 @@ class Remaining:
             if len(sides) == 2 or rest == off == 0.0:
                 longest = max((each.length + each.drift for each in self.reservoirs), default=0.0)
                 cost = max([0.0, *costs]) * 5.0 * off
-                found.append(self._pair(None, np.zeros(0), 0.0, cost, 5.0 * off * longest))
+                found.append(self._pair(None, 0.0, cost, 5.0 * off * longest))
         for k, each in enumerate(self.reservoirs):
             if each.side == side and self._left(k) * (1.0 - 1e-9) > abs(rest) + off:
                 cost = max(self._slope(k), 0.0) * (abs(rest) + off)
-                found.append(self._pair(k, self._mean(k), abs(rest), cost, off * self._length(k)))
+                found.append(self._pair(k, abs(rest), cost, off * self._means[k].length))
         return found or [_Pair(Enclosed(*self._objective(), math.inf, math.inf), None, 0.0, math.inf, 0.0)]
 
     def _rest(self) -> tuple[float, float]:
@@ -163,28 +173,30 @@ class Remaining:
         at, taken, left = self.reservoirs[k], self.taken[k], self._left(k)
         return (at.cost - taken.cost) / left + 64.0 * ROUNDOFF * (abs(at.cost) + abs(taken.cost)) / left
 
-    def _mean(self, k: int) -> np.ndarray:
-        at, taken = self.reservoirs[k], self.taken[k]
-        assert at.mean is not None
-        return (at.mean * at.mass - taken.rows) / (at.mass - taken.mass)
+    @cached_property
+    def _means(self) -> list[_Mean]:
+        """The mean rows of the reservoirs, with the forgotten rows taken out."""
+        found = []
+        for k, (at, taken) in enumerate(zip(self.reservoirs, self.taken, strict=True)):
+            assert at.mean is not None
+            if not self._left(k) > 0.0:
+                found.append(_Mean(at.mean, math.inf, math.inf))
+                continue
+            row = (at.mean * at.mass - taken.rows) / (at.mass - taken.mass)
+            rounding = gamma(self.count + len(at.rows) + 64) * (at.mass * at.length + length_bound(taken.rows))
+            error = ((at.drift * at.mass + rounding) / self._left(k)) * 4.0
+            found.append(_Mean(row, error, length_bound(row) + error))
+        return found
 
-    def _length(self, k: int) -> float:
-        return length_bound(self._mean(k)) + self._mean_error(k)
-
-    def _mean_error(self, k: int) -> float:
-        """Bound the distance of a reservoir's exact mean row from the computed one, with the forgotten rows taken out."""
-        at, taken = self.reservoirs[k], self.taken[k]
-        rounding = gamma(self.count + len(at.rows) + 64) * (at.mass * at.length + length_bound(taken.rows))
-        return ((at.drift * at.mass + rounding) / self._left(k)) * 4.0
-
-    def _pair(self, k: int | None, mean: np.ndarray, tau: float, cost: float, shift: float) -> _Pair:
+    def _pair(self, k: int | None, tau: float, cost: float, shift: float) -> _Pair:
         evidence, problem = self.evidence, self.evidence.problem
         assert evidence.point.v is not None
         moved = self.dropped.copy()
         error = gamma(self.count + 32) * self.mass + shift
         if k is not None:
-            moved += self.reservoirs[k].side * tau * mean
-            error += tau * self._mean_error(k) + 8.0 * ROUNDOFF * tau * length_bound(mean)
+            mean = self._means[k]
+            moved += self.reservoirs[k].side * tau * mean.row
+            error += tau * mean.error + 8.0 * ROUNDOFF * tau * mean.length
         v = evidence.point.v - moved / problem.l2
         error = (
             error / problem.l2 + evidence.point.error + 8.0 * ROUNDOFF * (length_bound(v) + length_bound(moved) / problem.l2)
@@ -238,18 +250,18 @@ class Remaining:
         evidence, problem, l2 = self.evidence, self.evidence.problem, self.evidence.problem.l2
         if not self._left(k) > 0.01 * self.reservoirs[k].mass or not math.isfinite(evidence.base):
             return math.inf
-        mean, (rest, off) = self._mean(k), self._rest()
+        (mean, mean_error, length), (rest, off) = self._means[k], self._rest()
         longest = float(problem.norms[evidence.fixed]) if evidence.fixed >= 0 else 0.0
         error = gamma(self.count + 32) * self.mass + l2 * evidence.drift + evidence.moved * longest
-        size, length = length_bound(self.dropped) + error, self._length(k)
+        size = length_bound(self.dropped) + error
         inner = gamma(problem.d + 16)
-        along = side * float(self.dropped @ mean) + inner * size * length + error * length + size * self._mean_error(k)
+        along = side * float(self.dropped @ mean) + inner * size * length + error * length + size * mean_error
         base = max(evidence.base - self.gap, 0.0) * UP + size * size / (4.0 * l2) * UP + evidence.drift * size
         slope = self._slope(k) + along / (2.0 * l2) + evidence.drift * length
         if evidence.apart is not None:
             apart = length_bound(evidence.apart)
             base += 0.5 * (float(evidence.apart @ self.dropped) + inner * apart * size + apart * error)
-            slope += 0.5 * (side * float(evidence.apart @ mean) + inner * apart * length + apart * self._mean_error(k))
+            slope += 0.5 * (side * float(evidence.apart @ mean) + inner * apart * length + apart * mean_error)
         slope += 32.0 * ROUNDOFF * abs(slope)
         value = least_ratio(
             max(base, 0.0), slope, length * length / (4.0 * l2) * UP, -side * rest, off + evidence.moved, self._left(k)
@@ -288,11 +300,15 @@ def remaining_of(problem: Problem, coef: np.ndarray, intercept: float, beta: np.
     if problem.intercept == "free" and math.isfinite(evidence.base):
         mass = 0.5 * float(problem.c @ evidence.point.beta)
         reservoirs = tuple(each for side in (-1.0, 1.0) for each in evidence.reservoirs_of(side, mass, LEVELS))
+    held = np.zeros(problem.n, dtype=bool)
+    for each in reservoirs:
+        held[each.rows] = True
     return Remaining(
         evidence=evidence,
         sums=sums,
         rest=balance(problem, evidence.point) if problem.intercept != "none" else (0.0, 0.0),
         reservoirs=reservoirs,
+        held=held,
         taken=tuple(Gone(0.0, np.zeros(problem.d), 0.0) for _ in reservoirs),
         gone=np.zeros(problem.n, dtype=bool),
         dropped=np.zeros(problem.d),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import SMALLEST, Hinge, bracket_root, compiled, gamma, illinois, inner, kernel, nearest
+from dualgap.core import SMALLEST, Hinge, ResidualLoss, bracket_root, compiled, gamma, illinois, inner, kernel, nearest, total_value
 from dualgap.problem import Problem, Samples, as_vector
 
-__all__ = ["best_intercept", "intercept_from_support_vectors", "intercept_of_zero", "zero_objective"]
+__all__ = ["best_intercept", "first_intercept", "intercept_from_support_vectors", "intercept_of_zero", "zero_objective"]
 
 
 BALANCED = 1e-12  # difference of the classes' weights that counts as rounding
@@ -19,15 +20,20 @@ def best_intercept(problem: Problem, scores: np.ndarray) -> float:
     """Return the b that minimises Σ cᵢ φ(yᵢ(scoreᵢ + b)), plus the intercept's penalty where it has one, for a fixed w."""
     if problem.intercept == "none":
         return 0.0
-    if isinstance(problem.loss, Hinge) and problem.intercept == "free":
-        return _hinge_intercept(problem, scores)
+    if problem.intercept == "free" and (kinks := _kinks(problem, scores)) is not None:
+        return _middle_of_minimum(kinks)
     return _root_from(-float(inner(problem.c, scores)), problem, scores, problem.samples)
 
 
 def intercept_of_zero(problem: Problem) -> float:
-    """Return the b that minimises the objective of w = 0: only the weights of the two classes matter. 0 where one class has none."""
+    """Return the b that minimises the objective of w = 0.
+
+    Of a classification only the weights of the two classes matter; it is 0 where one class has none.
+    """
     if problem.intercept == "none":
         return 0.0
+    if problem.is_regression:
+        return best_intercept(problem, problem.offset.values)
     positive, negative = _class_weights(problem)
     if min(positive, negative) <= 0.0:
         return 0.0
@@ -37,8 +43,28 @@ def intercept_of_zero(problem: Problem) -> float:
     return _root_from(0.0, problem, np.zeros(2), samples)
 
 
+def first_intercept(problem: Problem) -> float:
+    """Return an intercept from which to start: the best b of w = 0.
+
+    For class labels and a loss with a kink, whose best b jumps from −1 to 1, it is that of a smooth hinge of width 1.
+    """
+    if math.isfinite(problem.loss.curvature()) or problem.is_regression:
+        return intercept_of_zero(problem)
+    mean_label = float(inner(problem.c, problem.y))
+    return 2.0 * mean_label / (1.0 + abs(mean_label))
+
+
 def zero_objective(problem: Problem, intercept: float) -> float:
     """Return an upper bound of the objective of w = 0 with this intercept, above it by rounding alone."""
+    if problem.is_regression:
+        value = float(total_value(problem.loss, problem.offset.values + intercept, problem.c))
+        value += 0.5 * _penalty(problem) * intercept * intercept
+        # A residual is rounded by u times its parts; the slope of a loss is at most its own bound, or 2κ times the residual.
+        reach = float(problem.c @ (np.abs(problem.offset.values) + abs(intercept)))
+        bound = max(problem.loss.upper_bound(), -problem.loss.lower_bound())
+        largest = float(np.abs(problem.offset.values).max() + abs(intercept))
+        slope = bound if np.isfinite(bound) else 2.0 * problem.loss.curvature() * largest
+        return 1.00001 * gamma(problem.n + 16) * (value + slope * reach) + value + SMALLEST
     positive, negative = _class_weights(problem)
     losses = float(problem.loss.value(intercept)), float(problem.loss.value(-intercept))
     value = positive * losses[0] + negative * losses[1] + 0.5 * _penalty(problem) * intercept * intercept
@@ -58,14 +84,16 @@ def _penalty(problem: Problem) -> float:
 
 @compiled
 class _InterceptGradient(NamedTuple):
-    """−dP/db, which never rises with b."""
+    """−dP/db, which never rises with b, as a function of b in units of a typical margin."""
 
     loss: Any
     scores: np.ndarray
     samples: Samples
     rho: float  # the penalty (ρ/2)b² of the intercept
+    unit: float = 1.0
 
-    def at(self, b):
+    def at(self, x):
+        b = self.unit * x
         s = -self.rho * b
         for i in range(self.scores.shape[0]):
             y = self.samples.y[i]
@@ -78,28 +106,51 @@ def _root(gradient, start):
     return nearest(illinois(gradient, bracket_root(gradient, start, 1.0, 2.0), 0.0, 4e-16, 200))
 
 
+class _Kinks(NamedTuple):
+    """Σ cᵢ φ as a function of b that is piecewise linear: it falls at the rate `rate` at first, and kink k lowers that rate by `falls[k]`.
+
+    `below` is the number of kinks below the minimum where all of them lower the rate by the same; −1 elsewhere.
+    """
+
+    places: np.ndarray
+    falls: np.ndarray
+    rate: float
+    below: int
+
+
+def _kinks(problem: Problem, scores: np.ndarray) -> _Kinks | None:
+    """Return the kinks of the hinge or of a loss of regression without a quadratic part; None for other losses."""
+    loss, c = problem.loss, problem.c
+    if isinstance(loss, Hinge):
+        up = problem.y > 0
+        below = int(np.count_nonzero(up)) if problem.sample_weight is None else -1
+        return _Kinks(problem.y - scores, c, float(c[up].sum()), below)
+    if not isinstance(loss, ResidualLoss) or loss.delta > 0.0:
+        return None
+    places = np.concatenate([-loss.epsilon - scores, loss.epsilon - scores])
+    below = problem.n if problem.sample_weight is None and loss.high == loss.low else -1
+    return _Kinks(places, np.concatenate([loss.high * c, loss.low * c]), loss.high * float(c.sum()), below)
+
+
+def _middle_of_minimum(kinks: _Kinks) -> float:
+    # The minimum is where the rate reaches zero. Where it stays there until the next kink, every b between is a minimum; the middle keeps
+    # the same distance from both ends: from both classes, or from the rows above and below.
+    places, end = kinks.places, len(kinks.places) - 1
+    if kinks.below >= 0:  # no need to sort them all
+        first, last = max(kinks.below - 1, 0), min(kinks.below, end)
+        places.partition([first, last])
+        return 0.5 * float(places[first] + places[last])
+    order = np.argsort(places, kind="stable")
+    passed = np.cumsum(kinks.falls[order])
+    first, last = np.searchsorted(passed, [kinks.rate * (1.0 - 1e-14), kinks.rate * (1.0 + 1e-14)])
+    return 0.5 * float(places[order[min(first, end)]] + places[order[min(last, end)]])
+
+
 def _root_from(start: float, problem: Problem, scores: np.ndarray, samples: Samples) -> float:
     scores = scores.view()
     scores.flags.writeable = False  # one type for the compiler, whoever owns the array
-    return float(_root(_InterceptGradient(problem.loss, scores, samples, _penalty(problem)), start))
-
-
-def _hinge_intercept(problem: Problem, scores: np.ndarray) -> float:
-    # In b the loss is piecewise linear with a kink at yᵢ − scoreᵢ: it falls at the rate Σ_{y=+1} c at first, and every kink that is
-    # passed lowers that rate by cᵢ. The minimum is where the rate reaches zero; where it stays there until the next kink, every b
-    # between is a minimum, and the middle keeps the same distance from both classes.
-    kinks = problem.y - scores
-    if problem.sample_weight is None:
-        # As many lie below as there are rows of the positive class: no need to sort them all.
-        middle = int(np.count_nonzero(problem.y > 0))
-        kinks.partition([max(middle - 1, 0), min(middle, problem.n - 1)])
-        return 0.5 * float(kinks[max(middle - 1, 0)] + kinks[min(middle, problem.n - 1)])
-    order = np.argsort(kinks, kind="stable")
-    passed = np.cumsum(problem.c[order])
-    positive = float(problem.c[problem.y > 0].sum())
-    first, last = np.searchsorted(passed, [positive * (1.0 - 1e-14), positive * (1.0 + 1e-14)])
-    end = len(order) - 1
-    return 0.5 * float(kinks[order[min(first, end)]] + kinks[order[min(last, end)]])
+    unit = float(problem.offset.scale)
+    return unit * float(_root(_InterceptGradient(problem.loss, scores, samples, _penalty(problem), unit), start / unit))
 
 
 def intercept_from_support_vectors(problem: Problem, coef: np.ndarray, beta: np.ndarray) -> float:

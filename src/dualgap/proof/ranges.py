@@ -64,7 +64,7 @@ __all__ = [
 ]
 
 SLACK = 1e-13  # relative to P: more than the rounding of l2 and l1, computed from C, can change a gap by
-ROUNDS = 8  # steps towards the end of a range; with l2 alone the first one finds it
+ROUNDS = 16  # steps towards the end of a range; with l2 alone the first one finds it
 NEAR_END = 0.01  # of the value at C: how far below 0 the value at an end of a range may be
 MIX_ERROR = 4.0 * ROUNDOFF  # relative to both terms: rounding of (1 − t)·a + t·b
 
@@ -181,6 +181,8 @@ class Pair:
 
 def make_pair(problem: Problem, coef: np.ndarray, intercept: float, beta: np.ndarray) -> Pair:
     """Return the pair of a model and a dual point, β made feasible; it takes the two passes over the data of a certificate."""
+    if problem.bounds is not None:
+        raise ValueError("a problem with bounds has no proof for a range of C: a mix of two models may leave them by its rounding")
     point, l2, norms = dual_point(problem, beta), problem.l2, problem.norms
     if problem.kernel is None:
         assert point.v is not None
@@ -410,12 +412,14 @@ def reach(pair: Pair, strengths: Strengths, epsilon: float, C: float, limit: flo
     start = inside[1]
     middle = math.sqrt(inside[0] * outside[0])
     spare = (middle, value(middle))
+    missed = 0  # roots in a row that were outside
     for _ in range(ROUNDS):
         if spare[1] <= 0.0:
-            inside, spare = spare, inside
+            inside, spare, missed = spare, inside, 0
         else:
-            outside, spare = spare, outside
-        root = _parabola_root(inside, outside, spare)
+            outside, spare, missed = spare, outside, missed + 1
+        # With an l1 part and w = 0 the gap is 0 up to some C and rises from there: parabolas then come near the end from outside alone.
+        root = _parabola_root(inside, outside, spare) if missed < 2 else math.sqrt(inside[0] * outside[0])
         found = (root, value(root))
         if NEAR_END * start <= found[1] <= 0.0:
             return 1.0 / root

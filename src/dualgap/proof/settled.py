@@ -1,16 +1,18 @@
-"""What a model and a dual point settle about the optimum: dual variables of rows, and features that an l1 penalty sets to zero.
+"""What a model and a dual point settle about the optimum: dual variables of rows, and features that an l1 penalty or a bound sets to zero.
 
 Rows. The exact margin of a row lies between two bounds (the ball), and −φ' falls with the margin, so that
 
     β* ∈ [−φ'(upper bound of m*), −φ'(lower bound of m*)]
 
-Features. wⱼ* = 0 if |uⱼ*| < l1, and wⱼ* ≠ 0 if |uⱼ*| > l1, for u* = Σ cᵢβᵢ*yᵢxᵢ. Two bounds of uⱼ* are intersected:
+Features. wⱼ* = 0 if |uⱼ*| < l1, and wⱼ* ≠ 0 if |uⱼ*| > l1, for u* = Σ cᵢβᵢ*yᵢxᵢ. With bounds, wⱼ* ≤ 0 if uⱼ* < l1 or the upper bound is 0,
+and so on: wⱼ* never falls with uⱼ*. Two bounds of uⱼ* are intersected:
 
 1. For a loss of curvature L, −D is strongly convex: Σ cᵢ(βᵢ − βᵢ*)² ≤ 2L·gap, and so |uⱼ − uⱼ*| ≤ √(2L·gap · Σ cᵢxᵢⱼ²)
    (Ndiaye, Fercoq, Gramfort and Salmon 2017). It needs no l2 penalty.
 2. With an l2 penalty, the intervals of βᵢ* above give one of each uⱼ*.
 
-Besides, wⱼ* ≠ 0 where the ball does not contain 0 in coordinate j. Rounding is accounted for.
+Besides, wⱼ* ≠ 0 where the ball does not contain 0 in coordinate j, and wⱼ* = 0, with any penalty, where only rows with β* = 0 have the
+feature. Rounding is accounted for.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.core import ROUNDOFF, Logistic, balance_radius, gamma, slopes, weighted_balance
+from dualgap.core import ROUNDOFF, Logistic, balance_radius, gamma, is_sparse, slopes, weighted_balance
 from dualgap.problem import Problem
 from dualgap.proof.ball import Ball, ball_of
 from dualgap.proof.certified import certify_pair
@@ -28,21 +30,25 @@ from dualgap.proof.dual_points import dual_point
 
 __all__ = ["feature_status", "margins_of", "row_status", "zero_features"]
 
+BLOCK = 10_000  # rows that are looked through at once
+
 
 def row_status(loss: Any, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Return the status of rows with these lower and upper bounds of their exact margins.
 
-    "out": β* = 0. "bound": β* is the upper bound of the loss. "free": strictly between, for certain. "open": not known.
+    "out": β* = 0. "bound": β* is the upper bound of the loss, or a lower one below 0. "free": strictly between them and, where the dual
+    has a kink at 0, not 0. "open": not known.
     """
     found = np.full(len(low), "open", dtype="U5")
     if isinstance(loss, Logistic):  # its slope is never 0 or 1, except by underflow
         found[np.isfinite(low) | np.isfinite(high)] = "free"
         return found
     least, most = _dual_interval(loss, low, high)
-    top = loss.upper_bound()
-    found[(least > 0.0) & ((most < top) | math.isinf(top))] = "free"
-    found[most == 0.0] = "out"
-    found[(least == top) & math.isfinite(top)] = "bound"
+    bottom, top = loss.lower_bound(), loss.upper_bound()
+    inside = ((most < top) | math.isinf(top)) & ((least > bottom) | math.isinf(bottom))
+    found[inside & ((least > 0.0) | (most < 0.0) | loss.is_free(0.0))] = "free"
+    found[(least == 0.0) & (most == 0.0)] = "out"
+    found[((least == top) & math.isfinite(top)) | ((most == bottom) & (bottom < 0.0) & math.isfinite(bottom))] = "bound"
     return found
 
 
@@ -59,7 +65,7 @@ def _dual_interval(loss: Any, low: np.ndarray, high: np.ndarray) -> tuple[np.nda
     least, most = np.empty(len(low)), np.empty(len(low))
     slopes(loss, high + 16.0 * ROUNDOFF * (1.0 + np.abs(high)), least)
     slopes(loss, low - 16.0 * ROUNDOFF * (1.0 + np.abs(low)), most)
-    return np.where(np.isfinite(high), least, 0.0), np.where(np.isfinite(low), most, loss.upper_bound())
+    return np.where(np.isfinite(high), least, loss.lower_bound()), np.where(np.isfinite(low), most, loss.upper_bound())
 
 
 def feature_status(problem: Problem, coef: np.ndarray, intercept: float, beta: np.ndarray) -> np.ndarray:
@@ -71,19 +77,40 @@ def feature_status(problem: Problem, coef: np.ndarray, intercept: float, beta: n
     if ball is not None:
         rounding = 4.0 * ROUNDOFF * np.abs(ball.centre)
         found[np.abs(ball.centre) - rounding > ball.radius] = "nonzero"
-    if problem.l1 > 0.0:
+        found[_unsupported(problem, ball)] = "zero"  # where bounds exclude 0, the next lines say so
+    if problem.l1 > 0.0 or problem.bounds is not None:
         least, most = _gradient_interval(problem, coef, intercept, beta, ball)
-        found[np.maximum(np.abs(least), np.abs(most)) < problem.l1] = "zero"
-        found[(least > problem.l1) | (most < -problem.l1)] = "nonzero"
+        low, high = problem.bounds or (-math.inf, math.inf)
+        found[_zero(problem, least, most)] = "zero"
+        found[((least > problem.l1) & (high > 0.0)) | ((most < -problem.l1) & (low < 0.0)) | (low > 0.0) | (high < 0.0)] = "nonzero"
+    return found
+
+
+def _unsupported(problem: Problem, ball: Ball) -> np.ndarray:
+    """Return which features no row has that may have β* ≠ 0: a mask."""
+    status = row_status(problem.loss, *ball.training_margins())
+    rows = np.flatnonzero((status != "out") & (problem.c > 0.0))
+    found, X = np.ones(problem.d, dtype=bool), problem.X
+    for first in range(0, len(rows), BLOCK):  # dense rows nearly always have every feature: the first block tells
+        block: Any = X[rows[first : first + BLOCK]]
+        found &= np.bincount(block.indices[block.data != 0.0], minlength=problem.d) == 0 if is_sparse(block) else ~block.any(axis=0)
+        if not found.any():
+            break
     return found
 
 
 def zero_features(problem: Problem, coef: np.ndarray, intercept: float, beta: np.ndarray) -> np.ndarray:
     """Return which coefficients of the exact model are zero, by the first bound alone, which costs one pass: a mask."""
-    if problem.l1 == 0.0:
+    if problem.l1 == 0.0 and problem.bounds is None:
         return np.zeros(problem.d, dtype=bool)
-    least, most = _gradient_interval(problem, coef, intercept, beta, None)
-    return np.maximum(np.abs(least), np.abs(most)) < problem.l1
+    return _zero(problem, *_gradient_interval(problem, coef, intercept, beta, None))
+
+
+def _zero(problem: Problem, least: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """Return which coefficients of the exact model are zero, given bounds of uⱼ*: neither above 0 nor below."""
+    low, high = problem.bounds or (-math.inf, math.inf)
+    none_above, none_below = (most < problem.l1) | (high == 0.0), (least > -problem.l1) | (low == 0.0)
+    return none_above & none_below & (low <= 0.0) & (high >= 0.0)
 
 
 def _gradient_interval(
@@ -102,8 +129,7 @@ def _gradient_interval(
         wide = wide * (1.0 + 4.0 * rounding) + moved * float(problem.norms.max(initial=0.0)) + 1e-300
         least, most = u - wide, u + wide
     if ball is not None and math.isfinite(ball.radius):
-        low, high = ball.training_bounds()
-        lowest, highest = _dual_interval(problem.loss, *margins_of(problem.y, low, high))
+        lowest, highest = _dual_interval(problem.loss, *ball.training_margins())
         if isinstance(problem.loss, Logistic):
             lowest, highest = lowest * (1.0 - 1e-14), np.minimum(highest * (1.0 + 1e-14), 1.0)
         if np.isfinite(highest).all():

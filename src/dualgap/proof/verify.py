@@ -234,6 +234,10 @@ class Claim:
     delta: Fraction = ZERO  # of the smooth hinge
     l2: Fraction = ZERO
     l1: Fraction = ZERO
+    low: list[Fraction | None] | None = (
+        None  # least value of each coefficient, None: none; None for all of it where there are no bounds
+    )
+    high: list[Fraction | None] | None = None
     intercept: str = "none"
     scale: Fraction = Fraction(1)  # of a penalised intercept
     kernel: str = "none"
@@ -269,6 +273,9 @@ class Lines:
         require(word == keyword and not line.endswith(" "), f"line {self.at + 3}: {keyword!r} must come here, not {line[:40]!r}")
         self.at += 1
         return rest
+
+    def next_is(self, keyword: str) -> bool:
+        return self.at < len(self.lines) and self.lines[self.at].partition(" ")[0] == keyword
 
     def words(self, keyword: str) -> list[str]:
         rest = self.take(keyword)
@@ -322,6 +329,8 @@ def _claim(lines: Lines, proof: Proof) -> Claim:
     claim.loss, loss = _named(lines, "loss", dict.fromkeys(LOSSES, 0) | {"smooth_hinge": 1})
     claim.delta = loss[0] if loss else ZERO
     claim.l2, claim.l1 = number(lines.word("l2")), number(lines.word("l1"))
+    if lines.next_is("low"):
+        claim.low, claim.high = _ends(lines, "low", proof.columns), _ends(lines, "high", proof.columns)
     claim.intercept, scale = _named(lines, "intercept", {"none": 0, "free": 0, "penalised": 1})
     claim.scale = scale[0] if scale else Fraction(1)
     claim.kernel, claim.parameters = _named(lines, "kernel", KERNELS)
@@ -346,6 +355,17 @@ def _claim(lines: Lines, proof: Proof) -> Claim:
     claim.balance = None if balance == ["none"] else [count(word, "a balance row") for word in balance]
     claim.beta = [_vector(lines, "beta", proof.rows) for _ in range(models)]
     return claim
+
+
+def _ends(lines: Lines, keyword: str, columns: int) -> list[Fraction | None]:
+    """Parse one end of the interval of each coefficient: numbers, "none", and runs of them."""
+    ends: list[Fraction | None] = []
+    for word in lines.words(keyword):
+        times, _, value = word.rpartition("*") if "*" in word else ("1", "", word)
+        ends += [None if value == "none" else number(value)] * min(count(times, "how often a bound comes"), columns + 1)
+        require(len(ends) <= columns, f"{keyword} has more bounds than there are columns")
+    require(len(ends) == columns, f"{keyword} has {len(ends)} bounds for {columns} columns")
+    return ends
 
 
 def _named(lines: Lines, keyword: str, known: dict[str, int]) -> tuple[str, tuple[Fraction, ...]]:
@@ -396,6 +416,9 @@ def _check(claim: Claim) -> None:
     require(claim.l2 >= 0 and claim.l1 >= 0 and claim.l2 + claim.l1 > 0, "l2 and l1 are not a penalty")
     require(claim.l1 == 0 or (alone and not joint), "a kernel and crammer_singer take no l1")
     require(alone or not joint, "crammer_singer takes no kernel")
+    if claim.low is not None:
+        require(alone and not joint and claim.l2 > 0, "bounds need l2, no kernel and another loss than crammer_singer")
+        _check_bounds(claim)
     require(claim.loss != "smooth_hinge" or claim.delta > 0, "delta is not positive")
     if claim.intercept == "penalised":
         require(claim.l2 > 0 and claim.scale > 0, "a penalised intercept needs l2 and a positive scale")
@@ -408,6 +431,14 @@ def _check(claim: Claim) -> None:
         _, coef0, degree = claim.parameters
         require(coef0 >= 0, "poly with a negative coef0 need not be positive semidefinite")
         require(degree in range(101), "the degree is not a whole number up to 100")
+
+
+def _check_bounds(claim: Claim) -> None:
+    """Refuse intervals without a number in them, and a model that is not within its bounds, where P is infinite."""
+    for j, (low, high) in enumerate(zip(claim.low or [], claim.high or [], strict=True)):
+        w = claim.coef[0].get(j, ZERO)
+        require(low is None or high is None or low <= high, f"the bounds of coefficient {j} exclude each other")
+        require((low is None or low <= w) and (high is None or w <= high), f"coefficient {j} is outside of its bounds")
 
 
 def phi(claim: Claim, m: Fraction) -> Fraction:
@@ -460,10 +491,24 @@ def _linear(claim: Claim, data: Data, chosen: list[int], v: dict[int, Fraction])
     if l2 == 0:
         require(max(map(abs, u), default=0) <= l1 * common, "|u| exceeds l1, and there is no l2")
         return scores, ZERO, l1 * norms, ZERO
+    if claim.low is not None:
+        short = [Fraction(x, common) for x in u] + [ZERO] * (len(claim.low) - len(u))
+        return scores, ZERO, l1 * norms + l2 * squares / 2, total(conjugate(claim, j, x) for j, x in enumerate(short))
     scale = max(common, l1.denominator)  # both are powers of two
     limit = l1.numerator * (scale // l1.denominator)
     above = sum((abs(x) - limit) ** 2 for x in (x * (scale // common) for x in u) if abs(x) > limit)
     return scores, ZERO, l1 * norms + l2 * squares / 2, Fraction(above, scale * scale) / (2 * l2)
+
+
+def conjugate(claim: Claim, j: int, u: Fraction) -> Fraction:
+    """R*(u) at coordinate j, for l2 > 0: the largest value of u·w − l1|w| − l2·w²/2 between the coordinate's bounds."""
+    beyond = max(abs(u) - claim.l1, ZERO)
+    best = beyond if u > 0 else -beyond  # l2 times the w where it is largest if there are no bounds
+    if claim.low is not None and claim.high is not None:
+        for end, side in ((claim.low[j], 1), (claim.high[j], -1)):
+            if end is not None and side * (claim.l2 * end - best) > 0:
+                return u * end - claim.l1 * abs(end) - claim.l2 * end * end / 2
+    return beyond * beyond / (2 * claim.l2)
 
 
 def _scores(coef: dict[int, Fraction], data: Data, chosen: Sequence[int]) -> tuple[list[Fraction], Fraction, Fraction]:
@@ -634,6 +679,7 @@ def report(proof: Proof, values: list[tuple[Fraction, Fraction]]) -> list[str]:
         settings = [
             " ".join([claim.loss, *([f"delta {shown(claim.delta)}"] if claim.delta else [])]),
             f"l2 {shown(claim.l2)}, l1 {shown(claim.l1)}",
+            *([f"bounds on {_bounded(claim)} of {proof.columns} coefficients"] if claim.low is not None else []),
             f"intercept {claim.intercept}" + (f" (scale {shown(claim.scale)})" if claim.intercept == "penalised" else ""),
             *([f"kernel {' '.join([claim.kernel, *map(shown, claim.parameters)])}"] if claim.kernel != "none" else []),
             f"{len(claim.c)} rows, {weights}",
@@ -643,6 +689,11 @@ def report(proof: Proof, values: list[tuple[Fraction, Fraction]]) -> list[str]:
         lines.append(f"verified: {json.dumps(claim.title)}: {'; '.join(settings)}")
         lines.append(f"  P = {shown(primal)}, D = {shown(dual)}: at most {shown(claim.gap, ROUND_CEILING)} above the optimum")
     return lines
+
+
+def _bounded(claim: Claim) -> int:
+    """Return how many coefficients have a bound."""
+    return sum(low is not None or high is not None for low, high in zip(claim.low or [], claim.high or [], strict=True))
 
 
 def shown(value: Fraction, rounding: str = ROUND_HALF_EVEN) -> str:

@@ -149,8 +149,13 @@ class Evidence:
 
     # ------------------------------------------------------------------------------------------------------- one row left out
 
-    def leave_one_out(self, which: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Bound, for each row, the score that it gets from the exact model of all other rows; `which` has the rows that are wanted."""
+    def leave_one_out(
+        self, which: np.ndarray | None = None, sides: tuple[float, ...] = (-1.0, 1.0)
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Bound, for each row, the score that it gets from the exact model of all other rows.
+
+        `which` has the rows that are wanted, `sides` the bounds: −1 is the lower one, 1 the upper one. The other one is infinite.
+        """
         problem = self.problem
         rows = np.arange(problem.n) if which is None else np.asarray(which)
         if not math.isfinite(self.base):
@@ -159,8 +164,10 @@ class Evidence:
         error = 4.0 * ROUNDOFF * np.abs(own) + np.where(rows == self.fixed, self.moved, 0.0)
         gaps = np.where(rows == self.fixed, 0.0, self.gaps[rows])
         left = _Left(rows, own, error, np.maximum(self.base - gaps, 0.0) * UP, *self._along_apart(rows))
-        moves = {side: self._moves(left, side) for side in (-1.0, 1.0)}
-        low, high = (self._largest(left, moves, side) for side in (-1.0, 1.0))
+        # A row whose β is 0 takes no mass with it: the moves to the other side are then of no use.
+        needed = (-1.0, 1.0) if left.own.any() else sides
+        moves = {side: self._moves(left, side) if side in needed else [] for side in (-1.0, 1.0)}
+        low, high = (self._largest(left, moves, side) if side in sides else np.full(len(rows), np.inf) for side in (-1.0, 1.0))
         empty = rows_of_zeros(problem, rows)
         if problem.intercept == "none" and empty.any():
             low, high = np.where(empty, 0.0, low), np.where(empty, 0.0, high)  # x·w is 0 for every w
@@ -275,7 +282,7 @@ def least_ratio(A: Any, B: Any, C: Any, a: Any, error: Any, mass: Any) -> np.nda
     """Return about the least (A + Bτ + Cτ²)/(τ + a) over 0 ≤ τ ≤ mass with τ + a > 0: an upper bound of it, a known up to `error`."""
     with np.errstate(all="ignore"):
         mu = np.sqrt(np.maximum(A - B * a + C * a * a, 0.0) / C)
-        tau = np.clip(np.nan_to_num(mu - a, nan=0.0, posinf=1e300), 0.0, np.minimum(mass, 1e100))
+        tau = np.minimum(np.fmax(mu - a, 0.0), np.minimum(mass, 1e100))  # fmax takes 0 where the other one is not a number
         return _quotient(A, B, C, tau, (tau + (a - error)) - 8.0 * ROUNDOFF * (tau + np.abs(a)))
 
 
@@ -283,7 +290,7 @@ def _least_backwards(A: Any, B: Any, C: Any, a: Any, error: Any, mass: Any) -> n
     """Return about the least (A + Bτ + Cτ²)/(a − τ) over 0 ≤ τ ≤ mass with τ < a, as `least_ratio` does."""
     with np.errstate(all="ignore"):
         mu = np.sqrt(np.maximum(A + B * a + C * a * a, 0.0) / C)
-        tau = np.clip(np.nan_to_num(a - mu, nan=0.0), 0.0, np.maximum(np.minimum(mass, a), 0.0))
+        tau = np.minimum(np.fmax(a - mu, 0.0), np.maximum(np.minimum(mass, a), 0.0))
         return _quotient(A, B, C, tau, ((a - error) - tau) - 8.0 * ROUNDOFF * (tau + np.abs(a)))
 
 

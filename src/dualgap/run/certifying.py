@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from dualgap.core import slopes
 from dualgap.problem import Problem, as_vector
 from dualgap.proof import (
     Certificate,
@@ -80,6 +81,10 @@ def certify_with_dual(
         raise ValueError(f"epochs={epochs!r} must not be negative")
     if problem.intercept == "none" and b != 0.0:
         raise ValueError(f"intercept={b:g} but the problem has none; build it with intercept='penalised' or 'free'")
+    if not problem.penalty.contains_point(coef):
+        j = int(np.argmax(problem.penalty.nearest_point(coef) != coef))
+        low, high = problem.penalty.ends(j)
+        raise ValueError(f"coef[{j}]={coef[j]!r} is outside of its bounds, {low:g} to {high:g}: the objective is infinite there")
     try:
         return _certify(problem, coef, b, dual, epochs, seed)
     finally:
@@ -92,7 +97,7 @@ def _certify(problem: Problem, coef: np.ndarray, b: float, dual: Any, epochs: in
         point = dual_point(problem, as_vector(dual, "dual", problem.n))
         found = certify_pair(problem, coef, b, point, "given").certificate
         return (found, point.beta) if found.dual >= 0.0 else (certificate_of(found.primal, 0.0, "given", found.radius), zero)
-    scores = scores_of(problem, coef) if problem.kernel is None else kernel_scores(problem, coef).values
+    scores = scores_of(problem, coef) if problem.kernel is None else problem.offset.added(kernel_scores(problem, coef).values)
     margins = problem.y * (scores + (best_intercept(problem, scores) if problem.intercept == "free" else b))
     certificate, point = max(
         ((certify_pair(problem, coef, b, point, "margins").certificate, point) for point in _first_points(problem, margins)),
@@ -109,12 +114,14 @@ def _certify(problem: Problem, coef: np.ndarray, b: float, dual: Any, epochs: in
 
 
 def _first_points(problem: Problem, margins: np.ndarray) -> Iterator[DualPoint]:
-    """Yield some dual points: β = 0, that of the margins and, for the hinge, whose slope jumps, those of smoothed hinges."""
+    """Yield some dual points: β = 0, that of the margins and, for a loss whose slope jumps, those of smoothed losses."""
     yield dual_point(problem, np.zeros(problem.n))
     yield dual_from_margins(problem, margins)
-    if not math.isfinite(problem.loss.curvature()):
+    if not math.isfinite(problem.loss.curvature()) and hasattr(problem.loss, "smoothed"):
         for width in (1.0, 0.1, 0.01):
-            yield dual_point(problem, np.clip((1.0 - margins) / width, 0.0, 1.0))
+            beta = np.empty(problem.n)
+            slopes(problem.loss.smoothed(width), margins, beta)
+            yield dual_point(problem, beta)
 
 
 def _raised(

@@ -52,6 +52,8 @@ class Deciding:
 
 def decide_rows(problem: Problem, X: Any) -> Deciding:
     """Return the rows that decide the end of a run on a problem with two classes, after a look at what does not go with it."""
+    if problem.is_regression:
+        raise ValueError("decide is for classification: it ends a run once labels are proven, and a regression has none")
     if problem.l2 == 0.0:
         raise ValueError("decide needs l2 > 0: without an l2 penalty the gap does not bound the distance from the exact model")
     if problem.streaming:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dualgap.core import SMALLEST
 from dualgap.problem import Problem, all_finite
 from dualgap.proof import (
     DualPoint,
@@ -27,6 +28,8 @@ from dualgap.run.stepper import Best, Evaluation, Stepper
 from dualgap.solvers import Solver, State, Warm
 
 __all__ = ["SolverRun", "Watched", "make_watched"]
+
+FITTED = 1e-12  # part of the objective of w = b = 0 below which the gap of a regression counts as zero
 
 
 class Watched:
@@ -53,6 +56,18 @@ def make_watched(problem: Problem, watch: Any) -> list[Watched]:
     return [Watched(problem, str(name), X, y) for name, (X, y) in sets.items()]
 
 
+def _first_candidate(problem: Problem) -> Best:
+    """Return w = 0 with its best intercept; where bounds exclude 0, what is nearest to it within them."""
+    coef = np.zeros(problem.size)
+    if problem.penalty.contains_point(coef):
+        intercept = intercept_of_zero(problem)
+        return Best(coef, intercept, zero_objective(problem, intercept), "margins")
+    coef = problem.penalty.nearest_point(coef)
+    intercept = best_intercept(problem, scores_of(problem, coef))
+    proven = certify_pair(problem, coef, intercept, zero_point(problem), "margins")
+    return Best(coef, intercept, proven.certificate.primal, "margins")
+
+
 class SolverRun(Stepper):
     """A solver on a problem.
 
@@ -75,10 +90,13 @@ class SolverRun(Stepper):
         self.problem, self.solver, self.rng, self.warm, self.watched = problem, solver, rng, warm, watched or []
         self.tol, self.atol = tol, atol
         self.state: Any = None  # whatever the solver's `start` returns
-        self.at_zero = float(problem.loss.value(0.0))  # the weights add up to 1
+        self.at_zero = zero_objective(problem, 0.0)
+        if problem.is_regression:
+            # A model that fits all targets has the objective 0, to which no gap is relative.
+            typical = max(self.at_zero, float(problem.loss.value(-problem.offset.scale)))
+            self.atol = max(atol, FITTED * typical + SMALLEST)
         # No run ends worse than it began: w = 0 with its best intercept is the first candidate, a warm start as it was given the second.
-        intercept = intercept_of_zero(problem)
-        self.best = Best(np.zeros(problem.size), intercept, zero_objective(problem, intercept), "margins")
+        self.best = _first_candidate(problem)
         self.first = warm
 
     def start(self) -> None:
@@ -101,7 +119,7 @@ class SolverRun(Stepper):
         self._offer_warm_start()
         own = self._own_point()
         coef, intercept = self._model(own)
-        scores = scores_of(problem, coef) if problem.kernel is None else kernel_scores(problem, coef).values
+        scores = scores_of(problem, coef) if problem.kernel is None else problem.offset.added(kernel_scores(problem, coef).values)
         finite = all_finite(scores)
         best_b = intercept is None
         if intercept is None:
@@ -119,8 +137,8 @@ class SolverRun(Stepper):
         beta = best.beta if own is None else own.beta
         columns = {
             # As `predict` would have it: a score of exactly 0 is the first class, so a margin of 0 need not be an error.
-            "train_error": self._wrong(margins) / problem.n,
-            "support_vectors": 0.0 if beta is None else float(np.count_nonzero(beta > 0)),
+            "train_error": float(np.abs(margins).mean()) if problem.is_regression else self._wrong(margins) / problem.n,
+            "support_vectors": 0.0 if beta is None else float(np.count_nonzero(beta)),
             "nonzeros": float(np.count_nonzero(coef)),
         }
         for held_out in self.watched:

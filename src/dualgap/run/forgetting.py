@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -163,22 +164,19 @@ class Forgettable:
         after.left = self.left - _of_each_class(self.whole, rows)
         after._remaining = self._remaining.without(rows)
         proof = after._remaining.prove()
-        problem = self._problem(after.gone)
         retrained = bool(proof.certificate.relative_gap > max_relative_gap)
         if retrained:
             start = (self.result.coef, self.result.intercept, after._remaining.dual())
+            problem = without_rows(self.whole, np.flatnonzero(after.gone))
             after.result = minimise(problem, "auto", min(tol, max_relative_gap), RETRAIN_EPOCHS, warm_start=start)
             after._remaining = after._prepare(after.result)
             proof = after._remaining.prove()
         else:
-            after.result = _kept_result(self.result, problem, proof, after._remaining.dual())
+            after.result = KeptResult.after(self.result, proof, after)
         length = float(np.linalg.norm(after.result.coef))
         figures = proof.certificate, proof.distance, proof.intercept, length, retrained, time.perf_counter() - began, prepared
         gone = int(np.count_nonzero(after.gone))
         return after, Receipt(rows, gone, len(after.gone) - gone, *figures, label)
-
-    def _problem(self, gone: np.ndarray) -> Problem:
-        return without_rows(self.whole, np.flatnonzero(gone))
 
     def _prepare(self, result: Result) -> Remaining:
         try:
@@ -192,38 +190,56 @@ def _of_each_class(problem: Problem, rows: np.ndarray) -> np.ndarray:
     return np.bincount((problem.y[rows] > 0.0).astype(np.intp), weights=problem.c[rows] > 0.0, minlength=2)
 
 
-def _kept_result(before: Result, problem: Problem, proof: RemainingProof, dual: np.ndarray) -> Result:
-    return Result(
-        problem=problem,
-        solver=before.solver,
-        coef=before.coef,
-        intercept=before.intercept,
-        dual=dual,
-        certificate=proof.certificate,
-        status=before.status,
-        trace=Trace(),
-        epochs=0,
-        cpu_seconds=0.0,
-        wall_seconds=0.0,
-    )
+class KeptResult(Result):
+    """The result of a model that was kept. Its problem and dual variables, n numbers each, are made when they are first asked for."""
+
+    _of: Forgettable
+
+    @classmethod
+    def after(cls, before: Result, proof: RemainingProof, state: Forgettable) -> KeptResult:
+        """Return the result of the same model on the rows that stay in `state`."""
+        made = cls(
+            solver=before.solver,
+            coef=before.coef,
+            intercept=before.intercept,
+            certificate=proof.certificate,
+            status=before.status,
+            trace=Trace(),
+            epochs=0,
+            cpu_seconds=0.0,
+            wall_seconds=0.0,
+        )
+        del vars(made)["problem"], vars(made)["dual"]  # the defaults of Result hide the properties
+        vars(made)["_of"] = state
+        return made
+
+    @cached_property
+    def problem(self) -> Problem:  # type: ignore[override]
+        return without_rows(self._of.whole, np.flatnonzero(self._of.gone))
+
+    @cached_property
+    def dual(self) -> np.ndarray:  # type: ignore[override]
+        assert self._of._remaining is not None
+        return self._of._remaining.dual()
 
 
 @action("forget")
 def forget_rows(result: Result, rows: Any, max_relative_gap: float, tol: float) -> tuple[Result, Receipt]:
     """Implement `Result.forget`."""
-    result._require_own_dual("forget")
-    if result.problem.kernel is not None:
-        raise ProofError(
-            "forget is for linear models; the expansion of a kernel machine is over its training rows, so fit it again"
-        )
     number("max_relative_gap", max_relative_gap, "[0, inf]")
     number("tol", tol, "[0, 1)")
-    state: Forgettable = vars(result).get("_forgettable") or Forgettable(result)
-    vars(result)["_forgettable"] = state
-    found = row_numbers(rows, result.problem.n, state.gone)
+    state: Forgettable | None = vars(result).get("_forgettable")
+    if state is None:
+        result._require_own_dual("forget")
+        if result.problem.kernel is not None:
+            raise ProofError(
+                "forget is for linear models; the expansion of a kernel machine is over its training rows, so fit it again"
+            )
+        state = vars(result)["_forgettable"] = Forgettable(result)
+    found = row_numbers(rows, state.whole.n, state.gone)
     left = state.left - _of_each_class(state.whole, found)
     if not left.all():
-        label = result.problem.classes.tolist()[int(np.argmin(left))]
+        label = state.whole.classes.tolist()[int(np.argmin(left))]
         raise ValueError(f"rows has all that is left of class {label!r}; two classes must stay")
     after, receipt = state.forget(found, max_relative_gap, tol)
     vars(after.result)["_forgettable"] = after

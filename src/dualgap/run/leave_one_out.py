@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 
-from dualgap.core import blas_alone, is_whole, kept, one_processor, slopes
+from dualgap.core import blas_alone, is_sparse, is_whole, kept, one_processor, slopes
 from dualgap.problem import Problem
-from dualgap.proof import Evidence, evidence_of, forget_scores
+from dualgap.proof import Evidence, evidence_of, feature_status, forget_scores
 from dualgap.run.driver import drive, minimise, prepare_solver
 from dualgap.run.evaluation import SolverRun
 from dualgap.run.result import Result, action
@@ -38,7 +38,7 @@ NEARLY = 1e-4  # factor on the gap that counts as a nearly exact fit
 CHECKS = 8  # times that the bounds are computed in a run over some rows, before one over all rows takes its place
 SWEEPS = 25  # over these rows, at most, before the first of those, and twice as many before each further one
 SURE = 0.8  # estimated uncertainty of a score / the score, below which the bounds are computed
-NEAR = 0.05  # distance from the kink, in units of the margin, within which a row at its bound is visited from the start
+NEAR = 0.1  # distance from the kink, in units of the margin, within which a row at its bound is visited from the start
 FEW = 0.5  # share of the rows that a run over some of them may visit
 VISIT = 0.1  # rows whose part of the gap exceeds this share of the mean are visited from then on
 WORTH = 10  # … while it may settle this number of rows or more: a continued fit costs about as much as some runs
@@ -307,9 +307,24 @@ class _Judge:
 
     def decides(self, coef: np.ndarray, intercept: float, beta: np.ndarray) -> bool:
         self.evidence = evidence_of(self.problem, coef, intercept, beta)
-        low, high = (float(end[0]) for end in self.evidence.leave_one_out(self.row))
+        score = float(self.evidence.scores[self.row[0]])
+        # Where the sign alone is wanted, only one of the bounds can tell it.
+        sides = (-1.0, 1.0) if self.width > 0.0 or score == 0.0 else (-math.copysign(1.0, score),)
+        low, high = (float(end[0]) for end in self.evidence.leave_one_out(self.row, sides))
+        if score == 0.0 and self._is_zero(coef, intercept, beta):
+            low = high = 0.0
         self.low, self.high = max(low, self.low), min(high, self.high)
         return self.decided
+
+    def _is_zero(self, coef: np.ndarray, intercept: float, beta: np.ndarray) -> bool:
+        """Return whether the exact score is 0 for certain: every feature of the row has the coefficient 0, and there is no intercept."""
+        problem = self.problem
+        if problem.kernel is not None or problem.intercept != "none":
+            return False
+        X: Any = problem.X
+        row = X[self.row]
+        features = row.indices if is_sparse(row) else np.flatnonzero(row[0])
+        return bool((feature_status(problem, coef, intercept, beta)[features] == "zero").all())
 
     @property
     def decided(self) -> bool:

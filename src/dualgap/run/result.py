@@ -23,7 +23,6 @@ from dualgap.proof import (
     feature_status,
     forget_scores,
     make_proof,
-    margins_of,
     row_status,
 )
 
@@ -196,11 +195,11 @@ class Result:
         return f"<p>{escape(ended)}</p>{self.certificate._repr_html_()}"
 
     def decision(self, X: Any) -> np.ndarray:
-        """Scores of new samples, positive for the second class."""
+        """Scores of new samples, positive for the second class; predictions of a regression."""
         return np.asarray(self.problem.decision(X, self.coef, self.intercept))
 
     def predict(self, X: Any) -> np.ndarray:
-        """Labels of new samples, as they were given in training."""
+        """Labels of new samples, as they were given in training; predictions of a regression."""
         return np.asarray(self.problem.predict(X, self.coef, self.intercept))
 
     @cached_property
@@ -252,6 +251,7 @@ class Result:
         >>> bool(proven.mean() > 0.9)
         True
         """
+        self._require_labels("predict_proven", "decision_bounds gives an interval of each exact prediction")
         low, high = self.decision_bounds(X, diagonal)
         labels = np.asarray(self.predict(X))
         positive = labels == self.problem.classes[1]
@@ -273,7 +273,7 @@ class Result:
         (True, True)
         """
         problem = self.problem
-        found = row_status(problem.loss, *margins_of(problem.y, *self.ball.training_bounds()))
+        found = row_status(problem.loss, *self.ball.training_margins())
         forget_scores(problem)
         found[problem.c == 0.0] = "out"
         return found
@@ -281,7 +281,8 @@ class Result:
     def feature_status(self) -> np.ndarray:
         """Say for each feature whether its coefficient is "zero" or "nonzero" in the exact model; "open" where this gap does not tell.
 
-        Only an l1 penalty makes coefficients zero for certain. Without an l2 penalty the loss must have a curvature (not the hinge).
+        An l1 penalty or a bound of 0 makes coefficients zero. With any penalty, a feature has the coefficient zero if only rows have it
+        that are no support vectors. Without an l2 penalty the loss must have a curvature (not the hinge).
 
         Examples
         --------
@@ -316,6 +317,7 @@ class Result:
         >>> found.low == found.high
         True
         """
+        self._require_labels("leave_one_out", "it counts wrong labels")
         self._require_own_dual("leave_one_out")
         return _actions["leave_one_out"](self)
 
@@ -347,8 +349,14 @@ class Result:
         >>> receipt.retrained, receipt.remaining, receipt.relative_distance < 0.1
         (False, 997, True)
         """
+        self._require_labels("forget", "train on the rows that stay")
         found: tuple[Result, Any] = _actions["forget"](self, rows, max_relative_gap, tol)
         return found
+
+    def _require_labels(self, method: str, instead: str) -> None:
+        """Refuse what is about classes for a regression."""
+        if self.problem.is_regression:
+            raise ProofError(f"{method} is for classification, and this problem is a regression; {instead}")
 
     def _require_own_dual(self, method: str) -> None:
         """Refuse what needs one problem of two classes with its rows in memory and its dual variables."""
@@ -397,6 +405,7 @@ class Result:
         >>> path.read_text().splitlines()[0]
         'dualgap-proof 1'
         """
+        self._require_labels("save_proof", "its certificate holds, but the file format has no targets")
         if self.dual is None:
             raise ProofError("the dual variables of this result stayed with the workers of a cluster; a proof needs them")
         problem, gap = self.problem, self.certificate.gap

@@ -4,7 +4,7 @@ The rule reads n, d, the stored numbers, the loss and the penalty alone. Costs a
 
     1  rows read from disk            Blocks
     2  an l1 part, smooth loss        ProxNewton, on a working set of features
-    3  hinge with l1 alone            LinearProgram; APG should it stall
+    3  a kink, l1 alone               LinearProgram for the hinge, APG should it stall; APG for other losses
     4  a linear kernel                LinearKernel: steps 5 to 8 on the rows of X
        other kernels                  WorkingSet for the hinge losses; else SDCA if the kernel matrix exceeds its memory; else DCA
     5  hinge with elastic net         DCA
@@ -37,10 +37,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dualgap.core import Hinge, Logistic, is_dense, machine, stored
+from dualgap.core import L2, Hinge, Logistic, is_dense, machine, stored
 from dualgap.kernels import make_kernel
 from dualgap.problem import Problem
-from dualgap.solvers.base import Solver, State, Support, Warm, register
+from dualgap.solvers.base import Solver, State, Support, Warm, can, register
 from dualgap.solvers.coordinate import DCA, SDCA, Blocks
 from dualgap.solvers.gradient import APG
 from dualgap.solvers.linear_kernel import LinearKernel
@@ -137,6 +137,7 @@ class Auto(Solver):
     """
 
     name: ClassVar[str] = "auto"
+    takes_bounds: ClassVar[bool] = True
     sparse_cost: ClassVar[str] = "as its choice"
     takes_blocks: ClassVar[bool] = True
     takes_streams: ClassVar[bool] = True
@@ -287,9 +288,9 @@ def choose(problem: Problem) -> Choice:
     # 2) an l1 part, smooth loss
     if problem.l1 > 0 and ProxNewton().supports(problem):
         return Choice(ProxNewton())
-    # 3) hinge with l1 alone
+    # 3) a kink, l1 alone
     if problem.l2 == 0:
-        return Choice(LinearProgram())
+        return Choice(LinearProgram() if LinearProgram().supports(problem) else APG())
     # 4) kernels
     if problem.kernel is not None:
         if problem.kernel.name == "linear" and problem.X is not None:
@@ -330,7 +331,7 @@ def successor(problem: Problem) -> tuple[Solver, float]:
     if Newton().supports(problem):
         dca_pass, newton_run = costs(problem)
         method, after = Newton(delta=NEWTON_DELTA), NEWTON_SHARE * newton_run / dca_pass
-    if NewtonCG().supports(problem):
+    if can(NewtonCG(), problem):
         cg_after = CG_PASSES_FLAT if problem.loss.slope(LARGE_MARGIN) == 0.0 else CG_PASSES
         if cg_after < after:
             method, after = NewtonCG(), cg_after
@@ -361,7 +362,7 @@ def wants_gram(problem: Problem) -> bool:
     return (
         problem.kernel is None
         and is_dense(problem.rows)
-        and problem.l1 == 0
+        and isinstance(problem.penalty, L2)
         and problem.d >= WIDE * problem.n
         and forming <= GRAM_PASSES
         and problem.n <= LARGEST

@@ -92,6 +92,7 @@ class Solver:
     sparse_cost: ClassVar[str] = "row's non-zeros"
     takes_blocks: ClassVar[bool] = False  # whether it works on kernel rows that come in blocks
     takes_streams: ClassVar[bool] = False  # whether it works on rows that are read from disk block by block
+    takes_bounds: ClassVar[bool] = False  # whether it keeps bounds on coefficients
     stall_steps: ClassVar[float] = math.inf  # epochs without halving `State.gap` after which `auto` changes the method
 
     def __init_subclass__(cls) -> None:
@@ -214,6 +215,8 @@ def can(solver: Solver, problem: Problem) -> Support:
         return no("the rows of a store are read block by block, and it needs all of them at hand")
     if problem.blocked and not solver.takes_blocks:
         return no("the kernel matrix exceeds kernel_memory, and it needs all rows at hand; raise kernel_memory")
+    if problem.bounds is not None and not solver.takes_bounds:
+        return no("its steps keep no bounds on coefficients")
     return solver.supports(problem)
 
 

@@ -25,8 +25,9 @@ class SolverRecord:
     """What one solver supports.
 
     `losses`, `penalties`, `intercepts`, `kernels` and `linear` (X without a kernel) tell what it takes in at least one combination;
-    `every_combination` says whether it takes them all together. `sparse_cost` is what one update costs on sparse rows. `certificate`
-    says where its dual bound comes from: variables of its own, or the slopes at the model's margins.
+    `every_combination` says whether it takes them all together. `bounds` says whether it keeps bounds on coefficients. `sparse_cost` is
+    what one update costs on sparse rows. `certificate` says where its dual bound comes from: variables of its own, or the slopes at the
+    model's margins.
     """
 
     name: str
@@ -39,6 +40,7 @@ class SolverRecord:
     every_combination: bool
     sparse_cost: str
     certificate: str
+    bounds: bool
 
     def cells(self) -> list[str]:
         """The record as words, one a column."""
@@ -48,12 +50,13 @@ class SolverRecord:
             _all_or(self.penalties, tuple(PENALTIES)),
             _all_or(self.intercepts, INTERCEPTS),
             ("yes" if self.linear else "only") if self.kernels else "no",
+            "yes" if self.bounds else "no",
             self.sparse_cost,
             self.certificate,
         ]
 
 
-COLUMNS = ["solver", "losses", "penalties", "intercepts", "kernels", "an update costs", "certificate"]
+COLUMNS = ["solver", "losses", "penalties", "intercepts", "kernels", "bounds", "an update costs", "certificate"]
 FOOTNOTE = "* not every combination of these; supports(problem) gives the reason"
 
 
@@ -135,6 +138,7 @@ def _record(cls: type[Solver]) -> SolverRecord:
         every_combination=possible == taken,
         sparse_cost=cls.sparse_cost,
         certificate="from margins" if cls.dual is Solver.dual else "own β",
+        bounds=cls.takes_bounds,
     )
 
 

@@ -1,8 +1,13 @@
-"""The state of a conversion: what has been read, the parts written, the classes found; saved after every part."""
+"""The state of a conversion: what has been read, the parts written, the classes found; saved after every part.
+
+progress.jsonl has a line a save, and a line has only what is new: so the cost of a save does not grow with the parts before it. The first
+line has the settings. A last line that was cut short by a stop is left out: its part is made again.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,12 +15,14 @@ from typing import Any
 import numpy as np
 
 from dualgap.data import DataError, integer_labels
-from dualgap.store.manifest import PROGRESS, Manifest, Part, StoreError, check_size, part_from, save_json, write_array
+from dualgap.store.manifest import PROGRESS, Manifest, Part, StoreError, check_size, part_from, read_progress, write_array
 
 __all__ = ["Job"]
 
 MIXED_AT_ONCE = 128  # raw parts that one final part takes slices of: more mix better and open more files
 MOST_CLASSES = 10_000
+NUMBERS = ("stage", "source", "pieces", "rows", "features", "counts")  # saved whole where they have changed
+LISTS = ("classes", "raw", "parts")  # of which what is new is saved
 
 
 @dataclass
@@ -33,6 +40,7 @@ class Job:
     counts: list[int] = field(default_factory=list)
     raw: list[Part] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
+    _saved: dict[str, Any] = field(default_factory=dict, repr=False)  # what the file has: small fields, and the lengths of lists
 
     @classmethod
     def begin(cls, folder: Path, settings: dict[str, Any]) -> Job:
@@ -43,6 +51,7 @@ class Job:
         if foreign:
             raise StoreError(f"{folder} is not empty (it holds {foreign[0]!r}); give a folder of its own to the store")
         job = cls(folder, settings)
+        (folder / PROGRESS).write_text(json.dumps({"settings": settings}) + "\n", encoding="utf-8")
         job.save()
         return job
 
@@ -52,7 +61,7 @@ class Job:
         if not path.exists():
             return None
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = read_progress(path)
             begun = content.pop("settings")
             raw, parts = ([part_from(entry) for entry in content.pop(name)] for name in ("raw", "parts"))
             job = cls(folder, begun, **content, raw=raw, parts=parts)
@@ -68,6 +77,8 @@ class Job:
         for part in [*job.parts, *(waiting if job.stage in ("read", "mix") else [])]:
             for array in part.files:
                 check_size(folder, part, array)
+        job._saved = job._marks()
+        job._rewrite()
         return job
 
     def released(self, part: Part) -> bool:
@@ -89,7 +100,32 @@ class Job:
         return done
 
     def save(self) -> None:
-        save_json(self.folder / PROGRESS, {k: v for k, v in asdict(self).items() if k != "folder"})
+        """Append what is new since the last save to the file, as one line."""
+        new = {name: self._new(name) for name in (*NUMBERS, *LISTS)}
+        line = json.dumps({name: value for name, value in new.items() if value is not None})
+        with open(self.folder / PROGRESS, "a", encoding="utf-8") as stream:
+            stream.write(line + "\n")
+        self._saved = self._marks()
+
+    def _marks(self) -> dict[str, Any]:
+        numbers = {name: getattr(self, name) for name in NUMBERS}
+        return {**numbers, "counts": list(self.counts), **{name: len(getattr(self, name)) for name in LISTS}}
+
+    def _new(self, name: str) -> Any:
+        """Return what a field has beyond what was saved; None where that is nothing."""
+        value = getattr(self, name)
+        if name not in LISTS:
+            return (list(value) if name == "counts" else value) if self._saved.get(name) != value else None
+        new = value[self._saved.get(name, 0) :]
+        return [asdict(each) if isinstance(each, Part) else each for each in new] or None
+
+    def _rewrite(self) -> None:
+        """Write the file anew with two lines, without what a stop has cut short."""
+        fields = {name: getattr(self, name) for name in (*NUMBERS, "classes")}
+        parts = {name: [asdict(part) for part in getattr(self, name)] for name in ("raw", "parts")}
+        partial = (self.folder / PROGRESS).with_suffix(".partial")
+        partial.write_text(json.dumps({"settings": self.settings}) + "\n" + json.dumps(fields | parts) + "\n", encoding="utf-8")
+        os.replace(partial, self.folder / PROGRESS)
 
     def codes(self, labels: np.ndarray) -> np.ndarray:
         """Return the place of each label in the list of classes, which grows as new ones turn up."""

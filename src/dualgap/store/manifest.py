@@ -29,7 +29,7 @@ from dualgap.data import DataError
 
 __all__ = ["ARRAYS", "FileRecord", "Manifest", "Part", "StoreError", "layout_of", "read_array", "write_array"]
 
-MANIFEST, PROGRESS = "manifest.json", "progress.json"
+MANIFEST, PROGRESS = "manifest.json", "progress.jsonl"
 FORMAT, VERSION = "dualgap-store", 1
 ARRAYS = {"csr": ("labels", "origin", "sqnorms", "indptr", "indices", "data"), "dense": ("labels", "origin", "sqnorms", "x")}
 CHUNK = 1 << 24
@@ -245,7 +245,7 @@ def _mend(folder: Path) -> str:
 
 def _unfinished(folder: Path) -> StoreError:
     try:
-        progress = json.loads((folder / PROGRESS).read_text(encoding="utf-8"))
+        progress = read_progress(folder / PROGRESS)
         rows, sources = int(progress["rows"]), [source["path"] for source in progress["settings"]["sources"]]
     except FileNotFoundError:
         return StoreError(f"{folder}: it has no {MANIFEST}, so it is no store: make one with `dualgap convert DATA {folder}`")
@@ -255,6 +255,19 @@ def _unfinished(folder: Path) -> StoreError:
         f"{folder} is half-converted ({rows:,} rows so far): run `dualgap convert {' '.join(sources)} {folder}` again with the same "
         "options, and it goes on from there"
     )
+
+
+def read_progress(path: Path) -> dict[str, Any]:
+    """Return the state of a conversion that the lines of its progress file add up to; a last line that was cut short is left out."""
+    lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    content: dict[str, Any] = {"classes": [], "raw": [], "parts": []}
+    for line in lines:
+        for name, value in json.loads(line).items():
+            if name in ("classes", "raw", "parts"):
+                content[name].extend(value)
+            else:
+                content[name] = value
+    return content
 
 
 def save_json(path: Path, content: dict[str, Any]) -> None:

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from dualgap.core import Block
+from dualgap.core import Block, classification_loss
 from dualgap.core import rows as storage
-from dualgap.problem import Problem, Shared, by_turns, encode_labels
+from dualgap.problem import Problem, Shared, encode_labels
 from dualgap.store.folder import Parts
 from dualgap.store.manifest import StoreError
 
@@ -62,12 +62,14 @@ class StoreProblem(Problem):
         *,
         intercept_scale: float = 1.0,
         y: Any = None,
+        bounds: Any = None,
     ) -> None:
-        self._set_objective(loss, delta, l2, l1, intercept, intercept_scale)
+        self._set_objective(classification_loss(loss, delta), l2, l1, intercept, intercept_scale)
         labels = _signs(store) if y is None else encode_labels(np.asarray(y))
         self._set_samples(store, *store.shape, *labels, sample_weight)
         rows = OnDisk(np.empty(0, store.manifest.dtype), _empty_rows(store))
         vars(self).update(shared=Shared(rows), next_pass=Pass())
+        self._set_bounds(bounds)
 
     @property
     def store(self) -> Parts:
@@ -131,7 +133,7 @@ class StoreProblem(Problem):
             self.next_pass.model, self.next_pass.scores = wanted, out
         return v
 
-    def scores(self, stored: np.ndarray) -> np.ndarray:
+    def products(self, stored: np.ndarray) -> np.ndarray:
         """Return xᵢ·w for every row: the scores of the last pass if it computed them for this w, else of a pass of its own."""
         model, out = self.next_pass.model, self.next_pass.scores
         self.next_pass.model = self.next_pass.scores = None
@@ -142,9 +144,9 @@ class StoreProblem(Problem):
             storage.scores(block.rows, stored, out[block.index])
         return out
 
-    def bounded_scores(self, stored: np.ndarray) -> tuple[np.ndarray, None]:
-        """Return the scores; bounds on their rounding would be one more vector of n numbers, and ‖xᵢ‖‖w‖ serves in their place."""
-        return self.scores(stored), None
+    def bounded_products(self, stored: np.ndarray) -> tuple[np.ndarray, None]:
+        """Return the products; bounds on their rounding would be one more vector of n numbers, and ‖xᵢ‖‖w‖ serves in their place."""
+        return self.products(stored), None
 
     # ----------------------------------------------------------------------------------------------------------- variants
 
@@ -157,7 +159,7 @@ class StoreProblem(Problem):
         X, rows = self.store.matrix(0), self.store.read(0).rows
         n = min(count, X.shape[0])
         fields = {name: value for name, value in vars(self).items() if name != "next_pass"}
-        return Problem._of(fields).replace(X=X, rows=storage.part(rows, 0, n), y=by_turns(n), sample_weight=None)
+        return Problem._of(fields).replace(X=X, rows=storage.part(rows, 0, n), **self._first_labels(n), sample_weight=None)
 
     def subset(self, indices: np.ndarray, weights: np.ndarray) -> Problem:
         raise StoreError("rows of a store cannot be picked one by one; convert the ones you need to a store of their own")

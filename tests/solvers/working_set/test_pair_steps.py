@@ -11,12 +11,24 @@ X = RNG.normal(size=(40, 4))
 y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.4 * RNG.normal(size=40) > 0.1, 1.0, -1.0)
 
 
+def without_loss(n):
+    """The linear term and the weights, which inner steps do not read."""
+    return np.full(n, np.nan), np.full(n, np.nan)
+
+
 def test_inner_steps_solve_the_small_problem():
     K = make_kernel("rbf", gamma=0.7)(X[:40], X[:40])
     for steps, tied in ((pair_steps, True), (coupled_steps, False)):
         most = np.full(40, 3.0)
-        box = Box(np.zeros(40), np.where(y[:40] > 0, 0.0, -most), np.where(y[:40] > 0, most, 0.0), y[:40].copy(), np.zeros(40))
-        steps(K, K.diagonal().copy(), box, 1e-12, 1e-9, 100_000)
+        box = Box(
+            np.zeros(40),
+            np.where(y[:40] > 0, 0.0, -most),
+            np.where(y[:40] > 0, most, 0.0),
+            y[:40].copy(),
+            np.zeros(40),
+            *without_loss(40),
+        )
+        steps(K, K.diagonal().copy(), box, 1e-12, 1e-9, 100_000, 1.0)
         np.testing.assert_allclose(box.g, y[:40] - K @ box.a, atol=1e-10)
         assert ((box.low <= box.a) & (box.a <= box.high)).all()
         rise, fall = box.g[box.a < box.high], box.g[box.a > box.low]
@@ -31,8 +43,8 @@ def test_errors_that_float32_cannot_tell_apart_are_told_apart():
     K = np.eye(3) + 0.5
     a, low, high = np.zeros(3), np.full(3, -1.0), np.ones(3)
     e = -0.4216874 + np.array([4e-9, 0.0, -4e-9])
-    box = Box(a, low, high, e, np.zeros(3))
-    assert pair_steps(K, K.diagonal().copy(), box, 1e-12, 1e-3, 100) > 0
+    box = Box(a, low, high, e, np.zeros(3), *without_loss(3))
+    assert pair_steps(K, K.diagonal().copy(), box, 1e-12, 1e-3, 100, 1.0) > 0
     assert np.ptp(e) < 1e-11
 
 
@@ -57,13 +69,13 @@ def test_two_variables_move_to_the_best_point_of_their_box():
 
 def test_rows_that_are_there_twice_share_their_step():
     K = np.ones((4, 4))
-    box = Box(np.zeros(4), np.zeros(4), np.full(4, 10.0), np.ones(4), np.zeros(4))
-    coupled_steps(K, K.diagonal().copy(), box, 1e-12, 1e-9, 1000)
+    box = Box(np.zeros(4), np.zeros(4), np.full(4, 10.0), np.ones(4), np.zeros(4), *without_loss(4))
+    coupled_steps(K, K.diagonal().copy(), box, 1e-12, 1e-9, 1000, 1.0)
     assert abs(box.a.sum() - 1.0) < 1e-9
 
 
 def test_one_variable_alone():
-    box = Box(np.zeros(1), np.zeros(1), np.full(1, 0.25), np.ones(1), np.zeros(1))
-    coupled_steps(np.ones((1, 1)), np.ones(1), box, 1e-12, 1e-9, 100)
+    box = Box(np.zeros(1), np.zeros(1), np.full(1, 0.25), np.ones(1), np.zeros(1), *without_loss(1))
+    coupled_steps(np.ones((1, 1)), np.ones(1), box, 1e-12, 1e-9, 100, 1.0)
     assert box.a[0] == 0.25
     assert box.g[0] == 0.75

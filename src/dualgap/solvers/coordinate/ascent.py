@@ -1,23 +1,23 @@
 """Dual coordinate ascent: a dual point β, the v = u(β)/l2 that belongs to it, and the steps 1 to 3 on both of README.md's Step box.
 
-With an l1 part the same step, at the margin of soft(v, l1/l2), still ascends. Every method with such a step uses this one; the order of
-the steps is the caller's. An intercept is a column of the rows, see bias.py.
+With an l1 part the same step, at the margin of soft(v, l1/l2), still ascends; with bounds at that of the nearest w within them. Every
+method with such a step uses this one; the order of the steps is the caller's. An intercept is a column of the rows, see bias.py.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import compiled, kernel, prefetch, rows_ahead
+from dualgap.core import NoOffset, compiled, kernel, prefetch, rows_ahead
 from dualgap.kernels import add_rows, load_block, split_order
-from dualgap.problem import Problem
+from dualgap.problem import Problem, Samples
 from dualgap.solvers.base import YES, Support, no
 from dualgap.solvers.coordinate.bias import BiasColumn
 
-__all__ = ["Ascent", "Coordinates", "NoSums", "RunningSums", "ascend", "coordinates", "needs_l2"]
+__all__ = ["Ascent", "Coordinates", "NoSums", "RunningSums", "ascend", "coordinates", "first_beta", "needs_l2"]
 
 
 class Coordinates(NamedTuple):
@@ -27,11 +27,20 @@ class Coordinates(NamedTuple):
     c: np.ndarray  # weight
     q: np.ndarray  # c‖x‖²/l2: the second derivative of R*(u) in β, divided by c
     factor: np.ndarray  # c·y/l2: v changes by this times x for a unit of β
+    offset: Any = NoOffset()  # fixed part of the score
 
 
-def coordinates(y: np.ndarray, c: np.ndarray, squares: np.ndarray, l2: float) -> Coordinates:
+def coordinates(samples: Samples, squares: np.ndarray, l2: float) -> Coordinates:
     """Return the constants for rows with these ‖xᵢ‖²."""
-    return Coordinates(y, c, c * squares / l2, c * y / l2)
+    y, c, offset = samples
+    return Coordinates(y, c, c * squares / l2, c * y / l2, offset)
+
+
+def first_beta(problem: Problem, dual: np.ndarray | None) -> np.ndarray:
+    """Return a warm start's β, clipped to its box, or zeros."""
+    if dual is None:
+        return np.zeros(problem.n)
+    return np.clip(dual, problem.loss.lower_bound(), problem.loss.upper_bound())
 
 
 def needs_l2(problem: Problem) -> Support:
@@ -77,7 +86,7 @@ def ascend(rows, loss, penalty, coords, beta, v, order, ahead, sums, t):
         i = order[s]
         old, factor = beta[i], coords.factor[i]
         # 1) margin. The factor c·y/l2 carries y's sign (that of −0.0 too, where c = 0): one array fewer to look up at a random place.
-        margin = math.copysign(1.0, factor) * penalty.score(rows, i, v)
+        margin = math.copysign(1.0, factor) * (penalty.score(rows, i, v) + coords.offset.at(i))
         new = loss.dual_step(old, margin, coords.q[i])  # 2) the new β
         if new != old:  # 3) v
             sums.record(i, old, t + s)
@@ -93,12 +102,12 @@ class Ascent:
 
     def __init__(self, problem: Problem, beta: np.ndarray | None = None, centre: float | None = None) -> None:
         self.problem = problem
-        self.beta = np.zeros(problem.n) if beta is None else np.clip(beta, 0.0, problem.loss.upper_bound())
+        self.beta = first_beta(problem, beta)
         self.sums: NoSums | RunningSums = NoSums()
         self.ahead = rows_ahead(problem.rows)  # places in the order by which a row is prefetched before its step; 0: not at all
         self.bias = BiasColumn.of(problem, centre)
         self.rows = self.bias.rows(problem.rows)
-        self.coords = coordinates(problem.y, problem.c, self.bias.squares(problem.sqnorms), problem.l2)
+        self.coords = coordinates(problem.samples, self.bias.squares(problem.sqnorms), problem.l2)
         self.rebuild()
 
     def rebuild(self) -> None:

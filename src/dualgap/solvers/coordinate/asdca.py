@@ -20,6 +20,7 @@ import numpy as np
 from dualgap.core import accumulate, compiled, fresh_seed, kernel, natural_order, one_of, shuffle, total_psi, whole_number
 from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
+from dualgap.solvers.coordinate.ascent import first_beta
 from dualgap.solvers.coordinate.bias import BiasColumn
 from dualgap.solvers.suffix import SecondHalf
 
@@ -182,9 +183,7 @@ class ASDCA(Solver):
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> ASDCAState:
         rows = BiasColumn.of(problem).rows(problem.rows)
-        beta = np.zeros(problem.n)
-        if warm is not None and warm.dual is not None:
-            beta = np.clip(warm.dual, 0.0, problem.loss.upper_bound())
+        beta = first_beta(problem, None if warm is None else warm.dual)
         iterate = _at(problem, rows, beta)
         batch = min(self.batch_size, problem.n)
         return ASDCAState(
@@ -284,7 +283,7 @@ def _drawn_batches(n: int, batch: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _dual_value(problem: Problem, iterate: Iterate) -> float:
-    return float(total_psi(problem.loss, iterate.beta, problem.c)) - 0.5 * problem.l2 * float(iterate.v @ iterate.v)
+    return float(total_psi(problem.loss, iterate.beta, problem.samples)) - 0.5 * problem.l2 * float(iterate.v @ iterate.v)
 
 
 @kernel
@@ -298,7 +297,7 @@ def accelerate(rows, loss, samples, plan, iterate, order, target, sums):
         # Slopes of the whole batch at z = v + (1−θ)s·p, before anything moves.
         for k in range(first, last):
             i = order[k]
-            score = rows.dot(i, iterate.v)
+            score = rows.dot(i, iterate.v) + samples.offset.at(i)
             if theta < 1.0:
                 score += (1.0 - theta) * s * rows.dot(i, iterate.p)
             target[k - first] = loss.slope(samples.y[i] * score)

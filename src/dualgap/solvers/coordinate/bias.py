@@ -11,7 +11,6 @@ Every row gets one more entry, the constant `scale`; b = centre + scale·(the co
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +18,7 @@ import numpy as np
 
 from dualgap.core import WithBias, inner
 from dualgap.problem import Problem
-from dualgap.proof import intercept_of_zero
+from dualgap.proof import first_intercept
 
 __all__ = ["BiasColumn", "free_scale"]
 
@@ -32,17 +31,9 @@ FREE_SCALE = 0.3
 LEAST_PART = 3.0
 
 
-def free_scale(mean_square: float, l2: float) -> float:
-    """Return the scale of a free intercept's column from the weighted mean of ‖xᵢ‖² and the penalty."""
-    return float(np.sqrt(max(FREE_SCALE**2 * mean_square, LEAST_PART * l2)))
-
-
-def _first_centre(problem: Problem) -> float:
-    """Return the best b of w = 0; for a loss with a kink, whose best b jumps from −1 to 1, that of a smooth hinge of width 1."""
-    if math.isfinite(problem.loss.curvature()):
-        return intercept_of_zero(problem)
-    mean_label = float(inner(problem.c, problem.y))
-    return 2.0 * mean_label / (1.0 + abs(mean_label))
+def free_scale(mean_square: float, l2: float, margin: float = 1.0) -> float:
+    """Return the scale of a free intercept's column from the weighted mean of ‖xᵢ‖², the penalty and the size of a typical margin."""
+    return float(np.sqrt(max(FREE_SCALE**2 * mean_square, LEAST_PART * margin * l2)))
 
 
 @dataclass
@@ -60,8 +51,8 @@ class BiasColumn:
         Without a centre, that of a free intercept is the best b of w = 0.
         """
         if problem.intercept == "free":
-            first = _first_centre(problem) if centre is None else centre
-            return cls("free", free_scale(float(inner(problem.c, problem.sqnorms)), problem.l2), first)
+            first = first_intercept(problem) if centre is None else centre
+            return cls("free", free_scale(float(inner(problem.c, problem.sqnorms)), problem.l2, float(problem.offset.scale)), first)
         return cls(problem.intercept, problem.intercept_scale, np.zeros(np.shape(centre))[()])
 
     @property

@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import fresh_seed, kernel, machine, natural_order, nbytes, prefetch, shuffle, shuffle_blocks, stored
+from dualgap.core import L2, fresh_seed, kernel, machine, natural_order, nbytes, prefetch, shuffle, shuffle_blocks, stored
 from dualgap.problem import Problem
 from dualgap.proof import scores_of
 from dualgap.solvers.base import Solver, State, Support, Warm, register
@@ -43,7 +43,7 @@ class Sums(NamedTuple):
     active: int  # rows that stay active: order[:active]
     violation: float  # mean |gradient| over rows that violate KKT at a bound, or are free and moved (full_pass: bound)
     gap: float  # Σ c(φ(m) − ψ(β) + βm), each term ≥ 0, over the rows that stay active (full_pass: all rows)
-    objective: float  # Σ c(φ(m) + βm/2) over the rows read; if these are all, P, as l2·‖w‖² = Σ cβm, or less with an l1 part
+    objective: float  # Σ c(φ(m) + β(m − yo)/2) over the rows read; if these are all and w = u/l2, P, as l2·‖w‖² = Σ cβ(m − yo)
 
 
 @dataclass(kw_only=True)
@@ -92,6 +92,7 @@ class DCA(Solver):
     """
 
     name: ClassVar[str] = "dca"
+    takes_bounds: ClassVar[bool] = True
     summary: ClassVar[str] = "dual coordinate ascent with shrinking"
 
     def supports(self, problem: Problem) -> Support:
@@ -114,7 +115,7 @@ class DCA(Solver):
             visited += self._sweep(problem, state, rng)
         state.passes += visited / problem.n
         # 7) free variables
-        if problem.l1 == 0.0 and problem.kernel is None and not math.isfinite(problem.loss.curvature()):
+        if self._extrapolates(problem) and not math.isfinite(problem.loss.curvature()):
             self._free_step(problem, state, visited)
 
     def _free_step(self, problem: Problem, state: DCAState, visited: int) -> None:
@@ -138,7 +139,7 @@ class DCA(Solver):
         ascent.move_centre()
         # 4) bound and gap
         state.sweeps += 1
-        self._take(state, sums, full=visited == problem.n)
+        self._take(problem, state, sums, full=visited == problem.n)
         # 5) full gradient pass
         if not state.full and (state.active_gap <= state.unshrink_at or state.gap <= state.target * state.tol or state.active == 0):
             estimate = state.gap
@@ -163,11 +164,15 @@ class DCA(Solver):
             state.last_sorted = len(order)
         shuffle_blocks(order, block, fresh_seed(rng))
 
-    def _take(self, state: DCAState, sums: Sums, full: bool) -> None:
+    def _take(self, problem: Problem, state: DCAState, sums: Sums, full: bool) -> None:
         """Enter the sums of a pass into the state."""
         state.active, state.bound, state.active_gap, state.full = sums.active, sums.violation, sums.gap, full
         if full:
             state.unshrink_at, state.primal = UNSHRINK * sums.gap, sums.objective
+            if not isinstance(problem.penalty, L2):  # R(w) is not u·w/2, which the sum has in its place
+                v = state.ascent.v[: problem.d]
+                w = problem.penalty.primal(v)
+                state.primal += problem.penalty.total_penalty(w) - 0.5 * problem.l2 * float(v @ w)
         state.gap = sums.gap / state.primal if state.primal > 0 else math.inf
 
     def _full_pass(self, problem: Problem, state: DCAState) -> None:
@@ -176,11 +181,12 @@ class DCA(Solver):
         stored = problem.penalty.primal(ascent.v[: problem.size])
         scores = scores_of(problem, stored) if problem.kernel is None else problem.scores(stored)
         sums = full_pass(problem.loss, ascent.coords, ascent.beta, problem.l2, scores, ascent.intercept(), state.order, state.bound)
-        self._take(state, Sums(*sums), full=True)
+        self._take(problem, state, Sums(*sums), full=True)
         state.last_sorted = state.active
 
     def _extrapolates(self, problem: Problem) -> bool:
-        return problem.l1 == 0 and problem.kernel is None
+        """Return whether D is quadratic in β where the loss is linear: w(β) is linear in β, and has coordinates."""
+        return isinstance(problem.penalty, L2) and problem.kernel is None
 
     def _extrapolate(self, problem: Problem, state: DCAState) -> None:
         ascent = state.ascent
@@ -232,7 +238,7 @@ def sweep(rows, loss, penalty, coords, beta, v, order, bound, ahead):
 
     The gap is summed at the margins as they are met, so that it lags behind v. It is ≥ 0 term by term.
     """
-    count, upper, l2 = order.shape[0], loss.upper_bound(), penalty.strength()
+    count, l2 = order.shape[0], penalty.strength()
     gap, value, violation = 0.0, 0.0, 0.0
     violated, kept = 0, 0
     for s in range(count):
@@ -247,27 +253,28 @@ def sweep(rows, loss, penalty, coords, beta, v, order, bound, ahead):
         old, q, factor = beta[i], coords.q[i], coords.factor[i]
         y, c = math.copysign(1.0, factor), abs(factor) * l2
         # 2a) margin: step 1
-        margin = y * penalty.score(rows, i, v)
+        fixed = coords.offset.at(i)
+        margin = y * (penalty.score(rows, i, v) + fixed)
         # 2b) shrink; full_pass repeats this test
-        if old <= 0.0 or old >= upper:
-            gradient = loss.gradient(old, margin)  # dD/dβ, up to the factor c
-            if (old <= 0.0) == (gradient <= 0.0):  # outwards: the KKT conditions hold
-                if abs(gradient) > bound:
-                    value += c * (loss.value(margin) + 0.5 * old * margin)
-                    continue
-            else:
-                violation += abs(gradient)
+        free = loss.is_free(old)
+        if not free:
+            slack = loss.slack(old, margin)  # |dD/dβ|, up to the factor c, where it points outwards: the KKT conditions hold
+            if slack > bound:
+                value += c * (loss.value(margin) + 0.5 * old * (margin - y * fixed))
+                continue
+            if slack < 0.0:
+                violation -= slack
                 violated += 1
         order[kept] = i
         kept += 1
         # 2c) sums
         phi = loss.value(margin)
-        value += c * (phi + 0.5 * old * margin)
+        value += c * (phi + 0.5 * old * (margin - y * fixed))
         gap += c * (phi - loss.psi(old) + old * margin)
         # 2d) steps 2 and 3
         new = loss.dual_step(old, margin, q)
         if new != old:
-            if 0.0 < old < upper:
+            if free:
                 # |gradient|, without the logarithms that a loss may need for it
                 violation += abs(new - old) / loss.curvature_at(old, q)
                 violated += 1
@@ -279,19 +286,17 @@ def sweep(rows, loss, penalty, coords, beta, v, order, bound, ahead):
 @kernel
 def full_pass(loss, coords, beta, l2, scores, intercept, order, bound):
     """Sum over all rows, whose scores are given, without a step; rebuild the active set by test 2b, in ascending order; return Sums."""
-    upper = loss.upper_bound()
     gap, value = 0.0, 0.0
     kept = 0
     for i in range(beta.shape[0]):
         factor, old = coords.factor[i], beta[i]
-        c, margin = abs(factor) * l2, math.copysign(1.0, factor) * (scores[i] + intercept)
+        c, y = abs(factor) * l2, math.copysign(1.0, factor)
+        margin = y * (scores[i] + intercept)
         phi = loss.value(margin)
-        value += c * (phi + 0.5 * old * margin)
+        value += c * (phi + 0.5 * old * (margin - y * coords.offset.at(i)))
         gap += c * (phi - loss.psi(old) + old * margin)
-        if old <= 0.0 or old >= upper:
-            gradient = loss.gradient(old, margin)
-            if (old <= 0.0) == (gradient <= 0.0) and abs(gradient) > bound:
-                continue
+        if not loss.is_free(old) and loss.slack(old, margin) > bound:
+            continue
         order[kept] = i
         kept += 1
     return kept, bound, gap, value

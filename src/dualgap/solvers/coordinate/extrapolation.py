@@ -3,7 +3,7 @@
 Towards the end, coordinate steps push β along directions in which D is nearly flat, a little further each sweep. The direction
 s = β − β₀ over a few sweeps points there. Since v is linear in β, a line search needs no pass over the data:
 
-    D(β + ts) = Σ cᵢ ψ(βᵢ + tsᵢ) − (l2/2)‖v + t(v − v₀)‖²
+    D(β + ts) = Σ cᵢ[ψ(βᵢ + tsᵢ) − (βᵢ + tsᵢ)yᵢoᵢ] − (l2/2)‖v + t(v − v₀)‖²        o: the fixed part of a score
 
 1) direction: s = β − β₀ over the free variables; those that have come to a bound stay there
 2) line search: t = D'(0)/−D''(0), exact where ψ is quadratic
@@ -18,6 +18,8 @@ D, where Σ cβy is l2/scale times that part of v.
 """
 
 from __future__ import annotations
+
+import math
 
 from dualgap.core import kernel
 
@@ -34,15 +36,15 @@ def extrapolate(rows, loss, coords, beta, v, l2, centre_weight, beta_from, v_fro
     D has the term −centre_weight·(v's last number); centre_weight is centre·l2/scale with a free intercept, else 0.
     """
     # 1) direction
-    n, d, upper = beta.shape[0], v.shape[0], loss.upper_bound()
+    n, d, lower, upper = beta.shape[0], v.shape[0], loss.lower_bound(), loss.upper_bound()
     rise, curvature = 0.0, 0.0
     for i in range(n):
         s = beta[i] - beta_from[i]
         if s == 0.0:
             continue
-        if 0.0 < beta[i] < upper:
-            c = abs(coords.factor[i]) * l2
-            rise += c * s * loss.gradient(beta[i], 0.0)
+        if loss.is_free(beta[i]):
+            c, y = abs(coords.factor[i]) * l2, math.copysign(1.0, coords.factor[i])
+            rise += c * s * loss.gradient(beta[i], y * coords.offset.at(i))
             curvature += c * s * s * (1.0 / loss.curvature_at(beta[i], 1.0) - 1.0)
         else:
             rows.add(i, s * coords.factor[i], v_from)  # come to a bound: no part of the direction
@@ -68,10 +70,11 @@ def extrapolate(rows, loss, coords, beta, v, l2, centre_weight, beta_from, v_fro
         if s == 0.0:
             continue
         wanted = beta[i] + t * s
-        new = min(upper, max(0.0, wanted))
+        new = min(upper, max(lower, wanted))
         if new != wanted:
             rows.add(i, (new - wanted) * coords.factor[i], v_from)
-        gain += abs(coords.factor[i]) * l2 * (loss.psi(new) - loss.psi(beta[i]))
+        own = loss.psi(new) - loss.psi(beta[i])
+        gain += l2 * (abs(coords.factor[i]) * own - coords.factor[i] * coords.offset.at(i) * (new - beta[i]))
         beta_from[i] = new
     gain -= centre_weight * (v_from[d - 1] - v[d - 1])
     for j in range(d):

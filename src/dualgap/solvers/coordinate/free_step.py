@@ -1,6 +1,6 @@
 """Step 7 of DCA: the best values of all free variables at once, by a Cholesky factor of their Gram matrix.
 
-    maximise over Δ   g·Δ − ½ Δᵀ(K + S²·11ᵀ)Δ   subject to the bounds of a + Δ,   aᵢ = cᵢβᵢyᵢ/l2,   gᵢ = yᵢ − xᵢ·w − b
+    maximise over Δ   g·Δ − ½ Δᵀ(K + S²·11ᵀ)Δ   subject to the bounds of a + Δ,   aᵢ = cᵢβᵢyᵢ/l2,   gᵢ = yᵢψ'(βᵢ) − xᵢ·w − oᵢ − b
 
 with K = XXᵀ of the free rows. Sweeps soon find which variables are free. Their values depend on each other through K, and where rows are
 nearly parallel, or C is large, coordinate steps take hundreds of sweeps to find them. The quadratic problem is solved by block principal
@@ -43,6 +43,11 @@ GOOD = 4.0  # the ratio that it must reach: after a failure, a step must be chea
 MATCH = 2.0  # nanoseconds of a product of two stored numbers in a sparse matrix product
 
 
+def free_rows(loss: Any, beta: np.ndarray) -> np.ndarray:
+    """Return the rows whose β is neither at a bound nor 0."""
+    return np.flatnonzero((beta != 0.0) & (beta > loss.lower_bound()) & (beta < loss.upper_bound()))
+
+
 @dataclass
 class FreeSteps:
     """When to take the step, and the Gram matrix of the rows that were free at the last one.
@@ -80,7 +85,7 @@ class FreeSteps:
         left = math.log(min(EXPECTED, gap / tol) if tol > 0.0 else EXPECTED)
         if spent * rate >= left:
             return None
-        free = np.flatnonzero((beta > 0.0) & (beta < 1.0))
+        free = free_rows(problem.loss, beta)
         if not LEAST <= len(free) <= min(MOST, max(problem.d, LEAST)):
             return None
         cost = machine.CALL + machine.FLOP * PIVOT_FLOPS * len(free) ** 3 + machine.MATRIX_ENTRY * len(free) ** 2
@@ -105,14 +110,20 @@ class FreeSteps:
         a, factor = ascent.beta[free] * ascent.coords.factor[free], ascent.coords.factor[free]
         w = problem.penalty.primal(ascent.v[: problem.d])
         X: Any = problem.X[free]
-        gradient = problem.y[free] - (np.asarray(X @ w).reshape(-1) + ascent.intercept())
+        beta = ascent.beta[free]
+        side, offset = np.sign(beta), problem.offset.some(free)
+        rise, fall, _ = problem.loss.psi_pieces()
+        wanted = np.where(side > 0.0, rise, fall)  # the margin at which the gradient is 0
+        gradient = problem.y[free] * wanted - (offset.added(np.asarray(X @ w).reshape(-1)) + ascent.intercept())
         square = ascent.bias.scale**2 if ascent.bias.width else 0.0
         with blas_alone:
             self._update_gram(problem, free)
             if problem.intercept == "free":
                 square = LONG_COLUMN * float(self.gram.diagonal().mean())
                 gradient -= (square - ascent.bias.scale**2) / ascent.bias.scale * ascent.v[-1]
-            low, high = np.minimum(factor, 0.0) - a, np.maximum(factor, 0.0) - a
+            # β stays on its side of 0, where ψ may have a kink.
+            far = np.where(side > 0.0, problem.loss.upper_bound(), problem.loss.lower_bound()) * factor
+            low, high = np.minimum(far, 0.0) - a, np.maximum(far, 0.0) - a
             for added in PROXIMAL:
                 step = self._best_step(gradient, low, high, square, added)
                 if step is not None:
@@ -153,7 +164,8 @@ class FreeSteps:
             return False
         t = min(slope / curvature, 1.0)
         factor = ascent.coords.factor[free]
-        ascent.beta[free] = np.clip(ascent.beta[free] + t * step / factor, 0.0, 1.0)
+        beta = ascent.beta[free] + t * step / factor
+        ascent.beta[free] = np.clip(beta, problem.loss.lower_bound(), problem.loss.upper_bound())
         ascent.v += t * change
         if problem.intercept == "free":
             # b of the long column: its multiplier. The short column's part of v stands for Σ cβy, of which little is left.

@@ -1,6 +1,7 @@
 """LocalAscent: coordinate ascent on a few rows of a problem, from a dual point that is nearly optimal but for a small change.
 
-The steps are those of `ascent.py`, the sums over the rows visited those of DCA's sweeps. Rows that are not visited keep their β.
+The steps are those of `ascent.py`, the sums over the rows visited and the shrinking those of DCA's sweeps. Rows that are not visited keep
+their β.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import math
 
 import numpy as np
 
-from dualgap.core import fresh_seed, kernel, shuffle
+from dualgap.core import L2, fresh_seed, kernel, shuffle
 from dualgap.problem import Problem
 from dualgap.solvers.coordinate.ascent import Ascent
 from dualgap.solvers.coordinate.dca import EVERY, sweep
@@ -17,11 +18,13 @@ from dualgap.solvers.coordinate.extrapolation import extrapolate
 
 __all__ = ["LocalAscent"]
 
+SHRINK = 3.0  # |gradient| of a row at its bound, in units of the mean violation, beyond which it is not visited any more
+
 
 class LocalAscent:
-    """Dual coordinate ascent on the rows `rows` alone.
+    """Dual coordinate ascent on the rows `rows` alone, of which some are shrunk.
 
-    Sets: `beta` and `intercept`, by every sweep.
+    Sets: `beta`, `intercept` and `order`, the rows that are visited next, by every sweep.
     Order of calls: `sweep` as often as wanted; `visit` to take up more rows; `model` for w(β).
     """
 
@@ -29,6 +32,7 @@ class LocalAscent:
         self.problem, self.ascent, self.rng = problem, Ascent(problem, beta, intercept), rng
         self.order = rows.astype(np.int64)
         self.sweeps = 0
+        self.bound = math.inf  # |gradient| beyond which a row at its bound is shrunk
         self.origin: tuple[np.ndarray, np.ndarray] | None = None  # (β, v) from which the next direction is taken
 
     @property
@@ -40,8 +44,8 @@ class LocalAscent:
         return self.ascent.intercept()
 
     def visit(self, rows: np.ndarray) -> None:
-        """Visit these rows too; a direction of extrapolation starts anew."""
-        self.origin = None
+        """Visit these rows too; a direction of extrapolation starts anew, and no row is shrunk by the next sweep."""
+        self.origin, self.bound = None, math.inf
         self.order = np.union1d(self.order, rows)
 
     def sweep(self) -> float:
@@ -56,15 +60,16 @@ class LocalAscent:
             ascent.beta,
             ascent.v,
             self.order,
-            math.inf,
+            self.bound,
             ascent.ahead,
         )
-        gap = float(sweep(*args)[2])
+        active, violation, gap, _ = sweep(*args)
+        self.order, self.bound = self.order[:active], SHRINK * violation if violation > 0.0 else math.inf
         ascent.move_centre()
         self.sweeps += 1
-        if self.sweeps % EVERY == 0 and problem.l1 == 0.0 and problem.kernel is None:
+        if self.sweeps % EVERY == 0 and isinstance(problem.penalty, L2) and problem.kernel is None:
             self._extrapolate()
-        return gap
+        return float(gap)
 
     def _extrapolate(self) -> None:
         """Take an extrapolation step from where the last one ended, as DCA does."""

@@ -58,6 +58,7 @@ class SDCA(Solver):
     first_epoch: str = "sdca"
 
     name: ClassVar[str] = "sdca"
+    takes_bounds: ClassVar[bool] = True
     takes_blocks: ClassVar[bool] = True
     summary: ClassVar[str] = "stochastic dual coordinate ascent"
 
@@ -169,7 +170,8 @@ def modified_sgd(rows, loss, penalty, coords, beta, v, order):
         i = order[s]
         y, weight = coords.y[i], n * coords.c[i]
         if weight > 0.0:
-            margin = y * penalty.scaled_score(rows, i, v, seen) if seen > 0.0 else 0.0
+            score = penalty.scaled_score(rows, i, v, seen) if seen > 0.0 else 0.0
+            margin = y * (score + coords.offset.at(i))
             seen += weight
             new = loss.dual_step(0.0, margin, n * coords.q[i] / seen)
             if new != 0.0:

@@ -16,7 +16,7 @@ from dualgap.core import Block, fresh_seed, natural_order, rows_ahead, shuffle, 
 from dualgap.core import rows as storage
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, no, register
-from dualgap.solvers.coordinate.ascent import NoSums, ascend, coordinates, needs_l2
+from dualgap.solvers.coordinate.ascent import NoSums, ascend, coordinates, first_beta, needs_l2
 from dualgap.solvers.coordinate.bias import BiasColumn
 
 __all__ = ["Blocks"]
@@ -60,6 +60,7 @@ class Blocks(Solver):
     block_rows: int = 65_536
 
     name: ClassVar[str] = "blocks"
+    takes_bounds: ClassVar[bool] = True
     summary: ClassVar[str] = "dual coordinate ascent block by block, for stores"
     takes_streams: ClassVar[bool] = True
 
@@ -76,7 +77,7 @@ class Blocks(Solver):
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> BlocksState:
         dual, centre = (None, None) if warm is None else (warm.dual, warm.intercept)
-        beta = np.zeros(problem.n) if dual is None else np.clip(dual, 0.0, problem.loss.upper_bound())
+        beta = first_beta(problem, dual)
         bias = BiasColumn.of(problem, centre)
         a = problem.c * problem.y * beta / problem.l2
         v = problem.combine(a)
@@ -100,7 +101,7 @@ class Blocks(Solver):
         """Take steps on the rows of one block; β of the others, and their part of v, stay as they are."""
         here = block.index
         rows, beta = state.bias.rows(block.rows), state.beta[here]
-        at = coordinates(problem.y[here], problem.c[here], state.bias.squares(problem.sqnorms[here]), problem.l2)
+        at = coordinates(problem.some_samples(here), state.bias.squares(problem.sqnorms[here]), problem.l2)
         ahead, order = rows_ahead(rows), natural_order(len(beta))
         for _ in range(self.inner):
             shuffle(order, fresh_seed(rng))

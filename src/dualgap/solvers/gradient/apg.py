@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import SmoothHinge, WithBias, accumulate, kernel, number, one_of, scores, slopes, total_psi
+from dualgap.core import WithBias, accumulate, kernel, number, one_of, scores, slopes, total_psi
 from dualgap.problem import Problem
 from dualgap.proof import best_intercept, dual_point
 from dualgap.solvers.base import Solver, State, Support, Warm, register
@@ -87,6 +87,7 @@ class APG(Solver):
     shrink: float = 0.25
 
     name: ClassVar[str] = "apg"
+    takes_bounds: ClassVar[bool] = True
     summary: ClassVar[str] = "accelerated proximal gradient (FISTA), backtracking and restart"
     sparse_cost: ClassVar[str] = "all rows"
 
@@ -99,7 +100,9 @@ class APG(Solver):
         return linear_only(problem, "APG")
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> APGState:
-        smoothed = problem if math.isfinite(problem.loss.curvature()) else problem.replace(loss=SmoothHinge(self.width))
+        smoothed = problem
+        if not math.isfinite(problem.loss.curvature()):
+            smoothed = problem.replace(loss=problem.loss.smoothed(self.width * problem.offset.scale))
         scale = _bias_scale(problem)
         rows = problem.rows if problem.intercept == "none" else WithBias(problem.rows, scale, 0.0)
         x = _starting_point(problem, warm, scale)
@@ -141,11 +144,13 @@ class APG(Solver):
             self._narrow(problem, state, gradient)
 
     def _narrow(self, problem: Problem, state: APGState, gradient: np.ndarray) -> None:
-        """Shrink δ once its part of the hinge's gap, δ Σ cβ(1−β), exceeds twice the gap of the smoothed problem at the same β."""
+        """Shrink δ once its part of the gap, δ Σ c|β|(bound − |β|), exceeds twice the gap of the smoothed problem at the same β."""
         width = state.problem.loss.delta
-        due = width * float(problem.c @ (state.beta * (1.0 - state.beta)))
-        if width > NARROWEST and _stationarity(state, gradient) < 0.5 * due:
-            state.problem = problem.replace(loss=SmoothHinge(self.shrink * width))
+        size = np.abs(state.beta)
+        most = np.where(state.beta > 0.0, problem.loss.upper_bound(), -problem.loss.lower_bound())
+        due = width * float(problem.c @ (size * (most - size)))
+        if width > NARROWEST * problem.offset.scale and _stationarity(state, gradient) < 0.5 * due:
+            state.problem = problem.replace(loss=problem.loss.smoothed(self.shrink * width))
             state.t, state.momentum, state.before, state.value = 1.0, 0.0, state.now, math.inf
 
     def model(self, problem: Problem, state: APGState) -> tuple[np.ndarray, float | None]:
@@ -172,6 +177,7 @@ def _bias_scale(problem: Problem) -> float:
 
 def _starting_point(problem: Problem, warm: Warm | None, scale: float) -> np.ndarray:
     x = np.zeros(problem.d + (problem.intercept != "none"))
+    x[: problem.d] = problem.penalty.nearest_point(x[: problem.d])
     if warm is None:
         return x
     coef, b = warm.coef, warm.intercept
@@ -180,7 +186,7 @@ def _starting_point(problem: Problem, warm: Warm | None, scale: float) -> np.nda
         assert coef is not None
         b = best_intercept(problem, problem.scores(coef))
     if coef is not None:
-        x[: problem.d] = coef
+        x[: problem.d] = problem.penalty.nearest_point(coef)
     if problem.intercept != "none":
         x[-1] = b / scale
     return x
@@ -201,7 +207,7 @@ def _extrapolate(now: ScoredPoint, before: ScoredPoint, momentum: float) -> Scor
 def _gradient(state: APGState, z: ScoredPoint) -> np.ndarray:
     """Return ∇f(z) = −Σ cᵢβᵢyᵢxᵢ; keep the slopes β at z in the state."""
     problem = state.problem
-    slopes(problem.loss, problem.y * z.scores, state.beta)
+    slopes(problem.loss, problem.y * problem.offset.added(z.scores), state.beta)
     gradient = np.zeros_like(z.x)
     accumulate(state.rows, -problem.c * problem.y * state.beta, gradient)
     state.passes += 1.0
@@ -209,7 +215,8 @@ def _gradient(state: APGState, z: ScoredPoint) -> np.ndarray:
 
 
 def _prox(problem: Problem, x: np.ndarray, step: float) -> np.ndarray:
-    out = problem.penalty.prox(x, step)
+    out = np.empty_like(x)
+    out[: problem.d] = problem.penalty.prox(x[: problem.d], step)
     if problem.intercept == "free":
         out[-1] = x[-1]
     elif problem.intercept == "penalised":
@@ -250,7 +257,7 @@ def compare_losses(loss, samples, old, new):
     for i in range(old.shape[0]):
         c = samples.c[i]
         if c > 0.0:
-            m_old, m_new = samples.y[i] * old[i], samples.y[i] * new[i]
+            m_old, m_new = samples.y[i] * (old[i] + samples.offset.at(i)), samples.y[i] * (new[i] + samples.offset.at(i))
             beta = loss.slope(m_old)
             phi = loss.value(m_new)
             value += c * phi
@@ -276,4 +283,4 @@ def _stationarity(state: APGState, gradient: np.ndarray) -> float:
         conjugate += float(gradient[-1] * gradient[-1]) / (2.0 * problem.l2)
     elif problem.intercept == "free":
         imbalance = abs(float(gradient[-1])) * (1.0 + abs(float(state.now.x[-1])))
-    return state.value + imbalance - float(total_psi(problem.loss, beta, problem.c)) + conjugate
+    return state.value + imbalance - float(total_psi(problem.loss, beta, problem.samples)) + conjugate

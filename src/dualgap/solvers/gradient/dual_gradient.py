@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dualgap.core import bracket_root, compiled, illinois, kernel, one_of
+from dualgap.core import L2, bracket_root, compiled, illinois, kernel, one_of
 from dualgap.problem import Problem, Samples
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
 from dualgap.solvers.precomputed import LARGEST, forming_passes, inner_products, nonzeros
@@ -35,7 +35,7 @@ MARGIN = 1.05  # factor on an estimate of L: a power iteration ends a little bel
 
 
 class Scores:
-    """x·w(β) + b(β) of every row: through w in two passes over the rows, or in one over the precomputed XXᵀ."""
+    """x·w(β) + b(β) of every row, without the fixed part: through w in two passes over the rows, or in one over the precomputed XXᵀ."""
 
     def __init__(self, problem: Problem, precomputed: bool) -> None:
         self.problem = problem
@@ -55,7 +55,7 @@ class Scores:
             out = self.matrix @ a
         else:
             v = problem.combine(a)
-            out = v if problem.kernel is not None else problem.scores(primal(v))
+            out = problem.products(v if problem.kernel is not None else primal(v))
         return out + problem.intercept_scale**2 * float(a.sum()) if problem.intercept == "penalised" else out
 
 
@@ -84,7 +84,7 @@ class DualGradient(Solver):
         Nesterov's momentum, dropped when a step goes against it.
     gram : {"auto", "always", "never"}
         Whether to form XXᵀ once (n² numbers) and work on it instead of passing over the rows twice an iteration. "auto" does so
-        where it costs less: many more columns than rows. An l1 part and kernels leave no choice.
+        where it costs less: many more columns than rows. An l1 part, bounds and kernels leave no choice.
 
     An epoch is one iteration. The power iteration for the step, and XXᵀ where it is formed, are counted in `passes`.
 
@@ -101,6 +101,7 @@ class DualGradient(Solver):
     gram: str = "auto"
 
     name: ClassVar[str] = "dual_gradient"
+    takes_bounds: ClassVar[bool] = True
     takes_blocks: ClassVar[bool] = True
     summary: ClassVar[str] = "projected gradient ascent on the whole dual vector"
     sparse_cost: ClassVar[str] = "all rows"
@@ -111,15 +112,15 @@ class DualGradient(Solver):
     def supports(self, problem: Problem) -> Support:
         if problem.l2 == 0:
             return no("l1 alone (l2 = 0) makes the dual objective infinitely steep at its edge; gradient steps need l2 > 0")
-        if self.gram == "always" and problem.l1 > 0:
-            return no("gram='always' with an l1 part: XXᵀ has no coordinates of w to threshold; use gram='auto'")
+        if self.gram == "always" and problem.kernel is None and not isinstance(problem.penalty, L2):
+            return no("gram='always' with an l1 part or bounds: XXᵀ has no coordinates of w to threshold or clip; use gram='auto'")
         return YES
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> DualGradientState:
         precomputed = problem.kernel is None and self._precompute(problem)
         beta = np.zeros(problem.n)
         if warm is not None and warm.dual is not None:
-            beta = np.clip(warm.dual, 0.0, problem.loss.upper_bound())
+            beta = np.clip(warm.dual, problem.loss.lower_bound(), problem.loss.upper_bound())
         shift = 0.0 if warm is None else warm.intercept
         passes = forming_passes(problem) if precomputed else 0.0
         state = DualGradientState(scores=Scores(problem, precomputed), beta=beta, z=beta, shift=shift, passes=passes)
@@ -127,7 +128,7 @@ class DualGradient(Solver):
         return state
 
     def _precompute(self, problem: Problem) -> bool:
-        if self.gram != "auto" or problem.l1 > 0 or problem.n > LARGEST:
+        if self.gram != "auto" or not isinstance(problem.penalty, L2) or problem.n > LARGEST:
             return self.gram == "always"
         stored = nonzeros(problem)
         forming = 0.5 * problem.n * stored / (1.0 if sparse.issparse(problem.X) else BLAS_GAIN)
@@ -135,7 +136,7 @@ class DualGradient(Solver):
 
     def epoch(self, problem: Problem, state: DualGradientState, rng: np.random.Generator) -> None:
         # 1) margins
-        margins = problem.y * state.scores(problem.c * problem.y * state.z / problem.l2)
+        margins = problem.y * problem.offset.added(state.scores(problem.c * problem.y * state.z / problem.l2))
         state.passes += state.scores.passes
         _check_curvature(problem, state, margins)  # 2) curvature
         # 3) step
@@ -168,7 +169,7 @@ def _largest_eigenvalue(problem: Problem, state: DualGradientState, rng: np.rand
         length = float(np.linalg.norm(direction))
         if not length > 0.0:
             break
-        # An l1 part only flattens the objective, so that L without it is an upper bound.
+        # An l1 part and bounds only flatten the objective, so that L without it is an upper bound.
         direction = root * state.scores.of(root * direction / (length * problem.l2), lambda v: v)
         state.passes += state.scores.passes
         new = float(np.linalg.norm(direction))

@@ -100,7 +100,7 @@ def loss_gradient(rows, samples, loss, w, b, slopes, gradient):
     derivative = 0.0
     for i in range(rows.length()):
         y, c = samples.y[i], samples.c[i]
-        margin = y * (rows.dot(i, w) + b)
+        margin = y * (rows.dot(i, w) + samples.offset.at(i) + b)
         beta = loss.slope(margin)
         slopes[i] = beta
         if c > 0.0:

@@ -190,7 +190,7 @@ def descend(rows, samples, loss, point, bias, plan, memory, order):
             i = order[k]
             point.catch_up(rows, i, s)  # 1) catch up: what 4) prox and 5) average left open
             y = samples.y[i]
-            beta = loss.slope(y * (rows.dot(i, point.w) + intercept.b))  # 2) slopes
+            beta = loss.slope(y * (rows.dot(i, point.w) + samples.offset.at(i) + intercept.b))  # 2) slopes
             memory.slopes[i] += now.epoch * beta
             coefs[k - start] = plan.batches * samples.c[i] * y * beta
         eta, total = point.table[s].eta, 0.0

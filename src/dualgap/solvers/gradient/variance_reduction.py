@@ -37,7 +37,7 @@ def reduced_steps(rows, samples, loss, point, bias, memory, order, ahead):
         i = order[s]
         point.catch_up(rows, i, t + s)  # 1) catch up
         y = samples.y[i]
-        slope = loss.slope(y * (rows.dot(i, point.w) + intercept.b))  # 2) correction
+        slope = loss.slope(y * (rows.dot(i, point.w) + samples.offset.at(i) + intercept.b))  # 2) correction
         change = n * samples.c[i] * y * (memory.slopes[i] - slope)
         bias.move_bias(change + intercept.drift, point.step_size)  # 3) step
         intercept.drift += memory.share * change

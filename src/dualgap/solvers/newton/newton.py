@@ -30,6 +30,7 @@ from dualgap.core import (
 )
 from dualgap.problem import Problem, Samples
 from dualgap.solvers.base import Support, Warm, no, register
+from dualgap.solvers.newton.bounded import BoundedSystem, Box
 from dualgap.solvers.newton.small import SmallState, is_small, small_epoch, start_small
 from dualgap.solvers.newton.steps import (
     DELTA_SOLVED,
@@ -44,6 +45,8 @@ from dualgap.solvers.newton.steps import (
     dual_points,
     fenchel_gap,
     find_shrinkable,
+    jump_middles,
+    kink_distances,
     line_search,
     predicted_changes,
     tangent_points,
@@ -57,6 +60,8 @@ from dualgap.solvers.newton.unknowns import (
     first_x,
     gap_part,
     margins_into,
+    penalty_gap,
+    steps_into,
 )
 
 __all__ = ["Newton"]
@@ -117,11 +122,15 @@ class NewtonState(Unknowns):
     # Sums; set by `_update_dual`
     u: np.ndarray  # Σ cβyx over all rows
     residual: np.ndarray  # ridge·x − u, the gradient of F
+    penalty_gap: float = math.inf  # R(w) + R*(u) − u·w: the gap part of the residual
     prox_term: float = 0.0  # (δ/2) Σ c(β − centre)² over the active rows
     primal: float = math.inf  # P at x, by the running sums
+    # Bounds of x, where coefficients have bounds; its sides are set by `_solve`
+    box: Box | None = None
     # The last Newton system; set by `_solve`
     one_in: int = 1  # the next system is of one row in this number
-    factor: np.ndarray | None = None  # its Cholesky factor; None before the first one, and once the active rows have changed
+    # Its Cholesky factor, or itself where there are bounds; None before the first one, and once the active rows have changed
+    factor: np.ndarray | BoundedSystem | None = None
     curved: np.ndarray | None = None  # its weighted curvatures; None with a proximal term
     decrement: float = math.inf  # rhs·direction of the last step
     rhs_square: float = math.inf  # rhs·rhs of the last step
@@ -165,6 +174,7 @@ class Newton(PrimalNewton):
     delta: float = 2.0
 
     name: ClassVar[str] = "newton"
+    takes_bounds: ClassVar[bool] = True
     most_features: ClassVar[int] = LARGEST
     stall_steps: ClassVar[float] = 40  # fewer would give up on slow inner problems, more would wait longer for DCA
     sparse_cost: ClassVar[str] = "all rows"
@@ -184,32 +194,30 @@ class Newton(PrimalNewton):
 
     def _start_small(self, problem: Problem, warm: Warm | None) -> SmallState:
         x, ridge = first_x(problem, warm)
-        return start_small(problem, x, ridge, _first_centre(problem, warm), self.delta)
+        return start_small(problem, x, ridge, _first_centre(problem, warm), self._delta(problem))
 
     def _start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> NewtonState:
         n, smooth = problem.n, math.isfinite(problem.loss.curvature())
         x, ridge = first_x(problem, warm)
         rows = bias_column(problem, some(problem.rows, natural_order(n)))
-        centre, margins, delta, passes = _first_centre(problem, warm), np.zeros(n), self.delta, 0.0
+        centre, margins, delta, passes = _first_centre(problem, warm), np.empty(n), self._delta(problem), 0.0
         if warm is not None and warm.coef is not None:
-            if x.any():
-                margins_into(rows, x, problem.y, margins)
+            margins_into(rows, x, problem.samples, margins)
         else:
             # 1) start from a sample
             x, delta, passes = self._solve_sample(problem, x, rng)
-            if x.any():
-                margins_into(rows, x, problem.y, margins)
-                if smooth:
-                    # A sample with few rows of a rare feature may overrate it: go along its x as far as the losses of all rows fall.
-                    descent = Descent(
-                        problem.loss, np.zeros(n), margins, Prox(centre, 0.0), problem.samples, 0.0, float(ridge * x @ x)
-                    )
-                    t = line_search(descent, math.nan)
-                    x *= t
-                    margins *= t
-                else:
-                    centre[:] = 0.5
-                    delta = min(delta, _first_delta(problem, margins))
+            margins_into(rows, x, problem.samples, margins)
+            if x.any() and smooth and problem.bounds is None:  # a multiple of x need not be within bounds
+                # A sample with few rows of a rare feature may overrate it: go along its x as far as the losses of all rows fall.
+                at_zero = problem.y * problem.offset.added(np.zeros(n))
+                way = margins - at_zero
+                descent = Descent(problem.loss, at_zero, way, Prox(centre, 0.0), problem.samples, 0.0, float(ridge * x @ x))
+                t = line_search(descent, math.nan)
+                x *= t
+                margins = at_zero + t * way
+            elif x.any() and not smooth:
+                delta = min(delta, _first_delta(problem, margins))
+                jump_middles(problem.loss, margins, centre)
         state = NewtonState(
             passes=passes,
             ridge=ridge,
@@ -225,6 +233,7 @@ class Newton(PrimalNewton):
             all_beta=np.zeros(n),
             u=np.zeros(len(x)),
             residual=np.zeros(len(x)),
+            box=_box(problem, len(x)),
         )
         self._update_dual(problem, state)
         if smooth:
@@ -244,11 +253,12 @@ class Newton(PrimalNewton):
         size = problem.n // SAMPLE_ONE_IN
         smooth = math.isfinite(problem.loss.curvature())
         if size < max((SMOOTH_SAMPLE_PER_FEATURE if smooth else SAMPLE_PER_FEATURE) * problem.d, SAMPLE_LEAST):
-            return x, self.delta, 0.0
+            return x, self._delta(problem), 0.0
         chosen, weights = [], []
-        for sign in (1.0, -1.0):
-            members = np.flatnonzero((problem.y == sign) & (problem.c > 0))
-            part = np.sort(rng.choice(members, min(len(members), size // 2), replace=False))
+        sides = [np.flatnonzero((problem.y == sign) & (problem.c > 0)) for sign in (1.0, -1.0)]
+        sides = [members for members in sides if len(members)]
+        for members in sides:
+            part = np.sort(rng.choice(members, min(len(members), size // len(sides)), replace=False))
             chosen.append(part)
             weights.append(problem.c[part] * (problem.c[members].sum() / problem.c[part].sum()))
         sample = problem.subset(np.concatenate(chosen).astype(natural_order(0).dtype), np.concatenate(weights))
@@ -261,13 +271,13 @@ class Newton(PrimalNewton):
 
     def epoch(self, problem: Problem, state: NewtonState | SmallState, rng: np.random.Generator) -> None:
         if isinstance(state, SmallState):
-            small_epoch(state, self.delta)
+            small_epoch(state, self._delta(problem))
         else:
             self._epoch(problem, state)
 
     def _epoch(self, problem: Problem, state: NewtonState) -> None:
         # 2) outer loop: move the centre if the inner problem is solved, or too hard
-        solved = state.no_descent or gap_part(state.residual, state.ridge) <= SOLVED * state.prox_term
+        solved = state.no_descent or state.penalty_gap <= SOLVED * state.prox_term
         if state.prox.delta > 0.0 and (solved or state.steps >= INNER_STEPS):
             rhs = self._move_centre(problem, state, DELTA_SOLVED if solved else DELTA_UNSOLVED)
             state.steps, centre_moved = 0, True
@@ -279,14 +289,19 @@ class Newton(PrimalNewton):
         direction = self._solve(problem, state, rhs)
 
         # 4) line search on F. The β of shrunk rows are constant: their part of F is −Σ cβm, with the slope of all rows less the active.
-        margins_into(state.rows, direction, state.samples.y, state.work)
+        steps_into(state.rows, direction, state.samples.y, state.work)
         linear = float(state.ridge * state.x @ direction)
         if not state.all_active():
             linear -= float(state.u @ direction) - float((state.samples.c * state.beta) @ state.work)
         quadratic = float(state.ridge * direction @ direction)
         descent = Descent(problem.loss, state.margins, state.work, state.prox, state.samples, linear, quadratic)
-        t = line_search(descent, math.nan if centre_moved else -float(state.residual @ direction))
-        state.x += t * direction
+        first = math.nan if centre_moved else -float(state.residual @ direction)
+        t = line_search(descent, first)
+        if state.box is None:
+            state.x += t * direction
+        else:  # F is convex along the direction: within the bounds it is least at their end if its minimum is beyond them
+            t = min(t, state.box.longest_step(state.x, direction))
+            state.x = state.box.moved(state.x, direction, t)
         state.margins += t * state.work
         state.no_descent = t == 0.0
         state.passes += 2.0 * len(state.which) / problem.n
@@ -298,19 +313,23 @@ class Newton(PrimalNewton):
         # 6) dual point of the new margins, its sum u, and the gap
         tangent = self._tangent_dual(problem, state, t)
         self._update_dual(problem, state)
-        state.tangent_gap = tangent / state.primal
+        state.tangent_gap = tangent / state.primal if state.primal > 0.0 else math.inf
         if state.prox.delta == 0.0 and state.steps == PLAIN_STEPS and state.gap > PLAIN_GAP:
             # Part of step 2. A smooth loss with few free variables is as hard as the hinge: the proximal term makes more of them free.
-            state.prox, state.steps = Prox(state.beta.copy(), self.delta), 0
+            state.prox, state.steps = Prox(state.beta.copy(), self._delta(problem)), 0
             self._update_dual(problem, state)
 
         # 7) unshrink all rows: the gap of the active ones says nothing about the others
         if not state.all_active() and (state.gap <= max(state.unshrink_gap, state.tol) or state.no_descent):
             self._unshrink(problem, state)
 
+    def _delta(self, problem: Problem) -> float:
+        """Return the first δ in the units of this problem's margins."""
+        return self.delta * float(problem.offset.scale)
+
     def _largest_delta(self, problem: Problem) -> float:
         """Return the cap of a growing δ: `delta`, or the mean of cᵢ‖xᵢ‖²/l2, the curvature of D in βᵢ, without which δ would be nothing."""
-        return max(self.delta, float(inner(problem.c, problem.sqnorms)) / (problem.n * problem.l2))
+        return max(self._delta(problem), float(inner(problem.c, problem.sqnorms)) / (problem.n * problem.l2))
 
     def _solve(self, problem: Problem, state: NewtonState, rhs: np.ndarray) -> np.ndarray:
         """Solve (diag(ridge) + Σ cᵢ curvature_at(βᵢ, δ) xᵢxᵢᵀ)·direction = rhs, with the least curvature of a free b.
@@ -325,12 +344,12 @@ class Newton(PrimalNewton):
         if plain and state.factor is not None:
             below = _reuse_below(problem)
             if square <= REUSE_TRIED * below * before:  # else the decrement, a product with the same factor, is hardly below either
-                direction = solve_with(state.factor, rhs)
+                direction = _solved(state, rhs)
                 if (decrement := float(rhs @ direction)) <= below * state.decrement:
                     state.decrement = decrement
                     return direction
         curvatures(problem.loss, state.beta, state.prox.delta, state.samples.c, state.work)
-        state.curved = state.work.copy() if plain and state.one_in == 1 else None
+        state.curved = state.work.copy() if plain and state.one_in == 1 and state.box is None else None
         if plain and state.one_in > 1:
             # The first systems of wide rows, for which no sample was solved: some rows stand for all.
             state.work[np.arange(len(state.work)) % state.one_in != 0] = 0.0
@@ -340,7 +359,11 @@ class Newton(PrimalNewton):
         H[np.diag_indices(len(H))] += state.ridge
         if state.ridge[-1] == 0.0:
             H[-1, -1] = max(H[-1, -1], _least_curvature(state) * problem.intercept_scale**2)
-        state.factor, direction = factor_and_solve(H, rhs)
+        if state.box is None:
+            state.factor, direction = factor_and_solve(H, rhs)
+        else:
+            state.factor = BoundedSystem(H, state.box)
+            direction = _solved(state, rhs)
         state.decrement = float(rhs @ direction)
         return direction
 
@@ -393,7 +416,8 @@ class Newton(PrimalNewton):
         state.residual = state.ridge * state.x - state.u
         # P(w) − D(β) = Σ c·(Fenchel–Young gap) + ‖l2·w − u‖²/(2·l2). A free b asks for Σ cβy = 0: gap_part has its size as an estimate.
         primal = loss + state.shrunk_loss + 0.5 * float(state.ridge * state.x @ state.x)
-        state.gap = (fenchel + gap_part(state.residual, state.ridge)) / primal if primal > 0 else math.inf
+        state.penalty_gap = penalty_gap(problem.penalty, state.x, state.u, state.ridge)
+        state.gap = (fenchel + state.penalty_gap) / primal if primal > 0 else math.inf
         state.primal = primal
 
     def _shrink(self, problem: Problem, state: NewtonState, t: float) -> None:
@@ -424,7 +448,7 @@ class Newton(PrimalNewton):
         centre = state.all_beta.copy()
         centre[state.which] = state.prox.centre
         which, margins = natural_order(problem.n), np.empty(problem.n)
-        margins_into(bias_column(problem, some(problem.rows, which)), state.x, problem.y, margins)
+        margins_into(bias_column(problem, some(problem.rows, which)), state.x, problem.samples, margins)
         beta, prox = state.all_beta.copy(), Prox(centre, state.prox.delta)
         self._set_active(problem, state, which, margins=margins, beta=beta, prox=prox, shrunk_loss=0.0)
         state.passes += 1.0
@@ -437,7 +461,7 @@ class Newton(PrimalNewton):
     def _set_active(self, problem: Problem, state: NewtonState, which: np.ndarray, **changed: Any) -> None:
         """Replace the active rows and what belongs to them, in one statement, which no interrupt divides."""
         rows = bias_column(problem, some(problem.rows, which))
-        samples = problem.samples if len(which) == problem.n else Samples(problem.y[which], problem.c[which])
+        samples = problem.samples if len(which) == problem.n else problem.some_samples(which)
         vars(state).update(which=which, rows=rows, samples=samples, work=np.empty(len(which)), factor=None, curved=None, **changed)
 
     def plan(self, problem: Problem) -> str:
@@ -468,6 +492,23 @@ class Newton(PrimalNewton):
         if isinstance(state, SmallState):
             return state.gap
         return min(state.gap, state.tangent_gap) if state.all_active() else math.inf
+
+
+def _box(problem: Problem, size: int) -> Box | None:
+    """Return the bounds of the unknowns; None where no coefficient has any."""
+    if problem.bounds is None:
+        return None
+    low, high = problem.bounds
+    rest = size - problem.d
+    return Box(np.append(low, np.full(rest, -math.inf)), np.append(high, np.full(rest, math.inf)))
+
+
+def _solved(state: NewtonState, rhs: np.ndarray) -> np.ndarray:
+    """Return the direction of the present system: to the minimum of its quadratic problem, within bounds where there are any."""
+    assert state.factor is not None
+    if isinstance(state.factor, BoundedSystem):
+        return state.factor.solve(rhs, state.x)
+    return solve_with(state.factor, rhs)
 
 
 def _reuse_below(problem: Problem) -> float:
@@ -502,7 +543,7 @@ def _first_centre(problem: Problem, warm: Warm | None) -> np.ndarray:
     """Return the dual variables of a warm start, which are not used without its coefficients; or zeros."""
     if warm is None or warm.coef is None or warm.dual is None:
         return np.zeros(problem.n)
-    return np.clip(warm.dual, 0.0, problem.loss.upper_bound())
+    return np.clip(warm.dual, problem.loss.lower_bound(), problem.loss.upper_bound())
 
 
 def _least_curvature(state: NewtonState) -> float:
@@ -510,16 +551,18 @@ def _least_curvature(state: NewtonState) -> float:
 
     Where nearly all rows are beyond their margins, P, Σ cβ and every curvature are tiny together.
     """
-    return LEAST_CURVATURE * min(1.0, max(float(inner(state.samples.c, np.abs(state.beta))), TINY))
+    mass = float(inner(state.samples.c, np.abs(state.beta)))
+    return LEAST_CURVATURE * min(1.0, max(mass, TINY)) / float(state.samples.offset.scale)
 
 
 def _first_delta(problem: Problem, margins: np.ndarray) -> float:
-    """Return the δ that leaves FREE_… variables free: with a centre of ½, those whose margin is within δ/2 of the kink.
+    """Return the δ that leaves FREE_… variables free: with a centre amid the jump of β, those whose margin is within δ/2 of the kink.
 
     The sample's w has put the margins nearly where they belong, so that the rows near the kink are to be decided. A larger δ would fill the
     first systems with rows that are not.
     """
     count = min(problem.n - 1, max(FREE_PER_FEATURE * problem.d, problem.n // FREE_ONE_IN))
-    distance = np.abs(1.0 - margins)
+    distance = np.empty(problem.n)
+    kink_distances(problem.loss, margins, distance)
     distance.partition(count)
-    return max(2.0 * float(distance[count]), LEAST_DELTA)
+    return max(2.0 * float(distance[count]), LEAST_DELTA * float(problem.offset.scale))

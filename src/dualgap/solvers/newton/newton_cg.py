@@ -29,6 +29,7 @@ from dualgap.solvers.newton.unknowns import (
     first_x,
     gap_part,
     margins_into,
+    steps_into,
 )
 
 __all__ = ["NewtonCG"]
@@ -104,7 +105,7 @@ class NewtonCG(PrimalNewton):
             ridge=ridge,
             x=x,
             gap=math.inf,
-            margins=np.zeros(n),
+            margins=problem.y * problem.offset.added(np.zeros(n)),
             margin_step=np.empty(n),
             beta=np.empty(n),
             curvature=np.empty(n),
@@ -121,7 +122,7 @@ class NewtonCG(PrimalNewton):
         direction, residual = self._solve(problem, state)
 
         # 2) line search
-        margins_into(state.rows, direction, problem.y, state.margin_step)
+        steps_into(state.rows, direction, problem.y, state.margin_step)
         state.passes += 1.0
         linear, quadratic = float(state.ridge * state.x @ direction), float(state.ridge * direction @ direction)
         proximal = Prox(state.beta, 0.0)
@@ -148,7 +149,8 @@ class NewtonCG(PrimalNewton):
         ridge, diagonal = state.ridge, state.diagonal
         if ridge[-1] == 0.0:
             ridge, diagonal = ridge.copy(), diagonal.copy()
-            ridge[-1] = max(0.0, LEAST_CURVATURE * problem.intercept_scale**2 - diagonal[-1])
+            least = LEAST_CURVATURE * problem.intercept_scale**2 / problem.offset.scale
+            ridge[-1] = max(0.0, least - diagonal[-1])
             diagonal[-1] += ridge[-1]
         wanted = max(state.forcing**2 * gap_part(state.gradient, state.ridge), ENOUGH * state.tol * state.primal)
         curved = np.flatnonzero(state.curvature)
@@ -182,7 +184,7 @@ class NewtonCG(PrimalNewton):
 
     def _recompute_margins(self, problem: Problem, state: NewtonCGState) -> None:
         """Sets: margins."""
-        margins_into(state.rows, state.x, problem.y, state.margins)
+        margins_into(state.rows, state.x, problem.samples, state.margins)
         state.passes += 1.0
 
     def _update_dual(self, problem: Problem, state: NewtonCGState) -> None:

@@ -90,6 +90,7 @@ class ProxNewton(Solver):
     first: int = 10
 
     name: ClassVar[str] = "prox_newton"
+    takes_bounds: ClassVar[bool] = True
     summary: ClassVar[str] = "proximal Newton with coordinate descent on a working set of features"
     sparse_cost: ClassVar[str] = "all rows"
 
@@ -102,12 +103,12 @@ class ProxNewton(Solver):
             return no("it works on single features, which a kernel machine does not have")
         if not math.isfinite(problem.loss.curvature()):
             return NOT_SMOOTH
-        if problem.l1 == 0:
+        if problem.l1 == 0 and problem.bounds is None:
             return no("without an l1 part every feature is in use, and a working set saves nothing; newton is made for that")
         return YES
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> ProxNewtonState:
-        w = np.zeros(problem.d) if warm is None or warm.coef is None else warm.coef.copy()
+        w = problem.penalty.nearest_point(np.zeros(problem.d) if warm is None or warm.coef is None else warm.coef).copy()
         X: Any = problem.X[: problem.n]  # to warm up, a problem has the first rows only
         scores = problem.scores(w)
         b = best_intercept(problem, scores)
@@ -122,18 +123,19 @@ class ProxNewton(Solver):
         a = problem.c * problem.y * state.beta
         u, total = problem.combine(a), float(a.sum())
 
-        # 2) working set: the features in use and the worst violators of |uⱼ| ≤ l1
+        # 2) working set: the features in use and the worst violators of their optimality conditions
         chosen = self._working_set(problem, state, u)
         columns = state.columns[:, chosen]
 
         # 3) direction by coordinate descent on the quadratic model
         model = _quadratic_model(problem, state, columns, u[chosen], total)
-        step, shift = self._minimise(problem, model, state.w[chosen])
+        step, shift = self._minimise(problem, model, problem.penalty.part(chosen), state.w[chosen])
 
         # 4) line search: 1, ½, ¼, … until the objective falls by a part of what the direction promises
         w, b = state.w, state.b
         full = w.copy()
         full[chosen] += step
+        full = problem.penalty.nearest_point(full)  # rounding may leave the bounds
         promised = -float(u[chosen] @ step) - shift * total + problem.regulariser(full, b + shift) - problem.regulariser(w, b)
         score_step = np.asarray(columns @ step).reshape(-1) + shift
         slack = ROUNDING * abs(state.value)
@@ -141,6 +143,7 @@ class ProxNewton(Solver):
         while t > SHORTEST_STEP:
             trial = w.copy()
             trial[chosen] += t * step
+            trial = problem.penalty.nearest_point(trial)
             value = _value(problem, trial, b + t * shift, state.scores + t * score_step)
             if value <= state.value + ARMIJO * t * promised + slack:
                 state.w, state.b, state.value = trial, b + t * shift, value
@@ -154,19 +157,20 @@ class ProxNewton(Solver):
 
     def _working_set(self, problem: Problem, state: ProxNewtonState, u: np.ndarray) -> np.ndarray:
         """Return the features in use and the worst violators, together at most max(2 × the features in use, `first`)."""
-        used = state.w != 0
-        violation = np.where(used, np.inf, np.abs(u) - problem.l1)
+        least, most = _subgradients(problem, state.w)
+        used = least == most
+        violation = np.where(used, np.inf, np.maximum(u - most, least - u))
         room = max(2 * int(np.count_nonzero(used)), self.first)
         if room < problem.d:
             worst = np.argpartition(-violation, room)[:room]
             return np.sort(worst[violation[worst] > 0])
         return np.flatnonzero(violation > 0)
 
-    def _minimise(self, problem: Problem, model: QuadraticModel, w: np.ndarray) -> tuple[np.ndarray, float]:
+    def _minimise(self, problem: Problem, model: QuadraticModel, penalty: Any, w: np.ndarray) -> tuple[np.ndarray, float]:
         """Return Δ on the working set and for the intercept."""
         step, r, shift, largest = np.zeros(len(w)), np.zeros(problem.n), 0.0, 0.0
         for _ in range(self.sweeps):
-            fall, shift = sweep(model, problem.penalty, w, step, r, shift)
+            fall, shift = sweep(model, penalty, w, step, r, shift)
             largest = max(largest, fall)
             if fall <= SWEPT * largest:
                 break
@@ -184,12 +188,23 @@ def _value(problem: Problem, w: np.ndarray, b: float, scores: np.ndarray) -> flo
     return float(total_value(problem.loss, problem.y * scores, problem.c)) + problem.regulariser(w, b)
 
 
+def _subgradients(problem: Problem, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least and the largest subgradient of R at each coordinate: w is optimal if uⱼ is between them.
+
+    They differ where w is 0 and there is an l1 part, and at a bound, beyond which R is infinite.
+    """
+    low, high = problem.bounds or (-math.inf, math.inf)
+    least = np.where(w <= low, -math.inf, problem.l2 * w + problem.l1 * np.where(w > 0.0, 1.0, -1.0))
+    most = np.where(w >= high, math.inf, problem.l2 * w + problem.l1 * np.where(w < 0.0, -1.0, 1.0))
+    return least, most
+
+
 def _quadratic_model(problem: Problem, state: ProxNewtonState, columns: Any, u: np.ndarray, total: float) -> QuadraticModel:
     """Return the model of P's smooth part on the working set; `total` is Σ cβy."""
     second = np.empty(problem.n)
     curvatures(problem.loss, state.beta, 0.0, problem.c, second)
     flat = FLAT * problem.c * problem.loss.curvature()
-    root = np.sqrt(np.where(state.beta > 0, np.maximum(second, flat), second))
+    root = np.sqrt(np.where(state.beta != 0, np.maximum(second, flat), second))
     scaled = as_rows(columns, root)
     squares = np.empty(columns.shape[1])
     storage.sqnorms(scaled, squares)
@@ -218,14 +233,15 @@ def sweep(model, penalty, w, step, r, shift):
     for j in range(w.shape[0]):
         old = w[j] + step[j]
         if squares[j] > 0.0:
-            new = penalty.prox(old - (model.derivatives[j] + columns.dot(j, r)) / squares[j], 1.0 / squares[j])
+            new = penalty.prox_at(j, old - (model.derivatives[j] + columns.dot(j, r)) / squares[j], 1.0 / squares[j])
             change = new - old
             if change != 0.0:
                 columns.add(j, change, r)
                 step[j] += change
                 largest = max(largest, squares[j] * change * change)
         else:
-            step[j] -= old  # no row with this feature has a loss: the penalty alone is left of the model
+            low, high = penalty.ends(j)  # no row with this feature has a loss: the penalty alone is left of the model
+            step[j] += min(max(0.0, low), high) - old
     if model.bias_square > 0.0:
         s = model.bias_derivative + model.rho * shift
         for i in range(r.shape[0]):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import accumulate, add_gram, is_dense, kernel, layers, machine, scores, solve_by_rotations, solve_in_place
+from dualgap.core import L2, accumulate, add_gram, is_dense, kernel, layers, machine, scores, solve_by_rotations, solve_in_place
 from dualgap.problem import Problem, Samples
 from dualgap.solvers.newton.steps import (
     DELTA_SOLVED,
@@ -46,7 +46,7 @@ class Small(NamedTuple):
     places: np.ndarray  # scratch: the rows with curvature
     weight: np.ndarray  # scratch: their curvatures
     H: np.ndarray  # scratch: the Newton system, …
-    added: np.ndarray  # … and what is added to its diagonal
+    damping: np.ndarray  # … and what is added to its diagonal
 
 
 class Point(NamedTuple):
@@ -84,7 +84,7 @@ def is_small(problem: Problem) -> bool:
     """Return whether a step's arithmetic takes about as long as Python's part of it, or less."""
     n, size = problem.n, problem.d + 1
     products = n * size * size <= machine.SMALL_PRODUCTS and size <= machine.NARROW
-    return products and n <= machine.SMALL_ROWS and is_dense(problem.rows)
+    return products and n <= machine.SMALL_ROWS and is_dense(problem.rows) and isinstance(problem.penalty, L2)
 
 
 def start_small(problem: Problem, x: np.ndarray, ridge: np.ndarray, centre: np.ndarray, delta: float) -> SmallState:
@@ -104,8 +104,7 @@ def start_small(problem: Problem, x: np.ndarray, ridge: np.ndarray, centre: np.n
         np.empty(d),
     )
     point = Point(x, np.zeros(n), np.zeros(n), centre, np.empty(n), np.zeros(d), np.empty(d))
-    if x.any():
-        margins_into(rows, x, problem.y, point.margins)
+    margins_into(rows, x, problem.samples, point.margins)
     course = Course(0.0 if math.isfinite(problem.loss.curvature()) else delta, 0.0, math.inf, 0, False)
     return SmallState(ridge=ridge, x=x, gap=math.inf, small=small, point=point, course=course)
 
@@ -198,7 +197,7 @@ def _solve(small, point, delta, moved):
         if point.work[i] != 0.0:
             small.places[count], small.weight[count] = i, point.work[i]
             count += 1
-    least = LEAST_CURVATURE * min(1.0, max(mass, TINY))
+    least = LEAST_CURVATURE * min(1.0, max(mass, TINY)) / small.samples.offset.scale
     if moved:
         predicted_changes(small.loss, point.margins, Prox(point.centre, delta), small.samples, point.work)
     _descent(small.ridge, point)
@@ -209,13 +208,13 @@ def _solve(small, point, delta, moved):
             H[j, k] = 0.0
     add_gram(small.data, small.scale, small.places[:count], small.weight[:count], H)
     for j in range(last + 1):
-        small.added[j] = small.ridge[j]
+        small.damping[j] = small.ridge[j]
     if small.ridge[last] == 0.0:
-        small.added[last] = max(least * small.scale * small.scale - H[last, last], 0.0)
+        small.damping[last] = max(least * small.scale * small.scale - H[last, last], 0.0)
     for j in range(last + 1):
-        H[j, j] += small.added[j]
+        H[j, j] += small.damping[j]
     if not solve_in_place(H, direction):
-        solve_by_rotations(small.data, small.scale, small.places[:count], small.weight[:count], small.added, H, direction)
+        solve_by_rotations(small.data, small.scale, small.places[:count], small.weight[:count], small.damping, H, direction)
 
 
 @kernel

@@ -17,6 +17,8 @@ __all__ = [
     "dual_points",
     "fenchel_gap",
     "find_shrinkable",
+    "jump_middles",
+    "kink_distances",
     "line_search",
     "predicted_changes",
     "tangent_points",
@@ -76,11 +78,11 @@ def tangent_points(loss, beta, curved, step, t, samples, out):
 
     `curved` are the weighted curvatures of the Newton system. `step` is the margin step, and afterwards what clipping adds to cyβ.
     """
-    top, some = loss.upper_bound(), False
+    bottom, top, some = loss.lower_bound(), loss.upper_bound(), False
     for i in range(beta.shape[0]):
         c = samples.c[i]
         new = beta[i] - t * curved[i] * step[i] / c if c > 0.0 else 0.0
-        out[i] = min(max(new, 0.0), top)
+        out[i] = min(max(new, bottom), top)
         step[i] = c * samples.y[i] * (out[i] - new)
         some |= step[i] != 0.0
     return some
@@ -115,11 +117,11 @@ def predicted_changes(loss, margins, prox, samples, out):
 
 @kernel
 def find_shrinkable(loss, margins, beta, margin_step, t, least, c, shrink):
-    """Step 5: shrink[i] if β is at a bound and its gradient points outwards by more than `least`, t·|its margin step| and t·their RMS.
+    """Step 5: shrink[i] if β is not free and its slack is more than `least`, t·|its margin step| and t·their RMS.
 
     Returns how many such rows there are, and Σ cφ over them.
     """
-    n, upper = margins.shape[0], loss.upper_bound()
+    n = margins.shape[0]
     square = 0.0
     for i in range(n):
         square += margin_step[i] * margin_step[i]
@@ -127,15 +129,27 @@ def find_shrinkable(loss, margins, beta, margin_step, t, least, c, shrink):
     count, value = 0, 0.0
     for i in range(n):
         shrink[i] = False
-        if 0.0 < beta[i] < upper:
+        if loss.is_free(beta[i]):
             continue
-        gradient = loss.gradient(beta[i], margins[i])
-        outwards = (beta[i] <= 0.0 and gradient < 0.0) or (beta[i] >= upper and gradient > 0.0)
-        shrink[i] = outwards and abs(gradient) > max(typical, t * abs(margin_step[i]))
+        shrink[i] = loss.slack(beta[i], margins[i]) > max(typical, t * abs(margin_step[i]))
         if shrink[i]:
             count += 1
             value += c[i] * loss.value(margins[i])
     return count, value
+
+
+@kernel
+def kink_distances(loss, margins, out):
+    """out[i] = distance of a margin from the kink of the loss"""
+    for i in range(margins.shape[0]):
+        out[i] = loss.kink_distance(margins[i])
+
+
+@kernel
+def jump_middles(loss, margins, out):
+    """out[i] = the middle of the values of β at the kink nearest to a margin"""
+    for i in range(margins.shape[0]):
+        out[i] = loss.jump_middle(margins[i])
 
 
 @compiled

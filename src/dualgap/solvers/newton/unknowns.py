@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.core import L2, WithBias, scores_in_threads
-from dualgap.problem import Problem
+from dualgap.core import Bounded, WithBias, scores_in_threads
+from dualgap.problem import Problem, Samples
+from dualgap.proof import penalty_excess
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no
 
 __all__ = [
@@ -25,9 +26,12 @@ __all__ = [
     "first_x",
     "gap_part",
     "margins_into",
+    "penalty_gap",
+    "steps_into",
 ]
 
-# Least curvature of a free intercept, in units of its constant column squared: as if one row in 100 000 had curvature 1. With few rows that
+# Least curvature of a free intercept, in units of its constant column squared, divided by a typical margin: as if one row in 100 000 had
+# curvature 1. With few rows that
 # have curvature, an undamped step in b would leave the scale of the data. A larger value slows b down, a smaller one lets it run away.
 LEAST_CURVATURE = 1e-5
 TINY = 1e-200  # stands for Σ cβ, the unit of that curvature, where all β are 0
@@ -48,7 +52,7 @@ class PrimalNewton(Solver):
     """A solver whose state is an Unknowns."""
 
     def supports(self, problem: Problem) -> Support:
-        if not isinstance(problem.penalty, L2):
+        if problem.l1 > 0:
             return no("its Newton system needs the l2 penalty alone")
         return YES if problem.kernel is None else no("it needs features, not a kernel")
 
@@ -61,7 +65,7 @@ class PrimalNewton(Solver):
 
 
 def first_x(problem: Problem, warm: Warm | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return x of a warm start, or zeros, and the ridge."""
+    """Return x of a warm start, or zeros, or what is nearest to these within bounds; and the ridge."""
     biased = problem.intercept != "none"
     ridge = np.full(problem.d + biased, problem.l2)
     if problem.intercept == "free":
@@ -71,6 +75,7 @@ def first_x(problem: Problem, warm: Warm | None) -> tuple[np.ndarray, np.ndarray
         x[: problem.d] = warm.coef
         if biased:
             x[-1] = warm.intercept / problem.intercept_scale
+    x[: problem.d] = problem.penalty.nearest_point(x[: problem.d])
     return x, ridge
 
 
@@ -79,10 +84,20 @@ def bias_column(problem: Problem, rows: Any) -> Any:
     return rows if problem.intercept == "none" else WithBias(rows, problem.intercept_scale, 0.0)
 
 
-def margins_into(rows: Any, x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None:
-    """out = yᵢ·(xᵢ·x): the margins of x, or what a step x adds to them."""
+def steps_into(rows: Any, x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None:
+    """out = yᵢ·(xᵢ·x): what a step x adds to the margins."""
     scores_in_threads(rows, x, out)
     out *= y
+
+
+def margins_into(rows: Any, x: np.ndarray, samples: Samples, out: np.ndarray) -> None:
+    """out = yᵢ·(xᵢ·x + oᵢ): the margins of x. At x = 0 no row is read."""
+    if x.any():
+        scores_in_threads(rows, x, out)
+    else:
+        out[:] = 0.0
+    samples.offset.add_to(out)
+    out *= samples.y
 
 
 def gap_part(r: np.ndarray, ridge: np.ndarray) -> float:
@@ -90,3 +105,14 @@ def gap_part(r: np.ndarray, ridge: np.ndarray) -> float:
     if ridge[-1] > 0.0:
         return 0.5 * float(r @ r) / float(ridge[0])
     return 0.5 * float(r[:-1] @ r[:-1]) / float(ridge[0]) + abs(float(r[-1]))
+
+
+def penalty_gap(penalty: Any, x: np.ndarray, u: np.ndarray, ridge: np.ndarray) -> float:
+    """Return R(w) + R*(u) − u·w, which with l2 alone is `gap_part` of ridge·x − u; an intercept counts as there."""
+    if not isinstance(penalty, Bounded):
+        return gap_part(ridge * x - u, ridge)
+    d = len(penalty.low)
+    found = penalty_excess(penalty, x[:d], u[:d] / penalty.l2, np.zeros(1), 0.0)[0]
+    for own, r in zip(ridge[d:], (ridge * x - u)[d:], strict=True):
+        found += 0.5 * float(r * r / own) if own > 0.0 else abs(float(r))
+    return found

@@ -22,7 +22,7 @@ import numpy as np
 from dualgap.core import blas_alone, machine
 from dualgap.problem import Problem
 from dualgap.solvers.quadratic import ADDED_DIAGONAL, BoxQP
-from dualgap.solvers.working_set.dual_box import argtop, bias_weight, kkt_slack
+from dualgap.solvers.working_set.dual_box import argtop, bias_weight, choose_sides, kkt_slack
 from dualgap.solvers.working_set.state import GAP_MARGIN, WorkingSetState, update_gap, update_gradient
 
 __all__ = ["ADDED_DIAGONAL", "BoxQP", "newton_step", "pair_step_cost", "pays_off"]
@@ -67,6 +67,7 @@ def newton_step(problem: Problem, state: WorkingSetState) -> bool:
     """Move the free variables and the worst violators together. Return False if there was no memory, or the gap did not fall."""
     # a) the variables and their matrix
     box, cache, balanced, before = state.box, state.cache, problem.intercept == "free", state.gap
+    choose_sides(problem, box)
     free = box.free()
     slack = kkt_slack(box, float(np.median(box.g[free])) if balanced and free.any() else 0.0)
     violators = np.flatnonzero((slack < 0.0) & ~free)
@@ -100,7 +101,7 @@ def newton_step(problem: Problem, state: WorkingSetState) -> bool:
 def _move(problem: Problem, state: WorkingSetState, rows: np.ndarray, slots: np.ndarray, d: np.ndarray) -> bool:
     """Add the best multiple of d, at most 1, to a. Return whether the dual objective rose."""
     box = state.box
-    a, low, high, g, _ = box.take(rows)
+    a, low, high, g = box.a[rows], box.low[rows], box.high[rows], box.g[rows]
     update_gradient(problem, state, rows, slots, d)
     slope = float(d @ g)
     curvature = slope - float(d @ box.g[rows])

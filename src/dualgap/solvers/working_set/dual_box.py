@@ -1,8 +1,10 @@
 """The dual variables of a kernel machine in their box: gradient, KKT conditions, duality gap.
 
-    maximise  D/l2 = Σ yᵢaᵢ − ½ aᵀKa − ½ Σ rᵢaᵢ²   subject to  low ≤ a ≤ high,  and Σ aᵢ = 0 if the intercept is free
+    maximise  D/l2 = Σ pᵢaᵢ − ½ aᵀKa − ½ Σ rᵢaᵢ²   subject to  low ≤ a ≤ high,  and Σ aᵢ = 0 if the intercept is free
 
-aᵢ = cᵢβᵢyᵢ/l2 is a signed dual variable, r the curvature that a smooth loss adds (0 for the hinge), g = y − K·a − r·a the gradient.
+aᵢ = cᵢβᵢyᵢ/l2 is a signed dual variable, r the curvature that a smooth loss adds (0 for the hinge), g = p − K·a − r·a the gradient. p is
+y for classification. For regression it is the target t less ε where a ≥ 0, and t + ε where a ≤ 0: D has a kink at 0. A variable is on one
+side of it at a time, within the bounds of that side, and changes over at 0 where its gradient asks for it (`choose_sides`).
 KKT conditions at intercept b: g ≤ b at the lower bound, g ≥ b at the upper bound, g = b for a free variable. Nothing here knows of
 active rows, caches or steps.
 """
@@ -13,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualgap.core import Hinge, SmoothHinge, SquaredHinge, kernel
+from dualgap.core import kernel
 from dualgap.problem import Problem
 from dualgap.proof import best_intercept
 
@@ -22,13 +24,15 @@ SECTIONS = 20  # golden sections of the interval of intercepts, which they narro
 
 
 class Box(NamedTuple):
-    """Signed dual variables a, their bounds, the gradient g, the loss's own curvature r; one entry a row."""
+    """Signed dual variables a, their bounds, the gradient g, the loss's own curvature r, the linear term p; one entry a row."""
 
     a: np.ndarray
     low: np.ndarray
     high: np.ndarray
     g: np.ndarray
     r: np.ndarray
+    p: np.ndarray
+    weight: np.ndarray  # c/l2: a is that times yβ
 
     def take(self, rows: np.ndarray) -> Box:
         """Return a copy of some rows."""
@@ -46,22 +50,77 @@ def bias_weight(problem: Problem) -> float:
 
 def start_box(problem: Problem) -> Box:
     """Return the box of all rows at a = 0."""
-    bound = problem.c / problem.l2
-    if isinstance(problem.loss, Hinge):
-        r = np.zeros(problem.n)
-    else:
-        delta = problem.loss.delta if isinstance(problem.loss, SmoothHinge) else 0.5
-        r = np.divide(delta, bound, out=np.zeros(problem.n), where=bound > 0)
-    if isinstance(problem.loss, SquaredHinge):
-        bound = np.where(bound > 0, np.inf, 0.0)
-    low, high = np.where(problem.y > 0, 0.0, -bound), np.where(problem.y > 0, bound, 0.0)
-    return Box(np.zeros(problem.n), low, high, problem.y.copy(), r)
+    weight, y = problem.c / problem.l2, problem.y
+    rise, _, curvature = problem.loss.psi_pieces()
+    r = np.divide(curvature, weight, out=np.zeros(problem.n), where=weight > 0)
+    p = -problem.offset.added(-rise * y)
+    low, high = (
+        _times(weight, bound) for bound in (0.0 if _has_kink(problem) else problem.loss.lower_bound(), problem.loss.upper_bound())
+    )
+    low, high = np.where(y > 0, low, -high), np.where(y > 0, high, -low)
+    box = Box(np.zeros(problem.n), low, high, p.copy(), r, p, weight)
+    choose_sides(problem, box)
+    return box
+
+
+def _times(weight: np.ndarray, bound: float) -> np.ndarray:
+    """Return weight·bound; 0 where the weight is, for infinite bounds too."""
+    return np.where(weight > 0, weight, 0.0) * bound if np.isfinite(bound) else np.where(weight > 0, bound, 0.0)
+
+
+def _has_kink(problem: Problem) -> bool:
+    """Return whether ψ has a kink at 0."""
+    rise, fall, _ = problem.loss.psi_pieces()
+    return bool(rise != fall)
+
+
+def choose_sides(problem: Problem, box: Box) -> None:
+    """Put every variable at the kink, a = 0, on the side to which it is nearer. Changes p, g and the bounds.
+
+    The measure is the intercept in the middle between the largest gradient of the variables that can rise and the smallest of those that
+    can fall, where a variable at 0 can do both: so the two that violate the KKT conditions most are on the sides to which they tend.
+    """
+    if not _has_kink(problem):
+        return
+    rise, fall, _ = problem.loss.psi_pieces()
+    _choose_sides(box, fall - rise, problem.loss.lower_bound(), problem.loss.upper_bound(), problem.intercept == "free")
+
+
+@kernel
+def _choose_sides(box, jump, lower, upper, free_intercept):
+    most, least = -np.inf, np.inf
+    for k in range(box.a.shape[0]):
+        if box.weight[k] > 0.0:
+            below = box.high[k] == 0.0
+            if box.a[k] < box.high[k] or box.a[k] == 0.0:
+                most = max(most, box.g[k] - jump if box.a[k] == 0.0 and below else box.g[k])
+            if box.a[k] > box.low[k] or box.a[k] == 0.0:
+                least = min(least, box.g[k] + jump if box.a[k] == 0.0 and not below else box.g[k])
+    intercept = 0.0
+    if free_intercept and most > -np.inf:
+        intercept = 0.5 * (most + least) if least < np.inf else most
+    for k in range(box.a.shape[0]):
+        weight = box.weight[k]
+        if weight <= 0.0:
+            continue
+        below = box.high[k] == 0.0
+        if box.a[k] != 0.0:
+            change = box.a[k] < 0.0 if not below else box.a[k] > 0.0
+        else:
+            change = box.g[k] - 0.5 * jump > intercept if below else box.g[k] + 0.5 * jump < intercept
+        if change:
+            step = -jump if below else jump
+            box.g[k] += step
+            box.p[k] += step
+            box.low[k] = 0.0 if below else lower * weight
+            box.high[k] = upper * weight if below else 0.0
 
 
 def set_gradient(problem: Problem, box: Box, scores: np.ndarray) -> float:
-    """Set g in a box of all rows from the scores K·a. Return D/l2."""
-    box.g[:] = problem.y - scores - box.r * box.a - bias_weight(problem) * box.a.sum()
-    return 0.5 * float(box.a @ (problem.y + box.g))
+    """Set g in a box of all rows from the scores K·a, and the sides of variables that are not 0. Return D/l2."""
+    box.g[:] = box.p - scores - box.r * box.a - bias_weight(problem) * box.a.sum()
+    choose_sides(problem, box)
+    return 0.5 * float(box.a @ (box.p + box.g))
 
 
 def beta_of(problem: Problem, a: np.ndarray) -> np.ndarray:
@@ -72,7 +131,9 @@ def beta_of(problem: Problem, a: np.ndarray) -> np.ndarray:
 
 def intercept_of(problem: Problem, box: Box) -> float:
     """Return the intercept that minimises the primal objective at the scores of a box of all rows; 0 unless it is free."""
-    return best_intercept(problem, problem.y - box.g - box.r * box.a) if problem.intercept == "free" else 0.0
+    if problem.intercept != "free":
+        return 0.0
+    return best_intercept(problem, problem.offset.added(box.p - box.g - box.r * box.a))
 
 
 def argtop(values: np.ndarray, count: int) -> np.ndarray:
@@ -137,34 +198,32 @@ def max_up_min_low(box):
 
 
 @kernel
-def _gap_at(loss, box, y, b):
+def _gap_at(loss, box, samples, b):
     """Return Σ (c/l2)(φ(m) − ψ(β) + βm) over the rows of the box, at intercept b."""
     total = 0.0
-    for k in range(y.shape[0]):
-        margin = y[k] * (y[k] - box.g[k] - box.r[k] * box.a[k] + b)
-        size = box.high[k] - box.low[k]
-        if size > 0.0:
-            if size == np.inf:
-                size = 0.5 / box.r[k]
-            beta = y[k] * box.a[k] / size
-            total += size * (loss.value(margin) - loss.psi(beta) + beta * margin)
+    for k in range(box.a.shape[0]):
+        weight, y = box.weight[k], samples.y[k]
+        margin = y * (box.p[k] - box.g[k] - box.r[k] * box.a[k] + samples.offset.at(k) + b)
+        if weight > 0.0:
+            beta = y * box.a[k] / weight
+            total += weight * (loss.value(margin) - loss.psi(beta) + beta * margin)
     return total
 
 
 @kernel
-def gap_between(loss, box, y, low, high):
+def gap_between(loss, box, samples, low, high):
     """Return the gap/l2 at the best intercept in [low, high], by golden sections: it is convex in the intercept."""
     if not -np.inf < low < high < np.inf:
-        return _gap_at(loss, box, y, low if -np.inf < low < np.inf else 0.0)
+        return _gap_at(loss, box, samples, low if -np.inf < low < np.inf else 0.0)
     b, c = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
-    at_b, at_c = _gap_at(loss, box, y, b), _gap_at(loss, box, y, c)
+    at_b, at_c = _gap_at(loss, box, samples, b), _gap_at(loss, box, samples, c)
     for _ in range(SECTIONS):
         if at_b < at_c:
             high, c, at_c = c, b, at_b
             b = high - GOLDEN * (high - low)
-            at_b = _gap_at(loss, box, y, b)
+            at_b = _gap_at(loss, box, samples, b)
         else:
             low, b, at_b = b, c, at_c
             c = low + GOLDEN * (high - low)
-            at_c = _gap_at(loss, box, y, c)
+            at_c = _gap_at(loss, box, samples, c)
     return min(at_b, at_c)

@@ -16,6 +16,7 @@ from dualgap.solvers.working_set.dual_box import (
     Box,
     argtop,
     bias_weight,
+    choose_sides,
     intercept_of,
     kkt_slack,
     max_up_min_low,
@@ -90,14 +91,15 @@ def check_shrunk_rows(problem: Problem, state: WorkingSetState) -> None:
     """Step 1 before that: compute the gradient of the shrunk rows in the precision of the steps, then unshrink."""
     before, sample = state.gap, state.sampled < problem.n
     state.write_back()
-    a, _, _, g, r = state.all
+    a, g, r, p = state.all.a, state.all.g, state.all.r, state.all.p
     shrunk = np.setdiff1d(np.arange(problem.n), state.active, assume_unique=True)
     bias = bias_weight(problem) * a.sum()
-    values, radius = problem.y - g - r * a - bias, np.full(problem.n, np.inf)  # no bound for active rows
+    values, radius = p - g - r * a - bias, np.full(problem.n, np.inf)  # no bound for active rows
     terms = a - state.scores.last.a if state.scores.last.certified else a
     state.float32_terms = max(state.float32_terms, min(float(terms @ terms), float(a @ a)))
     values[shrunk], radius[shrunk] = state.scores.rounded(a, shrunk)
-    g[shrunk] = (problem.y - values - r * a - bias)[shrunk]
+    g[shrunk] = (p - values - r * a - bias)[shrunk]
+    choose_sides(problem, state.all)
     state.scores.remember(a, values, radius, certified=False)
     _unshrink_violators(problem, state)
     state.checks_shrunk = (sample or state.gap > PASS_RISE * before) and len(state.active) < problem.n
@@ -108,7 +110,7 @@ def refresh_gradient(problem: Problem, state: WorkingSetState) -> None:
     a, box = state.current_a(), state.box
     whole = len(state.active) == problem.n  # certified scores are remembered for a certificate of the same point
     scores = kernel_scores(problem, a).values if whole else exact_scores(problem, a, state.active)
-    box.g[:] = problem.y[state.active] - scores - box.r * box.a - bias_weight(problem) * a.sum()
+    box.g[:] = box.p - scores - box.r * box.a - bias_weight(problem) * a.sum()
     state.exact_a, state.float32_terms = a, 0.0
     update_gap(problem, state)
 
@@ -118,6 +120,7 @@ def refresh_gradient(problem: Problem, state: WorkingSetState) -> None:
 
 def shrink_satisfied(problem: Problem, state: WorkingSetState) -> None:
     """Step 9: shrink the rows at a bound that satisfy the KKT conditions at every intercept in question, if they are many."""
+    choose_sides(problem, state.box)
     kept = may_move(problem, state.box)
     if MIN_ACTIVE <= len(kept) <= MAX_KEPT * len(state.active):
         shrink(state, kept)

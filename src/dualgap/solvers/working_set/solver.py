@@ -7,14 +7,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dualgap.core import Hinge, SmoothHinge, SquaredHinge, number, one_of, whole_number
+from dualgap.core import number, one_of, whole_number
 from dualgap.kernels import KernelBlocks, own_expansion
 from dualgap.problem import Problem
-from dualgap.proof import BoundedScores, dual_point, forget_scores, keep_matrix
+from dualgap.proof import BoundedScores, dual_point, forget_scores, keep_matrix, kernel_scores
 from dualgap.solvers.base import YES, Solver, Support, Warm, no, register
 from dualgap.solvers.working_set import shrinking
 from dualgap.solvers.working_set.active_set_qp import ADDED_DIAGONAL, newton_step, pair_step_cost, pays_off
-from dualgap.solvers.working_set.dual_box import beta_of, bias_weight, set_gradient, start_box, worst_violators
+from dualgap.solvers.working_set.dual_box import (
+    beta_of,
+    bias_weight,
+    choose_sides,
+    set_gradient,
+    start_box,
+    worst_violators,
+)
 from dualgap.solvers.working_set.float32 import float32_error
 from dualgap.solvers.working_set.pair_steps import coupled_steps, pair_steps
 from dualgap.solvers.working_set.row_cache import RowCache
@@ -84,8 +91,8 @@ class WorkingSet(Solver):
     def supports(self, problem: Problem) -> Support:
         if problem.kernel is None:
             return no("it is made for kernel problems; pass kernel='linear' to the problem to train on X itself")
-        if not isinstance(problem.loss, (Hinge, SmoothHinge, SquaredHinge)):
-            return no(f"the small problems are quadratic only for the hinge losses, not for {type(problem.loss).__name__}")
+        if not hasattr(problem.loss, "psi_pieces"):
+            return no(f"the small problems must be quadratic, which they are not for {type(problem.loss).__name__}")
         return YES
 
     # ------------------------------------------------------------------------------------------------------------------- start
@@ -101,6 +108,7 @@ class WorkingSet(Solver):
             assert point.stored is not None
             box.a[:] = point.coef
             dual_value = set_gradient(problem, box, point.stored)
+            scores.last = kernel_scores(problem, box.a)  # known since the dual point was made
         elif self.shrinking and blocks.cheap:
             sampled = shrinking.sample_size(problem.n, self.size)
         order = shrinking.stratified_order(problem.y, rng) if sampled < problem.n else np.empty(0, dtype=np.int64)
@@ -172,6 +180,7 @@ class WorkingSet(Solver):
         visits, gap_before, steps_before, free_before = 0, state.gap, state.steps, box.free()
         for _ in range(max(MAX_SETS, problem.n // (EPOCH_PARTS * self.size))):
             # 3) select
+            choose_sides(problem, box)
             rows = self._select(problem, state)
             if len(rows) == 0:
                 break
@@ -225,7 +234,7 @@ class WorkingSet(Solver):
         tiny = MIN_CURVATURE[K.dtype.name] * float(K.diagonal().mean())
         steps = pair_steps if problem.intercept == "free" else coupled_steps
         ratio = INNER_RATIO_WHOLE if whole else INNER_RATIO
-        return int(steps(K, K.diagonal() + small.r, small, tiny, ratio, MAX_INNER * len(small.a)))
+        return int(steps(K, K.diagonal() + small.r, small, tiny, ratio, MAX_INNER * len(small.a), float(problem.offset.scale)))
 
     # ----------------------------------------------------------------------------------------------------------------- compile
 

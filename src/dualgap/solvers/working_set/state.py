@@ -84,9 +84,9 @@ class WorkingSetState(State):
         self.active, self.box, self.last_set = rows, box, last_set
 
     def write_back(self) -> None:
-        """Copy a and g of the active rows to `all`."""
-        self.all.a[self.active] = self.box.a
-        self.all.g[self.active] = self.box.g
+        """Copy the active rows to `all`: their a and g, and the sides that they are on."""
+        for whole, part in zip(self.all, self.box, strict=True):
+            whole[self.active] = part
 
     def at_bound(self) -> np.ndarray | None:
         """Return the active rows at a bound, whose kernel rows the cache may give up first; None if kernel values are expensive."""
@@ -96,7 +96,7 @@ class WorkingSetState(State):
 def update_gap(problem: Problem, state: WorkingSetState) -> None:
     """Step 7: compute the gap of the active rows at the best intercept that their gradient allows."""
     low, high = sorted(max_up_min_low(state.box)) if problem.intercept == "free" else (0.0, 0.0)
-    state.gap = gap_between(problem.loss, state.box, problem.y[state.active], low, high)
+    state.gap = gap_between(problem.loss, state.box, problem.some_samples(state.active), low, high)
 
 
 def gap_estimate(problem: Problem, state: WorkingSetState) -> float:

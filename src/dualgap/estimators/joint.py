@@ -1,0 +1,201 @@
+"""Multi-class machines with one problem for all K classes: their dual points, certificates and runs, whatever the loss.
+
+    P(W, b) = Σ cᵢ loss(gᵢ, yᵢ) + (l2/2) Σₖ‖wₖ‖²          gᵢₖ = xᵢ·wₖ + bₖ
+    loss(g, y) = max over p in the simplex of ψ(p) + Σₖ pₖgₖ − g_y
+
+    D(p) = Σ cᵢ ψ(pᵢ) − (l2/2) Σₖ‖wₖ(p)‖²        pᵢ in the simplex,  wₖ(p) = Σ cᵢ (1[k = yᵢ] − pᵢₖ) xᵢ / l2
+           subject to Σ cᵢ (1[k = yᵢ] − pᵢₖ) = 0 for every k where the intercept is free
+
+The gap P − D is Σ cᵢ(lossᵢ − [ψ(pᵢ) + Σₖ pᵢₖgᵢₖ − gᵢ,yᵢ]) + (l2/2) Σₖ‖wₖ − wₖ(p)‖²: terms that are all at least 0. `crammer_singer` and
+`multinomial` have the two losses, ψ and the methods.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dualgap.core import ROUNDOFF, SMALLEST, balance_radius, gamma, length_bound, weighted_balance
+from dualgap.problem import Problem
+from dualgap.proof import Certificate, Enclosed, bias_excess, certificate_of_pair, penalty_excess, penalty_value
+from dualgap.run import Best, Evaluation, Stepper
+
+__all__ = ["JointPoint", "JointProblem", "JointStepper", "joint_dual"]
+
+
+@dataclass(frozen=True)
+class JointPoint:
+    """A p in the simplex and, with free intercepts, in balance up to rounding; and the model W(p), each wₖ off by at most `errors[k]`."""
+
+    p: np.ndarray
+    coef: np.ndarray
+    errors: np.ndarray
+
+
+class JointProblem:
+    """One problem over K classes. `base` is any problem over the same rows, whose storage, weights, l2 and intercept it uses.
+
+    A subclass has the loss: `at_zero`, `sums` and `psi_slope`.
+    """
+
+    name: ClassVar[str]  # its multi_class in LinearSVC
+    at_zero: float  # the objective of W = 0
+
+    def __init__(self, base: Problem, codes: np.ndarray, K: int) -> None:
+        self.base, self.codes, self.K = base, codes, K
+        self.own = np.zeros((base.n, K))
+        self.own[np.arange(base.n), codes] = 1.0
+
+    def sums(self, scores: np.ndarray, radius: np.ndarray, p: np.ndarray) -> tuple[float, float, float, float]:
+        """Return Σ c·loss and Σ c·(loss − [ψ(p) + Σₖ pₖgₖ − g_y]), each with a bound on its error.
+
+        p of the own class is 1 − Σ of the others. radius[i] bounds the error of a score of row i.
+        """
+        raise NotImplementedError
+
+    def psi_slope(self, mass: float) -> float:
+        """Return a bound on what a row's c·ψ(p) falls by where a `mass` c·Δp moves from one class to another, divided by that mass."""
+        raise NotImplementedError
+
+    def dual_point(self, p: np.ndarray) -> JointPoint:
+        """The feasible point nearest to hand from p, and its model."""
+        base = self.base
+        p = np.maximum(p, 0.0)
+        p /= p.sum(axis=1, keepdims=True)
+        if base.intercept == "free":
+            p = self._balanced(p)
+        p = np.where(self.own > 0.0, p, p * (1.0 - (self.K + 4) * ROUNDOFF))  # the others' exact sum is at most 1
+        a = base.c[:, None] * self._signed(p) / base.l2
+        coef = np.stack([base.combine(a[:, k]) for k in range(self.K)])
+        errors = 1.000001 * gamma(base.n + self.K + 8) * (base.norms @ np.abs(a)) + SMALLEST
+        return JointPoint(p, coef, errors)
+
+    def _signed(self, p: np.ndarray) -> np.ndarray:
+        """Return 1[k = yᵢ] − pᵢₖ, that of the own class as the sum over the others."""
+        others = np.where(self.own > 0.0, 0.0, p)
+        return np.where(self.own > 0.0, others.sum(axis=1, keepdims=True), -others)
+
+    def certify(self, coef: np.ndarray, intercept: np.ndarray, point: JointPoint) -> tuple[Certificate, float]:
+        """Certify a model by a dual point; also return the error bound of the gap."""
+        base = self.base
+        scores = np.stack([base.scores(np.ascontiguousarray(w)) + b for w, b in zip(coef, intercept, strict=True)], axis=1)
+        lengths, norms = [length_bound(w) for w in coef], base.norms
+        radius = norms * (gamma(base.longest + 4) * max(lengths)) + SMALLEST
+        loss, loss_radius, excess, excess_radius = self.sums(scores, radius, point.p)
+        summing = gamma(base.n + 8)
+        primal, primal_radius = loss, loss_radius * 1.000001 + summing * loss + SMALLEST
+        gap, gap_radius = excess, excess_radius * 1.000001 + summing * excess + SMALLEST
+        rests, offs = self._rests(point.p)
+        cost, shifts = (
+            self._balance_cost(point.p, scores, radius, rests, offs) if base.intercept == "free" else (0.0, np.zeros(self.K))
+        )
+        for k in range(self.K):
+            value, value_radius = penalty_value(0.0, base.l2, coef[k])
+            more, more_radius = penalty_excess(base.penalty, coef[k], point.coef[k], np.zeros(1), point.errors[k] + shifts[k])
+            if base.intercept == "penalised":
+                own, own_radius = penalty_value(0.0, base.l2, intercept[k : k + 1] / base.intercept_scale)
+                bias, bias_radius = bias_excess(base.l2, base.intercept_scale, float(intercept[k]), rests[k], offs[k])
+                value, value_radius, more, more_radius = (
+                    value + own,
+                    value_radius + own_radius,
+                    more + bias,
+                    more_radius + bias_radius,
+                )
+            primal, primal_radius, gap, gap_radius = (
+                primal + value,
+                primal_radius + value_radius,
+                gap + more,
+                gap_radius + more_radius,
+            )
+        rounding = 4.0 * (self.K + 4) * ROUNDOFF
+        found = Enclosed(primal, primal_radius + rounding * primal, gap, gap_radius + cost + rounding * gap)
+        return certificate_of_pair(found, "solver"), 2.0 * found.gap_radius
+
+    def _rests(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return Σ cᵢ(1[k = yᵢ] − pᵢₖ) of every class, and bounds on the errors."""
+        base, signed = self.base, self._signed(p)
+        sizes, signs = np.abs(signed), np.sign(signed)
+        sums = [
+            weighted_balance(base.c, np.ascontiguousarray(signs[:, k]), np.ascontiguousarray(sizes[:, k]), 0.0)
+            for k in range(self.K)
+        ]
+        offs = [balance_radius(rest, mass, base.n) + gamma(self.K) * mass for rest, mass in sums]
+        return np.array([rest for rest, _ in sums]), np.array(offs)
+
+    def _balance_cost(
+        self, p: np.ndarray, scores: np.ndarray, radius: np.ndarray, rests: np.ndarray, offs: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        """Bound what exact balance costs: in the gap, and how far each wₖ(p) moves. Infinite where no row has the weight to spare.
+
+        What a class has too much of is moved, in one row, to its own class; from there, in a row of that class, to the next.
+        """
+        base = self.base
+        need = 1.000001 * float((np.abs(rests) + offs).sum())  # more than any one move has to carry
+        weights = base.c[:, None] * p
+        rows = weights.argmax(axis=0)
+        if weights[rows, np.arange(self.K)].min() < self.K * need:
+            return (0.0, np.zeros(self.K)) if not p[self.own == 0.0].any() else (np.inf, np.zeros(self.K))
+        spread = np.abs(scores[rows]).max() + float(radius[rows].max()) + self.psi_slope(need)
+        moves = self.K * need
+        return 4.0 * moves * spread, np.full(self.K, self.K * moves * float(base.norms[rows].max()) / base.l2)
+
+    def _balanced(self, p: np.ndarray) -> np.ndarray:
+        """p with every class's mass Σ cᵢpᵢₖ equal to Σ cᵢ1[k = yᵢ]: mixed with one point of the simplex, as little as will do."""
+        c, y = self.base.c, self.codes
+        free = p[np.arange(len(y)), y] < 1.0  # the others are in balance by themselves, and stay as they are
+        if self._share(p, c * free) == 0.0:
+            free[:] = True
+        for _ in range(2):  # the second time takes up what rounding left
+            weights = c * free
+            keep = self._share(p, weights)
+            short = np.maximum(weights @ self.own - keep * (weights @ p), 0.0)
+            if short.sum() > 0.0:
+                p = np.where(free[:, None], keep * p + short / weights.sum(), p)
+                p /= p.sum(axis=1, keepdims=True)
+        return p
+
+    def _share(self, p: np.ndarray, weights: np.ndarray) -> float:
+        """The most of p that can be kept where the rest is to bring the classes' masses into balance."""
+        wanted, mass = weights @ self.own, weights @ p
+        return min(1.0, float(np.min(np.divide(wanted, mass, out=np.ones_like(mass), where=mass > 0))))
+
+
+class JointStepper(Stepper):
+    """A method on a joint problem, as the driver steps it. A subclass has `step`, `evaluate` and `from_model`.
+
+    Changed by `step`: `epochs` and what the subclass says. Changed by `evaluate`: `best`, whose `beta` is p.
+    """
+
+    schedule: ClassVar[str] = "geometric"  # when to evaluate, as `drive` takes it
+
+    def __init__(self, joint: JointProblem) -> None:
+        self.joint, self.at_zero, self.epochs = joint, joint.at_zero, 0
+        self.best = Best(np.zeros((joint.K, joint.base.d)), np.zeros(joint.K), np.inf, beta=joint.own)
+
+    @classmethod
+    def from_model(cls, joint: Any, rng: np.random.Generator, model: Any, scale: np.ndarray) -> JointStepper:
+        """Return a run that starts from an estimator's last fit, if that is wanted and was of this kind; `scale` is C·s."""
+        raise NotImplementedError
+
+    def certified(self, coef: np.ndarray, intercept: np.ndarray, point: JointPoint, passes: float) -> Evaluation:
+        """Certify a model by a dual point, and remember either where it is the best so far."""
+        c, self.resolution = self.joint.certify(coef, intercept, point)
+        self.best.offer(coef, intercept, point.p, c)
+        columns = self.decide() if self.epochs else {}
+        return Evaluation(self.best.certificate(c.primal), coef, intercept, passes, columns)
+
+
+def joint_dual(model: Any, joint: JointProblem, scale: np.ndarray) -> np.ndarray | None:
+    """p of the last fit, to rounding; None where that was not of this kind on as many rows."""
+    fitted = getattr(model, "dual_coef_", None)
+    if fitted is None or fitted.shape[0] != joint.K or model._n_rows != joint.base.n:
+        return None
+    p = joint.own.copy()
+    rows = model.support_[scale[model.support_] > 0]
+    signed = np.zeros((joint.base.n, joint.K))
+    signed[model.support_] = fitted.toarray().T
+    p[rows] -= signed[rows] / scale[rows, None]
+    p = np.maximum(p, 0.0) + 1e-300
+    return p / p.sum(axis=1, keepdims=True)

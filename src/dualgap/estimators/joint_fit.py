@@ -1,0 +1,61 @@
+"""Fits of LinearSVC that train all classes jointly: which problems there are, and the fitted attributes from a run on one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dualgap.estimators.crammer_singer import CrammerSinger, CrammerSingerRun
+from dualgap.estimators.fitted import keep, support
+from dualgap.estimators.joint import JointProblem, JointStepper
+from dualgap.estimators.labelled import Labelled
+from dualgap.estimators.multiclass import Budget
+from dualgap.estimators.multinomial import Multinomial, MultinomialRun
+from dualgap.problem import Problem
+from dualgap.run import Result, drive
+
+__all__ = ["JOINT", "fit_jointly", "is_joint", "joint_problem"]
+
+JOINT: dict[str, tuple[type[JointProblem], type[JointStepper]]] = {
+    "crammer_singer": (CrammerSinger, CrammerSingerRun),
+    "multinomial": (Multinomial, MultinomialRun),
+}
+
+
+def is_joint(model: Any, classes: int) -> bool:
+    """Return whether a LinearSVC trains that many classes jointly. With two, the multinomial problem is the logistic one."""
+    return getattr(model, "multi_class", "ovr") in JOINT and not (model.multi_class == "multinomial" and classes == 2)
+
+
+def joint_problem(name: str, base: Problem, codes: np.ndarray, K: int) -> JointProblem:
+    """Return the joint problem of that name over the rows of `base`."""
+    return JOINT[name][0](base, codes, K)
+
+
+def fit_jointly(
+    model: Any,
+    data: Labelled,
+    base: Problem,
+    budget: Budget,
+    callbacks: Iterable[Callable[[Any], Any]],
+    deciding: Callable[[JointProblem], Any] | None = None,
+) -> Result:
+    """Fit an estimator's attributes by the joint problem; with two classes the model is the difference of the two, as in LIBLINEAR.
+
+    `deciding` makes the rows that end the run once their labels are proven.
+    """
+    joint, scale = joint_problem(model.multi_class, base, data.codes, len(data.classes)), model.C * data.own_weights()
+    run = JOINT[model.multi_class][1].from_model(joint, np.random.default_rng(budget.seed), model, scale)
+    run.atol, run.deciding = budget.atol, None if deciding is None else deciding(joint)
+    ended = drive(run, budget.tol, budget.max_epochs, budget.max_seconds, evaluate=run.schedule, callbacks=callbacks)
+    W, b, certificate = run.best.coef, run.best.intercept, run.certificate()
+    result = Result(problem=base, coef=W, intercept=b, dual=run.best.beta, certificate=certificate, **ended._asdict())
+    found = support(((joint.own - result.dual) * scale[:, None]).T, data.codes)
+    found["dual_coef_"] = sparse.csr_matrix(found["dual_coef_"])
+    two = joint.K == 2
+    coef, intercept = (np.diff(W, axis=0), np.diff(b)) if two else (W, b)
+    keep(model, data.classes, [result], coef_=coef, intercept_=intercept, _n_rows=data.n, **found)
+    return result

@@ -1,0 +1,257 @@
+"""What kernel estimators share: the kernel, the matrix to train on, problems over it, and sums over the support vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import _safe_indexing, check_array
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+
+from dualgap.core import number
+from dualgap.estimators.balls import BallsMixin
+from dualgap.estimators.common import penalties
+from dualgap.estimators.indefinite import NO_NEW_ROWS, Treated, treat
+from dualgap.kernels import call_kernel, expansion, make_kernel
+from dualgap.problem import Problem
+from dualgap.proof import ProofError, bounds_of
+from dualgap.solvers.working_set import WorkingSet
+
+__all__ = ["ACCEPTED", "UNLIMITED", "KernelModelMixin", "called_kernel"]
+
+UNLIMITED = 10**9  # epochs
+BLOCK_VALUES = 8_000_000  # kernel values held at a time in prediction: 64 MB
+NO_FUNCTION = (
+    "bounds of the exact model are not there for a function as kernel, whose rounding errors are unknown; give the kernel matrix as X "
+    "with kernel='precomputed'"
+)
+ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
+
+
+class KernelModelMixin(BallsMixin):
+    """Training and prediction with a kernel.
+
+    `fit` sets `_kernel` by `_make_kernel`, `indefinite_` from `_treated`, and the attributes of support vectors; `_coefficients` has the
+    coefficients of these, a column for each problem.
+    """
+
+    # parameters
+    kernel: Any
+    degree: Any
+    gamma: Any
+    coef0: Any
+    indefinite: Any
+    fit_intercept: Any
+    cache_size: Any
+    solver: Any
+
+    # fitted
+    dual_coef_: Any
+    intercept_: np.ndarray
+    support_: np.ndarray
+    support_vectors_: Any
+    _X_fit: Any
+    _n_rows: int
+
+    def _make_kernel(self, X: Any) -> None:
+        with np.errstate(over="ignore"):
+            self._kernel = make_kernel(self.kernel, None if callable(self.kernel) else X, self.gamma, self.degree, self.coef0)
+        self._gamma = self._kernel.gamma
+        if not 0.0 < self._gamma < np.inf:
+            raise ValueError(
+                f"gamma={self.gamma!r} comes to {self._gamma} on these data: X is too large or too small; scale the features"
+            )
+
+    def _treated(self, X: Any, n: int) -> tuple[Any, Treated | None]:
+        """Return the rows or the matrix to train on, and what was done with an indefinite kernel."""
+        table = called_kernel(self.kernel, X, n) if callable(self.kernel) else X
+        treated = treat(self.indefinite, self._kernel, table, callable(self.kernel) or self.kernel == "precomputed")
+        return (table if treated is None else treated.matrix), treated
+
+    def _trained_on(self, given: Any, X: Any, n: int) -> Any:
+        """Return X, checked rows, or the matrix that is trained on in place of an indefinite one; `given` is X as `fit` was given it."""
+        if not self._on_nearest():
+            return X
+        kept = vars(self).get("_kept")
+        return kept.treated.matrix if kept is not None and given is kept.X else self._treated(X, n)[0]
+
+    def _on_nearest(self) -> bool:
+        """Return whether the kernel was not positive semidefinite, and another matrix was trained on."""
+        return getattr(self, "indefinite_", None) is not None
+
+    @property
+    def _automatic(self) -> bool:
+        return isinstance(self.solver, str) and self.solver == "auto"
+
+    def _solver(self) -> Any:
+        if not self._automatic or self.kernel == "linear":
+            return self.solver
+        return WorkingSet(cache_size=number("cache_size", self.cache_size))
+
+    def _checked(self, X: Any, y: Any, **options: Any) -> tuple[Any, np.ndarray]:
+        """Return X and y, checked; `options` are those of scikit-learn's `check_X_y`."""
+        if callable(self.kernel):
+            check_consistent_length(X, y)
+            return X, np.asarray(y) if options.get("multi_output") else column_or_1d(y, warn=True)
+        if sparse.issparse(X) and self.kernel == "precomputed":
+            raise TypeError("Sparse precomputed kernels are not supported: give X as an array of kernel values")
+        return validate_data(self, X, y, **ACCEPTED, **options)
+
+    @property
+    def _is_table(self) -> bool:
+        """Whether a matrix of kernel values is trained on."""
+        return callable(self.kernel) or self.kernel == "precomputed" or self._on_nearest()
+
+    def _square(self, X: Any) -> Any:
+        """Return X; refuse a kernel matrix that is not square."""
+        if self._is_table and X.shape[0] != X.shape[1]:
+            raise ValueError(f"the kernel matrix must be square, one row and one column a sample; it has shape {X.shape}")
+        return X
+
+    def _problem_over(self, X: Any, y: np.ndarray, loss: Any, C: float, total: float, weights: np.ndarray | None) -> Problem:
+        """Return the problem of some rows, or of their kernel matrix; `total` is the sum of the weights."""
+        l2, _ = penalties(C, 0.0, total)
+        problem = Problem(
+            X,
+            y,
+            loss,
+            l2=l2,
+            sample_weight=weights,
+            intercept="free" if self.fit_intercept else "none",
+            kernel="precomputed" if self._is_table else self._kernel,
+            # Working sets keep their kernel rows in a cache of that size themselves.
+            kernel_memory=None if self._automatic else int(1e6 * number("cache_size", self.cache_size)),
+        )
+        if self._on_nearest():
+            problem.shared.semidefinite = True  # made so; that of an uncertified fit is not asked for
+        return problem
+
+    def _expansion_attributes(self, X: Any, signed: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
+        """Return the fitted attributes from coefficients of all rows, a line for each line of dual_coef_, and the support vectors."""
+        if callable(self.kernel):
+            self._X_fit = X  # a function of two collections may rely on the second being the one it was trained on
+        dual = signed[:, rows]
+        return {
+            "support_": rows,
+            "dual_coef_": sparse.csr_matrix(dual) if sparse.issparse(X) else dual,
+            "support_vectors_": np.empty((0, 0)) if self._kernel.name == "precomputed" else _safe_indexing(X, rows),
+            "_n_rows": signed.shape[1],
+        }
+
+    # ----------------------------------------------------------------------------------------------------------- prediction
+
+    def _coefficients(self) -> np.ndarray:
+        """Return the coefficients of the support vectors, a column for each problem."""
+        raise NotImplementedError
+
+    @property
+    def coef_(self) -> Any:
+        """Weights of the features; kernel="linear" only."""
+        check_is_fitted(self)
+        if self.kernel != "linear":
+            raise AttributeError(f"coef_ is there for kernel='linear' only, not for kernel={self.kernel!r}")
+        coef: Any = self._coefficients().T @ self.support_vectors_
+        if sparse.issparse(self.support_vectors_):
+            coef = sparse.csr_matrix(coef)
+        (coef.data if hasattr(coef, "indptr") else coef).flags.writeable = False
+        return coef
+
+    def _over_all_rows(self) -> np.ndarray:
+        """Return the coefficients of all training rows, 0 where a row is no support vector."""
+        coefficients = self._coefficients()
+        whole = np.zeros((self._n_rows, coefficients.shape[1]))
+        whole[self.support_] = coefficients
+        return whole
+
+    def _expansion_over(self) -> tuple[Any, np.ndarray, np.ndarray]:
+        """Return the rows that scores are sums over, their numbers, and their coefficients, a column for each problem."""
+        whole: np.ndarray | None = getattr(self, "_expansion", None)
+        if whole is not None:
+            return self._X_fit, np.arange(self._n_rows), whole
+        return self.support_vectors_, self.support_, self._coefficients()
+
+    def _scores(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        vectors, rows, coefficients = self._expansion_over()
+        alone = isinstance(self.kernel, str) and self.kernel == "precomputed" and len(rows) < self._n_rows
+        shape = np.shape(X) if isinstance(X, (list, tuple)) else getattr(X, "shape", ())
+        if alone and tuple(shape[1:]) == (len(rows),):
+            return check_array(X, dtype=ACCEPTED["dtype"]) @ coefficients + self.intercept_
+        if not callable(self.kernel):
+            X = validate_data(self, X, reset=False, **ACCEPTED)
+        if not callable(self.kernel) and self.kernel != "precomputed":
+            # A single sum is done faster as one: its kernel values need not be written down.
+            columns = coefficients[:, 0] if coefficients.shape[1] == 1 else coefficients
+            return expansion(self._kernel, X, vectors, columns).reshape(X.shape[0], -1) + self.intercept_
+        return np.concatenate([values @ coefficients for values in self._kernel_blocks(X, rows)]) + self.intercept_
+
+    def _kernel_blocks(self, X: Any, support: np.ndarray) -> Iterator[np.ndarray]:
+        """Values with those training rows, some rows at a time, where X has them itself or a function makes them."""
+        if callable(self.kernel):
+            values = call_kernel(self.kernel, X, self._X_fit, "the function given as kernel")
+            if values.ndim != 2 or values.shape[1] != self._n_rows:
+                raise ValueError(
+                    f"kernel returned shape {values.shape}; a column for each of the {self._n_rows} training rows is needed"
+                )
+            yield values[:, support]
+            return
+        step = max(1, BLOCK_VALUES // max(len(support), 1))
+        for start in range(0, X.shape[0], step):
+            block = X[start : start + step]
+            yield block[:, support]
+
+    def _score_bounds(self, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        balls = self._ready_balls()
+        if self._on_nearest():
+            return bounds_of(balls, *self._nearest_values(X))
+        return bounds_of(balls, self._new_rows(X), diagonal)
+
+    def _training_bounds(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return bounds of the exact scores of training rows, a column for each problem."""
+        if self._on_nearest():
+            return self._score_bounds(X)
+        matrix = self._new_rows(X)
+        return bounds_of(self._ready_balls(), matrix, np.diag(matrix) if self.kernel == "precomputed" else None)
+
+    def _nearest_values(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the values of the kernel trained on with all training rows, and k(x, x), for rows of the kernel given."""
+        treated = self._kept_data("bounds of the exact model").treated
+        if not treated.clips:
+            raise ProofError(NO_NEW_ROWS)
+        X = self._new_rows(X)
+        values = X if self.kernel == "precomputed" else self._kernel(X, self._X_fit)
+        found: tuple[np.ndarray, np.ndarray] = treated.spectrum.new_values(values)
+        return found
+
+    def _new_rows(self, X: Any) -> Any:
+        if callable(self.kernel):
+            raise ProofError(NO_FUNCTION)
+        return validate_data(self, X, reset=False, **ACCEPTED)
+
+    def _bound_parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> list[Any]:
+        if callable(self.kernel):
+            raise ProofError(NO_FUNCTION)
+        return super()._bound_parts(X, y, sample_weight, duals)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
+
+
+def called_kernel(kernel: Any, X: Any, n: int) -> np.ndarray:
+    """Return the matrix that a function makes of the training rows, checked."""
+    values = call_kernel(kernel, X, X, "the function given as kernel")
+    if values.shape != (n, n):
+        raise ValueError(
+            f"the function given as kernel returned shape {values.shape}; a row and a column for each of the {n} samples is needed"
+        )
+    if not np.isfinite(values).all():
+        row, column = np.argwhere(~np.isfinite(values))[0]
+        raise ValueError(
+            f"the function given as kernel returned {values[row, column]} for samples {row} and {column}; all values must be finite"
+        )
+    return values

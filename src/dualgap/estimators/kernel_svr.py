@@ -1,0 +1,230 @@
+"""SVR: kernel regression with a certificate, its attributes laid out as scikit-learn's. One problem for each target."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+
+from dualgap.core import blas_alone, kept, number, one_of, whole_number
+from dualgap.estimators.ending import end_fit
+from dualgap.estimators.fitted import keep, signed_dual
+from dualgap.estimators.kernel_model import UNLIMITED, KernelModelMixin
+from dualgap.estimators.multiclass import Task, solve_tasks
+from dualgap.estimators.parameters import budget_of
+from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
+from dualgap.estimators.regression import RegressionBoundsMixin
+from dualgap.estimators.targets import NUMERIC, FittedPart, Targets, fitted_parts, supports
+from dualgap.problem import Problem
+from dualgap.proof import ProofError, without_data
+from dualgap.solvers.working_set import WorkingSet
+
+__all__ = ["SVR"]
+
+
+class SVR(KernelModelMixin, RegressionBoundsMixin, CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Support vector regression with kernels, whose fit ends on a certified duality gap.
+
+    Minimises C·Σ sᵢ φ(f(xᵢ) − tᵢ) + ½‖f‖² over f(x) = Σ aⱼ k(xⱼ, x) + b, for targets t and the weights s of the samples.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable
+    indefinite : {"error", "clip", "shift"}
+    degree, gamma, coef0, fit_intercept, cache_size, max_time, solver, random_state, warm_start, verbose, callbacks
+        As in `SVC`.
+    tol : float
+        Bound on the relative duality gap, gap / objective, of every problem solved. 0 runs to the end of the budget.
+    C : float
+        Inverse strength of the penalty, as in scikit-learn.
+    epsilon : float
+        ε: the residual up to which the two ε-insensitive losses are 0. Other losses do not use it.
+    loss, delta, quantile
+        As in `LinearSVR`: "epsilon_insensitive" as in scikit-learn, or a squared, Huber, absolute or quantile loss.
+    max_iter : int
+        Epochs for each target; -1 for no limit.
+    n_jobs : int, optional
+        Threads over the targets; -1 for all processors.
+    atol : float
+        Bound on the gap itself, in the units of `certificate_`: a fit has converged if it or `tol` is met. For targets that a model fits
+        within ε, where the objective tends to 0.
+
+    Attributes
+    ----------
+    support_ : rows of the support vectors, of any target
+    support_vectors_ : those rows; empty for a precomputed kernel
+    n_support_ : how many each target has
+    dual_coef_ : array of shape (targets, number of support vectors), sparse where X was
+        C·sᵢ·βᵢ, positive where the prediction is below its target.
+    intercept_ : one for each target
+    coef_ : for kernel="linear", one row for each target; read-only
+    n_features_in_, feature_names_in_
+    n_iter_ : int, the most epochs that any target took
+    objective_, dual_gap_, certificate_, history_ : of the problem, or one for each target
+        The objective is scikit-learn's divided by C·Σs.
+    indefinite_ : None, or what was done with a kernel that is not positive semidefinite, as in `SVC`
+    status_ : "converged" where every certified gap is within `tol`; else as in `LinearSVC`
+
+    Examples
+    --------
+    >>> from dualgap import SVR
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = SVR(C=100.0).fit(X, y)
+    >>> model.status_, model.dual_coef_.shape[0], model.certificate_.relative_gap <= 1e-4
+    ('converged', 1, True)
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-4,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        loss: Any = "epsilon_insensitive",
+        delta: float | None = None,
+        quantile: float | None = None,
+        indefinite: str = "error",
+        fit_intercept: bool = True,
+        cache_size: float = 1000,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        solver: Any = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        callbacks: Any = None,
+        atol: float = 0.0,
+    ) -> None:
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.C = C
+        self.epsilon = epsilon
+        self.loss = loss
+        self.delta = delta
+        self.quantile = quantile
+        self.indefinite = indefinite
+        self.fit_intercept = fit_intercept
+        self.cache_size = cache_size
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.solver = solver
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.callbacks = callbacks
+        self.atol = atol
+
+    # -------------------------------------------------------------------------------------------------------------- fitting
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVR:
+        """Train on samples X with targets y.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d); for kernel="precomputed" the kernel matrix
+            With a callable kernel anything that has a length and takes an index, as long as the kernel understands it.
+        y : array of n numbers, or of shape (n, targets)
+        sample_weight : n numbers, optional
+        """
+        C = number("C", self.C)
+        budget = budget_of(self, self._solver(), UNLIMITED if self.max_iter == -1 else whole_number("max_iter", self.max_iter))
+        one_of("indefinite", self.indefinite, ("error", "clip", "shift"))  # a stationary point, "uncertified", is for SVC alone
+        given = (X, y, sample_weight)
+        X, y = self._checked(X, y, **NUMERIC)
+        self._make_kernel(X)
+        table, treated = self._treated(X, len(y))
+        self.indefinite_, self._expansion = None if treated is None else treated.said, None
+        data = Targets(table, y, sample_weight)
+        problems = self._problems(data, C)
+        monitor = Monitor(self, data.shown() | {"X": X}, data.names())
+        tasks = [
+            Task(partial(problems.__getitem__, j), self._warm(data, j, C), monitor.callbacks(j, lambda progress: {}))
+            for j in range(data.count)
+        ]
+        alone = data.count > 1 or isinstance(budget.solver, WorkingSet)  # as in SVC
+        with kept() as ctrl_c:
+            with log_to_screen(self.verbose), blas_alone if alone else nullcontext():
+                results = solve_tasks(tasks, budget, monitor.task)
+            signed = np.stack([r.coef for r in results])
+            rows, counts = supports(signed)
+            found = self._expansion_attributes(X, signed, rows.astype(np.int32))
+            keep(self, None, results, n_support_=counts, _flat=data.flat, **found)
+            if treated is not None and treated.clips:
+                self._X_fit, self._expansion = X, treated.spectrum.coefficients(self._over_all_rows())
+            end_fit(self, given, results, monitor, budget.tol, ctrl_c, treated)
+            return self
+
+    def _problems(self, data: Targets, C: float) -> list[Problem]:
+        """Return the problem of each target, over one copy of the rows."""
+        first = self._problem_over(self._square(data.X), data.values[:, 0], self._loss(), C, data.total, data.weights)
+        return [first, *(first.variant(data.values[:, j]) for j in range(1, data.count))]
+
+    def _warm(self, data: Targets, j: int, C: float) -> Any:
+        fitted = self.warm_start and getattr(self, "_n_rows", None) == data.n and len(self.intercept_) == data.count
+        return (None, float(self.intercept_[j]), signed_dual(self, j, data.weights, C)) if fitted else None
+
+    def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> list[FittedPart]:
+        rows, y = self._checked(X, y, **NUMERIC)
+        data = Targets(self._trained_on(X, rows, len(y)), y, sample_weight)
+        if self._n_rows != data.n:
+            raise ProofError(f"the model was trained on {self._n_rows} rows; X has {data.n}")
+        found = duals or [signed_dual(self, j, data.weights, float(self.C)) for j in range(data.count)]
+        return fitted_parts(self, self._problems(data, float(self.C)), list(self._over_all_rows().T), found, duals is not None)
+
+    def _without_data(self, parts: list[Any], balls: list[Any], kept: Any) -> Any:
+        return without_data(balls)
+
+    # ----------------------------------------------------------------------------------------------------------- prediction
+
+    def _coefficients(self) -> np.ndarray:
+        dual = self.dual_coef_
+        return np.asarray(dual.toarray() if hasattr(dual, "toarray") else dual).T
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the predictions for samples: one each, or a column for each target.
+
+        With kernel="precomputed", X has kernel values with all training rows or, which is less to compute, with the support vectors
+        alone: the columns `support_`, in that order.
+        """
+        scores = self._scores(X)
+        return scores[:, 0] if self._flat else scores
+
+    def prediction_bounds(self, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Bound the predictions of the exact model for new samples.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+            With kernel="precomputed", the kernel values with all training rows.
+        diagonal : array of n numbers, for kernel="precomputed" alone
+            The values k(x, x) of the new samples, which the matrix X does not have.
+
+        Returns
+        -------
+        low, high : arrays of the shape of `predict`
+
+        Examples
+        --------
+        >>> from dualgap import SVR
+        >>> from sklearn.datasets import load_diabetes
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = SVR(C=10.0, tol=1e-8).fit(X, y)
+        >>> low, high = model.prediction_bounds(X)
+        >>> bool((low <= model.predict(X)).all()), bool((high - low).max() < 0.5)
+        (True, True)
+        """
+        return self._shaped(*self._score_bounds(X, diagonal))

@@ -1,0 +1,267 @@
+"""LinearSVR: a linear regression with a certificate. Training is the driver's and the solvers'; here are parameters and attributes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from dualgap.core import kept
+from dualgap.estimators.bounds import FeatureMixin
+from dualgap.estimators.coefficients import coefficient_bounds
+from dualgap.estimators.common import validated, validated_rows
+from dualgap.estimators.ending import end_fit
+from dualgap.estimators.fitted import keep, signed_dual, signed_duals
+from dualgap.estimators.multiclass import Task, solve_tasks
+from dualgap.estimators.on_store import is_store
+from dualgap.estimators.parameters import Parameters, checked
+from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
+from dualgap.estimators.regression import RegressionBoundsMixin
+from dualgap.estimators.targets import NUMERIC, FittedPart, Targets, fitted_parts, supports
+from dualgap.problem import Problem, as_features, is_dask
+from dualgap.proof import ProofError
+
+__all__ = ["LinearSVR"]
+
+
+class LinearSVR(RegressionBoundsMixin, FeatureMixin, CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Linear support vector regression whose fit ends on a certified duality gap.
+
+    Minimises, for targets t and the weights s of the samples,
+
+        C · Σ sᵢ φ(xᵢ·w + b − tᵢ) + l1_ratio·‖w‖₁ + (1 − l1_ratio)/2·‖w‖²
+
+    divided by C·Σs, which changes no model. With several targets, one such problem for each of them over the same rows.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε: the residual up to which the two ε-insensitive losses are 0. Other losses do not use it.
+    tol : float
+        Bound on the relative duality gap, gap / objective, of every problem solved. 0 runs to the end of the budget.
+    C : float
+        Inverse strength of the penalty, as in scikit-learn.
+    loss : name or a `dualgap.ResidualLoss`
+        φ(r) of a residual r: "epsilon_insensitive", (|r| − ε)₊; "squared_epsilon_insensitive", its square; "absolute", |r|;
+        "squared_error", r²; "huber", r²/(2·delta) up to |r| = delta and |r| − delta/2 beyond; "quantile", quantile·|r| where the
+        prediction is below its target and (1 − quantile)·|r| where it is above.
+    fit_intercept : bool
+    intercept : {"free", "penalised"}
+        Whether the intercept is left out of the penalty, or is the coefficient of a constant column `intercept_scaling`, as in
+        LIBLINEAR and so in scikit-learn.
+    intercept_scaling : float
+        The constant of that column; without effect where intercept="free".
+    dual : ignored
+        Accepted for code written for scikit-learn: in which space to work is the solver's business.
+    verbose : int
+        Above 0, each evaluation is logged at level INFO by the logger "dualgap" (to standard output where logging is not set up).
+    random_state : int, RandomState or None
+    max_iter : int
+        Epochs (passes over the data) for each target.
+    l1_ratio : float in [0, 1]
+        Share of the l1 penalty.
+    delta : float, optional
+        Residual at which loss="huber" becomes linear (1.35 by default).
+    quantile : float, optional
+        The quantile that loss="quantile" estimates (0.5 by default).
+    max_time : float, optional
+        Seconds for the whole fit.
+    solver : str or solver object
+        "auto", the name of a solver (`dualgap.solvers()` lists them), or an object such as `dualgap.DCA()`.
+    n_jobs : int, optional
+        Threads over the targets; -1 for all processors. None is 1.
+    warm_start : bool
+        Whether `fit` starts from the model and the dual variables of the last fit.
+    callbacks : list of functions, optional
+        Each is called with a `dualgap.Progress` at every evaluation; one that returns True ends the fit.
+    atol : float
+        Bound on the gap itself, in the units of `certificate_`: a fit has converged if it or `tol` is met. For targets that a model fits
+        exactly, where the objective tends to 0.
+    positive : bool
+        Whether all coefficients must be at least 0.
+    bounds : (low, high), optional
+        The least and the largest value of the coefficients of every target: two numbers, or two arrays with one number a feature.
+    monotonic_cst : array of -1, 0 or 1 for each feature, or dict of feature names, optional
+        The sign of each coefficient: with 1 a prediction never falls if the feature rises, with -1 it never rises; 0 leaves it open. As in
+        `LinearSVC`, the three hold at the same time, the intercept has no bounds, and l1_ratio must be below 1.
+
+    Attributes
+    ----------
+    coef_ : array of shape (d,), or (targets, d) where y has two dimensions
+    intercept_ : array of shape (1,) or (targets,)
+    n_features_in_, feature_names_in_ : the columns seen in training
+    n_iter_ : int, the most epochs that any problem took
+    objective_, dual_gap_ : float, or one a target
+        The objective (the mean of scikit-learn's: that one divided by C·Σs), and how far above the least possible one it is at most.
+    certificate_ : Certificate, or a list of them, one a target
+    history_ : Trace, or a list of them: objective, gap, seconds at each evaluation
+    status_ : "converged" (where every certified gap is within `tol`), else as in `LinearSVC`
+    support_ : rows with a dual variable other than 0
+    n_support_ : how many of them each target has
+    dual_coef_ : array of shape (targets, number of support vectors)
+        C·sᵢ·βᵢ, positive where the prediction is below its target: for l1_ratio=0 and no bounds on
+        coefficients, coef_ is dual_coef_ @ X[support_].
+
+    Notes
+    -----
+    Ctrl-C ends a fit early: the best model so far is kept with its certificate, and a warning tells the gap.
+
+    Examples
+    --------
+    >>> from dualgap import LinearSVR
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LinearSVR(C=100.0, random_state=0).fit(X, y)
+    >>> model.status_, model.certificate_.relative_gap <= 1e-4
+    ('converged', True)
+    """
+
+    coef_: np.ndarray
+    intercept_: np.ndarray
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 0.0,
+        tol: float = 1e-4,
+        C: float = 1.0,
+        loss: Any = "epsilon_insensitive",
+        fit_intercept: bool = True,
+        intercept: str = "free",
+        intercept_scaling: float = 1.0,
+        dual: Any = "auto",
+        verbose: int = 0,
+        random_state: Any = None,
+        max_iter: int = 1000,
+        l1_ratio: float = 0.0,
+        delta: float | None = None,
+        quantile: float | None = None,
+        max_time: float | None = None,
+        solver: Any = "auto",
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        callbacks: Any = None,
+        atol: float = 0.0,
+        positive: bool = False,
+        bounds: Any = None,
+        monotonic_cst: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.tol = tol
+        self.C = C
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.intercept = intercept
+        self.intercept_scaling = intercept_scaling
+        self.dual = dual
+        self.verbose = verbose
+        self.random_state = random_state
+        self.max_iter = max_iter
+        self.l1_ratio = l1_ratio
+        self.delta = delta
+        self.quantile = quantile
+        self.max_time = max_time
+        self.solver = solver
+        self.n_jobs = n_jobs
+        self.warm_start = warm_start
+        self.callbacks = callbacks
+        self.atol = atol
+        self.positive = positive
+        self.bounds = bounds
+        self.monotonic_cst = monotonic_cst
+
+    # -------------------------------------------------------------------------------------------------------------- fitting
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVR:
+        """Train on samples X with targets y.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+        y : array of n numbers, or of shape (n, targets)
+        sample_weight : n numbers, optional
+        """
+        parameters = checked(self)
+        if is_store(X) or is_dask(X):
+            raise ValueError(
+                "LinearSVR needs the training rows in memory; X is a store, or on a cluster, which train classifiers alone"
+            )
+        data = Targets(*validated(self, X, y, **NUMERIC), sample_weight)
+        problems = self._problems(data, parameters)
+        monitor = Monitor(self, data.shown(), data.names())
+        with kept() as ctrl_c, log_to_screen(self.verbose):
+            tasks = [
+                Task(partial(problems.__getitem__, j), self._warm(data, j, parameters.C), monitor.callbacks(j, self._rebuilt))
+                for j in range(data.count)
+            ]
+            results = solve_tasks(tasks, parameters.budget, monitor.task)
+            coef = np.stack([r.coef for r in results])
+            signed = signed_duals(results, parameters.C)
+            rows, counts = supports(signed)
+            found = {"support_": rows, "n_support_": counts, "dual_coef_": signed[:, rows]}
+            keep(self, None, results, coef_=coef[0] if data.flat else coef, _n_rows=data.n, _flat=data.flat, **found)
+            end_fit(self, (X, y, sample_weight), results, monitor, parameters.budget.tol, ctrl_c)
+            return self
+
+    def _problems(self, data: Targets, parameters: Parameters) -> list[Problem]:
+        """Return the problem of each target, over one copy of the rows."""
+        l2, l1 = parameters.strengths(data.total)
+        first = Problem(
+            data.X,
+            data.values[:, 0],
+            self._loss(),
+            l2=l2,
+            l1=l1,
+            sample_weight=data.weights,
+            intercept=parameters.intercept,
+            intercept_scale=parameters.scale,
+            bounds=coefficient_bounds(self, data.X.shape[1]),
+        )
+        return [first, *(first.variant(data.values[:, j]) for j in range(1, data.count))]
+
+    def _warm(self, data: Targets, j: int, C: float) -> Any:
+        """Return the last model of target j, with its dual variables where the rows are as many as they were."""
+        if not self.warm_start or not hasattr(self, "coef_"):
+            return None
+        coef = np.atleast_2d(self.coef_)
+        if coef.shape != (data.count, data.X.shape[1]):
+            return None
+        dual = signed_dual(self, j, data.weights, C) if self._n_rows == data.n else None
+        return coef[j], float(self.intercept_[j]), dual
+
+    def _rebuilt(self, progress: Any) -> dict[str, Any]:
+        """Return what makes the estimator ready to predict as if the fit had ended at this evaluation."""
+        return {
+            "coef_": progress.coef.copy(),
+            "intercept_": np.atleast_1d(progress.intercept),
+            "n_iter_": progress.epoch,
+            "_flat": True,
+        }
+
+    def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> list[FittedPart]:
+        data, parameters = Targets(*validated(self, X, y, reset=False, **NUMERIC), sample_weight), checked(self)
+        if self._n_rows != data.n:
+            raise ProofError(f"the model was trained on {self._n_rows} rows; X has {data.n}")
+        found = duals or [signed_dual(self, j, data.weights, parameters.C) for j in range(data.count)]
+        return fitted_parts(self, self._problems(data, parameters), list(np.atleast_2d(self.coef_)), found, duals is not None)
+
+    # ----------------------------------------------------------------------------------------------------------- prediction
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the predictions for samples: one each, or a column for each target."""
+        rows = self._new_rows(X)
+        scores = np.asarray(rows @ np.atleast_2d(self.coef_).T) + self.intercept_
+        return scores[:, 0] if self._flat else scores
+
+    def _new_rows(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return as_features(validated_rows(self, X), columns=self.n_features_in_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

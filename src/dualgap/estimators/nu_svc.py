@@ -1,0 +1,194 @@
+"""NuSVC: the ν-classifier with a certificate, its attributes laid out as scikit-learn's. One problem for each pair of classes."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from dualgap.core import kept, number, one_of
+from dualgap.estimators.common import warn_unless_converged
+from dualgap.estimators.kernel_path import checked_rows, pairs_of
+from dualgap.estimators.labelled import Labelled
+from dualgap.estimators.multiclass import TimeShare
+from dualgap.estimators.nu_machine import expanded, hinge_problem, keep_machine, nu_budget, solve_nu
+from dualgap.estimators.progress import log_to_screen
+from dualgap.kernels import Kernel
+from dualgap.problem import Problem
+
+__all__ = ["NuSVC"]
+
+
+class NuSVC(ClassifierMixin, BaseEstimator):
+    """Support vector classifier whose parameter bounds the share of margin errors, with a certified duality gap.
+
+    Minimises ½‖f‖² − νρ + mean of max(0, ρ − yᵢ(f(xᵢ) + b)) over f, b and ρ, for every pair of classes. The model is then divided by
+    ρ: it is that of `SVC` with C = 1/(ρ·Σs).
+
+    Parameters
+    ----------
+    nu : float in (0, 1]
+        Upper bound on the share of rows within the margin, lower bound on the share of support vectors. At most
+        2·(weight of the lighter class)/(weight of both classes), for every pair of classes; a larger one is an error that says how much.
+    kernel, degree, gamma, coef0, cache_size, class_weight, decision_function_shape, break_ties, max_time
+        As in `SVC`. Weights of classes multiply those of their samples. "linear" is trained on X itself.
+    tol : float
+        Bound on the relative duality gap of every ν-problem, gap / |objective|.
+    max_iter : int
+        Epochs for each pair of classes, of all problems that the search for ρ solves; -1 for no limit.
+    solver : str or solver object
+        Of the hinge problems: "auto", the name of a solver that supports them, or a solver object.
+    random_state : int, RandomState or None
+    verbose : int
+        Above 0, each step of the search is logged at level INFO by the logger "dualgap".
+    atol : float
+        Bound on the gap itself, in the units of `certificate_`: a fit has converged if it or `tol` is met.
+
+    Attributes
+    ----------
+    support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_, classes_, n_features_in_, feature_names_in_
+        As in `SVC`, of the model divided by ρ.
+    C_ : the C with which `SVC` has the same solution, or one for each pair of classes
+    rho_ : the thresholds ρ, one for each pair of classes, in the scale of scikit-learn's ν-problem: 1/C_
+    n_iter_ : epochs for each pair
+    objective_, dual_gap_, certificate_, history_ : of the ν-problem above, or one for each pair
+        The objective is negative.
+    status_ : "converged" where every certified gap is within `tol`; else as in `LinearSVC`
+
+    Examples
+    --------
+    >>> from dualgap import NuSVC
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = NuSVC(nu=0.2, random_state=0).fit(X, y)
+    >>> model.status_, max(c.relative_gap for c in model.certificate_) <= 1e-4, model.score(X, y) > 0.95
+    ('converged', True, True)
+    """
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-4,
+        cache_size: float = 1000,
+        class_weight: Any = None,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        solver: Any = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+        atol: float = 0.0,
+    ) -> None:
+        self.nu = nu
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.solver = solver
+        self.random_state = random_state
+        self.verbose = verbose
+        self.atol = atol
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NuSVC:
+        """Train on samples X with labels y.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d); for kernel="precomputed" the kernel matrix
+            With a callable kernel anything that has a length and takes an index, as long as the kernel understands it.
+        y : n labels
+        sample_weight : n numbers, optional
+        """
+        nu = number("nu", self.nu, "(0, 1]")
+        one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
+        budget = nu_budget(self)
+        kernel, X, data = checked_rows(self, X, y, sample_weight)
+        check_feasible(nu, data)
+        pairs, labels = pairs_of(data), data.classes.tolist()
+        seconds = TimeShare(budget.max_seconds, len(pairs))
+        with kept() as ctrl_c, log_to_screen(self.verbose):
+            found = [
+                solve_nu(
+                    self,
+                    self._problem(kernel, data, pair),
+                    nu,
+                    budget,
+                    seconds.next(),
+                    f"classes {labels[pair[0]]!r}, {labels[pair[1]]!r}",
+                )
+                for pair in pairs
+            ]
+            results = [expanded(r, 1.0 / r.problem.l2, r.intercept) for r in found]
+            shape = {"decision_function_shape": self.decision_function_shape, "break_ties": self.break_ties}
+            keep_machine(self, kernel, X, data, pairs, results, **shape)
+            Cs = np.array([1.0 / (r.problem.l2 * _total(r.problem)) for r in found])
+            self.C_, self.rho_ = float(Cs[0]) if len(pairs) == 1 else Cs, 1.0 / Cs
+            self.status_ = warn_unless_converged(type(self).__name__, results, budget.tol)
+            if ctrl_c.take():
+                self.status_ = "interrupted"
+            return self
+
+    def _problem(self, kernel: Kernel, data: Labelled, pair: tuple[int, int]) -> Problem:
+        rows = np.flatnonzero((data.codes == pair[0]) | (data.codes == pair[1]))
+        X = data.X
+        if len(rows) < data.n:
+            X = X[np.ix_(rows, rows)] if kernel.function is not None or kernel.name == "precomputed" else X[rows]
+        weights = None if data.weights is None and data.by_class is None else data.own_weights()[rows]
+        return hinge_problem(self, kernel, X, np.where(data.codes[rows] == pair[0], 1.0, -1.0), weights, "free")
+
+    @property
+    def coef_(self) -> Any:
+        """Weights of the features; kernel="linear" only."""
+        check_is_fitted(self)
+        return self._machine.coef_
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores, as those of `SVC`: with two classes one, positive for the second; else a column for each class or pair of classes."""
+        check_is_fitted(self)
+        return self._machine.decision_function(X)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels: with more than two classes the one with most votes of the pairs."""
+        check_is_fitted(self)
+        return self._machine.predict(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
+
+
+def check_feasible(nu: float, data: Labelled) -> None:
+    """Refuse a ν that some pair of classes has no feasible point for."""
+    weights = np.bincount(data.codes, weights=data.own_weights(), minlength=len(data.classes))
+    parts = [
+        (2.0 * min(weights[i], weights[j]) / (weights[i] + weights[j]), i, j) for i, j in combinations(range(len(data.classes)), 2)
+    ]
+    largest, i, j = min(parts)
+    if nu > largest * (1.0 + 1e-12):
+        labels = data.classes.tolist()
+        raise ValueError(
+            f"nu={nu!r} is infeasible for these classes: the largest feasible value is {largest:.6g}, twice the part of the lighter of "
+            f"the classes {labels[i]!r} and {labels[j]!r} in their weight; give a smaller nu, or weights of classes"
+        )
+
+
+def _total(problem: Problem) -> float:
+    return float(problem.n if problem.sample_weight is None else problem.sample_weight.sum())

@@ -1,0 +1,71 @@
+"""Training data of a regression: targets, a column each, and sample weights; and the fitted attributes that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualgap.core import is_sparse
+from dualgap.problem import Problem, as_vector, as_weights
+
+__all__ = ["NUMERIC", "FittedPart", "Targets", "fitted_parts", "supports"]
+
+NUMERIC = {"multi_output": True, "y_numeric": True}  # options of scikit-learn's check_X_y
+
+
+class FittedPart(NamedTuple):
+    """The problem of one target with its model, its dual point, and the gap and the objective of the fit (None: not known)."""
+
+    problem: Problem
+    coef: np.ndarray
+    intercept: float
+    dual: np.ndarray
+    gap: float | None
+    objective: float
+
+
+class Targets:
+    """X with targets of shape (n, k) and weights, checked; `flat` says that y was one-dimensional."""
+
+    def __init__(self, X: Any, y: Any, sample_weight: Any, n: int | None = None) -> None:
+        self.X, self.n = X, X.shape[0] if n is None else n
+        y = y.toarray() if is_sparse(y) else np.asarray(y)
+        if y.ndim not in (1, 2):
+            raise ValueError(f"y has shape {y.shape}; it must have one target a sample, or a column for each target")
+        self.flat = y.ndim == 1
+        columns = [as_vector(column, "y", self.n) for column in np.atleast_2d(y.T)]
+        self.values = np.stack(columns, axis=1)
+        self.weights = None if sample_weight is None else as_weights(sample_weight, self.n)
+        self.total = float(self.n if self.weights is None else self.weights.sum())
+
+    @property
+    def count(self) -> int:
+        """How many targets there are."""
+        return self.values.shape[1]
+
+    def names(self) -> list[str]:
+        """Return what the problems of a fit are called."""
+        return ["fit"] if self.count == 1 else [f"target {j}" for j in range(self.count)]
+
+    def shown(self) -> dict[str, Any]:
+        """Return the data as scikit-learn's callbacks take them."""
+        y = self.values[:, 0] if self.flat else self.values
+        return {"X": self.X, "y": y, "metadata": {} if self.weights is None else {"sample_weight": self.weights}}
+
+
+def supports(signed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows with a dual variable other than 0 for some target, and how many each target has."""
+    return np.flatnonzero(signed.any(axis=0)), np.count_nonzero(signed, axis=1).astype(np.int32)
+
+
+def fitted_parts(
+    model: Any, problems: Sequence[Problem], coefs: Sequence[np.ndarray], duals: Sequence[np.ndarray], kept: bool
+) -> list[FittedPart]:
+    """Return the parts of a fitted regression. The gaps are those of the fit if its dual variables were kept."""
+    gaps, objectives = np.atleast_1d(model.dual_gap_), np.atleast_1d(model.objective_)
+    return [
+        FittedPart(problem, coef, float(model.intercept_[j]), dual, float(gaps[j]) if kept else None, float(objectives[j]))
+        for j, (problem, coef, dual) in enumerate(zip(problems, coefs, duals, strict=True))
+    ]

@@ -1,0 +1,103 @@
+"""The ν-problem: thresholds and certificates. They follow from those of the hinge problem with the same rows, labels and weights.
+
+With T = Σ cᵢ and a loss that starts at a threshold ρ, which is itself unknown,
+
+    P_ν(w, b, ρ) = ½‖w‖² − νTρ + Σ cᵢ(ρ − yᵢ(xᵢ·w + b))₊        D_ν(β) = −½‖u‖²,  u = Σ cᵢβᵢyᵢxᵢ,  0 ≤ β ≤ 1,  Σ cᵢβᵢ = νT
+
+and Σ cᵢβᵢyᵢ = 0 where b is free. P and D are those of the hinge problem of penalty l2:
+
+1. P_ν(l2·w, l2·b, l2) = l2·(P(w, b) − νT).
+2. If Σ cβ = m ≥ νT, then (νT/m)·β is feasible, and D_ν of it is −l2·(νT/m)²·(m − D(β)).
+
+So every model and every β of the hinge problem, at whatever l2, bound the optimum of the ν-problem. Rounding is accounted for.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from dualgap.core import ROUNDOFF, balance_radius, round_up, weighted_balance
+from dualgap.problem import Problem
+from dualgap.proof.certificate import Certificate, certificate_of
+
+__all__ = ["LARGEST_PART", "Threshold", "dual_mass", "largest_nu", "nu_certificate", "nu_threshold", "zero_certificate"]
+
+LARGEST_PART = 1.0 - 1e-14  # part of the largest feasible ν that is taken for it: Σ cβ then exceeds νT by more than rounding
+
+
+class Threshold(NamedTuple):
+    """ρ and b that minimise P_ν for given scores."""
+
+    rho: float
+    intercept: float
+
+
+def dual_mass(problem: Problem, beta: np.ndarray | None = None) -> tuple[float, float]:
+    """Return Σ cᵢβᵢ (β = 1 if None) and a bound on its error."""
+    ones = np.ones(problem.n)
+    value, mass = (float(x) for x in weighted_balance(problem.c, ones, ones if beta is None else beta, 0.0))
+    return value, balance_radius(value, mass, problem.n)
+
+
+def largest_nu(problem: Problem) -> float:
+    """Return the largest ν that some β is feasible for: 1, or with a free intercept twice the lighter class's part of the weight."""
+    if problem.intercept != "free":
+        return 1.0
+    positive = float(problem.c[problem.y > 0.0].sum())
+    total = float(problem.c.sum())
+    return 2.0 * min(positive, total - positive) / total
+
+
+def nu_threshold(problem: Problem, nu: float, scores: np.ndarray) -> Threshold:
+    """Return the ρ and b that minimise P_ν for scores xᵢ·w; b = 0 without a free intercept.
+
+    With a free b every class has a threshold of its own, ρ − b and ρ + b, and half of the mass νT.
+    """
+    target = nu * float(problem.c.sum())
+    if problem.intercept != "free":
+        return Threshold(_quantile(problem.y * scores, problem.c, target), 0.0)
+    up = problem.y > 0.0
+    above = _quantile(scores[up], problem.c[up], 0.5 * target)
+    below = _quantile(-scores[~up], problem.c[~up], 0.5 * target)
+    return Threshold(0.5 * (above + below), 0.5 * (below - above))
+
+
+def _quantile(scores: np.ndarray, weights: np.ndarray, target: float) -> float:
+    """Return the θ that minimises Σ cᵢ(θ − sᵢ)₊ − target·θ; the middle where many do and they are bounded."""
+    order = np.argsort(scores, kind="stable")
+    sums = np.cumsum(weights[order])
+    place = min(int(np.searchsorted(sums, target * (1.0 - 1e-12))), len(order) - 1)
+    low = float(scores[order[place]])
+    if sums[place] > target * (1.0 + 1e-12) or place + 1 == len(order):
+        return low
+    return 0.5 * (low + float(scores[order[place + 1]]))
+
+
+def nu_certificate(problem: Problem, nu: float, beta: np.ndarray, found: Certificate) -> Certificate:
+    """Return the certificate of the ν-problem from that of a model and β of the hinge problem, for the model (l2·w, l2·b, l2).
+
+    `found` must be of this β alone, not of the best of several bounds. The bound is −∞ where Σ cβ may be below νT.
+    """
+    l2 = problem.l2
+    mass, off = dual_mass(problem, beta)
+    if problem.intercept == "free":  # a bound holds for a β that was moved in one row, so that it balances exactly
+        rest, size = (float(x) for x in weighted_balance(problem.c, problem.y, beta, 0.0))
+        off += 1.000001 * (abs(rest) + balance_radius(rest, size, problem.n))
+    total, total_off = dual_mass(problem)
+    least, most = mass - off - 2.0 * ROUNDOFF * mass, round_up(mass + off)
+    needed, free = round_up(nu * (total + total_off)), nu * (total - total_off) * (1.0 - 4.0 * ROUNDOFF)
+    primal = round_up(l2 * round_up(found.primal - free))
+    radius = round_up(l2 * (found.radius + (most - least) + (needed - free)))
+    if not needed <= least:
+        return certificate_of(primal, -math.inf, found.source, radius)
+    scale = round_up(needed / least) ** 2
+    dual = -round_up(l2 * round_up(scale * round_up(most - found.dual)))
+    return certificate_of(primal, dual, found.source, radius, round_up(l2 * round_up(found.gap + (most - free))))
+
+
+def zero_certificate(bound: Certificate) -> Certificate:
+    """Return the certificate of w = 0, ρ = 0, whose objective is 0, by the bound of another certificate of the same ν-problem."""
+    return certificate_of(0.0, min(bound.dual, 0.0), bound.source)

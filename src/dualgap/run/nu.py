@@ -1,0 +1,445 @@
+"""minimise_nu: one-class machines and ν-classifiers, by hinge problems whose penalty is searched for.
+
+The ν-problem (`proof.nu`) has the solution of the hinge problem of that l2 at which Σ cᵢβᵢ = νT. This sum, the mass, rises with l2. The
+search for it:
+
+1. Guess l2: solve the same problem for a sample of the rows; a few rows start from equal β.
+2. Solve the hinge problem at l2, from where the last one ended, to a gap that matches how far off l2 may be.
+3. Mix the nearest solutions of smaller and of larger mass, so that the mass is νT. Certify the mixture as a solution of the ν-problem. End
+   if its gap is small enough: an error of l2 of relative size δ costs about δ² in the gap.
+4. Choose the next l2 by regula falsi (Illinois), or beyond the last one while all masses are on one side. Go on with 2.
+
+Scores of a kernel machine are linear in β, so that those of a mixture cost nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualgap.core import kept, number
+from dualgap.problem import Problem
+from dualgap.proof import (
+    LARGEST_PART,
+    Certificate,
+    Scores,
+    carry_scores,
+    certify_pair,
+    dual_mass,
+    dual_point,
+    forget_scores,
+    kernel_scores,
+    largest_nu,
+    nu_certificate,
+    nu_threshold,
+    zero_certificate,
+)
+from dualgap.run.driver import minimise
+from dualgap.run.result import Result, Status, Trace
+
+__all__ = ["NuResult", "minimise_nu"]
+
+SAMPLE, SAMPLE_PARTS = 1000, 16  # rows of a sample, at least, and n / rows of a sample, at most
+SAMPLE_GAIN = 4  # rows / rows of a sample, at least, for a sample to pay
+SAMPLE_TOL = 1e-2  # relative gap of the sample's problem
+FIRST_ERROR = 0.1  # relative error of the first l2 that is expected
+ERROR_SHARE = 0.1  # gap of a solve / (expected relative error of l2)²: the rest of the gap is that of the mixture
+LOOSEST = 1e-2  # relative gap of a solve, at most
+SOLVED_SHARE = 0.3  # gap of a solve / gap that is asked for, at least
+BEYOND = 1.3  # step / expected step while all masses are on one side: a mixture needs both
+MAX_STEP = math.log(10.0)  # of log l2
+FLAT = 0.05  # change of the mass / its distance from νT, below which l2 moves twice as far as last time
+MAX_SOLVES = 200
+AIM = 1.0 + 6e-15  # mass of a mixture / νT: above 1 by more than rounding
+NEARLY_ZERO = 1e-8  # ½‖u‖² / ½(ν·max ‖x‖)² below which the optimum counts as w = 0, ρ = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class NuResult(Result):
+    """The solution of a ν-problem, in the scale of the hinge problem `problem`: coef, intercept and dual are those of P, and ρ = 1.
+
+    The certificate is that of the ν-problem, for the model (l2·w, l2·b, l2). `zero` says that its solution is w = 0, ρ = 0.
+    """
+
+    nu: float
+    zero: bool = False
+
+    @property
+    def rho(self) -> float:
+        """The threshold ρ of the ν-problem."""
+        return 0.0 if self.zero else float(self.problem.l2)
+
+
+class Solved(NamedTuple):
+    """A solution of the hinge problem at one l2, and the scores of its model, where a kernel machine has them."""
+
+    l2: float
+    beta: np.ndarray
+    mass: float
+    high: bool  # whether the mass is at least νT
+    intercept: float
+    scores: Scores | None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A β of mass νT, the hinge problem whose l2 is the best threshold for it, the model w(β) with its intercept, and what is proven."""
+
+    problem: Problem
+    coef: np.ndarray
+    intercept: float
+    beta: np.ndarray
+    certificate: Certificate
+    zero: bool = False
+
+
+def minimise_nu(
+    problem: Problem,
+    nu: float,
+    solver: Any,
+    tol: float,
+    max_epochs: int,
+    max_seconds: float | None = None,
+    seed: int = 0,
+    *,
+    atol: float = 0.0,
+    report: Callable[[str], None] | None = None,
+) -> NuResult:
+    """Minimise P_ν until its certified gap is at most tol·|P_ν|, or `atol`.
+
+    `problem` is a hinge problem of any l2: without an intercept, or with a free one. Labels that are all +1 make it a one-class machine.
+    The budget is for all hinge problems together. `report` is told of every step.
+    """
+    largest = largest_nu(problem)
+    if number("nu", nu, "(0, 1]") > largest * (1.0 + 1e-12):
+        raise ValueError(f"nu={nu!r} is infeasible: the weights of the two classes allow at most {largest:.6g}")
+    budget = Budget(solver, tol, atol, max_epochs, None if max_seconds is None else time.perf_counter() + max_seconds, seed)
+    with kept() as ctrl_c:
+        found = Search(problem, min(nu, LARGEST_PART * largest), budget, report or (lambda text: None)).run()
+        return NuResult.of(found, status="interrupted") if ctrl_c.take() else found
+
+
+class Budget(NamedTuple):
+    """How to run: the solver of the hinge problems, the gap that ends the search, its limits, the seed."""
+
+    solver: Any
+    tol: float
+    atol: float
+    max_epochs: int
+    deadline: float | None
+    seed: int
+
+    def seconds(self) -> float | None:
+        """Return how many seconds are left; None where there is no limit."""
+        return None if self.deadline is None else max(self.deadline - time.perf_counter(), 1e-9)
+
+
+class Search:
+    """The search for l2.
+
+    Sets: `below` and `above`, the nearest solutions of smaller and of larger mass; `best`, the best certified candidate; what was spent.
+    """
+
+    def __init__(self, problem: Problem, nu: float, budget: Budget, report: Callable[[str], None]) -> None:
+        self.problem, self.nu, self.budget, self.report = problem, nu, budget, report
+        self.aim = AIM * nu * dual_mass(problem)[0]
+        self.below: Solved | None = None
+        self.above: Solved | None = None
+        self.last: Solved | None = None
+        self.best: Candidate | None = None
+        self.results: list[Result] = []
+        self.epochs = 0
+        self.error = FIRST_ERROR  # relative error of l2 that is expected
+        self.slope = 1.0  # of log mass over log l2
+        self.stuck = [1.0, 1.0]  # factors of regula falsi on the mass errors of `below` and `above`
+        self.size = nu * float(problem.norms.max(initial=0.0))  # bounds ‖u‖
+
+    def run(self) -> NuResult:
+        """Solve at one l2 after another until the gap is small enough or the budget is spent."""
+        l2 = self.first_guess()
+        status: Status | None = None
+        while status is None:
+            solved = self._solve(l2)
+            self._place(solved)
+            self._offer(self._parts())
+            status = self._ended()
+            if status is None:
+                l2 = self._next(solved)
+            self.last = solved
+        if self.best is None:
+            self._offer([(1.0, self._raised(solved))])
+        for result in self.results:
+            forget_scores(result.problem)
+        return self._result(status)
+
+    # ---------------------------------------------------------------------------------------------------------------- steps
+
+    def first_guess(self) -> float:
+        """Step 1: return an l2. Sets the slope of the mass, if a sample tells it."""
+        problem, nu = self.problem, self.nu
+        rows = max(SAMPLE, problem.n // SAMPLE_PARTS)
+        if problem.n >= SAMPLE_GAIN * rows:
+            small = _sampled(problem, rows, np.random.default_rng(self.budget.seed))
+            sample = Search(small, min(nu, LARGEST_PART * largest_nu(small)), self.budget._replace(tol=SAMPLE_TOL), self.report)
+            l2 = float(sample.run().problem.l2)
+            self.slope = sample.slope
+            return l2
+        a = problem.c * _equal_beta(problem, nu) * problem.y
+        scores = problem.scores(problem.combine(a))
+        rho = nu_threshold(problem, nu, scores).rho
+        if not rho > 0.0:
+            rho = float(a @ scores) / nu
+        return rho if rho > 0.0 else 1e-3 * self.size * float(problem.norms.max(initial=1.0))
+
+    def _solve(self, l2: float) -> Solved:
+        """Step 2."""
+        problem, budget = self.problem.variant(l2=l2), self.budget
+        kept_scores: list[Scores] = []
+        # The driver forgets the scores of its last certificate at its end; a callback sees them before.
+        listen = [lambda progress: kept_scores.append(kernel_scores(problem, progress.coef))] if problem.kernel is not None else []
+        found = minimise(
+            problem,
+            budget.solver,
+            self._tolerance(),
+            max(budget.max_epochs - self.epochs, 1),
+            budget.seconds(),
+            budget.seed,
+            warm_start=self._warm(problem),
+            callbacks=listen,
+        )
+        self.results.append(found)
+        self.epochs += found.epochs
+        mass = dual_mass(problem, found.dual)[0]
+        self.report(f"l2 {l2:.6g}, mass {mass:.6g} of {self.aim:.6g}, {found.status} after {found.epochs} epochs")
+        return Solved(l2, found.dual, mass, mass >= self.aim, found.intercept, self._scores_of(problem, found.dual, kept_scores))
+
+    def _scores_of(self, problem: Problem, beta: np.ndarray, known: list[Scores]) -> Scores | None:
+        if problem.kernel is None:
+            return None
+        a = _expansion(problem, beta)
+        return next((scores for scores in reversed(known) if np.allclose(scores.a, a, 1e-13, 0.0)), None) or kernel_scores(
+            problem, a
+        )
+
+    def _tolerance(self) -> float:
+        """The relative gap of P to solve to: it matches the error of l2, and at the end the gap that is asked for."""
+        wanted, atol = self.budget.tol, self.budget.atol
+        if self.best is not None and self.results:
+            primal = self.results[-1].certificate.primal
+            size = abs(self.best.certificate.primal) / self.best.problem.l2
+            wanted = max(wanted * size, atol / self.best.problem.l2) / primal if primal > 0.0 else wanted
+        return min(max(ERROR_SHARE * self.error**2, SOLVED_SHARE * wanted), LOOSEST)
+
+    def _warm(self, problem: Problem) -> Any:
+        """Where the next solve starts: at the mixture of the nearest solutions, or at the last one."""
+        parts = self._parts()
+        if parts is None:
+            nearest = self.below if self.above is None else self.above
+            if nearest is None:
+                return None
+            parts = [(1.0, nearest)]
+        beta = np.sum([t * part.beta for t, part in parts], axis=0)
+        self._carry(problem, beta, parts)
+        return None, parts[0][1].intercept, beta
+
+    def _parts(self) -> list[tuple[float, Solved]] | None:
+        """Step 3: solutions with factors so that the mass of their sum is νT; None where all have less."""
+        below, above = self.below, self.above
+        if above is None:
+            return None
+        if below is None:
+            return [(self.aim / above.mass, above)]
+        t = (self.aim - below.mass) / (above.mass - below.mass)
+        return [(1.0 - t, below), (t, above)]
+
+    def _carry(self, problem: Problem, beta: np.ndarray, parts: list[tuple[float, Solved]]) -> None:
+        """Put the scores of β together for `problem`, where the parts have theirs."""
+        known = [(t * part.l2 / problem.l2, part.scores) for t, part in parts if part.scores is not None]
+        if len(known) == len(parts):
+            carry_scores(problem, _expansion(problem, beta), known)
+
+    def _place(self, solved: Solved) -> None:
+        """Make a solution one of the two nearest."""
+        high = solved.high
+        if high:
+            self.above = solved
+        else:
+            self.below = solved
+        # A solve that is far from exact may contradict an earlier one; the newer one then counts.
+        if self.below is not None and self.above is not None and self.below.l2 >= self.above.l2:
+            if high:
+                self.below = None
+            else:
+                self.above = None
+
+    def _offer(self, parts: list[tuple[float, Solved]] | None) -> None:
+        """Step 3: certify a mixture at the l2 that is its best threshold; it is the best candidate if its gap is the smallest."""
+        if parts is None:
+            return
+        problem, budget = self.problem, self.budget
+        beta = np.minimum(np.sum([t * part.beta for t, part in parts], axis=0), 1.0)
+        rho, intercept = nu_threshold(problem, self.nu, self._own_scores(beta, parts))
+        if not rho > 0.0:  # there is no such hinge problem, and w = 0 is a better model; the bound holds at any l2
+            rho, intercept = parts[-1][1].l2, 0.0
+        here = problem.variant(l2=rho)
+        self._carry(here, beta, parts)
+        point = dual_point(here, beta)
+        assert point.coef is not None
+        proven = certify_pair(here, point.coef, intercept / rho, point, "solver", budget.tol, budget.atol).certificate
+        forget_scores(here)
+        certificate = nu_certificate(here, self.nu, point.beta, proven)
+        zero = certificate.primal >= 0.0
+        if zero:
+            certificate = zero_certificate(certificate)
+        found = Candidate(here, point.coef, intercept / rho, point.beta, certificate, zero)
+        if self.best is None or _gap(found) < _gap(self.best):
+            self.best = found
+        self.report(f"mixture: {certificate}")
+
+    def _own_scores(self, beta: np.ndarray, parts: list[tuple[float, Solved]]) -> np.ndarray:
+        """Return the scores of w = Σ cβyx."""
+        if any(part.scores is None for _, part in parts):
+            a = self.problem.c * beta * self.problem.y
+            return self.problem.scores(self.problem.combine(a))
+        return np.sum([t * part.l2 * part.scores.values for t, part in parts if part.scores is not None], axis=0)
+
+    def _raised(self, solved: Solved) -> Solved:
+        """Return a solution of too small a mass with β of the rows of least margin raised to 1, until each class has its mass."""
+        problem, beta = self.problem, solved.beta.copy()
+        margins = problem.y * self._own_scores(beta, [(1.0, solved._replace(scores=solved.scores))])
+        free = problem.intercept == "free"
+        for rows in (np.flatnonzero(problem.y > 0.0), np.flatnonzero(problem.y < 0.0)) if free else (np.arange(problem.n),):
+            order = rows[np.argsort(margins[rows], kind="stable")]
+            room = problem.c[order] * (1.0 - beta[order])
+            missing = (0.5 if free else 1.0) * self.aim - float(problem.c[rows] @ beta[rows])
+            before = np.cumsum(room) - room
+            part = np.clip((missing - before) / np.where(room > 0.0, room, 1.0), 0.0, 1.0)
+            beta[order] += part * (1.0 - beta[order])
+        return Solved(solved.l2, beta, dual_mass(problem, beta)[0], True, solved.intercept, None)
+
+    def _ended(self) -> Status | None:
+        """Return why the search ends, or None. Sets the best candidate to w = 0 where the bound leaves nothing else."""
+        last, budget = self.results[-1], self.budget
+        if self.best is not None:
+            certificate = self.best.certificate
+            if certificate.relative_gap <= budget.tol or certificate.gap <= budget.atol:
+                return "converged"
+            if -certificate.dual <= NEARLY_ZERO * 0.5 * self.size**2:
+                self.best = replace(self.best, zero=True, certificate=zero_certificate(certificate))
+                return "converged"
+        if last.status in ("interrupted", "max_seconds", "diverged"):
+            return last.status
+        if self.epochs >= budget.max_epochs:
+            return "max_epochs"
+        if budget.deadline is not None and time.perf_counter() >= budget.deadline:
+            return "max_seconds"
+        return "stalled" if len(self.results) >= MAX_SOLVES else None
+
+    def _next(self, solved: Solved) -> float:
+        """Step 4: return the next l2. Sets the error of l2 that is expected of it."""
+        below, above = self.below, self.above
+        if below is None or above is None or not below.mass > 0.0:
+            return self._further(solved)
+        if self.last is not None and solved.high == self.last.high:
+            self.stuck[0 if solved.high else 1] *= 0.5
+        else:
+            self.stuck = [1.0, 1.0]
+        self._learn_slope(below, above)
+        down, up = self.stuck[0] * math.log(self.aim / below.mass), self.stuck[1] * math.log(above.mass / self.aim)
+        t = min(max(down / (down + up), 0.01), 0.99) if down + up > 0.0 else 0.5
+        l2 = below.l2 * (above.l2 / below.l2) ** t
+        self.error = abs(l2 - solved.l2) / l2
+        return l2
+
+    def _further(self, solved: Solved) -> float:
+        """Return an l2 beyond all others, where the mass should come to the other side of νT."""
+        before = self.last
+        if before is not None:
+            self._learn_slope(before, solved)
+            if abs(solved.mass - before.mass) < FLAT * abs(self.aim - solved.mass):  # all β at a bound, or nearly
+                self.slope = 0.5 * abs(math.log(self.aim / solved.mass)) / abs(math.log(solved.l2 / before.l2))
+        step = math.log(self.aim / solved.mass) / self.slope if solved.mass > 0.0 else MAX_STEP
+        least = 0.3 * math.sqrt(self.budget.tol)
+        step = math.copysign(min(max(BEYOND * abs(step), least), MAX_STEP), step)
+        self.error = abs(step)
+        return solved.l2 * math.exp(step)
+
+    def _learn_slope(self, one: Solved, other: Solved) -> None:
+        """Set the slope of log mass over log l2 from two solutions."""
+        if min(one.mass, other.mass) > 0.0 and one.l2 != other.l2:
+            found = math.log(one.mass / other.mass) / math.log(one.l2 / other.l2)
+            self.slope = min(max(found, 1e-3), 10.0)
+
+    def _result(self, status: Status) -> NuResult:
+        assert self.best is not None
+        best, trace = self.best, Trace()
+        for result in self.results:
+            trace = trace.followed_by(result.trace)
+        coef = np.zeros_like(best.coef) if best.zero else best.coef
+        return NuResult(
+            problem=best.problem,
+            solver=self.results[-1].solver,
+            coef=coef,
+            intercept=0.0 if best.zero else float(best.intercept),
+            dual=best.beta,
+            certificate=best.certificate,
+            status=status,
+            trace=trace,
+            epochs=self.epochs,
+            cpu_seconds=sum(r.cpu_seconds for r in self.results),
+            wall_seconds=sum(r.wall_seconds for r in self.results),
+            compile_seconds=sum(r.compile_seconds for r in self.results),
+            nu=self.nu,
+            zero=best.zero,
+        )
+
+
+def _gap(candidate: Candidate) -> tuple[float, float]:
+    return candidate.certificate.relative_gap, candidate.certificate.gap
+
+
+def _expansion(problem: Problem, beta: np.ndarray) -> np.ndarray:
+    """Return a = cβy/l2, as dual points have it."""
+    return np.asarray(problem.c * beta / problem.l2 * problem.y)
+
+
+def _equal_beta(problem: Problem, nu: float) -> np.ndarray:
+    """Return the feasible β that is the same for all rows of a class."""
+    if problem.intercept != "free":
+        return np.full(problem.n, nu)
+    up = problem.y > 0.0
+    positive, total = float(problem.c[up].sum()), float(problem.c.sum())
+    return np.where(up, 0.5 * nu * total / positive, 0.5 * nu * total / (total - positive))
+
+
+def _sampled(problem: Problem, rows: int, rng: np.random.Generator) -> Problem:
+    """Return the problem of a sample of the rows, with the weights of the classes as they are."""
+    chosen, weights = [], []
+    for sign in (1.0, -1.0):
+        own = np.flatnonzero((problem.y == sign) & (problem.c > 0.0))
+        if len(own):
+            part = rng.choice(own, min(len(own), max(rows * len(own) // problem.n, 50)), replace=False)
+            chosen.append(part)
+            weights.append(problem.c[part] * (problem.c[own].sum() / problem.c[part].sum()))
+    index, weight = np.concatenate(chosen), np.concatenate(weights)
+    order = np.argsort(index)
+    return taken(problem, index[order], weight[order])
+
+
+def taken(problem: Problem, rows: np.ndarray, weights: np.ndarray) -> Problem:
+    """Return the problem over a copy of some of the rows, with sample weights of its own."""
+    table = problem.kernel is not None and problem.kernel.name == "precomputed"
+    return Problem(
+        problem.X[np.ix_(rows, rows)] if table else problem.X[rows],
+        problem.y[rows],
+        l2=problem.l2,
+        sample_weight=weights,
+        intercept=problem.intercept,
+        classes=(-1.0, 1.0),
+        kernel=problem.kernel,
+    )
