@@ -71,7 +71,9 @@ def _smaller(case: Case) -> Iterator[Case]:
         size //= 2
     if case["kernel"] != "precomputed":
         for j in range(d if d > 1 else 0):
-            yield case.change(X=np.delete(case.X, j, axis=1))
+            bounds = case.settings.get("bounds")
+            bounds = bounds and [np.delete(ends, j).tolist() for ends in bounds]
+            yield case.change(X=np.delete(case.X, j, axis=1), bounds=bounds)
     if weights is not None:
         yield case.change(weights=None)
     if case["storage"] != "dense":

@@ -51,6 +51,7 @@ class Case:
         """Return the problem of two classes."""
         names = ("loss", "delta", "l2", "l1", "intercept", "intercept_scale", "kernel", "gamma", "degree", "coef0")
         options = {name: self[name] for name in names}
+        options["bounds"] = self.settings.get("bounds")  # cases of earlier campaigns have none
         return dualgap.Problem(self.matrix(), self.y, sample_weight=self.weights, classes=[0, 1], **options)
 
     def json(self) -> str:
@@ -129,6 +130,7 @@ def draw(seed: int) -> Case:
         "atol": float(rng.choice([0.0, 0.0, 1e-6, 1e-12])),
         "max_epochs": int(rng.choice([1, 3, 10, 40, 200], p=[0.15, 0.2, 0.25, 0.2, 0.2])),
         "solver": "auto",
+        "bounds": _bounds(seed, X) if kernel is None and l2 > 0 and kind in ("solve", "pair", "certify") else None,
     }
     case = Case(settings, X, y, weights)
     return case.change(solver=_supported(case, solvers, rng)) if kind in ("solve", "pair") else case
@@ -166,6 +168,19 @@ def _penalties(rng: np.random.Generator, penalty: str, n: int) -> tuple[float, f
         return 0.0, strength
     ratio = float(rng.choice([0.5, 0.01, 0.99, 1 - 1e-6])) if penalty == "elastic_net" else 0.0
     return strength * (1.0 - ratio), strength * ratio
+
+
+def _bounds(seed: int, X: np.ndarray) -> list[list[float]] | None:
+    """Return bounds on coefficients for one group in four: none, one or both, equal ones and zeros, at any scale."""
+    rng = np.random.default_rng([5, seed])
+    if np.random.default_rng([6, seed // GROUP]).random() > 0.25:
+        return None
+    d, size = X.shape[1], 10.0 ** rng.uniform(-4, 4) / (float(np.abs(X).max()) or 1.0)
+    low, high = np.sort(size * rng.normal(size=(2, d)), axis=0)
+    kind = rng.integers(0, 6, d)
+    low[(kind == 0) | (kind == 1)], low[kind == 2] = -np.inf, 0.0
+    high[(kind == 1) | (kind == 2)], high[kind == 3] = np.inf, low[kind == 3]
+    return [low.tolist(), high.tolist()]
 
 
 def _gamma(rng: np.random.Generator, X: np.ndarray) -> float:

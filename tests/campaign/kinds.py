@@ -49,13 +49,13 @@ def _models(case: Case, problem: dualgap.Problem) -> Iterator[tuple[np.ndarray, 
     length = float(np.sqrt(np.max(problem.sqnorms))) or 1.0
     size = 10.0 ** rng.uniform(-3, 3) / length ** (2 if problem.kernel is not None else 1)
     b = 0.0 if problem.intercept == "none" else float(rng.normal() * 10.0 ** rng.uniform(-3, 3))
-    yield size * rng.normal(size=problem.size), b
+    yield problem.penalty.nearest_point(size * rng.normal(size=problem.size)), b
     trained = dualgap.solve(problem, case["solver"], tol=1e-9, max_epochs=case["max_epochs"])
     yield trained.coef, trained.intercept
     with np.errstate(over="ignore"):
         rounded = trained.coef.astype(np.float32).astype(float)
     if np.isfinite(rounded).all():
-        yield rounded, trained.intercept
+        yield problem.penalty.nearest_point(rounded), trained.intercept
 
 
 def _pair(case: Case) -> Iterator[Claimed]:

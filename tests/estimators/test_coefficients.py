@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import nnls
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
 
 import dualgap
 from conftest import make_data
-from dualgap import LinearSVC
+from dualgap import LinearSVC, LinearSVR
 from dualgap.store import write_store
 
 X, y = make_data(80, 4, seed=2)
@@ -125,6 +126,21 @@ def test_the_error_of_leaving_one_out_is_enclosed():
         rest = np.delete(few, i, axis=0), np.delete(labels, i)
         wrong += LinearSVC(positive=True, tol=1e-9, C=0.1).fit(*rest).predict(few[[i]])[0] != labels[i]
     assert found.low <= wrong / len(labels) <= found.high
+
+
+def test_regression_within_bounds():
+    """Non-negative least squares as SciPy solves it, with the ridge as rows of its own; signs by name for each target."""
+    targets = X @ [1.0, -2.0, 0.5, 0.0] + 0.1 * np.random.default_rng(0).normal(size=len(X))
+    model = LinearSVR(loss="squared_error", C=0.5, fit_intercept=False, positive=True, tol=1e-10).fit(X, targets)
+    best, _ = nnls(np.vstack([X, np.eye(4)]), np.append(targets, np.zeros(4)))  # C·Σ r² + ‖w‖²/2
+    np.testing.assert_allclose(model.coef_, best, atol=1e-6)
+    both = LinearSVR(monotonic_cst=[0, 1, -1, 0], bounds=(-1, None), tol=1e-6).fit(X, np.stack([targets, -targets], axis=1))
+    assert both.status_ == "converged"
+    assert (both.coef_[:, 1] >= 0.0).all()
+    assert (both.coef_[:, 2] <= 0.0).all()
+    assert (both.coef_ >= -1.0).all()
+    with pytest.raises(ValueError, match="monotonic_cst has shape"):
+        LinearSVR(monotonic_cst=[1]).fit(X, targets)
 
 
 def test_a_store_keeps_bounds(tmp_path):

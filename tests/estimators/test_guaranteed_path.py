@@ -10,8 +10,8 @@ from sklearn.datasets import make_classification
 
 import dualgap
 from dualgap import LinearSVCPath
-from dualgap.estimators import ConvergenceWarning
-from dualgap.proof import ProofError, verify_proof
+from dualgap.estimators import ConvergenceWarning, guaranteed_path
+from dualgap.proof import ProofError, reach, verify_proof
 
 LOSSES = ("hinge", "smooth_hinge", "squared_hinge", "logistic")
 
@@ -75,6 +75,22 @@ def test_bends_where_features_come_in_are_covered(seed):
     path = LinearSVCPath(Cs=[2e-4, 0.05], l1_ratios=0.8, loss="hinge", guarantee=0.01, random_state=0).fit(X, y)
     assert path.uncovered_ == []
     assert_within(path, X, y, 0.01, 10.0 ** np.random.default_rng(seed).uniform(-3.6, -1.4, 5), ratio=0.8)
+
+
+def test_a_mix_that_is_proven_up_to_its_own_c_alone_is_not_made_again(monkeypatch):
+    # Such a mix adds nothing beyond where the walk is: a model is trained there instead.
+    made = []
+
+    def no_further(pair, strengths, epsilon, C, limit):
+        made.append(C)
+        assert len(made) < 2000
+        first, second, _ = pair.parts
+        return C if first is not second and limit > C else reach(pair, strengths, epsilon, C, limit)
+
+    monkeypatch.setattr(guaranteed_path, "reach", no_further)
+    X, y = data_of(0)
+    path = LinearSVCPath(Cs=[1e-2, 10.0], l1_ratios=0.0, guarantee=0.02, random_state=0).fit(X, y)
+    assert path.uncovered_ == []
 
 
 def test_fewer_solves_than_a_grid_would_need():
@@ -167,7 +183,7 @@ def test_model_at_asks_for_a_guarantee_and_a_c_of_the_range():
     grid = LinearSVCPath(Cs=[0.1, 1.0], l1_ratios=0.0, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="without a guarantee"):
         grid.model_at(0.5)
-    path = LinearSVCPath(Cs=[0.1, 1.0], l1_ratios=0.0, guarantee=0.05, random_state=0).fit(X, y)
+    path = LinearSVCPath(Cs=[1e-2, 10.0], l1_ratios=0.0, guarantee=0.02, random_state=0).fit(X, y)
     for C in (0.0999, 1.001):
         with pytest.raises(ValueError, match=r"has no proven model: the models cover C from 0.1.* to 1"):
             path.model_at(C)
@@ -180,7 +196,7 @@ def test_model_at_asks_for_a_guarantee_and_a_c_of_the_range():
 def test_the_figure_has_the_band_and_the_guarantee():
     pytest.importorskip("matplotlib").use("Agg")
     X, y = data_of(0)
-    path = LinearSVCPath(Cs=[0.1, 1.0], l1_ratios=0.0, guarantee=0.05, random_state=0).fit(X, y)
+    path = LinearSVCPath(Cs=[1e-2, 10.0], l1_ratios=0.0, guarantee=0.02, random_state=0).fit(X, y)
     axes = path.plot_guarantee()
     heights = axes.get_lines()[0].get_ydata()
     assert 0 < heights.max() <= 5.0 * (1 + 1e-9)

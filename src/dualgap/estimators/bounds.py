@@ -161,8 +161,8 @@ class FeatureMixin:
     def feature_status(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         """Say for each feature whether its coefficient in the exact model is "zero" or "nonzero"; "open" where this gap does not tell.
 
-        An l1 penalty (l1_ratio > 0) makes coefficients zero. With any penalty, a feature has the coefficient zero if only rows have it
-        that are no support vectors.
+        An l1 penalty (l1_ratio > 0) or a bound of 0 makes coefficients zero. With any penalty, a feature has the coefficient zero if only
+        rows have it that are no support vectors.
 
         Parameters
         ----------

@@ -193,7 +193,7 @@ class _Walk:
             C = min(at * math.exp(STEP * step), math.sqrt(at * end))
             pair = couple.mixed(line.share(C))
             piece = self._add(C, pair)
-            if piece is None:
+            if piece is None or (piece.low <= at and piece.high <= at * (1.0 + NARROW)):  # no proof, or none beyond `at`
                 return C, pair
             step = math.log(piece.high / piece.C)
             if piece.low <= at:

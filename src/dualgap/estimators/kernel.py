@@ -24,6 +24,7 @@ from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.left_out import LeaveOneOutMixin
 from dualgap.estimators.multiclass import Task
 from dualgap.estimators.parameters import budget_of
+from dualgap.estimators.probability import CalibratedMixin
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
 from dualgap.estimators.proving import ProvableMixin, kernel_parts
 from dualgap.problem import Problem, as_features
@@ -34,7 +35,16 @@ from dualgap.solvers.working_set import WorkingSet
 __all__ = ["SVC"]
 
 
-class SVC(KernelModelMixin, BoundsMixin, LeaveOneOutMixin, ProvableMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class SVC(
+    CalibratedMixin,
+    KernelModelMixin,
+    BoundsMixin,
+    LeaveOneOutMixin,
+    ProvableMixin,
+    CallbackSupportMixin,
+    ClassifierMixin,
+    BaseEstimator,
+):
     """Support vector classifier with kernels, whose fit ends on a certified duality gap.
 
     Minimises C·Σ sᵢ max(0, 1 − yᵢ f(xᵢ)) + ½‖f‖² over f(x) = Σ aⱼ k(xⱼ, x) + b, for every pair of classes.
@@ -55,6 +65,8 @@ class SVC(KernelModelMixin, BoundsMixin, LeaveOneOutMixin, ProvableMixin, Callba
         "clip" trains on the nearest semidefinite matrix, with the negative eigenvalues of K set to 0, and "shift" on K − λ_min·I; both are
         certified for that matrix. "uncertified" returns a stationary point, as LIBSVM does, with `certificate_` None. All but "error" hold
         the matrix in memory and compute its eigenvalues, in time n³. docs/kernels.md has the scores of new rows.
+    probability : bool
+        Whether `fit` also fits `temperature_` for `predict_proba`, by five more fits on parts of the rows.
     fit_intercept : bool
         Whether there is an intercept b, free of any penalty.
     tol : float
@@ -99,6 +111,7 @@ class SVC(KernelModelMixin, BoundsMixin, LeaveOneOutMixin, ProvableMixin, Callba
     n_iter_ : epochs for each pair
     objective_, dual_gap_, certificate_, history_ : of the problem, or one for each pair
         The objective is scikit-learn's divided by C·Σs.
+    temperature_ : with probability=True, the factor of the scores in `predict_proba`
     indefinite_ : None, or what was done with a kernel that is not positive semidefinite: its treatment and extreme eigenvalues
         With "clip", `dual_coef_` and `support_` are about the clipped kernel; scores of new rows are sums over all training rows.
     status_ : "converged" where every certified gap is within `tol`, "decided" by fit's argument `decide`; else as in `LinearSVC`
@@ -139,6 +152,7 @@ class SVC(KernelModelMixin, BoundsMixin, LeaveOneOutMixin, ProvableMixin, Callba
         callbacks: Any = None,
         atol: float = 0.0,
         indefinite: str = "error",
+        probability: bool = False,
     ) -> None:
         self.C = C
         self.kernel = kernel
@@ -161,6 +175,7 @@ class SVC(KernelModelMixin, BoundsMixin, LeaveOneOutMixin, ProvableMixin, Callba
         self.callbacks = callbacks
         self.atol = atol
         self.indefinite = indefinite
+        self.probability = probability
 
     # -------------------------------------------------------------------------------------------------------------- fitting
 
@@ -203,7 +218,9 @@ class SVC(KernelModelMixin, BoundsMixin, LeaveOneOutMixin, ProvableMixin, Callba
             ["fit"] if len(pairs) == 1 else [f"classes {labels[i]!r} and {labels[j]!r}" for i, j in pairs],
         )
         if treated is not None and not treated.certified:
-            return self._fit_uncertified(X, data, pairs, budget)
+            self._fit_uncertified(X, data, pairs, budget)
+            self._calibrate(X, y, data.weights)
+            return self
         tasks = [
             Task(partial(self._problem, data, pair, C), self._warm(data, pair, k, C), monitor.callbacks(k, lambda progress: {}))
             for k, pair in enumerate(pairs)
@@ -219,15 +236,15 @@ class SVC(KernelModelMixin, BoundsMixin, LeaveOneOutMixin, ProvableMixin, Callba
             if treated is not None and treated.clips:
                 self._X_fit, self._expansion = X, treated.spectrum.coefficients(self._over_all_rows())
             end_fit(self, given, results, monitor, budget.tol, ctrl_c, treated)
-            return self
+        self._calibrate(X, y, data.weights)
+        return self
 
-    def _fit_uncertified(self, X: Any, data: Labelled, pairs: list[tuple[int, int]], budget: Any) -> SVC:
+    def _fit_uncertified(self, X: Any, data: Labelled, pairs: list[tuple[int, int]], budget: Any) -> None:
         problems = [self._problem(data, pair, self.C) for pair in pairs]
         points = stationary_points(type(self).__name__, problems, budget.tol, budget.max_epochs)
         attributes = self._layout(X, data, pairs, [p.coef for p in points], [p.epochs for p in points])
         keep_uncertified(self, data.classes, intercept_=np.array([p.intercept for p in points]), **attributes)
         self.status_ = "uncertified"
-        return self
 
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
         rows, y = self._checked(X, y)
@@ -295,12 +312,13 @@ class SVC(KernelModelMixin, BoundsMixin, LeaveOneOutMixin, ProvableMixin, Callba
         With kernel="precomputed", X has kernel values with all training rows or, which is less to compute, with the support vectors
         alone: the columns `support_`, in that order.
         """
+        if len(self.classes_) == 2 or self.decision_function_shape == "ovr":
+            return self._class_scores(X)
+        return self._scores(X)
+
+    def _class_scores(self, X: Any) -> np.ndarray:
         pairs = self._scores(X)
-        if len(self.classes_) == 2:
-            return pairs.ravel()
-        if self.decision_function_shape == "ovr":
-            return _ovr_decision_function(pairs < 0, -pairs, len(self.classes_))
-        return pairs
+        return pairs.ravel() if len(self.classes_) == 2 else _ovr_decision_function(pairs < 0, -pairs, len(self.classes_))
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels: with more than two classes the one with most votes of the pairs."""

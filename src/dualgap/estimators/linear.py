@@ -27,6 +27,7 @@ from dualgap.estimators.left_out import ForgettingMixin
 from dualgap.estimators.multiclass import Task
 from dualgap.estimators.on_store import is_store, problem_over, store_labels
 from dualgap.estimators.parameters import Parameters, checked
+from dualgap.estimators.probability import CalibratedMixin, agreed, is_calibrated
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
 from dualgap.estimators.proving import ProvableMixin, linear_parts
 from dualgap.estimators.streaming import partial_fit
@@ -35,16 +36,9 @@ from dualgap.problem import Problem, as_features, is_dask
 __all__ = ["LinearSVC"]
 
 
-def _has_log_loss(estimator: Any) -> bool:
-    if estimator.loss in ("log_loss", "logistic"):
-        return True
-    raise AttributeError(
-        f"predict_proba needs loss='log_loss', not loss={estimator.loss!r}; for probabilities from another loss wrap the "
-        "model in sklearn.calibration.CalibratedClassifierCV"
-    )
-
-
 def _takes_batches(estimator: Any) -> bool:
+    if getattr(estimator, "probability", False):  # a model of an older release has no such parameter
+        raise AttributeError("partial_fit does not go with probability=True: a batch that is forgotten cannot be held out")
     if estimator.multi_class != "ovr":
         raise AttributeError(f"partial_fit works with multi_class='ovr', not with multi_class={estimator.multi_class!r}")
     refused = refusal_of_bounds(estimator, "partial_fit keeps no bounds on coefficients; use fit")
@@ -54,6 +48,7 @@ def _takes_batches(estimator: Any) -> bool:
 
 
 class LinearSVC(
+    CalibratedMixin,
     BoundsMixin,
     FeatureMixin,
     ForgettingMixin,
@@ -78,7 +73,7 @@ class LinearSVC(
     penalty : {None, "l1", "l2"}
         scikit-learn's way to say l1_ratio=1 or l1_ratio=0. None leaves it to `l1_ratio`.
     loss : {"squared_hinge", "hinge", "smooth_hinge", "log_loss"} or a loss object
-        φ. The default is scikit-learn's. Only "log_loss" gives probabilities.
+        φ. The default is scikit-learn's. "log_loss" gives probabilities of its own, the others with probability=True.
     dual : ignored
         Accepted for code written for scikit-learn: in which space to work is the solver's business.
     tol : float
@@ -136,6 +131,9 @@ class LinearSVC(
         For Dask data: into how many partitions the rows are divided. By default one a thread of a worker.
     patience : float
         For Dask data: seconds to wait for a worker once none is left, before the fit gives up.
+    probability : bool
+        Whether `fit` also fits `temperature_` for `predict_proba`, by five more fits on parts of the rows. Without effect for
+        loss="log_loss".
 
     Attributes
     ----------
@@ -152,6 +150,7 @@ class LinearSVC(
         "interrupted", "stalled", "rounding_limit" (as near as float64 can tell), "diverged"
     support_ : rows with a dual variable above 0
     n_support_ : how many of them each class has
+    temperature_ : with probability=True, the factor of the scores in `predict_proba`
     dual_coef_ : array of shape (1, number of support vectors), or a sparse one with a row for each class
         yᵢ·C·sᵢ·βᵢ: for l1_ratio=0 and no bounds on coefficients, coef_ is dual_coef_ @ X[support_].
     preparation_ : Preparation
@@ -207,6 +206,7 @@ class LinearSVC(
         checkpoint: Any = None,
         partitions: int | None = None,
         patience: float = 60.0,
+        probability: bool = False,
     ) -> None:
         self.penalty = penalty
         self.loss = loss
@@ -235,6 +235,7 @@ class LinearSVC(
         self.checkpoint = checkpoint
         self.partitions = partitions
         self.patience = patience
+        self.probability = probability
 
     # -------------------------------------------------------------------------------------------------------------- fitting
 
@@ -256,6 +257,7 @@ class LinearSVC(
         parameters = checked(self)
         self._check_multi_class(parameters)
         check_decide(decide, X, parameters.ratio)
+        self._check_probability(X)
         if is_dask(X):
             from dualgap.estimators.on_cluster import fit_on_cluster
 
@@ -291,7 +293,8 @@ class LinearSVC(
                 found = linear_support(results, data.codes, C)
                 keep(self, data.classes, results, coef_=np.stack([r.coef for r in results]), _n_rows=data.n, **found)
             end_fit(self, given, results, monitor, parameters.budget.tol, ctrl_c)
-            return self
+        self._calibrate(X, y, data.weights)
+        return self
 
     def _refuse_cluster_options(self) -> None:
         """Raise where an option is given that only a fit on Dask data can follow; remove what only such a fit sets."""
@@ -395,21 +398,20 @@ class LinearSVC(
 
     # ------------------------------------------------------------------------------------------------------- probabilities
 
-    @available_if(_has_log_loss)
+    @available_if(is_calibrated)
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the classes; with more than two, those of each class against the rest, scaled to sum to one.
+        """Return probabilities of the classes; the most probable class is the label that `predict` returns.
 
-        With multi_class="multinomial" they are exp(gₖ)/Σⱼ exp(gⱼ) of the scores g.
+        With loss="log_loss" they are the model's own; with more than two classes, those of each class against the rest, scaled to sum to
+        one, or with multi_class="multinomial" exp(gₖ)/Σⱼ exp(gⱼ) of the scores g. Other losses need probability=True before `fit`, which
+        then fits on five folds, too.
         """
         check_is_fitted(self)
-        if self.multi_class == "multinomial" and len(self.classes_) > 2:
-            return softmax(self.decision_function(X), axis=1)
-        return self._predict_proba_lr(X)
-
-    @available_if(_has_log_loss)
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of the probabilities."""
-        return np.log(self.predict_proba(X))
+        if self.loss not in ("log_loss", "logistic"):
+            return super().predict_proba(X)
+        own = self.multi_class == "multinomial" and len(self.classes_) > 2
+        found = softmax(self.decision_function(X), axis=1) if own else self._predict_proba_lr(X)
+        return agreed(found, np.searchsorted(self.classes_, self.predict(X)))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

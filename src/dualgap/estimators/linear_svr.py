@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dualgap.core import kept
 from dualgap.estimators.bounds import FeatureMixin
+from dualgap.estimators.coefficients import coefficient_bounds
 from dualgap.estimators.common import validated, validated_rows
 from dualgap.estimators.ending import end_fit
 from dualgap.estimators.fitted import keep, signed_dual, signed_duals
@@ -79,6 +80,13 @@ class LinearSVR(RegressionBoundsMixin, FeatureMixin, CallbackSupportMixin, Multi
     atol : float
         Bound on the gap itself, in the units of `certificate_`: a fit has converged if it or `tol` is met. For targets that a model fits
         exactly, where the objective tends to 0.
+    positive : bool
+        Whether all coefficients must be at least 0.
+    bounds : (low, high), optional
+        The least and the largest value of the coefficients of every target: two numbers, or two arrays with one number a feature.
+    monotonic_cst : array of -1, 0 or 1 for each feature, or dict of feature names, optional
+        The sign of each coefficient: with 1 a prediction never falls if the feature rises, with -1 it never rises; 0 leaves it open. As in
+        `LinearSVC`, the three hold at the same time, the intercept has no bounds, and l1_ratio must be below 1.
 
     Attributes
     ----------
@@ -94,7 +102,8 @@ class LinearSVR(RegressionBoundsMixin, FeatureMixin, CallbackSupportMixin, Multi
     support_ : rows with a dual variable other than 0
     n_support_ : how many of them each target has
     dual_coef_ : array of shape (targets, number of support vectors)
-        C·sᵢ·βᵢ, positive where the prediction is below its target: for l1_ratio=0, coef_ is dual_coef_ @ X[support_].
+        C·sᵢ·βᵢ, positive where the prediction is below its target: for l1_ratio=0 and no bounds on
+        coefficients, coef_ is dual_coef_ @ X[support_].
 
     Notes
     -----
@@ -136,6 +145,9 @@ class LinearSVR(RegressionBoundsMixin, FeatureMixin, CallbackSupportMixin, Multi
         warm_start: bool = False,
         callbacks: Any = None,
         atol: float = 0.0,
+        positive: bool = False,
+        bounds: Any = None,
+        monotonic_cst: Any = None,
     ) -> None:
         self.epsilon = epsilon
         self.tol = tol
@@ -157,6 +169,9 @@ class LinearSVR(RegressionBoundsMixin, FeatureMixin, CallbackSupportMixin, Multi
         self.warm_start = warm_start
         self.callbacks = callbacks
         self.atol = atol
+        self.positive = positive
+        self.bounds = bounds
+        self.monotonic_cst = monotonic_cst
 
     # -------------------------------------------------------------------------------------------------------------- fitting
 
@@ -204,6 +219,7 @@ class LinearSVR(RegressionBoundsMixin, FeatureMixin, CallbackSupportMixin, Multi
             sample_weight=data.weights,
             intercept=parameters.intercept,
             intercept_scale=parameters.scale,
+            bounds=coefficient_bounds(self, data.X.shape[1]),
         )
         return [first, *(first.variant(data.values[:, j]) for j in range(1, data.count))]
 

@@ -66,7 +66,7 @@ def _shapes(operator: Any) -> None:
     model, data = operator.raw_operator, operator.inputs[0]
     rows, K = data.get_first_dimension(), len(model.classes_)
     columns = 1 if K == 2 else K
-    if isinstance(model, LinearSVC) and hasattr(model, "predict_proba"):
+    if isinstance(model, LinearSVC) and model.loss in ("log_loss", "logistic"):
         columns = K
     elif isinstance(model, SVC) and K > 2 and model.decision_function_shape == "ovo":
         columns = K * (K - 1) // 2
@@ -154,9 +154,9 @@ def _convert_linear(scope: Any, operator: Any, container: Any) -> None:
     graph, model = _Graph(scope, operator, container), operator.raw_operator
     scores = _linear_scores(graph, model)
     codes = graph.positive(scores) if len(model.classes_) == 2 else graph.largest(scores)
-    if hasattr(model, "predict_proba") and model.multi_class == "multinomial" and len(model.classes_) > 2:
+    if model.loss in ("log_loss", "logistic") and model.multi_class == "multinomial" and len(model.classes_) > 2:
         scores = graph.node("Softmax", scores, axis=1)
-    elif hasattr(model, "predict_proba"):
+    elif model.loss in ("log_loss", "logistic"):
         scores = graph.node("Sigmoid", scores)
         if len(model.classes_) == 2:
             scores = graph.node("Concat", graph.node("Sub", graph.constant([1.0]), scores), scores, axis=1)

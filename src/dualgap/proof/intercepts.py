@@ -22,9 +22,7 @@ def best_intercept(problem: Problem, scores: np.ndarray) -> float:
         return 0.0
     if problem.intercept == "free" and (kinks := _kinks(problem, scores)) is not None:
         return _middle_of_minimum(kinks)
-    unit = float(problem.offset.scale)
-    gradient = _InterceptGradient(problem.loss, scores, problem.samples, _penalty(problem), unit)
-    return unit * float(_root(gradient, -float(inner(problem.c, scores)) / unit))
+    return _root_from(-float(inner(problem.c, scores)), problem, scores, problem.samples)
 
 
 def intercept_of_zero(problem: Problem) -> float:
@@ -42,7 +40,7 @@ def intercept_of_zero(problem: Problem) -> float:
     if isinstance(problem.loss, Hinge) and problem.intercept == "free":
         return float(np.sign(positive - negative)) if abs(positive - negative) > BALANCED else 0.0
     samples = Samples(np.array([1.0, -1.0]), np.array([positive, negative]))
-    return float(_root(_InterceptGradient(problem.loss, np.zeros(2), samples, _penalty(problem)), 0.0))
+    return _root_from(0.0, problem, np.zeros(2), samples)
 
 
 def first_intercept(problem: Problem) -> float:
@@ -146,6 +144,13 @@ def _middle_of_minimum(kinks: _Kinks) -> float:
     passed = np.cumsum(kinks.falls[order])
     first, last = np.searchsorted(passed, [kinks.rate * (1.0 - 1e-14), kinks.rate * (1.0 + 1e-14)])
     return 0.5 * float(places[order[min(first, end)]] + places[order[min(last, end)]])
+
+
+def _root_from(start: float, problem: Problem, scores: np.ndarray, samples: Samples) -> float:
+    scores = scores.view()
+    scores.flags.writeable = False  # one type for the compiler, whoever owns the array
+    unit = float(problem.offset.scale)
+    return unit * float(_root(_InterceptGradient(problem.loss, scores, samples, _penalty(problem), unit), start / unit))
 
 
 def intercept_from_support_vectors(problem: Problem, coef: np.ndarray, beta: np.ndarray) -> float:

@@ -281,8 +281,8 @@ class Result:
     def feature_status(self) -> np.ndarray:
         """Say for each feature whether its coefficient is "zero" or "nonzero" in the exact model; "open" where this gap does not tell.
 
-        An l1 penalty makes coefficients zero. With any penalty, a feature has the coefficient zero if only rows have it that are no
-        support vectors. Without an l2 penalty the loss must have a curvature (not the hinge).
+        An l1 penalty or a bound of 0 makes coefficients zero. With any penalty, a feature has the coefficient zero if only rows have it
+        that are no support vectors. Without an l2 penalty the loss must have a curvature (not the hinge).
 
         Examples
         --------

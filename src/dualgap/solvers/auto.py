@@ -33,6 +33,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -147,10 +148,12 @@ class Auto(Solver):
         return choose(problem).method if problem.streaming else self
 
     def supports(self, problem: Problem) -> Support:
-        return choose(problem).method.supports(problem)
+        # The choice is made here, before each run, and kept for its start: on a small problem it is a twentieth of a fit.
+        choice = _choices[problem] = choose(problem)
+        return choice.method.supports(problem)
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> AutoState:
-        choice = choose(problem)
+        choice = _chosen(problem)
         target = on_gram(problem) if choice.on_gram else problem
         inner = choice.method.start(target, rng, warm)
         passes = inner.passes + (forming_passes(problem) if choice.on_gram else 0.0)
@@ -247,11 +250,11 @@ class Auto(Solver):
         state.halfway, state.latest = (0.0, math.inf), (0.0, math.inf)
 
     def plan(self, problem: Problem) -> str:
-        choice = choose(problem)
+        choice = _chosen(problem)
         return f"{[(method.name, method.plan(problem)) for method in _compiled_ahead(choice)]} {choice.on_gram}"
 
     def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, AutoState]:
-        choice = choose(problem)
+        choice = _chosen(problem)
         target = on_gram(problem.head(4)) if choice.on_gram else problem
         for method in _compiled_ahead(choice):
             small, inner = method.warm_up(target, rng)
@@ -268,6 +271,13 @@ class Auto(Solver):
 
     def gap_estimate(self, problem: Problem, state: AutoState) -> float | None:
         return state.method.gap_estimate(state.problem, state.inner)
+
+
+_choices: WeakKeyDictionary[Problem, Choice] = WeakKeyDictionary()  # what `supports` has last chosen
+
+
+def _chosen(problem: Problem) -> Choice:
+    return _choices.get(problem) or choose(problem)
 
 
 def choose(problem: Problem) -> Choice:

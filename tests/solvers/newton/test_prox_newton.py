@@ -38,6 +38,16 @@ def test_a_penalty_too_strong_for_any_feature():
     assert not result.coef.any()
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_features_that_no_loss_needs_any_more_go_back_to_zero(seed):
+    """Rare features whose rows have all passed their margins: the penalty alone still moves them."""
+    rng = np.random.default_rng(seed)
+    rare = sparse.csr_array((rng.random((300, 40)) < 0.05).astype(float))
+    labels = rare @ rng.standard_normal(40) + 0.1 * rng.standard_normal(300) > 0
+    problem = dualgap.Problem(rare, labels, loss="smooth_hinge", l1=1e-4, l2=1e-4)
+    assert dualgap.solve(problem, "prox_newton", tol=1e-6, max_epochs=100).converged
+
+
 def test_warm_start():
     problem = dualgap.Problem(X, y, loss="squared_hinge", l1=0.01, l2=0.0, intercept="free")
     first = dualgap.solve(problem, "prox_newton", tol=1e-8)

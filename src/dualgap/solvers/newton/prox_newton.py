@@ -231,14 +231,17 @@ def sweep(model, penalty, w, step, r, shift):
     columns, squares = model.columns, model.squares
     largest = 0.0
     for j in range(w.shape[0]):
+        old = w[j] + step[j]
         if squares[j] > 0.0:
-            old = w[j] + step[j]
             new = penalty.prox_at(j, old - (model.derivatives[j] + columns.dot(j, r)) / squares[j], 1.0 / squares[j])
             change = new - old
             if change != 0.0:
                 columns.add(j, change, r)
                 step[j] += change
                 largest = max(largest, squares[j] * change * change)
+        else:
+            low, high = penalty.ends(j)  # no row with this feature has a loss: the penalty alone is left of the model
+            step[j] += min(max(0.0, low), high) - old
     if model.bias_square > 0.0:
         s = model.bias_derivative + model.rho * shift
         for i in range(r.shape[0]):

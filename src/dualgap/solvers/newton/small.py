@@ -46,7 +46,7 @@ class Small(NamedTuple):
     places: np.ndarray  # scratch: the rows with curvature
     weight: np.ndarray  # scratch: their curvatures
     H: np.ndarray  # scratch: the Newton system, …
-    added: np.ndarray  # … and what is added to its diagonal
+    damping: np.ndarray  # … and what is added to its diagonal
 
 
 class Point(NamedTuple):
@@ -208,13 +208,13 @@ def _solve(small, point, delta, moved):
             H[j, k] = 0.0
     add_gram(small.data, small.scale, small.places[:count], small.weight[:count], H)
     for j in range(last + 1):
-        small.added[j] = small.ridge[j]
+        small.damping[j] = small.ridge[j]
     if small.ridge[last] == 0.0:
-        small.added[last] = max(least * small.scale * small.scale - H[last, last], 0.0)
+        small.damping[last] = max(least * small.scale * small.scale - H[last, last], 0.0)
     for j in range(last + 1):
-        H[j, j] += small.added[j]
+        H[j, j] += small.damping[j]
     if not solve_in_place(H, direction):
-        solve_by_rotations(small.data, small.scale, small.places[:count], small.weight[:count], small.added, H, direction)
+        solve_by_rotations(small.data, small.scale, small.places[:count], small.weight[:count], small.damping, H, direction)
 
 
 @kernel
