@@ -50,3 +50,11 @@ def test_a_warm_start_begins_where_the_last_fit_ended(tmp_path):
     model.fit(store)
     assert model.status_ == "converged"
     assert model.n_iter_ < first
+
+
+def test_bounds_on_coefficients_are_kept(tmp_path):
+    """Newton's method takes no bounds: such a fit is left to the solver of blocks."""
+    X, y = sample("dense", n=600, d=5)
+    store = write_store([(X, y)], tmp_path / "store")
+    model = dualgap.LinearSVC(C=0.01, tol=1e-2, bounds=(0.0, None), random_state=0).fit(store)
+    assert model.coef_.min() >= 0.0

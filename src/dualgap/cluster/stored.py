@@ -19,8 +19,8 @@ __all__ = ["newton_on_store", "newton_suits"]
 
 
 def newton_suits(problem: Any) -> TypeGuard[StoreProblem]:
-    """Return whether Newton's method is the quicker one for a problem: it is over a store, with few features and no l1 penalty."""
-    return isinstance(problem, StoreProblem) and problem.l1 == 0 and problem.d <= NEWTON_FEATURES
+    """Return whether Newton's method is the quicker one for a problem: over a store, few features, no l1 penalty and no bounds."""
+    return isinstance(problem, StoreProblem) and problem.l1 == 0 and problem.bounds is None and problem.d <= NEWTON_FEATURES
 
 
 class StoredPartition(Partition):
