@@ -18,7 +18,18 @@ from dualgap.solvers.newton import Newton, NewtonCG, ProxNewton
 from dualgap.solvers.working_set import WorkingSet
 
 if TYPE_CHECKING:
-    from dualgap.estimators import SVC, SVR, LinearSVC, LinearSVCPath, LinearSVCPathCV, LinearSVR, SVCPath, SVCPathCV, warm_up
+    from dualgap.estimators import (
+        SVC,
+        SVR,
+        LinearSVC,
+        LinearSVCPath,
+        LinearSVCPathCV,
+        LinearSVR,
+        NuSVR,
+        SVCPath,
+        SVCPathCV,
+        warm_up,
+    )
 
 __version__ = "0.1.0"
 
@@ -49,6 +60,7 @@ __all__ = [
     "Newton",
     "NewtonCG",
     "NotSupported",
+    "NuSVR",
     "Pegasos",
     "Problem",
     "Progress",
@@ -71,7 +83,18 @@ __all__ = [
 ]
 
 # scikit-learn takes longer to import than all the rest, so that the estimators come when they are first asked for.
-_ESTIMATORS = {"SVC", "SVR", "LinearSVC", "LinearSVCPath", "LinearSVCPathCV", "LinearSVR", "SVCPath", "SVCPathCV", "warm_up"}
+_ESTIMATORS = {
+    "SVC",
+    "SVR",
+    "LinearSVC",
+    "LinearSVCPath",
+    "LinearSVCPathCV",
+    "LinearSVR",
+    "NuSVR",
+    "SVCPath",
+    "SVCPathCV",
+    "warm_up",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,7 @@ from dualgap.estimators.kernel_path_cv import SVCPathCV
 from dualgap.estimators.kernel_svr import SVR
 from dualgap.estimators.linear import LinearSVC
 from dualgap.estimators.linear_svr import LinearSVR
+from dualgap.estimators.nu_svr import NuSVR
 from dualgap.estimators.path import LinearSVCPath
 from dualgap.estimators.path_cv import LinearSVCPathCV
 from dualgap.estimators.warming import warm_up
@@ -25,6 +26,7 @@ __all__ = [
     "LinearSVCPath",
     "LinearSVCPathCV",
     "LinearSVR",
+    "NuSVR",
     "SVCPath",
     "SVCPathCV",
     "class_winners_proven",

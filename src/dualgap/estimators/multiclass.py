@@ -79,8 +79,10 @@ def not_worse_than_warm(result: Result, warm: Any) -> Result:
     return Result.of(result, coef=coef, intercept=intercept, certificate=certify(problem, coef, intercept, result.dual))
 
 
-def solve_tasks(tasks: Sequence[Task], budget: Budget, around: Callable[[int], Any]) -> list[Result]:
-    """Solve every task; `around(k)` is a context manager entered around task k.
+def solve_tasks(
+    tasks: Sequence[Task], budget: Budget, around: Callable[[int], Any], run: Callable[..., Result] = minimise
+) -> list[Result]:
+    """Solve every task by `run`, which takes what `minimise` takes; `around(k)` is a context manager entered around task k.
 
     Ctrl-C stops the problems at work after their present epoch with the best model found; those not begun get one epoch, so that the
     fit still returns a model with a certificate for each.
@@ -94,7 +96,7 @@ def solve_tasks(tasks: Sequence[Task], budget: Budget, around: Callable[[int], A
         # Threads of a problem's own would only get in the way of the other problems'.
         with around(k), nullcontext() if threads == 1 else one_processor():
             problem = tasks[k].make()
-            result = minimise(
+            result = run(
                 problem,
                 budget.solver,
                 budget.tol,

@@ -25,6 +25,7 @@ from dualgap.proof.enclosure import (
 from dualgap.proof.files import BinaryPart, JointPart, ProofError, ProofText, Table, canonical_text, exact_values, make_proof
 from dualgap.proof.forgetting import Remaining, RemainingProof, remaining_of
 from dualgap.proof.intercepts import best_intercept, intercept_of_zero, zero_objective
+from dualgap.proof.nu_regression import Tube, best_tube, nu_regression_certificate, size_of_dual
 from dualgap.proof.ranges import (
     Couple,
     Pair,
@@ -66,9 +67,11 @@ __all__ = [
     "Space",
     "Strengths",
     "Table",
+    "Tube",
     "balance_row",
     "ball_of",
     "best_intercept",
+    "best_tube",
     "bias_excess",
     "bounds_of",
     "canonical_text",
@@ -94,6 +97,7 @@ __all__ = [
     "make_proof",
     "margins_of",
     "mixed_coef",
+    "nu_regression_certificate",
     "parse_proof",
     "penalty_excess",
     "penalty_value",
@@ -106,6 +110,7 @@ __all__ = [
     "row_status",
     "row_sums",
     "scores_of",
+    "size_of_dual",
     "verify_proof",
     "without_data",
     "zero_features",
