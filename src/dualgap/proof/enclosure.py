@@ -220,10 +220,10 @@ def _sums_by_ends(loss, samples, margins, beta, partial):
             phi, own, scale = loss.gap_terms(z, betas[i])
             # Convex in m: the largest value over an interval is at one of its ends.
             phi_up, more, scale_up = loss.gap_terms(z + d, betas[i])
-            _, less, scale_down = loss.gap_terms(z - d, betas[i])
+            phi_down, less, scale_down = loss.gap_terms(z - d, betas[i])
             c, empty = cs[i], cs[i] == 0.0
             s0 += 0.0 if empty else c * phi
-            s1 += 0.0 if empty else c * ((phi_up - phi) + 64.0 * u * abs(phi))
+            s1 += 0.0 if empty else c * ((max(phi_up, phi_down) - phi) + 64.0 * u * abs(phi))
             s2 += 0.0 if empty else c * own
             s3 += 0.0 if empty else c * ((max(more, less) - own) + 32.0 * u * (scale + scale_up + scale_down))
         partial[0, block], partial[1, block], partial[2, block], partial[3, block] = s0, s1, s2, s3

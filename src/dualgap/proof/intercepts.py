@@ -21,9 +21,9 @@ def best_intercept(problem: Problem, scores: np.ndarray) -> float:
         return 0.0
     if problem.intercept == "free" and (kinks := _kinks(problem, scores)) is not None:
         return _middle_of_minimum(kinks)
-    return float(
-        _root(_InterceptGradient(problem.loss, scores, problem.samples, _penalty(problem)), -float(inner(problem.c, scores)))
-    )
+    unit = float(problem.offset.scale)
+    gradient = _InterceptGradient(problem.loss, scores, problem.samples, _penalty(problem), unit)
+    return unit * float(_root(gradient, -float(inner(problem.c, scores)) / unit))
 
 
 def intercept_of_zero(problem: Problem) -> float:
@@ -74,14 +74,16 @@ def _penalty(problem: Problem) -> float:
 
 @compiled
 class _InterceptGradient(NamedTuple):
-    """−dP/db, which never rises with b."""
+    """−dP/db, which never rises with b, as a function of b in units of a typical margin."""
 
     loss: Any
     scores: np.ndarray
     samples: Samples
     rho: float  # the penalty (ρ/2)b² of the intercept
+    unit: float = 1.0
 
-    def at(self, b):
+    def at(self, x):
+        b = self.unit * x
         s = -self.rho * b
         for i in range(self.scores.shape[0]):
             y = self.samples.y[i]

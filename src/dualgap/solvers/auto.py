@@ -4,7 +4,7 @@ The rule reads n, d, the stored numbers, the loss and the penalty alone. Costs a
 
     1  rows read from disk            Blocks
     2  an l1 part, smooth loss        ProxNewton, on a working set of features
-    3  hinge with l1 alone            LinearProgram; APG should it stall
+    3  a kink, l1 alone               LinearProgram for the hinge, APG should it stall; APG for other losses
     4  a linear kernel                LinearKernel: steps 5 to 8 on the rows of X
        other kernels                  WorkingSet for the hinge losses; else SDCA if the kernel matrix exceeds its memory; else DCA
     5  hinge with elastic net         DCA
@@ -267,9 +267,9 @@ def choose(problem: Problem) -> Choice:
     # 2) an l1 part, smooth loss
     if problem.l1 > 0 and ProxNewton().supports(problem):
         return Choice(ProxNewton())
-    # 3) hinge with l1 alone
+    # 3) a kink, l1 alone
     if problem.l2 == 0:
-        return Choice(LinearProgram())
+        return Choice(LinearProgram() if LinearProgram().supports(problem) else APG())
     # 4) kernels
     if problem.kernel is not None:
         if problem.kernel.name == "linear" and problem.X is not None:

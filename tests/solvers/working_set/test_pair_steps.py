@@ -28,7 +28,7 @@ def test_inner_steps_solve_the_small_problem():
             np.zeros(40),
             *without_loss(40),
         )
-        steps(K, K.diagonal().copy(), box, 1e-12, 1e-9, 100_000)
+        steps(K, K.diagonal().copy(), box, 1e-12, 1e-9, 100_000, 1.0)
         np.testing.assert_allclose(box.g, y[:40] - K @ box.a, atol=1e-10)
         assert ((box.low <= box.a) & (box.a <= box.high)).all()
         rise, fall = box.g[box.a < box.high], box.g[box.a > box.low]
@@ -44,7 +44,7 @@ def test_errors_that_float32_cannot_tell_apart_are_told_apart():
     a, low, high = np.zeros(3), np.full(3, -1.0), np.ones(3)
     e = -0.4216874 + np.array([4e-9, 0.0, -4e-9])
     box = Box(a, low, high, e, np.zeros(3), *without_loss(3))
-    assert pair_steps(K, K.diagonal().copy(), box, 1e-12, 1e-3, 100) > 0
+    assert pair_steps(K, K.diagonal().copy(), box, 1e-12, 1e-3, 100, 1.0) > 0
     assert np.ptp(e) < 1e-11
 
 
@@ -70,12 +70,12 @@ def test_two_variables_move_to_the_best_point_of_their_box():
 def test_rows_that_are_there_twice_share_their_step():
     K = np.ones((4, 4))
     box = Box(np.zeros(4), np.zeros(4), np.full(4, 10.0), np.ones(4), np.zeros(4), *without_loss(4))
-    coupled_steps(K, K.diagonal().copy(), box, 1e-12, 1e-9, 1000)
+    coupled_steps(K, K.diagonal().copy(), box, 1e-12, 1e-9, 1000, 1.0)
     assert abs(box.a.sum() - 1.0) < 1e-9
 
 
 def test_one_variable_alone():
     box = Box(np.zeros(1), np.zeros(1), np.full(1, 0.25), np.ones(1), np.zeros(1), *without_loss(1))
-    coupled_steps(np.ones((1, 1)), np.ones(1), box, 1e-12, 1e-9, 100)
+    coupled_steps(np.ones((1, 1)), np.ones(1), box, 1e-12, 1e-9, 100, 1.0)
     assert box.a[0] == 0.25
     assert box.g[0] == 0.75

@@ -504,7 +504,8 @@ def _least_curvature(state: NewtonState) -> float:
 
     Where nearly all rows are beyond their margins, P, Σ cβ and every curvature are tiny together.
     """
-    return LEAST_CURVATURE * min(1.0, max(float(np.abs(state.samples.c * state.beta).sum()), TINY))
+    mass = float(np.abs(state.samples.c * state.beta).sum())
+    return LEAST_CURVATURE * min(1.0, max(mass, TINY)) / float(state.samples.offset.scale)
 
 
 def _first_delta(problem: Problem, margins: np.ndarray) -> float:

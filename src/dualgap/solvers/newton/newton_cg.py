@@ -149,7 +149,8 @@ class NewtonCG(PrimalNewton):
         ridge, diagonal = state.ridge, state.diagonal
         if ridge[-1] == 0.0:
             ridge, diagonal = ridge.copy(), diagonal.copy()
-            ridge[-1] = max(0.0, LEAST_CURVATURE * problem.intercept_scale**2 - diagonal[-1])
+            least = LEAST_CURVATURE * problem.intercept_scale**2 / problem.offset.scale
+            ridge[-1] = max(0.0, least - diagonal[-1])
             diagonal[-1] += ridge[-1]
         wanted = max(state.forcing**2 * gap_part(state.gradient, state.ridge), ENOUGH * state.tol * state.primal)
         curved = np.flatnonzero(state.curvature)

@@ -175,7 +175,7 @@ def _solve(small, point, delta, moved):
         if point.work[i] != 0.0:
             small.places[count], small.weight[count] = i, point.work[i]
             count += 1
-    least = LEAST_CURVATURE * min(1.0, max(mass, TINY))
+    least = LEAST_CURVATURE * min(1.0, max(mass, TINY)) / small.samples.offset.scale
     if moved:
         predicted_changes(small.loss, point.margins, Prox(point.centre, delta), small.samples, point.work)
     for ridge in RIDGES:

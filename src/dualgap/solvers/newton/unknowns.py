@@ -28,7 +28,8 @@ __all__ = [
     "steps_into",
 ]
 
-# Least curvature of a free intercept, in units of its constant column squared: as if one row in 100 000 had curvature 1. With few rows that
+# Least curvature of a free intercept, in units of its constant column squared, divided by a typical margin: as if one row in 100 000 had
+# curvature 1. With few rows that
 # have curvature, an undamped step in b would leave the scale of the data. A larger value slows b down, a smaller one lets it run away.
 LEAST_CURVATURE = 1e-5
 TINY = 1e-200  # stands for Σ cβ, the unit of that curvature, where all β are 0

@@ -37,7 +37,7 @@ def subtract_rows(store, slots, change, g, first, last):
             s += 1
 
 
-NOISE = 1e-12  # violations of the KKT conditions below this are rounding
+NOISE = 1e-12  # violations of the KKT conditions below this part of a typical margin are rounding
 NO_KEY = np.int64(-(2**63))  # below every key
 INDEX_BITS = np.int64(0xFFFFFFFF)  # the bits of a key that hold the index of its variable
 
@@ -51,10 +51,10 @@ def _key(value, k):
 
 
 @kernel
-def pair_steps(K, diagonal, box, tiny, ratio, most):
+def pair_steps(K, diagonal, box, tiny, ratio, most, margin):
     """Take up to `most` pair steps, until the violation m − M is `ratio` of what it was. Return their number.
 
-    `diagonal` is K's plus r; curvatures below `tiny` count as `tiny`."""
+    `margin` is the size of a typical one. `diagonal` is K's plus r; curvatures below `tiny` count as `tiny`."""
     wide_vectors()
     a, low, high, g, r = box.a, box.low, box.high, box.g, box.r
     n = a.shape[0]
@@ -85,7 +85,7 @@ def pair_steps(K, diagonal, box, tiny, ratio, most):
         difference = top - g[j]
         violation = top - g[last & INDEX_BITS]
         if target < 0.0:
-            target = max(ratio * violation, NOISE)
+            target = max(ratio * violation, NOISE * margin)
         if violation <= target or difference <= 0.0:
             return step
         up, down = high[i] - a[i], a[j] - low[j]
@@ -138,7 +138,7 @@ def _best_in_box(K, g, low, high):
 
 
 @kernel
-def coupled_steps(K, diagonal, box, tiny, ratio, most):
+def coupled_steps(K, diagonal, box, tiny, ratio, most, margin):
     """Take up to `most` steps on two variables without a sum to keep, until the largest violation is `ratio` of what it was.
 
     i violates the KKT conditions most. j gives the largest second-order gain after the step of i; if i then is free, it answers the
@@ -156,7 +156,7 @@ def coupled_steps(K, diagonal, box, tiny, ratio, most):
         i = first & INDEX_BITS
         violation = abs(g[i]) if (up[i] > 0.0 if g[i] > 0.0 else down[i] < 0.0) else 0.0
         if target < 0.0:
-            target = max(ratio * violation, NOISE)
+            target = max(ratio * violation, NOISE * margin)
         if violation <= target:
             return step
         row, own = K[i], max(diagonal[i], tiny)

@@ -233,7 +233,7 @@ class WorkingSet(Solver):
         tiny = MIN_CURVATURE[K.dtype.name] * float(K.diagonal().mean())
         steps = pair_steps if problem.intercept == "free" else coupled_steps
         ratio = INNER_RATIO_WHOLE if whole else INNER_RATIO
-        return int(steps(K, K.diagonal() + small.r, small, tiny, ratio, MAX_INNER * len(small.a)))
+        return int(steps(K, K.diagonal() + small.r, small, tiny, ratio, MAX_INNER * len(small.a), float(problem.offset.scale)))
 
     # ----------------------------------------------------------------------------------------------------------------- compile
 
