@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import ResidualLoss, number
+from dualgap.core import SMALLEST, ResidualLoss, number
 from dualgap.problem import Problem
 from dualgap.proof import (
     Certificate,
@@ -31,8 +31,10 @@ from dualgap.proof import (
     forget_scores,
     nu_regression_certificate,
     size_of_dual,
+    zero_objective,
 )
 from dualgap.run.driver import minimise
+from dualgap.run.evaluation import FITTED
 from dualgap.run.result import Result, Status, Trace
 
 __all__ = ["minimise_nu_regression"]
@@ -41,8 +43,10 @@ SOLVED_SHARE = 0.25  # gap of a solve / gap that is asked for
 LOOSEST = 1e-2  # relative gap of a solve, at most
 ERROR_SHARE = 0.05  # gap of a solve / gap of the ν-problem before it
 MAX_SOLVES = 200
+UNDERFLOW = 1e-290  # gap that counts as zero whatever the targets
 COARSE = 2.0  # gap of an earlier solve / gap of the next one, above which the earlier one is repeated where the tube contradicts it
 OVERSHOOT = 1.5  # step / distance of the best tube from the last ε while all sizes are on one side: a mixture needs both
+LEAST_STEP = 0.02  # step / last ε, at least, while all sizes are on one side
 BISECT_EVERY = 3  # solves, of which the last halves the range of ε
 WITHIN = 1.0 - 1e-14  # factor on ν that keeps Σ c|β| ≤ ν beyond rounding
 
@@ -88,15 +92,22 @@ class Search:
         return self.problem.replace(loss=ResidualLoss(epsilon=epsilon))
 
     def tolerance(self) -> float:
-        """Return the relative gap of the next solve."""
+        """Return the gap of the next solve / objective of the ν-problem."""
         last = 1.0 if self.best is None else self.best.certificate.relative_gap
         return max(SOLVED_SHARE * self.tol, min(LOOSEST, ERROR_SHARE * last))
+
+    def objective(self) -> float:
+        """Return the least objective of the ν-problem that is known: at first, that of w = 0."""
+        if self.best is not None:
+            return self.best.certificate.primal
+        tube = best_tube(self.problem, self.nu, self.problem.offset.values)
+        return self.nu * tube.epsilon + zero_objective(self.at(tube.epsilon), tube.intercept)
 
     def place(self, epsilon: float, result: Result) -> None:
         """Step 2: keep a solution as one of the two nearest. Where inexact solves contradict each other, the newer one counts."""
         self.results.append(result)
         size = size_of_dual(result.problem, result.dual)[0]
-        solved = Solved(epsilon, result.dual, size, result.certificate.relative_gap)
+        solved = Solved(epsilon, result.dual, size, result.certificate.gap / max(self.objective(), SMALLEST))
         if solved.size > self.nu:
             self.larger = solved
             if self.smaller is not None and self.smaller.epsilon <= epsilon:
@@ -151,14 +162,14 @@ class Search:
         larger, smaller = self.larger, self.smaller
         low, high = 0.0 if larger is None else larger.epsilon, math.inf if smaller is None else smaller.epsilon
         beyond = smaller if tube >= high else larger if tube <= low else None
-        if beyond is not None and beyond.gap > COARSE * self.tolerance():
+        if beyond is not None and beyond.epsilon != last and beyond.gap > COARSE * self.tolerance():
             return beyond.epsilon  # an end that was solved loosely may be on the wrong side: solve there again
         if larger is not None and smaller is not None:
             if beyond is not None or len(self.results) % BISECT_EVERY == 0:
                 return 0.5 * (low + high)
             return tube
         # All sizes are on one side: beyond the tube, and by more each time that it does not help.
-        self.step = max(2.0 * self.step, OVERSHOOT * abs(tube - last), 1e-6 * last)
+        self.step = max(2.0 * self.step, OVERSHOOT * abs(tube - last), LEAST_STEP * last)
         return max(high - self.step, 0.0) if larger is None else low + self.step
 
 
@@ -181,6 +192,8 @@ def minimise_nu_regression(
     problems; the budget is for all of them together.
     """
     search = Search(problem, number("nu", nu, "(0, 1]"), tol, atol)
+    # A model that fits all targets has the objective 0, to which no gap is relative.
+    search.atol = max(atol, FITTED * zero_objective(search.at(0.0), 0.0) + UNDERFLOW)
     deadline = None if max_seconds is None else time.perf_counter() + max_seconds
     epsilon = best_tube(problem, nu, problem.offset.values).epsilon
     status: Status | None = None
@@ -196,6 +209,7 @@ def minimise_nu_regression(
             warm_start=warm,
             callbacks=callbacks,
             halt=halt,
+            atol=max(search.tolerance() * search.objective(), search.atol),  # the objective of the ε-insensitive problem may be 0
         )
         epochs += result.epochs
         search.place(epsilon, result)
