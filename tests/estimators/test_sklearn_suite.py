@@ -1,4 +1,4 @@
-"""scikit-learn's own tests of its svm module, run with its LinearSVC, SVC, LinearSVR and SVR swapped for ours.
+"""scikit-learn's own tests of its svm module, run with its LinearSVC, SVC, LinearSVR, SVR and NuSVR swapped for ours.
 
 Every test there that trains one of them is run, or is listed below with the reason why ours differs; the page
 docs/coming-from-scikit-learn.md lists the same. The list is for scikit-learn LISTED; OLDER has the tests that older ones add.
@@ -79,7 +79,7 @@ CLOSE = {
     "test_svc_clone_with_callable_kernel",
     "test_linearsvm_liblinear_sample_weight",
 }
-OTHER_MODELS = ("NuSVC", "NuSVR", "OneClassSVM")
+OTHER_MODELS = ("NuSVC", "OneClassSVM")
 
 
 class CloseSVR(dualgap.SVR):
@@ -120,6 +120,7 @@ def ours(name):
     return {
         "LinearSVC": dualgap.LinearSVC,
         "LinearSVR": dualgap.LinearSVR,
+        "NuSVR": dualgap.NuSVR,
         "SVC": CloseSVC if close else dualgap.SVC,
         "SVR": CloseSVR if close else dualgap.SVR,
     }
@@ -142,10 +143,14 @@ def is_other_model(value):
 
 
 def cases():
-    """(module, test, arguments) for every test of the two modules that trains one of the four."""
+    """(module, test, arguments) for every test of the two modules that trains one of the five."""
     for module in (test_svm, test_sparse):
         for name, function in vars(module).items():
-            if name.startswith("test_") and inspect.isfunction(function) and re.search(r"\b(Linear)?SV[CR]\b", source(function)):
+            if (
+                name.startswith("test_")
+                and inspect.isfunction(function)
+                and re.search(r"\b((Linear)?SV[CR]|NuSVR)\b", source(function))
+            ):
                 for arguments in parametrizations(function):
                     if not any(map(is_other_model, arguments.values())) and not any(
                         (name, getattr(value, "__name__", "")) in DIFFERENT_FOR for value in arguments.values()
