@@ -220,12 +220,23 @@ def _search(small, point, delta, moved):
 
 
 @kernel
+def _all_zero(values):
+    for i in range(values.shape[0]):
+        if values[i] != 0.0:
+            return False
+    return True
+
+
+@kernel
 def _update(small, point, delta):
     """Step 6: β, work = its change and u at the present margins; return the relative gap and the proximal term."""
     prox = Prox(point.centre, delta)
     fenchel, primal, prox_term = dual_points(small.loss, point.margins, prox, small.samples, point.beta, point.work)
     accumulate(small.rows, point.work, point.u)
     last, square = small.ridge.shape[0] - 1, 0.0
+    if _all_zero(point.beta):  # so is u; what rounding leaves of it would carry a free b, which has no curvature here, far away
+        for j in range(last + 1):
+            point.u[j] = 0.0
     for j in range(last + 1):
         residual = small.ridge[j] * point.x[j] - point.u[j]
         primal += 0.5 * small.ridge[j] * point.x[j] * point.x[j]
