@@ -221,10 +221,10 @@ def _search(small, point, delta, moved):
 
 @kernel
 def _all_zero(values):
+    largest = 0.0
     for i in range(values.shape[0]):
-        if values[i] != 0.0:
-            return False
-    return True
+        largest = max(largest, abs(values[i]))
+    return largest == 0.0
 
 
 @kernel
