@@ -41,7 +41,7 @@ def stationary_point(problem: Problem, tol: float, max_epochs: int) -> Stationar
     for _ in range(RESTARTS):
         while (violation := _violation(box, free)) > 2.0 * tol and epochs < max_epochs:
             if free:
-                taken = pair_steps(K, K.diagonal().copy(), box, tiny, 2.0 * tol / violation, problem.n)
+                taken = pair_steps(K, K.diagonal().copy(), box, tiny, 2.0 * tol / violation, problem.n, 1.0)
             else:
                 taken = single_steps(K, box, tiny, 2.0 * tol, problem.n)
             epochs += 1
@@ -71,7 +71,7 @@ def single_steps(K, box, tiny, target, most):
     """Take up to `most` steps, each on the variable that violates the KKT conditions most, until none does by more than `target`.
 
     Return the number of steps."""
-    a, low, high, g, _ = box
+    a, low, high, g = box.a, box.low, box.high, box.g
     n = a.shape[0]
     for step in range(most):
         worst, i = target, -1
