@@ -276,3 +276,14 @@ def test_targets_that_a_constant_fits(make):
         model = make().fit(X, np.full(30, value))
         assert model.status_ == "converged"
         np.testing.assert_allclose(model.predict(X), value, atol=0.11)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_targets_without_noise_converge_with_a_free_intercept(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(int(rng.integers(9, 60)), int(rng.integers(1, 5))))
+    y = X @ rng.normal(size=X.shape[1]) + 0.05 * rng.normal(size=len(X)) * (seed % 2)
+    for C in (3.0, 30.0, 300.0):
+        for epsilon in (0.1, 0.5):
+            model = LinearSVR(C=C, epsilon=epsilon, random_state=0).fit(X, y)
+            assert model.status_ == "converged"

@@ -1,4 +1,4 @@
-"""scikit-learn's own tests of its svm module, run with its LinearSVC, SVC, LinearSVR and SVR swapped for ours.
+"""scikit-learn's own tests of its svm module, run with its LinearSVC, SVC, LinearSVR, SVR and NuSVR swapped for ours.
 
 Every test there that trains one of them is run, or is listed below with the reason why ours differs, and is seen to fail for that
 reason; the page docs/coming-from-scikit-learn.md lists the same. The list is for scikit-learn LISTED; OLDER has the tests that older
@@ -105,7 +105,7 @@ CLOSE = {
     "test_linearsvm_liblinear_sample_weight",
 }
 MOST_CASES = 16  # of a test in the list: all kernels and data of test_svc with one of its four kinds of sparse matrices
-OTHER_MODELS = ("NuSVC", "NuSVR", "OneClassSVM")
+OTHER_MODELS = ("NuSVC", "OneClassSVM")
 
 
 class CloseSVR(dualgap.SVR):
@@ -146,6 +146,7 @@ def ours(name):
     return {
         "LinearSVC": dualgap.LinearSVC,
         "LinearSVR": dualgap.LinearSVR,
+        "NuSVR": dualgap.NuSVR,
         "SVC": CloseSVC if close else dualgap.SVC,
         "SVR": CloseSVR if close else dualgap.SVR,
     }
@@ -168,10 +169,14 @@ def is_other_model(value):
 
 
 def cases():
-    """(module, test, arguments) for every test of the two modules that trains one of the four."""
+    """(module, test, arguments) for every test of the two modules that trains one of the five."""
     for module in (test_svm, test_sparse):
         for name, function in list(vars(module).items()):
-            if name.startswith("test_") and inspect.isfunction(function) and re.search(r"\b(Linear)?SV[CR]\b", source(function)):
+            if (
+                name.startswith("test_")
+                and inspect.isfunction(function)
+                and re.search(r"\b((Linear)?SV[CR]|NuSVR)\b", source(function))
+            ):
                 for arguments in parametrizations(function):
                     if not any(map(is_other_model, arguments.values())) and not any(
                         (name, getattr(value, "__name__", "")) in DIFFERENT_FOR for value in arguments.values()

@@ -15,6 +15,7 @@ from dualgap.estimators.kernel_svr import SVR
 from dualgap.estimators.linear import LinearSVC
 from dualgap.estimators.linear_svr import LinearSVR
 from dualgap.estimators.nu_svc import NuSVC
+from dualgap.estimators.nu_svr import NuSVR
 from dualgap.estimators.one_class import OneClassSVM
 from dualgap.estimators.path import LinearSVCPath
 from dualgap.estimators.path_cv import LinearSVCPathCV
@@ -29,6 +30,7 @@ __all__ = [
     "LinearSVCPathCV",
     "LinearSVR",
     "NuSVC",
+    "NuSVR",
     "OneClassSVM",
     "SVCPath",
     "SVCPathCV",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
@@ -20,12 +21,98 @@ from dualgap.estimators.regression import RegressionBoundsMixin
 from dualgap.estimators.targets import NUMERIC, FittedPart, Targets, fitted_parts, supports
 from dualgap.problem import Problem
 from dualgap.proof import ProofError, without_data
+from dualgap.run import Result, minimise
 from dualgap.solvers.working_set import WorkingSet
 
-__all__ = ["SVR"]
+__all__ = ["SVR", "KernelRegression"]
 
 
-class SVR(KernelModelMixin, RegressionBoundsMixin, CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class KernelRegression(KernelModelMixin, CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """What SVR and NuSVR share: the fit of a problem for each target, and predictions. `_loss` makes the loss of the problems."""
+
+    C: Any
+    max_iter: Any
+    verbose: Any
+    callbacks: Any
+    _flat: bool  # whether y was one-dimensional
+
+    # -------------------------------------------------------------------------------------------------------------- fitting
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on samples X with targets y.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d); for kernel="precomputed" the kernel matrix
+            With a callable kernel anything that has a length and takes an index, as long as the kernel understands it.
+        y : array of n numbers, or of shape (n, targets)
+        sample_weight : n numbers, optional
+        """
+        C = number("C", self.C)
+        budget = budget_of(self, self._solver(), UNLIMITED if self.max_iter == -1 else whole_number("max_iter", self.max_iter))
+        one_of("indefinite", self.indefinite, ("error", "clip", "shift"))  # a stationary point, "uncertified", is for SVC alone
+        given = (X, y, sample_weight)
+        X, y = self._checked(X, y, **NUMERIC)
+        self._make_kernel(X)
+        table, treated = self._treated(X, len(y))
+        self.indefinite_, self._expansion = None if treated is None else treated.said, None
+        data = Targets(table, y, sample_weight)
+        problems = self._problems(data, C)
+        monitor = Monitor(self, data.shown() | {"X": X}, data.names())
+        tasks = [
+            Task(partial(problems.__getitem__, j), self._warm(data, j, C), monitor.callbacks(j, lambda progress: {}))
+            for j in range(data.count)
+        ]
+        alone = data.count > 1 or isinstance(budget.solver, WorkingSet)  # as in SVC
+        with kept() as ctrl_c:
+            with log_to_screen(self.verbose), blas_alone if alone else nullcontext():
+                results = solve_tasks(tasks, budget, monitor.task, self._run())
+            signed = np.stack([r.coef for r in results])
+            rows, counts = supports(signed)
+            found = self._expansion_attributes(X, signed, rows.astype(np.int32))
+            self._keep(results, n_support_=counts, _flat=data.flat, **found)
+            if treated is not None and treated.clips:
+                self._X_fit, self._expansion = X, treated.spectrum.coefficients(self._over_all_rows())
+            end_fit(self, given, results, monitor, budget.tol, ctrl_c, treated)
+            return self
+
+    def _keep(self, results: list[Result], **attributes: Any) -> None:
+        """Set the fitted attributes."""
+        keep(self, None, results, **attributes)
+
+    def _run(self) -> Callable[..., Result]:
+        """Return what solves one problem, as `minimise` does."""
+        return minimise
+
+    def _problems(self, data: Targets, C: float) -> list[Problem]:
+        """Return the problem of each target, over one copy of the rows."""
+        first = self._problem_over(self._square(data.X), data.values[:, 0], self._loss(), C, data.total, data.weights)
+        return [first, *(first.variant(data.values[:, j]) for j in range(1, data.count))]
+
+    def _warm(self, data: Targets, j: int, C: float) -> Any:
+        fitted = (
+            getattr(self, "warm_start", False) and getattr(self, "_n_rows", None) == data.n and len(self.intercept_) == data.count
+        )
+        return (None, float(self.intercept_[j]), signed_dual(self, j, data.weights, C)) if fitted else None
+
+    # ----------------------------------------------------------------------------------------------------------- prediction
+
+    def _coefficients(self) -> np.ndarray:
+        dual = self.dual_coef_
+        return np.asarray(dual.toarray() if hasattr(dual, "toarray") else dual).T
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the predictions for samples: one each, or a column for each target.
+
+        With kernel="precomputed", X has kernel values with all training rows or, which is less to compute, with the support vectors
+        alone: the columns `support_`, in that order.
+        """
+        scores = self._scores(X)
+        return scores[:, 0] if self._flat else scores
+
+
+class SVR(KernelRegression, RegressionBoundsMixin):
     """Support vector regression with kernels, whose fit ends on a certified duality gap.
 
     Minimises C·Σ sᵢ φ(f(xᵢ) − tᵢ) + ½‖f‖² over f(x) = Σ aⱼ k(xⱼ, x) + b, for targets t and the weights s of the samples.
@@ -127,56 +214,6 @@ class SVR(KernelModelMixin, RegressionBoundsMixin, CallbackSupportMixin, MultiOu
         self.callbacks = callbacks
         self.atol = atol
 
-    # -------------------------------------------------------------------------------------------------------------- fitting
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVR:
-        """Train on samples X with targets y.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d); for kernel="precomputed" the kernel matrix
-            With a callable kernel anything that has a length and takes an index, as long as the kernel understands it.
-        y : array of n numbers, or of shape (n, targets)
-        sample_weight : n numbers, optional
-        """
-        C = number("C", self.C)
-        budget = budget_of(self, self._solver(), UNLIMITED if self.max_iter == -1 else whole_number("max_iter", self.max_iter))
-        one_of("indefinite", self.indefinite, ("error", "clip", "shift"))  # a stationary point, "uncertified", is for SVC alone
-        given = (X, y, sample_weight)
-        X, y = self._checked(X, y, **NUMERIC)
-        self._make_kernel(X)
-        table, treated = self._treated(X, len(y))
-        self.indefinite_, self._expansion = None if treated is None else treated.said, None
-        data = Targets(table, y, sample_weight)
-        problems = self._problems(data, C)
-        monitor = Monitor(self, data.shown() | {"X": X}, data.names())
-        tasks = [
-            Task(partial(problems.__getitem__, j), self._warm(data, j, C), monitor.callbacks(j, lambda progress: {}))
-            for j in range(data.count)
-        ]
-        alone = data.count > 1 or isinstance(budget.solver, WorkingSet)  # as in SVC
-        with kept() as ctrl_c:
-            with log_to_screen(self.verbose), blas_alone if alone else nullcontext():
-                results = solve_tasks(tasks, budget, monitor.task)
-            signed = np.stack([r.coef for r in results])
-            rows, counts = supports(signed)
-            found = self._expansion_attributes(X, signed, rows.astype(np.int32))
-            keep(self, None, results, n_support_=counts, _flat=data.flat, **found)
-            if treated is not None and treated.clips:
-                self._X_fit, self._expansion = X, treated.spectrum.coefficients(self._over_all_rows())
-            end_fit(self, given, results, monitor, budget.tol, ctrl_c, treated)
-            return self
-
-    def _problems(self, data: Targets, C: float) -> list[Problem]:
-        """Return the problem of each target, over one copy of the rows."""
-        first = self._problem_over(self._square(data.X), data.values[:, 0], self._loss(), C, data.total, data.weights)
-        return [first, *(first.variant(data.values[:, j]) for j in range(1, data.count))]
-
-    def _warm(self, data: Targets, j: int, C: float) -> Any:
-        fitted = self.warm_start and getattr(self, "_n_rows", None) == data.n and len(self.intercept_) == data.count
-        return (None, float(self.intercept_[j]), signed_dual(self, j, data.weights, C)) if fitted else None
-
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> list[FittedPart]:
         rows, y = self._checked(X, y, **NUMERIC)
         data = Targets(self._trained_on(X, rows, len(y)), y, sample_weight)
@@ -187,21 +224,6 @@ class SVR(KernelModelMixin, RegressionBoundsMixin, CallbackSupportMixin, MultiOu
 
     def _without_data(self, parts: list[Any], balls: list[Any], kept: Any) -> Any:
         return without_data(balls)
-
-    # ----------------------------------------------------------------------------------------------------------- prediction
-
-    def _coefficients(self) -> np.ndarray:
-        dual = self.dual_coef_
-        return np.asarray(dual.toarray() if hasattr(dual, "toarray") else dual).T
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the predictions for samples: one each, or a column for each target.
-
-        With kernel="precomputed", X has kernel values with all training rows or, which is less to compute, with the support vectors
-        alone: the columns `support_`, in that order.
-        """
-        scores = self._scores(X)
-        return scores[:, 0] if self._flat else scores
 
     def prediction_bounds(self, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Bound the predictions of the exact model for new samples.

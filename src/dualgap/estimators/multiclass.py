@@ -79,7 +79,9 @@ def not_worse_than_warm(result: Result, warm: Any) -> Result:
     return Result.of(result, coef=coef, intercept=intercept, certificate=certify(problem, coef, intercept, result.dual))
 
 
-def _solve(task: Task, budget: Budget, seconds: float | None, halt: Callable[[], bool] | None) -> Result:
+def _solve(
+    task: Task, budget: Budget, seconds: float | None, halt: Callable[[], bool] | None, run: Callable[..., Result]
+) -> Result:
     """Solve one task; over a store with few features, "auto" and "newton" take Newton's method on its rows as they are read."""
     problem = task.make()
     if problem.streaming and budget.solver in ("auto", "newton") and budget.atol == 0.0:
@@ -87,7 +89,7 @@ def _solve(task: Task, budget: Budget, seconds: float | None, halt: Callable[[],
 
         if newton_suits(problem):
             return newton_on_store(problem, budget.tol, budget.max_epochs, seconds, task.callbacks, halt, task.warm)
-    return minimise(
+    return run(
         problem,
         budget.solver,
         budget.tol,
@@ -102,8 +104,10 @@ def _solve(task: Task, budget: Budget, seconds: float | None, halt: Callable[[],
     )
 
 
-def solve_tasks(tasks: Sequence[Task], budget: Budget, around: Callable[[int], Any]) -> list[Result]:
-    """Solve every task; `around(k)` is a context manager entered around task k.
+def solve_tasks(
+    tasks: Sequence[Task], budget: Budget, around: Callable[[int], Any], run: Callable[..., Result] = minimise
+) -> list[Result]:
+    """Solve every task by `run`, which takes what `minimise` takes; `around(k)` is a context manager entered around task k.
 
     Ctrl-C stops the problems at work after their present epoch with the best model found; those not begun get one epoch, so that the
     fit still returns a model with a certificate for each.
@@ -116,7 +120,7 @@ def solve_tasks(tasks: Sequence[Task], budget: Budget, around: Callable[[int], A
     def solve_one(k: int) -> Result:
         # Threads of a problem's own would only get in the way of the other problems'.
         with around(k), nullcontext() if threads == 1 else one_processor():
-            result = _solve(tasks[k], budget, seconds.next(), None if alone else stop.is_set)
+            result = _solve(tasks[k], budget, seconds.next(), None if alone else stop.is_set, run)
         if result.status == "interrupted":
             stop.set()
         return not_worse_than_warm(result, tasks[k].warm)

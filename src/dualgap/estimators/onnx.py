@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from dualgap.estimators.kernel import SVC
-from dualgap.estimators.kernel_svr import SVR
+from dualgap.estimators.kernel_svr import SVR, KernelRegression
 from dualgap.estimators.linear import LinearSVC
 from dualgap.estimators.linear_svr import LinearSVR
+from dualgap.estimators.nu_svr import NuSVR
 from dualgap.kernels import origin_of
 
 __all__ = ["register_onnx_converters", "to_onnx"]
@@ -28,7 +29,7 @@ def to_onnx(model: Any, X: Any, **options: Any) -> Any:
 
     Parameters
     ----------
-    model : a fitted LinearSVC, SVC, LinearSVR or SVR, or a Pipeline
+    model : a fitted LinearSVC, SVC, LinearSVR, SVR or NuSVR, or a Pipeline
     X : array, a few rows of which tell the type of the input: float32 or float64
     options : passed to `skl2onnx.to_onnx`, such as target_opset
 
@@ -45,7 +46,7 @@ def to_onnx(model: Any, X: Any, **options: Any) -> Any:
 
     register_onnx_converters()
     last = model.steps[-1][1] if hasattr(model, "steps") else model
-    flags = {} if isinstance(last, (LinearSVR, SVR)) else {"options": {id(last): {"zipmap": False}}}
+    flags = {} if isinstance(last, (LinearSVR, KernelRegression)) else {"options": {id(last): {"zipmap": False}}}
     return skl2onnx.to_onnx(model, X[:1], **flags, **options)
 
 
@@ -57,7 +58,8 @@ def register_onnx_converters() -> None:
     update_registered_converter(LinearSVC, "DualgapLinearSVC", _shapes, _convert_linear, options=flags, overwrite=True)
     update_registered_converter(SVC, "DualgapSVC", _shapes, _convert_kernel, options=flags, overwrite=True)
     update_registered_converter(LinearSVR, "DualgapLinearSVR", _regression_shape, _convert_linear_regression, overwrite=True)
-    update_registered_converter(SVR, "DualgapSVR", _regression_shape, _convert_kernel_regression, overwrite=True)
+    for kind in (SVR, NuSVR):
+        update_registered_converter(kind, f"Dualgap{kind.__name__}", _regression_shape, _convert_kernel_regression, overwrite=True)
 
 
 def _shapes(operator: Any) -> None:

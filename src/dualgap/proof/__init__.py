@@ -26,6 +26,7 @@ from dualgap.proof.files import BinaryPart, JointPart, ProofError, ProofText, Ta
 from dualgap.proof.forgetting import Remaining, RemainingProof, remaining_of
 from dualgap.proof.intercepts import best_intercept, first_intercept, intercept_of_zero, zero_objective
 from dualgap.proof.nu import LARGEST_PART, Threshold, dual_mass, largest_nu, nu_certificate, nu_threshold, zero_certificate
+from dualgap.proof.nu_regression import Tube, best_tube, nu_regression_certificate, size_of_dual
 from dualgap.proof.ranges import (
     Couple,
     Pair,
@@ -70,9 +71,11 @@ __all__ = [
     "Strengths",
     "Table",
     "Threshold",
+    "Tube",
     "balance_row",
     "ball_of",
     "best_intercept",
+    "best_tube",
     "bias_excess",
     "bounds_of",
     "canonical_text",
@@ -103,6 +106,7 @@ __all__ = [
     "margins_of",
     "mixed_coef",
     "nu_certificate",
+    "nu_regression_certificate",
     "nu_threshold",
     "parse_proof",
     "penalty_excess",
@@ -116,6 +120,7 @@ __all__ = [
     "row_status",
     "row_sums",
     "scores_of",
+    "size_of_dual",
     "verify_proof",
     "without_data",
     "zero_certificate",

@@ -410,9 +410,7 @@ class Newton(PrimalNewton):
         fenchel, loss, state.prox_term = dual_points(problem.loss, state.margins, state.prox, state.samples, state.beta, state.work)
         accumulate(state.rows, state.work, state.u)
         if state.all_active() and not state.beta.any():
-            state.u[:] = (
-                0.0  # without the rounding in it, by which a free b without any curvature would leave the scale of the data
-            )
+            state.u[:] = 0.0  # what rounding leaves of it would carry a free b, which has no curvature here, far away
         state.residual = state.ridge * state.x - state.u
         # P(w) − D(β) = Σ c·(Fenchel–Young gap) + ‖l2·w − u‖²/(2·l2). A free b asks for Σ cβy = 0: gap_part has its size as an estimate.
         primal = loss + state.shrunk_loss + 0.5 * float(state.ridge * state.x @ state.x)

@@ -1,0 +1,135 @@
+"""NuSVR: the ν-regression with a certificate, its attributes laid out as scikit-learn's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+
+from dualgap.core import ResidualLoss, number
+from dualgap.estimators.kernel_svr import KernelRegression
+from dualgap.proof import ProofError
+from dualgap.run import Result, minimise_nu_regression
+
+__all__ = ["NuSVR"]
+
+
+class NuSVR(KernelRegression):
+    """Support vector regression that chooses its ε, with a certified duality gap.
+
+    Minimises ½‖f‖² + C·Σ sᵢ·(νε + (|f(xᵢ) − tᵢ| − ε)₊) over f(x) = Σ aⱼ k(xⱼ, x) + b and ε ≥ 0, for targets t and the weights s of the
+    samples: about a part ν of the rows lies outside the tube of half width ε. The model is that of `SVR` with this ε.
+
+    Parameters
+    ----------
+    nu : float in (0, 1]
+        Upper bound on the share of rows outside the tube, lower bound on the share of support vectors.
+    C : float
+        Inverse strength of the penalty, as in scikit-learn.
+    kernel, degree, gamma, coef0, indefinite, fit_intercept, cache_size, max_time, solver, random_state, verbose, callbacks
+        As in `SVR`.
+    tol : float
+        Bound on the relative duality gap, gap / objective, of the problem over f, b and ε. It must be above 0.
+    max_iter : int
+        Epochs for each target, over all values of ε that are tried; -1 for no limit.
+    n_jobs : int, optional
+        Threads over the targets; -1 for all processors.
+    atol : float
+        Bound on the gap itself, in the units of `certificate_`: a fit has converged if it or `tol` is met.
+
+    Attributes
+    ----------
+    epsilon_ : float, or one for each target
+        The half width of the tube.
+    support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_, n_features_in_, feature_names_in_, n_iter_, indefinite_
+        As in `SVR`.
+    objective_, dual_gap_, certificate_, history_ : of the problem, or one for each target
+        The objective is scikit-learn's divided by C·Σs. The history is that of the ε-insensitive problems.
+    status_ : "converged" where every certified gap is within `tol`; else as in `LinearSVC`
+
+    Examples
+    --------
+    >>> from dualgap import NuSVR
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = NuSVR(nu=0.3, C=100.0).fit(X, y)
+    >>> outside = abs(model.predict(X) - y) > model.epsilon_ * (1 + 1e-3)
+    >>> model.status_, float(outside.mean()) <= 0.3
+    ('converged', True)
+    """
+
+    epsilon_: Any
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        C: float = 1.0,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-4,
+        indefinite: str = "error",
+        fit_intercept: bool = True,
+        cache_size: float = 1000,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        solver: Any = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+        atol: float = 0.0,
+    ) -> None:
+        self.nu = nu
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.indefinite = indefinite
+        self.fit_intercept = fit_intercept
+        self.cache_size = cache_size
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.solver = solver
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
+        self.atol = atol
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on samples X with targets y.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d); for kernel="precomputed" the kernel matrix
+        y : array of n numbers, or of shape (n, targets)
+        sample_weight : n numbers, optional
+        """
+        number("nu", self.nu, "(0, 1]")
+        number("tol", self.tol, "(0, 1]")
+        return super().fit(X, y, sample_weight)
+
+    def _keep(self, results: list[Result], **attributes: Any) -> None:
+        super()._keep(results, **attributes)
+        widths = np.array([result.problem.loss.epsilon for result in results])
+        self.epsilon_ = float(widths[0]) if self._flat else widths
+
+    def _run(self) -> Callable[..., Result]:
+        nu = float(self.nu)
+
+        def run(problem: Any, *budget: Any, warm_start: Any = None, decide: Any = None, **options: Any) -> Result:
+            return minimise_nu_regression(problem, nu, *budget, **options)
+
+        return run
+
+    def _loss(self) -> Any:
+        return ResidualLoss()
+
+    def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> Any:
+        raise ProofError("bounds of the exact model are not there for NuSVR, whose ε is not known exactly; fit SVR with epsilon_")
