@@ -4,11 +4,16 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dualgap import SVC, LinearSVC
+from dualgap import SVC, LinearSVC, NuSVC, OneClassSVM
 
 # Weight 2 is a row twice up to the tolerance of the two fits; the check compares to seven digits. (gamma="scale" looks at the
 # variance of the rows as they are given, in scikit-learn too, and so tells a row with weight 2 from the row twice.)
-EXACT = {SVC: {"tol": 1e-12, "max_iter": 300, "gamma": "auto"}, LinearSVC: {"tol": 0, "max_iter": 10_000}}
+EXACT = {
+    SVC: {"tol": 1e-12, "max_iter": 300, "gamma": "auto"},
+    LinearSVC: {"tol": 0, "max_iter": 10_000},
+    NuSVC: {"tol": 1e-12, "max_iter": 300, "gamma": "auto"},
+    OneClassSVM: {"tol": 1e-12, "max_iter": 300, "gamma": "auto"},
+}
 COMPARED_CLOSELY = {"check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"}
 
 NOT_SEMIDEFINITE = "{} is not positive semidefinite; such a problem has no minimum, and SVC says so instead of returning a model"
@@ -25,7 +30,16 @@ def expected_failures(estimator):
 # Some checks train on data whose mean is a hundred times its spread, and do not mind how far a fit comes.
 @pytest.mark.filterwarnings("ignore::dualgap.estimators.ConvergenceWarning")
 @parametrize_with_checks(
-    [LinearSVC(), LinearSVC(multi_class="crammer_singer"), SVC(), SVC(kernel="precomputed")],
+    [
+        LinearSVC(),
+        LinearSVC(multi_class="crammer_singer"),
+        SVC(),
+        SVC(kernel="precomputed"),
+        NuSVC(),
+        NuSVC(kernel="linear"),
+        OneClassSVM(),
+        OneClassSVM(kernel="linear"),
+    ],
     expected_failed_checks=expected_failures,
 )
 def test_sklearn_checks(estimator, check):
