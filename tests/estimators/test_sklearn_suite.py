@@ -1,6 +1,6 @@
-"""scikit-learn's own tests of its svm module, run with its LinearSVC and SVC swapped for ours.
+"""scikit-learn's own tests of its svm module, run with its LinearSVC, SVC, NuSVC and OneClassSVM swapped for ours.
 
-Every test there that trains one of the two is run, or is listed below with the reason why ours differs; the page
+Every test there that trains one of them is run, or is listed below with the reason why ours differs; the page
 docs/coming-from-scikit-learn.md lists the same. The list is for scikit-learn LISTED; OLDER has the tests that older ones add.
 """
 
@@ -29,6 +29,7 @@ WORDS = "asks for LIBLINEAR's or LIBSVM's words in the warning; ours says how fa
 DIFFERENT = {
     "test_bad_input": MIXED,
     "test_svc": PROBABILITY + "; " + MIXED,
+    "test_sparse_oneclasssvm": MIXED,
     "test_libsvm_parameters": EXACT_BITS,
     "test_precomputed": EXACT_BITS,
     "test_tweak_params": EXACT_BITS + "; " + INTERNALS,
@@ -72,7 +73,7 @@ CLOSE = {
     "test_svc_clone_with_callable_kernel",
     "test_linearsvm_liblinear_sample_weight",
 }
-OTHER_MODELS = ("NuSVC", "SVR", "NuSVR", "OneClassSVM", "LinearSVR")
+OTHER_MODELS = ("SVR", "NuSVR", "LinearSVR")
 
 
 class CloseSVC(dualgap.SVC):
@@ -106,6 +107,12 @@ def swapped(value, svc):
         return dualgap.LinearSVC
     if value is sklearn.svm.SVC:
         return svc
+    if value is sklearn.svm.NuSVC or value is sklearn.svm.OneClassSVM:
+        return getattr(dualgap, value.__name__)
+    if isinstance(value, sklearn.svm.NuSVC):
+        return dualgap.NuSVC(**{name: getattr(value, name) for name in ("nu", "kernel", "gamma", "decision_function_shape")})
+    if isinstance(value, sklearn.svm.OneClassSVM):
+        return dualgap.OneClassSVM(**{name: getattr(value, name) for name in ("nu", "kernel", "gamma")})
     return svc(C=value.C) if isinstance(value, sklearn.svm.SVC) else value
 
 
@@ -115,10 +122,10 @@ def is_other_model(value):
 
 
 def cases():
-    """(module, test, arguments) for every test of the two modules that trains LinearSVC or SVC."""
+    """(module, test, arguments) for every test of the two modules that trains LinearSVC, SVC, NuSVC or OneClassSVM."""
     for module in (test_svm, test_sparse):
         for name, function in vars(module).items():
-            if name.startswith("test_") and inspect.isfunction(function) and "SVC" in source(function):
+            if name.startswith("test_") and inspect.isfunction(function) and any(word in source(function) for word in ("SVC", "OneClassSVM")):
                 for arguments in parametrizations(function):
                     if not any(map(is_other_model, arguments.values())):
                         yield pytest.param(module, name, arguments, id=f"{module.__name__[-6:]}-{name}-{len(str(arguments))}")
@@ -146,7 +153,7 @@ def parametrizations(function):
 def test_theirs_passes_with_ours(module, name, arguments, monkeypatch):
     svc = CloseSVC if name in CLOSE else dualgap.SVC
     ours = types.SimpleNamespace(**{n: getattr(sklearn.svm, n) for n in sklearn.svm.__all__})
-    ours.LinearSVC, ours.SVC = dualgap.LinearSVC, svc
+    ours.LinearSVC, ours.SVC, ours.NuSVC, ours.OneClassSVM = dualgap.LinearSVC, svc, dualgap.NuSVC, dualgap.OneClassSVM
     monkeypatch.setattr(module, "svm", ours)
     monkeypatch.setattr(test_svm, "LinearSVC", dualgap.LinearSVC)
     function = vars(module)[name]
