@@ -25,7 +25,9 @@ PRECOMPUTED = {
 # The check also compares labels of free support vectors. They lie on the boundary, where the sign of a rounding error is their label.
 BOUNDARY = "labels on the boundary; tests/run/test_nu.py compares the objectives"
 NU = {
-    NuSVC: {"check_class_weight_classifiers": "nu=0.5 is infeasible with the check's class weights, which scikit-learn's NuSVC ignores"},
+    NuSVC: {
+        "check_class_weight_classifiers": "nu=0.5 is infeasible with the check's class weights, which scikit-learn's NuSVC ignores"
+    },
 }
 
 

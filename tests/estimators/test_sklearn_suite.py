@@ -125,7 +125,11 @@ def cases():
     """(module, test, arguments) for every test of the two modules that trains LinearSVC, SVC, NuSVC or OneClassSVM."""
     for module in (test_svm, test_sparse):
         for name, function in vars(module).items():
-            if name.startswith("test_") and inspect.isfunction(function) and any(word in source(function) for word in ("SVC", "OneClassSVM")):
+            if (
+                name.startswith("test_")
+                and inspect.isfunction(function)
+                and any(word in source(function) for word in ("SVC", "OneClassSVM"))
+            ):
                 for arguments in parametrizations(function):
                     if not any(map(is_other_model, arguments.values())):
                         yield pytest.param(module, name, arguments, id=f"{module.__name__[-6:]}-{name}-{len(str(arguments))}")
