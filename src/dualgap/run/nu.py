@@ -154,6 +154,7 @@ class Search:
         self.best: Candidate | None = None
         self.results: list[Result] = []
         self.epochs = 0
+        self.interrupted = False  # whether Ctrl-C ended the sample's search: this one gets one epoch
         self.since = 0  # solves since the best gap last fell
         self.share = SOLVED_SHARE  # gap of a solve / gap that is asked for, where l2 is near enough
         self.error = FIRST_ERROR  # relative error of l2 that is expected
@@ -188,9 +189,11 @@ class Search:
         if problem.n >= SAMPLE_GAIN * rows:
             small = _sampled(problem, rows, np.random.default_rng(self.budget.seed))
             sample = Search(small, min(nu, LARGEST_PART * largest_nu(small)), self.budget._replace(tol=SAMPLE_TOL), self.report)
-            l2 = float(sample.run().problem.l2)
+            found = sample.run()
             self.slope = sample.slope
-            return l2
+            if found.status == "interrupted":
+                self.budget, self.interrupted = self.budget._replace(max_epochs=1), True
+            return float(found.problem.l2)
         a = problem.c * _equal_beta(problem, nu) * problem.y
         scores = problem.scores(problem.combine(a))
         rho = nu_threshold(problem, nu, scores).rho
@@ -341,8 +344,8 @@ class Search:
             if -certificate.dual <= NEARLY_ZERO * 0.5 * self.size**2:
                 self.best = replace(self.best, zero=True, certificate=zero_certificate(certificate))
                 return "converged"
-        if last.status in ("interrupted", "max_seconds", "diverged"):
-            return last.status
+        if self.interrupted or last.status in ("interrupted", "max_seconds", "diverged"):
+            return "interrupted" if self.interrupted else last.status
         if self.epochs >= budget.max_epochs:
             return "max_epochs"
         if budget.deadline is not None and time.perf_counter() >= budget.deadline:
