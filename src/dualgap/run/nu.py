@@ -44,7 +44,7 @@ from dualgap.run.result import Result, Status, Trace
 
 __all__ = ["NuResult", "minimise_nu"]
 
-SAMPLE, SAMPLE_PARTS = 1000, 16  # rows of a sample, at least, and n / rows of a sample, at most
+SAMPLE, SAMPLE_PARTS = 1000, 5  # rows of a sample, at least, and n / rows of a sample, at most
 SAMPLE_GAIN = 4  # rows / rows of a sample, at least, for a sample to pay
 SAMPLE_TOL = 1e-2  # relative gap of the sample's problem
 FIRST_ERROR = 0.1  # relative error of the first l2 that is expected
