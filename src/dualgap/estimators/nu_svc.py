@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -18,6 +19,7 @@ from dualgap.estimators.nu_machine import expanded, hinge_problem, keep_machine,
 from dualgap.estimators.progress import log_to_screen
 from dualgap.kernels import Kernel
 from dualgap.problem import Problem
+from dualgap.run import NuResult
 
 __all__ = ["NuSVC"]
 
@@ -123,17 +125,12 @@ class NuSVC(ClassifierMixin, BaseEstimator):
         pairs, labels = pairs_of(data), data.classes.tolist()
         seconds = TimeShare(budget.max_seconds, len(pairs))
         with kept() as ctrl_c, log_to_screen(self.verbose):
-            found = [
-                solve_nu(
-                    self,
-                    self._problem(kernel, data, pair),
-                    nu,
-                    budget,
-                    seconds.next(),
-                    f"classes {labels[pair[0]]!r}, {labels[pair[1]]!r}",
-                )
-                for pair in pairs
-            ]
+            found: list[NuResult] = []
+            for pair in pairs:
+                label = f"classes {labels[pair[0]]!r} and {labels[pair[1]]!r}"
+                if found and found[-1].status == "interrupted":
+                    budget = replace(budget, max_epochs=1)  # a model with a certificate for each pair
+                found.append(solve_nu(self, self._problem(kernel, data, pair), nu, budget, seconds.next(), label))
             results = [expanded(r, 1.0 / r.problem.l2, r.intercept) for r in found]
             shape = {"decision_function_shape": self.decision_function_shape, "break_ties": self.break_ties}
             keep_machine(self, kernel, X, data, pairs, results, **shape)

@@ -48,6 +48,7 @@ UNDERFLOW_64 = 1e-300  # the same in float64
 UNDERFLOW = 1e-37  # absolute error of the smallest exponential, and of a sum of the smallest numbers
 SAME_WEIGHT = 1e-13  # relative difference of weights that counts as none
 MAX_CHANGED = 1.1  # number of changed weights / non-zero weights up to which the change is summed: small terms leave small errors
+FEW_CHANGED = 0.25  # the same for scores in float64
 FLOAT64_RADIUS = 1e-10  # error of a score / Σ |a|·max |k| up to which it counts as one in float64: those of float32 are at 1e-7
 COARSE = 1e-11  # error of a score from the rounding of w above which w is summed in double-double numbers
 NEAR_MARGIN = (
@@ -128,14 +129,11 @@ class BoundedScores:
     def rounded(self, a: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (K·a)[rows] in the precision of `blocks`, and bounds on the errors: infinite where there is none."""
         last, blocks = self.last, self.blocks
-        terms = a - last.a
-        same = np.abs(terms) <= SAME_WEIGHT * np.abs(a)  # those of scores that were put together differ by rounding
-        dropped = float(np.abs(terms[same]).sum())
-        terms[same] = 0.0
+        terms, dropped = self._changed(a)
         if np.abs(terms).sum() < np.abs(a).sum() and np.count_nonzero(terms) <= MAX_CHANGED * np.count_nonzero(a):
             scores, radius = last.values[rows], last.radius[rows] + 4.0 * ROUNDOFF * np.abs(last.values[rows])
             if dropped > 0.0:
-                radius += 1.000001 * dropped * self._sizes(a)[rows]
+                radius += dropped * self._sizes(a)[rows]
         else:
             terms, scores, radius = a, np.zeros(len(rows)), np.zeros(len(rows))
         some, total = blocks.take(rows), np.empty(len(rows))
@@ -154,6 +152,14 @@ class BoundedScores:
         if norms is None:
             radius[:] = np.inf
         return scores, radius
+
+    def _changed(self, a: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return a − last.a without the changes that are rounding, and a bound on the sum of their sizes."""
+        terms = a - self.last.a
+        same = np.abs(terms) <= SAME_WEIGHT * np.abs(a)  # those of scores that were put together differ so
+        dropped = 1.000001 * float(np.abs(terms[same]).sum())
+        terms[same] = 0.0
+        return terms, dropped
 
     def certified(self, a: np.ndarray) -> Scores:
         """Return K·a: every row with a ≠ 0, or with a loss at the best intercept, in float64."""
@@ -204,8 +210,8 @@ class BoundedScores:
         problem = self.problem
         while True:
             if len(some):
-                values[some], sizes = self._in_float64(a, some)
-                radius[some], exact[some] = self._radius(a, sizes, some), True
+                values[some], radius[some] = self._updated(a, some)
+                exact[some] = True
             scores, beyond = problem.offset.added(values), np.empty(problem.n)
             _beyond_loss(problem.loss, problem.y * (scores + best_intercept(problem, scores)), radius, beyond)
             if (beyond[~exact] >= 0.0).all():
@@ -242,6 +248,26 @@ class BoundedScores:
         return scores, 1.000001 * (own + error * data.norms) + SMALLEST
 
     # -------------------------------------------------------------------------------------------------------------- float64
+
+    def _updated(self, a: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (K·a)[rows] in float64 with error bounds: from the last ones if these are in float64 and few weights changed."""
+        last, mass = self.last, float(np.abs(a).sum())
+        terms, dropped = self._changed(a)
+        few = last.certified and np.count_nonzero(terms) <= FEW_CHANGED * np.count_nonzero(a)
+        known = np.zeros(len(rows), dtype=bool)
+        if few:
+            known = np.asarray(last.radius[rows] <= FLOAT64_RADIUS * mass * self._sizes(a)[rows])
+        values, radius = np.empty(len(rows)), np.empty(len(rows))
+        for part, new in ((known, terms), (~known, a)):
+            if part.any():
+                values[part], sizes = self._in_float64(new, rows[part])
+                radius[part] = self._radius(new, sizes, rows[part])
+        if few:
+            before = last.values[rows[known]]
+            values[known] += before
+            radius[known] += last.radius[rows[known]] + dropped * self._sizes(a)[rows[known]]
+            radius[known] += 4.0 * ROUNDOFF * (np.abs(before) + np.abs(values[known]))
+        return values, radius
 
     def _in_float64(self, a: np.ndarray, rows: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Return (K·a)[rows] (None: of all rows), and bounds of Σ |aⱼ|·|k(xᵢ, xⱼ)|, which the errors are relative to.

@@ -44,17 +44,17 @@ from dualgap.run.result import Result, Status, Trace
 
 __all__ = ["NuResult", "minimise_nu"]
 
-SAMPLE, SAMPLE_PARTS = 1000, 16  # rows of a sample, at least, and n / rows of a sample, at most
+SAMPLE, SAMPLE_PARTS = 1000, 5  # rows of a sample, at least, and n / rows of a sample, at most
 SAMPLE_GAIN = 4  # rows / rows of a sample, at least, for a sample to pay
 SAMPLE_TOL = 1e-2  # relative gap of the sample's problem
 FIRST_ERROR = 0.1  # relative error of the first l2 that is expected
 ERROR_SHARE = 0.1  # gap of a solve / (expected relative error of l2)²: the rest of the gap is that of the mixture
 LOOSEST = 1e-2  # relative gap of a solve, at most
-SOLVED_SHARE = 0.3  # gap of a solve / gap that is asked for, at least
+SOLVED_SHARE = 0.3  # gap of a solve / gap that is asked for, at first; this part of it after each solve that was not enough
 BEYOND = 1.3  # step / expected step while all masses are on one side: a mixture needs both
 MAX_STEP = math.log(10.0)  # of log l2
 FLAT = 0.05  # change of the mass / its distance from νT, below which l2 moves twice as far as last time
-MAX_SOLVES = 200
+STALLED_SOLVES = 20  # solves in a row without a mixture of a gap that is smaller by 1 %
 AIM = 1.0 + 6e-15  # mass of a mixture / νT: above 1 by more than rounding
 NEARLY_ZERO = 1e-8  # ½‖u‖² / ½(ν·max ‖x‖)² below which the optimum counts as w = 0, ρ = 0
 
@@ -154,6 +154,9 @@ class Search:
         self.best: Candidate | None = None
         self.results: list[Result] = []
         self.epochs = 0
+        self.interrupted = False  # whether Ctrl-C ended the sample's search: this one gets one epoch
+        self.since = 0  # solves since the best gap last fell
+        self.share = SOLVED_SHARE  # gap of a solve / gap that is asked for, where l2 is near enough
         self.error = FIRST_ERROR  # relative error of l2 that is expected
         self.slope = 1.0  # of log mass over log l2
         self.stuck = [1.0, 1.0]  # factors of regula falsi on the mass errors of `below` and `above`
@@ -186,9 +189,11 @@ class Search:
         if problem.n >= SAMPLE_GAIN * rows:
             small = _sampled(problem, rows, np.random.default_rng(self.budget.seed))
             sample = Search(small, min(nu, LARGEST_PART * largest_nu(small)), self.budget._replace(tol=SAMPLE_TOL), self.report)
-            l2 = float(sample.run().problem.l2)
+            found = sample.run()
             self.slope = sample.slope
-            return l2
+            if found.status == "interrupted":
+                self.budget, self.interrupted = self.budget._replace(max_epochs=1), True
+            return float(found.problem.l2)
         a = problem.c * _equal_beta(problem, nu) * problem.y
         scores = problem.scores(problem.combine(a))
         rho = nu_threshold(problem, nu, scores).rho
@@ -233,7 +238,12 @@ class Search:
             primal = self.results[-1].certificate.primal
             size = abs(self.best.certificate.primal) / self.best.problem.l2
             wanted = max(wanted * size, atol / self.best.problem.l2) / primal if primal > 0.0 else wanted
-        return min(max(ERROR_SHARE * self.error**2, SOLVED_SHARE * wanted), LOOSEST)
+        by_error = ERROR_SHARE * self.error**2
+        if self.share * wanted > by_error:
+            tol, self.share = self.share * wanted, SOLVED_SHARE * self.share
+        else:
+            tol = by_error
+        return min(tol, LOOSEST)
 
     def _warm(self, problem: Problem) -> Any:
         """Where the next solve starts: at the mixture of the nearest solutions, or at the last one."""
@@ -297,6 +307,8 @@ class Search:
         if zero:
             certificate = zero_certificate(certificate)
         found = Candidate(here, point.coef, intercept / rho, point.beta, certificate, zero)
+        fell = self.best is None or not certificate.gap >= 0.99 * self.best.certificate.gap
+        self.since = 0 if fell else self.since + 1
         if self.best is None or _gap(found) < _gap(self.best):
             self.best = found
         self.report(f"mixture: {certificate}")
@@ -332,13 +344,13 @@ class Search:
             if -certificate.dual <= NEARLY_ZERO * 0.5 * self.size**2:
                 self.best = replace(self.best, zero=True, certificate=zero_certificate(certificate))
                 return "converged"
-        if last.status in ("interrupted", "max_seconds", "diverged"):
-            return last.status
+        if self.interrupted or last.status in ("interrupted", "max_seconds", "diverged"):
+            return "interrupted" if self.interrupted else last.status
         if self.epochs >= budget.max_epochs:
             return "max_epochs"
         if budget.deadline is not None and time.perf_counter() >= budget.deadline:
             return "max_seconds"
-        return "stalled" if len(self.results) >= MAX_SOLVES else None
+        return "stalled" if self.since >= STALLED_SOLVES else None
 
     def _next(self, solved: Solved) -> float:
         """Step 4: return the next l2. Sets the error of l2 that is expected of it."""

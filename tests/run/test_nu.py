@@ -1,0 +1,164 @@
+"""minimise_nu against a naive solution of the ν-problem, on rows that are odd, and at the end of its budget."""
+
+import numpy as np
+import pytest
+
+from dualgap import Problem
+from dualgap.run import minimise_nu
+from reference.nu import nu_optimum, nu_primal
+
+
+def one_class(X, l2=1.0, **options):
+    return Problem(X, np.ones(len(X)), l2=l2, classes=(-1.0, 1.0), **options)
+
+
+def value_of(result):
+    """P_ν of the model in the scale of the ν-problem."""
+    problem, l2 = result.problem, result.rho
+    return nu_primal(problem.X, problem.y, problem.c, result.nu, l2 * result.coef, l2 * result.intercept, l2)
+
+
+def check(result, tol):
+    c = result.certificate
+    assert result.status == "converged"
+    assert c.relative_gap <= tol
+    assert value_of(result) == pytest.approx(c.primal, rel=1e-9, abs=1e-13)
+    assert result.problem.c @ result.dual == pytest.approx(result.nu * result.problem.c.sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("nu", [0.05, 0.33, 0.8, 1.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_one_class_is_the_reference_optimum(nu, weighted):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(25, 3)) + 1.5
+    problem = one_class(X, sample_weight=rng.integers(1, 4, 25).astype(float) if weighted else None)
+    result = minimise_nu(problem, nu, "auto", 1e-7, 1000)
+    check(result, 1e-7)
+    best = nu_optimum(X, problem.y, problem.c, nu, free=False)
+    assert result.certificate.dual <= best + 1e-9 * abs(best)
+    assert result.certificate.primal == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("nu", [0.1, 0.27, 0.4])
+def test_two_classes_are_the_reference_optimum(nu):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(30, 3))
+    y = np.where(X[:, 0] + 0.7 * rng.normal(size=30) > 0.3, 1.0, -1.0)
+    problem = Problem(X, y, intercept="free", classes=(-1.0, 1.0))
+    result = minimise_nu(problem, nu, "auto", 1e-7, 1000)
+    best = nu_optimum(X, y, problem.c, nu, free=True)
+    if result.zero:  # the classes overlap so much that the reduced hulls meet
+        assert best == pytest.approx(0.0, abs=1e-8)
+    else:
+        check(result, 1e-7)
+        assert result.certificate.primal == pytest.approx(best, rel=1e-6)
+
+
+def test_every_scale_of_the_data_has_the_same_solution():
+    X = np.random.default_rng(3).normal(size=(40, 2)) + 2.0
+    gaps = []
+    for factor in (1e-6, 1.0, 1e6):
+        result = minimise_nu(one_class(factor * X), 0.2, "auto", 1e-8, 1000)
+        check(result, 1e-8)
+        gaps.append(result.certificate.primal / factor**2)
+    assert gaps == pytest.approx([gaps[1]] * 3, rel=1e-7)
+
+
+def test_a_start_at_any_penalty_ends_at_the_same_model():
+    X = np.random.default_rng(4).normal(size=(60, 2))
+    values = [
+        minimise_nu(one_class(X, l2=l2, kernel="rbf", gamma=0.5), 0.15, "working_set", 1e-8, 1000).certificate.primal
+        for l2 in (1e-6, 1.0, 1e6)
+    ]
+    assert values == pytest.approx([values[0]] * 3, rel=1e-7)
+
+
+def test_weights_are_rows_repeated():
+    rng = np.random.default_rng(5)
+    X, times = rng.normal(size=(30, 2)), rng.integers(1, 4, 30)
+    weighted = minimise_nu(
+        one_class(X, sample_weight=times.astype(float), kernel="rbf", gamma=1.0), 0.25, "working_set", 1e-9, 1000
+    )
+    repeated = minimise_nu(one_class(np.repeat(X, times, axis=0), kernel="rbf", gamma=1.0), 0.25, "working_set", 1e-9, 1000)
+    assert weighted.certificate.primal == pytest.approx(repeated.certificate.primal, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.array([[2.0, 1.0]]),
+        np.array([[2.0, 1.0]] * 7),
+        np.array([[1.0, 0.0], [0.0, 1.0]]),
+        np.vstack([np.random.default_rng(6).normal(size=(12, 2)) + 4.0, np.full((3, 2), 1.0)]),
+    ],
+    ids=["one row", "the same row", "two rows", "duplicates"],
+)
+@pytest.mark.parametrize("nu", [0.01, 0.5, 1.0])
+def test_few_and_equal_rows(X, nu):
+    result = minimise_nu(one_class(X), nu, "auto", 1e-6, 1000)
+    check(result, 1e-6)
+    best = nu_optimum(X, np.ones(len(X)), result.problem.c, nu, free=False)
+    assert result.certificate.primal == pytest.approx(best, rel=1e-5)
+
+
+@pytest.mark.parametrize("X", [np.zeros((4, 2)), np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])])
+def test_the_origin_among_the_rows_leaves_the_zero_model(X):
+    result = minimise_nu(one_class(X), 0.5, "auto", 1e-6, 1000)
+    assert result.zero
+    assert result.status == "converged"
+    assert result.rho == 0.0
+    assert not result.coef.any()
+    assert result.certificate.primal == 0.0
+    assert -1e-7 <= result.certificate.dual <= 0.0
+
+
+def test_a_zero_row_among_others():
+    X = np.vstack([np.random.default_rng(7).normal(size=(20, 2)) + 3.0, np.zeros((1, 2))])
+    result = minimise_nu(one_class(X), 0.3, "auto", 1e-6, 1000)
+    check(result, 1e-6)
+    # ν below the part of the zero row: that row alone is u = 0
+    assert minimise_nu(one_class(X), 0.04, "auto", 1e-6, 1000).zero
+
+
+def test_a_budget_that_ends_early_still_gives_a_certificate():
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(300, 4))
+    y = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
+    problem = Problem(X, y, intercept="free", kernel="rbf", gamma=0.5, classes=(-1.0, 1.0))
+    for options in ({"max_epochs": 1}, {"max_epochs": 1000, "max_seconds": 1e-6}):
+        result = minimise_nu(problem, 0.3, "working_set", 1e-12, **options)
+        assert result.status in ("max_epochs", "max_seconds")
+        assert result.certificate.primal >= result.certificate.dual > -np.inf
+        assert result.problem.c @ result.dual == pytest.approx(0.3, rel=1e-9)
+
+
+def test_an_infeasible_nu_is_refused():
+    problem = Problem(np.arange(10.0)[:, None], [1] * 8 + [-1] * 2, intercept="free")
+    with pytest.raises(ValueError, match=r"nu=0.5 is infeasible: .* at most 0.4"):
+        minimise_nu(problem, 0.5, "auto", 1e-3, 100)
+
+
+def test_steps_are_reported():
+    told = []
+    minimise_nu(one_class(np.random.default_rng(9).normal(size=(50, 2)) + 2), 0.5, "auto", 1e-3, 100, report=told.append)
+    assert told[0].startswith("l2 ")
+    assert any(text.startswith("mixture: primal -") for text in told)
+
+
+def test_ctrl_c_in_the_search_of_the_sample_leaves_one_epoch(monkeypatch):
+    """A sample of 1,000 rows out of 5,000 is searched first; its interrupted run ends the whole search with a certificate."""
+    from dualgap.run import Result, nu
+
+    minimise, sizes = nu.minimise, []
+
+    def cut(problem, *args, **options):
+        sizes.append(problem.n)
+        found = minimise(problem, *args, **options)
+        return Result.of(found, status="interrupted") if problem.n < 5000 else found
+
+    monkeypatch.setattr(nu, "minimise", cut)
+    result = minimise_nu(one_class(np.random.default_rng(10).normal(size=(5000, 2)) + 3.0), 0.2, "auto", 1e-9, 1000)
+    assert result.status == "interrupted"
+    assert sizes[-1] == 5000
+    assert len(sizes) == 2
+    assert np.isfinite(result.certificate.dual)
