@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, OutlierMixin
-from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dualgap.core import kept, number
 from dualgap.estimators.common import warn_unless_converged
@@ -118,7 +118,7 @@ class OneClassSVM(OutlierMixin, BaseEstimator):
             if sparse.issparse(X) and self.kernel == "precomputed":
                 raise TypeError("Sparse precomputed kernels are not supported: give X as an array of kernel values")
             X = validate_data(self, X, **_ACCEPTED)
-        n = _num_samples(X)
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
         kernel, table = checked_kernel(self, X, n)
         data = Labelled(table, np.ones(n, dtype=np.int64), sample_weight, None, classes=_CLASSES)
         with kept() as ctrl_c, log_to_screen(self.verbose):
