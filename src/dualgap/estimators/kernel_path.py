@@ -34,7 +34,18 @@ from dualgap.proof import Certificate, require_semidefinite
 from dualgap.run import Result, Trace, minimise
 from dualgap.solvers import WorkingSet
 
-__all__ = ["KernelProblems", "SVCPath", "Shape", "as_Cs", "checked_kernel", "checked_rows", "each_pair", "pairs_of", "svc_like"]
+__all__ = [
+    "KernelMachines",
+    "KernelProblems",
+    "SVCPath",
+    "Shape",
+    "as_Cs",
+    "checked_kernel",
+    "checked_rows",
+    "each_pair",
+    "pairs_of",
+    "svc_like",
+]
 
 
 class Shape:
@@ -92,7 +103,75 @@ class KernelProblems:
         return result if self.solved is self.proven else Result.of(result, problem=self.proven.variant(l2=l2))
 
 
-class SVCPath(ClassifierMixin, BaseEstimator):
+class KernelMachines(ClassifierMixin, BaseEstimator):
+    """What estimators of kernel machines at several values of C share: parameters, their checks, and predictions.
+
+    Sets: a subclass sets `_chosen` in `fit`, the fitted SVC that predicts.
+    """
+
+    _chosen: SVC
+
+    def __init__(
+        self,
+        Cs: Any,
+        *,
+        kernel: Any,
+        degree: int,
+        gamma: float | str,
+        coef0: float,
+        loss: Any,
+        delta: float | None,
+        fit_intercept: bool,
+        intercept: str,
+        class_weight: Any,
+        cache_size: float,
+        max_iter: int,
+        max_time: float | None,
+        decision_function_shape: str,
+        solver: Any,
+        random_state: Any,
+    ) -> None:
+        self.Cs = Cs
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.loss = loss
+        self.delta = delta
+        self.fit_intercept = fit_intercept
+        self.intercept = intercept
+        self.class_weight = class_weight
+        self.cache_size = cache_size
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.decision_function_shape = decision_function_shape
+        self.solver = solver
+        self.random_state = random_state
+
+    def _checked_Cs(self) -> np.ndarray:
+        """Check the parameters that do not depend on the data, and return the values of C in rising order."""
+        whole_number("max_iter", self.max_iter)
+        one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
+        return as_Cs(self.Cs)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores of the model that predicts, as those of `SVC`."""
+        check_is_fitted(self)
+        return self._chosen.decision_function(X)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels by the model that predicts."""
+        check_is_fitted(self)
+        return self._chosen.predict(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
+
+
+class SVCPath(KernelMachines):
     """Kernel machines for every C of a range: at each C the model is proven to be within a guarantee of the optimum.
 
     How many models that takes, and for which C they are trained, is found out. Kernel values are computed once for all C. With more than
@@ -160,23 +239,25 @@ class SVCPath(ClassifierMixin, BaseEstimator):
         solver: Any = "auto",
         random_state: Any = None,
     ) -> None:
-        self.Cs = Cs
+        super().__init__(
+            Cs,
+            kernel=kernel,
+            degree=degree,
+            gamma=gamma,
+            coef0=coef0,
+            loss=loss,
+            delta=delta,
+            fit_intercept=fit_intercept,
+            intercept=intercept,
+            class_weight=class_weight,
+            cache_size=cache_size,
+            max_iter=max_iter,
+            max_time=max_time,
+            decision_function_shape=decision_function_shape,
+            solver=solver,
+            random_state=random_state,
+        )
         self.guarantee = guarantee
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.loss = loss
-        self.delta = delta
-        self.fit_intercept = fit_intercept
-        self.intercept = intercept
-        self.class_weight = class_weight
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.decision_function_shape = decision_function_shape
-        self.solver = solver
-        self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVCPath:
         """Train models for the whole range of C.
@@ -188,9 +269,7 @@ class SVCPath(ClassifierMixin, BaseEstimator):
         sample_weight : n numbers, optional
         """
         epsilon = check_guarantee(self.guarantee)
-        low, high = check_range(as_Cs(self.Cs))
-        whole_number("max_iter", self.max_iter)
-        one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
+        low, high = check_range(self._checked_Cs())
         forget_path(self)
         with kept() as ctrl_c:
             kernel, X, data = checked_rows(self, X, y, sample_weight)
@@ -206,7 +285,7 @@ class SVCPath(ClassifierMixin, BaseEstimator):
             keep_guaranteed(self, paths, [result for found in results for result in found])
             self.dual_coefs_ = paths[0].coefs if len(paths) == 1 else [path.coefs for path in paths]
             ends = [found[-1] for found in results]
-            self._largest = self._model(high, [(r.coef, r.intercept) for r in ends], [r.certificate for r in ends])
+            self._chosen = self._model(high, [(r.coef, r.intercept) for r in ends], [r.certificate for r in ends])
             if ctrl_c.take():
                 self.status_ = "interrupted"
             return self
@@ -251,22 +330,6 @@ class SVCPath(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         names = self.classes_.tolist()
         return draw_guarantee(self, ax, label, [f"{names[i]} or {names[j]}" for i, j in pairs_of(self._data)])
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Scores of the model of the largest C, as those of `SVC`."""
-        check_is_fitted(self)
-        return self._largest.decision_function(X)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Labels by the model of the largest C."""
-        check_is_fitted(self)
-        return self._largest.predict(X)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        return tags
 
 
 def as_Cs(Cs: Any) -> np.ndarray:

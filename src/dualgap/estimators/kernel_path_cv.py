@@ -6,23 +6,21 @@ import time
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import check_is_fitted
 
-from dualgap.core import number, one_of, whole_number
+from dualgap.core import number
 from dualgap.estimators.certified_cv import Fold, contest, decide_pairs, forget_outcome, held_out, keep_outcome
 from dualgap.estimators.common import fit_seed, warn_unless_converged
 from dualgap.estimators.guaranteed_fit import fitted_at
-from dualgap.estimators.kernel_path import Shape, as_Cs, checked_rows, each_pair, pairs_of, svc_like
+from dualgap.estimators.kernel_path import KernelMachines, Shape, checked_rows, each_pair, pairs_of, svc_like
 from dualgap.estimators.labelled import Labelled
 from dualgap.run import Result
 
 __all__ = ["SVCPathCV"]
 
 
-class SVCPathCV(ClassifierMixin, BaseEstimator):
+class SVCPathCV(KernelMachines):
     """The C of a kernel machine that does best in cross-validation, proven to be so where that can be proven.
 
     Every fold's models are trained on, from gap to gap, until it is proven which validation rows the exact models get right, as far as
@@ -90,23 +88,25 @@ class SVCPathCV(ClassifierMixin, BaseEstimator):
         cv: Any = 5,
         n_jobs: int | None = None,
     ) -> None:
-        self.Cs = Cs
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.loss = loss
-        self.delta = delta
-        self.fit_intercept = fit_intercept
-        self.intercept = intercept
-        self.class_weight = class_weight
-        self.cache_size = cache_size
+        super().__init__(
+            Cs,
+            kernel=kernel,
+            degree=degree,
+            gamma=gamma,
+            coef0=coef0,
+            loss=loss,
+            delta=delta,
+            fit_intercept=fit_intercept,
+            intercept=intercept,
+            class_weight=class_weight,
+            cache_size=cache_size,
+            max_iter=max_iter,
+            max_time=max_time,
+            decision_function_shape=decision_function_shape,
+            solver=solver,
+            random_state=random_state,
+        )
         self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.decision_function_shape = decision_function_shape
-        self.solver = solver
-        self.random_state = random_state
         self.cv = cv
         self.n_jobs = n_jobs
 
@@ -119,10 +119,9 @@ class SVCPathCV(ClassifierMixin, BaseEstimator):
         y : n labels
         sample_weight : n numbers, optional; used in training, not in scoring
         """
-        self.Cs_ = as_Cs(self.Cs)
+        self.Cs_ = self._checked_Cs()
         number("tol", self.tol, "[0, 1]")
-        budget = whole_number("max_iter", self.max_iter), fit_seed(self.random_state)
-        one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
+        budget = self.max_iter, fit_seed(self.random_state)
         until = None if self.max_time is None else time.perf_counter() + number("max_time", self.max_time)
         forget_outcome(self)
         kernel, given, data = checked_rows(self, X, y, sample_weight)
@@ -141,7 +140,7 @@ class SVCPathCV(ClassifierMixin, BaseEstimator):
         problems = each_pair(shape, data, matrix)
         results = [here.solve(self.C_, None, self.tol, budget[0], None, budget[1]) for here in problems]
         self.classes_, self.n_iter_ = data.classes, max(r.epochs for r in results)
-        self.best_estimator_ = svc_like(self, self.C_, kernel)
+        self._chosen = self.best_estimator_ = svc_like(self, self.C_, kernel)
         self.best_estimator_._keep(given, data, pairs_of(data), results)
         for model in (self.best_estimator_, self):
             fitted_at(model, self, [r.certificate for r in results])
@@ -173,19 +172,3 @@ class SVCPathCV(ClassifierMixin, BaseEstimator):
             return decide_pairs(bounds, pairs, codes, len(part.classes))
 
         return Fold(len(test), solve, decide)
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Scores of the chosen model, as those of `SVC`."""
-        check_is_fitted(self)
-        return self.best_estimator_.decision_function(X)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Labels by the chosen model."""
-        check_is_fitted(self)
-        return self.best_estimator_.predict(X)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        return tags
