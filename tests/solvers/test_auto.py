@@ -95,6 +95,7 @@ def test_what_takes_over_from_coordinate_steps_at_the_border(monkeypatch):
     assert successor(problem_of(**many, loss="smooth_hinge")) == (NewtonCG(), auto.CG_PASSES_FLAT)
     assert successor(problem_of(**many)) == (WorkingSet(), auto.SET_PASSES)
     assert successor(problem_of(**many, l1=0.1))[1] == np.inf
+    assert successor(problem_of(**many, bounds=(0.0, 1.0)))[1] == np.inf
     assert successor(problem_of(**many, loss="logistic", l1=0.1))[1] == np.inf
     with monkeypatch.context() as changed:
         changed.setattr(auto, "SET_ROWS", 199)

@@ -339,6 +339,7 @@ def successor(problem: Problem) -> tuple[Solver, float]:
         after == math.inf
         and isinstance(problem.loss, Hinge)
         and problem.l1 == 0
+        and problem.bounds is None
         and problem.n <= SET_ROWS
         and problem.X is not None
     ):
