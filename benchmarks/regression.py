@@ -36,7 +36,7 @@ def table(path: Path, target: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the numeric columns of a table, standardised, and its target in units of its standard deviation."""
     import polars as pl
 
-    frame = pl.read_csv(path).drop_nulls()
+    frame = pl.read_csv(path, null_values=["NA"], infer_schema_length=None).drop_nulls()
     y = frame[target].to_numpy().astype(float)
     numbers = frame.drop(target).select(pl.selectors.numeric())
     return scale(numbers.to_numpy().astype(float)), scale(y)

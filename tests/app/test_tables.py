@@ -148,7 +148,7 @@ def test_drop_and_as(folder, tmp_path, capsys):
         (["--drop", "nme"], "there is no column 'nme'"),
         (["--no-prepare"], "leave --no-prepare out"),
         (["--loss", "hing"], "there is no such loss"),
-        (["--loss", "epsilon_insensitive"], "use dualgap.LinearSVR in Python"),
+        (["--loss", "epsilon_insensitive"], "in Python there is dualgap.LinearSVR"),
         (["--intercept", "yes"], "choose free, penalised or none"),
     ):
         code, _, err = run(capsys, "fit", folder / "trees.csv", "--target", "species", "--model", tmp_path / "m", *words)

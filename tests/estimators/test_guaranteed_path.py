@@ -183,7 +183,7 @@ def test_model_at_asks_for_a_guarantee_and_a_c_of_the_range():
     grid = LinearSVCPath(Cs=[0.1, 1.0], l1_ratios=0.0, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="without a guarantee"):
         grid.model_at(0.5)
-    path = LinearSVCPath(Cs=[1e-2, 10.0], l1_ratios=0.0, guarantee=0.02, random_state=0).fit(X, y)
+    path = LinearSVCPath(Cs=[0.1, 1.0], l1_ratios=0.0, guarantee=0.05, random_state=0).fit(X, y)
     for C in (0.0999, 1.001):
         with pytest.raises(ValueError, match=r"has no proven model: the models cover C from 0.1.* to 1"):
             path.model_at(C)

@@ -236,6 +236,9 @@ class SVC(
             if treated is not None and treated.clips:
                 self._X_fit, self._expansion = X, treated.spectrum.coefficients(self._over_all_rows())
             end_fit(self, given, results, monitor, budget.tol, ctrl_c, treated)
+            if not self.probability:
+                self.__dict__.pop("temperature_", None)  # of an earlier fit
+                return self
         self._calibrate(X, y, data.weights)
         return self
 
@@ -312,6 +315,7 @@ class SVC(
         With kernel="precomputed", X has kernel values with all training rows or, which is less to compute, with the support vectors
         alone: the columns `support_`, in that order.
         """
+        check_is_fitted(self)
         if len(self.classes_) == 2 or self.decision_function_shape == "ovr":
             return self._class_scores(X)
         return self._scores(X)

@@ -293,6 +293,9 @@ class LinearSVC(
                 found = linear_support(results, data.codes, C)
                 keep(self, data.classes, results, coef_=np.stack([r.coef for r in results]), _n_rows=data.n, **found)
             end_fit(self, given, results, monitor, parameters.budget.tol, ctrl_c)
+            if not self.probability:
+                self.__dict__.pop("temperature_", None)  # of an earlier fit
+                return self
         self._calibrate(X, y, data.weights)
         return self
 

@@ -47,7 +47,7 @@ class _Mean(NamedTuple):
 
     row: np.ndarray
     error: float
-    length: float
+    size: float
 
 
 class RemainingProof(NamedTuple):
@@ -155,7 +155,7 @@ class Remaining:
         for k, each in enumerate(self.reservoirs):
             if each.side == side and self._left(k) * (1.0 - 1e-9) > abs(rest) + off:
                 cost = max(self._slope(k), 0.0) * (abs(rest) + off)
-                found.append(self._pair(k, abs(rest), cost, off * self._means[k].length))
+                found.append(self._pair(k, abs(rest), cost, off * self._means[k].size))
         return found or [_Pair(Enclosed(*self._objective(), math.inf, math.inf), None, 0.0, math.inf, 0.0)]
 
     def _rest(self) -> tuple[float, float]:
@@ -196,7 +196,7 @@ class Remaining:
         if k is not None:
             mean = self._means[k]
             moved += self.reservoirs[k].side * tau * mean.row
-            error += tau * mean.error + 8.0 * ROUNDOFF * tau * mean.length
+            error += tau * mean.error + 8.0 * ROUNDOFF * tau * mean.size
         v = evidence.point.v - moved / problem.l2
         error = (
             error / problem.l2 + evidence.point.error + 8.0 * ROUNDOFF * (length_bound(v) + length_bound(moved) / problem.l2)
