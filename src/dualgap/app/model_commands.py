@@ -113,7 +113,13 @@ def fit(
     l2: Annotated[float | None, typer.Option(help="Strength of the penalty instead of C: l2 = 1 / (C · rows).")] = None,
     intercept: Annotated[str, typer.Option(help="free, penalised or none.")] = "free",
     balanced: Annotated[bool, typer.Option("--balanced", help="Let every class weigh alike.")] = False,
-    positive: Annotated[bool, typer.Option("--positive", help="Keep all coefficients at 0 or above.")] = False,
+    positive: Annotated[
+        bool,
+        typer.Option(
+            "--positive",
+            help="Keep all coefficients at 0 or above: the score of the second class, in alphabetical order, never falls with a feature.",
+        ),
+    ] = False,
     solver: Annotated[str, typer.Option(help="A solver's name, or auto.")] = "auto",
     tol: Annotated[float, typer.Option(help="Certified relative gap to reach.")] = 1e-4,
     max_seconds: MaxSeconds = None,

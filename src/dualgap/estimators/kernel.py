@@ -200,6 +200,7 @@ class SVC(
         C = number("C", self.C)
         budget = budget_of(self, self._solver(), UNLIMITED if self.max_iter == -1 else whole_number("max_iter", self.max_iter))
         one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
+        self._check_probability(X)
         given = (X, y, sample_weight)
         X, y = self._checked(X, y)
         check_labels(y)

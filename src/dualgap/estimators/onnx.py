@@ -152,8 +152,15 @@ def _convert_kernel_regression(scope: Any, operator: Any, container: Any) -> Non
     graph.node("Identity", _kernel_scores(graph, operator.raw_operator), output=operator.outputs[0].full_name)
 
 
+def _refuse_calibrated(model: Any) -> None:
+    """Raise for a model whose probabilities the graph does not have: the output of that name would hold scores."""
+    if model.probability and getattr(model, "loss", "hinge") not in ("log_loss", "logistic"):
+        raise ValueError("probability=True has no ONNX form: the output would hold scores; set probability=False and fit again")
+
+
 def _convert_linear(scope: Any, operator: Any, container: Any) -> None:
     graph, model = _Graph(scope, operator, container), operator.raw_operator
+    _refuse_calibrated(model)
     scores = _linear_scores(graph, model)
     codes = graph.positive(scores) if len(model.classes_) == 2 else graph.largest(scores)
     if model.loss in ("log_loss", "logistic") and model.multi_class == "multinomial" and len(model.classes_) > 2:
@@ -170,6 +177,7 @@ def _convert_linear(scope: Any, operator: Any, container: Any) -> None:
 
 def _convert_kernel(scope: Any, operator: Any, container: Any) -> None:
     graph, model = _Graph(scope, operator, container), operator.raw_operator
+    _refuse_calibrated(model)
     K = len(model.classes_)
     pairs = _kernel_scores(graph, model)
     if K == 2:

@@ -49,7 +49,9 @@ class CalibratedMixin:
     temperature_: float
 
     def _check_probability(self, X: Any) -> None:
-        """Refuse probability=True where it cannot be had, before training."""
+        """Refuse what is neither True nor False, and probability=True where it cannot be had, before training."""
+        if not isinstance(self.probability, (bool, np.bool_)):  # type: ignore[attr-defined]
+            raise ValueError(f"probability={self.probability!r} must be True or False")  # type: ignore[attr-defined]
         if self.probability and (is_store(X) or is_dask(X)):  # type: ignore[attr-defined]
             raise ValueError(
                 "probability=True needs the rows in memory, for fits on parts of them; these are in a store or on a cluster"

@@ -48,8 +48,8 @@ def require_semidefinite(problem: Problem) -> None:
         f"kernel {problem.kernel.name!r}: its matrix on these rows is not positive semidefinite (eigenvalues from {low:.3g} to "
         f"{high:.3g}), so the objective has no minimum and no gap can be certified; use 'rbf', or 'poly' with coef0 ≥ 0, or other "
         "parameters of this kernel (a function that computes in float32: let it compute in float64). Two ways to train with it all the "
-        "same: SVC(indefinite='clip') or 'shift' trains on the nearest positive semidefinite kernel and certifies that, and "
-        "SVC(indefinite='uncertified') trains without a certificate"
+        "same: SVC(indefinite='clip') or 'shift', which SVR and NuSVR have too, trains on a positive semidefinite kernel near to it and "
+        "certifies that, and SVC(indefinite='uncertified') trains without a certificate"
     )
 
 

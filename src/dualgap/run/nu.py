@@ -373,7 +373,9 @@ class Search:
         before = self.last
         if before is not None:
             self._learn_slope(before, solved)
-            if abs(solved.mass - before.mass) < FLAT * abs(self.aim - solved.mass):  # all β at a bound, or nearly
+            if solved.mass > 0.0 and abs(solved.mass - before.mass) < FLAT * abs(
+                self.aim - solved.mass
+            ):  # all β at a bound, or nearly
                 self.slope = 0.5 * abs(math.log(self.aim / solved.mass)) / abs(math.log(solved.l2 / before.l2))
         step = math.log(self.aim / solved.mass) / self.slope if solved.mass > 0.0 else MAX_STEP
         least = 0.3 * math.sqrt(self.budget.tol)
