@@ -39,7 +39,7 @@ def two(flowers):
 
 def test_the_error_names_both_ways(flowers):
     X, y, _ = flowers
-    with pytest.raises(CertificateError, match=r"SVC\(indefinite='clip'\) or 'shift' .* SVC\(indefinite='uncertified'\)"):
+    with pytest.raises(CertificateError, match=r"SVC\(indefinite='clip'\) or 'shift', .* SVC\(indefinite='uncertified'\)"):
         machine("error").fit(X, y)
     with pytest.raises(ValueError, match="indefinite='flip'"):
         machine("flip").fit(X, y)

@@ -131,7 +131,7 @@ class OneClassSVM(OutlierMixin, BaseEstimator):
             keep_machine(self, kernel, X, data, [(1, 0)], [result])
             del self.classes_
             self.offset_, self.n_support_, self.n_iter_ = np.array([rho]), self._machine.n_support_[1:], found.epochs
-            if found.zero:
+            if found.zero and found.status == "converged":
                 warnings.warn(ZERO.format(nu), UserWarning, stacklevel=2)
             self.status_ = warn_unless_converged(type(self).__name__, [result], budget.tol)
             if ctrl_c.take():

@@ -138,6 +138,8 @@ def enclose(problem: Problem, coef: np.ndarray, intercept: float, point: DualPoi
     sums = row_sums(problem.loss, problem.samples, margins, point.beta)
     penalty, penalty_radius = _penalty(problem, coef, intercept) if terms is None else terms.penalty
     objective = sums.loss + penalty
+    if not math.isfinite(penalty):  # a coefficient outside of its bounds
+        return Enclosed(np.inf, np.inf, np.inf, np.inf)
     objective_radius = sums.loss_radius + penalty_radius + 4.0 * ROUNDOFF * objective
     rest, off = balance(problem, point) if problem.intercept != "none" else (0.0, 0.0)
     row, cost, moved = -1, 0.0, 0.0

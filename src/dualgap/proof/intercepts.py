@@ -7,12 +7,33 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import SMALLEST, Hinge, ResidualLoss, bracket_root, compiled, gamma, illinois, inner, kernel, nearest, total_value
+from dualgap.core import (
+    ROUNDOFF,
+    SMALLEST,
+    Hinge,
+    ResidualLoss,
+    bracket_root,
+    compiled,
+    gamma,
+    illinois,
+    inner,
+    kernel,
+    nearest,
+    total_value,
+)
 from dualgap.problem import Problem, Samples, as_vector
 
-__all__ = ["best_intercept", "first_intercept", "intercept_from_support_vectors", "intercept_of_zero", "zero_objective"]
+__all__ = [
+    "best_intercept",
+    "first_intercept",
+    "fitted_gap",
+    "intercept_from_support_vectors",
+    "intercept_of_zero",
+    "zero_objective",
+]
 
 
+FITTED = 1e-12  # part of the objective of the best constant below which the gap of a regression counts as zero
 BALANCED = 1e-12  # difference of the classes' weights that counts as rounding
 
 
@@ -57,18 +78,37 @@ def first_intercept(problem: Problem) -> float:
 def zero_objective(problem: Problem, intercept: float) -> float:
     """Return an upper bound of the objective of w = 0 with this intercept, above it by rounding alone."""
     if problem.is_regression:
-        value = float(total_value(problem.loss, problem.offset.values + intercept, problem.c))
-        value += 0.5 * _penalty(problem) * intercept * intercept
-        # A residual is rounded by u times its parts; the slope of a loss is at most its own bound, or 2κ times the residual.
-        reach = float(problem.c @ (np.abs(problem.offset.values) + abs(intercept)))
-        bound = max(problem.loss.upper_bound(), -problem.loss.lower_bound())
-        largest = float(np.abs(problem.offset.values).max() + abs(intercept))
-        slope = bound if np.isfinite(bound) else 2.0 * problem.loss.curvature() * largest
-        return 1.00001 * gamma(problem.n + 16) * (value + slope * reach) + value + SMALLEST
+        return sum(_constant_objective(problem, intercept))
     positive, negative = _class_weights(problem)
     losses = float(problem.loss.value(intercept)), float(problem.loss.value(-intercept))
     value = positive * losses[0] + negative * losses[1] + 0.5 * _penalty(problem) * intercept * intercept
     return 1.00001 * gamma(problem.n + 16) * (sum(losses) + value) + value + SMALLEST
+
+
+def _constant_objective(problem: Problem, intercept: float) -> tuple[float, float]:
+    """Return the objective of w = 0 of a regression, and a bound on its error."""
+    residuals = problem.offset.values + intercept
+    value = float(total_value(problem.loss, residuals, problem.c))
+    value += 0.5 * _penalty(problem) * intercept * intercept
+    # A residual is a sum rounded once, by u times itself; the slope of a loss is at most its own bound, or 2κ times the residual.
+    sizes = np.abs(residuals)
+    bound = max(problem.loss.upper_bound(), -problem.loss.lower_bound())
+    slope = bound if np.isfinite(bound) else 2.0 * problem.loss.curvature() * float(sizes.max())
+    reach = float(problem.c @ sizes)
+    return value, 1.00001 * gamma(problem.n + 16) * (value + slope * reach) + SMALLEST
+
+
+def fitted_gap(problem: Problem) -> float:
+    """Return the gap at which a regression counts as solved, however small its objective: FITTED of that of the best constant.
+
+    Where that is zero up to rounding, as for constant targets, the least objective may be 0, to which no gap is relative: the gap then
+    has to come to the size of rounding.
+    """
+    value, rounding = _constant_objective(problem, intercept_of_zero(problem))
+    largest = max(problem.offset.largest(), float(problem.offset.scale))  # the second where all targets are 0
+    nearest = problem.loss.epsilon + 8.0 * ROUNDOFF * largest  # b is a float64 number, too
+    rounding += max(float(problem.loss.value(nearest)), float(problem.loss.value(-nearest)))
+    return FITTED * value if value > rounding else 2.0 * (value + rounding)
 
 
 def _class_weights(problem: Problem) -> tuple[float, float]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.core import SMALLEST
 from dualgap.problem import Problem, all_finite
 from dualgap.proof import (
     DualPoint,
@@ -16,6 +15,7 @@ from dualgap.proof import (
     certify_pair,
     dual_from_margins,
     dual_point,
+    fitted_gap,
     forget_scores,
     intercept_of_zero,
     kernel_scores,
@@ -28,8 +28,6 @@ from dualgap.run.stepper import Best, Evaluation, Stepper
 from dualgap.solvers import Solver, State, Warm
 
 __all__ = ["SolverRun", "Watched", "make_watched"]
-
-FITTED = 1e-12  # part of the objective of w = b = 0 below which the gap of a regression counts as zero
 
 
 class Watched:
@@ -92,9 +90,7 @@ class SolverRun(Stepper):
         self.state: Any = None  # whatever the solver's `start` returns
         self.at_zero = zero_objective(problem, 0.0)
         if problem.is_regression:
-            # A model that fits all targets has the objective 0, to which no gap is relative.
-            typical = max(self.at_zero, float(problem.loss.value(-problem.offset.scale)))
-            self.atol = max(atol, FITTED * typical + SMALLEST)
+            self.atol = max(atol, fitted_gap(problem))
         # No run ends worse than it began: w = 0 with its best intercept is the first candidate, a warm start as it was given the second.
         self.best = _first_candidate(problem)
         self.first = warm

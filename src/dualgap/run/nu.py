@@ -17,12 +17,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import kept, number
+from dualgap.core import gamma, kept, number
 from dualgap.problem import Problem
 from dualgap.proof import (
     LARGEST_PART,
@@ -56,7 +56,8 @@ MAX_STEP = math.log(10.0)  # of log l2
 FLAT = 0.05  # change of the mass / its distance from νT, below which l2 moves twice as far as last time
 STALLED_SOLVES = 20  # solves in a row without a mixture of a gap that is smaller by 1 %
 AIM = 1.0 + 6e-15  # mass of a mixture / νT: above 1 by more than rounding
-NEARLY_ZERO = 1e-8  # ½‖u‖² / ½(ν·max ‖x‖)² below which the optimum counts as w = 0, ρ = 0
+UNDERFLOW = 1e-290  # a dual value above minus this is 0: all rows are
+NEARLY_ZERO = 1e-24  # ½‖u‖² / ½(ν·max ‖x‖)² below which the optimum is w = 0, ρ = 0 up to rounding; more where sums are long
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -341,8 +342,8 @@ class Search:
             certificate = self.best.certificate
             if certificate.relative_gap <= budget.tol or certificate.gap <= budget.atol:
                 return "converged"
-            if -certificate.dual <= NEARLY_ZERO * 0.5 * self.size**2:
-                self.best = replace(self.best, zero=True, certificate=zero_certificate(certificate))
+            nearly = max(NEARLY_ZERO, (8.0 * gamma(self.problem.n)) ** 2)
+            if self.best.zero and -certificate.dual <= nearly * 0.5 * self.size**2 + UNDERFLOW:
                 return "converged"
         if self.interrupted or last.status in ("interrupted", "max_seconds", "diverged"):
             return "interrupted" if self.interrupted else last.status

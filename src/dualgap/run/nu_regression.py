@@ -28,13 +28,13 @@ from dualgap.proof import (
     best_tube,
     certify_pair,
     dual_point,
+    fitted_gap,
     forget_scores,
     nu_regression_certificate,
     size_of_dual,
     zero_objective,
 )
 from dualgap.run.driver import minimise
-from dualgap.run.evaluation import FITTED
 from dualgap.run.result import Result, Status, Trace
 
 __all__ = ["minimise_nu_regression"]
@@ -43,7 +43,6 @@ SOLVED_SHARE = 0.25  # gap of a solve / gap that is asked for
 LOOSEST = 1e-2  # relative gap of a solve, at most
 ERROR_SHARE = 0.05  # gap of a solve / gap of the ν-problem before it
 MAX_SOLVES = 200
-UNDERFLOW = 1e-290  # gap that counts as zero whatever the targets
 COARSE = 2.0  # gap of an earlier solve / gap of the next one, above which the earlier one is repeated where the tube contradicts it
 OVERSHOOT = 1.5  # step / distance of the best tube from the last ε while all sizes are on one side: a mixture needs both
 LEAST_STEP = 0.02  # step / last ε, at least, while all sizes are on one side
@@ -192,8 +191,7 @@ def minimise_nu_regression(
     problems; the budget is for all of them together.
     """
     search = Search(problem, number("nu", nu, "(0, 1]"), tol, atol)
-    # A model that fits all targets has the objective 0, to which no gap is relative.
-    search.atol = max(atol, FITTED * zero_objective(search.at(0.0), 0.0) + UNDERFLOW)
+    search.atol = max(atol, fitted_gap(search.at(0.0)))
     deadline = None if max_seconds is None else time.perf_counter() + max_seconds
     epsilon = best_tube(problem, nu, problem.offset.values).epsilon
     status: Status | None = None
