@@ -69,15 +69,15 @@ def test_forget_keeps_the_model_and_certifies_it_on_the_rest(cancer):
 
 def test_forget_trains_again_where_the_promise_is_exceeded(cancer):
     X, y = cancer
-    model = LinearSVC(C=1.0, tol=1e-6).fit(X, y)
+    model = LinearSVC(C=1.0, tol=1e-6, random_state=0).fit(X, y)
     first = model.forget(np.arange(150) == 5, max_relative_gap=np.inf)
     second = model.forget([9], max_relative_gap=0.0)
     assert (first.retrained, second.retrained, second.forgotten) == (False, True, 2)
     stays = np.setdiff1d(np.arange(150), [5, 9])
-    exact = LinearSVC(C=1.0, tol=1e-10).fit(X[stays], y[stays])
+    exact = LinearSVC(C=1.0, tol=1e-10, random_state=0).fit(X[stays], y[stays])
     assert np.allclose(model.coef_, exact.coef_, atol=1e-3)
     assert np.linalg.norm(exact.coef_ - model.coef_) <= second.distance
-    assert second.distance < first.distance
+    assert second.distance < 1e-2 * second.length  # a gap of 1e-6 allows a sixth of that
 
 
 def test_forget_with_several_classes(iris):
