@@ -1,4 +1,4 @@
-"""SVC on kernels that are not positive semidefinite: what is trained in their place, what is proven of it, and what is not."""
+"""SVC with kernels that are not positive semidefinite: the kernel that it trains on, and its certificate."""
 
 import pickle
 import warnings

@@ -47,7 +47,7 @@ def test_two_classes_are_the_reference_optimum(nu):
     problem = Problem(X, y, intercept="free", classes=(-1.0, 1.0))
     result = minimise_nu(problem, nu, "auto", 1e-7, 1000)
     best = nu_optimum(X, y, problem.c, nu, free=True)
-    if result.zero:  # the classes overlap so much that the reduced hulls meet
+    if result.zero:  # the classes overlap: the exact model is zero
         assert best == pytest.approx(0.0, abs=1e-8)
     else:
         check(result, 1e-7)

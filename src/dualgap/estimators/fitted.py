@@ -128,7 +128,7 @@ def rebuilt(data: Labelled, progress: Any) -> dict[str, Any]:
 
 
 def warm_of(model: Any, data: Labelled, j: int, k: int, C: float) -> Any:
-    """The last model for problem j, with its dual variables where the rows are as many as they were."""
+    """Return the model of problem j of the last fit, with its dual variables if the number of rows is the same."""
     if not model.warm_start or not hasattr(model, "coef_"):
         return None
     if model.coef_.shape[1] != data.X.shape[1] or not np.array_equal(model.classes_, data.classes):

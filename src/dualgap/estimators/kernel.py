@@ -89,7 +89,7 @@ class SVC(
         Threads over the pairs of classes; -1 for all processors.
     random_state : int, RandomState or None
     warm_start : bool
-        Whether `fit` starts from the dual variables of the last fit, where rows and classes are as many as they were.
+        Whether `fit` starts from the dual variables of the last fit, if the numbers of rows and classes are the same.
     verbose : int
         Above 0, each evaluation is logged at level INFO by the logger "dualgap" (to standard output where logging is not set up).
     callbacks : list of functions, optional
@@ -253,6 +253,9 @@ class SVC(
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
         rows, y = self._checked(X, y)
         return kernel_parts(self, Labelled(self._trained_on(X, rows, len(y)), y, sample_weight, self.class_weight), duals)
+
+    def _loss(self) -> Hinge:
+        return Hinge()
 
     def _problem(self, data: Labelled, pair: tuple[int, int], C: float) -> Problem:
         """Class pair[0] against class pair[1]."""
@@ -418,7 +421,7 @@ class SVC(
         for k, (i, j) in enumerate([(1, 0)] if K == 2 else combinations(range(K), 2)):
             rows = np.flatnonzero((codes == i) | (codes == j))
             signs = np.where(codes[rows] == i, 1.0, -1.0)
-            found[rows, k] = row_status(Hinge(), *margins_of(signs, low[rows, k], high[rows, k]))
+            found[rows, k] = row_status(self._loss(), *margins_of(signs, low[rows, k], high[rows, k]))
         return found
 
 

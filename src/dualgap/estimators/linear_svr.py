@@ -224,7 +224,7 @@ class LinearSVR(RegressionBoundsMixin, FeatureMixin, CallbackSupportMixin, Multi
         return [first, *(first.variant(data.values[:, j]) for j in range(1, data.count))]
 
     def _warm(self, data: Targets, j: int, C: float) -> Any:
-        """Return the last model of target j, with its dual variables where the rows are as many as they were."""
+        """Return the model of target j of the last fit, with its dual variables if the number of rows is the same."""
         if not self.warm_start or not hasattr(self, "coef_"):
             return None
         coef = np.atleast_2d(self.coef_)

@@ -22,7 +22,7 @@ SHRINK = 3.0  # |gradient| of a row at its bound, in units of the mean violation
 
 
 class LocalAscent:
-    """Dual coordinate ascent on the rows `rows` alone, of which some are shrunk.
+    """Dual coordinate ascent on the rows `rows` alone, with shrinking.
 
     Sets: `beta`, `intercept` and `order`, the rows that are visited next, by every sweep.
     Order of calls: `sweep` as often as wanted; `visit` to take up more rows; `model` for w(β).
