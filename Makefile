@@ -22,7 +22,8 @@ endif
 
 # Which releases may be installed: those of constraints.txt, from the package index or from a folder of wheels.
 WHICH = $(if $(CONSTRAINTS),--constraint "$(CONSTRAINTS)") $(if $(WHEELS),--no-index --find-links "$(WHEELS)")
-BUILD = 'hatchling>=1.27' editables setuptools
+# setuptools 70.1 is the first that builds wheels by itself, as a peer of the benchmark needs it.
+BUILD = 'hatchling>=1.27' editables 'setuptools>=70.1'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
