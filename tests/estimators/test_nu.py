@@ -175,4 +175,4 @@ def test_a_fit_that_ends_early_says_so():
 def test_steps_are_logged(caplog):
     with caplog.at_level("INFO", logger="dualgap"):
         OneClassSVM(nu=0.2, verbose=1).fit(np.random.default_rng(0).normal(size=(50, 2)))
-    assert any(text.startswith("fit: l2 ") for text in caplog.messages)
+    assert any(text.startswith("fit: 50 rows, ") for text in caplog.messages)

@@ -12,7 +12,8 @@ from dualgap.run.deciding import Deciding, decide_rows
 from dualgap.run.driver import Progress, drive, minimise, solve
 from dualgap.run.forgetting import Forgettable, Receipt, row_numbers
 from dualgap.run.leave_one_out import LeaveOneOut
-from dualgap.run.nu import NuResult, minimise_nu
+from dualgap.run.nu import minimise_nu
+from dualgap.run.nu_candidate import NuResult
 from dualgap.run.nu_regression import minimise_nu_regression
 from dualgap.run.result import ConvergenceWarning, Result, Status, Trace
 from dualgap.run.stepper import Best, Evaluation, Stepper

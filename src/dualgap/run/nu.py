@@ -1,6 +1,7 @@
-"""minimise_nu: one-class machines and ν-classifiers, by hinge problems whose penalty is searched for.
+"""minimise_nu: one-class machines and ν-classifiers, by their own dual, or by hinge problems whose penalty is searched for.
 
-The ν-problem (`proof.nu`) has the solution of the hinge problem of that l2 at which Σ cᵢβᵢ = νT. This sum, the mass, rises with l2. The
+Working sets maximise the dual of the ν-problem (`nu_dual`). For any other solver the penalty is searched for: the ν-problem (`proof.nu`)
+has the solution of the hinge problem of that l2 at which Σ cᵢβᵢ = νT. This sum, the mass, rises with l2. The
 search for it:
 
 1. Guess l2: solve the same problem for a sample of the rows; a few rows start from equal β.
@@ -17,29 +18,29 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import gamma, kept, number
+from dualgap.core import kept, number
 from dualgap.problem import Problem
-from dualgap.proof import (
-    LARGEST_PART,
-    Certificate,
-    Scores,
-    carry_scores,
-    certify_pair,
-    dual_mass,
-    dual_point,
-    forget_scores,
-    kernel_scores,
-    largest_nu,
-    nu_certificate,
-    nu_threshold,
-    zero_certificate,
-)
+from dualgap.proof import LARGEST_PART, Scores, dual_mass, forget_scores, kernel_scores, largest_nu, nu_threshold
 from dualgap.run.driver import minimise
+from dualgap.run.nu_candidate import (
+    AIM,
+    Budget,
+    Candidate,
+    NuResult,
+    carry,
+    certified_candidate,
+    equal_beta,
+    expansion_of,
+    filled,
+    nearly_zero,
+    own_scores,
+    sampled,
+)
+from dualgap.run.nu_dual import solve_dual, takes_dual
 from dualgap.run.result import Result, Status, Trace
 
 __all__ = ["NuResult", "minimise_nu"]
@@ -55,25 +56,6 @@ BEYOND = 1.3  # step / expected step while all masses are on one side: a mixture
 MAX_STEP = math.log(10.0)  # of log l2
 FLAT = 0.05  # change of the mass / its distance from νT, below which l2 moves twice as far as last time
 STALLED_SOLVES = 20  # solves in a row without a mixture of a gap that is smaller by 1 %
-AIM = 1.0 + 6e-15  # mass of a mixture / νT: above 1 by more than rounding
-UNDERFLOW = 1e-290  # a dual value above minus this is 0: all rows are
-NEARLY_ZERO = 1e-24  # ½‖u‖² / ½(ν·max ‖x‖)² below which the optimum is w = 0, ρ = 0 up to rounding; more where sums are long
-
-
-@dataclass(frozen=True, kw_only=True)
-class NuResult(Result):
-    """The solution of a ν-problem, in the scale of the hinge problem `problem`: coef, intercept and dual are those of P, and ρ = 1.
-
-    The certificate is that of the ν-problem, for the model (l2·w, l2·b, l2). `zero` says that its solution is w = 0, ρ = 0.
-    """
-
-    nu: float
-    zero: bool = False
-
-    @property
-    def rho(self) -> float:
-        """The threshold ρ of the ν-problem."""
-        return 0.0 if self.zero else float(self.problem.l2)
 
 
 class Solved(NamedTuple):
@@ -85,18 +67,6 @@ class Solved(NamedTuple):
     high: bool  # whether the mass is at least νT
     intercept: float
     scores: Scores | None
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A β of mass νT, the hinge problem whose l2 is the best threshold for it, the model w(β) with its intercept, and what is proven."""
-
-    problem: Problem
-    coef: np.ndarray
-    intercept: float
-    beta: np.ndarray
-    certificate: Certificate
-    zero: bool = False
 
 
 def minimise_nu(
@@ -121,23 +91,11 @@ def minimise_nu(
         raise ValueError(f"nu={nu!r} is infeasible: the weights of the two classes allow at most {largest:.6g}")
     budget = Budget(solver, tol, atol, max_epochs, None if max_seconds is None else time.perf_counter() + max_seconds, seed)
     with kept() as ctrl_c:
-        found = Search(problem, min(nu, LARGEST_PART * largest), budget, report or (lambda text: None)).run()
+        nu, report = min(nu, LARGEST_PART * largest), report or (lambda text: None)
+        found = (
+            solve_dual(problem, nu, budget, report) if takes_dual(problem, solver) else Search(problem, nu, budget, report).run()
+        )
         return NuResult.of(found, status="interrupted") if ctrl_c.take() else found
-
-
-class Budget(NamedTuple):
-    """How to run: the solver of the hinge problems, the gap that ends the search, its limits, the seed."""
-
-    solver: Any
-    tol: float
-    atol: float
-    max_epochs: int
-    deadline: float | None
-    seed: int
-
-    def seconds(self) -> float | None:
-        """Return how many seconds are left; None where there is no limit."""
-        return None if self.deadline is None else max(self.deadline - time.perf_counter(), 1e-9)
 
 
 class Search:
@@ -188,14 +146,14 @@ class Search:
         problem, nu = self.problem, self.nu
         rows = max(SAMPLE, problem.n // SAMPLE_PARTS)
         if problem.n >= SAMPLE_GAIN * rows:
-            small = _sampled(problem, rows, np.random.default_rng(self.budget.seed))
+            _, small = sampled(problem, rows, np.random.default_rng(self.budget.seed))
             sample = Search(small, min(nu, LARGEST_PART * largest_nu(small)), self.budget._replace(tol=SAMPLE_TOL), self.report)
             found = sample.run()
             self.slope = sample.slope
             if found.status == "interrupted":
                 self.budget, self.interrupted = self.budget._replace(max_epochs=1), True
             return float(found.problem.l2)
-        a = problem.c * _equal_beta(problem, nu) * problem.y
+        a = problem.c * equal_beta(problem, nu) * problem.y
         scores = problem.scores(problem.combine(a))
         rho = nu_threshold(problem, nu, scores).rho
         if not rho > 0.0:
@@ -227,7 +185,7 @@ class Search:
     def _scores_of(self, problem: Problem, beta: np.ndarray, known: list[Scores]) -> Scores | None:
         if problem.kernel is None:
             return None
-        a = _expansion(problem, beta)
+        a = expansion_of(problem, beta)
         return next((scores for scores in reversed(known) if np.allclose(scores.a, a, 1e-13, 0.0)), None) or kernel_scores(
             problem, a
         )
@@ -255,7 +213,7 @@ class Search:
                 return None
             parts = [(1.0, nearest)]
         beta = np.sum([t * part.beta for t, part in parts], axis=0)
-        self._carry(problem, beta, parts)
+        carry(problem, beta, _scaled(parts))
         return None, parts[0][1].intercept, beta
 
     def _parts(self) -> list[tuple[float, Solved]] | None:
@@ -267,12 +225,6 @@ class Search:
             return [(self.aim / above.mass, above)]
         t = (self.aim - below.mass) / (above.mass - below.mass)
         return [(1.0 - t, below), (t, above)]
-
-    def _carry(self, problem: Problem, beta: np.ndarray, parts: list[tuple[float, Solved]]) -> None:
-        """Put the scores of β together for `problem`, where the parts have theirs."""
-        known = [(t * part.l2 / problem.l2, part.scores) for t, part in parts if part.scores is not None]
-        if len(known) == len(parts):
-            carry_scores(problem, _expansion(problem, beta), known)
 
     def _place(self, solved: Solved) -> None:
         """Make a solution one of the two nearest."""
@@ -292,47 +244,20 @@ class Search:
         """Step 3: certify a mixture at the l2 that is its best threshold; it is the best candidate if its gap is the smallest."""
         if parts is None:
             return
-        problem, budget = self.problem, self.budget
-        beta = np.minimum(np.sum([t * part.beta for t, part in parts], axis=0), 1.0)
-        rho, intercept = nu_threshold(problem, self.nu, self._own_scores(beta, parts))
-        if not rho > 0.0:  # there is no such hinge problem, and w = 0 is a better model; the bound holds at any l2
-            rho, intercept = parts[-1][1].l2, 0.0
-        here = problem.variant(l2=rho)
-        self._carry(here, beta, parts)
-        point = dual_point(here, beta)
-        assert point.coef is not None
-        proven = certify_pair(here, point.coef, intercept / rho, point, "solver", budget.tol, budget.atol).certificate
-        forget_scores(here)
-        certificate = nu_certificate(here, self.nu, point.beta, proven)
-        zero = certificate.primal >= 0.0
-        if zero:
-            certificate = zero_certificate(certificate)
-        found = Candidate(here, point.coef, intercept / rho, point.beta, certificate, zero)
+        budget, beta = self.budget, np.minimum(np.sum([t * part.beta for t, part in parts], axis=0), 1.0)
+        found = certified_candidate(self.problem, self.nu, beta, _scaled(parts), parts[-1][1].l2, budget.tol, budget.atol)
+        certificate = found.certificate
         fell = self.best is None or not certificate.gap >= 0.99 * self.best.certificate.gap
         self.since = 0 if fell else self.since + 1
         if self.best is None or _gap(found) < _gap(self.best):
             self.best = found
         self.report(f"mixture: {certificate}")
 
-    def _own_scores(self, beta: np.ndarray, parts: list[tuple[float, Solved]]) -> np.ndarray:
-        """Return the scores of w = Σ cβyx."""
-        if any(part.scores is None for _, part in parts):
-            a = self.problem.c * beta * self.problem.y
-            return self.problem.scores(self.problem.combine(a))
-        return np.sum([t * part.l2 * part.scores.values for t, part in parts if part.scores is not None], axis=0)
-
     def _raised(self, solved: Solved) -> Solved:
         """Return a solution of too small a mass with β of the rows of least margin raised to 1, until each class has its mass."""
-        problem, beta = self.problem, solved.beta.copy()
-        margins = problem.y * self._own_scores(beta, [(1.0, solved._replace(scores=solved.scores))])
-        free = problem.intercept == "free"
-        for rows in (np.flatnonzero(problem.y > 0.0), np.flatnonzero(problem.y < 0.0)) if free else (np.arange(problem.n),):
-            order = rows[np.argsort(margins[rows], kind="stable")]
-            room = problem.c[order] * (1.0 - beta[order])
-            missing = (0.5 if free else 1.0) * self.aim - float(problem.c[rows] @ beta[rows])
-            before = np.cumsum(room) - room
-            part = np.clip((missing - before) / np.where(room > 0.0, room, 1.0), 0.0, 1.0)
-            beta[order] += part * (1.0 - beta[order])
+        problem = self.problem
+        margins = problem.y * own_scores(problem, solved.beta, _scaled([(1.0, solved)]))
+        beta = filled(problem, solved.beta, margins, self.aim)
         return Solved(solved.l2, beta, dual_mass(problem, beta)[0], True, solved.intercept, None)
 
     def _ended(self) -> Status | None:
@@ -342,8 +267,7 @@ class Search:
             certificate = self.best.certificate
             if certificate.relative_gap <= budget.tol or certificate.gap <= budget.atol:
                 return "converged"
-            nearly = max(NEARLY_ZERO, (8.0 * gamma(self.problem.n)) ** 2)
-            if self.best.zero and -certificate.dual <= nearly * 0.5 * self.size**2 + UNDERFLOW:
+            if nearly_zero(self.best, self.nu):
                 return "converged"
         if self.interrupted or last.status in ("interrupted", "max_seconds", "diverged"):
             return "interrupted" if self.interrupted else last.status
@@ -395,14 +319,8 @@ class Search:
         best, trace = self.best, Trace()
         for result in self.results:
             trace = trace.followed_by(result.trace)
-        coef = np.zeros_like(best.coef) if best.zero else best.coef
-        return NuResult(
-            problem=best.problem,
+        return best.result(
             solver=self.results[-1].solver,
-            coef=coef,
-            intercept=0.0 if best.zero else float(best.intercept),
-            dual=best.beta,
-            certificate=best.certificate,
             status=status,
             trace=trace,
             epochs=self.epochs,
@@ -410,7 +328,6 @@ class Search:
             wall_seconds=sum(r.wall_seconds for r in self.results),
             compile_seconds=sum(r.compile_seconds for r in self.results),
             nu=self.nu,
-            zero=best.zero,
         )
 
 
@@ -418,43 +335,6 @@ def _gap(candidate: Candidate) -> tuple[float, float]:
     return candidate.certificate.relative_gap, candidate.certificate.gap
 
 
-def _expansion(problem: Problem, beta: np.ndarray) -> np.ndarray:
-    """Return a = cβy/l2, as dual points have it."""
-    return np.asarray(problem.c * beta / problem.l2 * problem.y)
-
-
-def _equal_beta(problem: Problem, nu: float) -> np.ndarray:
-    """Return the feasible β that is the same for all rows of a class."""
-    if problem.intercept != "free":
-        return np.full(problem.n, nu)
-    up = problem.y > 0.0
-    positive, total = float(problem.c[up].sum()), float(problem.c.sum())
-    return np.where(up, 0.5 * nu * total / positive, 0.5 * nu * total / (total - positive))
-
-
-def _sampled(problem: Problem, rows: int, rng: np.random.Generator) -> Problem:
-    """Return the problem of a sample of the rows, with the weights of the classes as they are."""
-    chosen, weights = [], []
-    for sign in (1.0, -1.0):
-        own = np.flatnonzero((problem.y == sign) & (problem.c > 0.0))
-        if len(own):
-            part = rng.choice(own, min(len(own), max(rows * len(own) // problem.n, 50)), replace=False)
-            chosen.append(part)
-            weights.append(problem.c[part] * (problem.c[own].sum() / problem.c[part].sum()))
-    index, weight = np.concatenate(chosen), np.concatenate(weights)
-    order = np.argsort(index)
-    return taken(problem, index[order], weight[order])
-
-
-def taken(problem: Problem, rows: np.ndarray, weights: np.ndarray) -> Problem:
-    """Return the problem over a copy of some of the rows, with sample weights of its own."""
-    table = problem.kernel is not None and problem.kernel.name == "precomputed"
-    return Problem(
-        problem.X[np.ix_(rows, rows)] if table else problem.X[rows],
-        problem.y[rows],
-        l2=problem.l2,
-        sample_weight=weights,
-        intercept=problem.intercept,
-        classes=(-1.0, 1.0),
-        kernel=problem.kernel,
-    )
+def _scaled(parts: list[tuple[float, Solved]]) -> list[tuple[float, Scores | None]]:
+    """Return factors and scores of the parts, such that the scores of w = Σ cβyx are their sum."""
+    return [(t * part.l2, part.scores) for t, part in parts]

@@ -1,6 +1,6 @@
 """A quadratic problem in a box, by block principal pivoting on one Cholesky factor (Júdice and Pires 1994, docs/references.md).
 
-    maximise  g·d − ½ dᵀMd   subject to  low ≤ d ≤ high,  and Σd = 0 if balanced
+    maximise  g·d − ½ dᵀMd   subject to  low ≤ d ≤ high,  and Σd = 0 in each of some groups
 
 Variables beyond a bound are fixed at it, and fixed ones whose multiplier has the wrong sign are freed, all in one round, until the sets
 stay the same. A fixed variable costs one column of M⁻¹ (a Schur complement), not a new factor. Working sets and DCA use it.
@@ -8,6 +8,7 @@ stay the same. A fixed variable costs one column of M⁻¹ (a Schur complement),
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,21 +29,22 @@ class BoxQP:
     Parameters
     ----------
     M : square array, float32 or float64; its lower half is read, and overwritten by the factor
-    memory : array with as many columns as M, for columns of M⁻¹: one row for each variable that may be at a bound, one more if balanced
-    balanced : whether Σd = 0
+    memory : array with as many columns as M, for columns of M⁻¹: one row for each variable that may be at a bound, one more for each group
+    groups : masks of variables, none of them in two; Σd = 0 in each group
     """
 
-    def __init__(self, M: np.ndarray, memory: np.ndarray, balanced: bool) -> None:
+    def __init__(self, M: np.ndarray, memory: np.ndarray, groups: Sequence[np.ndarray] = ()) -> None:
         lapack: Any = get_lapack_funcs(("potrf", "potrs"), (M,))
         factorise, self._substitute = lapack
         self._factor, failed = factorise(M.T, lower=0, clean=0, overwrite_a=1)
         self.factored = failed == 0  # False: M is not positive definite
-        self._inverse, self._computed = memory, int(balanced)  # M⁻¹·1 if balanced, then columns of M⁻¹; one a row
+        self._groups = [np.asarray(group) for group in groups if np.any(group)]
+        self._inverse, self._computed = memory, len(self._groups)  # M⁻¹·mask of each group, then columns of M⁻¹; one a row
         self._row_of = np.full(len(M), -1)  # of `_inverse`, for each variable
         self._side = np.zeros(len(M))  # 1: fixed at its upper bound, −1: at its lower one, 0: free
-        self._balanced = balanced
-        if balanced and self.factored:
-            self._inverse[0] = self._times_inverse(np.ones(len(M)))
+        if self.factored:
+            for row, group in enumerate(self._groups):
+                self._inverse[row] = self._times_inverse(group.astype(float))
 
     def _times_inverse(self, right: np.ndarray) -> np.ndarray:
         return np.asarray(self._substitute(self._factor, right.astype(self._factor.dtype, order="F"), lower=0)[0])
@@ -67,7 +69,7 @@ class BoxQP:
                 break
             self._side[freed] = 0.0
             self._side[beyond != 0.0] = beyond[beyond != 0.0]
-        return _feasible(d, low, high, self._balanced)
+        return _feasible(d, low, high, self._groups)
 
     def _compute_columns(self, fixed: np.ndarray) -> bool:
         """Compute the columns of M⁻¹ that are missing for these variables; False if the memory is too small."""
@@ -85,29 +87,31 @@ class BoxQP:
 
     def _with_fixed(self, unbounded: np.ndarray, fixed: np.ndarray, bound: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return d with some variables fixed at a bound, and their multipliers, from the Schur complement of those constraints."""
-        one = int(self._balanced)
+        sums = len(self._groups)
         rows, right = self._row_of[fixed], unbounded[fixed] - bound
-        if one:
-            rows, right = np.append(0, rows), np.append(unbounded.sum(), right)
+        if sums:
+            rows = np.append(np.arange(sums), rows)
+            right = np.append([unbounded[group].sum() for group in self._groups], right)
         S = np.empty((len(rows), len(rows)))
-        S[:, one:] = self._inverse[np.ix_(rows, fixed)]
-        if one:
-            S[0, 0], S[1:, 0] = self._inverse[0].sum(dtype=np.float64), S[0, 1:]
+        S[:, sums:] = self._inverse[np.ix_(rows, fixed)]
+        for column, group in enumerate(self._groups):
+            S[:sums, column], S[sums:, column] = self._inverse[:sums, group].sum(axis=1, dtype=np.float64), S[column, sums:]
         multipliers = np.linalg.solve(0.5 * (S + S.T), right)
         weights = np.zeros(self._computed, dtype=self._inverse.dtype)
         weights[rows] = multipliers
         d = unbounded - weights @ self._inverse[: self._computed]
         d[fixed] = bound
-        return d, multipliers[one:]
+        return d, multipliers[sums:]
 
 
-def _feasible(d: np.ndarray, low: np.ndarray, high: np.ndarray, balanced: bool) -> np.ndarray | None:
-    """Remove what rounding left beyond the bounds, and in the sum: from free variables. Return None if these have too little room."""
+def _feasible(d: np.ndarray, low: np.ndarray, high: np.ndarray, groups: Sequence[np.ndarray]) -> np.ndarray | None:
+    """Remove what rounding left beyond the bounds, and in the sums: from free variables. Return None if these have too little room."""
     d = np.clip(d, low, high)
-    excess = float(d.sum()) if balanced else 0.0
-    if excess != 0.0:
-        room = np.where((d > low) & (d < high), np.minimum(d - low if excess > 0.0 else high - d, abs(excess)), 0.0)
-        if room.sum() < abs(excess):
-            return None
-        d -= excess / room.sum() * room
+    for group in groups:
+        excess = float(d[group].sum())
+        if excess != 0.0:
+            room = np.where(group & (d > low) & (d < high), np.minimum(d - low if excess > 0.0 else high - d, abs(excess)), 0.0)
+            if room.sum() < abs(excess):
+                return None
+            d -= excess / room.sum() * room
     return d

@@ -9,9 +9,9 @@ from dualgap.solvers.base import Warm
 from dualgap.solvers.working_set.active_set_qp import BoxQP, newton_step
 
 
-@pytest.mark.parametrize("balanced", [True, False])
+@pytest.mark.parametrize("count", [0, 1, 2])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_step_on_all_variables_solves_their_problem_in_its_box(balanced, dtype):
+def test_a_step_on_all_variables_solves_their_problem_in_its_box(count, dtype):
     """The conditions of optimality, at bounds too; rows that are there twice leave a matrix that only its ridge keeps from singular."""
     rng, m = np.random.default_rng(3), 60
     points = np.repeat(rng.normal(size=(m // 2, 4)), 2, axis=0)
@@ -20,27 +20,30 @@ def test_a_step_on_all_variables_solves_their_problem_in_its_box(balanced, dtype
     low, high = -rng.uniform(0.1, 2.0, m), rng.uniform(0.1, 2.0, m)
     low[:5], high[5:10] = 0.0, 0.0
     e = M @ (1.2 * rng.uniform(low, high)) + 0.3
-    qp = BoxQP(np.tril(M).astype(dtype), np.empty((m, m), dtype=dtype), balanced)
+    groups = [np.arange(m) % count == group for group in range(count)]
+    qp = BoxQP(np.tril(M).astype(dtype), np.empty((m + count, m), dtype=dtype), groups)
     assert qp.factored
     d = qp.solve(e, low, high)
     left = e - M @ d
     between = (d > low) & (d < high)
     assert ((low <= d) & (d <= high)).all()
     assert 5 < np.count_nonzero(~between) < m - 5
-    level = left[between].mean() if balanced else 0.0
-    assert abs(d.sum()) < 1e-9 if balanced else abs(d.sum()) > 0.1
-    np.testing.assert_allclose(left[between], level, atol=error)
-    assert (left[d == low] <= level + error).all()
-    assert (left[d == high] >= level - error).all()
+    assert groups or abs(d.sum()) > 0.1
+    for group in groups or [np.full(m, True)]:
+        level = left[between & group].mean() if groups else 0.0
+        assert not groups or abs(d[group].sum()) < 1e-9
+        np.testing.assert_allclose(left[between & group], level, atol=error)
+        assert (left[group & (d == low)] <= level + error).all()
+        assert (left[group & (d == high)] >= level - error).all()
 
 
 def test_a_step_with_too_many_variables_at_a_bound_is_not_taken():
-    qp = BoxQP(np.eye(8), np.empty((2, 8)), balanced=False)
+    qp = BoxQP(np.eye(8), np.empty((2, 8)))
     assert qp.solve(np.arange(8.0), np.full(8, -1.0), np.full(8, 1.0)) is None
 
 
 def test_a_matrix_that_is_not_positive_definite_is_told():
-    assert not BoxQP(np.array([[1.0, 0.0], [2.0, 1.0]]), np.empty((1, 2)), balanced=False).factored
+    assert not BoxQP(np.array([[1.0, 0.0], [2.0, 1.0]]), np.empty((1, 2))).factored
 
 
 def coupled(n=600):

@@ -12,8 +12,8 @@ y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.4 * RNG.normal(size=40)
 
 
 def without_loss(n):
-    """The linear term and the weights, which inner steps do not read."""
-    return np.full(n, np.nan), np.full(n, np.nan)
+    """The linear term, the weights and the groups, which inner steps do not read."""
+    return np.full(n, np.nan), np.full(n, np.nan), np.zeros(n, dtype=np.int8)
 
 
 def test_inner_steps_solve_the_small_problem():
@@ -28,7 +28,7 @@ def test_inner_steps_solve_the_small_problem():
             np.zeros(40),
             *without_loss(40),
         )
-        steps(K, K.diagonal().copy(), box, 1e-12, 1e-9, 100_000, 1.0)
+        steps(K, K.diagonal().copy(), box, 1e-12, 1e-9, 100_000, 1.0, *([np.array([40])] if tied else []))
         np.testing.assert_allclose(box.g, y[:40] - K @ box.a, atol=1e-10)
         assert ((box.low <= box.a) & (box.a <= box.high)).all()
         rise, fall = box.g[box.a < box.high], box.g[box.a > box.low]
@@ -44,7 +44,7 @@ def test_errors_that_float32_cannot_tell_apart_are_told_apart():
     a, low, high = np.zeros(3), np.full(3, -1.0), np.ones(3)
     e = -0.4216874 + np.array([4e-9, 0.0, -4e-9])
     box = Box(a, low, high, e, np.zeros(3), *without_loss(3))
-    assert pair_steps(K, K.diagonal().copy(), box, 1e-12, 1e-3, 100, 1.0) > 0
+    assert pair_steps(K, K.diagonal().copy(), box, 1e-12, 1e-3, 100, 1.0, np.array([3])) > 0
     assert np.ptp(e) < 1e-11
 
 

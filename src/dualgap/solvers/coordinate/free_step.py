@@ -135,7 +135,7 @@ class FreeSteps:
         m = len(gradient)
         M = self.gram + square
         M[np.diag_indices(m)] += added * float(self.gram.diagonal().mean()) + ROUNDING * square
-        qp = BoxQP(M, np.empty((m // MAX_FIXED + 1, m)), False)
+        qp = BoxQP(M, np.empty((m // MAX_FIXED + 1, m)))
         return qp.solve(gradient, low, high) if qp.factored else None
 
     def _update_gram(self, problem: Problem, free: np.ndarray) -> None:

@@ -1,6 +1,6 @@
 """Step 2 of README.md, Newton steps on all free dual variables at once: a quadratic problem in a box, by block principal pivoting.
 
-    maximise  g·d − ½ dᵀMd   subject to  low ≤ d ≤ high,  and Σd = 0 if the intercept is free
+    maximise  g·d − ½ dᵀMd   subject to  low ≤ d ≤ high,  and Σd = 0 in each group that keeps its sum
 
 Pair steps soon find which variables are free, then take long to find their values, which depend on each other. One Cholesky factor
 gives them at once (Scheinberg 2006, docs/references.md):
@@ -22,7 +22,7 @@ import numpy as np
 from dualgap.core import blas_alone, machine
 from dualgap.problem import Problem
 from dualgap.solvers.quadratic import ADDED_DIAGONAL, BoxQP
-from dualgap.solvers.working_set.dual_box import argtop, bias_weight, choose_sides, kkt_slack
+from dualgap.solvers.working_set.dual_box import Box, argtop, bias_weight, by_group, choose_sides, kkt_slack
 from dualgap.solvers.working_set.state import GAP_MARGIN, WorkingSetState, update_gap, update_gradient
 
 __all__ = ["ADDED_DIAGONAL", "BoxQP", "newton_step", "pair_step_cost", "pays_off"]
@@ -66,14 +66,14 @@ def pays_off(problem: Problem, state: WorkingSetState) -> bool:
 def newton_step(problem: Problem, state: WorkingSetState) -> bool:
     """Move the free variables and the worst violators together. Return False if there was no memory, or the gap did not fall."""
     # a) the variables and their matrix
-    box, cache, balanced, before = state.box, state.cache, problem.intercept == "free", state.gap
+    box, cache, groups, before = state.box, state.cache, state.groups, state.gap
     choose_sides(problem, box)
     free = box.free()
-    slack = kkt_slack(box, float(np.median(box.g[free])) if balanced and free.any() else 0.0)
+    slack = kkt_slack(box, by_group(box, [_middle(box, free & (box.group == group)) for group in range(groups)]))
     violators = np.flatnonzero((slack < 0.0) & ~free)
     violators = violators[argtop(-slack[violators], 1 + int(np.count_nonzero(free)) // VIOLATORS)]
     rows = np.sort(np.concatenate([np.flatnonzero(free), violators]))
-    m, fixed = len(rows), len(rows) // MAX_FIXED + int(balanced)
+    m, fixed = len(rows), len(rows) // MAX_FIXED + groups
     memory = cache.reserve(m * (m + fixed), m)
     if memory is None or m == 0:
         return False
@@ -83,7 +83,7 @@ def newton_step(problem: Problem, state: WorkingSetState) -> bool:
     M[np.diag_indices(m)] = diagonal + state.added_diagonal * float(diagonal.mean())
     # b), c) On a busy machine the BLAS's own threads, which spin while they wait, took three times as long as one.
     with blas_alone:
-        qp = BoxQP(M, memory[m * m :].reshape(fixed, m), balanced)
+        qp = BoxQP(M, memory[m * m :].reshape(fixed, m), [box.group[rows] == group for group in range(groups)])
         for _ in range(STEPS_PER_FACTOR if qp.factored else 0):
             d = qp.solve(box.g[rows], (box.low - box.a)[rows], (box.high - box.a)[rows])
             if d is None or not _move(problem, state, rows, slots, d):
@@ -96,6 +96,11 @@ def newton_step(problem: Problem, state: WorkingSetState) -> bool:
     # A gap that has hardly fallen may be that of a few rows at a bound, which join the next step.
     state.failures = 0 if state.gap * GOOD_RATIO < before else state.failures + 1
     return state.gap < before
+
+
+def _middle(box: Box, rows: np.ndarray) -> float:
+    """Return the median gradient of some rows, 0 if there are none."""
+    return float(np.median(box.g[rows])) if rows.any() else 0.0
 
 
 def _move(problem: Problem, state: WorkingSetState, rows: np.ndarray, slots: np.ndarray, d: np.ndarray) -> bool:

@@ -7,6 +7,9 @@ y for classification. For regression it is the target t less ε where a ≥ 0, a
 side of it at a time, within the bounds of that side, and changes over at 0 where its gradient asks for it (`choose_sides`).
 KKT conditions at intercept b: g ≤ b at the lower bound, g ≥ b at the upper bound, g = b for a free variable. Nothing here knows of
 active rows, caches or steps.
+
+A ν-problem (`proof.nu`) has the same D, and Σ a is given for each class: its classes are groups of variables, each with a sum that is kept
+and with an intercept of its own, b + y(1 − ρ). With a free intercept alone all variables are one group; without a sum to keep, none.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import numpy as np
 
 from dualgap.core import kernel
 from dualgap.problem import Problem
-from dualgap.proof import best_intercept
+from dualgap.proof import best_intercept, nu_threshold
 
 GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 SECTIONS = 20  # golden sections of the interval of intercepts, which they narrow to 7e-5 of its width
@@ -33,6 +36,7 @@ class Box(NamedTuple):
     r: np.ndarray
     p: np.ndarray
     weight: np.ndarray  # c/l2: a is that times yβ
+    group: np.ndarray  # the number of its group: variables of one group keep their sum
 
     def take(self, rows: np.ndarray) -> Box:
         """Return a copy of some rows."""
@@ -48,8 +52,13 @@ def bias_weight(problem: Problem) -> float:
     return problem.intercept_scale**2 if problem.intercept == "penalised" else 0.0
 
 
-def start_box(problem: Problem) -> Box:
-    """Return the box of all rows at a = 0."""
+def count_groups(problem: Problem, nu: float | None) -> int:
+    """Return the number of sums that are kept: of the ν-problem one a class, of any other problem one if its intercept is free."""
+    return int(problem.intercept == "free") + int(nu is not None)
+
+
+def start_box(problem: Problem, groups: int = 1) -> Box:
+    """Return the box of all rows at a = 0; two groups are the two classes."""
     weight, y = problem.c / problem.l2, problem.y
     rise, _, curvature = problem.loss.psi_pieces()
     r = np.divide(curvature, weight, out=np.zeros(problem.n), where=weight > 0)
@@ -58,7 +67,8 @@ def start_box(problem: Problem) -> Box:
         _times(weight, bound) for bound in (0.0 if _has_kink(problem) else problem.loss.lower_bound(), problem.loss.upper_bound())
     )
     low, high = np.where(y > 0, low, -high), np.where(y > 0, high, -low)
-    box = Box(np.zeros(problem.n), low, high, p.copy(), r, p, weight)
+    group = (y < 0.0).astype(np.int8) if groups == 2 else np.zeros(problem.n, dtype=np.int8)
+    box = Box(np.zeros(problem.n), low, high, p.copy(), r, p, weight, group)
     choose_sides(problem, box)
     return box
 
@@ -129,11 +139,21 @@ def beta_of(problem: Problem, a: np.ndarray) -> np.ndarray:
     return np.divide(a * scale, problem.c, out=np.zeros(problem.n), where=problem.c > 0)
 
 
-def intercept_of(problem: Problem, box: Box) -> float:
-    """Return the intercept that minimises the primal objective at the scores of a box of all rows; 0 unless it is free."""
+def intercept_of(problem: Problem, box: Box, nu: float | None = None) -> float | np.ndarray:
+    """Return the intercept that minimises the primal objective at the scores of a box of all rows; 0 unless it is free.
+
+    For a ν-problem it is an array, each row's intercept being that of its class."""
+    if nu is not None:
+        rho, b = nu_threshold(problem, nu, box.p - box.g)
+        return b + problem.y * (1.0 - rho)
     if problem.intercept != "free":
         return 0.0
     return best_intercept(problem, problem.offset.added(box.p - box.g - box.r * box.a))
+
+
+def by_group(box: Box, values: list[float]) -> float | np.ndarray:
+    """Return for each row the value of its group; the value itself if there is one group, 0 if there is none."""
+    return np.array(values)[box.group] if len(values) > 1 else values[0] if values else 0.0
 
 
 def argtop(values: np.ndarray, count: int) -> np.ndarray:
@@ -143,14 +163,21 @@ def argtop(values: np.ndarray, count: int) -> np.ndarray:
     return np.argpartition(values, len(values) - count)[len(values) - count :]
 
 
-def worst_violators(problem: Problem, box: Box, count: int) -> np.ndarray:
-    """Return up to `count` rows that violate the KKT conditions most; with a free intercept, half to rise and half to fall."""
-    if problem.intercept != "free":
+def worst_violators(box: Box, count: int, groups: int) -> np.ndarray:
+    """Return up to `count` rows that violate the KKT conditions most: of each group as many, half to rise and half to fall."""
+    if groups == 0:
         violation = np.where(box.g > 0, np.where(box.a < box.high, box.g, 0.0), np.where(box.a > box.low, -box.g, 0.0))
         order = argtop(violation, count)
         return order[violation[order] > 0]
-    rise = np.where(box.a < box.high, box.g, -np.inf)
-    fall = np.where(box.a > box.low, -box.g, -np.inf)
+    if groups > 1:
+        return np.concatenate([_violators_of(box, max(count // groups, 1), box.group == group) for group in range(groups)])
+    return _violators_of(box, count)
+
+
+def _violators_of(box: Box, count: int, group: np.ndarray | bool = True) -> np.ndarray:
+    """Return the worst violators of one group, given as a mask."""
+    rise = np.where((box.a < box.high) & group, box.g, -np.inf)
+    fall = np.where((box.a > box.low) & group, -box.g, -np.inf)
     top, bottom = rise.max(), -fall.max()
     if not top > bottom:
         return np.empty(0, dtype=np.int64)
@@ -160,7 +187,7 @@ def worst_violators(problem: Problem, box: Box, count: int) -> np.ndarray:
     return np.concatenate([rising, falling[~np.isnan(rise[falling])]])
 
 
-def kkt_slack(box: Box, intercept: float) -> np.ndarray:
+def kkt_slack(box: Box, intercept: float | np.ndarray) -> np.ndarray:
     """Return by how much each row satisfies the KKT conditions at that intercept.
 
     Negative: a violation at a bound. −inf: a free variable. inf: a variable whose bounds are equal."""
@@ -170,60 +197,62 @@ def kkt_slack(box: Box, intercept: float) -> np.ndarray:
     return slack
 
 
-def may_move(problem: Problem, box: Box) -> np.ndarray:
+def may_move(box: Box, groups: int) -> np.ndarray:
     """Return the rows that are free, or that violate the KKT conditions at some intercept which no row's gradient rules out.
 
     Without a free intercept the rows that violate them at 0 by less than others do may still come to it: m and M then are the largest
     violations, up and down."""
-    m, M = max_up_min_low(box)
-    if problem.intercept != "free":
-        m, M = max(m, 0.0), min(M, 0.0)
-    satisfied = ((box.a <= box.low) & (box.g < min(m, M))) | ((box.a >= box.high) & (box.g > max(m, M)))
+    ends = [max_up_min_low(box, group) for group in range(max(groups, 1))]
+    if groups == 0:
+        ends = [(max(m, 0.0), min(M, 0.0)) for m, M in ends]
+    low, high = (by_group(box, [end(pair) for pair in ends]) for end in (min, max))
+    satisfied = ((box.a <= box.low) & (box.g < low)) | ((box.a >= box.high) & (box.g > high))
     satisfied |= box.low == box.high
     return np.flatnonzero(~satisfied)
 
 
 @kernel
-def max_up_min_low(box):
-    """Return the largest gradient among variables that can rise and the smallest among those that can fall.
+def max_up_min_low(box, group):
+    """Return the largest gradient among variables of a group that can rise and the smallest among those that can fall.
 
     At the optimum the first is at most the second (Keerthi et al. 2001; m(α) and M(α) of Fan et al. 2005)."""
     m, M = -np.inf, np.inf
     for k in range(box.a.shape[0]):
-        if box.a[k] < box.high[k]:
+        own = box.group[k] == group
+        if own and box.a[k] < box.high[k]:
             m = max(m, box.g[k])
-        if box.a[k] > box.low[k]:
+        if own and box.a[k] > box.low[k]:
             M = min(M, box.g[k])
     return m, M
 
 
 @kernel
-def _gap_at(loss, box, samples, b):
-    """Return Σ (c/l2)(φ(m) − ψ(β) + βm) over the rows of the box, at intercept b."""
+def _gap_at(loss, box, samples, group, b):
+    """Return Σ (c/l2)(φ(m) − ψ(β) + βm) over the rows of a group, at intercept b."""
     total = 0.0
     for k in range(box.a.shape[0]):
         weight, y = box.weight[k], samples.y[k]
         margin = y * (box.p[k] - box.g[k] - box.r[k] * box.a[k] + samples.offset.at(k) + b)
-        if weight > 0.0:
+        if weight > 0.0 and box.group[k] == group:
             beta = y * box.a[k] / weight
             total += weight * (loss.value(margin) - loss.psi(beta) + beta * margin)
     return total
 
 
 @kernel
-def gap_between(loss, box, samples, low, high):
-    """Return the gap/l2 at the best intercept in [low, high], by golden sections: it is convex in the intercept."""
+def gap_between(loss, box, samples, group, low, high):
+    """Return the gap/l2 of a group at the best intercept in [low, high], by golden sections: it is convex in the intercept."""
     if not -np.inf < low < high < np.inf:
-        return _gap_at(loss, box, samples, low if -np.inf < low < np.inf else 0.0)
+        return _gap_at(loss, box, samples, group, low if -np.inf < low < np.inf else 0.0)
     b, c = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
-    at_b, at_c = _gap_at(loss, box, samples, b), _gap_at(loss, box, samples, c)
+    at_b, at_c = _gap_at(loss, box, samples, group, b), _gap_at(loss, box, samples, group, c)
     for _ in range(SECTIONS):
         if at_b < at_c:
             high, c, at_c = c, b, at_b
             b = high - GOLDEN * (high - low)
-            at_b = _gap_at(loss, box, samples, b)
+            at_b = _gap_at(loss, box, samples, group, b)
         else:
             low, b, at_b = b, c, at_c
             c = low + GOLDEN * (high - low)
-            at_c = _gap_at(loss, box, samples, c)
+            at_c = _gap_at(loss, box, samples, group, c)
     return min(at_b, at_c)

@@ -51,45 +51,57 @@ def _key(value, k):
 
 
 @kernel
-def pair_steps(K, diagonal, box, tiny, ratio, most, margin):
+def pair_steps(K, diagonal, box, tiny, ratio, most, margin, ends):
     """Take up to `most` pair steps, until the violation m − M is `ratio` of what it was. Return their number.
 
-    `margin` is the size of a typical one. `diagonal` is K's plus r; curvatures below `tiny` count as `tiny`."""
+    `margin` is the size of a typical one. `diagonal` is K's plus r; curvatures below `tiny` count as `tiny`. `ends` has the end of each
+    group of variables that keeps its sum; the pair is of the group whose step gains most, the violation that of the worst group."""
     wide_vectors()
     a, low, high, g, r = box.a, box.low, box.high, box.g, box.r
     n = a.shape[0]
+    groups = ends.shape[0]
     target = -1.0
-    top = -np.inf  # keys hold differences from the last top, which float32 distinguishes however small they are
-    for k in range(n):
-        top = max(top, g[k] if a[k] < high[k] else -np.inf)
-    if top == -np.inf:
-        return 0
+    tops = np.zeros(groups)  # keys hold differences from the last top, which float32 distinguishes however small they are
+    for group in range(groups):
+        top = -np.inf
+        for k in range(ends[group - 1] if group > 0 else 0, ends[group]):
+            top = max(top, g[k] if a[k] < high[k] else -np.inf)
+        tops[group] = top if top > -np.inf else 0.0
     for step in range(most):
-        first = NO_KEY
-        for k in range(n):
-            first = max(first, _key(g[k] - top, k) if a[k] < high[k] else NO_KEY)
-        if first == NO_KEY:
-            return step
-        i = first & INDEX_BITS
-        row, top, own = K[i], g[i], diagonal[i]
-        second = last = NO_KEY
-        for k in range(n):
-            difference = max(top - g[k], 0.0)
-            gain = difference * difference / max(own + diagonal[k] - 2.0 * row[k], tiny)
-            falls = a[k] > low[k]
-            second = max(second, _key(gain, k) if falls else NO_KEY)
-            last = max(last, _key(difference, k) if falls else NO_KEY)
-        if second == NO_KEY:
-            return step
-        j = second & INDEX_BITS
-        difference = top - g[j]
-        violation = top - g[last & INDEX_BITS]
+        i = j = np.int64(-1)
+        best, violation = -np.inf, 0.0
+        for group in range(groups):
+            start, end = ends[group - 1] if group > 0 else 0, ends[group]
+            first, top = NO_KEY, tops[group]
+            for k in range(start, end):
+                first = max(first, _key(g[k] - top, k) if a[k] < high[k] else NO_KEY)
+            if first == NO_KEY:
+                continue
+            rising = first & INDEX_BITS
+            row, top, own = K[rising], g[rising], diagonal[rising]
+            tops[group] = top
+            second = last = NO_KEY
+            for k in range(start, end):
+                difference = max(top - g[k], 0.0)
+                gain = difference * difference / max(own + diagonal[k] - 2.0 * row[k], tiny)
+                falls = a[k] > low[k]
+                second = max(second, _key(gain, k) if falls else NO_KEY)
+                last = max(last, _key(difference, k) if falls else NO_KEY)
+            if second == NO_KEY:
+                continue
+            falling = second & INDEX_BITS
+            difference = top - g[falling]
+            gain = difference * difference / max(own + diagonal[falling] - 2.0 * row[falling], tiny)
+            violation = max(violation, top - g[last & INDEX_BITS])
+            if difference > 0.0 and gain > best:
+                best, i, j = gain, rising, falling
         if target < 0.0:
             target = max(ratio * violation, NOISE * margin)
-        if violation <= target or difference <= 0.0:
+        if violation <= target or i < 0:
             return step
+        row, difference = K[i], g[i] - g[j]
         up, down = high[i] - a[i], a[j] - low[j]
-        t = min(difference / max(own + diagonal[j] - 2.0 * row[j], tiny), up, down)
+        t = min(difference / max(diagonal[i] + diagonal[j] - 2.0 * row[j], tiny), up, down)
         # A variable that reaches its bound is put there exactly: a rounding error short of it, it would be chosen again and again.
         a[i] = high[i] if t == up else a[i] + t
         a[j] = low[j] if t == down else a[j] - t

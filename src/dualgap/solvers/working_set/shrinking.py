@@ -6,8 +6,6 @@ it anew, and unshrinks the rows that violate the KKT conditions.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from dualgap.problem import Problem
@@ -16,6 +14,7 @@ from dualgap.solvers.working_set.dual_box import (
     Box,
     argtop,
     bias_weight,
+    by_group,
     choose_sides,
     intercept_of,
     kkt_slack,
@@ -49,12 +48,12 @@ def stratified_order(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return order[np.argsort(rank_in_class, kind="stable")]
 
 
-def rows_to_activate(problem: Problem, box: Box, sample: np.ndarray) -> np.ndarray:
+def rows_to_activate(problem: Problem, box: Box, sample: np.ndarray, nu: float | None = None) -> np.ndarray:
     """Return the rows of the sample that are free or violate the KKT conditions, and as many again, or n/EXTRA, with the least slack.
 
     All rows of the problem are returned if that is nearly all. `box` has all rows."""
     rows = np.arange(problem.n) if len(sample) in (0, problem.n) else np.sort(sample)
-    slack = kkt_slack(box, intercept_of(problem, box))[rows]
+    slack = kkt_slack(box, intercept_of(problem, box, nu))[rows]
     count = int(np.count_nonzero(slack < 0.0))
     chosen = np.sort(argtop(-slack, count + max(count, problem.n // EXTRA)))
     chosen = chosen[slack[chosen] < np.inf]
@@ -121,7 +120,7 @@ def refresh_gradient(problem: Problem, state: WorkingSetState) -> None:
 def shrink_satisfied(problem: Problem, state: WorkingSetState) -> None:
     """Step 9: shrink the rows at a bound that satisfy the KKT conditions at every intercept in question, if they are many."""
     choose_sides(problem, state.box)
-    kept = may_move(problem, state.box)
+    kept = may_move(state.box, state.groups)
     if MIN_ACTIVE <= len(kept) <= MAX_KEPT * len(state.active):
         shrink(state, kept)
 
@@ -158,17 +157,18 @@ def _unshrink_violators(problem: Problem, state: WorkingSetState) -> None:
 def _of_larger_sample(problem: Problem, state: WorkingSetState) -> np.ndarray:
     """Let the sample grow, and return the rows of it to activate."""
     state.sampled = problem.n if state.sampled * GROWTH**2 > problem.n else state.sampled * GROWTH
-    rows = rows_to_activate(problem, state.all, state.sample_order[: state.sampled])
+    rows = rows_to_activate(problem, state.all, state.sample_order[: state.sampled], state.nu)
     return np.setdiff1d(rows, state.active, assume_unique=True)
 
 
 def _violators(problem: Problem, state: WorkingSetState) -> np.ndarray:
     """Return the shrunk rows that violate the KKT conditions, and as many again with the least slack."""
     shrunk = np.setdiff1d(np.arange(problem.n), state.active, assume_unique=True)
-    slack = kkt_slack(state.all, intercept_of(problem, state.all))[shrunk]
-    if not (slack < 0.0).any() and problem.intercept == "free":
+    slack = kkt_slack(state.all, intercept_of(problem, state.all, state.nu))[shrunk]
+    if not (slack < 0.0).any() and state.groups:
         # None at the intercept that is best for all rows. The active rows may have found another.
-        middle = 0.5 * sum(max_up_min_low(state.all.take(state.active)))
-        slack = kkt_slack(state.all, middle)[shrunk] if math.isfinite(middle) else slack
+        active = state.all.take(state.active)
+        middle = [0.5 * sum(max_up_min_low(active, group)) for group in range(state.groups)]
+        slack = kkt_slack(state.all, by_group(state.all, middle))[shrunk] if np.isfinite(middle).all() else slack
     count = int(np.count_nonzero(slack < 0.0))
     return np.sort(shrunk[argtop(-slack, 2 * count)]) if count else shrunk[:0]

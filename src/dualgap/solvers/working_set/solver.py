@@ -18,6 +18,7 @@ from dualgap.solvers.working_set.dual_box import (
     beta_of,
     bias_weight,
     choose_sides,
+    count_groups,
     set_gradient,
     start_box,
     worst_violators,
@@ -97,11 +98,15 @@ class WorkingSet(Solver):
 
     # ------------------------------------------------------------------------------------------------------------------- start
 
-    def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> WorkingSetState:
+    def start(
+        self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None, nu: float | None = None
+    ) -> WorkingSetState:
+        """Start from β = 0, or from that of `warm`; with `nu` at a feasible point of the ν-problem, whose D the epochs then maximise."""
         assert problem.kernel is not None
+        groups = count_groups(problem, nu)
         blocks = problem.kernel_blocks(self._precision(problem))
         self._check_cache(problem, blocks)
-        box, scores, shrinks = start_box(problem), BoundedScores(problem, blocks), self.shrinking and problem.n > self.size
+        box, scores, shrinks = start_box(problem, groups), BoundedScores(problem, blocks), self.shrinking and problem.n > self.size
         dual_value, sampled = 0.0, problem.n
         if warm is not None and warm.dual is not None and warm.dual.any():
             point = dual_point(problem, warm.dual)
@@ -112,13 +117,16 @@ class WorkingSet(Solver):
         elif self.shrinking and blocks.cheap:
             sampled = shrinking.sample_size(problem.n, self.size)
         order = shrinking.stratified_order(problem.y, rng) if sampled < problem.n else np.empty(0, dtype=np.int64)
-        active = shrinking.rows_to_activate(problem, box, order[:sampled]) if shrinks else np.arange(problem.n)
+        active = shrinking.rows_to_activate(problem, box, order[:sampled], nu) if shrinks else np.arange(problem.n)
         state = WorkingSetState(
             blocks=blocks,
             scores=scores,
             shrinks=shrinks,
             sample_order=order,
             value_error=float32_error(problem) if blocks.dtype == np.float32 else 0.0,
+            groups=groups,
+            nu=nu,
+            mass=float(np.abs(box.a).sum()),
             all=box,
             active=active,
             box=box.take(active),
@@ -186,10 +194,13 @@ class WorkingSet(Solver):
                 break
             # 4) kernel rows, from the cache or computed
             slots = cache.fetch(rows, state.at_bound())
+            if state.groups > 1:  # one group after the other
+                order = np.argsort(box.group[rows], kind="stable")
+                rows, slots = rows[order], slots[order]
             K = cache.matrix(rows, slots, bias_weight(problem))
             # 5) inner steps
             small = box.take(rows)
-            steps = self._inner_steps(problem, K, small, len(rows) == len(box.a))
+            steps = self._inner_steps(problem, K, small, state.groups, len(rows) == len(box.a))
             if steps == 0:
                 break
             # 6) the gradient of all active rows
@@ -219,7 +230,7 @@ class WorkingSet(Solver):
         size = min(max(size, min(int(np.count_nonzero(free)), MAX_SET)), n, state.cache.capacity)
         if size == n:
             return np.arange(n)
-        worst = worst_violators(problem, box, size if len(last) == 0 else size // 2)
+        worst = worst_violators(box, size if len(last) == 0 else size // 2, state.groups)
         if len(worst) == 0:
             return worst
         old = np.ones(n, dtype=np.bool_)
@@ -229,12 +240,14 @@ class WorkingSet(Solver):
         state.last_set = np.concatenate([worst, kept])  # the newest first
         return np.sort(state.last_set)  # kernel values are read in the order of memory
 
-    def _inner_steps(self, problem: Problem, K: np.ndarray, small: Any, whole: bool) -> int:
+    def _inner_steps(self, problem: Problem, K: np.ndarray, small: Any, groups: int, whole: bool) -> int:
         """Solve the problem of one working set approximately, in place. Return the number of steps."""
         tiny = MIN_CURVATURE[K.dtype.name] * float(K.diagonal().mean())
-        steps = pair_steps if problem.intercept == "free" else coupled_steps
-        ratio = INNER_RATIO_WHOLE if whole else INNER_RATIO
-        return int(steps(K, K.diagonal() + small.r, small, tiny, ratio, MAX_INNER * len(small.a), float(problem.offset.scale)))
+        ratio, most, margin = INNER_RATIO_WHOLE if whole else INNER_RATIO, MAX_INNER * len(small.a), float(problem.offset.scale)
+        if groups == 0:
+            return int(coupled_steps(K, K.diagonal() + small.r, small, tiny, ratio, most, margin))
+        ends = np.searchsorted(small.group, np.arange(groups), side="right")
+        return int(pair_steps(K, K.diagonal() + small.r, small, tiny, ratio, most, margin, ends))
 
     # ----------------------------------------------------------------------------------------------------------------- compile
 

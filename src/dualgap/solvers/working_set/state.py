@@ -41,6 +41,9 @@ class WorkingSetState(State):
     shrinks: bool  # whether rows may be shrunk
     sample_order: np.ndarray  # all rows in random order, the classes in turn; empty if the run does not start with a sample
     value_error: float  # estimated error of one kernel value that steps read; 0 in float64
+    groups: int  # sums of dual variables that are kept
+    nu: float | None = None  # of a ν-problem
+    mass: float = 0.0  # Σ |a| of a ν-problem, which is given: D of the ν-problem is D less that
 
     # Changed together by shrink and unshrink; `all` also by gradient passes.
     all: Box  # all rows: current for shrunk rows; for active rows as of the last write_back
@@ -70,8 +73,12 @@ class WorkingSetState(State):
     @property
     def relative_gap(self) -> float:
         """The gap of the active rows / (D + that gap)."""
-        primal = self.dual_value + self.gap
+        primal = self.primal(self.gap)
         return self.gap / primal if primal > 0 else math.inf
+
+    def primal(self, gap: float) -> float:
+        """Return the absolute primal objective at that gap: that of a ν-problem is not positive."""
+        return self.dual_value + gap if self.nu is None else self.mass - self.dual_value - gap
 
     def current_a(self) -> np.ndarray:
         """Return a copy of the dual variables of all rows."""
@@ -95,14 +102,17 @@ class WorkingSetState(State):
 
 def update_gap(problem: Problem, state: WorkingSetState) -> None:
     """Step 7: compute the gap of the active rows at the best intercept that their gradient allows."""
-    low, high = sorted(max_up_min_low(state.box)) if problem.intercept == "free" else (0.0, 0.0)
-    state.gap = gap_between(problem.loss, state.box, problem.some_samples(state.active), low, high)
+    samples, gap = problem.some_samples(state.active), 0.0
+    for group in range(max(state.groups, 1)):
+        low, high = sorted(max_up_min_low(state.box, group)) if state.groups else (0.0, 0.0)
+        gap += gap_between(problem.loss, state.box, samples, group, low, high)
+    state.gap = gap
 
 
 def gap_estimate(problem: Problem, state: WorkingSetState) -> float:
     """Return the relative gap of all rows as the active ones suggest it, with a margin; infinite while they are a sample."""
     gap = state.gap + gap_rounding(problem, state)
-    primal = state.dual_value + gap
+    primal = state.primal(gap)
     return GAP_MARGIN * gap / primal if state.sampled == problem.n and primal > 0 else math.inf
 
 

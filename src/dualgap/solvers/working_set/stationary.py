@@ -36,12 +36,13 @@ def stationary_point(problem: Problem, tol: float, max_epochs: int) -> Stationar
     The problem has the hinge loss, a kernel matrix as X, and an intercept that is free or absent.
     """
     K, box = np.ascontiguousarray(problem.X, dtype=np.float64), start_box(problem)
+    ends = np.array([problem.n])
     tiny = max(TINY * float(np.abs(K.diagonal()).mean()), np.finfo(np.float64).tiny)
     free, epochs, last = problem.intercept == "free", 0, np.inf
     for _ in range(RESTARTS):
         while (violation := _violation(box, free)) > 2.0 * tol and epochs < max_epochs:
             if free:
-                taken = pair_steps(K, K.diagonal().copy(), box, tiny, 2.0 * tol / violation, problem.n, 1.0)
+                taken = pair_steps(K, K.diagonal().copy(), box, tiny, 2.0 * tol / violation, problem.n, 1.0, ends)
             else:
                 taken = single_steps(K, box, tiny, 2.0 * tol, problem.n)
             epochs += 1
@@ -56,14 +57,14 @@ def stationary_point(problem: Problem, tol: float, max_epochs: int) -> Stationar
 
 
 def _violation(box: Box, free: bool) -> float:
-    m, M = max_up_min_low(box)
+    m, M = max_up_min_low(box, 0)
     return max(float(m - M), 0.0) if free else max(float(m), -float(M), 0.0)
 
 
 def _intercept(box: Box) -> float:
     """Return the mean gradient of the free variables; without any, the middle of the interval that the KKT conditions leave."""
     between = box.free()
-    return float(box.g[between].mean()) if between.any() else 0.5 * float(sum(max_up_min_low(box)))
+    return float(box.g[between].mean()) if between.any() else 0.5 * float(sum(max_up_min_low(box, 0)))
 
 
 @kernel
