@@ -69,10 +69,11 @@ def pair_steps(K, diagonal, box, tiny, ratio, most, margin, ends):
         tops[group] = top if top > -np.inf else 0.0
     for step in range(most):
         i = j = np.int64(-1)
-        best, violation = -np.inf, 0.0
+        best, violation = 0.0, 0.0
         for group in range(groups):
-            start, end = ends[group - 1] if group > 0 else 0, ends[group]
-            first, top = NO_KEY, tops[group]
+            # Indices without a sign need no check for negative ones, which would keep the loops from being vectorised.
+            start, end = np.uint64(ends[group - 1] if group > 0 else 0), np.uint64(ends[group])
+            top, first = tops[group], NO_KEY
             for k in range(start, end):
                 first = max(first, _key(g[k] - top, k) if a[k] < high[k] else NO_KEY)
             if first == NO_KEY:
@@ -93,7 +94,7 @@ def pair_steps(K, diagonal, box, tiny, ratio, most, margin, ends):
             difference = top - g[falling]
             gain = difference * difference / max(own + diagonal[falling] - 2.0 * row[falling], tiny)
             violation = max(violation, top - g[last & INDEX_BITS])
-            if difference > 0.0 and gain > best:
+            if difference > 0.0 and (i < 0 or gain > best):
                 best, i, j = gain, rising, falling
         if target < 0.0:
             target = max(ratio * violation, NOISE * margin)
