@@ -5,6 +5,8 @@ import pytest
 
 from dualgap import Problem
 from dualgap.run import minimise_nu
+from dualgap.run.nu import Search
+from dualgap.run.nu_candidate import Budget
 from reference.nu import nu_optimum, nu_primal
 
 
@@ -162,3 +164,50 @@ def test_ctrl_c_in_the_search_of_the_sample_leaves_one_epoch(monkeypatch):
     assert sizes[-1] == 5000
     assert len(sizes) == 2
     assert np.isfinite(result.certificate.dual)
+
+
+@pytest.mark.parametrize("nu", [0.1, 0.27, 0.4])
+@pytest.mark.parametrize("free", [True, False])
+@pytest.mark.parametrize("n", [40, 700])
+def test_working_sets_on_the_dual_agree_with_the_search(nu, free, n):
+    """700 rows are shrunk and taken in several sets, 40 are one set; classes of 3 : 2 and weights."""
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(n, 3)) + 1.0
+    y = np.where(np.arange(n) % 5 < 3, 1.0, -1.0) if free else np.ones(n)
+    X[y > 0, 0] += 3.0
+    weights = rng.uniform(0.5, 2.0, n)
+    problem = Problem(
+        X, y, intercept="free" if free else "none", kernel="rbf", gamma=0.3, sample_weight=weights, classes=(-1.0, 1.0)
+    )
+    direct = minimise_nu(problem, nu, "working_set", 1e-6, 1000)
+    searched = Search(problem, nu, Budget("working_set", 1e-4, 0.0, 1000, None, 0), lambda text: None).run()
+    for result, tol in ((direct, 1e-6), (searched, 1e-4)):
+        assert result.status == "converged"
+        assert result.certificate.relative_gap <= tol
+        assert problem.c @ result.dual == pytest.approx(nu * problem.c.sum(), rel=1e-12)
+    assert direct.certificate.dual <= searched.certificate.primal
+    assert searched.certificate.dual <= direct.certificate.primal
+
+
+@pytest.mark.parametrize("nu", [0.1, 0.27, 0.4])
+def test_working_sets_reach_the_reference_optimum(nu):
+    rng = np.random.default_rng(12)
+    X = rng.normal(size=(30, 3))
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=30) > 0.2, 1.0, -1.0)
+    problem = Problem(X @ X.T, y, intercept="free", kernel="precomputed", classes=(-1.0, 1.0))
+    result = minimise_nu(problem, nu, "working_set", 1e-8, 1000)
+    best = nu_optimum(X, y, problem.c, nu, free=True)
+    assert result.status == "converged"
+    assert result.certificate.primal == pytest.approx(best, rel=1e-6, abs=1e-9)
+    assert result.certificate.dual <= best + 1e-9
+
+
+@pytest.mark.parametrize("n", [200, 2500])
+def test_centred_rows_of_a_kernel_matrix_are_soon_known_to_leave_the_zero_model(n):
+    X = np.random.default_rng(13).normal(size=(n, 4))
+    X -= X.mean(axis=0)
+    result = minimise_nu(one_class(X @ X.T, kernel="precomputed"), 0.3, "working_set", 1e-4, 100)
+    assert result.zero
+    assert result.status == "converged"
+    assert result.epochs < 50
+    assert -1e-9 < result.certificate.dual <= result.certificate.primal == 0.0

@@ -267,7 +267,7 @@ class Search:
             certificate = self.best.certificate
             if certificate.relative_gap <= budget.tol or certificate.gap <= budget.atol:
                 return "converged"
-            if nearly_zero(self.best, self.nu):
+            if self.best.zero and nearly_zero(self.problem, self.nu, -certificate.dual):
                 return "converged"
         if self.interrupted or last.status in ("interrupted", "max_seconds", "diverged"):
             return "interrupted" if self.interrupted else last.status

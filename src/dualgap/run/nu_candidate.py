@@ -44,6 +44,7 @@ __all__ = [
 AIM = 1.0 + 6e-15  # mass of a mixture / νT: above 1 by more than rounding
 UNDERFLOW = 1e-290  # a dual value above minus this is 0: all rows are
 NEARLY_ZERO = 1e-24  # ½‖u‖² / ½(ν·max ‖x‖)² below which the optimum is w = 0, ρ = 0 up to rounding; more where sums are long
+KERNEL_ZERO = 1e-10  # the same for a kernel machine, whose ‖u‖² is a sum of kernel values: rounding leaves more of it
 
 Parts = Sequence[tuple[float, Scores | None]]  # factors on scores whose sum is the scores of w = Σ cβyx; None: not known
 
@@ -143,12 +144,11 @@ def expansion_of(problem: Problem, beta: np.ndarray) -> np.ndarray:
     return np.asarray(problem.c * beta / problem.l2 * problem.y)
 
 
-def nearly_zero(candidate: Candidate, nu: float) -> bool:
-    """Return whether w = 0 is the candidate and its bound leaves nothing else, up to rounding."""
-    problem = candidate.problem
+def nearly_zero(problem: Problem, nu: float, value: float) -> bool:
+    """Return whether ½‖u‖² = `value` is 0 up to rounding: w = 0, ρ = 0 is then the solution."""
     size = nu * float(problem.norms.max(initial=0.0))  # bounds ‖u‖
-    share = max(NEARLY_ZERO, (8.0 * gamma(problem.n)) ** 2)
-    return candidate.zero and -candidate.certificate.dual <= share * 0.5 * size**2 + UNDERFLOW
+    share = max(NEARLY_ZERO, (8.0 * gamma(problem.n)) ** 2) if problem.kernel is None else KERNEL_ZERO
+    return value <= share * 0.5 * size**2 + UNDERFLOW
 
 
 # ------------------------------------------------------------------------------------------------------------------- points and samples

@@ -76,10 +76,10 @@ def _start(problem: Problem, nu: float, budget: Budget, report: Callable[[str], 
     a = problem.c * equal_beta(problem, nu) * problem.y
     scores = problem.scores(problem.combine(a))
     rho, b = nu_threshold(problem, nu, scores)
+    if nearly_zero(problem, nu, 0.5 * float(a @ scores)):  # rows that were centred
+        return nu * float(problem.norms.max()) ** 2 or 1.0, settled_mass(problem, equal_beta(problem, nu), aim), found
     beta = filled(problem, np.zeros(problem.n), problem.y * (scores + b), aim)
-    if not rho > 0.0:
-        rho = float(a @ scores) / nu
-    return rho if rho > 0.0 else nu * float(problem.norms.max(initial=1.0)) ** 2 or 1.0, beta, found
+    return rho if rho > 0.0 else float(a @ scores) / nu, beta, found
 
 
 class DualRun(Stepper):
@@ -107,6 +107,9 @@ class DualRun(Stepper):
         self.solver.epoch(self.problem, self.state, self.rng)
 
     def gap_estimate(self) -> float | None:
+        state, problem = self.state, self.problem
+        if nearly_zero(problem, self.nu, problem.l2**2 * (state.mass - state.dual_value)):
+            return 0.0
         return self.solver.gap_estimate(self.problem, self.state)
 
     @np.errstate(over="ignore", invalid="ignore")
@@ -127,7 +130,7 @@ class DualRun(Stepper):
         return self.found.certificate
 
     def reached(self, certificate: Certificate) -> bool:
-        return super().reached(certificate) or (self.found is not None and nearly_zero(self.found, self.nu))
+        return super().reached(certificate) or (certificate.primal == 0.0 and nearly_zero(self.problem, self.nu, -certificate.dual))
 
     def relative_tolerance(self) -> float:
         size = abs(self.found.certificate.primal) if self.found is not None else 0.0

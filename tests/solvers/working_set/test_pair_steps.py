@@ -79,3 +79,29 @@ def test_one_variable_alone():
     coupled_steps(np.ones((1, 1)), np.ones(1), box, 1e-12, 1e-9, 100, 1.0)
     assert box.a[0] == 0.25
     assert box.g[0] == 0.75
+
+
+def test_each_group_keeps_its_sum():
+    """KKT conditions with an intercept of its own for each of two groups; the sums stay what they were."""
+    K = make_kernel("rbf", gamma=0.7)(X[:40], X[:40])
+    order = np.argsort(y[:40] < 0, kind="stable")
+    K, signs = K[np.ix_(order, order)], y[:40][order]
+    ends = np.array([np.count_nonzero(signs > 0), 40])
+    group = (signs < 0).astype(np.int8)
+    a = np.where(np.arange(40) % 3 == 0, 1.0, 0.0) * signs
+    box = Box(
+        a.copy(),
+        np.where(signs > 0, 0.0, -1.0),
+        np.where(signs > 0, 1.0, 0.0),
+        signs - K @ a,
+        np.zeros(40),
+        np.full(40, np.nan),
+        np.full(40, np.nan),
+        group,
+    )
+    assert pair_steps(K, K.diagonal().copy(), box, 1e-12, 1e-9, 100_000, 1.0, ends) > 0
+    np.testing.assert_allclose(box.g, signs - K @ box.a, atol=1e-10)
+    for own in (group == 0, group == 1):
+        assert abs(box.a[own].sum() - a[own].sum()) < 1e-12
+        rise, fall = box.g[own & (box.a < box.high)], box.g[own & (box.a > box.low)]
+        assert rise.max() <= fall.min() + 1e-6
