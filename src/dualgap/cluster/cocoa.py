@@ -75,7 +75,7 @@ class CocoaRun(Coordinator):
         request = Request(self.number, self.centre, self.pace.epochs, int(self.rng.integers(2**61)), momentum, single)
         self.complete = False
         v = self.v.astype(np.float32) if single else self.v
-        found = self.pool.total("step", request, self.pool.payload(v))
+        found = self.pool.total("step", request, v)
         self.bytes += self.pool.count * v.nbytes
         self.epochs += self.pace.epochs
         whole = found.arrays is not None  # else a partition was lost, and the loss of its rows at this v is not known

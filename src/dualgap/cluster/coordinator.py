@@ -123,22 +123,21 @@ class Coordinator(Stepper):
         return True
 
     def _proofs(self, w: np.ndarray, b: float) -> Bundle:
-        payload = self.pool.payload(w)
         if self.objective.intercept != "free":
-            return self.pool.total("prove", payload, b)
+            return self.pool.total("prove", w, b)
         light, heavy = sorted([self.positive, self.negative])
         if light <= 0.0:
-            return self.pool.total("prove", payload, b, 0.0, 0.0)
+            return self.pool.total("prove", w, b, 0.0, 0.0)
         is_positive = self.positive > self.negative
         factors = (light / heavy, 1.0) if is_positive else (1.0, light / heavy)
         # One partition waits for the others, to take what rounding left of their balance out of its own.
         last = self.heaviest["positive" if is_positive else "negative"]
         others = [k for k in range(self.pool.count) if k != last]
-        proofs = [self.pool.total("prove", payload, b, *factors, only=others)] if others else []
+        proofs = [self.pool.total("prove", w, b, *factors, only=others)] if others else []
         if any(found.arrays is None for found in proofs):
             return proofs[0]
         parts = [found.parts[k] for found in proofs for k in sorted(found.parts)]
         rest = math.fsum(proof.rest for proof in parts)
         off = sum(proof.off for proof in parts) + ROUNDOFF * abs(rest)
-        proofs.append(self.pool.total("prove", payload, b, *factors, (rest, off), only=[last]))
+        proofs.append(self.pool.total("prove", w, b, *factors, (rest, off), only=[last]))
         return proofs[-1] if proofs[-1].arrays is None else merged(proofs)
