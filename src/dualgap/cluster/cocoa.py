@@ -18,7 +18,10 @@ from dualgap.core import whole_number
 
 __all__ = ["CocoaRun", "Pace"]
 
-MOST_EPOCHS = 32  # local epochs a round: beyond, partitions drift too far apart for what a message costs
+# Local epochs a round that "auto" takes at most. Several partitions gain nothing from more: with σ = K their steps are short, and news20
+# and text-like data took as many rounds to 1e-3 with 4 local epochs as with 1 (8 partitions, smooth hinge: 13 and 17; logistic loss: 15
+# and 13), and one round less with 2 (2 partitions). One partition alone solves the problem.
+MOST_EPOCHS, MOST_ALONE = 2, 32
 
 # Relative gap above which vectors are sent in float32. It rounds v by 6e-8 of its length, a thousandth of such a gap and less;
 # certificates are computed from float64 throughout.
@@ -32,8 +35,9 @@ class Pace:
     at most twice what the better of "more epochs" and "more rounds" would.
     """
 
-    def __init__(self, epochs: int | str) -> None:
+    def __init__(self, epochs: int | str, partitions: int = 1) -> None:
         self.fixed = epochs != "auto"
+        self.most = MOST_EPOCHS if partitions > 1 else MOST_ALONE
         self.epochs = whole_number("local_epochs", epochs, wanted="'auto' or a whole number of at least 1") if self.fixed else 1
         self._overheads: list[float] = []
         self._epochs: list[float] = []
@@ -46,7 +50,7 @@ class Pace:
         self._epochs.append(working / self.epochs)
         overhead, epoch = (float(np.median(times[-5:])) for times in (self._overheads, self._epochs))
         wanted = math.ceil(overhead / max(epoch, 1e-9))
-        self.epochs = int(np.clip(wanted, max(self.epochs // 2, 1), min(2 * self.epochs, MOST_EPOCHS)))
+        self.epochs = int(np.clip(wanted, max(self.epochs // 2, 1), min(2 * self.epochs, self.most)))
 
 
 class CocoaRun(Coordinator):
@@ -60,7 +64,7 @@ class CocoaRun(Coordinator):
         self, pool: WorkerPool, objective: Objective, tol: float, local_epochs: int | str, seed: int, checkpoint: Checkpoint
     ) -> None:
         super().__init__(pool, objective, tol, checkpoint)
-        self.pace, self.rng = Pace(local_epochs), np.random.default_rng(seed)
+        self.pace, self.rng = Pace(local_epochs, pool.count), np.random.default_rng(seed)
         self.momentum_rounds = 0  # that the momentum has lasted
         found = pool.configure(objective, checkpoint.restored)
         self._add_up(self._state() if found.arrays is None else found)
