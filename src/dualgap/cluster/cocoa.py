@@ -30,9 +30,11 @@ class Pace:
 
     To 1e-3 with 1, 2, 4 and 8 local epochs, news20 took 7, 7, 6 and 6 rounds (smooth hinge, 2 partitions), 13 each (8 partitions), 39 and
     40 (32 partitions), 15, 15 and 13 (logistic loss, 8 partitions), 72 each (hinge, 8 partitions); text-like data 10, 9, 9 and 9 (2
-    partitions), 17, 17, 16 and 16 (8 partitions). One partition alone takes as many as make a round work as long as it waits, by measurement:
-    with e seconds an epoch and o seconds a round for all else (the slowest message, the sum, the scheduler), o/e epochs make a round cost
-    at most twice what the better of "more epochs" and "more rounds" would.
+    partitions), 17, 17, 16 and 16 (8 partitions).
+
+    One partition alone takes as many as make a round work as long as it waits, by measurement. With e seconds an epoch and o seconds a
+    round for all else (the slowest message, the sum, the scheduler), o/e epochs make a round cost at most twice what the better of "more
+    epochs" and "more rounds" would.
     """
 
     def __init__(self, epochs: int | str, partitions: int = 1) -> None:

@@ -262,7 +262,7 @@ class Partition:
         made = hashlib.blake2b(digest_size=16)
         values = [self.X.data, self.X.indices, self.X.indptr] if is_sparse(self.X) else [self.X]
         for array in (*values, self.weights):
-            made.update(np.ascontiguousarray(array).tobytes())
+            made.update(np.ascontiguousarray(array))
         made.update(repr(self.labels.tolist() if self.labels.dtype == object else self.labels.tobytes()).encode())
         return made.hexdigest()
 
