@@ -1,4 +1,4 @@
-"""A hundred faults on real worker processes: `python -m benchmarks.faults [--kinds kill,stop,…] [--count N]`.
+"""A hundred faults on real worker processes: `python -m benchmarks.faults [--kinds kill,stop,…] [--faults N]`.
 
 kill      SIGKILL to a worker in the middle of a run; its nanny starts another one
 address   the same, and the new worker has the address of the old one
@@ -7,7 +7,8 @@ memory    a limit of 1.3 times the rows, above what the interpreter takes: Dask 
 scheduler SIGKILL to the scheduler; the run is resumed from its checkpoint on another cluster
 
 A run must converge, or end with ClusterLost, whose sentence names its checkpoint. Every certificate is compared with that of one process.
-The table has one line a kind; any other end, or a false certificate, makes the exit code 1.
+Half of the faults strike between two rounds, half at some moment of the next one; Newton's method (hinge) and CoCoA+ (smooth hinge) take
+turns. The table has one line a kind; any other end, or a false certificate, makes the exit code 1.
 """
 
 from __future__ import annotations
@@ -31,11 +32,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 COUNTS = {"kill": 35, "address": 20, "stop": 10, "memory": 20, "scheduler": 15}
-ROWS, FEATURES, PARTS = 20_000, 40, 4
-MEMORY_ROWS, MEMORY_FEATURES = 60_000, 400  # 96 MB a worker
-INTERPRETER = 260e6  # bytes that a worker process takes before it has rows
-TOL, STOPPED, PATIENCE = 1e-5, 10.0, 20.0
-PROBLEM = {"loss": "hinge", "l2": 1e-4, "intercept": "free"}
+ROWS, FEATURES, PARTS = 8_000, 20, 4
+MEMORY_ROWS, MEMORY_FEATURES = 40_000, 400  # 64 MB a worker
+TOL, STOPPED, PATIENCE = 1e-5, 10.0, 15.0
+SOLVERS = {"newton": "hinge", "cocoa": "smooth_hinge"}  # with the loss
+PROBLEM = {"l2": 1e-2, "intercept": "free"}
+LATEST = 0.05  # seconds into a round at which a fault strikes
 
 
 def rows_of(part: int, rows: int, features: int) -> tuple[np.ndarray, np.ndarray]:
@@ -103,145 +105,171 @@ class Outcome(NamedTuple):
     losses: int = 0
 
 
-def run(client: Any, best: Any, folder: str, rows: int, features: int, solver: str, fault: Any, resume: bool = False) -> Outcome:
+class Trial(NamedTuple):
+    """A kind of run: the shape of its rows, and certificates of one process by solver."""
+
+    rows: int
+    features: int
+    best: dict[str, Any]
+
+
+def trial(rows: int, features: int) -> Trial:
+    """Return runs on rows of a shape, with what one process says of them."""
+    import dualgap
+
+    parts = [rows_of(k, rows, features) for k in range(PARTS)]
+    X, y = (np.concatenate([part[place] for part in parts]) for place in (0, 1))
+    solved = {
+        solver: dualgap.solve(dualgap.Problem(X, y, loss, **PROBLEM), tol=1e-8, max_epochs=5000) for solver, loss in SOLVERS.items()
+    }
+    return Trial(rows, features, {solver: result.certificate for solver, result in solved.items()})
+
+
+def run(client: Any, kind: Trial, folder: str, solver: str, fault: Any, resume: bool = False) -> Outcome:
     """Train, with a fault that strikes at some round."""
     import dask
 
     from dualgap.cluster import ClusterLost, train
 
-    parts = [dask.delayed(rows_of)(k, rows, features) for k in range(PARTS)]
-    options = {**PROBLEM, "tol": TOL, "max_rounds": 5000, "solver": solver, "local_epochs": 2, "patience": PATIENCE}
+    parts = [dask.delayed(rows_of)(k, kind.rows, kind.features) for k in range(PARTS)]
+    options = {**PROBLEM, "loss": SOLVERS[solver], "tol": TOL, "max_rounds": 5000, "solver": solver, "patience": PATIENCE}
+    options |= {"checkpoint": folder, "checkpoint_seconds": 0.1, "resume": resume, "callbacks": [fault] if fault else []}
     began = time.perf_counter()
     try:
-        result = train(
-            parts,
-            **options,
-            client=client,
-            checkpoint=folder,
-            checkpoint_seconds=0.3,
-            resume=resume,
-            callbacks=[fault] if fault else [],
-        )
+        result = train(parts, **options, client=client)
     except ClusterLost as error:
         said = folder in str(error) or "start afresh" in str(error)
         return Outcome("sentence" if said else f"no checkpoint named: {error}", False, time.perf_counter() - began)
     except Exception as error:
         return Outcome(f"{type(error).__name__}: {error}", False, time.perf_counter() - began)
-    c = result.certificate
+    c, best = result.certificate, kind.best[solver]
     crossed = c.dual > best.primal * (1 + 1e-12) or best.dual > c.primal * (1 + 1e-12)
     false = crossed or (result.status == "converged" and c.relative_gap > TOL)
     return Outcome(result.status, bool(false), time.perf_counter() - began, len(result.losses))
 
 
-def striking(client: Any, at: int, strike: Any) -> Any:
-    """Return a callback that strikes once, at the given round: strike(the process ids of the workers)."""
+def striking(rng: random.Random, strike: Any) -> Any:
+    """Return a callback that strikes once, at one of the first rounds or some moment later."""
+    at, later = rng.randint(1, 6), rng.choice([0.0, rng.uniform(0.0, LATEST)])
     done: list[int] = []
 
     def callback(progress: Any) -> None:
-        if progress.epoch >= at and not done:
-            done.append(progress.epoch)
-            strike(sorted(client.run(os.getpid).values()))
+        if progress.epoch < at or done:
+            return
+        done.append(progress.epoch)
+        if later:
+            threading.Timer(later, strike).start()
+        else:
+            strike()
 
     return callback
 
 
-def kill(pids: list[int]) -> None:
-    """End one worker process."""
-    os.kill(pids[0], signal.SIGKILL)
+def killing(pid: int) -> Any:
+    """Return a fault: the end of a process."""
+    return lambda: os.kill(pid, signal.SIGKILL)
 
 
-def stop(pids: list[int]) -> None:
-    """Stop one worker process for a while."""
-    os.kill(pids[0], signal.SIGSTOP)
-    threading.Timer(STOPPED, lambda: os.kill(pids[0], signal.SIGCONT)).start()
+def stopping(pid: int) -> Any:
+    """Return a fault: a process that stands still for a while."""
+
+    def strike() -> None:
+        os.kill(pid, signal.SIGSTOP)
+        threading.Timer(STOPPED, lambda: os.kill(pid, signal.SIGCONT)).start()
+
+    return strike
 
 
-def on_one_cluster(kind: str, count: int, best: Any, rng: random.Random) -> Iterator[Outcome]:
+def on_one_cluster(name: str, count: int, rng: random.Random) -> Iterator[Outcome]:
     """Yield the outcomes of faults that a cluster outlives, one run after the other on the same cluster."""
-    with Cluster(fixed=kind == "address") as cluster:
+    kind = trial(ROWS, FEATURES)
+    with Cluster(fixed=name == "address") as cluster:
         for number in range(count):
-            folder = os.path.join(cluster.folder, f"run-{number}")
             with cluster.client() as client:
-                fault = striking(client, rng.randint(1, 12), stop if kind == "stop" else kill)
-                yield run(client, best, folder, ROWS, FEATURES, rng.choice(["newton", "cocoa"]), fault)
+                pid = rng.choice(sorted(client.run(os.getpid).values()))
+                fault = striking(rng, (stopping if name == "stop" else killing)(pid))
+                yield run(client, kind, os.path.join(cluster.folder, f"run-{number}"), _solver(number), fault)
 
 
-def with_little_memory(count: int, best: Any, rng: random.Random) -> Iterator[Outcome]:
+def with_little_memory(name: str, count: int, rng: random.Random) -> Iterator[Outcome]:
     """Yield the outcomes of runs whose workers have 1.3 times the memory of their rows."""
-    limit = INTERPRETER + 1.3 * 8 * MEMORY_ROWS * MEMORY_FEATURES / 2
-    for first in range(0, count, 5):
+    kind = trial(MEMORY_ROWS, MEMORY_FEATURES)
+    with Cluster() as cluster, cluster.client() as client:  # what a worker takes for a run of few rows
+        run(client, trial(ROWS, MEMORY_FEATURES), os.path.join(cluster.folder, "run"), "newton", None)
+        own = max(client.run(_resident).values()) - 8 * ROWS * MEMORY_FEATURES / 2
+    limit = own + 1.3 * 8 * MEMORY_ROWS * MEMORY_FEATURES / 2
+    print(f"  memory: workers of {limit / 1e6:.0f} MB, {own / 1e6:.0f} of them without rows", file=sys.stderr, flush=True)
+    done = 0
+    while done < count:
         with Cluster(memory=limit) as cluster:
-            for number in range(first, min(first + 5, count)):
-                folder = os.path.join(cluster.folder, f"run-{number}")
-                try:
+            try:
+                for number in range(done, min(done + 5, count)):
+                    done = number + 1
                     with cluster.client() as client:
-                        yield run(client, best, folder, MEMORY_ROWS, MEMORY_FEATURES, rng.choice(["newton", "cocoa"]), None)
-                except (OSError, TimeoutError) as error:  # no two workers within two minutes: Dask's, not a run's
-                    print(f"  memory: the cluster did not come back ({type(error).__name__}); a new one", flush=True)
-                    break
+                        yield run(client, kind, os.path.join(cluster.folder, f"run-{number}"), _solver(number), None)
+            except (OSError, TimeoutError) as error:  # two workers did not come: Dask's, not a run's
+                print(f"  memory: a new cluster, {type(error).__name__}", file=sys.stderr, flush=True)
 
 
-def without_scheduler(count: int, best: Any, rng: random.Random) -> Iterator[Outcome]:
+def without_scheduler(name: str, count: int, rng: random.Random) -> Iterator[Outcome]:
     """Yield the outcomes of runs that are resumed on another cluster after their scheduler died."""
-    for _ in range(count):
-        folder, solver = tempfile.mkdtemp(prefix="dualgap-faults-run-"), rng.choice(["newton", "cocoa"])
+    kind = trial(ROWS, FEATURES)
+    for number in range(count):
+        folder, solver = tempfile.mkdtemp(prefix="dualgap-faults-run-"), _solver(number)
         try:
-            with Cluster() as cluster:
-                scheduler = cluster.scheduler
-                with contextlib.suppress(OSError), cluster.client() as client:
-                    at = rng.randint(3, 12)
-                    fault = striking(client, at, lambda _, s=scheduler: os.kill(s.pid, signal.SIGKILL))
-                    first = run(client, best, folder, ROWS, FEATURES, solver, fault)
+            first = Outcome("nothing")
+            with Cluster() as cluster, contextlib.suppress(OSError), cluster.client() as client:
+                first = run(client, kind, folder, solver, striking(rng, killing(cluster.scheduler.pid)))
             if first.end != "sentence":
                 yield first
                 continue
             saved = (Path(folder) / "state.json").exists()
             with Cluster() as cluster, cluster.client() as client:
-                yield run(client, best, folder, ROWS, FEATURES, solver, None, resume=saved)
+                second = run(client, kind, folder, solver, None, resume=saved)
+            yield second._replace(seconds=first.seconds + second.seconds)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def optimum(rows: int, features: int) -> Any:
-    """Return the certificate of one process."""
-    import dualgap
+def _solver(number: int) -> str:
+    return list(SOLVERS)[number % len(SOLVERS)]
 
-    parts = [rows_of(k, rows, features) for k in range(PARTS)]
-    X, y = (np.concatenate([part[place] for part in parts]) for place in (0, 1))
-    return dualgap.solve(dualgap.Problem(X, y, **PROBLEM), tol=1e-8, max_epochs=5000).certificate
+
+def _resident() -> int:
+    """Return the bytes of memory that this process has."""
+    import psutil
+
+    return int(psutil.Process().memory_info().rss)
+
+
+RUNS = {"memory": with_little_memory, "scheduler": without_scheduler}  # others: on_one_cluster
 
 
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kinds", default=",".join(COUNTS))
-    parser.add_argument("--count", type=int, default=None, help="runs of each kind, instead of a hundred in all")
+    parser.add_argument("--kinds", default=",".join(COUNTS), help="separated by commas; all by default")
+    parser.add_argument("--faults", type=int, default=100, help="how many, divided among the kinds as the hundred are")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    print("| fault | runs | converged | ended with a sentence | other ends | false certificates | partitions lost | median s |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
+    kinds = options.kinds.split(",")
+    print(
+        "| fault | runs | converged | ended with a sentence | other ends | false certificates | partitions lost | median s | all s |"
+    )
+    print("| --- " * 9 + "|", flush=True)
     bad = 0
-    for kind in options.kinds.split(","):
-        count, rng = options.count or COUNTS[kind], random.Random(f"{options.seed} {kind}")
-        best = optimum(MEMORY_ROWS, MEMORY_FEATURES) if kind == "memory" else optimum(ROWS, FEATURES)
-        if kind == "memory":
-            runs = with_little_memory(count, best, rng)
-        elif kind == "scheduler":
-            runs = without_scheduler(count, best, rng)
-        else:
-            runs = on_one_cluster(kind, count, best, rng)
-        outcomes = []
-        for outcome in runs:
+    for kind in kinds:
+        count = max(round(options.faults * COUNTS[kind] / sum(COUNTS[each] for each in kinds)), 1)
+        outcomes, began = [], time.perf_counter()
+        for outcome in RUNS.get(kind, on_one_cluster)(kind, count, random.Random(f"{options.seed} {kind}")):
             outcomes.append(outcome)
             print(f"  {kind} {len(outcomes)}: {outcome}", file=sys.stderr, flush=True)
         ends = [each.end for each in outcomes]
         other = [end for end in ends if end not in ("converged", "sentence")]
         false, lost = sum(each.false for each in outcomes), sum(each.losses for each in outcomes)
-        seconds = np.median([each.seconds for each in outcomes])
-        done = (
-            f"{len(ends)} | {ends.count('converged')} | {ends.count('sentence')} | {len(other)} | {false} | {lost} | {seconds:.1f}"
-        )
-        print(f"| {kind} | {done} |", flush=True)
+        row = [kind, len(ends), ends.count("converged"), ends.count("sentence"), len(other), false, lost]
+        row += [f"{np.median([each.seconds for each in outcomes]):.1f}", f"{time.perf_counter() - began:.0f}"]
+        print(f"| {' | '.join(map(str, row))} |", flush=True)
         bad += len(other) + false
     sys.exit(1 if bad else 0)
 

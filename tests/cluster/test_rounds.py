@@ -270,9 +270,12 @@ def test_pace_works_as_long_as_it_waits():
     for _ in range(10):
         pace.observe(round_seconds=0.01 + pace.epochs, working=float(pace.epochs))
     assert pace.epochs == 1
-    fixed = Pace(5)
-    fixed.observe(1.0, 0.001)
-    assert fixed.epochs == 5
+    for fixed in (Pace(5), Pace(5, partitions=2)):
+        fixed.observe(1.0, 0.001)
+        assert fixed.epochs == 5
+    several = Pace("auto", partitions=2)
+    several.observe(1.0, 0.001)
+    assert several.epochs == 1
     with pytest.raises(ValueError, match="local_epochs=0"):
         Pace(0)
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from dualgap.cluster.checkpoint import Checkpoint
-from dualgap.cluster.partition import Objective
-from dualgap.cluster.worker_pool import Bundle, ClusterLost, WorkerPool, merged
+from dualgap.cluster.partition import Objective, Others
+from dualgap.cluster.worker_pool import Bundle, ClusterLost, WorkerPool
 from dualgap.core import ROUNDOFF
 from dualgap.proof import Certificate, certificate_of_pair
 from dualgap.run import Best, Evaluation, Stepper
@@ -22,6 +22,10 @@ __all__ = ["Coordinator"]
 
 STALLED_ROUNDS = 200  # rounds over which a gap that falls by less than 1 % counts as stalled: momentum makes it fall unevenly
 PROGRESS = 0.1  # factor on the best proven gap at which the present model is proven, too
+PROVEN_EVERY = 10  # rounds after which that may be done again: a proof takes about as long as a round
+# Σ cβy of some partitions is within this of what their answers say, in units of the whole Σ cβ of a class: n numbers are added pairwise,
+# with an error of log2(n) units of 1e-16.
+BALANCE = 1e-13
 RETRIES = 5  # of a round in which partitions were lost
 PROOF_ATTEMPTS = 5  # to certify the last model, each spoilt by a worker that is lost meanwhile
 
@@ -39,6 +43,7 @@ class Coordinator(Stepper):
         self.pool, self.objective, self.tol, self.checkpoint = pool, objective, tol, checkpoint
         self.number = self.first = checkpoint.round  # of the last round, and of the one that the checkpoint was made after
         self.centre = checkpoint.centre
+        self.proven_at = self.number
         self.bytes = self.epochs = 0
         self.lost = len(pool.losses)
         self.complete = True  # whether the sums are of the β that the partitions have now
@@ -57,6 +62,7 @@ class Coordinator(Stepper):
 
     def _weigh(self, parts: dict[int, Any]) -> None:
         """Keep Σ cβ of each class, from the partitions' answers, and note what was lost."""
+        self.parts = parts
         self.positive = math.fsum(parts[k].positive for k in sorted(parts))
         self.negative = math.fsum(parts[k].negative for k in sorted(parts))
         self.heaviest = {sign: max(parts, key=lambda k: getattr(parts[k], sign)) for sign in ("positive", "negative")}
@@ -91,7 +97,11 @@ class Coordinator(Stepper):
         if self.complete and seen.relative_gap <= self.target:
             self.prove()
             self.target = 0.7 * seen.relative_gap  # should the proof not agree, the sums have to improve before they count again
-        elif self.complete and seen.relative_gap <= PROGRESS * self.certificate().relative_gap:
+        elif (
+            self.number - self.proven_at >= PROVEN_EVERY
+            and self.complete
+            and seen.relative_gap <= PROGRESS * self.certificate().relative_gap
+        ):
             self.prove()  # so that a run that ends early has this model to return
         return found
 
@@ -118,27 +128,36 @@ class Coordinator(Stepper):
         self.bytes += self.pool.count * share.nbytes
         found = self.objective.enclose(w, b, [proofs.parts[k] for k in sorted(proofs.parts)], share)
         c = certificate_of_pair(found, "solver")  # raises where the two bounds contradict each other
-        self.resolution = 2.0 * found.gap_radius
+        self.resolution, self.proven_at = 2.0 * found.gap_radius, self.number
         self.best.offer(w, b, None, c)
         return True
 
     def _proofs(self, w: np.ndarray, b: float) -> Bundle:
-        payload = self.pool.payload(w)
         if self.objective.intercept != "free":
-            return self.pool.total("prove", payload, b)
+            return self.pool.total("prove", w, b)
         light, heavy = sorted([self.positive, self.negative])
         if light <= 0.0:
-            return self.pool.total("prove", payload, b, 0.0, 0.0)
+            return self.pool.total("prove", w, b, 0.0, 0.0)
         is_positive = self.positive > self.negative
         factors = (light / heavy, 1.0) if is_positive else (1.0, light / heavy)
-        # One partition waits for the others, to take what rounding left of their balance out of its own.
-        last = self.heaviest["positive" if is_positive else "negative"]
-        others = [k for k in range(self.pool.count) if k != last]
-        proofs = [self.pool.total("prove", payload, b, *factors, only=others)] if others else []
-        if any(found.arrays is None for found in proofs):
-            return proofs[0]
-        parts = [found.parts[k] for found in proofs for k in sorted(found.parts)]
-        rest = math.fsum(proof.rest for proof in parts)
-        off = sum(proof.off for proof in parts) + ROUNDOFF * abs(rest)
-        proofs.append(self.pool.total("prove", payload, b, *factors, (rest, off), only=[last]))
-        return proofs[-1] if proofs[-1].arrays is None else merged(proofs)
+        return self._balanced(w, b, factors, self.heaviest["positive" if is_positive else "negative"])
+
+    def _balanced(self, w: np.ndarray, b: float, factors: tuple[float, float], last: int) -> Bundle:
+        """Return the proofs for a free intercept: partition `last` takes what rounding left of the balance of all out of its own β.
+
+        What the others have is known well enough from the sums: `last` proves its part for all that they can have. Should the proofs
+        of the others say otherwise, all are asked once more, with what these said.
+        """
+        others = [k for k in sorted(self.parts) if k != last]
+        has = [factors[0] * self.parts[k].positive - factors[1] * self.parts[k].negative for k in others]
+        near = Others(last, math.fsum(has), BALANCE * min(self.positive, self.negative))
+        for _ in range(2):
+            found = self.pool.total("prove", w, b, *factors, near)
+            if found.arrays is None:
+                return found
+            rest = math.fsum(found.parts[k].rest for k in others)
+            off = sum(found.parts[k].off for k in others) + ROUNDOFF * abs(rest)
+            if 1.000001 * (abs(rest - near.rest) + off) <= near.off:
+                return found
+            near = Others(last, rest, 2.0 * off)
+        return Bundle({}, None)  # they are not the same as a moment ago

@@ -1,9 +1,11 @@
 """DaskPool: partitions on the workers of a dask.distributed cluster, and what happens when a worker dies.
 
 A partition changes in place, and Dask may write a value of its own to disk, or copy it, at any moment. So partitions are not values of
-Dask's: each worker process keeps them in a registry of this module, and Dask knows their keys alone. Every call is a task that is pinned
-to the worker: it finds the partition by its key, changes it in place and returns what is to be sent. β never travels, and nothing grows
-from round to round. Vectors and matrices are added along a tree of workers, so that no place holds more than FAN_IN of them.
+Dask's: each worker process keeps them in a registry of this module. Tasks load them, and nothing else is a task. A call is a message
+(`Client.run`) that goes past the scheduler's bookkeeping: a worker runs it on all its partitions, in its threads, adds their arrays up and
+answers once. An exchange of tasks took 23 ms or more on two local processes, one of messages 4 ms. Where there are more than FAN_IN
+workers, they pass messages on to each other along a tree, and sums come back the same way, so that no place holds more than FAN_IN vectors
+of others. β never travels, and nothing grows from round to round.
 
 A worker that dies takes its partitions with it. They are loaded again on the workers that are left and configured with the last β that
 was saved, or zero, and the run goes on; since partitions send shares of v, the next sum is right without further ado. A source that gives
@@ -17,10 +19,12 @@ import concurrent.futures
 import contextlib
 import enum
 import math
+import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,9 +33,17 @@ from dualgap.cluster.worker_pool import Bundle, ClusterLost, Restored, bundle, m
 
 __all__ = ["DaskPool", "Loader"]
 
-_partitions: dict[str, Partition] = {}  # in a worker process: the partitions that it keeps, by their keys
 
-FAN_IN = 8  # vectors that are added in one place
+class Kept(NamedTuple):
+    """A partition, and a lock: a call that was given up may still be at work on it when the next one comes."""
+
+    partition: Partition
+    lock: threading.Lock
+
+
+_partitions: dict[str, Kept] = {}  # in a worker process: the partitions that it keeps, by their keys
+
+FAN_IN = 8  # workers that one place sends to, and whose sums it adds up
 CANCELLED = (asyncio.CancelledError, concurrent.futures.CancelledError)  # both occur, and neither is the other
 FATAL = ("KilledWorker", "NoValidWorkerError", "CommClosedError")  # errors of Dask that mean that a worker was lost
 POLL = 1.0  # seconds between looks at who is still there
@@ -45,11 +57,26 @@ Loader = Callable[[Any], tuple[Callable[..., Partition], tuple[Any, ...]]]
 
 
 class Waiting(enum.Enum):
-    """How far the task of a partition is."""
+    """How far the task that loads a partition is."""
 
     PENDING = enum.auto()
     LOST = enum.auto()
     FINISHED = enum.auto()
+
+
+class Branch(NamedTuple):
+    """A worker in the tree that a message takes: the keys of its partitions with the arguments of each alone, and the branches below."""
+
+    address: str
+    own: dict[int, tuple[str, tuple[Any, ...]]]
+    below: tuple[Branch, ...] = ()
+
+
+class Reply(NamedTuple):
+    """What a branch answers: those of its partitions that are there, and the errors of those that failed. Lost ones are in neither."""
+
+    found: Bundle
+    errors: dict[int, Exception]
 
 
 class DaskPool:
@@ -78,7 +105,8 @@ class DaskPool:
         self._paused_since: float | None = None
         workers = self._workers()
         self.homes = [workers[k % len(workers)] for k in range(self.count)]
-        self.keys = [self._load(k) for k in range(self.count)]
+        self.keys = [""] * self.count
+        self._loading = {k: self._load(k) for k in range(self.count)}  # tasks that have not been waited for
 
     def __enter__(self) -> DaskPool:
         return self
@@ -92,112 +120,182 @@ class DaskPool:
         with contextlib.suppress(Exception):  # a cluster that is gone has freed it
             self.client.run(_release, self._name)
 
+    # ------------------------------------------------------------------------------------------------------------- loading
+
     def _load(self, k: int) -> Any:
-        """Make partition k on its worker; return the future of its key."""
+        """Make partition k on its worker; return the future of the task."""
         self._generation += 1
-        key = f"{self._name}-{k}-{self._generation}"
+        self.keys[k] = key = f"{self._name}-{k}-{self._generation}"
         make, args = self.loaders[k](self.client)
         options = {"workers": [self.homes[k]], "allow_other_workers": False, "key": f"dualgap-load-{uuid.uuid4().hex}"}
         return self._guarded(lambda: self.client.submit(_keep, key, make, *args, **options))
+
+    def _wait_for_loading(self) -> None:
+        """Wait until all partitions are loaded; one whose worker dies meanwhile is loaded on another one.
+
+        Dask then forgets the tasks: it would run them again for a worker that comes back, which keeps nothing of what it had.
+        """
+        from distributed import wait
+
+        restarts = dict.fromkeys(self._loading, 0)
+        while self._loading:
+            with contextlib.suppress(TimeoutError, *CANCELLED):
+                self._guarded(lambda: wait(list(self._loading.values()), timeout=POLL))
+            alive = set(self._workers())
+            for k, future in list(self._loading.items()):
+                state = self._state(future, self.homes[k] in alive)
+                if state is Waiting.LOST:
+                    restarts[k] += 1
+                    self._refuse_restarts(k, restarts[k])
+                    self.losses.append(f"worker {self.homes[k]} was lost while partition {k} was loading")
+                    self._guarded(future.cancel)
+                    self._move(k)
+                elif state is Waiting.FINISHED:
+                    del self._loading[k]
+            self._refuse_paused({self.homes[k] for k in self._loading})
+
+    def _state(self, future: Any, home_alive: bool) -> Waiting:
+        """Return how far a task is; an error of the partition's own is raised."""
+        if future.status == "error":
+            error = future.exception()
+            if type(error).__name__ in FATAL:
+                return Waiting.LOST
+            raise error
+        if future.status in ("cancelled", "lost") or not home_alive:
+            return Waiting.LOST
+        return Waiting.FINISHED if future.status == "finished" else Waiting.PENDING
+
+    def _move(self, k: int) -> None:
+        """Load partition k on the worker that has the fewest others."""
+        workers = self._workers()
+        busy = [sum(home == worker for j, home in enumerate(self.homes) if j != k) for worker in workers]
+        self.homes[k] = workers[int(np.argmin(busy))]
+        self._loading[k] = self._load(k)
 
     # --------------------------------------------------------------------------------------------------------------- calls
 
     def call(self, method: str, *args: Any, only: Sequence[int] | None = None) -> dict[int, Any]:
         """Run method(*args) on all partitions, or on some; a lost one is made anew and returns the Answer of its new state."""
-        answers = self._collect({k: self._submit(k, method, args) for k in (range(self.count) if only is None else only)})
+        chosen = list(range(self.count) if only is None else only)
+        answers: dict[int, Any] = {}
+        while left := [k for k in chosen if k not in answers]:
+            answers |= self._ask(left, method, args, summed=False).parts
+            if any(k not in answers for k in left):
+                answers |= self._made_anew([k for k in left if k not in answers])
         if method == "describe":
             self._digests.update({k: answer.digest for k, answer in answers.items() if isinstance(answer, Description)})
         return answers
 
     def total(self, method: str, *args: Any, only: Sequence[int] | None = None) -> Bundle:
         """Run method(*args) on all partitions, or on some; return the answers with their arrays added up along a tree of workers."""
-        chosen = range(self.count) if only is None else only
-        return self._add_up({k: self._submit(k, method, args, bundled=True) for k in chosen})
+        return self._sum(list(range(self.count) if only is None else only), method, args)
 
     def configure(self, objective: Objective, restored: Restored) -> Bundle:
         """Configure all partitions."""
         self._configured = (objective, restored)
-        return self._add_up({k: self._submit(k, "configure", self._setting(k), bundled=True) for k in range(self.count)})
+        return self._sum(list(range(self.count)), "configure", (objective,), own=self._setting)
 
-    def _add_up(self, leaves: dict[int, Any]) -> Bundle:
-        """Wait for the sum of bundles; where a worker dies meanwhile, its partitions are made anew and there is no sum."""
-        roots = self._tree([leaves[k] for k in sorted(leaves, key=lambda k: (self.homes[k], k))])
-        while True:
-            self._wait(roots)
-            if all(root.status == "finished" for root in roots):
-                with contextlib.suppress(KeyError, OSError, *CANCELLED):  # a worker died between finishing and sending
-                    return merged(self._guarded(lambda: self.client.gather(roots)))
-                break
-            alive = set(self._workers())
-            self._refuse_paused({self.homes[k] for k in leaves})
-            states = [self._state(future, self.homes[k] in alive) for k, future in leaves.items()]
-            failed = any(root.status in ("error", "cancelled", "lost") for root in roots)
-            if failed or Waiting.LOST in states:
-                break
-        return self._made_anew(leaves)
-
-    def _tree(self, bundles: list[Any]) -> list[Any]:
-        """Return at most FAN_IN futures whose sum is that of all; neighbours in the list are added on one worker."""
-        while len(bundles) > FAN_IN:
-            groups = [bundles[first : first + FAN_IN] for first in range(0, len(bundles), FAN_IN)]
-            bundles = [self._sum_of(group) for group in groups]
-        return bundles
-
-    def _sum_of(self, group: list[Any]) -> Any:
-        return self._guarded(lambda: self.client.submit(merged, group, key=f"dualgap-add-{uuid.uuid4().hex}"))
-
-    def _made_anew(self, leaves: dict[int, Any]) -> Bundle:
-        """Make the partitions that were lost anew, once no other one is being changed by its task any more."""
-        while True:
-            alive = set(self._workers())
-            states = {k: self._state(future, self.homes[k] in alive) for k, future in leaves.items()}
-            pending = [leaves[k] for k, state in states.items() if state is Waiting.PENDING]
-            if not pending:
-                break
-            self._refuse_paused({self.homes[k] for k in leaves})
-            self._wait(pending)
-        # A partition whose process started again at the same address raises NotConfigured when it is asked.
-        lost = {k: self._restart(k, leaves[k]) for k, state in states.items() if state is Waiting.LOST}
-        asked = {k: self._submit(k, "ready", ()) for k in leaves if k not in lost}
-        return Bundle(self._collect(lost | asked), None)
+    def _sum(
+        self, chosen: list[int], method: str, args: tuple[Any, ...], own: Callable[[int], tuple[Any, ...]] = lambda k: ()
+    ) -> Bundle:
+        """Return the sums of all that are chosen; where one is lost meanwhile, it is made anew and there is no sum."""
+        found = self._ask(chosen, method, args, own=own)
+        missing = [k for k in chosen if k not in found.parts]
+        return Bundle(found.parts | self._made_anew(missing), None) if missing else found
 
     def _setting(self, k: int) -> tuple[Any, ...]:
-        """Return the arguments with which partition k is configured."""
+        """Return the arguments with which partition k is configured, beside the objective."""
         assert self._configured is not None
-        objective, restored = self._configured
-        return objective, restored(k), k, self._digests.get(k)
+        return self._configured[1](k), k, self._digests.get(k)
 
-    def _collect(self, pending: dict[int, Any]) -> dict[int, Any]:
-        """Wait for the answers of all; the partitions of a worker that dies meanwhile are made anew."""
+    def _made_anew(self, missing: list[int]) -> dict[int, Any]:
+        """Make those of the partitions that did not answer anew whose workers have lost them; return their Answers.
+
+        An answer may be missing though the partition is there: the worker that was to pass it on has died. It then has ended its call
+        before this returns.
+        """
         answers: dict[int, Any] = {}
-        restarts = dict.fromkeys(pending, 0)
-        while pending:
-            self._wait(list(pending.values()))
-            done = all(future.status == "finished" for future in pending.values())
-            alive = set(self.homes) if done else set(self._workers())
-            if not done:
-                self._refuse_paused({self.homes[k] for k in pending})
-            for k, future in list(pending.items()):
-                outcome = self._outcome(future, self.homes[k] in alive)
-                if outcome is Waiting.LOST:
-                    restarts[k] += 1
-                    if restarts[k] > MOST_RESTARTS:
-                        raise ClusterLost(f"partition {k} has lost its worker {restarts[k]} times in one call; {self.where()}")
-                    pending[k] = self._restart(k, future)
-                elif outcome is not Waiting.PENDING:
-                    answers[k] = outcome
-                    del pending[k]
+        restarts = dict.fromkeys(missing, 0)
+        while missing := [k for k in missing if k not in answers]:
+            there = self._ask(missing, "ready", (), summed=False, flat=True).parts
+            lost = [k for k in missing if k not in there]
+            for k in lost:
+                restarts[k] += 1
+                self._refuse_restarts(k, restarts[k])
+                self._note_loss(k)
+                self._move(k)
+            self._wait_for_loading()
+            if self._configured is None:
+                return answers
+            answers |= self._ask(lost, "configure", (self._configured[0],), own=self._setting, summed=False, flat=True).parts
+            missing = lost
         return answers
 
-    def payload(self, array: np.ndarray) -> Any:
-        """The vector as the value of a task: the scheduler sends it to one worker, the others fetch it from each other.
+    def _note_loss(self, k: int) -> None:
+        dead = self.homes[k]
+        if self._configured is None:
+            self.losses.append(f"worker {dead} was lost before partition {k} was configured; it is loaded again")
+            return
+        begins = "its last checkpoint" if self._setting(k)[0] else "zero"
+        self.losses.append(f"worker {dead} was lost with the dual variables of partition {k}, which began again from {begins}")
 
-        Unlike scattered data it survives the worker that holds it: the scheduler runs the task again.
+    def _refuse_restarts(self, k: int, restarts: int) -> None:
+        if restarts > MOST_RESTARTS:
+            raise ClusterLost(f"partition {k} has lost its worker {restarts} times in one call; {self.where()}")
+
+    # ------------------------------------------------------------------------------------------------------------ messages
+
+    def _ask(
+        self,
+        chosen: list[int],
+        method: str,
+        args: tuple[Any, ...],
+        own: Callable[[int], tuple[Any, ...]] = lambda k: (),
+        summed: bool = True,
+        flat: bool = False,
+    ) -> Bundle:
+        """Send one message to the workers of some partitions; return what those answer that are there.
+
+        `own` gives the arguments that are of one partition alone. `flat`: every worker is asked by itself, none through another.
         """
-        import dask
+        from distributed.protocol.pickle import dumps
 
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "100 GB"}):
-            return self._guarded(lambda: self.client.submit(_same, array, key=f"dualgap-vector-{uuid.uuid4().hex}"))
+        self._wait_for_loading()
+        by_home: dict[str, dict[int, tuple[str, tuple[Any, ...]]]] = {}
+        for k in chosen:
+            by_home.setdefault(self.homes[k], {})[k] = (self.keys[k], own(k))
+        alive = set(self._workers()) if flat else set(by_home)  # connecting to a worker that is gone takes Dask half a minute
+        leaves = [Branch(home, kept) for home, kept in by_home.items() if home in alive]
+        if not leaves:
+            return Bundle({}, {})
+        replies = self._exchange(leaves if flat else _tree(leaves), dumps((method, args, summed)))
+        errors = {k: error for reply in replies for k, error in reply.errors.items()}
+        if errors:
+            raise errors[min(errors)]
+        found = [reply.found for reply in replies if reply.found.parts]
+        return merged(found) if found else Bundle({}, {})
+
+    def _exchange(self, branches: list[Branch], message: bytes) -> list[Reply]:
+        """Send a message and return the replies that come; where a worker is gone, give up waiting for the others."""
+        addresses = [branch.address for branch in branches]
+        everyone = {address for branch in branches for address in _addresses(branch)}
+
+        async def send() -> dict[str, Any]:
+            trees = dict(zip(addresses, branches, strict=True))
+            return await self.client.run(_serve, trees, message, workers=addresses, on_error="return")  # type: ignore[no-any-return]
+
+        sent = self._guarded(lambda: asyncio.run_coroutine_threadsafe(send(), self.client.loop.asyncio_loop))
+        try:
+            while not concurrent.futures.wait([sent], timeout=POLL).done:
+                if not everyone <= set(self._workers()):
+                    return []
+            replies = self._guarded(sent.result).values()
+        finally:
+            sent.cancel()
+        for reply in replies:
+            if isinstance(reply, Exception) and not isinstance(reply, OSError):  # an OSError is that of a broken connection
+                raise reply
+        return [reply for reply in replies if isinstance(reply, Reply)]
 
     def listener(self, name: str = "fit") -> Callable[[Any], None]:
         """Return a callback that logs rounds as events of the topic "dualgap" on the scheduler, at most one a second."""
@@ -213,58 +311,7 @@ class DaskPool:
 
         return listen
 
-    def _submit(self, k: int, method: str, args: tuple[Any, ...], bundled: bool = False) -> Any:
-        # The dashboard groups tasks by the words before the number.
-        options = {"workers": [self.homes[k]], "allow_other_workers": False, "key": f"dualgap-{method}-{uuid.uuid4().hex}"}
-        task = (_run_bundled, k) if bundled else (_run,)
-        return self._guarded(lambda: self.client.submit(*task, self.keys[k], method, *args, **options))
-
-    def _wait(self, futures: list[Any]) -> None:
-        """Wait until all have ended, or it is time to look who is still there."""
-        from distributed import wait
-
-        with contextlib.suppress(TimeoutError, *CANCELLED):
-            self._guarded(lambda: wait(futures, timeout=POLL))
-
-    def _outcome(self, future: Any, home_alive: bool) -> Any:
-        """Return the answer, or why there is none; an error of the partition's own is raised."""
-        state = self._state(future, home_alive)
-        if state is not Waiting.FINISHED:
-            return state
-        try:
-            return self._guarded(future.result)
-        except (KeyError, OSError, *CANCELLED):
-            return Waiting.LOST  # the worker died between finishing and sending
-
-    def _state(self, future: Any, home_alive: bool) -> Waiting:
-        """Return how far a task is; an error of the partition's own is raised."""
-        if future.status == "error":
-            error = future.exception()
-            if isinstance(error, NotConfigured) or type(error).__name__ in FATAL:
-                return Waiting.LOST
-            raise error
-        if future.status in ("cancelled", "lost") or not home_alive:
-            return Waiting.LOST
-        return Waiting.FINISHED if future.status == "finished" else Waiting.PENDING
-
     # -------------------------------------------------------------------------------------------------------------- faults
-
-    def _restart(self, k: int, future: Any) -> Any:
-        """Load partition k on another worker and configure it again; returns the future of its Answer."""
-        dead = self.homes[k]
-        workers = self._workers()
-        busy = [sum(home == worker for j, home in enumerate(self.homes) if j != k) for worker in workers]
-        self.homes[k] = workers[int(np.argmin(busy))]
-        for old in (future, self.keys[k]):
-            self._guarded(old.cancel)
-        self.keys[k] = self._load(k)
-        if self._configured is None:
-            self.losses.append(f"worker {dead} was lost while partition {k} was loading; it is loaded on {self.homes[k]}")
-            return self._submit(k, "describe", ())
-        setting = self._setting(k)
-        begins = "its last checkpoint" if setting[1] else "zero"
-        self.losses.append(f"worker {dead} was lost with the dual variables of partition {k}, which began again from {begins}")
-        return self._submit(k, "configure", setting)
 
     def _refuse_paused(self, homes: set[str]) -> None:
         """Raise ClusterLost where Dask has paused the workers that are waited for, for longer than `patience`."""
@@ -324,27 +371,77 @@ class DaskPool:
         return str(getattr(scheduler, "address", "?"))
 
 
-def _same(array: np.ndarray) -> np.ndarray:
-    return array
+def _tree(leaves: list[Branch]) -> list[Branch]:
+    """Return at most FAN_IN branches that have all workers in them, neighbours in one branch."""
+    if len(leaves) <= FAN_IN:
+        return leaves
+    ends = np.linspace(0, len(leaves), FAN_IN + 1).astype(int)
+    groups = [leaves[first:last] for first, last in pairwise(ends)]
+    return [head._replace(below=tuple(_tree(rest))) for head, *rest in groups]
+
+
+def _addresses(branch: Branch) -> Iterator[str]:
+    yield branch.address
+    for each in branch.below:
+        yield from _addresses(each)
 
 
 def _keep(key: str, make: Callable[..., Partition], *args: Any) -> str:
     """Make a partition in this worker process, and return the key under which the process keeps it."""
     _partitions.pop(key, None)
-    _partitions[key] = make(*args)
+    _partitions[key] = Kept(make(*args), threading.Lock())
     return key
 
 
-def _run(key: str, method: str, *args: Any) -> Any:
-    """The task of a call: it runs where the partition is, on the partition itself."""
-    partition = _partitions.get(key)
-    if partition is None:  # the key came from another process: the one that kept the partition is gone
-        raise NotConfigured("this worker does not have the partition any more")
-    return getattr(partition, method)(*args)
+async def _serve(trees: dict[str, Branch], message: bytes, dask_worker: Any) -> Reply:
+    """On a worker: run the message on its partitions and on the branches below, and add up what they answer."""
+    branch, loop = trees[dask_worker.address], asyncio.get_running_loop()
+    own = [
+        loop.run_in_executor(dask_worker.executors["default"], _run, k, key, message, args)
+        for k, (key, args) in sorted(branch.own.items())
+    ]
+    replies: list[Reply] = await asyncio.gather(*own, *(_pass_on(dask_worker, each, message) for each in branch.below))
+    if len(replies) == 1:
+        return replies[0]
+    return await loop.run_in_executor(dask_worker.executors["default"], _joined, replies)
 
 
-def _run_bundled(k: int, key: str, method: str, *args: Any) -> Bundle:
-    return bundle(k, _run(key, method, *args))
+async def _pass_on(dask_worker: Any, branch: Branch, message: bytes) -> Reply:
+    """Send the message to the worker of a branch; one that does not answer is missing in the reply, and so are those below it."""
+    from distributed.protocol.pickle import dumps
+
+    try:
+        call = dask_worker.rpc(branch.address).run
+        answer = await call(function=dumps(_serve), args=dumps(({branch.address: branch}, message)), kwargs=dumps({}))
+    except OSError:
+        return Reply(Bundle({}, {}), {})
+    if answer["status"] == "error":
+        raise RuntimeError(f"worker {branch.address} failed: {answer.get('exception_text')}")
+    return answer["result"]  # type: ignore[no-any-return]
+
+
+def _joined(replies: Iterable[Reply]) -> Reply:
+    replies = list(replies)
+    found = [reply.found for reply in replies if reply.found.parts]
+    return Reply(merged(found) if found else Bundle({}, {}), {k: error for reply in replies for k, error in reply.errors.items()})
+
+
+def _run(k: int, key: str, message: bytes, own: tuple[Any, ...]) -> Reply:
+    """Run a message on a partition; one that this process does not keep, or that was made anew, has no place in the reply."""
+    from distributed.protocol.pickle import loads
+
+    kept = _partitions.get(key)
+    if kept is None:
+        return Reply(Bundle({}, {}), {})
+    method, args, summed = loads(message)
+    try:
+        with kept.lock:
+            answer = getattr(kept.partition, method)(*args, *own)
+    except NotConfigured:
+        return Reply(Bundle({}, {}), {})
+    except Exception as error:
+        return Reply(Bundle({}, {}), {k: error})
+    return Reply(bundle(k, answer) if summed else Bundle({k: answer}, {}), {})
 
 
 def _release(name: str) -> None:

@@ -63,7 +63,10 @@ def _joined(flat: list[Any], width: int) -> Partition:
     matrices = [X.to_numpy() if hasattr(X, "to_numpy") else X for X in columns[0]]
     some = [k for k, X in enumerate(matrices) if X.shape[0]] or [0]  # chunks of a filtered frame may be empty
     matrices = [matrices[k] for k in some]
-    X = sparse.vstack(matrices, format="csr") if sparse.issparse(matrices[0]) else np.concatenate(matrices)
+    if len(matrices) == 1:
+        X = matrices[0]  # without a second copy of the rows in memory
+    else:
+        X = sparse.vstack(matrices, format="csr") if sparse.issparse(matrices[0]) else np.concatenate(matrices)
     vectors = [np.concatenate([np.asarray(v).reshape(-1) for v in (column[k] for k in some)]) for column in columns[1:]]
     return Partition(X, *vectors)
 

@@ -61,6 +61,7 @@ __all__ = [
     "Description",
     "NotConfigured",
     "Objective",
+    "Others",
     "Partition",
     "Proof",
     "Request",
@@ -190,6 +191,14 @@ class Curve(NamedTuple):
     negative: float
 
 
+class Others(NamedTuple):
+    """For the partition that balances the others: its number, Σ cβy of the others, and how far from that it may be."""
+
+    last: int
+    rest: float
+    off: float
+
+
 class Proof(NamedTuple):
     """A partition's part of a certificate, computed from its rows, its β and the model. See `proof.enclosure`.
 
@@ -253,7 +262,7 @@ class Partition:
         made = hashlib.blake2b(digest_size=16)
         values = [self.X.data, self.X.indices, self.X.indptr] if is_sparse(self.X) else [self.X]
         for array in (*values, self.weights):
-            made.update(np.ascontiguousarray(array).tobytes())
+            made.update(np.ascontiguousarray(array))
         made.update(repr(self.labels.tolist() if self.labels.dtype == object else self.labels.tobytes()).encode())
         return made.hexdigest()
 
@@ -416,25 +425,27 @@ class Partition:
     # -------------------------------------------------------------------------------------------------------- certificates
 
     def prove(
-        self, coef: np.ndarray, b: float, positive: float = 1.0, negative: float = 1.0, others: tuple[float, float] | None = None
+        self, coef: np.ndarray, b: float, positive: float = 1.0, negative: float = 1.0, others: Others | None = None
     ) -> Proof:
         """Compute this partition's part of the certificate of (w, b), with β of either class scaled; nothing here is taken on trust.
 
         Where the intercept is free, Σ cβy over all partitions must be zero. Scaling one class leaves a rounding error; the partition
-        that is told the sum of the `others`, and a bound on its error, takes it out of its own β.
+        that `others` names takes it out of its own β.
         """
         objective = self._configured()
+        if others is not None and others.last != self.number:
+            others = None
         beta = self.beta * np.where(self.signs > 0, positive, negative)
         norms = np.sqrt(self.sqnorms) * (1.0 + 1e-9) + 1e-150
         if others is not None:
-            settle(self.c, self.signs, beta, others[0])
+            settle(self.c, self.signs, beta, others.rest)
         scores, share, longest = self._scores_and_share(np.ascontiguousarray(coef), beta)
         samples, margins = Samples(self.signs, self.c), plain_margins(scores, self.signs, b, norms, longest, length_bound(coef))
         sums = row_sums(objective.loss, samples, margins, beta)
         cost = shift = 0.0
         if others is not None:
-            total, mass = weighted_balance(self.c, self.signs, beta, others[0])
-            off = others[1] + balance_radius(total, mass, len(beta))
+            total, mass = weighted_balance(self.c, self.signs, beta, others.rest)
+            off = others.off + balance_radius(total, mass, len(beta))
             row, cost = balance_row(objective.loss, samples, margins, beta, total, off)
             shift = 1.000001 * (abs(total) + off) * float(norms[row]) / objective.l2 if row >= 0 else 0.0
         rest, mass = weighted_balance(self.c, self.signs, beta, 0.0)

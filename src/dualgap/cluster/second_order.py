@@ -119,7 +119,7 @@ class NewtonRun(Coordinator):
     def _evaluate(self, z: np.ndarray) -> Sums:
         """Ask for the sums at z. A partition that was lost is asked again: its centre is then what its checkpoint has, or zero."""
         trial = Trial(self.number, self.delta, self.recentre, SHARPEN * self.delta, self.majorise)
-        found = self._until_none_is_lost(lambda: self.pool.total("curve", trial, self.pool.payload(z)))
+        found = self._until_none_is_lost(lambda: self.pool.total("curve", trial, z))
         self.recentre = self.majorise = False
         arrays = found.arrays
         assert arrays is not None
@@ -136,7 +136,7 @@ class NewtonRun(Coordinator):
         """Make the best point of the way from z to the trial the next trial."""
         points = np.stack([self.z, self.trial])
         trial = Trial(self.number, self.delta, self.recentre)
-        parts = self.pool.call("along", trial, self.pool.payload(points), WAY)
+        parts = self.pool.call("along", trial, points, WAY)
         self.bytes += self.pool.count * points.nbytes
         way, self.searching = self.trial - self.z, False
         if not all(isinstance(part, np.ndarray) for part in parts.values()):  # a partition was lost: z is evaluated again

@@ -99,8 +99,8 @@ def train(
     max_rounds, max_seconds
         The budget.
     local_epochs : "auto" or int
-        Passes of each worker over its rows between two messages. "auto" measures: as many as make a round work as long as it waits. A
-        fixed number makes the run the same every time.
+        Passes of each worker over its rows between two messages. "auto" is one for several partitions, which gain little from more. One
+        partition alone takes as many as make a round work as long as it waits; there, a fixed number makes the run the same every time.
     callbacks : functions of a `dualgap.Progress`
         Called every round; the record has bytes_sent, local_epochs and lost beside the gap. One that returns True ends the run.
     checkpoint : folder, optional

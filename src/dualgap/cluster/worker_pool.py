@@ -72,9 +72,6 @@ class WorkerPool(Protocol):
     def close(self) -> None:
         """Free the partitions."""
 
-    def payload(self, array: np.ndarray) -> Any:
-        """Make a vector ready for being sent to every partition once."""
-
 
 class InProcess:
     """Partitions in this process: what tests and a single machine use; the arithmetic is that of a cluster."""
@@ -115,10 +112,6 @@ class InProcess:
 
     def close(self) -> None:
         """Do nothing: the partitions belong to the caller."""
-
-    def payload(self, array: np.ndarray) -> Any:
-        """Return the vector itself."""
-        return array
 
     def lose(self, k: int) -> None:
         """Pretend that a worker died: partition k and its β are gone by the next call."""
