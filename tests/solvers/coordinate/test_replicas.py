@@ -85,9 +85,11 @@ def test_shrunk_rows_leave_the_order():
 @pytest.mark.parametrize("change", ["few bytes", "one processor", "elastic net", "kernel", "offset"])
 def test_what_two_threads_are_not_for(monkeypatch, change):
     X, y = text(40, 10)
-    options = {"elastic net": {"l1": 1e-4}, "kernel": {"kernel": "rbf", "gamma": 1.0}, "offset": {"loss": "epsilon_insensitive"}}.get(
-        change, {}
-    )
+    options = {
+        "elastic net": {"l1": 1e-4},
+        "kernel": {"kernel": "rbf", "gamma": 1.0},
+        "offset": {"loss": "epsilon_insensitive"},
+    }.get(change, {})
     problem = dualgap.Problem(X.toarray(), y, l2=1e-2, **options)
     if change == "few bytes":
         monkeypatch.setattr(machine, "READING", 10**9)
