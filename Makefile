@@ -52,7 +52,7 @@ lint: $(VENV)/.stamp-lint-test ## ruff and mypy
 	@$(PY) -m mypy
 
 bench: $(VENV)/.stamp-bench-dask-lab ## time dualgap against its peers on this machine, and on a cluster of local processes
-	@$(PY) -m benchmarks --losses hinge,squared_hinge,logistic
+	@$(PY) -m benchmarks --quick
 	@$(PY) -m benchmarks.kernel
 	@$(PY) -m benchmarks.scale cluster
 	@$(PY) -m benchmarks.rounds

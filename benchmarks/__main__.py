@@ -9,37 +9,48 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cases import CASES
+from benchmarks.cases import CASES, GENERATED
 from benchmarks.linear import PATIENCE, PENALTIES, ratios, run
 from benchmarks.profile import write_profile
 
+QUICK_PATIENCE = 2.0  # seconds: most fits of dualgap take less than 0.1
 OUTPUTS = Path(__file__).parent / "outputs"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks", description="Seconds to a certified precision, dualgap against its peers.")
-    parser.add_argument(
-        "--data", default=";".join(CASES), help="names of cases, separated by commas or, if a name has one, by semicolons"
-    )
-    parser.add_argument("--losses", default="hinge", help="hinge, squared_hinge, logistic")
+    parser.add_argument("--data", default=None, help="names of cases, separated by commas")
+    parser.add_argument("--losses", default=None, help="hinge, squared_hinge, logistic; hinge by default")
     parser.add_argument("--peers", default=None, help="names of peers, separated by commas; all that are installed by default")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=3, help="fits of which the fastest counts")
     parser.add_argument(
-        "--patience", type=float, default=PATIENCE, help="seconds after which a peer is asked for no more precision"
+        "--patience",
+        type=float,
+        default=None,
+        help=f"seconds after which a peer is stopped on one problem; {PATIENCE:g} by default",
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="all losses and penalties on the data sets of files, with few seconds for a peer: about 25 minutes on an idle machine",
     )
     parser.add_argument(
         "--l2", default=",".join(PENALTIES), help="penalties, separated by commas: numbers, or numbers divided by n"
     )
     options = parser.parse_args()
+    quick = options.quick
     peers = options.peers.split(",") if options.peers else None
+    names = options.data.split(",") if options.data else [name for name in CASES if not quick or name not in GENERATED]
+    losses = options.losses or ("hinge,squared_hinge,logistic" if quick else "hinge")
+    patience = options.patience or (QUICK_PATIENCE if quick else PATIENCE)
     OUTPUTS.mkdir(exist_ok=True)
     table: list[dict[str, Any]] = []
     problems = run(
-        options.data.split(","),
-        options.losses.split(","),
+        names,
+        losses.split(","),
         peers,
         options.repeats,
-        options.patience,
+        patience,
         options.l2.split(","),
     )
     for records in problems:
@@ -52,6 +63,7 @@ def main() -> None:
     if not table:
         raise SystemExit("no problem was raced: none of the data sets is at hand")
     print_table(table)
+    print("\n" + (OUTPUTS / "profile.md").read_text(encoding="utf-8"))
     figure(table, OUTPUTS / "linear.png")
     print(f"\ntables and figure in {OUTPUTS}")
 

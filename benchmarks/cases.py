@@ -14,7 +14,7 @@ from sklearn.preprocessing import normalize
 
 from dualgap import data
 
-__all__ = ["CASES", "DATA", "Case", "load_case"]
+__all__ = ["CASES", "DATA", "GENERATED", "Case", "load_case"]
 
 DATA = Path(os.environ.get("DUALGAP_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 
@@ -104,6 +104,9 @@ CASES: dict[str, Callable[[], tuple[Any, Any]]] = {
     "pictures 60k × 784": _correlated_pictures,
     "digits tiled 60k × 64": _tiled_digits,
 }
+
+
+GENERATED = ("text 500k × 1M", "pictures 60k × 784", "digits tiled 60k × 64")  # those that come from no file
 
 
 def load_case(name: str) -> Case:

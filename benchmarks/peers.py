@@ -20,7 +20,7 @@ from scipy import sparse
 
 import dualgap
 
-__all__ = ["PEERS", "Peer", "available", "check"]
+__all__ = ["PEERS", "Peer", "available", "check", "quiet", "warm_up"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Peer:
     dense_only: bool = False
     most_features: int = 10**9  # beyond which it needs more memory or time than a race can give it
     most_rows: int = 10**9
+    own_threads: bool = False  # whether it starts threads, which a child process would not have and would wait for
 
     def takes(self, X: Any) -> bool:
         dense = not (self.dense_only and sparse.issparse(X))
@@ -128,12 +129,12 @@ PEERS = (
     Peer("LIBLINEAR", "sklearn", ("hinge", "squared_hinge", "logistic"), TOLERANCES, _liblinear(dual=True)),
     Peer("LIBLINEAR primal", "sklearn", ("squared_hinge", "logistic"), TOLERANCES, _liblinear(dual=False)),
     Peer("liblinear-official", "liblinear", ("hinge", "squared_hinge", "logistic"), TOLERANCES, _liblinear_official),
-    Peer("Snap ML", "snapml", ("hinge", "logistic"), (1e-1, 1e-2, 1e-3, 1e-4, 1e-5), _snap(1)),
-    Peer("Snap ML (2 threads)", "snapml", ("hinge", "logistic"), (1e-1, 1e-2, 1e-3, 1e-4, 1e-5), _snap(2)),
+    Peer("Snap ML", "snapml", ("hinge", "logistic"), (1e-1, 1e-2, 1e-3, 1e-4, 1e-5), _snap(1), own_threads=True),
+    Peer("Snap ML (2 threads)", "snapml", ("hinge", "logistic"), (1e-1, 1e-2, 1e-3, 1e-4, 1e-5), _snap(2), own_threads=True),
     Peer("scikit-learn SGD", "sklearn", ("hinge", "squared_hinge", "logistic"), (5, 20, 80, 320), _sgd),
     Peer("skglm", "skglm", ("hinge",), (1e-2, 1e-4, 1e-6), _skglm, most_rows=50_000),
     Peer("ReHLine", "rehline", ("hinge",), TOLERANCES, _rehline, dense_only=True),
-    Peer("cyanure", "cyanure", ("squared_hinge", "logistic"), (1e-2, 1e-3, 1e-4, 1e-6), _cyanure),
+    Peer("cyanure", "cyanure", ("squared_hinge", "logistic"), (1e-2, 1e-3, 1e-4, 1e-6), _cyanure, own_threads=True),
     Peer(
         "newton-cholesky",
         "sklearn",
@@ -144,6 +145,13 @@ PEERS = (
     ),
     Peer("lbfgs", "sklearn", ("logistic",), (1e-1, 1e-2, 1e-4, 1e-6), _scikit_logistic("lbfgs")),
 )
+
+
+def warm_up(peer: Peer, X: Any, y: np.ndarray, loss: str) -> None:
+    """Train on a few rows of each class: what a peer imports, compiles and starts is then there."""
+    few = np.sort(np.concatenate([np.flatnonzero(y == sign)[:100] for sign in (1.0, -1.0)]))
+    with quiet(), contextlib.suppress(Exception):  # what is wrong with it, the race will tell
+        peer.train(X[few], y[few], 1e-2, loss, peer.settings[0])
 
 
 def available(loss: str) -> list[Peer]:

@@ -34,7 +34,7 @@ def test_results_come_in_the_order_of_the_pieces(monkeypatch, processors):
     assert pieces[-1][1] == 1001
 
 
-@pytest.mark.parametrize(("processors", "least", "pieces"), [(1, 1, 1), (2, 6, 1), (2, 5, 2), (8, 1, 2)])
+@pytest.mark.parametrize(("processors", "least", "pieces"), [(1, 1, 1), (2, 6, 1), (2, 5, 2), (8, 1, 8), (8, 3, 3), (8, 0, 8)])
 def test_a_sum_of_pieces(monkeypatch, processors, least, pieces):
     monkeypatch.setattr(threads, "processors", lambda: processors)
     out = np.array([100.0])
@@ -47,6 +47,14 @@ def test_a_sum_of_pieces(monkeypatch, processors, least, pieces):
     assert len(counts) == pieces
     assert sum(counts) == 11
     assert out[0] == 155.0
+
+
+def test_a_sum_longer_than_a_cache_has_two_pieces(monkeypatch):
+    monkeypatch.setattr(threads, "processors", lambda: 8)
+    monkeypatch.setattr(threads, "OWN_CACHE", 16)
+    out = np.zeros(3)
+    assert share_sum(lambda first, last, sums: np.add(sums, last - first, out=sums).size, 11, 1, out) == [3, 3]
+    assert (out == 11).all()
 
 
 def test_one_processor_is_one_piece():

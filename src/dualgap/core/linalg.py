@@ -33,6 +33,7 @@ BLAS_ROWS = 512  # rows that are copied and multiplied at once: a small buffer a
 LEAST_PIVOT = (
     1e-10  # of a diagonal entry, that the pivot of a small Cholesky factor must be: six digits of the pivot are then right
 )
+OWN_MATRIX = 4  # columns per row that are worth a thread: each has a matrix of its own, to clear and to add to the first one
 SERIAL = 64  # unknowns up to which the BLAS starts no second thread, so that its threads need not be limited
 
 
@@ -57,7 +58,7 @@ def gram_of_rows(rows: Any, weight: np.ndarray, size: int, products: Any = np.fl
         return H
 
     with blas_alone if add is _add_by_blas else nullcontext():
-        parts = share(work, len(active), max(size, int(THREAD_WORK / (width * width))))
+        parts = share(work, len(active), max(size // OWN_MATRIX, int(THREAD_WORK / (width * width))))
     for part in parts[1:]:
         parts[0] += part
     return parts[0]

@@ -15,7 +15,7 @@ SHARED_CACHE = 16_000_000  # near a core: beyond it, prefetching a row before it
 # Work below which waking a thread costs more than it saves
 READING = 8_000_000  # bytes to read
 THREAD_WORK = 3_000_000  # products of two numbers to add to a matrix
-THREAD_VALUES = 1 << 17  # kernel values to compute
+THREAD_VALUES = 1 << 16  # kernel values to compute
 
 SMALL_PRODUCTS = 1_000_000  # products of two numbers, and …
 SMALL_ROWS = 4_000  # … rows of a Newton step that take about as long as Python's part of the step

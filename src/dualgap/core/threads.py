@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from dualgap.core.interrupts import counted, held, hold, in_main_thread, release
-from dualgap.core.machine import READING
+from dualgap.core.machine import OWN_CACHE, READING
 from dualgap.core.rows import accumulate, bounded_scores, is_data, layers, nbytes, part, scores, sqnorms
 
 _here = threading.local()
@@ -70,13 +70,16 @@ def share(work: Callable[[int, int], Any], count: int, least: int) -> list[Any]:
 def share_sum(work: Callable[[int, int, np.ndarray], Any], count: int, least: int, out: np.ndarray) -> list[Any]:
     """Call work(first, last, sums), which adds to `sums`, for pieces of range(count); return the results in order.
 
-    At most two threads: the second one sums into a vector of its own, which is as long as `out` and is added to it in the end.
+    Each thread but the first sums into a vector of its own, which is as long as `out` and is added to it in the end. Where that vector
+    exceeds a core's cache there are two threads at most.
     """
-    if count < 2 * least or processors() == 1:
+    pieces = 1 if count < 2 * least else min(count // max(least, 1), processors(), 2 if out.nbytes > OWN_CACHE else count)
+    if pieces <= 1:
         return [work(0, count, out)]
-    bounds, sums = (0, count // 2, count), (out, np.zeros_like(out))
-    results = share(lambda k, _: work(bounds[k], bounds[k + 1], sums[k]), 2, 1)
-    out += sums[1]
+    bounds, sums = [count * k // pieces for k in range(pieces + 1)], [out, *(np.zeros_like(out) for _ in range(pieces - 1))]
+    results = share(lambda k, _: work(bounds[k], bounds[k + 1], sums[k]), pieces, 1)
+    for further in sums[1:]:
+        out += further
     return results
 
 
@@ -103,7 +106,7 @@ def sqnorms_in_threads(rows: Any, out: np.ndarray) -> None:
 
 
 def add_in_threads(rows: Any, a: np.ndarray, v: np.ndarray) -> None:
-    """`accumulate`, in two threads where that pays."""
+    """`accumulate`, in as many threads as pay; their number changes the rounding."""
     share_sum(lambda first, last, sums: accumulate(part(rows, first, last), a[first:last], sums), len(a), rows_per_thread(rows), v)
 
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dualgap.core import (
-    accumulate,
+    add_in_threads,
     factor_and_solve,
     gram_of_rows,
     inner,
@@ -377,7 +377,7 @@ class Newton(PrimalNewton):
             return math.inf
         loss, clipped = problem.loss, np.zeros(len(state.x))
         if tangent_points(loss, state.beta, state.curved, state.work, t, state.samples, state.all_beta):
-            accumulate(state.rows, state.work, clipped)
+            add_in_threads(state.rows, state.work, clipped)
         rest = gap_part((1.0 - t) * state.residual - clipped, state.ridge)
         return rest + float(fenchel_gap(loss, state.margins, state.all_beta, state.samples.c))
 
@@ -398,7 +398,7 @@ class Newton(PrimalNewton):
         state.prox = Prox(state.beta.copy(), delta)
         predicted_changes(problem.loss, state.margins, state.prox, state.samples, state.work)
         u = state.u.copy()
-        accumulate(state.rows, state.work, u)
+        add_in_threads(state.rows, state.work, u)
         return u - state.ridge * state.x
 
     def _update_dual(self, problem: Problem, state: NewtonState) -> None:
@@ -408,7 +408,7 @@ class Newton(PrimalNewton):
             # smooth loss all change in every step, so that this costs nothing.
             state.u[:], state.beta[:] = 0.0, 0.0
         fenchel, loss, state.prox_term = dual_points(problem.loss, state.margins, state.prox, state.samples, state.beta, state.work)
-        accumulate(state.rows, state.work, state.u)
+        add_in_threads(state.rows, state.work, state.u)
         if state.all_active() and not state.beta.any():
             state.u[:] = 0.0  # what rounding leaves of it would carry a free b, which has no curvature here, far away
         state.residual = state.ridge * state.x - state.u
