@@ -48,12 +48,13 @@ __all__ = ["SSNAL"]
 # The origin of a value is unknown unless it is given; the comments say what it trades off.
 # The working set of features
 ALL_FEATURES = 500  # features up to which all are in it
-FIRST = 500  # features that it may have at first; then twice as many as are in use
+FIRST, ROWS_PER_FEATURE = 500, 2  # features that may join it at a time: 500, or one for two rows, or as many as are in use
 NEAR = 0.9  # |uⱼ|/l1 from which a feature that is not in use is in it
 # The proximal terms
 UNSOLVED_LEVEL, FAR = 100.0, 0.25  # the level grows by this power of 100 / level after an inner problem that was too hard …
 LARGEST_LEVEL = 1000.0  # … up to here
 TOL_SHARE = 0.1  # an inner problem is also solved if its gap is this part of the tolerance: rounding may not let it fall further
+NONE = np.zeros(0, dtype=np.intp)
 PULL = 0.01  # with l2 = 0: ridge of a feature, in units of level · l1 · its largest entry, that pulls w to its last centre
 
 
@@ -159,7 +160,7 @@ class SSNAL(Solver):
         sizes, beta_unit = _largest_entries(problem), 1.0
         if beta.any():
             beta_unit = min(1.0, float(problem.objective(w, b)), float(inner(problem.c, np.abs(beta))))
-        chosen = _working_set(problem, w, u)
+        chosen = _working_set(problem, w, u, NONE)
         part = _part(problem, chosen, sizes, self.delta, (w, b, _clipped(problem, w, u)), None)
         count = len(chosen)
         state = SSNALState(
@@ -187,11 +188,14 @@ class SSNAL(Solver):
     def epoch(self, problem: Problem, state: SSNALState, rng: np.random.Generator) -> None:
         # 2) outer loop: move the centres if the inner problem is solved, or too hard
         solved = state.no_descent or state.inner_gap <= max(SOLVED * state.prox_term, TOL_SHARE * state.tol * state.primal)
-        if moved := solved or state.steps >= INNER_STEPS:
+        missing = solved and state.outside_gap > max(SOLVED * state.prox_term, TOL_SHARE * state.tol * state.primal)
+        if missing:
+            self._extend(problem, state)
+        if moved := (solved and not missing) or state.steps >= INNER_STEPS:
             rhs = self._move_centre(problem, state, solved)
         else:
             rhs = -state.residual
-        state.steps = 0 if moved else state.steps + 1
+        state.steps = 0 if moved or missing else state.steps + 1
 
         # 3) Newton system
         direction = self._solve(problem, state, rhs)
@@ -212,6 +216,20 @@ class SSNAL(Solver):
         # 5) multipliers at the new x, their sum u, the model and the gap
         self._update_dual(problem, state)
 
+    def _extend(self, problem: Problem, state: SSNALState) -> None:
+        """Let the worst features from outside into the working set; the inner problem is otherwise the same. Sets: as `_move_centre`."""
+        last, size = state.part, state.part.size
+        chosen = _working_set(problem, state.coef, state.u, last.chosen)
+        w, anchor, centre = np.zeros(problem.d), np.zeros(problem.d), _clipped(problem, state.coef, state.u)
+        w[last.chosen], anchor[last.chosen], centre[last.chosen] = state.x[:size], last.anchor[:size], last.kinks.centre
+        b = self.intercept(problem, state)
+        part = _part(problem, chosen, state.sizes, state.level, (anchor, b, centre), last)
+        count = len(chosen)
+        x, blank = _unknowns(problem, chosen, w, b), np.empty(count)
+        vars(state).update(part=part, x=x, s=blank, v=blank.copy(), kink_curvature=blank.copy())
+        self._update_dual(problem, state)
+        state.passes += 2.0
+
     def _move_centre(self, problem: Problem, state: SSNALState, solved: bool) -> np.ndarray:
         """Move the centres to β and s, change the level, choose the working set; return the right-hand side of the next Newton system.
 
@@ -223,13 +241,12 @@ class SSNAL(Solver):
         w[state.part.chosen] = state.x[: state.part.size]
         centre = _clipped(problem, state.coef, state.u)
         centre[state.part.chosen] = state.s
-        if not solved or state.outside_gap <= SOLVED * state.prox_term:  # else the working set alone is what is wrong
-            mass = float(inner(problem.c, np.abs(state.beta)))
-            state.beta_unit = min(state.beta_unit, state.primal, mass if solved and mass > 0.0 else 1.0)
-            growth = max(DELTA_UNSOLVED, (UNSOLVED_LEVEL / state.level) ** FAR)
-            state.level = DELTA_SOLVED * state.level if solved else min(growth * state.level, LARGEST_LEVEL)
+        mass = float(inner(problem.c, np.abs(state.beta)))
+        state.beta_unit = min(state.beta_unit, state.primal, mass if solved and mass > 0.0 else 1.0)
+        growth = max(DELTA_UNSOLVED, (UNSOLVED_LEVEL / state.level) ** FAR)
+        state.level = DELTA_SOLVED * state.level if solved else min(growth * state.level, LARGEST_LEVEL)
         delta = _delta(problem, state.level, state.beta_unit)
-        chosen = _working_set(problem, state.coef, state.u)
+        chosen = _working_set(problem, state.coef, state.u, NONE)
         part = _part(problem, chosen, state.sizes, state.level, (w, b, centre), state.part)
         x, v, count = _unknowns(problem, chosen, w, b), state.coef[chosen], len(chosen)
         s, curvature = np.empty(count), np.empty(count)
@@ -320,13 +337,17 @@ def _largest_entries(problem: Problem) -> np.ndarray:
     return np.where(sizes > 0.0, sizes, 1.0)
 
 
-def _working_set(problem: Problem, w: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """Return the features in use, and those whose u is near or beyond the end of its interval; at most FIRST or twice those in use."""
+def _working_set(problem: Problem, w: np.ndarray, u: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Return the features that are kept or in use, and the worst of those whose u is near or beyond the end of its interval.
+
+    The others are at most as many as are in use, or FIRST, or one for ROWS_PER_FEATURE rows.
+    """
     if problem.d <= ALL_FEATURES:
         return np.arange(problem.d)
     least, most = subgradient_ends(problem, np.zeros(problem.d))
     reached = np.where(w != 0.0, np.inf, np.maximum(u / most, u / least))
-    room = max(2 * int(np.count_nonzero(w)), FIRST)
+    reached[kept] = np.inf
+    room = int(np.count_nonzero(np.isinf(reached))) + max(int(np.count_nonzero(w)), FIRST, problem.n // ROWS_PER_FEATURE)
     near = np.flatnonzero(reached >= NEAR)
     if len(near) > room:
         near = np.sort(near[np.argpartition(-reached[near], room)[:room]])
