@@ -14,7 +14,7 @@ from dualgap.solvers import Auto, NotSupported, Solver
 from dualgap.solvers.coordinate import ASDCA, DCA, SDCA, Blocks, DualCoordinate
 from dualgap.solvers.gradient import APG, SAGA, SGD, SVRG, DualGradient, Pegasos, Subgradient
 from dualgap.solvers.linear_program import LinearProgram
-from dualgap.solvers.newton import Newton, NewtonCG, ProxNewton
+from dualgap.solvers.newton import SSNAL, Newton, NewtonCG, ProxNewton
 from dualgap.solvers.working_set import WorkingSet
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ __all__ = [
     "SAGA",
     "SDCA",
     "SGD",
+    "SSNAL",
     "SVC",
     "SVR",
     "SVRG",

@@ -9,6 +9,8 @@ from conftest import make_data, random_sparse
 from dualgap.data import text_like
 from dualgap.solvers import auto
 from dualgap.solvers.auto import Auto, choose, successor, wants_gram
+from dualgap.solvers.linear_program import solver as solver_of_programs
+from dualgap.solvers.newton import SSNAL
 from dualgap.solvers.newton.newton import Newton
 from dualgap.solvers.newton.newton_cg import NewtonCG
 from dualgap.solvers.precomputed import forming_passes, reduced
@@ -30,6 +32,8 @@ def problem_of(n, d, *, density=None, **options):
         ((2000, 10), {"l1": 0.1, "loss": "logistic"}, "prox_newton"),
         ((2000, 10), {"l2": 0.0, "l1": 0.1, "loss": "smooth_hinge"}, "prox_newton"),
         ((2000, 10), {"l2": 0.0, "l1": 0.1}, "linear_program"),
+        ((2001, 10), {"l2": 0.0, "l1": 0.1}, "ssnal"),
+        ((300, 101), {"l2": 0.0, "l1": 0.1}, "ssnal"),
         ((300, 10), {"kernel": "rbf"}, "working_set"),
         ((300, 10), {"kernel": "rbf", "loss": "logistic"}, "dca"),
         ((300, 10), {"kernel": "linear"}, "linear_kernel"),
@@ -42,6 +46,29 @@ def problem_of(n, d, *, density=None, **options):
 )
 def test_first_method(shape, options, expected):
     assert choose(problem_of(*shape, **options)).method.name == expected
+
+
+@pytest.mark.parametrize(("loss", "first"), [("hinge", "dca"), ("logistic", "prox_newton")])
+def test_ssnal_takes_over_at_a_weak_penalty_with_an_l1_part(monkeypatch, loss, first):
+    X, y = make_data(300, 8, seed=1)
+    X *= 10.0 ** np.linspace(-2, 2, 8)  # which coordinate steps dislike
+    monkeypatch.setattr(auto, "SWEEP_PASSES", 20.0)
+    problem = dualgap.Problem(X, y, loss=loss, l1=1e-6, l2=1e-6, intercept="free")
+    result = dualgap.solve(problem, "auto", tol=1e-8, max_epochs=400)
+    assert result.converged
+    assert [text.split(":")[0] for _, text in result.trace.handovers] == [f"{first} → ssnal"]
+
+
+def test_ssnal_that_stalls_gives_way(monkeypatch):
+    monkeypatch.setattr(SSNAL, "stall_steps", -1)
+    X, y = make_data(200, 6, seed=2)
+    with pytest.warns(dualgap.ConvergenceWarning):
+        with_l2 = dualgap.solve(dualgap.Problem(X, y, l1=1e-5, l2=1e-5), "auto", tol=1e-14, max_epochs=60)
+    assert "ssnal → dca" in [text.split(":")[0] for _, text in with_l2.trace.handovers]
+    monkeypatch.setattr(solver_of_programs, "ALL_ROWS", 10)
+    with pytest.warns(dualgap.ConvergenceWarning):
+        without = dualgap.solve(dualgap.Problem(X, y, l1=1e-2, l2=0.0), "auto", tol=1e-14, max_epochs=3)
+    assert [text.split(":")[0] for _, text in without.trace.handovers] == ["ssnal → apg"]
 
 
 def test_the_gram_matrix_pays_from_four_features_a_row_on():

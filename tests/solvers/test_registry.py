@@ -29,6 +29,7 @@ LINEAR = {
     "prox_newton",
     "saga",
     "sdca",
+    "ssnal",
     "svrg",
     "working_set",
 }

@@ -39,7 +39,7 @@ from dualgap.core.losses import (
 )
 from dualgap.core.machine import READING
 from dualgap.core.order import draw, fresh_seed, natural_order, shuffle, shuffle_blocks
-from dualgap.core.penalties import L2, Bounded, ElasticNet, make_penalty
+from dualgap.core.penalties import L1, L2, Bounded, ElasticNet, make_penalty
 from dualgap.core.precise import (
     ROUNDOFF,
     SMALLEST,
@@ -87,6 +87,7 @@ from dualgap.core.threads import (
 
 __all__ = [
     "CSR",
+    "L1",
     "L2",
     "LOSSES",
     "PIECEWISE",

@@ -19,7 +19,7 @@ from dualgap.solvers.base import REGISTRY, NotSupported, Solver, State, Support,
 from dualgap.solvers.coordinate import ASDCA, DCA, SDCA, Blocks, DualCoordinate, LocalAscent
 from dualgap.solvers.gradient import APG, SAGA, SGD, SVRG, DualGradient, Pegasos, Subgradient
 from dualgap.solvers.linear_program import LinearProgram
-from dualgap.solvers.newton import Newton, NewtonCG, ProxNewton
+from dualgap.solvers.newton import SSNAL, Newton, NewtonCG, ProxNewton
 from dualgap.solvers.table import SolverRecord, SolverTable, solver_table
 from dualgap.solvers.working_set import WorkingSet
 
@@ -31,6 +31,7 @@ __all__ = [
     "SAGA",
     "SDCA",
     "SGD",
+    "SSNAL",
     "SVRG",
     "Auto",
     "Blocks",

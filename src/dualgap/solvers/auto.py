@@ -3,11 +3,11 @@
 The rule reads n, d, the stored numbers, the loss and the penalty alone. Costs are estimates in nanoseconds, see `costs`.
 
     1  rows read from disk            Blocks
-    2  an l1 part, smooth loss        ProxNewton, on a working set of features
-    3  a kink, l1 alone               LinearProgram for the hinge, APG should it stall; APG for other losses
+    2  an l1 part, smooth loss        ProxNewton, on a working set of features; its successor is SSNAL
+    3  a kink, l1 alone               LinearProgram for the hinge with few rows and features, else SSNAL
     4  a linear kernel                LinearKernel: steps 5 to 8 on the rows of X
        other kernels                  WorkingSet for the hinge losses; else SDCA if the kernel matrix exceeds its memory; else DCA
-    5  hinge with elastic net         DCA
+    5  a kink, elastic net            DCA; its successor is SSNAL, after half of what a Newton run costs, within limits
     6  dense, d ≥ 4n                  DCA on the precomputed Gram matrix, whose rows are shorter; its successor is Newton in the n
                                       coordinates of the space that the rows span
     7  few features                   Newton, where its run costs at most 20 passes of DCA (200 for dense data, on which coordinate
@@ -21,11 +21,12 @@ The rule reads n, d, the stored numbers, the loss and the penalty alone. Costs a
 A problem that coordinate steps solve in a few passes thus never pays for a factorisation, and one on which they are slow does not wait
 long. Three rules change the method in a run, and each change is an entry of `Trace.handovers`:
 
-    a  DCA hands over to its successor after the passes of step 8, unless at its present rate of convergence it will reach the tolerance
-       within a quarter as many passes again.
-    b  A method whose gap has not halved for `stall_steps` epochs hands its β to DCA, or to APG where l2 = 0. It succeeds DCA again
-       after RETRY_PASSES. Both numbers double each time, so that no method waits for ever, and none is given up.
-    c  DCA hands over to its successor, however soon, if its gap has not fallen by 1 % for STUCK_EPOCHS epochs.
+    a  DCA, or ProxNewton, hands over to its successor after the passes of steps 2, 5 or 8, unless at its present rate of convergence it
+       will reach the tolerance within a quarter as many passes again.
+    b  A method whose gap has not halved for `stall_steps` epochs hands its β to DCA. Where l2 = 0, LinearProgram hands over to SSNAL,
+       and SSNAL to APG. A method succeeds DCA again after RETRY_PASSES. Both numbers double each time, so that no method waits for
+       ever, and none is given up.
+    c  DCA, or ProxNewton, hands over to its successor, however soon, if its gap has not fallen by 1 % for STUCK_EPOCHS epochs.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ from dualgap.solvers.base import Solver, State, Support, Warm, can, register
 from dualgap.solvers.coordinate import DCA, SDCA, Blocks
 from dualgap.solvers.gradient import APG
 from dualgap.solvers.linear_kernel import LinearKernel
-from dualgap.solvers.linear_program import LinearProgram
-from dualgap.solvers.newton import Newton, NewtonCG, ProxNewton
+from dualgap.solvers.linear_program import LinearProgram, is_small_program
+from dualgap.solvers.newton import SSNAL, Newton, NewtonCG, ProxNewton
 from dualgap.solvers.precomputed import LARGEST, forming_passes, on_gram, reduced
 from dualgap.solvers.working_set import WorkingSet
 
@@ -55,6 +56,9 @@ __all__ = ["Auto"]
 WIDE = 4  # features per row from which the rows of the Gram matrix are short enough
 GRAM_PASSES = 150.0  # passes of DCA that forming the Gram matrix may cost: reached at 10,000 rows
 QR_PRODUCTS = 2  # products of two numbers in a QR factorisation with its basis, in units of d·n²
+# Steps 2 and 5
+SWEEP_PASSES = 200.0  # passes of ProxNewton, nearly all of them sweeps of its coordinate descent, before SSNAL takes over
+ELASTIC_PASSES = 10.0, 100.0  # passes of DCA before SSNAL takes over, at least and at most: no shape foretells what SSNAL costs
 # Steps 7 and 8
 NEWTON_STEPS, SMOOTH_STEPS = 25, 8  # steps of a typical Newton run on the hinge, and on a smooth loss
 FREE_ROWS = 10  # rows per feature that have curvature after the first steps on the hinge, at most
@@ -188,7 +192,9 @@ class Auto(Solver):
 
     def _record(self, state: AutoState) -> None:
         estimate = state.method.gap_estimate(state.problem, state.inner)
-        if estimate is not None and estimate < math.inf:
+        if estimate is None:
+            estimate = state.inner.gap
+        if estimate < math.inf:
             state.latest = state.passes, estimate
             if state.passes < 0.5 * state.switch_at or state.halfway[1] == math.inf:
                 state.halfway = state.latest
@@ -225,7 +231,7 @@ class Auto(Solver):
 
     def _give_way(self, state: AutoState, rng: np.random.Generator) -> None:
         """Hand over from a stalled method, which becomes the successor of what takes its place."""
-        stalled, fallback = state.method, DCA() if state.problem.l2 > 0 else APG()
+        stalled, fallback = state.method, _fallback(state)
         self._hand_over(state, fallback, f"its gap has not halved for {state.steps - state.best_at - 1} epochs", rng)
         if isinstance(fallback, DCA):
             state.successor, state.reduced = stalled, False
@@ -280,6 +286,13 @@ def _chosen(problem: Problem) -> Choice:
     return _choices.get(problem) or choose(problem)
 
 
+def _fallback(state: AutoState) -> Solver:
+    """Return what takes the place of a stalled method."""
+    if state.problem.l2 > 0:
+        return DCA()
+    return SSNAL() if isinstance(state.method, LinearProgram) else APG()
+
+
 def choose(problem: Problem) -> Choice:
     """Return the method that `auto` starts with, and its successor."""
     # 1) rows read from disk
@@ -287,10 +300,10 @@ def choose(problem: Problem) -> Choice:
         return Choice(Blocks())
     # 2) an l1 part, smooth loss
     if problem.l1 > 0 and ProxNewton().supports(problem):
-        return Choice(ProxNewton())
+        return Choice(ProxNewton(), successor=SSNAL(), switch_at=SWEEP_PASSES)
     # 3) a kink, l1 alone
     if problem.l2 == 0:
-        return Choice(LinearProgram() if LinearProgram().supports(problem) else APG())
+        return Choice(LinearProgram() if LinearProgram().supports(problem) and is_small_program(problem) else SSNAL())
     # 4) kernels
     if problem.kernel is not None:
         if problem.kernel.name == "linear" and problem.X is not None:
@@ -299,9 +312,12 @@ def choose(problem: Problem) -> Choice:
         if working_set.supports(problem):
             return Choice(working_set)
         return Choice(SDCA() if problem.blocked else DCA())
-    # 5) hinge with elastic net
+    # 5) a kink, elastic net
     if problem.l1 > 0:
-        return Choice(DCA())
+        dca_pass, newton_run = costs(problem)
+        least, most = ELASTIC_PASSES
+        after = min(max(NEWTON_SHARE * newton_run / dca_pass, least), most)
+        return Choice(DCA(), successor=SSNAL(), switch_at=after, likely=after < most)
     # 6) dense, d ≥ 4n
     if wants_gram(problem):
         method, after = gram_successor(problem)

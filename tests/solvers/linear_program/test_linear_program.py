@@ -78,7 +78,7 @@ def test_a_restricted_program_bounds_the_whole_one():
         assert len({*np.round(beta[shared & (problem.y > 0)], 12)}) <= 1
 
 
-def test_auto_chooses_it_and_hands_over_to_apg_should_it_fail(monkeypatch):
+def test_auto_chooses_it_and_hands_over_to_ssnal_should_it_fail(monkeypatch):
     X, y = make_data(100, 5, seed=1)
     problem = dualgap.Problem(X, y, l2=0.0, l1=0.05, intercept="free")
     assert dualgap.solve(problem, "auto", tol=1e-7).epochs == 1
@@ -86,7 +86,7 @@ def test_auto_chooses_it_and_hands_over_to_apg_should_it_fail(monkeypatch):
     monkeypatch.setattr(LinearProgram, "stall_steps", 3)
     result = dualgap.solve(problem, "auto", tol=0.05, max_epochs=2000)
     assert result.converged
-    assert [text.split(":")[0] for _, text in result.trace.handovers] == ["linear_program → apg"]
+    assert [text.split(":")[0] for _, text in result.trace.handovers] == ["linear_program → ssnal"]
 
 
 def test_it_says_what_it_takes():

@@ -5,6 +5,6 @@ README.md has the algorithm, the papers and the constants.
 
 from __future__ import annotations
 
-from dualgap.solvers.linear_program.solver import LinearProgram
+from dualgap.solvers.linear_program.solver import LinearProgram, is_small_program
 
-__all__ = ["LinearProgram"]
+__all__ = ["LinearProgram", "is_small_program"]

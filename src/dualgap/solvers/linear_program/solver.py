@@ -15,7 +15,7 @@ from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
 from dualgap.solvers.linear_program.restricted import RestrictedDual, solve_restricted
 from dualgap.solvers.newton import ProxNewton
 
-__all__ = ["LinearProgram"]
+__all__ = ["LinearProgram", "is_small_program"]
 
 ALL_ROWS, ALL_COLUMNS = 2000, 100  # rows and features up to which all are in the first program
 SMOOTH = 0.3  # width of the smooth hinge of the start: a narrower one is nearer the hinge, and takes more steps
@@ -82,7 +82,7 @@ class LinearProgram(Solver):
         )
         if warm is not None and warm.coef is not None and warm.dual is not None:
             self._first_sets(problem, state)
-        elif n > ALL_ROWS or d > ALL_COLUMNS:
+        elif not is_small_program(problem):
             state.smooth = _smoothed(problem)
             state.inner = ProxNewton().start(state.smooth, rng, warm)
         return state
@@ -150,7 +150,7 @@ class LinearProgram(Solver):
         state.columns[_worst(excess, max(int(np.count_nonzero(state.columns)), LEAST_COLUMNS))] = True
 
     def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, LinearProgramState]:
-        if problem.n > ALL_ROWS or problem.d > ALL_COLUMNS:
+        if not is_small_program(problem):
             ProxNewton().warm_up(_smoothed(problem), rng)
         small = problem.head(4)
         state = self.start(small, rng, Warm(np.zeros(small.d), 0.0, np.zeros(small.n)))
@@ -158,7 +158,7 @@ class LinearProgram(Solver):
         return small, state
 
     def plan(self, problem: Problem) -> str:
-        return "start" if problem.n > ALL_ROWS or problem.d > ALL_COLUMNS else "no start"
+        return "no start" if is_small_program(problem) else "start"
 
     def model(self, problem: Problem, state: LinearProgramState) -> tuple[np.ndarray, float | None]:
         return state.coef.copy(), None if problem.intercept == "free" else 0.0
@@ -171,6 +171,11 @@ class LinearProgram(Solver):
 
     def gap_estimate(self, problem: Problem, state: LinearProgramState) -> float:
         return state.gap
+
+
+def is_small_program(problem: Problem) -> bool:
+    """Return whether the first program has all rows and all features, so that it is the only one."""
+    return problem.n <= ALL_ROWS and problem.d <= ALL_COLUMNS
 
 
 def _smoothed(problem: Problem) -> Problem:

@@ -1,4 +1,4 @@
-"""Second-order methods for linear problems: Newton, Newton by conjugate gradients, proximal Newton.
+"""Second-order methods for linear problems: Newton, Newton by conjugate gradients, proximal Newton, an augmented Lagrangian.
 
 README.md has the algorithms, the papers and the constants.
 """
@@ -8,5 +8,6 @@ from __future__ import annotations
 from dualgap.solvers.newton.newton import Newton
 from dualgap.solvers.newton.newton_cg import NewtonCG
 from dualgap.solvers.newton.prox_newton import ProxNewton
+from dualgap.solvers.newton.ssnal import SSNAL
 
-__all__ = ["Newton", "NewtonCG", "ProxNewton"]
+__all__ = ["SSNAL", "Newton", "NewtonCG", "ProxNewton"]

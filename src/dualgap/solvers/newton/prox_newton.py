@@ -15,13 +15,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dualgap.core import kernel, slopes, total_value, whole_number
+from dualgap.core import kernel, slopes, total_psi, total_value, whole_number
 from dualgap.core import rows as storage
 from dualgap.problem import Problem
-from dualgap.proof import best_intercept
+from dualgap.proof import best_intercept, penalty_excess
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
 from dualgap.solvers.newton.steps import curvatures
-from dualgap.solvers.newton.unknowns import NOT_SMOOTH
+from dualgap.solvers.newton.unknowns import NOT_SMOOTH, subgradient_ends
 
 __all__ = ["ProxNewton"]
 
@@ -122,6 +122,7 @@ class ProxNewton(Solver):
         # 1) gradient −u, and −`total` of the intercept
         a = problem.c * problem.y * state.beta
         u, total = problem.combine(a), float(a.sum())
+        state.gap = _relative_gap(problem, state, u, total)
 
         # 2) working set: the features in use and the worst violators of their optimality conditions
         chosen = self._working_set(problem, state, u)
@@ -129,7 +130,7 @@ class ProxNewton(Solver):
 
         # 3) direction by coordinate descent on the quadratic model
         model = _quadratic_model(problem, state, columns, u[chosen], total)
-        step, shift = self._minimise(problem, model, problem.penalty.part(chosen), state.w[chosen])
+        step, shift, sweeps = self._minimise(problem, model, problem.penalty.part(chosen), state.w[chosen])
 
         # 4) line search: 1, ½, ¼, … until the objective falls by a part of what the direction promises
         w, b = state.w, state.b
@@ -153,11 +154,11 @@ class ProxNewton(Solver):
 
         # 5) dual point of the new margins
         slopes(problem.loss, problem.y * state.scores, state.beta)
-        state.passes += 1.0 + 2.0 * len(chosen) / problem.d
+        state.passes += 1.0 + (2.0 + sweeps) * len(chosen) / problem.d
 
     def _working_set(self, problem: Problem, state: ProxNewtonState, u: np.ndarray) -> np.ndarray:
         """Return the features in use and the worst violators, together at most max(2 × the features in use, `first`)."""
-        least, most = _subgradients(problem, state.w)
+        least, most = subgradient_ends(problem, state.w)
         used = least == most
         violation = np.where(used, np.inf, np.maximum(u - most, least - u))
         room = max(2 * int(np.count_nonzero(used)), self.first)
@@ -166,15 +167,16 @@ class ProxNewton(Solver):
             return np.sort(worst[violation[worst] > 0])
         return np.flatnonzero(violation > 0)
 
-    def _minimise(self, problem: Problem, model: QuadraticModel, penalty: Any, w: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return Δ on the working set and for the intercept."""
-        step, r, shift, largest = np.zeros(len(w)), np.zeros(problem.n), 0.0, 0.0
-        for _ in range(self.sweeps):
+    def _minimise(self, problem: Problem, model: QuadraticModel, penalty: Any, w: np.ndarray) -> tuple[np.ndarray, float, int]:
+        """Return Δ on the working set and for the intercept, and the number of sweeps."""
+        step, r, shift, largest, count = np.zeros(len(w)), np.zeros(problem.n), 0.0, 0.0, 0
+        while count < self.sweeps:
+            count += 1
             fall, shift = sweep(model, penalty, w, step, r, shift)
             largest = max(largest, fall)
             if fall <= SWEPT * largest:
                 break
-        return step, float(shift)
+        return step, float(shift), count
 
     def model(self, problem: Problem, state: ProxNewtonState) -> tuple[np.ndarray, float | None]:
         return state.w.copy(), None if problem.intercept == "free" else float(state.b)
@@ -183,20 +185,24 @@ class ProxNewton(Solver):
         return state.beta.copy()
 
 
+def _relative_gap(problem: Problem, state: ProxNewtonState, u: np.ndarray, total: float) -> float:
+    """Return the relative gap of the model and β, by running sums; β = −φ'(m), so that with l2 > 0 the penalty alone makes it."""
+    if not state.value > 0.0:
+        return math.inf
+    if problem.l2 == 0:
+        scaled = state.beta / max(1.0, float(np.abs(u).max(initial=0.0)) / problem.l1)
+        gap = state.value - float(total_psi(problem.loss, scaled, problem.samples))
+    else:
+        gap = penalty_excess(problem.penalty, state.w, u / problem.l2, np.zeros(1), 0.0)[0]
+        if problem.intercept == "penalised":
+            scale = problem.intercept_scale
+            gap += 0.5 * problem.l2 * (state.b / scale - scale * total / problem.l2) ** 2
+    return (gap + (abs(total) if problem.intercept == "free" else 0.0)) / state.value
+
+
 def _value(problem: Problem, w: np.ndarray, b: float, scores: np.ndarray) -> float:
     """Return P(w, b), given the scores."""
     return float(total_value(problem.loss, problem.y * scores, problem.c)) + problem.regulariser(w, b)
-
-
-def _subgradients(problem: Problem, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least and the largest subgradient of R at each coordinate: w is optimal if uⱼ is between them.
-
-    They differ where w is 0 and there is an l1 part, and at a bound, beyond which R is infinite.
-    """
-    low, high = problem.bounds or (-math.inf, math.inf)
-    least = np.where(w <= low, -math.inf, problem.l2 * w + problem.l1 * np.where(w > 0.0, 1.0, -1.0))
-    most = np.where(w >= high, math.inf, problem.l2 * w + problem.l1 * np.where(w < 0.0, -1.0, 1.0))
-    return least, most
 
 
 def _quadratic_model(problem: Problem, state: ProxNewtonState, columns: Any, u: np.ndarray, total: float) -> QuadraticModel:

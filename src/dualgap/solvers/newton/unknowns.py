@@ -1,4 +1,4 @@
-"""What newton and newton_cg share: the unknowns x and their penalties, the part of the gap that a gradient makes, the model at the end.
+"""What the methods share: the unknowns x and their penalties, the part of the gap that a gradient makes, the model at the end.
 
 x is w, followed by the coefficient v of a constant column where there is an intercept b = intercept_scale·v. `ridge` holds the penalty
 of each unknown: l2 for w and a penalised intercept, 0 for a free one.
@@ -6,6 +6,7 @@ of each unknown: l2 for w and a penalised intercept, 0 for a free one.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ __all__ = [
     "margins_into",
     "penalty_gap",
     "steps_into",
+    "subgradient_ends",
 ]
 
 # Least curvature of a free intercept, in units of its constant column squared, divided by a typical margin: as if one row in 100 000 had
@@ -116,3 +118,14 @@ def penalty_gap(penalty: Any, x: np.ndarray, u: np.ndarray, ridge: np.ndarray) -
     for own, r in zip(ridge[d:], (ridge * x - u)[d:], strict=True):
         found += 0.5 * float(r * r / own) if own > 0.0 else abs(float(r))
     return found
+
+
+def subgradient_ends(problem: Problem, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least and the largest subgradient of R at each coordinate: w is optimal if uⱼ is between them.
+
+    They differ where w is 0 and there is an l1 part, and at a bound, beyond which R is infinite.
+    """
+    low, high = problem.bounds or (-math.inf, math.inf)
+    least = np.where(w <= low, -math.inf, problem.l2 * w + problem.l1 * np.where(w > 0.0, 1.0, -1.0))
+    most = np.where(w >= high, math.inf, problem.l2 * w + problem.l1 * np.where(w < 0.0, -1.0, 1.0))
+    return least, most
