@@ -18,7 +18,8 @@ from dualgap.store import file_pieces as sources_module
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Pieces and blocks of a few rows, so that a small file has many of them."""
-    monkeypatch.setattr(sources_module, "PIECE_ROWS", 16)
+    for name in ("PIECE_ROWS", "LIBSVM_ROWS"):
+        monkeypatch.setattr(sources_module, name, 16)
     monkeypatch.setattr(sources_module, "PIECE_BYTES", 512)
 
 

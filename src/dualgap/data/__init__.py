@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dualgap.data.compressed import COMPRESSED, unpacked
 from dualgap.data.csv_parquet import (
+    all_finite,
     choose_target,
+    columns_of_frame,
     columns_of_table,
     csv_engine,
     csv_first_line,
@@ -16,7 +18,9 @@ from dualgap.data.csv_parquet import (
     read_csv,
     read_parquet,
     separator_of,
+    split_columns,
     table_from_columns,
+    typed_csv,
 )
 from dualgap.data.dataset import DataError, DataSet, MissingFile, integer_labels
 from dualgap.data.drawn_cells import draw_cell
@@ -55,10 +59,12 @@ __all__ = [
     "Table",
     "TableOptions",
     "TableSamples",
+    "all_finite",
     "check_zip",
     "choose_target",
     "class_weights",
     "column_names",
+    "columns_of_frame",
     "columns_of_table",
     "csv_engine",
     "csv_first_line",
@@ -93,6 +99,7 @@ __all__ = [
     "read_table",
     "reduce",
     "separator_of",
+    "split_columns",
     "split_indices",
     "spooled_input",
     "standardise",
@@ -100,6 +107,7 @@ __all__ = [
     "table_from_columns",
     "target_of",
     "text_like",
+    "typed_csv",
     "undersample",
     "unpacked",
     "write_example",

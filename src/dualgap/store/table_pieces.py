@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +71,11 @@ class TableSource:
         """How its prepared rows are stored."""
         return "csr" if self.preparation.is_sparse else "dense"
 
-    def pieces(self) -> Iterator[Piece]:
-        """Yield the samples in order; rows without a label are left out."""
+    def pieces(self, skip: int = 0) -> Iterator[Piece]:
+        """Yield the samples in order, without the first `skip` pieces; rows without a label are left out."""
+        return islice(self._all_pieces(), skip, None)
+
+    def _all_pieces(self) -> Iterator[Piece]:
         before, rows = 0, 0
         for frame, named in table_frames(self.path, self.header, self.preparation):
             try:
