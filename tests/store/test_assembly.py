@@ -71,3 +71,48 @@ def test_later_pieces_of_csv_are_parsed_as_the_first(tmp_path, monkeypatch, word
     expected[30] = float(word.strip('"'))
     np.testing.assert_array_equal(X[:, 0], expected)
     assert store.classes.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_prepared_csv_is_what_the_table_gives(tmp_path, monkeypatch, separator):
+    """Numbers, gaps in several spellings, quotes with line ends, a category: piece by piece as all at once."""
+    polars = pytest.importorskip("polars")
+    from dualgap.data import TableOptions, read_table
+    from dualgap.store import file_pieces
+
+    monkeypatch.setattr(file_pieces, "PIECE_BYTES", 700)
+    rng = np.random.default_rng(0)
+    numbers = [f"{v:.5g}" for v in rng.standard_normal(300)]
+    for k, word in ((50, "NA"), (90, ""), (91, "?"), (200, " 7 "), (201, "nan"), (299, "missing")):
+        numbers[k] = word
+    towns = [['"Rome\nItaly"', "Oslo", '"Kyiv, Ukraine"', "-"][k] for k in rng.integers(4, size=300)]
+    whole = rng.integers(100, size=300)
+    lines = [separator.join(['"a name"', "town", "v", "label"])]
+    lines += [separator.join([n, t, str(w), "yx"[int(w > 50)]]) for n, t, w in zip(numbers, towns, whole, strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    store = convert(tmp_path / "t.csv", tmp_path / "store", target="label", tables=TableOptions(), shuffle=False, block_bytes=900)
+    X = np.concatenate([store.matrix(k) for k in range(len(store.parts))])
+    frame = read_table(tmp_path / "t.csv").frame
+    assert frame.height == 300
+    np.testing.assert_array_equal(X, store.preparation.apply(frame))
+    assert len(store.preparation.feature_names) == X.shape[1] >= 6
+    assert isinstance(frame, polars.DataFrame)
+
+
+def test_columns_are_the_features_of_apply():
+    polars = pytest.importorskip("polars")
+    from dualgap.data import Preparation
+
+    rng = np.random.default_rng(0)
+    frame = polars.DataFrame(
+        {
+            "u": 1e6 * rng.standard_normal(200),
+            "gaps": [None if k % 7 == 0 else float(k) for k in range(200)],
+            "town": [["a", "b", "c"][k % 3] for k in range(200)],
+            "day": [f"2024-0{1 + k % 9}-1{k % 7}" for k in range(200)],
+            "y": rng.integers(2, size=200),
+        }
+    )
+    preparation = Preparation.learn(frame, "y")
+    values, centre, scale = preparation.columns(frame)
+    np.testing.assert_array_equal((values.T - centre) / scale, preparation.apply(frame))

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from dualgap.data.columns import MISSING
 from dualgap.data.compressed import COMPRESSED, unpacked
 from dualgap.data.csv_parquet import (
     all_finite,
@@ -34,14 +35,26 @@ from dualgap.data.preparation import Notes, Preparation
 from dualgap.data.preprocess import Scaler, class_weights, fit_scaler, hold_out, split_indices, standardise, undersample
 from dualgap.data.readers import read, read_mat, read_npz, write_npz
 from dualgap.data.registry import describe, entry, load, names
+from dualgap.data.remote import fetch, is_url
 from dualgap.data.samples import ArraySamples, Encoder, Samples, TableOptions, TableSamples
-from dualgap.data.table_files import TABLE_KINDS, Table, column_names, files_of, find_header, kind_of, read_table, spooled_input
+from dualgap.data.table_files import (
+    TABLE_KINDS,
+    Table,
+    column_names,
+    files_of,
+    find_header,
+    first_record,
+    kind_of,
+    read_table,
+    spooled_input,
+)
 from dualgap.data.target import LabelRule, Labels, labels_of, learn_labels, target_of
 from dualgap.data.text import text_like
 from dualgap.data.unpacking import check_zip
 
 __all__ = [
     "COMPRESSED",
+    "MISSING",
     "PCA",
     "TABLE_KINDS",
     "ArraySamples",
@@ -72,13 +85,16 @@ __all__ = [
     "describe",
     "draw_cell",
     "entry",
+    "fetch",
     "files_of",
     "find",
     "find_header",
+    "first_record",
     "fit_pca",
     "fit_scaler",
     "hold_out",
     "integer_labels",
+    "is_url",
     "iter_libsvm",
     "kind_of",
     "labels_of",

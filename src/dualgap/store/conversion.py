@@ -9,6 +9,7 @@ command goes on at the last part written.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, repeat, takewhile
@@ -19,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from dualgap.core import one_of, whole_number
-from dualgap.data import TABLE_KINDS, DataError, TableOptions, kind_of
+from dualgap.data import TABLE_KINDS, DataError, TableOptions, fetch, files_of, is_url, kind_of
 from dualgap.store.array_pieces import ARRAY_KINDS, ArraySource, learn_arrays
 from dualgap.store.assembly import gather_rows, squares
 from dualgap.store.encoding import write_encoder
@@ -57,9 +58,10 @@ def convert(
 
     Parameters
     ----------
-    data : path, or several
-        LIBSVM text, CSV (also zipped), Parquet, Arrow, NPZ or MAT, also compressed. Several files are one data set, in that order.
-        NPZ, MAT and Arrow files are read whole, one at a time.
+    data : path or address, or several
+        LIBSVM text, CSV (also zipped), Parquet, Arrow, NPZ or MAT, also compressed. Several files are one data set, in that order; a
+        folder stands for the tables in it. NPZ, MAT and Arrow files are read whole, one at a time. A file at an address that fsspec
+        opens, such as s3://bucket/data.parquet, is copied to FOLDER.input first; the copy is deleted when the store is made.
     folder : path
         Where the store goes; made if need be. After a stop, the same call goes on where it was.
     target : str or int, optional
@@ -93,15 +95,19 @@ def convert(
     >>> store.shape, store.classes.tolist(), store.manifest.counts
     ((80, 1), ['cat', 'dog'], [40, 40])
     """
+    if is_url(folder):
+        raise StoreError(f"folder is {folder!r}: a store is read many times, so it is on a local disk; give a local folder")
     folder = Path(folder)
-    sources = _open_sources(data, target, dtype, zero_based, n_features, tables, seed)
-    settings = _settings(sources, block_bytes, shuffle, seed)
-    done = _finished(folder, settings)
-    if done is not None:
-        return done
-    job = Job.resume(folder, settings) or Job.begin(folder, settings)
-    write_encoder(folder, sources[0])
-    return _make(job, sources, n_features, progress or _silent)
+    names = _files(data, folder)
+    sources = _open_sources(list(names), target, dtype, zero_based, n_features, tables, seed)
+    settings = _settings(sources, names, block_bytes, shuffle, seed)
+    store = _finished(folder, settings)
+    if store is None:
+        job = Job.resume(folder, settings) or Job.begin(folder, settings)
+        write_encoder(folder, sources[0])
+        store = _make(job, sources, n_features, progress or _silent)
+    shutil.rmtree(_copies_beside(folder), ignore_errors=True)
+    return store
 
 
 def write_store(
@@ -157,18 +163,35 @@ def _make(job: Job, sources: Sequence[AnySource], n_features: int | None, say: C
     return Store(job.folder)
 
 
+def _copies_beside(folder: Path) -> Path:
+    """Return where files at an address are copied to, until the store is made."""
+    return folder.with_name(f"{folder.name}.input")
+
+
+def _files(data: Paths, folder: Path) -> dict[Path, str]:
+    """Return the files to convert, each with its name; a folder stands for the tables in it, files at an address are copied."""
+    words = [data] if isinstance(data, (str, os.PathLike)) else list(data)
+    if not words:
+        raise ValueError("data is empty; give at least one file")
+    files: dict[Path, str] = {}
+    for number, word in enumerate(words):
+        if is_url(word):
+            found = fetch(str(word), _copies_beside(folder) / f"{number:05d}")
+        else:
+            found = {path: str(path) for path in files_of([word])}
+        files |= found
+    return files
+
+
 def _open_sources(
-    data: Paths, target: Any, dtype: str, zero_based: Any, n_features: int | None, tables: TableOptions | None, seed: int
+    paths: list[Path], target: Any, dtype: str, zero_based: Any, n_features: int | None, tables: TableOptions | None, seed: int
 ) -> Sequence[FileSource]:
-    paths = [Path(data)] if isinstance(data, (str, os.PathLike)) else [Path(path) for path in data]
     if target is None and tables is not None and tables.target != "":
         target = tables.target
-    if not paths:
-        raise ValueError("data is empty; give at least one file")
     one_of("dtype", dtype, ("float64", "float32"))
     if zero_based not in (True, False, "auto"):
         raise ValueError(f"zero_based={zero_based!r} is unknown; choose True, False or 'auto'")
-    kinds = [_kind(path) for path in paths]
+    kinds = [kind_of(path) for path in paths]
     if any(kind in ARRAY_KINDS for kind in kinds):
         _require_alike(paths, kinds, ARRAY_KINDS)
         return learn_arrays(paths, target, dtype, n_features, tables)
@@ -188,14 +211,6 @@ def _open_sources(
     return sources
 
 
-def _kind(path: Path) -> str:
-    if path.is_dir():
-        raise DataError(f"{path} is a folder; give a file")
-    if not path.exists():
-        raise DataError(f"{path} does not exist")
-    return kind_of(path)
-
-
 def _require_alike(paths: Sequence[Path], kinds: Sequence[str], family: Sequence[str]) -> None:
     """Raise unless all files are of one family of formats."""
     inside = [kind in family for kind in kinds]
@@ -204,13 +219,13 @@ def _require_alike(paths: Sequence[Path], kinds: Sequence[str], family: Sequence
         raise DataError(f"{one} and {other} cannot share a store: their formats hold different things")
 
 
-def _settings(sources: Sequence[FileSource], block_bytes: int, shuffle: bool, seed: int) -> dict[str, Any]:
+def _settings(sources: Sequence[FileSource], names: dict[Path, str], block_bytes: int, shuffle: bool, seed: int) -> dict[str, Any]:
     whole_number("block_bytes", block_bytes)
     described = []
     for source in sources:
         stat = source.path.stat()
         options = {"target": source.target, "zero_based": source.zero_based, "n_features": source.n_features}
-        described.append({"path": str(source.path), "bytes": stat.st_size, "modified": stat.st_mtime_ns, **options})
+        described.append({"path": names[source.path], "bytes": stat.st_size, "modified": stat.st_mtime_ns, **options})
     first = sources[0]
     return {
         "sources": described,

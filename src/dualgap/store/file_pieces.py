@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +33,18 @@ from dualgap.data import (
 )
 from dualgap.problem import as_features, as_labels
 
-__all__ = ["AnyPiece", "ColumnPiece", "Given", "Piece", "Source", "csv_texts", "open_source", "parquet_batches"]
+__all__ = [
+    "AnyPiece",
+    "ColumnPiece",
+    "Given",
+    "Piece",
+    "Source",
+    "csv_texts",
+    "open_source",
+    "parquet_batches",
+    "row_group_rows",
+    "rows_at_once",
+]
 
 PIECE_ROWS = 1 << 16  # rows parsed at a time, at most
 PIECE_BYTES = 1 << 24  # text, or numbers of 8 bytes, parsed at a time
@@ -167,8 +179,25 @@ def rows_at_once(columns: int) -> int:
     return max(16, min(PIECE_ROWS, PIECE_BYTES // (8 * max(columns, 1))))
 
 
-def parquet_batches(path: Path) -> Iterator[Any]:
-    """Yield the rows of a Parquet file as Arrow tables of a moderate size; no more than one is in memory."""
+def parquet_batches(path: Path, group: int | None = None) -> Iterator[Any]:
+    """Yield the rows of a Parquet file, or of one row group, as Arrow tables of a moderate size; no more than one is in memory."""
+    import pyarrow
+
+    with open_parquet(path) as file:
+        groups = None if group is None else [group]
+        for batch in file.iter_batches(rows_at_once(len(file.schema_arrow.names)), row_groups=groups):
+            yield pyarrow.Table.from_batches([batch])
+
+
+def row_group_rows(path: Path) -> list[int]:
+    """Return the number of rows of each row group of a Parquet file."""
+    with open_parquet(path) as file:
+        return [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Any]:
+    """Yield a Parquet file as pyarrow opens it; one that cannot be read is a DataError."""
     try:
         import pyarrow
         from pyarrow import parquet
@@ -176,8 +205,7 @@ def parquet_batches(path: Path) -> Iterator[Any]:
         raise DataError(f"{path}: to stream Parquet needs pyarrow: pip install 'dualgap[parquet]'") from None
     try:
         with unpacked(path) as plain, parquet.ParquetFile(plain, pre_buffer=False) as file:
-            for batch in file.iter_batches(rows_at_once(len(file.schema_arrow.names))):
-                yield pyarrow.Table.from_batches([batch])
+            yield file
     except (pyarrow.ArrowInvalid, OSError) as error:
         raise DataError(f"{path} is not a whole Parquet file ({' '.join(str(error).split())[:200]})") from None
 
