@@ -18,7 +18,8 @@ from dualgap.store import file_pieces as sources_module
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Pieces and blocks of a few rows, so that a small file has many of them."""
-    monkeypatch.setattr(sources_module, "PIECE_ROWS", 16)
+    for name in ("PIECE_ROWS", "LIBSVM_ROWS"):
+        monkeypatch.setattr(sources_module, name, 16)
     monkeypatch.setattr(sources_module, "PIECE_BYTES", 512)
 
 
@@ -241,7 +242,7 @@ def test_refusals(tmp_path):
     svm.write_text("1 1:1\n-1 1:2\n")
     with pytest.raises(DataError, match="cannot share a store"):
         convert([csv, svm], tmp_path / "store")
-    with pytest.raises(DataError, match="does not exist"):
+    with pytest.raises(DataError, match="there is no such file"):
         convert(tmp_path / "nothing.svm", tmp_path / "store")
     with pytest.raises(ValueError, match="dtype='float16'"):
         convert(svm, tmp_path / "store", dtype="float16")

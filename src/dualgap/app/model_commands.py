@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,11 +66,12 @@ def convert(
     Examples:
       dualgap convert data.libsvm.bz2 store/
       dualgap convert day-1.csv day-2.csv store/ --target label --dtype float32
+      dualgap convert s3://bucket/2024.parquet store/ --target label
     """
     from dualgap.app.fit_display import print_preparation
     from dualgap.app.json_output import columns_of, print_json
     from dualgap.app.terminal import console
-    from dualgap.data import TableOptions, named_files
+    from dualgap.data import TableOptions, is_url, named_files
     from dualgap.store import convert as convert_files
 
     if len(data) < 2:
@@ -80,7 +82,10 @@ def convert(
 
     options: dict[str, Any] = {"dtype": dtype, "block_bytes": int(block_mb * 1e6), "n_features": n_features}
     table = TableOptions(target, drop, kinds_of(as_), prepare, standardise, header, above)
-    with named_files(data[:-1]) as files:
+    # convert copies files at an address to where it can go on with them after a stop
+    opened: list[Any] = [nullcontext([word]) if is_url(word) else named_files([word]) for word in data[:-1]]
+    with ExitStack() as stack:
+        files = [file for each in opened for file in stack.enter_context(each)]
         store = convert_files(
             files, data[-1], target=target or None, shuffle=shuffle, seed=seed, progress=say, tables=table, **options
         )

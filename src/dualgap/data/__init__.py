@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
+from dualgap.data.columns import MISSING
 from dualgap.data.compressed import COMPRESSED, unpacked
 from dualgap.data.csv_parquet import (
+    all_finite,
     choose_target,
+    columns_of_frame,
     columns_of_table,
     csv_engine,
     csv_first_line,
@@ -16,7 +19,9 @@ from dualgap.data.csv_parquet import (
     read_csv,
     read_parquet,
     separator_of,
+    split_columns,
     table_from_columns,
+    typed_csv,
 )
 from dualgap.data.dataset import DataError, DataSet, MissingFile, integer_labels
 from dualgap.data.drawn_cells import draw_cell
@@ -30,14 +35,26 @@ from dualgap.data.preparation import Notes, Preparation
 from dualgap.data.preprocess import Scaler, class_weights, fit_scaler, hold_out, split_indices, standardise, undersample
 from dualgap.data.readers import read, read_mat, read_npz, write_npz
 from dualgap.data.registry import describe, entry, load, names
+from dualgap.data.remote import fetch, is_url
 from dualgap.data.samples import ArraySamples, Encoder, Samples, TableOptions, TableSamples
-from dualgap.data.table_files import TABLE_KINDS, Table, column_names, files_of, find_header, kind_of, read_table, spooled_input
+from dualgap.data.table_files import (
+    TABLE_KINDS,
+    Table,
+    column_names,
+    files_of,
+    find_header,
+    first_record,
+    kind_of,
+    read_table,
+    spooled_input,
+)
 from dualgap.data.target import LabelRule, Labels, labels_of, learn_labels, target_of
 from dualgap.data.text import text_like
 from dualgap.data.unpacking import check_zip
 
 __all__ = [
     "COMPRESSED",
+    "MISSING",
     "PCA",
     "TABLE_KINDS",
     "ArraySamples",
@@ -55,10 +72,12 @@ __all__ = [
     "Table",
     "TableOptions",
     "TableSamples",
+    "all_finite",
     "check_zip",
     "choose_target",
     "class_weights",
     "column_names",
+    "columns_of_frame",
     "columns_of_table",
     "csv_engine",
     "csv_first_line",
@@ -66,13 +85,16 @@ __all__ = [
     "describe",
     "draw_cell",
     "entry",
+    "fetch",
     "files_of",
     "find",
     "find_header",
+    "first_record",
     "fit_pca",
     "fit_scaler",
     "hold_out",
     "integer_labels",
+    "is_url",
     "iter_libsvm",
     "kind_of",
     "labels_of",
@@ -93,6 +115,7 @@ __all__ = [
     "read_table",
     "reduce",
     "separator_of",
+    "split_columns",
     "split_indices",
     "spooled_input",
     "standardise",
@@ -100,6 +123,7 @@ __all__ = [
     "table_from_columns",
     "target_of",
     "text_like",
+    "typed_csv",
     "undersample",
     "unpacked",
     "write_example",

@@ -12,7 +12,7 @@ import numpy as np
 
 from dualgap.data.dataset import DataError
 
-__all__ = ["KINDS", "Found", "clean", "dates", "is_missing", "is_number", "kind_of_column", "number_style", "numbers"]
+__all__ = ["KINDS", "MISSING", "Found", "clean", "dates", "is_missing", "is_number", "kind_of_column", "number_style", "numbers"]
 
 KINDS = ("number", "category", "text", "date", "drop")
 MISSING = ("", "?", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "-", "--", ".", "<na>", "missing")

@@ -12,7 +12,7 @@ import io
 import os
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
@@ -181,6 +181,30 @@ def _by_polars(text: bytes, separator: str, header: list[str] | None) -> Columns
     except polars.exceptions.ComputeError:
         # A fraction late in a column of whole numbers: read all rows to decide the types, which takes longer.
         frame = polars.read_csv(text, infer_schema_length=None, **options)
+    return columns_of_frame(frame)
+
+
+def typed_csv(text: bytes, separator: str, types: Mapping[str, str], missing: Sequence[str] = ()) -> Any:
+    """Return CSV text without a header as a polars data frame; None where a cell is not of its column's type.
+
+    `types` has "number", "whole" or "text" for the name of every column, in their order. `missing` are words for missing values.
+    """
+    try:
+        import polars
+    except ImportError:
+        return None
+    kinds = {"number": polars.Float64, "whole": polars.Int64, "text": polars.String}
+    schema = {name: kinds[each] for name, each in types.items()}
+    try:
+        return polars.read_csv(text, separator=separator, has_header=False, schema=schema, null_values=list(missing) or None)
+    except polars.exceptions.PolarsError:
+        return None
+
+
+def columns_of_frame(frame: Any) -> Columns:
+    """Return the columns of a polars data frame as arrays; missing numbers are NaN."""
+    import polars
+
     columns = {}
     for name in frame.columns:
         column = frame[name]
@@ -221,17 +245,34 @@ def _by_numpy(text: bytes, separator: str, header: list[str] | None) -> Columns:
 
 def table_from_columns(path: Path, stem: str, columns: Columns, target: str | int | None, named: bool) -> DataSet:
     """Return a data set from the columns of a table, one of which holds the labels."""
+    values, labels, names = split_columns(path, columns, target, named)
+    return DataSet(stem, np.ascontiguousarray(values.T), labels, feature_names=names if named else None)
+
+
+def split_columns(
+    path: Path, columns: Columns, target: str | int | None, named: bool, finite: bool = False
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """Return (numbers, a row for each feature; labels; names of the features) of the columns of a table.
+
+    Text and missing values are errors, and so are infinite values where numbers must be finite.
+    """
     if not columns or not len(next(iter(columns.values()))):
         raise DataError(f"{path} has a header but no rows")
     chosen = choose_target(path, list(columns), target, named)
-    features = {name: column for name, column in columns.items() if name != chosen}
-    if not features:
+    names = tuple(name for name in columns if name != chosen)
+    if not names:
         raise DataError(f"{path} has no column besides the labels in {chosen!r}")
-    rows = len(columns[chosen])
-    X = np.empty((rows, len(features)))
-    for j, (name, column) in enumerate(features.items()):
-        X[:, j] = _numbers(path, name, column)
-    return DataSet(stem, X, _target_labels(path, chosen, columns[chosen]), feature_names=tuple(features) if named else None)
+    values = np.empty((len(names), len(columns[chosen])))
+    for name, row in zip(names, values, strict=True):
+        _fill_numbers(path, name, columns[name], row)
+        if all_finite(row):
+            continue
+        missing = np.isnan(row)
+        if missing.any():
+            raise _missing_values(path, name, int(missing.sum()), int(np.argmax(missing)))
+        if finite:
+            raise DataError(f"{path}: column {name!r} has an infinite value in row {int(np.argmax(np.isinf(row))) + 1}")
+    return values, _target_labels(path, chosen, columns[chosen]), names
 
 
 def choose_target(path: Path, names: list[str], target: str | int | None, named: bool) -> str:
@@ -258,21 +299,24 @@ def choose_target(path: Path, names: list[str], target: str | int | None, named:
     raise DataError(f"{path} has no header; give target=NUMBER (--target NUMBER), the column of the labels, 0…{len(names) - 1}")
 
 
-def _numbers(path: Path, name: str, column: np.ndarray) -> np.ndarray:
+def _fill_numbers(path: Path, name: str, column: np.ndarray, out: np.ndarray) -> None:
+    """Write a column to `out` as float64; text is an error."""
     try:
         if column.dtype.kind not in "fiubO":
             raise ValueError("text or dates")
-        values = np.array(column.tolist() if column.dtype.kind == "O" else column, dtype=np.float64)
+        out[:] = np.array(column.tolist(), dtype=np.float64) if column.dtype.kind == "O" else column
     except (TypeError, ValueError):
         example = next((value for value in column.tolist() if value is not None and not _is_number(str(value))), column[0])
         raise DataError(
             f"{path}: column {name!r} holds text or dates, such as {str(example)!r}; encode it as numbers first "
             "(one 0/1 column a category, say) or leave it out"
         ) from None
-    missing = np.isnan(values)
-    if missing.any():
-        raise _missing_values(path, name, int(missing.sum()), int(np.argmax(missing)))
-    return values
+
+
+def all_finite(values: np.ndarray) -> bool:
+    """Return whether all numbers are finite; one sum tells it of all but huge ones."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 
 def _missing_values(path: Path, name: str, count: int, first: int) -> DataError:

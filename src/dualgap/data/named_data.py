@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import difflib
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -20,6 +21,7 @@ from dualgap.data.dataset import DataError, DataSet
 from dualgap.data.preparation import Notes
 from dualgap.data.readers import read
 from dualgap.data.registry import load, names
+from dualgap.data.remote import fetch, is_url
 from dualgap.data.samples import ArraySamples, Encoder, Samples, TableOptions, TableSamples
 from dualgap.data.table_files import TABLE_KINDS, Table, files_of, kind_of, read_table, spooled_input
 from dualgap.data.target import target_of
@@ -29,13 +31,21 @@ __all__ = ["named_files", "open_features", "open_samples"]
 
 @contextmanager
 def named_files(data: Sequence[str]) -> Iterator[list[Path]]:
-    """Yield the files that the words name; "-" is standard input, a folder stands for the tables in it."""
+    """Yield the files that the words name; "-" is standard input, a folder stands for the tables in it.
+
+    A file at an address (s3://…) is copied to a temporary folder.
+    """
     with ExitStack() as stack:
-        words = [str(stack.enter_context(spooled_input())) if word == "-" else word for word in data]
-        for word in words:
-            if not Path(word).exists():
+        files: list[Path] = []
+        for word in data:
+            if is_url(word):
+                files += fetch(word, Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dualgap-"))))
+                continue
+            path = stack.enter_context(spooled_input()) if word == "-" else Path(word)
+            if not path.exists():
                 raise _no_such_file(word)
-        yield files_of(words)
+            files += files_of([path])
+        yield files
 
 
 def _no_such_file(word: str) -> DataError:

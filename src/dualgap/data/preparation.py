@@ -15,6 +15,7 @@ from scipy import sparse
 
 from dualgap.core import one_of
 from dualgap.data.columns import KINDS, clean, dates, kind_of_column, numbers
+from dualgap.data.csv_parquet import all_finite
 from dualgap.data.dataset import DataError
 
 __all__ = ["Notes", "Preparation"]
@@ -96,12 +97,24 @@ class Number:
         return 1.0
 
     def apply(self, series: Any, notes: Notes) -> np.ndarray:
-        values = numbers(series, self.style or "plain", self.name)
+        out = np.empty((len(self.features()), len(series)))
+        self.fill_columns(series, out, notes)
+        np.divide(out[0] - self.centre, self.scale, out=out[0])
+        return out.T
+
+    def fill_columns(self, series: Any, out: np.ndarray, notes: Notes) -> None:
+        """Write the column to out[0], filled but not yet scaled, and the flags to out[1], if there are any."""
+        if (series.dtype.is_float() or series.dtype.is_integer()) and not series.null_count():
+            out[0] = series.to_numpy()
+            if all_finite(out[0]):
+                out[1:] = 0.0
+                return
+        values = numbers(clean(series), self.style or "plain", self.name)
         absent = values.is_null().to_numpy()
         if absent.any() and not self.gaps:
             notes.filled(self.name, int(absent.sum()), f"the median, {self.fill:g}")
-        x = (values.fill_null(self.fill).to_numpy() - self.centre) / self.scale
-        return np.column_stack([x, absent.astype(np.float64)]) if self.flag else x[:, None]
+        out[0] = values.fill_null(self.fill).to_numpy()
+        out[1:] = absent
 
     def says(self) -> str:
         scaled = "" if self.scale == 1.0 and self.centre == 0.0 else "standardised"
@@ -148,20 +161,18 @@ class Category:
         return 1.0
 
     def apply(self, series: Any, notes: Notes) -> Any:
+        import polars as pl
+
         words = _words(series)
         rows = words.len()
         absent = words.is_null().to_numpy()
-        given = words.fill_null("").to_numpy().astype(str)
-        levels = np.array(self.levels, dtype=str)
-        place = np.searchsorted(levels, given) if len(levels) else np.zeros(rows, dtype=np.int64)
-        known = ~absent
-        if len(levels):
-            known &= levels[np.minimum(place, len(levels) - 1)] == given
-        else:
-            known[:] = False
+        levels = self.levels
+        place = words.cast(pl.Enum(list(levels)), strict=False).to_physical()  # null where it is no level
+        known = place.is_not_null().to_numpy()
+        place = place.cast(pl.Int64).fill_null(-1).to_numpy()
         new = ~absent & ~known
         if new.any():
-            self._note(given[new], notes)
+            self._note(words.filter(pl.Series(new)), notes)
         if absent.any() and not self.missing:
             notes.filled(self.name, int(absent.sum()), "no category")
         column = np.where(known, place, -1)
@@ -174,7 +185,7 @@ class Category:
         filled = np.flatnonzero(column >= 0)
         return sparse.csr_matrix((np.ones(len(filled)), (filled, column[filled])), shape=(rows, len(self.features())))
 
-    def _note(self, new: np.ndarray, notes: Notes) -> None:
+    def _note(self, new: Any, notes: Notes) -> None:
         # Levels that were pooled in training are not told apart from new ones: both are "other".
         if not self.other:
             notes.unseen(self.name, len(new), str(new[0]), "none of the known categories")
@@ -409,7 +420,7 @@ class Preparation:
     @property
     def used(self) -> list[str]:
         """The columns that a new table must have."""
-        return [rule.name for rule in self.rules if not isinstance(rule, Left)]
+        return [rule.name for rule in self._used_rules()]
 
     @property
     def is_sparse(self) -> bool:
@@ -419,6 +430,39 @@ class Preparation:
 
     def apply(self, frame: Any, notes: Notes | None = None) -> Any:
         """Return the features of a table, an array or a CSR matrix; its columns may be in any order."""
+        self._require_columns(frame)
+        notes = Notes() if notes is None else notes
+        blocks: list[Any] = [rule.apply(clean(frame[rule.name]), notes) for rule in self._used_rules()]
+        if self.is_sparse:
+            return sparse.csr_matrix(sparse.hstack(blocks, format="csr"))
+        return np.hstack([block if isinstance(block, np.ndarray) else block.toarray() for block in blocks])
+
+    def columns(self, frame: Any, notes: Notes | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return (values, centre, scale): feature j of the rows, as `apply` returns it, is (values[j] - centre[j]) / scale[j]."""
+        self._require_columns(frame)
+        notes = Notes() if notes is None else notes
+        width = len(self.feature_names)
+        values, centre, scale = np.empty((width, frame.height)), np.zeros(width), np.ones(width)
+        first = 0
+        for rule in self._used_rules():
+            last = first + len(rule.features())
+            if isinstance(rule, Number):
+                rule.fill_columns(frame[rule.name], values[first:last], notes)
+                centre[first], scale[first] = rule.centre, rule.scale
+            else:
+                block = rule.apply(clean(frame[rule.name]), notes)
+                values[first:last] = (block if isinstance(block, np.ndarray) else block.toarray()).T
+            first = last
+        return values, centre, scale
+
+    def number_styles(self) -> dict[str, str]:
+        """Return how the words of each column of numbers are written."""
+        return {rule.name: rule.style or "plain" for rule in self.rules if isinstance(rule, Number)}
+
+    def _used_rules(self) -> list[Rule]:
+        return [rule for rule in self.rules if not isinstance(rule, Left)]
+
+    def _require_columns(self, frame: Any) -> None:
         missing = [name for name in self.used if name not in frame.columns]
         if missing:
             shown = ", ".join(map(repr, missing[:SHOWN])) + (", …" if len(missing) > SHOWN else "")
@@ -426,11 +470,6 @@ class Preparation:
                 f"there is no column {shown}, which the model was trained on; "
                 "add it (empty cells count as missing values), or train without it (--drop)"
             )
-        notes = Notes() if notes is None else notes
-        blocks: list[Any] = [rule.apply(clean(frame[rule.name]), notes) for rule in self.rules if not isinstance(rule, Left)]
-        if self.is_sparse:
-            return sparse.csr_matrix(sparse.hstack(blocks, format="csr"))
-        return np.hstack([block if isinstance(block, np.ndarray) else block.toarray() for block in blocks])
 
     def with_names(self, frame: Any, named: bool) -> Any:
         """Return a table with the names that the rules know, where a file without a header has other ones.

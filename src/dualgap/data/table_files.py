@@ -22,7 +22,17 @@ from dualgap.data.compressed import COMPRESSED, open_bytes, unpacked
 from dualgap.data.csv_parquet import as_utf8, csv_first_line, open_csv
 from dualgap.data.dataset import DataError
 
-__all__ = ["TABLE_KINDS", "Table", "column_names", "files_of", "find_header", "kind_of", "read_table", "spooled_input"]
+__all__ = [
+    "TABLE_KINDS",
+    "Table",
+    "column_names",
+    "files_of",
+    "find_header",
+    "first_record",
+    "kind_of",
+    "read_table",
+    "spooled_input",
+]
 
 TABLE_KINDS = ("csv", "parquet", "arrow")
 ENDINGS = {
@@ -81,8 +91,9 @@ def files_of(data: Sequence[str | os.PathLike[str]]) -> list[Path]:
             found.append(path)
             continue
         inside = sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith((".", "_")))
-        tables = [each for each in inside if _ending(each) in (*ENDINGS,)]
+        tables = [each for each in inside if ending_of(each) in (*ENDINGS,)]
         if not tables:
+            _refuse_partitions(path)
             raise DataError(f"{path} is a folder with neither a store nor a table (.parquet, .csv, …) in it")
         found += tables
     if not found:
@@ -90,14 +101,26 @@ def files_of(data: Sequence[str | os.PathLike[str]]) -> list[Path]:
     return found
 
 
+def _refuse_partitions(folder: Path) -> None:
+    """Raise for a folder of folders such as year=2024: their column is in their names, and not in the files."""
+    parts = [each for each in sorted(folder.iterdir()) if each.is_dir() and "=" in each.name]
+    if parts:
+        column = parts[0].name.split("=")[0]
+        raise DataError(
+            f"{folder} is partitioned into folders such as {parts[0].name!r}: the values of {column!r} are in the names of the folders, "
+            f"and not in the files. Name the files ({folder}/*/*.parquet) to do without that column, or write one file with it: "
+            f"polars.scan_parquet({str(folder)!r}, hive_partitioning=True).sink_parquet('all.parquet')"
+        )
+
+
 def kind_of(path: Path) -> str:
     """Return the format of a file, by the ending of its name and, where that says nothing, by its first line."""
-    known = ENDINGS.get(_ending(path))
+    known = ENDINGS.get(ending_of(path))
     if known:
         return known
     ending = path.suffix.lower()
-    if ending in FOREIGN or _ending(path) in FOREIGN:
-        told = FOREIGN.get(ending, FOREIGN.get(_ending(path), ""))
+    if ending in FOREIGN or ending_of(path) in FOREIGN:
+        told = FOREIGN.get(ending, FOREIGN.get(ending_of(path), ""))
         raise DataError(f"{path}: cannot read {ending} files{told}; give CSV, TSV, Parquet, Arrow, NPZ, MAT or LIBSVM text")
     if path.suffix.lower() == ".zip":
         return "csv"
@@ -119,7 +142,8 @@ def kind_of(path: Path) -> str:
     return "csv"
 
 
-def _ending(path: Path) -> str:
+def ending_of(path: Path) -> str:
+    """Return the ending of a file's name that tells its format, without that of a compression."""
     packed = path.suffix.lower() in (*COMPRESSED, ".zip")
     return Path(path.stem).suffix.lower() if packed else path.suffix.lower()
 
@@ -258,6 +282,15 @@ def column_names(path: Path, text: bytes, separator: str, found: Sequence[str]) 
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"{path} has two columns called {twice!r}; rename one of them")
     return names
+
+
+def first_record(text: bytes, separator: str) -> tuple[list[str], int]:
+    """Return the fields of the first record of a CSV text, and the bytes that it takes; a field in quotes may have line ends."""
+    end = text.find(b"\n") + 1 or len(text)
+    while text.count(b'"', 0, end) % 2 and end < len(text):
+        end = text.find(b"\n", end) + 1 or len(text)
+    first = next(csv.reader(io.StringIO(text[:end].decode("utf-8", "replace"), newline=""), delimiter=separator), [])
+    return first, end
 
 
 def _what_is_wrong(path: Path, text: bytes, separator: str) -> str:

@@ -41,10 +41,10 @@ class ArraySource:
         arrays = [array for array in (scaler.centre, scaler.scale) if array is not None]
         return f"{self.variable or ''} ({hashlib.sha256(b''.join(array.tobytes() for array in arrays)).hexdigest()[:16]})"
 
-    def pieces(self) -> Iterator[Piece]:
-        """Yield the samples in order."""
+    def pieces(self, skip: int = 0) -> Iterator[Piece]:
+        """Yield the samples in order, without the first `skip` pieces."""
         data = read(self.path, self.variable)
-        for start in range(0, data.shape[0], PIECE_ROWS):
+        for start in range(skip * PIECE_ROWS, data.shape[0], PIECE_ROWS):
             X, y = data.X[start : start + PIECE_ROWS], data.y[start : start + PIECE_ROWS]
             bad = np.flatnonzero(~np.isfinite(X.data if self.storage == "csr" else X.sum(axis=1)))
             if bad.size and not np.isfinite(X.data).all():

@@ -9,28 +9,32 @@ command goes on at the last part written.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, repeat, takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from dualgap.core import one_of, whole_number
-from dualgap.core import rows as storage
-from dualgap.data import TABLE_KINDS, DataError, TableOptions, kind_of
+from dualgap.data import TABLE_KINDS, DataError, TableOptions, fetch, files_of, is_url, kind_of
 from dualgap.store.array_pieces import ARRAY_KINDS, ArraySource, learn_arrays
+from dualgap.store.assembly import gather_rows, squares
 from dualgap.store.encoding import write_encoder
-from dualgap.store.file_pieces import Given, Piece, Source, open_source
+from dualgap.store.file_pieces import AnyPiece, Given, Piece, Source, open_source
 from dualgap.store.job import Job
-from dualgap.store.manifest import ARRAYS, MANIFEST, PROGRESS, Part, StoreError, array_path
+from dualgap.store.manifest import MANIFEST, PROGRESS, Part, StoreError, array_path, checked_record, read_slice
+from dualgap.store.runs import read_ahead
 from dualgap.store.store import Store
 from dualgap.store.table_pieces import TableSource, learn_tables
 
 __all__ = ["convert", "write_store"]
 
 BLOCK_BYTES = 1 << 26
+MIXERS = 2  # threads that make final parts; each holds a block
 FileSource = Source | TableSource | ArraySource
 AnySource = FileSource | Given
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -54,9 +58,10 @@ def convert(
 
     Parameters
     ----------
-    data : path, or several
-        LIBSVM text, CSV (also zipped), Parquet, Arrow, NPZ or MAT, also compressed. Several files are one data set, in that order.
-        NPZ, MAT and Arrow files are read whole, one at a time.
+    data : path or address, or several
+        LIBSVM text, CSV (also zipped), Parquet, Arrow, NPZ or MAT, also compressed. Several files are one data set, in that order; a
+        folder stands for the tables in it. NPZ, MAT and Arrow files are read whole, one at a time. A file at an address that fsspec
+        opens, such as s3://bucket/data.parquet, is copied to FOLDER.input first; the copy is deleted when the store is made.
     folder : path
         Where the store goes; made if need be. After a stop, the same call goes on where it was.
     target : str or int, optional
@@ -90,15 +95,19 @@ def convert(
     >>> store.shape, store.classes.tolist(), store.manifest.counts
     ((80, 1), ['cat', 'dog'], [40, 40])
     """
+    if is_url(folder):
+        raise StoreError(f"folder is {folder!r}: a store is read many times, so it is on a local disk; give a local folder")
     folder = Path(folder)
-    sources = _open_sources(data, target, dtype, zero_based, n_features, tables, seed)
-    settings = _settings(sources, block_bytes, shuffle, seed)
-    done = _finished(folder, settings)
-    if done is not None:
-        return done
-    job = Job.resume(folder, settings) or Job.begin(folder, settings)
-    write_encoder(folder, sources[0])
-    return _make(job, sources, n_features, progress or _silent)
+    names = _files(data, folder)
+    sources = _open_sources(list(names), target, dtype, zero_based, n_features, tables, seed)
+    settings = _settings(sources, names, block_bytes, shuffle, seed)
+    store = _finished(folder, settings)
+    if store is None:
+        job = Job.resume(folder, settings) or Job.begin(folder, settings)
+        write_encoder(folder, sources[0])
+        store = _make(job, sources, n_features, progress or _silent)
+    shutil.rmtree(_copies_beside(folder), ignore_errors=True)
+    return store
 
 
 def write_store(
@@ -154,18 +163,35 @@ def _make(job: Job, sources: Sequence[AnySource], n_features: int | None, say: C
     return Store(job.folder)
 
 
+def _copies_beside(folder: Path) -> Path:
+    """Return where files at an address are copied to, until the store is made."""
+    return folder.with_name(f"{folder.name}.input")
+
+
+def _files(data: Paths, folder: Path) -> dict[Path, str]:
+    """Return the files to convert, each with its name; a folder stands for the tables in it, files at an address are copied."""
+    words = [data] if isinstance(data, (str, os.PathLike)) else list(data)
+    if not words:
+        raise ValueError("data is empty; give at least one file")
+    files: dict[Path, str] = {}
+    for number, word in enumerate(words):
+        if is_url(word):
+            found = fetch(str(word), _copies_beside(folder) / f"{number:05d}")
+        else:
+            found = {path: str(path) for path in files_of([word])}
+        files |= found
+    return files
+
+
 def _open_sources(
-    data: Paths, target: Any, dtype: str, zero_based: Any, n_features: int | None, tables: TableOptions | None, seed: int
+    paths: list[Path], target: Any, dtype: str, zero_based: Any, n_features: int | None, tables: TableOptions | None, seed: int
 ) -> Sequence[FileSource]:
-    paths = [Path(data)] if isinstance(data, (str, os.PathLike)) else [Path(path) for path in data]
     if target is None and tables is not None and tables.target != "":
         target = tables.target
-    if not paths:
-        raise ValueError("data is empty; give at least one file")
     one_of("dtype", dtype, ("float64", "float32"))
     if zero_based not in (True, False, "auto"):
         raise ValueError(f"zero_based={zero_based!r} is unknown; choose True, False or 'auto'")
-    kinds = [_kind(path) for path in paths]
+    kinds = [kind_of(path) for path in paths]
     if any(kind in ARRAY_KINDS for kind in kinds):
         _require_alike(paths, kinds, ARRAY_KINDS)
         return learn_arrays(paths, target, dtype, n_features, tables)
@@ -185,14 +211,6 @@ def _open_sources(
     return sources
 
 
-def _kind(path: Path) -> str:
-    if path.is_dir():
-        raise DataError(f"{path} is a folder; give a file")
-    if not path.exists():
-        raise DataError(f"{path} does not exist")
-    return kind_of(path)
-
-
 def _require_alike(paths: Sequence[Path], kinds: Sequence[str], family: Sequence[str]) -> None:
     """Raise unless all files are of one family of formats."""
     inside = [kind in family for kind in kinds]
@@ -201,13 +219,13 @@ def _require_alike(paths: Sequence[Path], kinds: Sequence[str], family: Sequence
         raise DataError(f"{one} and {other} cannot share a store: their formats hold different things")
 
 
-def _settings(sources: Sequence[FileSource], block_bytes: int, shuffle: bool, seed: int) -> dict[str, Any]:
+def _settings(sources: Sequence[FileSource], names: dict[Path, str], block_bytes: int, shuffle: bool, seed: int) -> dict[str, Any]:
     whole_number("block_bytes", block_bytes)
     described = []
     for source in sources:
         stat = source.path.stat()
         options = {"target": source.target, "zero_based": source.zero_based, "n_features": source.n_features}
-        described.append({"path": str(source.path), "bytes": stat.st_size, "modified": stat.st_mtime_ns, **options})
+        described.append({"path": names[source.path], "bytes": stat.st_size, "modified": stat.st_mtime_ns, **options})
     first = sources[0]
     return {
         "sources": described,
@@ -233,136 +251,158 @@ def _finished(folder: Path, settings: dict[str, Any]) -> Store | None:
 
 
 def _read(job: Job, sources: Sequence[AnySource], say: Callable[[str, int], Any]) -> None:
-    held: list[Piece] = []
-    size = 0
-    for s, k, piece in _remaining(job, sources):
-        if job.settings["storage"] == "dense":
-            width = piece.arrays[0].shape[1]
-            if job.features and width != job.features:
-                raise DataError(f"{sources[s].path} has {width} columns besides the labels, the files before have {job.features}")
-        held.append(piece)
-        size += sum(array.nbytes for array in piece.arrays)
-        if size >= job.settings["block_bytes"]:
-            _write_block(job, held, (s, k + 1))
-            held, size = [], 0
-            say("read", job.rows)
-    if held:
-        _write_block(job, held, (len(sources), 0))
-        say("read", job.rows)
+    """Read what is left of the sources into raw parts. While a block is put together and written, the next one is read."""
+    with ThreadPoolExecutor(1, thread_name_prefix="dualgap-write") as writer:
+        waiting: Future[Written] | None = None
+        for pieces, place in _blocks(job, sources):
+            if waiting is not None:
+                _commit(job, waiting.result(), say)
+            codes = job.codes(np.concatenate([piece.labels for piece in pieces]))
+            waiting = writer.submit(_write_raw, job, len(job.raw), job.rows, pieces, codes, place)
+            del pieces
+        if waiting is not None:
+            _commit(job, waiting.result(), say)
     job.stage = "mix" if job.settings["shuffle"] and len(job.raw) > 1 else "adopt"
     job.save()
 
 
-def _remaining(job: Job, sources: Sequence[AnySource]) -> Iterator[tuple[int, int, Piece]]:
-    """Yield the pieces that are not yet written. The earlier ones are parsed again: a compressed stream has no way to skip them."""
+def _blocks(job: Job, sources: Sequence[AnySource]) -> Iterator[tuple[list[AnyPiece], tuple[int, int]]]:
+    """Yield (the pieces of a block, the source and the piece that come after it)."""
+    held: list[AnyPiece] = []
+    width, size = job.features, 0
+    for s, k, piece in _remaining(job, sources):
+        if job.settings["storage"] == "dense":
+            if width and piece.width != width:
+                raise DataError(f"{sources[s].path} has {piece.width} columns besides the labels, the files before have {width}")
+            width = piece.width
+        held.append(piece)
+        size += piece.nbytes
+        if size >= job.settings["block_bytes"]:
+            yield held, (s, k + 1)
+            held, size = [], 0
+    if held:
+        yield held, (len(sources), 0)
+
+
+def _remaining(job: Job, sources: Sequence[AnySource]) -> Iterator[tuple[int, int, AnyPiece]]:
+    """Yield the pieces that are not yet written, with their source and number; a thread reads the next one."""
     for s in range(job.source, len(sources)):
         skip = job.pieces if s == job.source else 0
-        for k, piece in enumerate(sources[s].pieces()):
-            if k >= skip:
-                yield s, k, piece
+        pieces: Iterator[Any] = sources[s].pieces(skip)
+        if not isinstance(sources[s], Given):  # a program's own iterator stays in its own thread
+            pieces = _ahead(pieces)
+        for k, piece in enumerate(pieces, start=skip):
+            yield s, k, piece
 
 
-def _write_block(job: Job, held: list[Piece], place: tuple[int, int]) -> None:
-    labels = np.concatenate([piece.labels for piece in held])
-    arrays = _joined([piece.arrays for piece in held])
-    held.clear()
-    origin = np.arange(job.rows, job.rows + len(labels), dtype=np.int64)
-    block = {"labels": job.codes(labels), "origin": origin, "sqnorms": _squares(arrays), **arrays}
-    if not np.isfinite(block["sqnorms"]).all():
-        row = job.rows + int(np.flatnonzero(~np.isfinite(block["sqnorms"]))[0]) + 1
-        raise DataError(f"row {row}: a value is too large for {job.settings['dtype']}; scale the data, or give dtype='float64'")
-    if job.settings["shuffle"]:
-        block = _permuted(block, np.random.default_rng([job.settings["seed"], 0, len(job.raw)]))
+def _ahead(pieces: Iterator[Any]) -> Iterator[Any]:
+    return takewhile(lambda piece: piece is not None, read_ahead(lambda _: next(pieces, None), repeat(None)))
+
+
+class Written(NamedTuple):
+    """A raw part that has been written, its number of features, and where the input goes on after it."""
+
+    part: Part
+    features: int
+    place: tuple[int, int]
+
+
+def _write_raw(job: Job, number: int, first: int, pieces: list[AnyPiece], codes: np.ndarray, place: tuple[int, int]) -> Written:
+    """Put a block together, in random order if asked, and write it."""
+    rows, settings = len(codes), job.settings
+    order = np.random.default_rng([settings["seed"], 0, number]).permutation(rows) if settings["shuffle"] else None
+    arrays = gather_rows(pieces, order, settings["dtype"])
+    pieces.clear()
+    origin = np.arange(rows, dtype=np.int64) if order is None else order
+    lengths = squares(arrays)
+    if not np.isfinite(lengths).all():
+        row = first + int(origin[~np.isfinite(lengths)].min()) + 1
+        raise DataError(f"row {row}: a value is too large for {settings['dtype']}; scale the data, or give dtype='float64'")
+    block = {"labels": codes if order is None else codes[order], "origin": origin + first, "sqnorms": lengths, **arrays}
     features = block["x"].shape[1] if "x" in block else int(block["indices"].max(initial=-1)) + 1
-    job.raw.append(job.write(f"raw-{len(job.raw):05d}", block))
-    job.rows += len(labels)
-    job.features = max(job.features, features)
-    job.source, job.pieces = place
+    return Written(job.write(f"raw-{number:05d}", block, final=not settings["shuffle"]), features, place)
+
+
+def _commit(job: Job, written: Written, say: Callable[[str, int], Any]) -> None:
+    job.raw.append(written.part)
+    job.rows += written.part.rows
+    job.features = max(job.features, written.features)
+    job.source, job.pieces = written.place
     job.save()
-
-
-def _joined(pieces: list[tuple[np.ndarray, ...]]) -> dict[str, np.ndarray]:
-    if len(pieces[0]) == 1:
-        return {"x": np.concatenate([piece[0] for piece in pieces])}
-    lengths = np.concatenate([np.diff(indptr) for indptr, _, _ in pieces])
-    indptr = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=indptr[1:])
-    if indptr[-1] >= 2**31:
-        raise ValueError(f"a block of {indptr[-1]:,} non-zeros is too large; give a smaller block_bytes")
-    indices = np.concatenate([indices for _, indices, _ in pieces])
-    if indices.size and indices.max() >= 2**31 - 1:
-        raise DataError(f"column {indices.max():,} is too large: a store has at most 2³¹ − 1 columns; hash them to fewer")
-    return {
-        "indptr": indptr.astype(np.int32),
-        "indices": indices.astype(np.int32, copy=False),
-        "data": np.concatenate([data for _, _, data in pieces]),
-    }
-
-
-def _squares(arrays: dict[str, np.ndarray]) -> np.ndarray:
-    rows = storage.dense(arrays["x"]) if "x" in arrays else storage.csr_arrays(*(arrays[k] for k in ("indptr", "indices", "data")))
-    out = np.empty(rows.length())
-    storage.sqnorms(rows, out)
-    return out
-
-
-def _permuted(block: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
-    order = rng.permutation(len(block["labels"]))
-    out = {key: block[key][order] for key in ("labels", "origin", "sqnorms")}
-    if "x" in block:
-        return {**out, "x": block["x"][order]}
-    rows = storage.take(storage.csr_arrays(block["indptr"], block["indices"], block["data"]), order)
-    return {**out, "indptr": rows.indptr.view(np.int32), "indices": rows.indices.view(np.int32), "data": rows.data}
+    say("read", job.rows)
 
 
 # ------------------------------------------------------------------------------------------------------------------------ mixing
 
 
 def _mix(job: Job, say: Callable[[str, int], Any]) -> None:
-    made = 0
-    for group in job.groups():
-        for j in range(len(group)):
-            if made >= len(job.parts):
-                block = _permuted(_gathered(job.folder, group, j), np.random.default_rng([job.settings["seed"], 1, made]))
-                job.parts.append(job.write(f"part-{made:05d}", block))
-                job.save()
-                say("mix", sum(part.rows for part in job.parts))
-            made += 1
-        for part in group:  # all its slices are in final parts
-            for array in part.files:
-                array_path(job.folder, part.name, array).unlink(missing_ok=True)
+    """Make the final parts, two at a time; which rows a part has, and in which order, does not depend on that."""
+    wanted = [(group, j) for group in job.groups() for j in range(len(group))]
+    begun = len(job.parts)
+    work = read_ahead(lambda made: _mixed(job, *wanted[made], made), range(begun, len(wanted)), threads=MIXERS)
+    for made, part in enumerate(work, start=begun):
+        job.parts.append(part)
+        job.save()
+        say("mix", sum(part.rows for part in job.parts))
+        if wanted[made][1] == len(wanted[made][0]) - 1:
+            _release(job.folder, wanted[made][0])
+    for group in job.groups()[: job.groups_done()]:  # a stop may have come before they were deleted
+        _release(job.folder, group)
     job.stage = "done"
     job.save()
 
 
-def _gathered(folder: Path, group: list[Part], j: int) -> dict[str, np.ndarray]:
-    """Return slice j of each raw part, one after the other; only the slices are read."""
-    storage_kind = "dense" if "x" in group[0].files else "csr"
-    slices: dict[str, list[np.ndarray]] = {key: [] for key in ARRAYS[storage_kind]}
+def _release(folder: Path, group: list[Part]) -> None:
+    """Delete raw parts: all their slices are in final parts."""
     for part in group:
-        arrays = {key: np.load(array_path(folder, part.name, key), mmap_mode="r") for key in part.files}
-        here = slice(j * part.rows // len(group), (j + 1) * part.rows // len(group))
-        for key in ("labels", "origin", "sqnorms", *(["x"] if storage_kind == "dense" else [])):
-            slices[key].append(np.array(arrays[key][here]))
-        if storage_kind == "csr":
-            indptr = np.array(arrays["indptr"][here.start : here.stop + 1])
-            slices["indptr"].append(indptr - indptr[0])
-            for key in ("indices", "data"):
-                slices[key].append(np.array(arrays[key][indptr[0] : indptr[-1]]))
-    meta = {key: np.concatenate(slices[key]) for key in ("labels", "origin", "sqnorms")}
-    if storage_kind == "dense":
-        return {**meta, "x": np.concatenate(slices["x"])}
-    return {**meta, **_joined(list(zip(slices["indptr"], slices["indices"], slices["data"], strict=True)))}
+        for array in part.files:
+            array_path(folder, part.name, array).unlink(missing_ok=True)
+
+
+def _mixed(job: Job, group: list[Part], j: int, number: int) -> Part:
+    """Write the final part that has slice j of each raw part of a group; only the slices are read."""
+    slices = [_slice(job, part, j, len(group)) for part in group]
+    pieces, origins, lengths = zip(*slices, strict=True)
+    codes = np.concatenate([piece.labels for piece in pieces])
+    order = np.random.default_rng([job.settings["seed"], 1, number]).permutation(len(codes))
+    arrays = gather_rows(pieces, order, job.settings["dtype"])
+    meta = {"labels": codes[order], "origin": np.concatenate(origins)[order], "sqnorms": np.concatenate(lengths)[order]}
+    return job.write(f"part-{number:05d}", {**meta, **arrays}, final=True)
+
+
+def _slice(job: Job, part: Part, j: int, count: int) -> tuple[Piece, np.ndarray, np.ndarray]:
+    """Return slice j of a raw part, of `count` of them: rows with their labels, origins and squared lengths."""
+    first, last = j * part.rows // count, (j + 1) * part.rows // count
+    folder, dtype, width = job.folder, job.settings["dtype"], job.features
+    labels, origin, lengths = (
+        read_slice(folder, part, array, kind, first, last)
+        for array, kind in (("labels", "u2"), ("origin", "i8"), ("sqnorms", "f8"))
+    )
+    if "x" in part.files:
+        return (
+            Piece(labels, (read_slice(folder, part, "x", dtype, first * width, last * width).reshape(-1, width),)),
+            origin,
+            lengths,
+        )
+    indptr = read_slice(folder, part, "indptr", "i4", first, last + 1)
+    ends = int(indptr[0]), int(indptr[-1])
+    rows = (
+        indptr - indptr[0],
+        *(read_slice(folder, part, array, kind, *ends) for array, kind in (("indices", "i4"), ("data", dtype))),
+    )
+    return Piece(labels, rows), origin, lengths
 
 
 def _adopt_raw(job: Job) -> None:
-    """Give raw parts that need no mixing their final names."""
+    """Give raw parts that need no mixing their final names, and a single shuffled one its checksums."""
+    shuffled = job.settings["shuffle"]
     for k, part in enumerate(job.raw):
         name = f"part-{k:05d}"
         for array in part.files:
             path = array_path(job.folder, part.name, array)
             if path.exists():  # a stop in the middle may have left some renamed already
                 os.replace(path, array_path(job.folder, name, array))
-        job.parts.append(Part(name, part.rows, part.stored, part.files))
+        files = {array: checked_record(job.folder, name, array) for array in part.files} if shuffled else part.files
+        job.parts.append(Part(name, part.rows, part.stored, files))
     job.stage = "done"
     job.save()

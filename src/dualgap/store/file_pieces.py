@@ -6,7 +6,9 @@ The parsers are those of `dualgap.data`. Every error names the file, the line (o
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,24 +17,38 @@ from scipy import sparse
 
 from dualgap.data import (
     DataError,
-    DataSet,
     Encoder,
+    all_finite,
     choose_target,
+    columns_of_frame,
     columns_of_table,
     csv_engine,
     csv_first_line,
     iter_libsvm,
     kind_of,
     open_csv,
-    table_from_columns,
+    split_columns,
+    typed_csv,
     unpacked,
 )
 from dualgap.problem import as_features, as_labels
 
-__all__ = ["Given", "Piece", "Source", "csv_texts", "open_source"]
+__all__ = [
+    "AnyPiece",
+    "ColumnPiece",
+    "Given",
+    "Piece",
+    "Source",
+    "csv_texts",
+    "open_source",
+    "parquet_batches",
+    "row_group_rows",
+    "rows_at_once",
+]
 
-PIECE_ROWS = 8192  # rows parsed at a time
-PIECE_BYTES = 1 << 22  # text of a CSV file parsed at a time
+PIECE_ROWS = 1 << 16  # rows parsed at a time, at most
+PIECE_BYTES = 1 << 24  # text, or numbers of 8 bytes, parsed at a time
+LIBSVM_ROWS = 8192  # rows of LIBSVM text parsed at a time
 
 
 class Piece(NamedTuple):
@@ -40,6 +56,38 @@ class Piece(NamedTuple):
 
     labels: np.ndarray
     arrays: tuple[np.ndarray, ...]
+
+    @property
+    def width(self) -> int:
+        """Columns of dense rows."""
+        return int(self.arrays[0].shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows."""
+        return sum(array.nbytes for array in self.arrays)
+
+
+class ColumnPiece(NamedTuple):
+    """Some consecutive samples column by column: values has a row for each feature, which becomes (value - centre) / scale."""
+
+    labels: np.ndarray
+    values: np.ndarray
+    centre: np.ndarray
+    scale: np.ndarray
+
+    @property
+    def width(self) -> int:
+        """Columns of the rows."""
+        return int(self.values.shape[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values."""
+        return int(self.values.nbytes)
+
+
+AnyPiece = Piece | ColumnPiece
 
 
 class Source(NamedTuple):
@@ -62,9 +110,10 @@ class Source(NamedTuple):
         """How its rows are stored."""
         return "csr" if self.kind == "libsvm" else "dense"
 
-    def pieces(self) -> Iterator[Piece]:
-        """Yield the samples in order."""
-        return {"libsvm": _libsvm, "csv": _csv, "parquet": _parquet}[self.kind](self)
+    def pieces(self, skip: int = 0) -> Iterator[AnyPiece]:
+        """Yield the samples in order, without the first `skip` pieces."""
+        readers: dict[str, Callable[[Source, int], Iterator[AnyPiece]]] = {"libsvm": _libsvm, "csv": _csv, "parquet": _parquet}
+        return readers[self.kind](self, skip)
 
 
 class Given(NamedTuple):
@@ -75,9 +124,9 @@ class Given(NamedTuple):
     pairs: Iterator[tuple[Any, Any]]
     path: str = "a pair (X, y)"
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self, skip: int = 0) -> Iterator[Piece]:
         """Yield the pairs, checked."""
-        for X, y in self.pairs:
+        for X, y in islice(self.pairs, skip, None):
             matrix: Any = as_features(X)
             labels = as_labels(y, matrix.shape[0])
             is_sparse = bool(sparse.issparse(matrix))
@@ -97,101 +146,156 @@ def open_source(path: Path, target: Any, dtype: str, zero_based: Any, n_features
     if target is not None:
         raise DataError(f"{path} is read as LIBSVM text, where the label comes first on a line; leave target out")
     if zero_based == "auto":
-        first = next(iter_libsvm(path, PIECE_ROWS, zero_based=True))
+        first = next(iter_libsvm(path, LIBSVM_ROWS, zero_based=True))
         zero_based = bool(first.indices.size and first.indices.min() == 0)
     return Source(path, "libsvm", None, dtype, zero_based, n_features)
 
 
-def _libsvm(source: Source) -> Iterator[Piece]:
+def _libsvm(source: Source, skip: int) -> Iterator[Piece]:
     options = {"n_features": source.n_features, "zero_based": source.zero_based, "dtype": source.dtype}
-    blocks = iter_libsvm(source.path, PIECE_ROWS, **options)  # type: ignore[arg-type]
-    while True:
+    blocks = iter_libsvm(source.path, LIBSVM_ROWS, **options)  # type: ignore[arg-type]
+    for k in count():
         with np.errstate(over="ignore"):  # overflow of float32 is reported with its row when the block is written
             block = next(blocks, None)
         if block is None:
             return
-        yield Piece(block.y, (block.indptr, block.indices, block.data))
+        if k >= skip:
+            yield Piece(block.y, (block.indptr, block.indices, block.data))
 
 
 # ------------------------------------------------------------------------------------------------------------------------- tables
 
 
-def _piece(source: Source, data: DataSet) -> Piece:
-    if source.n_features is not None and data.X.shape[1] != source.n_features:
-        raise DataError(f"{source.path} has {data.X.shape[1]} columns besides the labels, not n_features={source.n_features}")
-    return Piece(data.y, (np.ascontiguousarray(data.X, dtype=source.dtype),))
+def column_piece(source: Source, columns: dict[str, np.ndarray], named: bool) -> ColumnPiece:
+    """Return the columns of a table as a piece; a column that is not numbers is an error."""
+    values, labels, _ = split_columns(source.path, columns, source.target, named, finite=True)
+    if source.n_features is not None and len(values) != source.n_features:
+        raise DataError(f"{source.path} has {len(values)} columns besides the labels, not n_features={source.n_features}")
+    return ColumnPiece(labels, values, np.zeros(len(values)), np.ones(len(values)))
 
 
-def _parquet(source: Source) -> Iterator[Piece]:
+def rows_at_once(columns: int) -> int:
+    """Return the rows of a table to parse at a time."""
+    return max(16, min(PIECE_ROWS, PIECE_BYTES // (8 * max(columns, 1))))
+
+
+def parquet_batches(path: Path, group: int | None = None) -> Iterator[Any]:
+    """Yield the rows of a Parquet file, or of one row group, as Arrow tables of a moderate size; no more than one is in memory."""
+    import pyarrow
+
+    with open_parquet(path) as file:
+        groups = None if group is None else [group]
+        for batch in file.iter_batches(rows_at_once(len(file.schema_arrow.names)), row_groups=groups):
+            yield pyarrow.Table.from_batches([batch])
+
+
+def row_group_rows(path: Path) -> list[int]:
+    """Return the number of rows of each row group of a Parquet file."""
+    with open_parquet(path) as file:
+        return [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Any]:
+    """Yield a Parquet file as pyarrow opens it; one that cannot be read is a DataError."""
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise DataError(f"{source.path}: reading Parquet needs pyarrow: pip install 'dualgap[parquet]'") from None
-
-    rows = 0
+        raise DataError(f"{path}: to stream Parquet needs pyarrow: pip install 'dualgap[parquet]'") from None
     try:
-        with unpacked(source.path) as plain, parquet.ParquetFile(plain, pre_buffer=False) as file:
-            for batch in file.iter_batches(PIECE_ROWS):
-                columns = columns_of_table(source.path, pyarrow.Table.from_batches([batch]))
-                _check_columns(source, columns, rows)
-                yield _piece(source, table_from_columns(source.path, "", columns, source.target, named=True))
-                rows += batch.num_rows
+        with unpacked(path) as plain, parquet.ParquetFile(plain, pre_buffer=False) as file:
+            yield file
     except (pyarrow.ArrowInvalid, OSError) as error:
-        raise DataError(f"{source.path} is not a whole Parquet file ({' '.join(str(error).split())[:200]})") from None
+        raise DataError(f"{path} is not a whole Parquet file ({' '.join(str(error).split())[:200]})") from None
+
+
+def _parquet(source: Source, skip: int) -> Iterator[ColumnPiece]:
+    rows = 0
+    for k, table in enumerate(parquet_batches(source.path)):
+        if k >= skip:
+            columns = columns_of_table(source.path, table)
+            try:
+                piece = column_piece(source, columns, named=True)
+            except DataError:
+                _check_columns(source, columns, rows)
+                raise
+            yield piece
+        rows += table.num_rows
     if not rows:
         raise DataError(f"{source.path} has no rows")
 
 
 def _check_columns(source: Source, columns: dict[str, np.ndarray], before: int) -> None:
-    """Correct the row number in an error: rows are counted from the start of the file, not of the piece."""
+    """Raise for a number that is not finite, with its row counted from the start of the file and not of the piece."""
     for name, column in columns.items():
-        if column.dtype.kind == "f" and not np.isfinite(column).all():
+        if column.dtype.kind == "f" and not all_finite(column):
             place = int(np.flatnonzero(~np.isfinite(column))[0])
             raise DataError(
                 f"{source.path}, row {before + place + 1}, column {name!r}: found {column[place]}, a number must be finite"
             )
 
 
-def _csv(source: Source) -> Iterator[Piece]:
-    engine = csv_engine(None)
-    header: list[str] | None = None
-    separator, line, found = ",", 1, False
+class _Csv:
+    """How the pieces of a CSV text are parsed: by what the first line and the first piece have shown."""
+
+    def __init__(self, source: Source, first: bytes) -> None:
+        self.source = source
+        self.header, self.separator = csv_first_line(source.path, first)
+        self.engine = csv_engine(None)
+        self.types: dict[str, str] | None = None  # of the columns, once a piece was parsed
+
+    def parse(self, text: bytes, line: int) -> ColumnPiece:
+        """Return a piece of text, which begins at a line of the file and has no header."""
+        named, source = self.header is not None, self.source
+        frame = None if self.types is None else typed_csv(text, self.separator, self.types)
+        try:
+            if frame is None:
+                columns = self.engine(self._with_header(text), self.separator, self.header)
+                if self.types is None:
+                    self._learn_types(columns, named)
+            else:
+                columns = columns_of_frame(frame)
+            return column_piece(source, columns, named)
+        except Exception as error:
+            # A piece is searched cell by cell only if something in it is wrong.
+            place = _bad_cell(text, self.header, self.separator, source)
+            if place is not None:
+                row, column, what = place
+                raise DataError(f"{source.path}, line {line + row}, column {column}: {what}") from None
+            if isinstance(error, DataError):
+                raise
+            reason = " ".join(str(error).split())[:200]
+            raise DataError(
+                f"{source.path}, lines {line} to {line + text.count(bytes([10]))}: not a well-formed table: {reason}"
+            ) from None
+
+    def _with_header(self, text: bytes) -> bytes:
+        return text if self.header is None else _header_line(self.header, self.separator) + text
+
+    def _learn_types(self, columns: dict[str, np.ndarray], named: bool) -> None:
+        target = choose_target(self.source.path, list(columns), self.source.target, named)
+        kind = {"f": "number", "i": "whole"}.get(columns[target].dtype.kind, "text")
+        self.types = {name: kind if name == target else "number" for name in columns}
+
+
+def _csv(source: Source, skip: int) -> Iterator[ColumnPiece]:
+    parser: _Csv | None = None
+    line, pieces = 1, 0
     for text in csv_texts(source.path):
-        if not found:
-            header, separator = csv_first_line(source.path, text)
-            first = text.removeprefix(b"\xef\xbb\xbf")
-            if header is not None:
-                skipped = first[: first.index(b"\n") + 1]  # the header comes back in front of every piece
-                first, line = first[len(skipped) :], 2
-            text, found = first, True
-        if text.strip():
-            yield _piece(source, _csv_piece(source, text, engine, header, separator, line))
+        if parser is None:
+            parser = _Csv(source, text)
+            text = text.removeprefix(b"\xef\xbb\xbf")
+            if parser.header is not None:
+                text, line = text[text.index(b"\n") + 1 :], 2
+        if text and not text.isspace():
+            piece = parser.parse(text, line) if pieces >= skip or not pieces else None  # the first piece decides the types
+            if piece is not None and pieces >= skip:
+                yield piece
+            pieces += 1
         line += text.count(b"\n")
-    if not found:
+    if parser is None:
         raise DataError(f"{source.path} is empty")
-
-
-def _csv_piece(source: Source, text: bytes, engine: Any, header: list[str] | None, separator: str, line: int) -> DataSet:
-    named = header is not None
-    whole = _header_line(header, separator) + text if header is not None else text
-    try:
-        data = table_from_columns(source.path, "", engine(whole, separator, header), source.target, named=named)
-        if not np.isfinite(data.X).all():
-            raise ValueError("a value is infinite")
-        return data
-    except Exception as error:
-        # A piece is searched cell by cell only if something in it is wrong.
-        place = _bad_cell(text, header, separator, source)
-        if place is not None:
-            row, column, what = place
-            raise DataError(f"{source.path}, line {line + row}, column {column}: {what}") from None
-        if isinstance(error, DataError):
-            raise
-        reason = " ".join(str(error).split())[:200]
-        raise DataError(
-            f"{source.path}, lines {line} to {line + text.count(bytes([10]))}: not a well-formed table: {reason}"
-        ) from None
 
 
 def _header_line(header: Sequence[str], separator: str) -> bytes:

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from dualgap.core import Block
 from dualgap.core import rows as storage
+from dualgap.data import is_url
 from dualgap.problem import as_features
 from dualgap.store.manifest import Manifest, StoreError, layout_of, read_array
 from dualgap.store.runs import Runs, read_ahead
@@ -24,6 +25,10 @@ class Parts:
     """The parts of a store: `Store` without the problem over it."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
+        if is_url(folder):
+            raise StoreError(
+                f"{folder}: a store is read many times, so it is on a local disk; copy it to a local folder and open that"
+            )
         self.folder = Path(folder)
         self.manifest = Manifest.load(self.folder)
         self.parts = self.manifest.parts

@@ -129,7 +129,7 @@ class Job:
 
     def codes(self, labels: np.ndarray) -> np.ndarray:
         """Return the place of each label in the list of classes, which grows as new ones turn up."""
-        found, inverse = np.unique(labels, return_inverse=True)
+        found, inverse = _distinct(labels)
         known = {label: k for k, label in enumerate(self.classes)}
         places = []
         for label in found.tolist():
@@ -146,8 +146,9 @@ class Job:
             self.counts[place] += count
         return np.array(places, dtype=np.uint16)[inverse]
 
-    def write(self, name: str, arrays: dict[str, np.ndarray]) -> Part:
-        files = {key: write_array(self.folder, name, key, value) for key, value in arrays.items()}
+    def write(self, name: str, arrays: dict[str, np.ndarray], final: bool) -> Part:
+        """Write the arrays of a part; one that will be mixed into others gets no checksums."""
+        files = {key: write_array(self.folder, name, key, value, final) for key, value in arrays.items()}
         values = arrays["data" if "data" in arrays else "x"]
         return Part(name, len(arrays["labels"]), int(values.size), files)
 
@@ -162,3 +163,15 @@ class Job:
             self.folder
         )
         (self.folder / PROGRESS).unlink()
+
+
+def _distinct(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (the different labels, the place of each label among them); whole numbers close together need no sorting."""
+    if labels.dtype.kind in "iu" and labels.size:
+        low, high = labels.min(), labels.max()
+        if int(high) - int(low) < MOST_CLASSES:
+            moved = (labels - low).astype(np.intp)
+            there = np.bincount(moved) > 0
+            return np.flatnonzero(there).astype(labels.dtype) + low, (np.cumsum(there) - 1)[moved]
+    found, inverse = np.unique(labels, return_inverse=True)
+    return found, inverse

@@ -14,6 +14,7 @@ folder, types and shapes are those below, and `folder` checks the contents of ea
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -32,7 +33,7 @@ __all__ = ["ARRAYS", "FileRecord", "Manifest", "Part", "StoreError", "layout_of"
 MANIFEST, PROGRESS = "manifest.json", "progress.jsonl"
 FORMAT, VERSION = "dualgap-store", 1
 ARRAYS = {"csr": ("labels", "origin", "sqnorms", "indptr", "indices", "data"), "dense": ("labels", "origin", "sqnorms", "x")}
-CHUNK = 1 << 24
+CHUNK = 1 << 24  # bytes read at a time
 MOST_FEATURES = 2**31 - 1  # columns are 32-bit numbers
 LONGEST_HEADER = 1 << 16  # bytes before the values in a .npy file
 PART_NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -168,14 +169,29 @@ def array_path(folder: Path, part: str, array: str) -> Path:
     return folder / f"{part}.{array}.npy"
 
 
-def write_array(folder: Path, part: str, array: str, values: np.ndarray) -> FileRecord:
-    """Write one array of a part as plain .npy, complete or absent."""
+def write_array(folder: Path, part: str, array: str, values: np.ndarray, checksum: bool = True) -> FileRecord:
+    """Write one array of a part as plain .npy, complete or absent; without a checksum, its record has 0."""
     path = array_path(folder, part, array)
     partial = path.with_suffix(".partial")
-    with open(partial, "wb") as stream:
-        np.lib.format.write_array(stream, np.ascontiguousarray(values), allow_pickle=False)
+    values = np.ascontiguousarray(values)
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(values))
+    content = values.reshape(-1).view(np.uint8).data
+    with open(partial, "wb", buffering=0) as stream:
+        for piece in (header.getbuffer(), content):
+            while len(piece):
+                piece = piece[stream.write(piece) :]
     os.replace(partial, path)
-    return FileRecord(path.stat().st_size, _crc_of_file(path))
+    return FileRecord(header.tell() + len(content), zlib.crc32(content, zlib.crc32(header.getbuffer())) if checksum else 0)
+
+
+def checked_record(folder: Path, part: str, array: str) -> FileRecord:
+    """Return the size and the checksum of an array's file."""
+    with open(array_path(folder, part, array), "rb") as stream:
+        size, crc = 0, 0
+        while piece := stream.read(CHUNK):
+            size, crc = size + len(piece), zlib.crc32(piece, crc)
+    return FileRecord(size, crc)
 
 
 def read_array(folder: Path, part: Part, array: str, verify: bool) -> np.ndarray:
@@ -206,12 +222,16 @@ def read_array(folder: Path, part: Part, array: str, verify: bool) -> np.ndarray
     return values
 
 
-def _crc_of_file(path: Path) -> int:
-    crc = 0
-    with open(path, "rb") as stream:
-        while piece := stream.read(CHUNK):
-            crc = zlib.crc32(piece, crc)
-    return crc
+def read_slice(folder: Path, part: Part, array: str, dtype: str, first: int, last: int) -> np.ndarray:
+    """Return the values first…last of an array of a part that this process has written or checked."""
+    count = {"x": part.stored, "indices": part.stored, "data": part.stored, "indptr": part.rows + 1}.get(array, part.rows)
+    values = np.empty(last - first, dtype)
+    path, record = array_path(folder, part.name, array), part.files[array]
+    with open(path, "rb", buffering=0) as stream:
+        stream.seek(record.bytes - (count - first) * values.itemsize)  # the values end where the file ends
+        if values.size and stream.readinto(values.view(np.uint8).data) != values.nbytes:
+            raise StoreError(f"{path} became shorter while it was in use; delete {folder} and convert the data again")
+    return values
 
 
 def part_from(entry: dict[str, Any]) -> Part:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import groupby
@@ -19,20 +20,19 @@ RUN_BYTES = 1 << 18  # bytes a run; a disk reads them about as fast as within a 
 FEWEST_ROWS, MANY_RUNS = 64, 1024  # rows a run; runs a store. A small store has shorter runs, so there are enough to mix
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
-def read_ahead(read: Callable[[Item], Block], wanted: Iterable[Item]) -> Iterator[Block]:
-    """Yield read(item) for every item; a thread reads the next one while the caller works on this one."""
-    with ThreadPoolExecutor(1, thread_name_prefix="dualgap-read") as pool:
-        coming: Future[Block] | None = None
+def read_ahead(read: Callable[[Item], Result], wanted: Iterable[Item], threads: int = 1) -> Iterator[Result]:
+    """Yield read(item) for every item, in their order; threads make the next ones while the caller works on this one."""
+    with ThreadPoolExecutor(threads, thread_name_prefix="dualgap-read") as pool:
+        coming: deque[Future[Result]] = deque()
         for item in wanted:
-            block = coming.result() if coming is not None else None
-            coming = pool.submit(read, item)
-            if block is not None:
-                yield block
-                del block  # frees the block before the next two are in memory
-        if coming is not None:
-            yield coming.result()
+            coming.append(pool.submit(read, item))
+            if len(coming) > threads:
+                yield coming.popleft().result()
+        while coming:
+            yield coming.popleft().result()
 
 
 class Runs:
