@@ -32,7 +32,7 @@ from dualgap.data.readers import read, read_mat, read_npz, write_npz
 from dualgap.data.registry import describe, entry, load, names
 from dualgap.data.samples import ArraySamples, Encoder, Samples, TableOptions, TableSamples
 from dualgap.data.table_files import TABLE_KINDS, Table, column_names, files_of, find_header, kind_of, read_table, spooled_input
-from dualgap.data.target import LabelRule, Labels, labels_of, learn_labels, target_of
+from dualgap.data.target import TASKS, LabelRule, Labels, NumberRule, grouped, labels_of, learn_labels, learn_target, target_of
 from dualgap.data.text import text_like
 from dualgap.data.unpacking import check_zip
 
@@ -40,6 +40,7 @@ __all__ = [
     "COMPRESSED",
     "PCA",
     "TABLE_KINDS",
+    "TASKS",
     "ArraySamples",
     "DataError",
     "DataSet",
@@ -49,6 +50,7 @@ __all__ = [
     "LibsvmBlock",
     "MissingFile",
     "Notes",
+    "NumberRule",
     "Preparation",
     "Samples",
     "Scaler",
@@ -71,12 +73,14 @@ __all__ = [
     "find_header",
     "fit_pca",
     "fit_scaler",
+    "grouped",
     "hold_out",
     "integer_labels",
     "iter_libsvm",
     "kind_of",
     "labels_of",
     "learn_labels",
+    "learn_target",
     "load",
     "named_files",
     "names",

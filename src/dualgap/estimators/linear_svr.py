@@ -223,6 +223,12 @@ class LinearSVR(RegressionBoundsMixin, FeatureMixin, CallbackSupportMixin, Multi
         )
         return [first, *(first.variant(data.values[:, j]) for j in range(1, data.count))]
 
+    def _objective(self, X: Any, y: np.ndarray) -> tuple[Problem, np.ndarray | None]:
+        """Return the problem of this model on rows that are checked, and the dual variables of the fit if it had as many rows."""
+        data, parameters = Targets(X, y, None), checked(self)
+        same = getattr(self, "_n_rows", None) == data.n and hasattr(self, "dual_coef_")
+        return self._problems(data, parameters)[0], signed_dual(self, 0, None, parameters.C) if same else None
+
     def _warm(self, data: Targets, j: int, C: float) -> Any:
         """Return the model of target j of the last fit, with its dual variables if the number of rows is the same."""
         if not self.warm_start or not hasattr(self, "coef_"):
