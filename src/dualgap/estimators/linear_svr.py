@@ -188,7 +188,7 @@ class LinearSVR(RegressionBoundsMixin, FeatureMixin, CallbackSupportMixin, Multi
         parameters = checked(self)
         if is_store(X) or is_dask(X):
             raise ValueError(
-                "LinearSVR needs the training rows in memory; X is a store, or on a cluster, which train classifiers alone"
+                f"{type(self).__name__} needs the training rows in memory; X is a store, or on a cluster, which train classifiers alone"
             )
         data = Targets(*validated(self, X, y, **NUMERIC), sample_weight)
         problems = self._problems(data, parameters)
