@@ -161,3 +161,21 @@ def test_a_constant_target_and_few_rows(tmp_path, capsys):
     (tmp_path / "one.csv").write_text("a,y\n1,5.5\n2,7.5\n")
     code, _, err = run(capsys, "fit", tmp_path / "one.csv", "--target", "y", "--loss", "absolute", "--model", tmp_path / "m")
     assert code == 0, err
+
+
+def test_a_proof_that_verify_checks(folder, tmp_path, capsys):
+    words = ["--target", "price", "--loss", "huber", "--model", tmp_path / "m", "--proof", tmp_path / "p", "--cv", 0]
+    assert run(capsys, "fit", folder / "houses.csv", *words)[0] == 0
+    code, out, _ = run(capsys, "verify", tmp_path / "p", folder / "houses.csv", "--model", tmp_path / "m")
+    assert code == 0, out
+    assert "294 rows, " in out
+    assert "columns, targets" in out
+    code, out, _ = run(capsys, "verify", tmp_path / "p", folder / "houses.csv", "--model", folder / "m.skops")
+    assert code == 1
+    assert "the model file holds another model than the proof" in out
+    changed = (folder / "houses.csv").read_text().splitlines()
+    changed[5] = changed[5].replace("1", "2")
+    (tmp_path / "changed.csv").write_text("\n".join([*changed, ""]))
+    code, out, _ = run(capsys, "verify", tmp_path / "p", tmp_path / "changed.csv", "--model", tmp_path / "m")
+    assert code == 1
+    assert "the data are not those of the proof" in out

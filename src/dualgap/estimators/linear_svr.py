@@ -7,27 +7,34 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from dualgap.core import kept
 from dualgap.estimators.bounds import FeatureMixin
 from dualgap.estimators.coefficients import coefficient_bounds
-from dualgap.estimators.common import validated, validated_rows
+from dualgap.estimators.common import validated
 from dualgap.estimators.ending import end_fit
 from dualgap.estimators.fitted import keep, signed_dual, signed_duals
 from dualgap.estimators.multiclass import Task, solve_tasks
 from dualgap.estimators.on_store import is_store
 from dualgap.estimators.parameters import Parameters, checked
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
-from dualgap.estimators.regression import RegressionBoundsMixin
+from dualgap.estimators.regression import LinearPredictionMixin, ProvableRegressionMixin
 from dualgap.estimators.targets import NUMERIC, FittedPart, Targets, fitted_parts, supports
-from dualgap.problem import Problem, as_features, is_dask
+from dualgap.problem import Problem, is_dask
 from dualgap.proof import ProofError
 
 __all__ = ["LinearSVR"]
 
 
-class LinearSVR(RegressionBoundsMixin, FeatureMixin, CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class LinearSVR(
+    LinearPredictionMixin,
+    ProvableRegressionMixin,
+    FeatureMixin,
+    CallbackSupportMixin,
+    MultiOutputMixin,
+    RegressorMixin,
+    BaseEstimator,
+):
     """Linear support vector regression whose fit ends on a certified duality gap.
 
     Minimises, for targets t and the weights s of the samples,
@@ -118,9 +125,6 @@ class LinearSVR(RegressionBoundsMixin, FeatureMixin, CallbackSupportMixin, Multi
     >>> model.status_, model.certificate_.relative_gap <= 1e-4
     ('converged', True)
     """
-
-    coef_: np.ndarray
-    intercept_: np.ndarray
 
     def __init__(
         self,
@@ -254,20 +258,3 @@ class LinearSVR(RegressionBoundsMixin, FeatureMixin, CallbackSupportMixin, Multi
             raise ProofError(f"the model was trained on {self._n_rows} rows; X has {data.n}")
         found = duals or [signed_dual(self, j, data.weights, parameters.C) for j in range(data.count)]
         return fitted_parts(self, self._problems(data, parameters), list(np.atleast_2d(self.coef_)), found, duals is not None)
-
-    # ----------------------------------------------------------------------------------------------------------- prediction
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the predictions for samples: one each, or a column for each target."""
-        rows = self._new_rows(X)
-        scores = np.asarray(rows @ np.atleast_2d(self.coef_).T) + self.intercept_
-        return scores[:, 0] if self._flat else scores
-
-    def _new_rows(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return as_features(validated_rows(self, X), columns=self.n_features_in_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
