@@ -64,7 +64,7 @@ ERRORS = [
     (["compare", "nowhere.csv", "--target", "y"], 1, "nowhere.csv: there is no such file"),
     (["compare", "breast-cancre"], 1, "there is no data set 'breast-cancre'; did you mean 'breast-cancer'?"),
     (["compare", "--solvers", "sdac"], 1, "there is no solver 'sdac'; did you mean 'sdca'?"),
-    (["compare", "--loss", "huber"], 1, "--loss huber is a loss of regression, and this command trains classifiers"),
+    (["compare", "--loss", "huber"], 1, "--loss huber is a loss of regression, and this command races classifiers"),
     (["compare", "--loss", "hing"], 1, "--loss hing: there is no such loss; choose hinge"),
     (
         ["compare", "--solvers", "pegasos", "--loss", "logistic"],

@@ -54,7 +54,7 @@ REFUSED = {
     "zeros.csv": (b"a,b,y\n\0\0,1,p\n", "is not text: it holds zero bytes"),
     "cut.csv.gz": (gzip.compress(TABLE.encode())[:60], "is cut short"),
     "cut.parquet": (b"PAR1 nothing", "is not a whole Parquet file"),
-    "measured.csv": ("a,b,y\n" + "".join(f"{i % 7},{i % 3},{i * 1.37}\n" for i in range(300)), "a measured quantity"),
+    "either.csv": ("a,b,y\n" + "".join(f"{i % 7},{i % 3},{i % 60 * 3}\n" for i in range(3000)), "classes or a measured quantity"),
     "names as labels.csv": ("a,y\n" + "".join(f"{i % 7},n{i}\n" for i in range(200)), "these are no classes"),
 }
 

@@ -148,7 +148,10 @@ def test_drop_and_as(folder, tmp_path, capsys):
         (["--drop", "nme"], "there is no column 'nme'"),
         (["--no-prepare"], "leave --no-prepare out"),
         (["--loss", "hing"], "there is no such loss"),
-        (["--loss", "epsilon_insensitive"], "in Python there is dualgap.LinearSVR"),
+        (["--loss", "epsilon_insensitive"], "a regression predicts numbers, and column 'species' holds words such as 'ash'"),
+        (["--loss", "huber", "--task", "classification"], "--loss huber is a loss of regression, and --task says classification"),
+        (["--task", "ranking"], "--task ranking: choose classification or regression"),
+        (["--quantile", "0.5"], "--quantile 0.5 is for losses of regression"),
         (["--intercept", "yes"], "choose free, penalised or none"),
     ):
         code, _, err = run(capsys, "fit", folder / "trees.csv", "--target", "species", "--model", tmp_path / "m", *words)
@@ -157,7 +160,8 @@ def test_drop_and_as(folder, tmp_path, capsys):
 
 
 def test_a_measured_target(folder, tmp_path, capsys):
-    code, _, err = run(capsys, "fit", folder / "trees.csv", "--target", "price", "--model", tmp_path / "m")
+    words = ["fit", folder / "trees.csv", "--target", "price", "--task", "classification", "--model", tmp_path / "m"]
+    code, _, err = run(capsys, *words)
     assert code == 1
     assert "a measured quantity" in err
     code, _, _ = run(

@@ -4,14 +4,23 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dualgap import SVC, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
+from dualgap import SVC, SVR, LinearSVC, LinearSVR, LinearSVRPath, LinearSVRPathCV, NuSVC, NuSVR, OneClassSVM
 
 # Weight 2 is a row twice up to the tolerance of the two fits; the check compares to seven digits. (gamma="scale" looks at the
 # variance of the rows as they are given, in scikit-learn too, and so tells a row with weight 2 from the row twice.)
 KERNEL = {"tol": 1e-12, "max_iter": 300, "gamma": "auto"}
 LINEAR = {"tol": 0, "max_iter": 10_000}
 NU = {**KERNEL, "nu": 0.2}  # 0.5 is infeasible with the weights of the check
-EXACT = {SVC: KERNEL, SVR: KERNEL, NuSVC: NU, NuSVR: KERNEL, LinearSVC: LINEAR, LinearSVR: LINEAR}
+EXACT = {
+    SVC: KERNEL,
+    SVR: KERNEL,
+    NuSVC: NU,
+    NuSVR: KERNEL,
+    LinearSVC: LINEAR,
+    LinearSVR: LINEAR,
+    LinearSVRPath: LINEAR,
+    LinearSVRPathCV: LINEAR,
+}
 COMPARED_CLOSELY = {"check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"}
 
 NOT_SEMIDEFINITE = "{} is not positive semidefinite; such a problem has no minimum, and there is an error instead of a model"
@@ -44,6 +53,8 @@ def expected_failures(estimator):
         LinearSVC(multi_class="crammer_singer"),
         LinearSVC(loss="log_loss", multi_class="multinomial"),
         LinearSVR(),
+        LinearSVRPath(Cs=3),
+        LinearSVRPathCV(Cs=3, cv=3),
         SVC(),
         SVC(kernel="precomputed"),
         NuSVC(),

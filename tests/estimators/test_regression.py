@@ -18,6 +18,7 @@ from sklearn.datasets import (
     make_regression,
     make_sparse_uncorrelated,
 )
+from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import r2_score
 from sklearn.preprocessing import scale
 
@@ -112,7 +113,10 @@ def test_several_targets_are_the_targets_one_by_one(make):
         assert model.objective_[j] == pytest.approx(one.objective_, rel=1e-8)
     low, high = model.prediction_bounds(X)
     assert (low <= high).all()
-    assert make().fit(X, Y[:, :1]).predict(X).shape == (len(X), 1)
+    with pytest.warns(DataConversionWarning, match="A column-vector y was passed"):
+        column = make().fit(X, Y[:, :1])
+    assert column.predict(X).shape == (len(X),)
+    assert np.array_equal(column.predict(X), make().fit(X, Y[:, 0]).predict(X))
 
 
 def test_free_intercept_makes_a_shift_of_the_targets_a_shift_of_the_model():

@@ -1,4 +1,4 @@
-"""The commands `convert`, `fit`, `predict` and `certify`: files to stores, data to models, models to labels and certificates."""
+"""The commands `convert`, `fit`, `predict` and `certify`: files to stores, data to models, models to predictions and certificates."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from dualgap.app.options import (
     Seed,
     Standardise,
     Target,
+    TaskName,
     kinds_of,
-    loss_called,
+    loss_and_task,
 )
 
 __all__ = ["certify", "convert", "fit", "predict"]
@@ -113,16 +114,50 @@ def fit(
     proof: Annotated[
         Path | None, typer.Option(help="File to write a proof of the certificate to, for `verify`.", show_default=False)
     ] = None,
-    loss: Annotated[str, typer.Option(help="hinge, smooth_hinge, squared_hinge or logistic.")] = "squared_hinge",
-    c: Annotated[float, typer.Option("--C", help="Inverse strength of the penalty, as in scikit-learn.")] = 1.0,
+    task: TaskName = "",
+    loss: Annotated[
+        str,
+        typer.Option(
+            help="Of classes: hinge, smooth_hinge, squared_hinge (default) or logistic. Of a regression: squared_error (default), "
+            "epsilon_insensitive, squared_epsilon_insensitive, huber, absolute or quantile.",
+            show_default=False,
+        ),
+    ] = "",
+    c: Annotated[
+        float | None,
+        typer.Option(
+            "--C",
+            help="Inverse strength of the penalty, as in scikit-learn. [default: 1; if a loss of regression grows linearly, the standard "
+            "deviation of the target]",
+            show_default=False,
+        ),
+    ] = None,
     l2: Annotated[float | None, typer.Option(help="Strength of the penalty instead of C: l2 = 1 / (C · rows).")] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="Residual up to which an epsilon-insensitive loss is 0, in units of the target. [default: 0]", show_default=False
+        ),
+    ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            help="Width of smooth_hinge [default: 1], or residual at which huber becomes linear [default: 1.35 standard deviations of the "
+            "target].",
+            show_default=False,
+        ),
+    ] = None,
+    quantile: Annotated[
+        float | None, typer.Option(help="The quantile that --loss quantile predicts. [default: 0.5]", show_default=False)
+    ] = None,
     intercept: Annotated[str, typer.Option(help="free, penalised or none.")] = "free",
     balanced: Annotated[bool, typer.Option("--balanced", help="Let every class weigh alike.")] = False,
     positive: Annotated[
         bool,
         typer.Option(
             "--positive",
-            help="Keep all coefficients at 0 or above: the score of the second class, in alphabetical order, never falls with a feature.",
+            help="Keep all coefficients at 0 or above: the prediction, or the score of the second class in alphabetical order, never falls "
+            "with a feature.",
         ),
     ] = False,
     solver: Annotated[str, typer.Option(help="A solver's name, or auto.")] = "auto",
@@ -155,9 +190,10 @@ def fit(
     ] = 60.0,
     json_: Json = False,
 ) -> int:
-    """Train a classifier, and prove how good it is.
+    """Train a classifier or a regression, and prove how good it is.
 
-    All rows are trained on. The linear classifier is written to a file with its proof.
+    All rows are trained on. The linear model is written to a file with its proof. Words and a few different numbers in the target column
+    are classes, many different numbers are the targets of a regression; --task says it where both are possible.
 
     Text, categories, dates and missing values of a table are turned into numbers; the output says how, and the model file keeps it. The
     file is of skops' format: opening it runs no code. Exit code 1 when the gap was not reached.
@@ -166,6 +202,7 @@ def fit(
     Examples:
       dualgap fit mydata.csv --target label
       dualgap fit mydata.csv --target label --drop name --as zip=category --balanced
+      dualgap fit houses.csv --target price --loss huber
       dualgap fit a9a --model a9a.skops --l2 1e-4 --tol 1e-6 --proof a9a.proof
       dualgap fit store/ --model big.skops --tol 1e-2
       dualgap fit /shared/store --scheduler tcp://10.0.0.1:8786 --checkpoint /shared/run
@@ -173,41 +210,35 @@ def fit(
     from dualgap.app.inputs import open_samples
     from dualgap.app.model_file import check_place
     from dualgap.app.store_training import ClusterOptions, fit_store
+    from dualgap.app.tasks import TASKS
     from dualgap.data import TableOptions
     from dualgap.store import Store
 
-    chosen = loss_called(loss)
+    chosen, asked = loss_and_task(loss, task)
     if intercept not in ("free", "penalised", "none"):
         raise ValueError(f"--intercept {intercept}: choose free, penalised or none")
-    table = TableOptions(target, drop, kinds_of(as_), prepare, standardise, header, above)
+    table = TableOptions(target, drop, kinds_of(as_), prepare, standardise, header, above, asked)
     samples = open_samples(data, table)
-    if scheduler is not None and not isinstance(samples, Store):
-        raise ValueError(
-            f"--scheduler trains on a store, and {data[0]} is none: make one with `dualgap convert {data[0]} FOLDER` first"
-        )
-    if scheduler is None and (checkpoint is not None or partitions is not None):
-        option = "--checkpoint" if checkpoint is not None else "--partitions"
-        raise ValueError(
-            f"{option} goes with --scheduler; a fit here keeps its own checkpoint beside the model, and has no partitions"
-        )
-    parameters: dict[str, Any] = {
-        "loss": "log_loss" if chosen == "logistic" else chosen,
-        "C": c if l2 is None else 1.0 / (l2 * samples.shape[0]),
+    _check_scheduler(samples, data[0], scheduler, checkpoint, partitions)
+    common: dict[str, Any] = {
         "fit_intercept": intercept != "none",
         "intercept": "penalised" if intercept == "penalised" else "free",
-        "class_weight": "balanced" if balanced else None,
         "positive": positive,
         "solver": solver,
         "tol": tol,
         "max_time": max_seconds,
         "random_state": seed,
     }
+    C = c if l2 is None else 1.0 / (l2 * samples.shape[0])
+    y = samples.labels() if isinstance(samples, Store) else samples.y
+    own = TASKS[samples.task].parameters(y, chosen, C, balanced, delta, epsilon=epsilon, quantile=quantile)
+    parameters = common | own
     out = model or Path(f"{'model' if data[0] == '-' else _plain_name(data[0])}.skops")
     check_place(out)
     if isinstance(samples, Store) and proof is not None:
         raise ValueError("--proof needs the rows in memory; it cannot be written for a store")
     if isinstance(samples, Store):
-        _refuse_table_options(table)
+        _refuse_table_options(table, samples)
         cluster = None if scheduler is None else ClusterOptions(scheduler, checkpoint, partitions, patience)
         return fit_store(samples, cluster, out, json_, **parameters)
     return _fit_rows(samples, out, proof, cv, json_, parameters)
@@ -218,7 +249,25 @@ def _plain_name(name: str) -> str:
     return Path(name).name.split(".")[0] or "model"
 
 
-def _refuse_table_options(table: Any) -> None:
+def _check_scheduler(samples: Any, name: str, scheduler: str | None, checkpoint: str | None, partitions: int | None) -> None:
+    """Refuse a cluster without a store, and options of a cluster without one."""
+    from dualgap.store import Store
+
+    if scheduler is not None and not isinstance(samples, Store):
+        raise ValueError(f"--scheduler trains on a store, and {name} is none: make one with `dualgap convert {name} FOLDER` first")
+    if scheduler is None and (checkpoint is not None or partitions is not None):
+        option = "--checkpoint" if checkpoint is not None else "--partitions"
+        raise ValueError(
+            f"{option} goes with --scheduler; a fit here keeps its own checkpoint beside the model, and has no partitions"
+        )
+
+
+def _refuse_table_options(table: Any, store: Any) -> None:
+    if table.task not in ("", store.task):
+        raise ValueError(
+            f"{store.folder} was converted for a {store.task}, and --task or --loss says {table.task}: convert the data again with "
+            f"--task {table.task}"
+        )
     given = {
         "--target": table.target,
         "--drop": table.drop,
@@ -235,63 +284,54 @@ def _refuse_table_options(table: Any) -> None:
 
 def _fit_rows(samples: Any, out: Path, proof: Path | None, cv: int | None, as_json: bool, parameters: dict[str, Any]) -> int:
     """Train on rows in memory, measure, save, show."""
-    import numpy as np
-
     from dualgap.app import fit_display as show
     from dualgap.app.json_output import columns_of, print_json
     from dualgap.app.model_file import save_model
-    from dualgap.app.proven import proven_labels
+    from dualgap.app.tasks import TASKS
     from dualgap.app.terminal import console
-    from dualgap.app.training import CV_SECONDS, confusion, cross_validate, fit_samples, important_features
+    from dualgap.app.training import CV_SECONDS, cross_validate, fit_samples, important_features
     from dualgap.estimators import ConvergenceWarning
 
-    classes, counts = np.unique(samples.y, return_counts=True)
-    problems = 1 if len(classes) == 2 else len(classes)
-    screen = console()
+    task, screen = TASKS[samples.task], console()
     if not as_json:
-        shares = ", ".join(f"{label} {count:,}" for label, count in zip(classes.tolist()[:8], counts.tolist(), strict=False))
-        more = ", …" if len(classes) > 8 else ""
-        kinds = "1 class" if len(classes) == 1 else f"{len(classes)} classes"
-        print(f"{samples.name}: {samples.shape[0]:,} rows × {samples.shape[1]:,} columns, {kinds} ({shares}{more})")
+        kind, *more = task.described(samples)
+        print(f"{samples.name}: {samples.shape[0]:,} rows × {samples.shape[1]:,} columns, {kind}")
+        for line in more:
+            print(line)
         if samples.without:
             print(f"{samples.without:,} rows without a label in {samples.target!r} are left out")
-    with warnings.catch_warnings(), show.live_gap(problems, quiet=as_json) as listen:
+    with warnings.catch_warnings(), show.live_gap(task.problems(samples.y), quiet=as_json) as listen:
         warnings.simplefilter("ignore", ConvergenceWarning)  # the status is printed below
         made, X = fit_samples(samples, listen, **parameters)
         save_model(made, out)  # before anything else that may be stopped
-        about = made.about
-        svc = made.estimator
-        about["training"] = confusion(classes, samples.y, svc.predict(X)).to_dict()
-        proven = proven_labels(svc, X)
-        if proven is not None:
-            about["training"]["proven"] = float(proven.mean())
+        about, estimator = made.about, made.estimator
+        about["training"] = task.trained(estimator, X, samples.y)
         validated = None
         folds = 5 if cv is None else cv
         if folds and about["status"] != "interrupted" and (cv is not None or about["seconds"] * folds < CV_SECONDS):
             validated = cross_validate(samples, folds, None if cv is not None else CV_SECONDS, **parameters)
     if validated is not None:
-        about["cross_validation"] = validated.to_dict()
+        about["cross_validation"] = validated
     if samples.test is not None:
         X_test = samples.test[0] if made.encoder.scaler is None else made.encoder.scaler.apply(samples.test[0])
-        about["test"] = confusion(classes, samples.test[1], svc.predict(X_test)).to_dict()
+        about["test"] = task.trained(estimator, X_test, samples.test[1])
     about["features"] = important_features(made, X)
     save_model(made, out)
     if as_json:
         told = {"prepared": columns_of(made.encoder.preparation), "model": out, **({"proof": proof} if proof else {})}
         print_json({**about, **told})
     else:
-        _show_fit(made, float(counts.max() / counts.sum()), str(classes.tolist()[int(counts.argmax())]), cv, screen)
+        _show_fit(made, task, samples.y, cv, screen)
         print(out)
     if proof is not None:
-        svc.save_proof(proof, preparation=made.preparation_words())
+        estimator.save_proof(proof, preparation=made.preparation_words())
         if not as_json:
             print(proof)
     return show.exit_code(about["status"], out)
 
 
-def _show_fit(made: Any, majority: float, commonest: str, cv: int | None, screen: Any) -> None:
+def _show_fit(made: Any, task: Any, y: Any, cv: int | None, screen: Any) -> None:
     from dualgap.app import fit_display as show
-    from dualgap.app.proven import share_words
 
     about, encoder = made.about, made.encoder
     if encoder.preparation is not None:
@@ -300,27 +340,9 @@ def _show_fit(made: Any, majority: float, commonest: str, cv: int | None, screen
     print(f"\n{made.estimator.n_features_in_:,} features; {_fit_words(about)}")
     show.print_proof(about["certificates"], screen)
     print()
-    training, validated = about["training"], about.get("cross_validation")
-    print(f"Accuracy on the training rows: {training['accuracy']:.4f} (mean over classes {training['balanced_accuracy']:.4f})")
-    if training.get("proven") is not None:
-        print(share_words(training["proven"]))
-    if validated is not None:
-        folds = validated["folds"]
-        spread = f" (mean over classes {validated['balanced_accuracy']:.4f}; folds from {min(folds):.4f} to {max(folds):.4f})"
-        print(f"Accuracy in {len(folds)}-fold cross-validation: {validated['accuracy']:.4f}{spread}")
-        if validated.get("proven") is not None:
-            print(share_words(validated["proven"]))
-    elif cv is None and about["status"] != "interrupted":
+    task.show(about, y, screen)
+    if "cross_validation" not in about and cv is None and about["status"] != "interrupted":
         print("Cross-validation is left out, as it would take more than a minute; --cv 5 does it")
-    if "test" in about:
-        print(f"Accuracy on the test part of the data set: {about['test']['accuracy']:.4f}")
-    print(f"Always saying {commonest!r} would have: {majority:.4f}\n")
-    shown, title = (
-        (training, "Confusion on the training rows") if validated is None else (validated, "Confusion in cross-validation")
-    )
-    import numpy as np
-
-    show.print_confusion(about["classes"], np.array(shown["confusion"]), title, screen)
     print()
     show.print_features(about["features"], screen)
     print()
@@ -344,13 +366,14 @@ def predict(
     ] = None,
     json_: Json = False,
 ) -> int:
-    """Predict the labels of new rows.
+    """Predict the labels or numbers of new rows.
 
-    The answer is a CSV with a label and a score a row, or the scores of each class where there are more than two.
+    The answer is a CSV with a label and a score a row, or the scores of each class where there are more than two. The column `proven` says
+    whether the label cannot change at the optimum: True where no model with a lower objective gives another one.
 
-    The column `proven` says whether the label cannot change at the optimum: True where no model with a lower objective gives another one.
+    For a regression it has the prediction, and between which numbers, `low` and `high`, that of the exact model is.
 
-    Columns are found by name, in any order; a label column is optional, and where there is one, the accuracy is told.
+    Columns are found by name, in any order; a target column is optional, and where there is one, the accuracy (or R²) is told.
 
     \b
     Examples:
@@ -363,63 +386,30 @@ def predict(
     from dualgap.app.inputs import is_store_folder
     from dualgap.app.json_output import json_text
     from dualgap.app.model_file import load_model
-    from dualgap.app.proven import proven_labels
-    from dualgap.app.training import score_labels, scores_of
+    from dualgap.app.tasks import task_of
     from dualgap.data import Notes, open_features
     from dualgap.lab import TableData, write_atomically
     from dualgap.store import Store
 
     made, notes = load_model(model), Notes()
-    svc = made.estimator
     if len(data) == 1 and is_store_folder(data[0]):
         X: Any = Store(data[0])
         truth: Any = X.labels()[np.argsort(X.origin())]
     else:
-        X, truth = open_features(data, made.encoder, svc.n_features_in_, target, notes)
-    scores = scores_of(svc, X)
-    labels = score_labels(svc, scores)
-    proven = None if isinstance(X, Store) else proven_labels(svc, X)
-    accuracy = _accuracy(svc.classes_, labels, truth, made.about.get("above"))
-    for line in [*notes.lines, *([accuracy[1]] if accuracy else [])]:
+        X, truth = open_features(data, made.encoder, made.estimator.n_features_in_, target, notes)
+    heads, rows, told, sentence = task_of(made.estimator).predictions(made, X, truth)
+    for line in [*notes.lines, *([sentence] if sentence else [])]:
         print(f"dualgap: {line}", file=sys.stderr)
     if json_:
-        told: dict[str, Any] = {"accuracy": accuracy[0]} if accuracy else {}
-        told |= {} if proven is None else {"proven": proven}
-        text = json_text({"classes": svc.classes_, "labels": labels, "scores": scores, **told, "notes": notes.lines}) + "\n"
+        text = json_text({**told, "notes": notes.lines}) + "\n"
     else:
-        heads = ("label", "score") if scores.shape[1] == 1 else ("label", *(f"score {name}" for name in svc.classes_))
-        rows = tuple((label, *map(float, row)) for label, row in zip(labels.tolist(), scores, strict=True))
-        if proven is not None:
-            heads, rows = (*heads, "proven"), tuple((*row, sure) for row, sure in zip(rows, proven.tolist(), strict=True))
-        text = TableData("predictions", "", "", heads, rows).to_csv()
+        text = TableData("predictions", "", "", heads, tuple(rows)).to_csv()
     if out is None:
         print(text, end="")
     else:
         write_atomically(out, text)
         print(out)
     return OK
-
-
-def _accuracy(classes: Any, labels: Any, truth: Any, above: float | None) -> tuple[float, str] | None:
-    """Return the share of right labels with a sentence, where the true ones are known; None for an unknown or an empty label."""
-    import numpy as np
-
-    from dualgap.data import DataError, labels_of
-
-    if truth is None:
-        return None
-    if not isinstance(truth, np.ndarray):
-        try:
-            found = labels_of(truth, "labels", above)
-        except DataError:
-            return None
-        truth, labels = found.y, labels[found.rows]
-    known = np.isin(truth.astype(str), classes.astype(str))
-    if not known.any():
-        return None
-    share = float(np.mean(truth.astype(str)[known] == labels.astype(str)[known]))
-    strange = "" if known.all() else f"; {int((~known).sum()):,} rows have a label that the model does not know"
-    return share, f"accuracy {share:.4f} on {int(known.sum()):,} rows with a label{strange}"
 
 
 def certify(
@@ -444,25 +434,24 @@ def certify(
     from dualgap.app.inputs import open_samples
     from dualgap.app.json_output import print_json
     from dualgap.app.model_file import load_model
-    from dualgap.app.proven import share_words
-    from dualgap.app.training import certificate_facts, certify_model
+    from dualgap.app.tasks import task_of
+    from dualgap.app.training import certificate_facts
     from dualgap.data import TableOptions
 
     made = load_model(model)
     prepared = made.encoder.preparation
     header = None if prepared is None or prepared.named else False
-    above = made.about.get("above")
-    samples = open_samples(data, TableOptions(target, header=header, above=above), made.target)
-    found, proven = certify_model(made, samples)
+    above, task = made.about.get("above"), task_of(made.estimator)
+    samples = open_samples(data, TableOptions(target, header=header, above=above, task=task.name), made.target)
+    found, sentence, told = task.certified(made, samples)
     worst = max(certificate.relative_gap for _, certificate in found)
     if json_:
-        told = {} if proven is None else {"proven": proven}
         print_json({"relative_gap": worst, "certificates": [certificate_facts(*each) for each in found], **told})
     else:
         for name, certificate in found:
             print(f"{name}: {certificate}")
-        if proven is not None:
-            print(share_words(proven))
+        if sentence:
+            print(sentence)
         print(f"relative gap {worst:.3g}")
     if tol is not None and worst > tol:
         print(f"dualgap: the certified relative gap {worst:.3g} is above --tol {tol:g}", file=sys.stderr)

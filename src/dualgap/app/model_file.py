@@ -1,6 +1,6 @@
 """Models on disk, in skops' format: plain arrays, text and numbers, so that opening a file of a stranger runs none of the stranger's code.
 
-A file holds the fitted classifier, what was done to the columns, the proof of the fit and the number of the format.
+A file holds the fitted model, what was done to the columns, the proof of the fit and the number of the format.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from scipy import sparse
 
 from dualgap import __version__
 from dualgap.app.proven import balls_from_dict, balls_to_dict
-from dualgap.data import DataError, Encoder, Notes, Preparation, Scaler, Table, check_zip, open_features
-from dualgap.estimators import LinearSVC
+from dualgap.data import DataError, Encoder, Notes, Preparation, Samples, Scaler, Table, check_zip, open_features
+from dualgap.estimators import LinearSVC, LinearSVR
+from dualgap.store import Store
 
 __all__ = ["ModelError", "SavedModel", "check_place", "load_model", "save_model"]
 
-FORMAT, NUMBER = "dualgap-model-", 2
+FORMAT, NUMBER = "dualgap-model-", 3  # 3 is a regression; a classifier is written as format 2, which older versions read
 # Types in files of format 1, which held a scikit-learn pipeline. skops builds no object of any other type.
 TRUSTED = (
     "dualgap.proof.certificate.Certificate",
@@ -31,6 +32,8 @@ TRUSTED = (
     "dualgap.result.Trace",
     "scipy.sparse._csr.csr_matrix",  # dual_coef_ of a model for more than two classes
 )
+ESTIMATORS: dict[str, type] = {"LinearSVC": LinearSVC, "LinearSVR": LinearSVR}
+NUMBERS_OF = {"LinearSVC": 2, "LinearSVR": 3}
 ARRAYS = ("coef_", "intercept_", "classes_", "support_", "n_support_")
 NUMBERS = ("n_iter_", "n_features_in_", "_n_rows")
 
@@ -41,28 +44,28 @@ class ModelError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class SavedModel:
-    """A fitted classifier with what turns rows into its features, and what is known of the fit.
+    """A fitted classifier or regression with what turns rows into its features, and what is known of the fit.
 
     Attributes
     ----------
-    estimator : LinearSVC
+    estimator : LinearSVC or LinearSVR
     encoder : the preparation of a table's columns, or the scaler of an array's
-    about : plain data on the fit: data, rows, status, certificates, accuracy
+    about : plain data on the fit: data, rows, status, certificates, accuracy or R²
     """
 
-    estimator: LinearSVC
+    estimator: Any
     encoder: Encoder = field(default_factory=Encoder)
     about: dict[str, Any] = field(default_factory=dict)
 
     @property
     def feature_names(self) -> list[str]:
-        """The name of each feature that the classifier sees."""
+        """The name of each feature that the estimator sees."""
         if self.encoder.preparation is not None:
             return self.encoder.preparation.feature_names
         return [str(j) for j in range(self.estimator.n_features_in_)]
 
     def features(self, table: Any) -> Any:
-        """Return the features of a file, a polars or a pandas data frame, or an array, as the classifier takes them."""
+        """Return the features of a file, a polars or a pandas data frame, or an array, as the estimator takes them."""
         width = self.estimator.n_features_in_
         if isinstance(table, str | os.PathLike):
             return open_features([os.fspath(table)], self.encoder, width, "", Notes())[0]
@@ -72,16 +75,24 @@ class SavedModel:
         frame = table if hasattr(table, "get_column") else _from_pandas(table)
         return self.encoder.of_table(Table("the table", frame, True), width)
 
+    def features_of(self, samples: Samples | Store) -> Any:
+        """Return the features of labelled rows; a store is its own."""
+        width = self.estimator.n_features_in_
+        X: Any = samples if isinstance(samples, Store) else samples.features_for(self.encoder, width)
+        if X.shape[1] != width:
+            raise DataError(f"it has {X.shape[1]} columns, but the model was trained on {width}")
+        return X
+
     def predict(self, table: Any) -> np.ndarray:
-        """Return the labels of the rows of a table; its columns may be in any order."""
+        """Return the labels or numbers for the rows of a table; its columns may be in any order."""
         return self.estimator.predict(self.features(table))
 
     def decision_function(self, table: Any) -> np.ndarray:
-        """Return the scores of the rows of a table."""
+        """Return the scores of the rows of a table; a regression has none."""
         return np.asarray(self.estimator.decision_function(self.features(table)))
 
     def preparation_words(self) -> list[str]:
-        """Return what is done to the data before the classifier, a step each, in words and numbers."""
+        """Return what is done to the data before the estimator, a step each, in words and numbers."""
         preparation, scaler = self.encoder.preparation, self.encoder.scaler
         if scaler is not None:
             centre = [] if scaler.centre is None else scaler.centre.tolist()
@@ -117,7 +128,7 @@ def save_model(model: SavedModel, path: Path) -> None:
 
     preparation, scaler = model.encoder.preparation, model.encoder.scaler
     content = {
-        "format": f"{FORMAT}{NUMBER}",
+        "format": f"{FORMAT}{NUMBERS_OF[type(model.estimator).__name__]}",
         "dualgap": __version__,
         "estimator": _estimator_to_dict(model.estimator),
         "preparation": None if preparation is None else preparation.to_dict(),
@@ -142,7 +153,7 @@ def check_place(path: Path) -> None:
         raise OSError(f"{path} cannot be written: the folder {above} is read-only")
 
 
-def _estimator_to_dict(svc: LinearSVC) -> dict[str, Any]:
+def _estimator_to_dict(svc: Any) -> dict[str, Any]:
     fitted: dict[str, Any] = {name: np.asarray(getattr(svc, name)) for name in ARRAYS if hasattr(svc, name)}
     fitted |= {name: int(getattr(svc, name)) for name in NUMBERS if hasattr(svc, name)}
     if hasattr(svc, "dual_coef_"):
@@ -155,7 +166,7 @@ def _estimator_to_dict(svc: LinearSVC) -> dict[str, Any]:
     balls = balls_to_dict(svc)
     if balls is not None:
         fitted["balls"] = balls
-    return {"type": "LinearSVC", "parameters": parameters, "fitted": {**fitted, "status_": str(svc.status_)}}
+    return {"type": type(svc).__name__, "parameters": parameters, "fitted": {**fitted, "status_": str(svc.status_)}}
 
 
 # ---------------------------------------------------------------------------------------------------------------------- reading
@@ -222,22 +233,21 @@ def _from_plain(content: dict[str, Any]) -> SavedModel:
     features = svc.n_features_in_
     for found, what in ((preparation and len(preparation.feature_names), "preparation"), (scaler and len(scaler.scale), "scaler")):
         if found is not None and found != features:
-            raise ValueError(f"its {what} makes {found} features, its classifier takes {features}")
+            raise ValueError(f"its {what} makes {found} features, its estimator takes {features}")
     return SavedModel(svc, Encoder(preparation, scaler), dict(content["about"]))
 
 
-def _estimator_from_dict(content: dict[str, Any]) -> LinearSVC:
-    if content["type"] != "LinearSVC":
-        raise ValueError(f"its classifier is of the unknown type {content['type']!r}")
-    known = LinearSVC().get_params()
+def _estimator_from_dict(content: dict[str, Any]) -> Any:
+    kind = ESTIMATORS.get(content["type"])
+    if kind is None:
+        raise ValueError(f"its estimator is of the unknown type {content['type']!r}")
+    known = kind().get_params()
     parameters = {name: value for name, value in content["parameters"].items() if name in known}
-    svc, fitted = LinearSVC(**parameters), content["fitted"]
+    svc, fitted = kind(**parameters), content["fitted"]
     for name in (*ARRAYS, *NUMBERS, "status_"):
         if name in fitted:
             setattr(svc, name, fitted[name])
-    rows = 1 if len(svc.classes_) == 2 else len(svc.classes_)
-    if svc.coef_.shape != (rows, svc.n_features_in_) or svc.intercept_.shape != (rows,) or svc.coef_.dtype.kind != "f":
-        raise ValueError(f"coefficients of shape {svc.coef_.shape} for {len(svc.classes_)} classes")
+    _check_shapes(svc)
     if "dual" in fitted:
         dual = fitted["dual"]
         matrix = sparse.csr_matrix((dual["data"], dual["indices"], dual["indptr"]), shape=tuple(dual["shape"]))
@@ -245,6 +255,19 @@ def _estimator_from_dict(content: dict[str, Any]) -> LinearSVC:
     if "balls" in fitted:
         svc._balls = balls_from_dict(fitted["balls"], svc)
     return svc
+
+
+def _check_shapes(estimator: Any) -> None:
+    """Refuse coefficients that do not belong to the features and classes, or to one target."""
+    d, coef, b = estimator.n_features_in_, estimator.coef_, estimator.intercept_
+    if isinstance(estimator, LinearSVR):
+        estimator._flat = True
+        expected: tuple[Any, Any, str] = ((d,), (1,), "one target")
+    else:
+        rows = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
+        expected = ((rows, d), (rows,), f"{len(estimator.classes_)} classes")
+    if (coef.shape, b.shape) != expected[:2] or coef.dtype.kind != "f" or b.dtype.kind != "f":
+        raise ValueError(f"coefficients of shape {coef.shape} for {expected[2]} and {d} features")
 
 
 def _from_pipeline(content: dict[str, Any]) -> SavedModel:

@@ -22,7 +22,9 @@ __all__ = [
     "Seed",
     "Standardise",
     "Target",
+    "TaskName",
     "kinds_of",
+    "loss_and_task",
     "loss_called",
 ]
 
@@ -37,7 +39,7 @@ MaxSeconds = Annotated[float | None, typer.Option(min=0.001, help="Most seconds 
 Target = Annotated[
     str,
     typer.Option(
-        help="Label column of a table, by name or by number (from 0; -1 is the last). [default: one called target, label, class or y]",
+        help="Target column of a table, by name or by number (from 0; -1 is the last). [default: one called target, label, class or y]",
         show_default=False,
     ),
 ]
@@ -59,6 +61,15 @@ Above = Annotated[
     str | None,
     typer.Option(metavar="NUMBER|median", help="Predict whether a measured target is above a number.", show_default=False),
 ]
+TaskName = Annotated[
+    str,
+    typer.Option(
+        "--task",
+        metavar="TASK",
+        help="classification or regression. [default: what the target's values and --loss say]",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
@@ -67,15 +78,32 @@ OF_REGRESSION = ("epsilon_insensitive", "squared_epsilon_insensitive", "huber", 
 
 
 def loss_called(word: str) -> str:
-    """Return the name of a loss; log_loss is what scikit-learn calls logistic."""
+    """Return the name of a loss of classification; log_loss is what scikit-learn calls logistic."""
     name = "logistic" if word == "log_loss" else word
     if name in OF_REGRESSION:
         raise ValueError(
-            f"--loss {word} is a loss of regression, and this command trains classifiers; in Python there is dualgap.LinearSVR"
+            f"--loss {word} is a loss of regression, and this command races classifiers; `dualgap fit` trains regressions"
         )
     if name not in LOSSES:
         raise ValueError(f"--loss {word}: there is no such loss; choose hinge, smooth_hinge, squared_hinge or logistic")
     return name
+
+
+def loss_and_task(loss: str, task: str) -> tuple[str | None, str]:
+    """Return the name of a loss of either kind, and the task that --loss and --task say; nothing for what is not said."""
+    if task not in ("", "classification", "regression"):
+        raise ValueError(f"--task {task}: choose classification or regression")
+    if not loss:
+        return None, task
+    name = "logistic" if loss == "log_loss" else loss
+    if name not in (*LOSSES, *OF_REGRESSION):
+        raise ValueError(
+            f"--loss {loss}: there is no such loss; choose {', '.join(LOSSES)}, or for a regression {', '.join(OF_REGRESSION)}"
+        )
+    kind = "regression" if name in OF_REGRESSION else "classification"
+    if task not in ("", kind):
+        raise ValueError(f"--loss {loss} is a loss of {kind}, and --task says {task}; leave one of them out")
+    return name, kind
 
 
 def kinds_of(given: list[str]) -> dict[str, str]:

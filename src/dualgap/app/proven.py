@@ -37,7 +37,7 @@ def winners_proven(labels: np.ndarray, balls: list[Ball]) -> np.ndarray:
     return class_winners_proven(labels, low, high)
 
 
-def balls_to_dict(svc: LinearSVC) -> dict[str, Any] | None:
+def balls_to_dict(svc: Any) -> dict[str, Any] | None:
     """Return the balls of a model as arrays and text; None for a model that has none."""
     try:
         balls = svc._ready_balls()
@@ -55,10 +55,10 @@ def balls_to_dict(svc: LinearSVC) -> dict[str, Any] | None:
     return content
 
 
-def balls_from_dict(content: dict[str, Any], svc: LinearSVC) -> list[Ball]:
+def balls_from_dict(content: dict[str, Any], svc: Any) -> list[Ball]:
     """Return the balls that a file has for a model; a file that does not fit the model is an error."""
     d, kind, scale = content["space"]
-    space, K = Space(int(d), str(kind), float(scale)), len(svc.coef_)
+    space, K = Space(int(d), str(kind), float(scale)), len(np.atleast_2d(svc.coef_))
     centre, numbers = np.asarray(content["centre"], dtype=float), np.asarray(content["numbers"], dtype=float)
     free = space.intercept == "free"
     rows = np.asarray(content["rows"], dtype=float) if free else np.zeros((K, 0, space.d))

@@ -10,15 +10,14 @@ import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from dualgap import __version__
 from dualgap.app import fit_display as show
 from dualgap.app.json_output import columns_of, print_json
 from dualgap.app.model_file import ModelError, SavedModel, load_model, save_model
+from dualgap.app.tasks import TASKS
 from dualgap.app.terminal import console
-from dualgap.app.training import confusion, fit_facts, important_features, score_labels, scores_of
-from dualgap.estimators import ConvergenceWarning, LinearSVC, fit_on_cluster
+from dualgap.app.training import fit_facts, important_features
+from dualgap.estimators import ConvergenceWarning, fit_on_cluster
 from dualgap.store import Store
 
 __all__ = ["ClusterOptions", "fit_store"]
@@ -27,7 +26,7 @@ FIRST_ROUND, LONGEST_ROUND = 30.0, 600.0  # seconds; a round ends with a checkpo
 
 
 class ClusterOptions(NamedTuple):
-    """Where a fit on a cluster runs: the address of the scheduler, and the options of LinearSVC that are for a cluster."""
+    """Where a fit on a cluster runs: the address of the scheduler, and the options of the estimator that are for a cluster."""
 
     scheduler: str
     checkpoint: str | None = None
@@ -37,11 +36,12 @@ class ClusterOptions(NamedTuple):
 
 def fit_store(store: Store, cluster: ClusterOptions | None, out: Path, as_json: bool, **parameters: Any) -> int:
     """Train on a store, here or on the workers of a Dask scheduler, and write the model."""
-    encoder = store.encoder
+    encoder, task = store.encoder, TASKS[store.task]
     began = time.perf_counter()
-    problems = 1 if len(store.classes) == 2 else len(store.classes)
     if not as_json:
-        print(f"{store.folder}: {store.shape[0]:,} rows × {store.shape[1]:,} features, {len(store.classes)} classes")
+        kind = "a regression" if store.task == "regression" else f"{len(store.classes)} classes"
+        print(f"{store.folder}: {store.shape[0]:,} rows × {store.shape[1]:,} features, {kind}")
+    problems = 1 if len(store.classes) in (0, 2) else len(store.classes)
     with warnings.catch_warnings(), show.live_gap(problems, quiet=as_json) as listen:
         warnings.simplefilter("ignore", ConvergenceWarning)  # the status is printed below
         if cluster is None:
@@ -54,26 +54,24 @@ def fit_store(store: Store, cluster: ClusterOptions | None, out: Path, as_json: 
     made = SavedModel(svc, encoder, about)
     save_model(made, out)
     _checkpoint_of(out).unlink(missing_ok=True)
-    said = score_labels(svc, scores_of(svc, store))
-    about["training"] = confusion(svc.classes_, store.labels()[np.argsort(store.origin())], said).to_dict()
+    about["training"] = task.trained_on_store(svc, store)
     about["features"] = important_features(made, store.matrix(0))
     save_model(made, out)
     if as_json:
         print_json({**about, "prepared": columns_of(encoder.preparation), "model": out})
     else:
-        _show(made, "epochs" if cluster is None else "rounds")
+        _show(made, task, "epochs" if cluster is None else "rounds")
         print(out)
     return show.exit_code(about["status"], out)
 
 
-def _show(made: SavedModel, unit: str) -> None:
+def _show(made: SavedModel, task: Any, unit: str) -> None:
     about, screen = made.about, console()
     ended = about["status"] if about["status"] == "converged" else f"did not converge ({about['status']})"
     print(f"{ended} after {about['epochs']} {unit} in {about['seconds']:.1f} s, relative gap asked for {about['tol']:g}")
     show.print_proof(about["certificates"], screen)
-    training = about["training"]
-    print(f"\nAccuracy on the training rows: {training['accuracy']:.4f} (mean over classes {training['balanced_accuracy']:.4f})\n")
-    show.print_confusion(about["classes"], np.array(training["confusion"]), "Confusion on the training rows", screen)
+    print()
+    task.show(about, None, screen)
     print()
     show.print_features(about["features"], screen)
     print()
@@ -93,11 +91,11 @@ def _fingerprint(store: Store, parameters: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps([asked, parts], sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _in_rounds(store: Store, checkpoint: Path, listen: Any, parameters: dict[str, Any]) -> LinearSVC:
+def _in_rounds(store: Store, checkpoint: Path, listen: Any, parameters: dict[str, Any]) -> Any:
     """Train in rounds that start where the last one ended; after each that was not the last, write the checkpoint."""
     limit, began = parameters["max_time"], time.monotonic()
     digest = _fingerprint(store, parameters)
-    svc, epochs = _resumed(checkpoint, digest, parameters)
+    svc, epochs = _resumed(store, checkpoint, digest, parameters)
     svc.set_params(warm_start=True, callbacks=None if listen is None else [listen])
     seconds = FIRST_ROUND
     while True:
@@ -117,9 +115,9 @@ def _in_rounds(store: Store, checkpoint: Path, listen: Any, parameters: dict[str
         seconds = min(2 * seconds, LONGEST_ROUND)
 
 
-def _resumed(checkpoint: Path, digest: str, parameters: dict[str, Any]) -> tuple[LinearSVC, int]:
-    """Return the classifier of a checkpoint of the same problem with its epochs, or a new one."""
-    fresh = LinearSVC(**parameters)
+def _resumed(store: Store, checkpoint: Path, digest: str, parameters: dict[str, Any]) -> tuple[Any, int]:
+    """Return the estimator of a checkpoint of the same problem with its epochs, or a new one."""
+    fresh = TASKS[store.task].estimator(**parameters)
     if not checkpoint.exists():
         return fresh, 0
     try:
@@ -134,12 +132,12 @@ def _resumed(checkpoint: Path, digest: str, parameters: dict[str, Any]) -> tuple
     return saved.estimator.set_params(**parameters), int(saved.about["epochs"])
 
 
-def _on_cluster(store: Store, cluster: ClusterOptions, listen: Any, parameters: dict[str, Any]) -> LinearSVC:
+def _on_cluster(store: Store, cluster: ClusterOptions, listen: Any, parameters: dict[str, Any]) -> Any:
     try:
         from distributed import Client
     except ImportError:
         raise ImportError("--scheduler needs Dask: pip install 'dualgap[dask]'") from None
-    svc = LinearSVC(**parameters, callbacks=None if listen is None else [listen])
+    svc = TASKS[store.task].estimator(**parameters, callbacks=None if listen is None else [listen])
     svc.set_params(checkpoint=cluster.checkpoint, partitions=cluster.partitions, patience=cluster.patience)
     with Client(cluster.scheduler):
         fit_on_cluster(svc, Store(store.folder.absolute()))  # a worker's own folder is another one

@@ -97,7 +97,7 @@ def canonical_data(said: Any, data: str, target: str, model: Path | None) -> byt
     if hasattr(X, "indptr") and X.shape[1] < said.columns:
         X = X.copy()
         X.resize(X.shape[0], said.columns)  # the last columns of LIBSVM text may be empty
-    return canonical_text(Table(X, codes_of(y, said.classes), said.classes))
+    return canonical_text(Table(X, codes_of(y, said.classes) if said.classes else y[:, None], said.classes))
 
 
 def rows_of(said: Any, data: str, target: str, model: Path | None) -> tuple[Any, Any]:
@@ -111,7 +111,8 @@ def rows_of(said: Any, data: str, target: str, model: Path | None) -> tuple[Any,
     if made is not None:
         require_same_model(said, made.estimator)
     above = None if made is None else made.about.get("above")
-    options = TableOptions(target, prepare=False, standardise=False, above=above)
+    task = "classification" if said.classes else "regression"
+    options = TableOptions(target, prepare=False, standardise=False, above=above, task=task)
     samples = open_samples([data], options, "" if made is None else made.target)
     if isinstance(samples, Store):
         raise ValueError("verify needs the rows in memory; give the files that the store was made from")
@@ -123,11 +124,13 @@ def require_same_model(said: Any, svc: Any) -> None:
     """Refuse a model file that does not hold the model of the proof, number by number."""
     from fractions import Fraction
 
+    import numpy as np
+
     from dualgap.proof import Refused
 
     here = [
         ({j: Fraction(x) for j, x in enumerate(w) if x}, Fraction(b))
-        for w, b in zip(svc.coef_.tolist(), svc.intercept_.tolist(), strict=True)
+        for w, b in zip(np.atleast_2d(svc.coef_).tolist(), svc.intercept_.tolist(), strict=True)
     ]
     if [(claim.coef[0], claim.bias[0]) for claim in said.claims] != here:
         raise Refused("the model file holds another model than the proof")

@@ -48,7 +48,7 @@ from dualgap.data.table_files import (
     read_table,
     spooled_input,
 )
-from dualgap.data.target import LabelRule, Labels, labels_of, learn_labels, target_of
+from dualgap.data.target import TASKS, LabelRule, Labels, NumberRule, grouped, labels_of, learn_labels, learn_target, target_of
 from dualgap.data.text import text_like
 from dualgap.data.unpacking import check_zip
 
@@ -57,6 +57,7 @@ __all__ = [
     "MISSING",
     "PCA",
     "TABLE_KINDS",
+    "TASKS",
     "ArraySamples",
     "DataError",
     "DataSet",
@@ -66,6 +67,7 @@ __all__ = [
     "LibsvmBlock",
     "MissingFile",
     "Notes",
+    "NumberRule",
     "Preparation",
     "Samples",
     "Scaler",
@@ -92,6 +94,7 @@ __all__ = [
     "first_record",
     "fit_pca",
     "fit_scaler",
+    "grouped",
     "hold_out",
     "integer_labels",
     "is_url",
@@ -99,6 +102,7 @@ __all__ = [
     "kind_of",
     "labels_of",
     "learn_labels",
+    "learn_target",
     "load",
     "named_files",
     "names",

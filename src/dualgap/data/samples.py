@@ -18,7 +18,7 @@ from dualgap.data.dataset import DataError, DataSet
 from dualgap.data.preparation import Notes, Preparation
 from dualgap.data.preprocess import Scaler, fit_scaler
 from dualgap.data.table_files import Table, polars
-from dualgap.data.target import labels_of, target_of
+from dualgap.data.target import array_target, grouped, labels_of, target_of
 
 __all__ = ["ArraySamples", "Encoder", "Samples", "TableOptions", "TableSamples", "array_of"]
 
@@ -35,6 +35,7 @@ class TableOptions:
     standardise : whether numbers get mean 0 and deviation 1; None means dense data yes, sparse arrays no
     header : whether the first line of CSV has names; None finds it out
     above : a number, or "median", that parts a measured target in two classes
+    task : "classification", "regression", or "" for what the target asks for; see `dualgap.data.learn_target`
 
     Examples
     --------
@@ -55,6 +56,7 @@ class TableOptions:
     standardise: bool | None = None
     header: bool | None = None
     above: str | float | None = None
+    task: str = "classification"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "drop", tuple(self.drop))
@@ -154,8 +156,8 @@ class TableSamples:
         self.target = target_of(table, None if options.target == "" else options.target)
         if table.frame.width < 2:
             raise DataError(f"{table.name} has no column besides the labels in {self.target!r}")
-        labels = labels_of(table.frame[self.target], self.target, options.above)
-        self.y, self.without, self.above = labels.y, labels.without, labels.limit
+        labels = labels_of(table.frame[self.target], self.target, options.above, options.task)
+        self.y, self.without, self.above, self.task = labels.y, labels.without, labels.limit, labels.task
         self.frame = table.frame if not labels.without else table.frame[labels.rows]
         self.shape = len(self.y), table.frame.width - 1
 
@@ -163,7 +165,7 @@ class TableSamples:
         """Learn a preparation from some rows."""
         frame, y = (self.frame, self.y) if rows is None else (self.frame[rows], self.y[rows])
         try:
-            return Encoder(self.options.learn(frame, self.target, self.named, y))
+            return Encoder(self.options.learn(frame, self.target, self.named, grouped(y, self.task)))
         except DataError as error:
             raise DataError(f"{self.name}: {error}") from None
 
@@ -186,7 +188,8 @@ class ArraySamples:
 
     def __init__(self, data: DataSet, options: TableOptions) -> None:
         options.refuse(data.name)
-        self.name, self.y, self.shape, self.data = data.name, data.y, data.shape, data
+        self.name, self.shape, self.data = data.name, data.shape, data
+        self.y, self.task = array_target(data.y, data.name, options.task)
         if options.standardise and data.is_sparse:
             raise DataError(f"{data.name}: to standardise would fill a sparse matrix; leave --standardise out")
         self.scaled = not data.is_sparse if options.standardise is None else options.standardise

@@ -1,10 +1,10 @@
-"""The label column of a table: which one it is, its values as labels, and words for one that holds a measured quantity."""
+"""The target column of a table: which one it is, whether it holds classes or a measured quantity, and its values as labels or numbers."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,21 +13,36 @@ from dualgap.data.csv_parquet import choose_target
 from dualgap.data.dataset import DataError, integer_labels
 from dualgap.data.table_files import Table
 
-__all__ = ["LabelRule", "Labels", "labels_of", "learn_labels", "target_of"]
+__all__ = [
+    "TASKS",
+    "LabelRule",
+    "Labels",
+    "NumberRule",
+    "array_target",
+    "grouped",
+    "labels_of",
+    "learn_labels",
+    "learn_target",
+    "target_of",
+]
+
+TASKS = ("classification", "regression")
 
 MOST_NUMBERS = 50  # different whole numbers that are classes whatever the number of rows
 ROWS_A_CLASS = 20  # rows for each class at least, above that
 MOST_FRACTIONS = 10  # different numbers with fractions that are classes
+FEWEST_ROWS = 2  # rows for each class at least, for more classes than that
 
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """The labels of the rows that have one; `rows` says which those are."""
+    """The labels or numbers of the rows that have one; `rows` says which those are."""
 
     y: np.ndarray
     rows: np.ndarray
     without: int  # rows that have no label
     limit: float | None = None  # what parts the classes of a measured quantity
+    task: str = "classification"
 
 
 @dataclass(frozen=True)
@@ -37,6 +52,7 @@ class LabelRule:
     name: str
     style: str | None
     limit: float | None = None
+    task: ClassVar[str] = "classification"
 
     def apply(self, series: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return (labels, the rows that have one)."""
@@ -55,6 +71,26 @@ class LabelRule:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class NumberRule:
+    """How a column's values become the targets of a regression: as numbers written in a style."""
+
+    name: str
+    style: str
+    limit: ClassVar[None] = None
+    task: ClassVar[str] = "regression"
+
+    def apply(self, series: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return (numbers, the rows that have one)."""
+        values = clean(series)
+        present = np.flatnonzero(values.is_not_null().to_numpy())
+        return numbers(values.drop_nulls(), self.style, self.name).to_numpy().astype(np.float64), present
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return asdict(self) | {"task": self.task}
+
+
 def target_of(table: Table, target: str | int | None) -> str:
     """Return the name of the label column."""
     return choose_target(Path(table.name), table.columns, target, table.named)
@@ -64,10 +100,7 @@ def learn_labels(series: Any, name: str, above: float | str | None = None) -> La
     """Decide how the values of a column become labels; see `labels_of`."""
     import polars as pl
 
-    known = clean(series).drop_nulls()
-    if not len(known):
-        raise DataError(f"the label column {name!r} is empty")
-    style = "plain" if known.dtype == pl.Float64 else number_style(known) if known.dtype == pl.String else None
+    known, style = _known(series, name)
     if style is None:
         if above is not None:
             raise DataError(f"--above parts numbers, and column {name!r} holds words such as {str(known[0])!r}; leave it out")
@@ -85,16 +118,97 @@ def learn_labels(series: Any, name: str, above: float | str | None = None) -> La
     return LabelRule(name, style, limit)
 
 
-def labels_of(series: Any, name: str, above: float | str | None = None) -> Labels:
-    """Return the labels in a column.
+def learn_target(series: Any, name: str, above: float | str | None = None, task: str = "") -> LabelRule | NumberRule:
+    """Decide whether a column holds classes or a measured quantity, unless `task` says it, and how its values are read.
+
+    Words are classes. So are numbers of at most 10 different values, whole numbers of at most 50, and more whole numbers if they are
+    0, 1, 2, … or 1, 2, 3, … with 20 rows each on average. Numbers with fractions and whole numbers with fewer rows each are a measured
+    quantity. Other whole numbers can be either: that is an error, which asks for a task.
+    """
+    if task not in ("", *TASKS):
+        raise DataError(f"--task {task}: choose classification or regression")
+    if task == "regression":
+        return _learn_numbers(series, name, above)
+    known, style = _known(series, name)
+    if task == "classification" or above is not None or style is None:
+        return learn_labels(series, name, above)
+    kind = _kind_of_numbers(numbers(known, style, name).to_numpy(), f"column {name!r}")
+    return LabelRule(name, style) if kind == "classification" else NumberRule(name, style)
+
+
+def array_target(y: np.ndarray, name: str, task: str) -> tuple[np.ndarray, str]:
+    """Return (labels or numbers, task) of an array of labels, by the same rules."""
+    if task == "regression":
+        if y.dtype.kind not in "iufb":
+            raise DataError(f"{name}: a regression needs numbers, and its labels are words such as {str(y[0])!r}; leave --task out")
+        return y.astype(np.float64), task
+    if (
+        task == ""
+        and y.dtype.kind in "iuf"
+        and len(y)
+        and _kind_of_numbers(y.astype(float), f"the target of {name}") == "regression"
+    ):
+        return y.astype(np.float64), "regression"
+    return y, "classification"
+
+
+def labels_of(series: Any, name: str, above: float | str | None = None, task: str = "classification") -> Labels:
+    """Return the labels in a column or, where the task is a regression, its numbers.
 
     Whole numbers are labels as they are, other values as text. Rows without a label are left out. Many different numbers are a
     measured quantity, which a classifier does not predict: that is an error, unless `above` gives a number (or "median") that parts
-    the values in two classes.
+    the values in two classes, or `task` is "regression". With task="" the column decides; see `learn_target`.
     """
-    rule = learn_labels(series, name, above)
+    rule = learn_target(series, name, above, task)
     y, rows = rule.apply(series)
-    return Labels(y, rows, len(series) - len(rows), rule.limit)
+    return Labels(y, rows, len(series) - len(rows), rule.limit, rule.task)
+
+
+def grouped(y: np.ndarray, task: str) -> np.ndarray:
+    """Return the groups that missing values are compared over: the classes or, of numbers, the two sides of their median."""
+    return y > np.median(y) if task == "regression" else y
+
+
+def _known(series: Any, name: str) -> tuple[Any, str | None]:
+    """Return the values of a column that are there, and the style of its numbers; None for words."""
+    import polars as pl
+
+    known = clean(series).drop_nulls()
+    if not len(known):
+        raise DataError(f"the label column {name!r} is empty")
+    return known, "plain" if known.dtype == pl.Float64 else number_style(known) if known.dtype == pl.String else None
+
+
+def _learn_numbers(series: Any, name: str, above: float | str | None) -> NumberRule:
+    if above is not None:
+        raise DataError(
+            f"--above {above} makes two classes of the numbers in {name!r}, and a regression predicts the numbers; leave one out"
+        )
+    known, style = _known(series, name)
+    if style is None:
+        raise DataError(
+            f"a regression predicts numbers, and column {name!r} holds words such as {str(known[0])!r}; give another --target, or "
+            "--task classification"
+        )
+    return NumberRule(name, style)
+
+
+def _kind_of_numbers(values: np.ndarray, what: str) -> str:
+    """Return the task that numbers ask for; refuse whole numbers that can be classes or a measured quantity."""
+    found = np.unique(values)
+    different, rows = len(found), len(values)
+    whole = np.array_equal(found, np.trunc(found))
+    if different <= MOST_FRACTIONS:
+        return "classification"
+    if not whole or different > max(MOST_NUMBERS, rows // ROWS_A_CLASS):
+        return "regression"
+    coded = found[0] in (0.0, 1.0) and found[-1] - found[0] == different - 1
+    if rows >= FEWEST_ROWS * different and (different <= MOST_NUMBERS or coded):
+        return "classification"
+    raise DataError(
+        f"{what} has {different:,} different whole numbers in {rows:,} rows, from {found[0]:g} to {found[-1]:g}: these can be classes "
+        "or a measured quantity. Give --task classification or --task regression"
+    )
 
 
 def _words(known: Any) -> Any:
@@ -122,7 +236,7 @@ def _refuse_measured(name: str, values: np.ndarray) -> None:
     raise DataError(
         f"column {name!r} has {different:,} different numbers in {len(values):,} rows: that is a measured quantity, and this command "
         f"predicts classes. Give --above {np.median(values):g} (the median) to predict whether it is above that, or another --target. "
-        "dualgap.LinearSVR predicts the number itself, in Python"
+        "`dualgap fit --task regression` predicts the number itself"
     )
 
 

@@ -14,6 +14,7 @@ from dualgap.estimators.kernel_path_cv import SVCPathCV
 from dualgap.estimators.kernel_svr import SVR
 from dualgap.estimators.linear import LinearSVC
 from dualgap.estimators.linear_svr import LinearSVR
+from dualgap.estimators.linear_svr_path import LinearSVRPath, LinearSVRPathCV
 from dualgap.estimators.nu_svc import NuSVC
 from dualgap.estimators.nu_svr import NuSVR
 from dualgap.estimators.one_class import OneClassSVM
@@ -29,6 +30,8 @@ __all__ = [
     "LinearSVCPath",
     "LinearSVCPathCV",
     "LinearSVR",
+    "LinearSVRPath",
+    "LinearSVRPathCV",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",

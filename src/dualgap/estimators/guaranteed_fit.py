@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.core import number, one_of
+from dualgap.core import number
 from dualgap.estimators.common import ConvergenceWarning, worst_status
 from dualgap.estimators.guaranteed_path import GuaranteedPath
 from dualgap.problem import Problem
@@ -26,6 +26,7 @@ __all__ = [
     "forget_path",
     "guaranteed_paths",
     "keep_guaranteed",
+    "known_label",
     "solve_at",
 ]
 
@@ -104,7 +105,7 @@ def forget_path(model: Any) -> None:
         vars(model).pop(name, None)
 
 
-def keep_guaranteed(model: Any, paths: list[GuaranteedPath], results: Sequence[Result]) -> None:
+def keep_guaranteed(model: Any, paths: list[GuaranteedPath], results: Sequence[Result], stacklevel: int = 4) -> None:
     """Set the fitted attributes of a path with a guarantee, and warn where a part of the range has no proven model."""
     model._paths = paths
 
@@ -119,10 +120,10 @@ def keep_guaranteed(model: Any, paths: list[GuaranteedPath], results: Sequence[R
     model.uncovered_ = each([path.uncovered for path in paths])
     model.intercepts_ = each([path.intercepts for path in paths])
     model.n_iter_ = max(result.epochs for result in results)
-    model.status_ = _status(model, paths, results)
+    model.status_ = _status(model, paths, results, stacklevel + 1)
 
 
-def _status(model: Any, paths: list[GuaranteedPath], results: Sequence[Result]) -> str:
+def _status(model: Any, paths: list[GuaranteedPath], results: Sequence[Result], stacklevel: int) -> str:
     status = worst_status([result.status for result in results])
     holes = [hole for path in paths for hole in path.uncovered]
     if not holes:
@@ -136,7 +137,7 @@ def _status(model: Any, paths: list[GuaranteedPath], results: Sequence[Result]) 
             f"{type(model).__name__} has no proven model for some C between {low:.6g} and {high:.6g} (attribute uncovered_): status "
             f"{status!r}. What to try: {tried}; a larger guarantee ({model.guarantee:g} now); a smaller range of C.",
             ConvergenceWarning,
-            stacklevel=5,
+            stacklevel=stacklevel,
         )
     return status
 
@@ -164,16 +165,15 @@ def fitted_at(model: Any, path: Any, certificates: list[Certificate]) -> None:
     model.status_ = "converged"  # to the guarantee
 
 
-def draw_guarantee(model: Any, ax: Any, label: Any, titles: Sequence[Any] | None = None) -> Any:
+def draw_guarantee(model: Any, ax: Any, label: Any, labels: list[Any], titles: Sequence[str]) -> Any:
     """Draw the bound on the distance from the optimum over C, the guarantee, and the C of the trained models."""
     import matplotlib.pyplot as plt
 
     paths = guaranteed_paths(model)
-    labels = list(titles if titles is not None else model.classes_.tolist())
     k, of_class = 0, ""
     if len(paths) > 1:
-        k = labels.index(one_of("label", labels[0], labels) if label is None else _known(label, labels))
-        of_class = f"{labels[k]}{'' if titles is not None else ' against the rest'}: "
+        k = labels.index(labels[0] if label is None else known_label(label, labels))
+        of_class = f"{titles[k]}: "
     path, ax = paths[k], ax or plt.gca()
     Cs, bounds = [], []
     for each in path.ranges:
@@ -194,7 +194,8 @@ def draw_guarantee(model: Any, ax: Any, label: Any, titles: Sequence[Any] | None
     return ax
 
 
-def _known(label: Any, labels: list[Any]) -> Any:
+def known_label(label: Any, labels: list[Any]) -> Any:
+    """Return the label, if it is one of those."""
     if label not in labels:
         raise ValueError(f"label={label!r} is unknown; choose one of {labels}")
     return label

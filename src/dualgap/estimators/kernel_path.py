@@ -329,7 +329,8 @@ class SVCPath(KernelMachines):
         """
         check_is_fitted(self)
         names = self.classes_.tolist()
-        return draw_guarantee(self, ax, label, [f"{names[i]} or {names[j]}" for i, j in pairs_of(self._data)])
+        titles = [f"{names[i]} or {names[j]}" for i, j in pairs_of(self._data)]
+        return draw_guarantee(self, ax, label, titles, titles)
 
 
 def as_Cs(Cs: Any) -> np.ndarray:

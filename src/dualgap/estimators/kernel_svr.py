@@ -17,7 +17,7 @@ from dualgap.estimators.kernel_model import UNLIMITED, KernelModelMixin
 from dualgap.estimators.multiclass import Task, solve_tasks
 from dualgap.estimators.parameters import budget_of
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
-from dualgap.estimators.regression import RegressionBoundsMixin
+from dualgap.estimators.regression import ProvableRegressionMixin, RegressionBoundsMixin
 from dualgap.estimators.targets import NUMERIC, FittedPart, Targets, fitted_parts, supports
 from dualgap.problem import Problem
 from dualgap.proof import ProofError, without_data
@@ -112,7 +112,7 @@ class KernelRegression(KernelModelMixin, CallbackSupportMixin, MultiOutputMixin,
         return scores[:, 0] if self._flat else scores
 
 
-class SVR(KernelRegression, RegressionBoundsMixin):
+class SVR(KernelRegression, RegressionBoundsMixin, ProvableRegressionMixin):
     """Support vector regression with kernels, whose fit ends on a certified duality gap.
 
     Minimises C·Σ sᵢ φ(f(xᵢ) − tᵢ) + ½‖f‖² over f(x) = Σ aⱼ k(xⱼ, x) + b, for targets t and the weights s of the samples.

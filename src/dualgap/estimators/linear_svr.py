@@ -7,27 +7,34 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from dualgap.core import kept
 from dualgap.estimators.bounds import FeatureMixin
 from dualgap.estimators.coefficients import coefficient_bounds
-from dualgap.estimators.common import validated, validated_rows
+from dualgap.estimators.common import validated
 from dualgap.estimators.ending import end_fit
 from dualgap.estimators.fitted import keep, signed_dual, signed_duals
 from dualgap.estimators.multiclass import Task, solve_tasks
 from dualgap.estimators.on_store import is_store
 from dualgap.estimators.parameters import Parameters, checked
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
-from dualgap.estimators.regression import RegressionBoundsMixin
+from dualgap.estimators.regression import LinearPredictionMixin, ProvableRegressionMixin
 from dualgap.estimators.targets import NUMERIC, FittedPart, Targets, fitted_parts, supports
-from dualgap.problem import Problem, as_features, is_dask
+from dualgap.problem import Problem, is_dask
 from dualgap.proof import ProofError
 
 __all__ = ["LinearSVR"]
 
 
-class LinearSVR(RegressionBoundsMixin, FeatureMixin, CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class LinearSVR(
+    LinearPredictionMixin,
+    ProvableRegressionMixin,
+    FeatureMixin,
+    CallbackSupportMixin,
+    MultiOutputMixin,
+    RegressorMixin,
+    BaseEstimator,
+):
     """Linear support vector regression whose fit ends on a certified duality gap.
 
     Minimises, for targets t and the weights s of the samples,
@@ -119,9 +126,6 @@ class LinearSVR(RegressionBoundsMixin, FeatureMixin, CallbackSupportMixin, Multi
     ('converged', True)
     """
 
-    coef_: np.ndarray
-    intercept_: np.ndarray
-
     def __init__(
         self,
         *,
@@ -188,7 +192,7 @@ class LinearSVR(RegressionBoundsMixin, FeatureMixin, CallbackSupportMixin, Multi
         parameters = checked(self)
         if is_store(X) or is_dask(X):
             raise ValueError(
-                "LinearSVR needs the training rows in memory; X is a store, or on a cluster, which train classifiers alone"
+                f"{type(self).__name__} needs the training rows in memory; X is a store, or on a cluster, which train classifiers alone"
             )
         data = Targets(*validated(self, X, y, **NUMERIC), sample_weight)
         problems = self._problems(data, parameters)
@@ -223,6 +227,12 @@ class LinearSVR(RegressionBoundsMixin, FeatureMixin, CallbackSupportMixin, Multi
         )
         return [first, *(first.variant(data.values[:, j]) for j in range(1, data.count))]
 
+    def _objective(self, X: Any, y: np.ndarray) -> tuple[Problem, np.ndarray | None]:
+        """Return the problem of this model on rows that are checked, and the dual variables of the fit if it had as many rows."""
+        data, parameters = Targets(X, y, None), checked(self)
+        same = getattr(self, "_n_rows", None) == data.n and hasattr(self, "dual_coef_")
+        return self._problems(data, parameters)[0], signed_dual(self, 0, None, parameters.C) if same else None
+
     def _warm(self, data: Targets, j: int, C: float) -> Any:
         """Return the model of target j of the last fit, with its dual variables if the number of rows is the same."""
         if not self.warm_start or not hasattr(self, "coef_"):
@@ -248,20 +258,3 @@ class LinearSVR(RegressionBoundsMixin, FeatureMixin, CallbackSupportMixin, Multi
             raise ProofError(f"the model was trained on {self._n_rows} rows; X has {data.n}")
         found = duals or [signed_dual(self, j, data.weights, parameters.C) for j in range(data.count)]
         return fitted_parts(self, self._problems(data, parameters), list(np.atleast_2d(self.coef_)), found, duals is not None)
-
-    # ----------------------------------------------------------------------------------------------------------- prediction
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the predictions for samples: one each, or a column for each target."""
-        rows = self._new_rows(X)
-        scores = np.asarray(rows @ np.atleast_2d(self.coef_).T) + self.intercept_
-        return scores[:, 0] if self._flat else scores
-
-    def _new_rows(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return as_features(validated_rows(self, X), columns=self.n_features_in_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 
 from dualgap.core import number, whole_number
 from dualgap.estimators.certified_cv import Fold, contest, decide_one_against_rest, forget_outcome, held_out, keep_outcome
-from dualgap.estimators.common import check_labels, fit_seed, penalties, validated, warn_unless_converged
+from dualgap.estimators.common import fit_seed, penalties, validated, warn_unless_converged
 from dualgap.estimators.guaranteed_fit import fitted_at, forget_path
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.linear import LinearSVC
-from dualgap.estimators.path import LinearSVCPath, Point
+from dualgap.estimators.linear_path import Point
+from dualgap.estimators.path import LinearSVCPath
+from dualgap.estimators.path_choice import OF_THE_CHOICE, PathChoice
 from dualgap.estimators.proving import Kept, table_of
 from dualgap.proof import BinaryPart, ProofError
 from dualgap.run import Result, minimise
 
 __all__ = ["LinearSVCPathCV"]
 
-OF_THE_CHOICE = ("cv", "scoring", "n_jobs", "certified")  # parameters that LinearSVCPath does not have
 
-
-class LinearSVCPathCV(LinearSVCPath):
+class LinearSVCPathCV(PathChoice, LinearSVCPath):
     """The point of a path that does best in cross-validation.
 
     Parameters
@@ -132,31 +131,32 @@ class LinearSVCPathCV(LinearSVCPath):
         y : n labels
         sample_weight : n numbers, optional; used in training, not in scoring
         """
-        given = (X, y, sample_weight)
-        X, y = validated(self, X, y)
-        check_labels(y)
-        forget_path(self)
         forget_outcome(self)
-        splits = list(check_cv(self.cv, y, classifier=True).split(X, y))
-        if self.certified:
-            self._kept = Kept(*given, self._fit_certified(X, y, sample_weight, splits))
-            return self
-        points = self._trace(X, y, sample_weight)
-        scorer = check_scoring(LinearSVC(), scoring=self.scoring)
-        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
-        self.scores_ = np.array(
-            Parallel(n_jobs=self.n_jobs, prefer="threads")(
-                delayed(self._fold)(X, y, weights, train, test, scorer) for train, test in splits
-            )
-        )
-        self._keep(points)
-        self._kept = Kept(*given, [[[p.dual for p in row] for row in grid] for grid in points])
-        mean = self.scores_.mean(axis=0)
-        # By columns of C, so that among equals the smallest C, the strongest penalty, comes first.
-        j, i = np.unravel_index(int(np.argmax(mean.T)), mean.T.shape)
-        self.C_, self.l1_ratio_ = float(self.Cs_[j]), float(self.l1_ratios_[i])
-        self._use(int(i), int(j))
+        return self._fit_proven(X, y, sample_weight) if self.certified else self._fit(X, y, sample_weight)
+
+    def _fit_proven(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        given = (X, y, sample_weight)
+        X, y = self._checked(X, y)
+        forget_path(self)
+        self._kept = Kept(*given, self._fit_certified(X, y, sample_weight, self._splits(X, y)))
         return self
+
+    def _splits(self, X: Any, y: np.ndarray) -> list[tuple[Any, Any]]:
+        return list(check_cv(self.cv, y, classifier=True).split(X, y))
+
+    def _scorer(self) -> Any:
+        return check_scoring(LinearSVC(), scoring=self.scoring)
+
+    def _path(self) -> LinearSVCPath:
+        return LinearSVCPath(**{k: v for k, v in self.get_params().items() if k not in OF_THE_CHOICE})
+
+    def _model_of(self, path: Any, points: Sequence[Point]) -> LinearSVC:
+        model = LinearSVC()
+        model.classes_ = path.classes_
+        model.coef_ = np.stack([point.coef for point in points])
+        model.intercept_ = np.array([point.intercept for point in points])
+        model.n_features_in_ = model.coef_.shape[1]
+        return model
 
     def _fit_certified(self, X: Any, y: np.ndarray, sample_weight: Any, splits: list[tuple[Any, Any]]) -> list[np.ndarray]:
         """Choose a point by a proof, and train its model; return the model's dual variables, for each class."""
@@ -193,7 +193,7 @@ class LinearSVCPathCV(LinearSVCPath):
         self.n_iter_ = max(r.epochs for r in results)
         fitted_at(self, self, [r.certificate for r in results])
         self.coef_, self.intercept_ = np.stack([r.coef for r in results]), np.array([r.intercept for r in results])
-        self.status_ = warn_unless_converged(type(self).__name__, results, self.tol, stacklevel=4)
+        self.status_ = warn_unless_converged(type(self).__name__, results, self.tol, stacklevel=5)
         return [r.dual for r in results]
 
     def _certified_fold(
@@ -232,23 +232,3 @@ class LinearSVCPathCV(LinearSVCPath):
             model = self.coef_[k], float(self.intercept_[k]), duals[k]
             parts.append(BinaryPart(base.variant(l2=l2, l1=l1), *model, None, sides[0], sides[1], title, primal))
         return table_of(self, data), parts
-
-    def _fold(self, X: Any, y: np.ndarray, weights: Any, train: Any, test: Any, scorer: Any) -> list[list[float]]:
-        part = LinearSVCPath(**{k: v for k, v in self.get_params().items() if k not in OF_THE_CHOICE})
-        part.Cs = self.Cs_
-        points = part._trace(_safe_indexing(X, train), y[train], None if weights is None else weights[train])
-        held_X, held_y = _safe_indexing(X, test), y[test]
-        alike = [
-            zip(*rows, strict=True) for rows in zip(*points, strict=True)
-        ]  # the points of all classes at one place of the grid
-        return [[scorer(_model(part.classes_, here), held_X, held_y) for here in row] for row in alike]
-
-
-def _model(classes: np.ndarray, points: Sequence[Point]) -> LinearSVC:
-    """A LinearSVC as if it had been fitted at these points, one for each of its problems; for scorers."""
-    model = LinearSVC()
-    model.classes_ = classes
-    model.coef_ = np.stack([point.coef for point in points])
-    model.intercept_ = np.array([point.intercept for point in points])
-    model.n_features_in_ = model.coef_.shape[1]
-    return model

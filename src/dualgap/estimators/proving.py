@@ -21,7 +21,7 @@ from dualgap.problem import Problem, is_dask
 from dualgap.proof import BinaryPart, JointPart, ProofError, Table, make_proof
 from dualgap.run import minimise
 
-__all__ = ["Kept", "ProvableMixin", "kernel_parts", "linear_parts", "path_parts", "table_of"]
+__all__ = ["Kept", "ProvableMixin", "kernel_parts", "linear_parts", "path_parts", "refuse_function", "table_of"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Kept:
 
 
 class ProvableMixin:
-    """`save_proof`, and what it needs. `fit` sets `_kept`; `_parts` makes the parts of the proof."""
+    """`save_proof`, and what it needs. `fit` sets `_kept`; `_proof_parts` makes the parts of the proof."""
 
     def save_proof(
         self,
@@ -79,11 +79,12 @@ class ProvableMixin:
             raise ProofError("a proof needs the rows in memory; these are in a store or on a cluster")
         if not hasattr(self, "certificate_") and not hasattr(self, "certificates_"):
             raise ProofError("this model has no certificate for all of its data: it was trained by partial_fit or on a cluster")
-        table, parts = self._parts(X, y, sample_weight, duals)
+        table, parts = self._proof_parts(X, y, sample_weight, duals)
         make_proof(table, parts, preparation, check).save(path, data)
 
-    def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Sequence[Any] | None) -> tuple[Table, list[Any]]:
-        raise NotImplementedError
+    def _proof_parts(self, X: Any, y: Any, sample_weight: Any, duals: Sequence[Any] | None) -> tuple[Table, list[Any]]:
+        """Return the data as a proof describes them, and a part for each problem."""
+        return self._parts(X, y, sample_weight, duals)  # type: ignore[attr-defined, no-any-return]
 
 
 def linear_parts(model: Any, data: Labelled, duals: Sequence[Any] | None) -> tuple[Table, list[Any]]:
@@ -114,13 +115,18 @@ def _joint_part(model: Any, data: Labelled, base: Problem, duals: Sequence[Any] 
     return JointPart(base, data.codes, coef, b, p, gap, f"{joint.K} classes jointly", model.objective_, joint.name)
 
 
-def kernel_parts(model: Any, data: Labelled, duals: Sequence[Any] | None) -> tuple[Table, list[BinaryPart]]:
-    """Return the parts of an SVC, one for each pair of classes."""
-    if callable(model.kernel):
+def refuse_function(model: Any) -> None:
+    """Raise ProofError where the kernel is a function, which a checker does not have."""
+    if callable(getattr(model, "kernel", None)):
         raise ProofError(
             "a proof cannot be written for a function as kernel, which a checker does not have; give the kernel matrix as X with "
             "kernel='precomputed'"
         )
+
+
+def kernel_parts(model: Any, data: Labelled, duals: Sequence[Any] | None) -> tuple[Table, list[BinaryPart]]:
+    """Return the parts of an SVC, one for each pair of classes."""
+    refuse_function(model)
     table, K = table_of(model, data), len(data.classes)
     if getattr(model, "_n_rows", None) != data.n:
         raise ProofError(f"the model was trained on {model._n_rows} rows; X has {data.n}")

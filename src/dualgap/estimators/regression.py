@@ -9,10 +9,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from dualgap.core import ROUNDOFF, make_loss
 from dualgap.estimators.balls import BallsMixin
+from dualgap.estimators.common import validated_rows
+from dualgap.estimators.proving import ProvableMixin, refuse_function
 from dualgap.estimators.targets import FittedPart, Targets
-from dualgap.proof import row_status
+from dualgap.problem import as_features
+from dualgap.proof import Table, TargetPart, row_status
 
-__all__ = ["RegressionBoundsMixin", "regression_loss"]
+__all__ = ["LinearPredictionMixin", "ProvableRegressionMixin", "RegressionBoundsMixin", "regression_loss"]
 
 WITH_EPSILON = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
@@ -117,6 +120,43 @@ class RegressionBoundsMixin(BallsMixin):
 
     def _loss(self) -> Any:
         return regression_loss(self)
+
+
+class ProvableRegressionMixin(ProvableMixin):
+    """`save_proof` of regressions."""
+
+    def _proof_parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Table, list[Any]]:
+        refuse_function(self)
+        parts: list[FittedPart] = self._parts(X, y, sample_weight, duals)  # type: ignore[attr-defined]
+        table = Table(parts[0].problem.X, np.stack([part.problem.targets for part in parts], axis=1), [])
+        made = [
+            TargetPart(part.problem, part.coef, part.intercept, part.dual, part.gap, j, f"target {j}", part.objective)
+            for j, part in enumerate(parts)
+        ]
+        return table, made
+
+
+class LinearPredictionMixin(RegressionBoundsMixin):
+    """Predictions of linear regressions."""
+
+    coef_: np.ndarray
+    intercept_: np.ndarray
+    n_features_in_: int
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the predictions for samples: one each, or a column for each target."""
+        rows = self._new_rows(X)
+        scores = np.asarray(rows @ np.atleast_2d(self.coef_).T) + self.intercept_
+        return scores[:, 0] if self._flat else scores
+
+    def _new_rows(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return as_features(validated_rows(self, X), columns=self.n_features_in_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse = True
+        return tags
 
 
 def residual_bounds(targets: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

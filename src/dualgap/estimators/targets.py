@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils.validation import column_or_1d
 
 from dualgap.core import is_sparse
 from dualgap.problem import Problem, as_vector, as_weights
@@ -27,13 +28,15 @@ class FittedPart(NamedTuple):
 
 
 class Targets:
-    """X with targets of shape (n, k) and weights, checked; `flat` says that y was one-dimensional."""
+    """X with targets of shape (n, k) and weights, checked; `flat` says that y was one-dimensional, or one column."""
 
     def __init__(self, X: Any, y: Any, sample_weight: Any, n: int | None = None) -> None:
         self.X, self.n = X, X.shape[0] if n is None else n
         y = y.toarray() if is_sparse(y) else np.asarray(y)
         if y.ndim not in (1, 2):
             raise ValueError(f"y has shape {y.shape}; it must have one target a sample, or a column for each target")
+        if y.ndim == 2 and y.shape[1] == 1:  # scikit-learn warns of it, and predicts in one dimension
+            y = column_or_1d(y, warn=True)
         self.flat = y.ndim == 1
         columns = [as_vector(column, "y", self.n) for column in np.atleast_2d(y.T)]
         self.values = np.stack(columns, axis=1)

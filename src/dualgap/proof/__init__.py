@@ -22,7 +22,17 @@ from dualgap.proof.enclosure import (
     plain_margins,
     row_sums,
 )
-from dualgap.proof.files import BinaryPart, JointPart, ProofError, ProofText, Table, canonical_text, exact_values, make_proof
+from dualgap.proof.files import (
+    BinaryPart,
+    JointPart,
+    ProofError,
+    ProofText,
+    Table,
+    TargetPart,
+    canonical_text,
+    exact_values,
+    make_proof,
+)
 from dualgap.proof.forgetting import Remaining, RemainingProof, remaining_of
 from dualgap.proof.intercepts import best_intercept, first_intercept, fitted_gap, intercept_of_zero, zero_objective
 from dualgap.proof.nu import LARGEST_PART, Threshold, dual_mass, largest_nu, nu_certificate, nu_threshold, zero_certificate
@@ -70,6 +80,7 @@ __all__ = [
     "Space",
     "Strengths",
     "Table",
+    "TargetPart",
     "Threshold",
     "Tube",
     "balance_row",

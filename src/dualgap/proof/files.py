@@ -20,11 +20,21 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.core import LOSSES, is_sparse
+from dualgap.core import LOSSES, ResidualLoss, is_sparse
 from dualgap.problem import Problem
 from dualgap.proof import verify
 
-__all__ = ["BinaryPart", "JointPart", "ProofError", "ProofText", "Table", "canonical_text", "exact_values", "make_proof"]
+__all__ = [
+    "BinaryPart",
+    "JointPart",
+    "ProofError",
+    "ProofText",
+    "Table",
+    "TargetPart",
+    "canonical_text",
+    "exact_values",
+    "make_proof",
+]
 
 ROUNDING = 1e-9  # an exact gap that exceeds the certificate's by more than this share of P is no rounding
 SAME = 1e-6  # an objective that differs by more than this share is another
@@ -41,7 +51,10 @@ class ProofError(ValueError):
 
 @dataclass(frozen=True)
 class Table:
-    """Training data of a proof: the matrix, the code 0, 1, … of each row's class, and the labels in the order of the codes."""
+    """Training data of a proof: the matrix, the code 0, 1, … of each row's class, and the labels in the order of the codes.
+
+    Of a regression there are no labels, and `codes` has the targets, an array of shape (n, targets).
+    """
 
     X: Any
     codes: np.ndarray
@@ -63,7 +76,8 @@ def canonical_text(table: Table) -> bytes:
         starts = np.searchsorted(rows, np.arange(array.shape[0] + 1)).tolist()
     words = [f" {j}:{x}" for j, x in zip(columns.tolist(), literals(values), strict=True)]
     entries = ["".join(words[start:end]) for start, end in pairwise(starts)]
-    return verify.canonical(table.X.shape[1], len(table.classes), list(zip(table.codes.tolist(), entries, strict=True)))
+    codes = table.codes.tolist() if len(table.classes) else [",".join(literals(row)) for row in table.codes]
+    return verify.canonical(table.X.shape[1], len(table.classes), list(zip(codes, entries, strict=True)))
 
 
 def literals(values: Any) -> list[str]:
@@ -104,17 +118,51 @@ class BinaryPart:
         """Return the exact claim, with β made feasible."""
         claim = _frame(self.problem, self.gap)
         claim.loss, claim.delta = _loss(self.problem)
-        claim.title = self.title or claim.loss
         claim.positive, claim.negative = self.positive, self.negative
-        claim.kernel, claim.parameters = _kernel(self.problem)
-        claim.coef, claim.bias = [exact(self.coef)], [Fraction(float(self.intercept))]
-        beta = np.clip(self.dual, 0.0, self.problem.loss.upper_bound())
-        if self.problem.intercept == "free":
-            claim.balance, beta = _balance(claim, self.problem, beta, data)
-        if self.problem.l2 == 0.0:
-            beta = _within_l1(claim, self.problem, beta, data)
-        claim.beta = [exact(beta)]
-        return claim
+        return _with_pair(claim, self, data)
+
+
+@dataclass(frozen=True)
+class TargetPart:
+    """A problem of regression with its model, its dual point and the gap that is claimed; fields as of `BinaryPart`.
+
+    target : which of the targets of the table
+    """
+
+    problem: Problem
+    coef: np.ndarray
+    intercept: float
+    dual: np.ndarray
+    gap: float | None
+    target: int = 0
+    title: str = ""
+    objective: float | None = None
+
+    def claim(self, data: verify.Data) -> verify.Claim:
+        """Return the exact claim, with β made feasible."""
+        claim, loss = _frame(self.problem, self.gap), self.problem.loss
+        if type(loss) is not ResidualLoss:
+            raise ProofError(f"a proof cannot be written for the loss object {type(loss).__name__}: a checker knows ResidualLoss")
+        claim.loss, claim.target = "residual", self.target
+        claim.epsilon, claim.delta = Fraction(float(loss.epsilon)), Fraction(float(loss.delta))
+        low, high = (Fraction(float(slope)) if math.isfinite(slope) else None for slope in (loss.low, loss.high))
+        claim.slopes = (low, high)
+        return _with_pair(claim, self, data)
+
+
+def _with_pair(claim: verify.Claim, part: BinaryPart | TargetPart, data: verify.Data) -> verify.Claim:
+    """Return the claim with the model and the dual point of a part, made feasible."""
+    problem = part.problem
+    claim.title = part.title or claim.loss
+    claim.kernel, claim.parameters = _kernel(problem)
+    claim.coef, claim.bias = [exact(part.coef)], [Fraction(float(part.intercept))]
+    beta = np.clip(part.dual, problem.loss.lower_bound(), problem.loss.upper_bound())
+    if problem.intercept == "free":
+        claim.balance, beta = _balance(claim, problem, beta, data)
+    if problem.l2 == 0.0:
+        beta = _within_l1(claim, problem, beta, data)
+    claim.beta = [exact(beta)]
+    return claim
 
 
 @dataclass(frozen=True)
@@ -217,18 +265,22 @@ def _balance(claim: verify.Claim, problem: Problem, beta: np.ndarray, data: veri
     rest = verify.total(v.values())
     if rest == 0:
         return None, beta
-    top = Fraction(1) if problem.loss.upper_bound() < math.inf else None
+    low, high = verify.box(claim)
     costs: dict[int, Fraction] = {}
     chosen, _ = verify.sides(claim, data)
+    t = verify.targets(claim, data, chosen)
     u = verify.combination(data, chosen, v) if problem.kernel is None else ([], 1)
     for row in np.argsort(_balance_cost(problem, beta, float(rest)), kind="stable").tolist():
+        if c[row] == 0:
+            continue
         before = entries.get(row, verify.ZERO)
-        after = before - signs[row] * rest / c[row] if c[row] > 0 else Fraction(-1)
-        if after >= 0 and (top is None or after <= top):
+        after = before - signs[row] * rest / c[row]
+        if (low is None or after >= low) and (high is None or after <= high):
             if problem.kernel is not None:
                 return [row], beta
             conjugate = _conjugate_rise(claim, data, chosen[row], u, rest)
-            costs[row] = conjugate - c[row] * (verify.psi(claim, after) - verify.psi(claim, before))
+            gained = verify.psi(claim, after) - verify.psi(claim, before) + (after - before) * signs[row] * t[row]
+            costs[row] = conjugate - c[row] * gained
             if len(costs) == CANDIDATES:
                 break
     if not costs:
@@ -338,7 +390,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def make_proof(
-    table: Table, parts: Sequence[BinaryPart | JointPart], preparation: Sequence[str] = (), check: bool = True
+    table: Table, parts: Sequence[BinaryPart | JointPart | TargetPart], preparation: Sequence[str] = (), check: bool = True
 ) -> ProofText:
     """Return the proof of some problems over the same data.
 
@@ -354,7 +406,7 @@ def make_proof(
     return ProofText(proof_text(table, sha256(text).hexdigest(), claims, preparation), text)
 
 
-def _checked(claim: verify.Claim, part: BinaryPart | JointPart, data: verify.Data) -> verify.Claim:
+def _checked(claim: verify.Claim, part: BinaryPart | JointPart | TargetPart, data: verify.Data) -> verify.Claim:
     """Return the claim with a true gap. Refuse another problem, another model, or a gap that is far from the certificate's."""
     try:
         primal, dual = verify.evaluate(claim, data)
@@ -382,7 +434,7 @@ def rounded_up(value: Fraction) -> float:
     return near if Fraction(near) >= value else math.nextafter(near, math.inf)
 
 
-def exact_values(part: BinaryPart | JointPart, table: Table) -> tuple[Fraction, Fraction]:
+def exact_values(part: BinaryPart | JointPart | TargetPart, table: Table) -> tuple[Fraction, Fraction]:
     """Return (P, D) of a part in exact arithmetic, with β made feasible as a proof file has it."""
     data, _ = verify.parse_data(canonical_text(table))
     return verify.evaluate(part.claim(data), data)
@@ -414,12 +466,13 @@ def _label(label: Any) -> str:
 def _claim_lines(claim: verify.Claim) -> list[str]:
     joint = claim.loss == "crammer_singer"
     sides = "all" if joint else f"{claim.positive} {'rest' if claim.negative is None else claim.negative}"
-    delta = [claim.delta] if claim.loss == "smooth_hinge" else []
+    if claim.target is not None:
+        sides = f"target {claim.target}"
     scale = [claim.scale] if claim.intercept == "penalised" else []
     return [
         f"problem {json.dumps(claim.title)}",
         f"sides {sides}",
-        " ".join(["loss", claim.loss, *map(_written, delta)]),
+        " ".join(["loss", claim.loss, *_loss_numbers(claim)]),
         f"l2 {_written(claim.l2)}",
         f"l1 {_written(claim.l1)}",
         *(" ".join([name, *_runs(ends)]) for name, ends in (("low", claim.low), ("high", claim.high)) if ends is not None),
@@ -432,6 +485,13 @@ def _claim_lines(claim: verify.Claim) -> list[str]:
         "balance none" if claim.balance is None else " ".join(["balance", *map(str, claim.balance)]),
         *(" ".join(["beta", *_entries(column)]) for column in claim.beta),
     ]
+
+
+def _loss_numbers(claim: verify.Claim) -> list[str]:
+    if claim.loss == "residual":
+        slopes = ["none" if slope is None else _written(slope) for slope in claim.slopes]
+        return [_written(claim.epsilon), _written(claim.delta), *slopes]
+    return [_written(claim.delta)] if claim.loss == "smooth_hinge" else []
 
 
 def _written(value: Fraction) -> str:

@@ -134,7 +134,7 @@ class Pair:
     made_of: _Solved | tuple[Couple, float]  # (couple, t) for a mix
     intercept: float
     beta: np.ndarray
-    scores: np.ndarray
+    scores: np.ndarray  # without the intercept and the fixed part
     radius: np.ndarray  # bounds on the errors of the scores
     length: float  # a bound of ‖w‖
     terms: _Products | _Vectors
@@ -187,7 +187,7 @@ def make_pair(problem: Problem, coef: np.ndarray, intercept: float, beta: np.nda
     if problem.kernel is None:
         assert point.v is not None
         made_of = _Solved(coef, l2 * point.v, None)
-        scores, length = problem.scores(coef), length_bound(coef)
+        scores, length = problem.products(coef), length_bound(coef)
         radius = gamma(problem.longest + 4) * length * norms
         error = l2 * (point.error + 4.0 * ROUNDOFF * length_bound(point.v))
     else:
@@ -219,7 +219,8 @@ class _Unfinished(NamedTuple):
 
     def finished(self, terms: _Products | _Vectors) -> Pair:
         problem, beta = self.problem, self.beta
-        margins = score_margins(self.scores, problem.y, self.intercept, self.radius, 1.0)
+        shown = problem.offset.added(self.scores)
+        margins = score_margins(shown, problem.y, self.intercept, self.radius, 1.0, problem.loss.reference())
         sums = row_sums(problem.loss, problem.samples, margins, beta)
         rest = off = cost = shift = 0.0
         if problem.intercept != "none":
@@ -281,7 +282,7 @@ class Couple:
             (first.scores, second.scores),
             (first.radius, second.radius),
             (p, q),
-            problem.loss.upper_bound(),
+            (problem.loss.lower_bound(), problem.loss.upper_bound()),
             lengths,
             problem.c,
             norms,
@@ -348,17 +349,18 @@ def _quadratic(a: _Bounded, b: _Bounded, c: _Bounded, d: _Bounded, p: float, q: 
 
 
 @kernel
-def _mix_rows(betas, scores, radii, shares, top, lengths, c, norms, beta, score, radius):
-    """β, scores and the radii of a mix, row by row; return Σ c(β₁ + β₂)‖x‖."""
+def _mix_rows(betas, scores, radii, shares, box, lengths, c, norms, beta, score, radius):
+    """β, scores and the radii of a mix, row by row; return Σ c(|β₁| + |β₂|)‖x‖."""
     p, q = shares
+    low, top = box
     mass = 0.0
     for i in range(beta.shape[0]):
-        beta[i] = min(max(p * betas[0][i] + q * betas[1][i], 0.0), top)
+        beta[i] = min(max(p * betas[0][i] + q * betas[1][i], low), top)
         a, b = scores[0][i], scores[1][i]
         score[i] = p * a + q * b
         error = p * radii[0][i] + q * radii[1][i] + 4.5e-16 * (abs(a) + abs(b) + lengths * norms[i])
         radius[i] = 1.000001 * error
-        mass += c[i] * (betas[0][i] + betas[1][i]) * norms[i]
+        mass += c[i] * (abs(betas[0][i]) + abs(betas[1][i])) * norms[i]
     return mass
 
 

@@ -30,7 +30,7 @@ from pathlib import Path
 
 __all__ = ["Claim", "Data", "Proof", "Refused", "canonical", "evaluate", "literal", "parse_data", "parse_proof", "report", "verify"]
 
-LOSSES = ("hinge", "smooth_hinge", "squared_hinge", "logistic", "crammer_singer")
+LOSSES = ("hinge", "smooth_hinge", "squared_hinge", "logistic", "crammer_singer", "residual")
 KERNELS = {"none": 0, "linear": 0, "poly": 3, "rbf": 1, "precomputed": 0}  # name: how many parameters follow
 ZERO = Fraction(0)
 
@@ -155,11 +155,12 @@ def entropy(beta: Fraction) -> Fraction:
 
 @dataclass
 class Data:
-    """Rows of a matrix as (columns, values), without zeros, and the code 0, 1, … of each row's class."""
+    """Rows of a matrix as (columns, values), without zeros, and the code 0, 1, … of each row's class, or the row's targets."""
 
     columns: int
     codes: list[int]
     rows: list[tuple[Sequence[int], Sequence[Fraction]]]
+    targets: list[list[Fraction]] = field(default_factory=list)  # of a regression, which has no codes
 
     @cached_property
     def width(self) -> int:
@@ -173,8 +174,8 @@ class Data:
         return [(cols, [v.numerator * (common // v.denominator) for v in values]) for cols, values in self.rows], common
 
 
-def canonical(columns: int, classes: int, rows: Sequence[tuple[int, str]]) -> bytes:
-    """Return the canonical text of data; a row is its class's code and its entries, each written as " column:number"."""
+def canonical(columns: int, classes: int, rows: Sequence[tuple[int | str, str]]) -> bytes:
+    """Return the canonical text of data; a row is its class's code, or its targets, and its entries, each written as " column:number"."""
     lines = [f"{code}{entries}" for code, entries in rows]
     return "\n".join(["dualgap-data 1", f"{len(rows)} {columns} {classes}", *lines, ""]).encode("ascii")
 
@@ -189,8 +190,12 @@ def parse_data(text: bytes) -> tuple[Data, int]:
     data = Data(sizes[1], [], [])
     for place, line in enumerate(lines[2:]):
         code, *entries = line.split(" ")
-        data.codes.append(count(code, f"the class of row {place}"))
-        require(data.codes[-1] < sizes[2], f"row {place} has class {code}, but there are {sizes[2]} classes")
+        if sizes[2]:
+            data.codes.append(count(code, f"the class of row {place}"))
+            require(data.codes[-1] < sizes[2], f"row {place} has class {code}, but there are {sizes[2]} classes")
+        else:
+            data.targets.append([number(word) for word in code.split(",")])
+            require(len(data.targets[-1]) == len(data.targets[0]), f"row {place} has another number of targets than row 0")
         data.rows.append(_entries(entries, sizes[1], f"row {place}", seen))
     return data, sizes[2]
 
@@ -231,7 +236,9 @@ class Claim:
     beta: list[dict[int, Fraction]]  # β; for crammer_singer p without each row's own class
     bias: list[Fraction] = field(default_factory=lambda: [ZERO])
     loss: str = "hinge"
-    delta: Fraction = ZERO  # of the smooth hinge
+    delta: Fraction = ZERO  # of the smooth hinge, and of residual
+    epsilon: Fraction = ZERO  # of residual
+    slopes: tuple[Fraction | None, Fraction | None] = (None, None)  # of residual: above and below the target; None: no limit
     l2: Fraction = ZERO
     l1: Fraction = ZERO
     low: list[Fraction | None] | None = (
@@ -245,6 +252,7 @@ class Claim:
     balance: list[int] | None = None  # free intercept: the row whose β makes the sum zero; crammer_singer: hub, then a row a class
     positive: int = 1
     negative: int | None = 0  # None: all other classes
+    target: int | None = None  # of a regression: which number of each row
     title: str = ""
 
 
@@ -314,7 +322,8 @@ def parse_proof(content: bytes) -> Proof:
     problems = count(lines.word("problems"), "problems")
     proof.claims = [_claim(lines, proof) for _ in range(problems)]
     require(lines.take("end") == "" and lines.at == len(lines.lines), "there are lines after 'end'")
-    require(problems > 0 and len(set(classes)) == len(classes) >= 2, "a proof has a problem and two different classes at least")
+    require(problems > 0, "a proof has a problem at least")
+    require(len(set(classes)) == len(classes) != 1, "a proof has two different classes at least, or targets and no classes")
     return proof
 
 
@@ -326,8 +335,7 @@ def _label(lines: Lines) -> Fraction | str:
 def _claim(lines: Lines, proof: Proof) -> Claim:
     claim = Claim(ZERO, [], [], [], title=lines.string("problem"))
     sides = lines.words("sides")
-    claim.loss, loss = _named(lines, "loss", dict.fromkeys(LOSSES, 0) | {"smooth_hinge": 1})
-    claim.delta = loss[0] if loss else ZERO
+    _parse_loss(lines, claim)
     claim.l2, claim.l1 = number(lines.word("l2")), number(lines.word("l1"))
     if lines.next_is("low"):
         claim.low, claim.high = _ends(lines, "low", proof.columns), _ends(lines, "high", proof.columns)
@@ -336,14 +344,7 @@ def _claim(lines: Lines, proof: Proof) -> Claim:
     claim.kernel, claim.parameters = _named(lines, "kernel", KERNELS)
     claim.gap = number(lines.word("gap"))
     classes, joint = len(proof.classes), claim.loss == "crammer_singer"
-    if joint:
-        require(sides == ["all"], "'sides all' belongs to crammer_singer")
-    else:
-        require(len(sides) == 2, "two classes must follow 'sides'")
-        claim.positive = count(sides[0], "the positive class")
-        claim.negative = None if sides[1] == "rest" else count(sides[1], "the negative class")
-        require(max(claim.positive, claim.negative or 0) < classes, "the sides name a class that is not there")
-        require(claim.positive != claim.negative, "both sides are the same class")
+    _parse_sides(sides, claim, classes)
     for word in lines.words("weights"):
         times, _, value = word.rpartition("*") if "*" in word else ("1", "", word)
         claim.c += [number(value)] * min(count(times, "how often a weight comes"), proof.rows + 1)
@@ -355,6 +356,37 @@ def _claim(lines: Lines, proof: Proof) -> Claim:
     claim.balance = None if balance == ["none"] else [count(word, "a balance row") for word in balance]
     claim.beta = [_vector(lines, "beta", proof.rows) for _ in range(models)]
     return claim
+
+
+def _parse_loss(lines: Lines, claim: Claim) -> None:
+    """Parse the loss: a name and its numbers; of residual epsilon, delta and two slopes, each a number or "none"."""
+    words = lines.words("loss")
+    if words[:1] != ["residual"]:
+        lines.at -= 1
+        claim.loss, found = _named(lines, "loss", dict.fromkeys(LOSSES, 0) | {"smooth_hinge": 1, "residual": 4})
+        claim.delta = found[0] if found else ZERO
+        return
+    require(len(words) == 5, "four words must follow 'loss residual'")
+    claim.loss, claim.epsilon, claim.delta = "residual", number(words[1]), number(words[2])
+    low, high = (None if word == "none" else number(word) for word in words[3:])
+    claim.slopes = (low, high)
+
+
+def _parse_sides(sides: list[str], claim: Claim, classes: int) -> None:
+    """Parse which rows are on which side, or which target a regression is about."""
+    if claim.loss == "crammer_singer":
+        require(sides == ["all"] and classes, "'sides all' belongs to crammer_singer, which has classes")
+    elif claim.loss == "residual":
+        require(
+            len(sides) == 2 and sides[0] == "target" and not classes, "'sides target' belongs to residual, which has no classes"
+        )
+        claim.target = count(sides[1], "the target")
+    else:
+        require(len(sides) == 2, "two classes must follow 'sides'")
+        claim.positive = count(sides[0], "the positive class")
+        claim.negative = None if sides[1] == "rest" else count(sides[1], "the negative class")
+        require(max(claim.positive, claim.negative or 0) < classes, "the sides name a class that is not there")
+        require(claim.positive != claim.negative, "both sides are the same class")
 
 
 def _ends(lines: Lines, keyword: str, columns: int) -> list[Fraction | None]:
@@ -393,9 +425,11 @@ def evaluate(claim: Claim, data: Data) -> tuple[Fraction, Fraction]:
     b, c = claim.bias[0], claim.c
     chosen, y = sides(claim, data)
     v, beta = dual_variables(claim, y)
+    t = targets(claim, data, chosen)
     scores, slack, penalty, conjugate = (_linear if claim.kernel == "none" else _kernel)(claim, data, chosen, v)
-    primal = total(ci * phi(claim, yi * (s + b) - slack) for ci, yi, s in zip(c, y, scores, strict=True) if ci) + penalty
-    dual = total(c[i] * psi(claim, value) for i, value in beta.items()) - conjugate
+    losses = (ci * most(claim, yi * (s + b - ti), slack) for ci, yi, ti, s in zip(c, y, t, scores, strict=True) if ci)
+    primal = total(losses) + penalty
+    dual = total(c[i] * (psi(claim, value) + value * y[i] * t[i]) for i, value in beta.items()) - conjugate
     if claim.intercept == "penalised":
         primal += claim.l2 * (b / claim.scale) ** 2 / 2
         dual -= (claim.scale * total(v.values())) ** 2 / (2 * claim.l2)
@@ -403,9 +437,20 @@ def evaluate(claim: Claim, data: Data) -> tuple[Fraction, Fraction]:
 
 
 def sides(claim: Claim, data: Data) -> tuple[list[int], list[int]]:
-    """Return the rows of the data that are the problem's, and their labels ±1."""
+    """Return the rows of the data that are the problem's, and their labels ±1; of a regression all rows, and 1."""
+    if claim.target is not None:
+        return list(range(len(data.rows))), [1] * len(data.rows)
     chosen = [i for i, code in enumerate(data.codes) if code == claim.positive or claim.negative in (None, code)]
     return chosen, [1 if data.codes[i] == claim.positive else -1 for i in chosen]
+
+
+def targets(claim: Claim, data: Data, chosen: Sequence[int]) -> list[Fraction]:
+    """Return the targets of the problem's rows; 0 for classes."""
+    if claim.target is None:
+        return [ZERO] * len(chosen)
+    require(all(claim.target < len(row) for row in data.targets), f"the data have no target {claim.target}")
+    require(len(data.targets) == len(data.rows), "the data have no targets")
+    return [data.targets[i][claim.target] for i in chosen]
 
 
 def _check(claim: Claim) -> None:
@@ -420,6 +465,10 @@ def _check(claim: Claim) -> None:
         require(alone and not joint and claim.l2 > 0, "bounds need l2, no kernel and another loss than crammer_singer")
         _check_bounds(claim)
     require(claim.loss != "smooth_hinge" or claim.delta > 0, "delta is not positive")
+    if claim.loss == "residual":
+        require(claim.epsilon >= 0 and claim.delta >= 0, "epsilon or delta is negative")
+        require(all(slope is None or slope >= 0 for slope in claim.slopes), "a slope of the loss is negative")
+        require(claim.delta > 0 or None not in claim.slopes, "a loss without a largest slope needs a positive delta")
     if claim.intercept == "penalised":
         require(claim.l2 > 0 and claim.scale > 0, "a penalised intercept needs l2 and a positive scale")
     require(claim.intercept != "none" or not any(claim.bias), "there is a bias but no intercept")
@@ -441,8 +490,25 @@ def _check_bounds(claim: Claim) -> None:
         require((low is None or low <= w) and (high is None or w <= high), f"coefficient {j} is outside of its bounds")
 
 
+def most(claim: Claim, m: Fraction, slack: Fraction) -> Fraction:
+    """The largest loss if m is off by at most `slack`. φ is convex: it is at an end, for classes at the lower one."""
+    lowest = phi(claim, m - slack)
+    return max(lowest, phi(claim, m + slack)) if slack and claim.loss == "residual" else lowest
+
+
+def _residual(claim: Claim, r: Fraction) -> Fraction:
+    slope, excess = claim.slopes[1 if r < 0 else 0], abs(r) - claim.epsilon
+    if excess <= 0:
+        return ZERO
+    if slope is None or excess < claim.delta * slope:
+        return excess * excess / (2 * claim.delta)
+    return slope * (excess - claim.delta * slope / 2)
+
+
 def phi(claim: Claim, m: Fraction) -> Fraction:
-    """The loss φ(m), or an upper bound of it. It never rises with m."""
+    """The loss φ(m), or an upper bound of it. For classes it never rises with m."""
+    if claim.loss == "residual":
+        return _residual(claim, m)
     if claim.loss == "logistic":
         return logistic(m)
     short = 1 - m
@@ -459,6 +525,8 @@ def psi(claim: Claim, beta: Fraction) -> Fraction:
     """ψ(β) = −φ*(−β), or a lower bound of it. ψ(0) = 0."""
     if claim.loss == "logistic":
         return entropy(beta)
+    if claim.loss == "residual":
+        return -claim.epsilon * abs(beta) - claim.delta * beta * beta / 2
     return beta - beta * beta * {"hinge": ZERO, "smooth_hinge": claim.delta / 2, "squared_hinge": Fraction(1, 4)}[claim.loss]
 
 
@@ -475,9 +543,19 @@ def dual_variables(claim: Claim, y: list[int]) -> tuple[dict[int, Fraction], dic
         v[row] = -total(v.values())
         beta[row] = v[row] * y[row] / c[row]
     require(claim.intercept != "free" or total(v.values()) == 0, "Σ cβy is not zero, which a free intercept needs")
+    low, high = box(claim)
     for i, value in beta.items():
-        require(value >= 0 and (value <= 1 or claim.loss == "squared_hinge"), f"β of row {i} is outside of its bounds")
+        inside = (low is None or value >= low) and (high is None or value <= high)
+        require(inside, f"β of row {i} is outside of its bounds")
     return v, beta
+
+
+def box(claim: Claim) -> tuple[Fraction | None, Fraction | None]:
+    """Return the least and the largest value of β; None where there is none."""
+    if claim.loss == "residual":
+        low, high = claim.slopes
+        return None if low is None else -low, high
+    return ZERO, None if claim.loss == "squared_hinge" else Fraction(1)
 
 
 Parts = tuple[list[Fraction], Fraction, Fraction, Fraction]  # scores, their error at most, penalty, conjugate
@@ -670,25 +748,36 @@ def verify(content: bytes, data_text: bytes) -> tuple[Proof, list[tuple[Fraction
 
 def report(proof: Proof, values: list[tuple[Fraction, Fraction]]) -> list[str]:
     """Return lines that say what was proven. Titles and steps are the writer's words, and quoted; all else is what was checked."""
-    lines = [f"data: {proof.rows} rows, {proof.columns} columns, {len(proof.classes)} classes, SHA-256 {proof.digest}"]
+    kinds = f"{len(proof.classes)} classes" if proof.classes else "targets"
+    lines = [f"data: {proof.rows} rows, {proof.columns} columns, {kinds}, SHA-256 {proof.digest}"]
     for step in proof.preparation:
         lines.append(f"the writer says that the data were prepared by {json.dumps(step)[:200]}")
     for claim, (primal, dual) in zip(proof.claims, values, strict=True):
         low, high = min(claim.c), max(claim.c)
         weights = f"each of weight {shown(low)}" if low == high else f"of weights from {shown(low)} to {shown(high)}"
         settings = [
-            " ".join([claim.loss, *([f"delta {shown(claim.delta)}"] if claim.delta else [])]),
+            _loss_words(claim),
             f"l2 {shown(claim.l2)}, l1 {shown(claim.l1)}",
             *([f"bounds on {_bounded(claim)} of {proof.columns} coefficients"] if claim.low is not None else []),
             f"intercept {claim.intercept}" + (f" (scale {shown(claim.scale)})" if claim.intercept == "penalised" else ""),
             *([f"kernel {' '.join([claim.kernel, *map(shown, claim.parameters)])}"] if claim.kernel != "none" else []),
             f"{len(claim.c)} rows, {weights}",
         ]
-        if claim.loss != "crammer_singer":
+        if claim.target is not None:
+            settings.append(f"target {claim.target}")
+        elif claim.loss != "crammer_singer":
             settings.append(f"class {claim.positive} against {'the rest' if claim.negative is None else f'class {claim.negative}'}")
         lines.append(f"verified: {json.dumps(claim.title)}: {'; '.join(settings)}")
         lines.append(f"  P = {shown(primal)}, D = {shown(dual)}: at most {shown(claim.gap, ROUND_CEILING)} above the optimum")
     return lines
+
+
+def _loss_words(claim: Claim) -> str:
+    words = [claim.loss, *([f"delta {shown(claim.delta)}"] if claim.delta else [])]
+    if claim.loss == "residual":
+        low, high = ("no limit" if slope is None else shown(slope) for slope in claim.slopes)
+        words += [f"epsilon {shown(claim.epsilon)}", f"slope {low} above the target and {high} below it"]
+    return " ".join(words)
 
 
 def _bounded(claim: Claim) -> int:
@@ -723,11 +812,11 @@ def read_data(path: str, proof: Proof, target: str | None = None) -> bytes:
         table = _from_csv(text, target)
     else:
         table = _from_libsvm(text)
-    coded: dict[str, int] = {}
+    coded: dict[str, int | str] = {}
     rows = []
     for label, entries in table:
         if label not in coded:
-            coded[label] = _code(label, proof.classes)
+            coded[label] = _code(label, proof.classes) if proof.classes else literal(*decimal(label).as_integer_ratio())
         rows.append((coded[label], entries))
     return canonical(proof.columns, len(proof.classes), rows)
 

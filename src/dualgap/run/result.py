@@ -19,6 +19,7 @@ from dualgap.proof import (
     Certificate,
     ProofError,
     Table,
+    TargetPart,
     ball_of,
     feature_status,
     forget_scores,
@@ -405,14 +406,17 @@ class Result:
         >>> path.read_text().splitlines()[0]
         'dualgap-proof 1'
         """
-        self._require_labels("save_proof", "its certificate holds, but the file format has no targets")
         if self.dual is None:
             raise ProofError("the dual variables of this result stayed with the workers of a cluster; a proof needs them")
         problem, gap = self.problem, self.certificate.gap
         if np.ndim(self.coef) != 1 or problem.X is None:
             raise ProofError("this result is not of one problem with its data in memory; use save_proof of the estimator")
-        table = Table(problem.X, (problem.y > 0).astype(np.int64), list(problem.classes))
-        part = BinaryPart(problem, self.coef, self.intercept, self.dual, gap)
+        if problem.is_regression:
+            table = Table(problem.X, problem.targets[:, None], [])
+            part: Any = TargetPart(problem, self.coef, self.intercept, self.dual, gap)
+        else:
+            table = Table(problem.X, (problem.y > 0).astype(np.int64), list(problem.classes))
+            part = BinaryPart(problem, self.coef, self.intercept, self.dual, gap)
         make_proof(table, [part], preparation, check).save(path, data)
 
     def __repr__(self) -> str:

@@ -51,6 +51,11 @@ class Parts:
         return sum(part.nbytes for part in self.parts)
 
     @property
+    def task(self) -> str:
+        """What the labels are for: "classification"."""
+        return "classification"
+
+    @property
     def classes(self) -> np.ndarray:
         """The distinct labels, sorted."""
         return np.sort(np.asarray(self.manifest.classes))

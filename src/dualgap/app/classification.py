@@ -1,0 +1,302 @@
+"""What the commands do for classes: parameters, accuracy, confusion, predicted labels and the certificates of each class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dualgap.app import fit_display as show
+from dualgap.app.model_file import ModelError, SavedModel
+from dualgap.app.proven import proven_labels, share_words, winners_proven
+from dualgap.data import DataError, Samples, labels_of
+from dualgap.estimators import LinearSVC, coefficient_bounds, weights_by_class
+from dualgap.problem import Problem, from_C
+from dualgap.proof import Certificate, ball_of, forget_scores
+from dualgap.run import certify_with_dual
+from dualgap.store import Store, StoreProblem
+
+__all__ = ["Classification", "Measures", "confusion", "score_labels", "scores_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Measures:
+    """How well labels are predicted: accuracy, mean recall of the classes, and the confusion matrix (rows are the truth)."""
+
+    accuracy: float
+    balanced: float
+    matrix: np.ndarray
+    folds: list[float] = field(default_factory=list)
+    proven: float | None = None  # share of labels that are proven to be those of the exact model
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        made = {"accuracy": self.accuracy, "balanced_accuracy": self.balanced, "confusion": self.matrix.tolist()}
+        made |= {} if self.proven is None else {"proven": self.proven}
+        return made | ({"folds": self.folds} if self.folds else {})
+
+
+def confusion(
+    classes: np.ndarray, y: np.ndarray, said: np.ndarray, folds: list[float] | None = None, proven: float | None = None
+) -> Measures:
+    """Compare predicted labels with true ones."""
+    k = len(classes)
+    matrix = np.zeros((k, k), dtype=np.int64)
+    np.add.at(matrix, (np.searchsorted(classes, y), np.searchsorted(classes, said)), 1)
+    there = matrix.sum(axis=1) > 0
+    recall = np.diag(matrix)[there] / matrix.sum(axis=1)[there]
+    return Measures(float(np.trace(matrix) / max(matrix.sum(), 1)), float(recall.mean()), matrix, folds or [], proven)
+
+
+class Classification:
+    """LinearSVC on labels."""
+
+    name = "classification"
+    estimator = LinearSVC
+
+    # ------------------------------------------------------------------------------------------------------------------ training
+
+    def parameters(
+        self, y: Any, loss: str | None, C: float | None, balanced: bool, delta: float | None, **others: float | None
+    ) -> dict[str, Any]:
+        """Return the parameters of the estimator that the options of `fit` say."""
+        for option, value in others.items():
+            if value is not None:
+                raise ValueError(f"--{option} {value:g} is for losses of regression; leave it out, or give --task regression")
+        loss = loss or "squared_hinge"
+        if delta is not None and loss != "smooth_hinge":
+            raise ValueError(f"--delta {delta:g} is the width of smooth_hinge, and the loss is {loss}; leave it out")
+        return {
+            "loss": "log_loss" if loss == "logistic" else loss,
+            "C": 1.0 if C is None else C,
+            "class_weight": "balanced" if balanced else None,
+            "delta": delta,
+        }
+
+    def problems(self, y: np.ndarray) -> int:
+        """Return how many problems a fit solves."""
+        classes = len(np.unique(y))
+        return 1 if classes == 2 else classes
+
+    def described(self, samples: Samples) -> list[str]:
+        """Return the classes in words, and a line on whole numbers that may be a measured quantity."""
+        classes, counts = np.unique(samples.y, return_counts=True)
+        shares = ", ".join(f"{label} {count:,}" for label, count in zip(classes.tolist()[:8], counts.tolist(), strict=False))
+        more = ", …" if len(classes) > 8 else ""
+        kinds = "1 class" if len(classes) == 1 else f"{len(classes)} classes"
+        lines = [f"{kinds} ({shares}{more})"]
+        if classes.dtype.kind in "iu" and len(classes) > 10:
+            lines.append("The numbers are taken as classes; --task regression predicts the number itself")
+        return lines
+
+    def certificate_names(self, svc: LinearSVC) -> list[str]:
+        """Return what the problems of a fit are called."""
+        classes = [str(label) for label in svc.classes_.tolist()]
+        return [f"{classes[1]} against {classes[0]}"] if len(classes) == 2 else [f"{name} against the rest" for name in classes]
+
+    def facts(self, svc: LinearSVC) -> dict[str, Any]:
+        """Return what is known of this kind of model alone."""
+        return {"classes": [str(label) for label in svc.classes_.tolist()]}
+
+    def trained(self, svc: LinearSVC, X: Any, y: np.ndarray) -> dict[str, Any]:
+        """Compare a model with labels: those of the training rows, or of a test part."""
+        proven = proven_labels(svc, X)
+        share = None if proven is None else float(proven.mean())
+        return confusion(svc.classes_, y, svc.predict(X), proven=share).to_dict()
+
+    def trained_on_store(self, svc: LinearSVC, store: Store) -> dict[str, Any]:
+        """Compare a model with the labels of a store."""
+        said = score_labels(svc, scores_of(svc, store))
+        return confusion(svc.classes_, store.labels()[np.argsort(store.origin())], said).to_dict()
+
+    def direction(self, svc: LinearSVC, k: int, weight: float) -> dict[str, str]:
+        """Return which class a feature of this weight in model k speaks for or against."""
+        classes = [str(label) for label in svc.classes_.tolist()]
+        if len(classes) == 2:
+            return {"class": classes[int(weight > 0)], "speaks": "for"}
+        return {"class": classes[k], "speaks": "for" if weight > 0 else "against"}
+
+    # ---------------------------------------------------------------------------------------------------------- cross-validation
+
+    def splits(self, y: np.ndarray, folds: int, seed: Any) -> Any:
+        """Return (training rows, held-out rows) of each fold, stratified if every class has enough rows; None for too few rows."""
+        from sklearn.model_selection import KFold, StratifiedKFold
+
+        _, counts = np.unique(y, return_counts=True)
+        if folds < 2 or counts.max() < 2:
+            return None
+        kind = StratifiedKFold if counts.min() >= folds else KFold
+        return kind(folds, shuffle=True, random_state=seed).split(np.zeros(len(y)), y)
+
+    def constant(self, y: np.ndarray) -> Any:
+        """Return the label of all rows where they have one alone, and no model is trained; else None."""
+        return y[0] if len(np.unique(y)) < 2 else None
+
+    def fold(self, svc: LinearSVC, X: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        """Return the labels of held-out rows, which are proven, and the accuracy."""
+        found, said = proven_labels(svc, X), svc.predict(X)
+        return said, np.zeros(len(y), dtype=bool) if found is None else found, float(np.mean(said == y))
+
+    def validated(self, y: np.ndarray, said: np.ndarray, proven: np.ndarray, folds: list[float]) -> dict[str, Any]:
+        """Return the measures of a cross-validation."""
+        return confusion(np.unique(y), y, said, folds, float(proven.mean())).to_dict()
+
+    # ------------------------------------------------------------------------------------------------------------------- showing
+
+    def show(self, about: dict[str, Any], counted: np.ndarray | None, screen: Any) -> None:
+        """Print accuracy and confusion."""
+        training, validated = about["training"], about.get("cross_validation")
+        print(f"Accuracy on the training rows: {training['accuracy']:.4f} (mean over classes {training['balanced_accuracy']:.4f})")
+        if training.get("proven") is not None:
+            print(share_words(training["proven"]))
+        if validated is not None:
+            folds = validated["folds"]
+            spread = f" (mean over classes {validated['balanced_accuracy']:.4f}; folds from {min(folds):.4f} to {max(folds):.4f})"
+            print(f"Accuracy in {len(folds)}-fold cross-validation: {validated['accuracy']:.4f}{spread}")
+            if validated.get("proven") is not None:
+                print(share_words(validated["proven"]))
+        if "test" in about:
+            print(f"Accuracy on the test part of the data set: {about['test']['accuracy']:.4f}")
+        if counted is not None:
+            classes, counts = np.unique(counted, return_counts=True)
+            commonest = str(classes.tolist()[int(counts.argmax())])
+            print(f"Always saying {commonest!r} would have: {counts.max() / counts.sum():.4f}")
+        print()
+        where = "the training rows" if validated is None else "cross-validation"
+        matrix = np.array((training if validated is None else validated)["confusion"])
+        show.print_confusion(about["classes"], matrix, f"Confusion {'on' if validated is None else 'in'} {where}", screen)
+
+    # ---------------------------------------------------------------------------------------------------------------- predicting
+
+    def predictions(self, model: SavedModel, X: Any, truth: Any) -> tuple[tuple[Any, ...], list[Any], dict[str, Any], str]:
+        """Return the heads and rows of the answer, the same as plain data, and a sentence on the accuracy."""
+        svc = model.estimator
+        scores = scores_of(svc, X)
+        labels = score_labels(svc, scores)
+        proven = None if isinstance(X, Store) else proven_labels(svc, X)
+        accuracy = _accuracy(svc.classes_, labels, truth, model.about.get("above"))
+        told: dict[str, Any] = {"classes": svc.classes_, "labels": labels, "scores": scores}
+        told |= {"accuracy": accuracy[0]} if accuracy else {}
+        told |= {} if proven is None else {"proven": proven}
+        heads = ("label", "score") if scores.shape[1] == 1 else ("label", *(f"score {name}" for name in svc.classes_))
+        rows: list[Any] = [(label, *map(float, row)) for label, row in zip(labels.tolist(), scores, strict=True)]
+        if proven is not None:
+            heads, rows = (*heads, "proven"), [(*row, sure) for row, sure in zip(rows, proven.tolist(), strict=True)]
+        return heads, rows, told, accuracy[1] if accuracy else ""
+
+    # ---------------------------------------------------------------------------------------------------------------- certifying
+
+    def certified(self, model: SavedModel, samples: Samples | Store) -> tuple[list[tuple[str, Certificate]], str, dict[str, Any]]:
+        """Return a certificate of the model's objective on some data, with more than two classes one for each class; a sentence on what
+        is proven of the labels, and the same as plain data (nothing for a store)."""
+        svc = model.estimator
+        if svc.multi_class != "ovr":
+            raise ModelError(f"a model with multi_class={svc.multi_class!r} cannot be certified; 'ovr' can")
+        X, y = _rows_for(model, samples)
+        made, balls = [], []
+        for j, k in enumerate([1] if len(svc.classes_) == 2 else range(len(svc.classes_))):
+            problem = _objective(svc, X, y, k)
+            dual = _kept_dual(svc, problem, j) if isinstance(X, Store) else None
+            certificate, dual = certify_with_dual(problem, svc.coef_[j], svc.intercept_[j], dual)
+            if not isinstance(X, Store):
+                balls.append(ball_of(problem, svc.coef_[j], float(svc.intercept_[j]), dual))
+                forget_scores(problem)
+            made.append((self.certificate_names(svc)[j], certificate))
+        if isinstance(X, Store):
+            return made, "", {}
+        codes = np.searchsorted(svc.classes_, svc.predict(X))
+        share = float(winners_proven(codes, balls).mean())
+        return made, share_words(share), {"proven": share}
+
+
+# ------------------------------------------------------------------------------------------------------------ scores and labels
+
+
+def scores_of(svc: LinearSVC, X: Any) -> np.ndarray:
+    """Return the scores of rows, a column for each model; rows of a store in the order of its input."""
+    if not isinstance(X, Store):
+        return np.asarray(svc.decision_function(X)).reshape(X.shape[0], -1)
+    found = [svc.decision_function(X.matrix(k)).reshape(X.parts[k].rows, -1) for k in range(len(X.parts))]
+    scores = np.concatenate(found)
+    return scores[np.argsort(X.origin())]
+
+
+def score_labels(svc: LinearSVC, scores: np.ndarray) -> np.ndarray:
+    """Return the labels of scores."""
+    if scores.shape[1] == 1:
+        return svc.classes_[(scores[:, 0] > 0).astype(np.int64)]
+    return svc.classes_[scores.argmax(axis=1)]
+
+
+def _accuracy(classes: Any, labels: Any, truth: Any, above: float | None) -> tuple[float, str] | None:
+    """Return the share of right labels with a sentence, where the true ones are known; None for an unknown or an empty label."""
+    if truth is None:
+        return None
+    if not isinstance(truth, np.ndarray):
+        try:
+            found = labels_of(truth, "labels", above)
+        except DataError:
+            return None
+        truth, labels = found.y, labels[found.rows]
+    known = np.isin(truth.astype(str), classes.astype(str))
+    if not known.any():
+        return None
+    share = float(np.mean(truth.astype(str)[known] == labels.astype(str)[known]))
+    strange = "" if known.all() else f"; {int((~known).sum()):,} rows have a label that the model does not know"
+    return share, f"accuracy {share:.4f} on {int(known.sum()):,} rows with a label{strange}"
+
+
+# -------------------------------------------------------------------------------------------------------------------- objectives
+
+
+def _rows_for(model: SavedModel, samples: Samples | Store) -> tuple[Any, np.ndarray]:
+    """Return the features and labels of data for a model; refuse labels and columns that it does not have."""
+    svc = model.estimator
+    y = samples.labels() if isinstance(samples, Store) else _known_labels(svc, samples)
+    unknown = sorted(set(np.unique(y).tolist()) - set(svc.classes_.tolist()), key=str)
+    if unknown:
+        known = ", ".join(map(str, svc.classes_.tolist()))
+        name = samples.folder if isinstance(samples, Store) else samples.name
+        raise DataError(f"{name}: the label {unknown[0]!r} is not one of the model's: {known}")
+    return model.features_of(samples), y
+
+
+def _known_labels(svc: LinearSVC, samples: Samples) -> np.ndarray:
+    """Return the labels, as text where the model has text: 1 in one file may be "1" in another."""
+    y = np.asarray(samples.y)
+    return y.astype(str) if svc.classes_.dtype.kind == "U" and y.dtype.kind != "U" else y
+
+
+def _kept_dual(svc: LinearSVC, problem: Problem, j: int) -> np.ndarray | None:
+    """Return the dual variables of the fit, where the model has them for as many rows. Any values give a valid bound, these a close one."""
+    if getattr(svc, "_n_rows", None) != problem.n or not hasattr(svc, "dual_coef_"):
+        return None
+    row = svc.dual_coef_[[j]]
+    signed = np.zeros(problem.n)
+    signed[svc.support_] = np.asarray(row.toarray() if hasattr(row, "toarray") else row).ravel()
+    scale = problem.c * problem.y / problem.l2  # y·C·s, as dual_coef_ was made
+    return np.clip(np.divide(signed, scale, out=np.zeros(problem.n), where=scale != 0), 0.0, problem.loss.upper_bound())
+
+
+def _objective(svc: LinearSVC, X: Any, y: np.ndarray, k: int) -> Problem:
+    """Return the problem that the classifier solves for class k against the rest."""
+    codes = np.searchsorted(svc.classes_, y)
+    weights = weights_by_class(svc.class_weight, svc.classes_, codes, None)
+    if weights is not None and len(svc.classes_) > 2:
+        # as LIBLINEAR: the class has its weight, the rest has weight 1
+        weights = np.where(np.arange(len(svc.classes_)) == k, weights, 1.0)
+    sample_weight = None if weights is None else weights[codes]
+    total = float(len(y)) if sample_weight is None else float(sample_weight.sum())
+    settings: dict[str, Any] = {
+        **from_C(svc.C, total),
+        "delta": svc.delta if svc.loss == "smooth_hinge" else None,
+        "sample_weight": sample_weight,
+        "intercept": svc.intercept if svc.fit_intercept else "none",
+        "intercept_scale": svc.intercept_scaling,
+        "bounds": coefficient_bounds(svc, svc.n_features_in_),
+    }
+    signs, loss = np.where(codes == k, 1, -1), "logistic" if svc.loss == "log_loss" else svc.loss
+    if isinstance(X, Store):
+        return StoreProblem(X, loss, y=signs, **settings)
+    return Problem(X, signs, loss, **settings)
