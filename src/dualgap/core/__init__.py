@@ -9,7 +9,18 @@ from dualgap.core import machine, moved, rows
 from dualgap.core.cache_files import cache_folder
 from dualgap.core.checks import count, is_number, is_sparse, is_whole, number, number_of_bytes, one_of, whole_number
 from dualgap.core.interrupts import held, hold, kept, release
-from dualgap.core.jit import compiled, fma, kernel, negative_exp, prefetch, sequential, strict, wide_vectors
+from dualgap.core.jit import (
+    compiled,
+    fma,
+    kernel,
+    kernel_part,
+    negative_exp,
+    prefetch,
+    sequential,
+    strict,
+    strict_part,
+    wide_vectors,
+)
 from dualgap.core.linalg import (
     add_gram,
     factor_and_solve,
@@ -38,7 +49,7 @@ from dualgap.core.losses import (
     total_value,
 )
 from dualgap.core.machine import READING
-from dualgap.core.order import draw, fresh_seed, natural_order, shuffle, shuffle_blocks
+from dualgap.core.order import draw, fresh_seed, generator, natural_order, shuffle, shuffle_blocks
 from dualgap.core.penalties import L2, Bounded, ElasticNet, make_penalty
 from dualgap.core.precise import (
     ROUNDOFF,
@@ -123,6 +134,7 @@ __all__ = [
     "fma",
     "fresh_seed",
     "gamma",
+    "generator",
     "gram",
     "gram_of_rows",
     "held",
@@ -135,6 +147,7 @@ __all__ = [
     "is_whole",
     "kept",
     "kernel",
+    "kernel_part",
     "layers",
     "length_bound",
     "longest",
@@ -175,6 +188,7 @@ __all__ = [
     "sqnorms_in_threads",
     "stored",
     "strict",
+    "strict_part",
     "total_psi",
     "total_value",
     "two_sum",
