@@ -9,7 +9,18 @@ from dualgap.core import machine, moved, rows
 from dualgap.core.cache_files import cache_folder
 from dualgap.core.checks import count, is_number, is_sparse, is_whole, number, number_of_bytes, one_of, whole_number
 from dualgap.core.interrupts import held, hold, kept, release
-from dualgap.core.jit import compiled, fma, kernel, negative_exp, prefetch, sequential, strict, wide_vectors
+from dualgap.core.jit import (
+    compiled,
+    fma,
+    kernel,
+    kernel_part,
+    negative_exp,
+    prefetch,
+    sequential,
+    strict,
+    strict_part,
+    wide_vectors,
+)
 from dualgap.core.linalg import (
     add_gram,
     factor_and_solve,
@@ -38,7 +49,7 @@ from dualgap.core.losses import (
     total_value,
 )
 from dualgap.core.machine import READING
-from dualgap.core.order import draw, fresh_seed, natural_order, shuffle, shuffle_blocks
+from dualgap.core.order import draw, fresh_seed, generator, natural_order, shuffle, shuffle_blocks
 from dualgap.core.penalties import L1, L2, Bounded, ElasticNet, make_penalty
 from dualgap.core.precise import (
     ROUNDOFF,
@@ -125,6 +136,7 @@ __all__ = [
     "fma",
     "fresh_seed",
     "gamma",
+    "generator",
     "gram",
     "gram_of_rows",
     "held",
@@ -137,6 +149,7 @@ __all__ = [
     "is_whole",
     "kept",
     "kernel",
+    "kernel_part",
     "layers",
     "length_bound",
     "longest",
@@ -178,6 +191,7 @@ __all__ = [
     "sqnorms_in_threads",
     "stored",
     "strict",
+    "strict_part",
     "total_psi",
     "total_value",
     "two_sum",

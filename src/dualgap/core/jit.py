@@ -40,7 +40,18 @@ from numba.extending import intrinsic, overload, overload_method
 
 from dualgap.core.cache_files import cache_folder, read_own, warn_once, write_own
 
-__all__ = ["compiled", "fma", "kernel", "negative_exp", "prefetch", "sequential", "strict", "wide_vectors"]
+__all__ = [
+    "compiled",
+    "fma",
+    "kernel",
+    "kernel_part",
+    "negative_exp",
+    "prefetch",
+    "sequential",
+    "strict",
+    "strict_part",
+    "wide_vectors",
+]
 
 # Sums may be reordered for SIMD; unlike full fast-math, NaN and infinity keep their meaning, so divergence stays visible.
 FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
@@ -121,6 +132,19 @@ def strict(function: Any) -> Any:
     Methods that it calls are compiled as for any kernel: their own sums may be reordered.
     """
     return _cached(numba.njit(**{**OPTIONS, "fastmath": False})(function))
+
+
+def kernel_part(function: Any) -> Any:
+    """Compile a function that kernels call and Python does not, for speed as `kernel` does.
+
+    The way in from Python, which takes apart every tuple in the signature, takes as long to compile as a short function.
+    """
+    return numba.njit(**METHOD_OPTIONS)(function)
+
+
+def strict_part(function: Any) -> Any:
+    """Compile such a function as `strict` does: operations are rounded one by one, in the order they are written."""
+    return numba.njit(**{**METHOD_OPTIONS, "fastmath": False})(function)
 
 
 def _cached(dispatcher: Any) -> Any:

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from dualgap.core.jit import fma, strict
+from dualgap.core.jit import fma, strict, strict_part
 
 __all__ = [
     "ROUNDOFF",
@@ -42,7 +42,7 @@ def round_up(x: float) -> float:
     return x + 8.0 * ROUNDOFF * abs(x) + 5e-324
 
 
-@strict
+@strict_part
 def two_sum(a, b):
     """Return the rounded sum of two numbers and its error, exactly (Knuth)."""
     s = a + b

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dualgap.core.jit import kernel
+from dualgap.core.jit import kernel, kernel_part
 
 __all__ = ["Bracket", "bracket_root", "illinois", "nearest"]
 
@@ -21,7 +21,7 @@ class Bracket(NamedTuple):
     at_high: float
 
 
-@kernel
+@kernel_part
 def _outwards(f, start, step, growth):
     """(x, f(x)) for the first x = start + step, start + growth·step, … that the root does not lie beyond."""
     y = f.at(start + step)

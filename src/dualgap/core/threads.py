@@ -20,7 +20,7 @@ import numpy as np
 
 from dualgap.core.interrupts import counted, held, hold, in_main_thread, release
 from dualgap.core.machine import OWN_CACHE, READING
-from dualgap.core.rows import accumulate, bounded_scores, is_data, layers, nbytes, part, scores, sqnorms
+from dualgap.core.rows import Dense, accumulate, bounded_scores, is_data, layers, nbytes, part, scores, sqnorms
 
 _here = threading.local()
 
@@ -88,16 +88,20 @@ def share_sum(work: Callable[[int, int, np.ndarray], Any], count: int, least: in
 
 def scores_in_threads(rows: Any, v: np.ndarray, out: np.ndarray) -> None:
     """`scores`, in as many threads as pay; each number is the same whatever their count."""
-    share(lambda first, last: scores(part(rows, first, last), v, out[first:last]), len(out), rows_per_thread(rows))
+    least = rows_per_thread(rows)
+    if len(out) < 2 * least:
+        scores(rows, v, out)
+        return
+    share(lambda first, last: scores(part(rows, first, last), v, out[first:last]), len(out), least)
 
 
 def bounded_scores_in_threads(rows: Any, v: np.ndarray, out: np.ndarray, sizes: np.ndarray) -> None:
     """`bounded_scores`, in as many threads as pay; each number is the same whatever their count."""
-    share(
-        lambda first, last: bounded_scores(part(rows, first, last), v, out[first:last], sizes[first:last]),
-        len(out),
-        rows_per_thread(rows),
-    )
+    least = rows_per_thread(rows)
+    if len(out) < 2 * least:
+        bounded_scores(rows, v, out, sizes)
+        return
+    share(lambda first, last: bounded_scores(part(rows, first, last), v, out[first:last], sizes[first:last]), len(out), least)
 
 
 def sqnorms_in_threads(rows: Any, out: np.ndarray) -> None:
@@ -107,11 +111,17 @@ def sqnorms_in_threads(rows: Any, out: np.ndarray) -> None:
 
 def add_in_threads(rows: Any, a: np.ndarray, v: np.ndarray) -> None:
     """`accumulate`, in as many threads as pay; their number changes the rounding."""
-    share_sum(lambda first, last, sums: accumulate(part(rows, first, last), a[first:last], sums), len(a), rows_per_thread(rows), v)
+    least = rows_per_thread(rows)
+    if len(a) < 2 * least:
+        accumulate(rows, a, v)
+        return
+    share_sum(lambda first, last, sums: accumulate(part(rows, first, last), a[first:last], sums), len(a), least, v)
 
 
 def rows_per_thread(rows: Any) -> int:
     """Return how many rows are worth a thread: READING bytes of them. More than there can be of a kernel matrix, which has its own sums."""
+    if isinstance(rows, Dense):
+        return max(1, READING // max(rows.x.itemsize * rows.x.shape[1], 1))
     data = rows if is_data(rows) else layers(rows).data
     return max(1, READING * data.length() // max(nbytes(data), 1)) if is_data(data) else sys.maxsize
 

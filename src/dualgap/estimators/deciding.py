@@ -91,7 +91,7 @@ def solve_all(
     """Solve every task, to the tolerance or, with rows to decide, until their labels are proven."""
     if decide is not None and len(tasks) > 1:
         return solve_until_decided(tasks, budget, around, decide, votes)
-    return solve_tasks([replace(task, decide=decide) for task in tasks], budget, around)
+    return solve_tasks(tasks if decide is None else [replace(task, decide=decide) for task in tasks], budget, around)
 
 
 def solve_until_decided(

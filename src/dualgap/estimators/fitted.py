@@ -106,7 +106,12 @@ def linear_support(results: Sequence[Result], codes: np.ndarray, C: float) -> di
 def signed_duals(results: Sequence[Result], C: float) -> np.ndarray:
     """Return yᵢ·C·sᵢ·βᵢ of all rows, a line for each problem."""
     # c / l2 is C·s up to the share of l2, whatever the weights were.
-    return np.stack([r.problem.y * r.dual * r.problem.c * (C * _total(r.problem)) for r in results])
+    signed = np.empty((len(results), len(results[0].dual)))
+    for row, r in zip(signed, results, strict=True):
+        np.multiply(r.problem.y, r.dual, out=row)
+        row *= r.problem.c
+        row *= C * _total(r.problem)
+    return signed
 
 
 def as_csr(dense: np.ndarray) -> sparse.csr_matrix:

@@ -291,7 +291,7 @@ class LinearSVC(
                 ]
                 results = solve_all(tasks, parameters.budget, monitor.task, rows, ClassVotes())
                 found = linear_support(results, data.codes, C)
-                keep(self, data.classes, results, coef_=np.stack([r.coef for r in results]), _n_rows=data.n, **found)
+                keep(self, data.classes, results, coef_=np.array([r.coef for r in results]), _n_rows=data.n, **found)
             end_fit(self, given, results, monitor, parameters.budget.tol, ctrl_c)
             if not self.probability:
                 self.__dict__.pop("temperature_", None)  # of an earlier fit
@@ -317,6 +317,8 @@ class LinearSVC(
             if k == 1:
                 return base
             side = data.one_against_rest(k)
+            if side.weights is None:
+                return base.replace(y=side.signs)
             l2, l1 = parameters.strengths(side.total)
             return base.replace(y=side.signs, sample_weight=side.weights, l2=l2, l1=l1)
 

@@ -112,7 +112,7 @@ def solve_tasks(
     Ctrl-C stops the problems at work after their present epoch with the best model found; those not begun get one epoch, so that the
     fit still returns a model with a certificate for each.
     """
-    stop = threading.Event()
+    stop: list[bool] = []  # True, once a problem was interrupted
     alone = len(tasks) == 1
     threads = 1 if alone else min(effective_n_jobs(budget.n_jobs), len(tasks))
     seconds = TimeShare(budget.max_seconds, len(tasks), threads)
@@ -120,9 +120,9 @@ def solve_tasks(
     def solve_one(k: int) -> Result:
         # Threads of a problem's own would only get in the way of the other problems'.
         with around(k), nullcontext() if threads == 1 else one_processor():
-            result = _solve(tasks[k], budget, seconds.next(), None if alone else stop.is_set, run)
+            result = _solve(tasks[k], budget, seconds.next(), None if alone else lambda: bool(stop), run)
         if result.status == "interrupted":
-            stop.set()
+            stop.append(True)
         return not_worse_than_warm(result, tasks[k].warm)
 
     if threads == 1:
@@ -138,10 +138,10 @@ def solve_tasks(
                         raise KeyboardInterrupt
                     return [future.result() for future in futures]
             except KeyboardInterrupt:
-                stop.set()
+                stop.append(True)
                 if not ctrl_c.answer():
                     raise
                 return [future.result() for future in futures]
             except BaseException:
-                stop.set()  # an error in one problem ends the others soon
+                stop.append(True)  # an error in one problem ends the others soon
                 raise

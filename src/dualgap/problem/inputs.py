@@ -147,6 +147,8 @@ def _has_duplicates(indptr, indices, width):
 
 
 def _as_array(X: Any, name: str) -> np.ndarray:
+    if type(X) is np.ndarray and X.dtype in FLOATS and X.ndim == 2 and X.flags.c_contiguous and X.flags.aligned:
+        return X
     frame = hasattr(X, "columns") and hasattr(X, "to_numpy")
     values = X.to_numpy() if frame else X
     if np.ma.is_masked(values):
@@ -343,9 +345,10 @@ def encode_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     numeric = labels.dtype.kind in "fiub"
     if numeric and labels.shape[0]:
         low, high = labels.min(), labels.max()
-        classes = np.array([low, high]) if low != high else np.array([low])
-        if np.count_nonzero(labels == low) + (np.count_nonzero(labels == high) if low != high else 0) != labels.shape[0]:
-            classes = np.unique(labels)
+        upper = labels == high
+        if low != high and np.count_nonzero(labels == low) + np.count_nonzero(upper) == labels.shape[0]:
+            return np.array([low, high]), np.where(upper, 1.0, -1.0)
+        classes = np.unique(labels)
     else:
         try:
             classes = np.unique(labels)

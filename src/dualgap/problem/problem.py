@@ -56,6 +56,7 @@ NORM_SLACK = 2e-9  # more than the relative rounding error of ‖x‖² for rows
 
 
 NONE = NoOffset()
+DERIVED = {"n", "penalty", "shared"}  # attributes that follow from others
 
 
 class Samples(NamedTuple):
@@ -81,6 +82,14 @@ class Shared:
     blocks: dict[str, KernelBlocks] = field(default_factory=dict)  # kernel values with all rows, by their precision
     semidefinite: bool | None = None  # whether the kernel matrix is; set by dualgap.proof.require_semidefinite
     of_data: Shared | None = None  # the same for the rows of X without their kernel
+    # What solvers and the driver have found to hold for all problems of one kind over these rows, by keys of their own; see `Problem.kind`.
+    found: dict[Any, Any] = field(default_factory=dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "found": {}}  # what is compiled here need not be elsewhere
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update({"found": {}} | state)
 
 
 class Problem:
@@ -271,20 +280,20 @@ class Problem:
         >>> problem.replace(loss=dualgap.Logistic(), intercept="free")
         Problem(2 × 1 dense, logistic, l2=0.1, intercept='free')
         """
-        unknown = sorted(changes.keys() - vars(self).keys() - {"rows"})
-        if unknown:
-            raise TypeError(f"a {type(self).__name__} has no {unknown[0]!r} to replace; it has {[*vars(self), 'rows']}")
-        derived = sorted(changes.keys() & {"n", "penalty", "shared"})
-        if derived:
-            raise TypeError(f"{derived[0]} follows from other attributes and cannot be replaced; replace y, l2, l1 or bounds, or X")
         fields = {**vars(self), **changes}
+        if len(fields) > len(vars(self)) + ("rows" in changes):
+            unknown = min(changes.keys() - vars(self).keys() - {"rows"})
+            raise TypeError(f"a {type(self).__name__} has no {unknown!r} to replace; it has {[*vars(self), 'rows']}")
+        if derived := sorted(changes.keys() & DERIVED):
+            raise TypeError(f"{derived[0]} follows from other attributes and cannot be replaced; replace y, l2, l1 or bounds, or X")
         if "loss" in changes:
             fields["loss"] = make_loss(fields["loss"])
         if changes.keys() & {"X", "kernel", "rows"}:
             fields["shared"] = Shared(fields.pop("rows", None))
         if changes.keys() & {"l2", "l1", "bounds"}:
-            fields["bounds"] = as_bounds(fields.get("bounds"), fields["d"])
-            _check_bounds(fields["bounds"], fields["kernel"])
+            if fields["bounds"] is not None:
+                fields["bounds"] = as_bounds(fields["bounds"], fields["d"])
+                _check_bounds(fields["bounds"], fields["kernel"])
             fields["penalty"] = make_penalty(fields["l2"], fields["l1"], fields["bounds"])
         if changes.keys() & {"y", "sample_weight"}:
             fields["n"] = len(fields["y"])
@@ -402,6 +411,12 @@ class Problem:
     def is_regression(self) -> bool:
         """Whether y holds targets, and margins are residuals."""
         return bool(getattr(self.loss, "regression", False))
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What a choice of a method may depend on besides the rows: loss, kinds of penalty and intercept; not labels or strengths."""
+        loss, penalty = (type(self.loss), self.loss), (type(self.penalty), self.l1 > 0.0, self.l2 > 0.0)
+        return loss, penalty, self.intercept, self.X is None
 
     @property
     def targets(self) -> np.ndarray:
@@ -606,7 +621,9 @@ def _signs(labels: np.ndarray, classes: np.ndarray, name: str) -> np.ndarray:
 def _normalised(sample_weight: np.ndarray | None, y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Return c = s/Σs, after a check that no class has lost all of its weight; a regression has no classes."""
     if sample_weight is None:
-        return np.full(len(y), 1.0 / len(y))
+        c = np.empty(len(y))
+        c.fill(1.0 / len(y))
+        return c
     # Divided by the largest first: a sum of huge weights must not overflow.
     scaled = sample_weight / sample_weight.max()
     for label, sign in zip(classes, (-1.0, 1.0), strict=False):

@@ -28,6 +28,7 @@ from dualgap.proof.bounded_scores import forget_kernel_scores, kernel_scores
 from dualgap.proof.certificate import Certificate, certificate_of_pair
 from dualgap.proof.dual_points import DualPoint, dual_point
 from dualgap.proof.enclosure import (
+    Balance,
     Enclosed,
     Margins,
     balance_row,
@@ -38,6 +39,7 @@ from dualgap.proof.enclosure import (
     penalty_value,
     plain_margins,
     row_sums,
+    row_sums_and_balance,
     score_margins,
     total_psi_bound,
 )
@@ -57,8 +59,8 @@ __all__ = [
 SMALL_ENOUGH = 1e-10  # relative gap from which on nothing is gained by sharper sums, if no tolerance is given
 SHARP = 0.05  # share of the gap that may be rounding; above it, sums are repeated in double-double numbers
 
-# problem -> the last w that scores were computed for, and these: a solver's full gradient pass is often at the model to be certified
-_recent: WeakKeyDictionary[Problem, tuple[np.ndarray, np.ndarray, np.ndarray | None]] = WeakKeyDictionary()
+# problem -> the bytes of the last w that scores were computed for, and these: a solver's last full pass is often at the model to certify
+_recent: WeakKeyDictionary[Problem, tuple[bytes, np.ndarray, np.ndarray | None]] = WeakKeyDictionary()
 
 
 def scores_of(problem: Problem, stored: np.ndarray) -> np.ndarray:
@@ -68,12 +70,12 @@ def scores_of(problem: Problem, stored: np.ndarray) -> np.ndarray:
 
 def _scored(problem: Problem, stored: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     """Return the scores of w, and what bounds their rounding."""
-    found = _recent.get(problem)
-    if found is not None and np.array_equal(found[0], stored):
+    found, w = _recent.get(problem), stored.tobytes()
+    if found is not None and found[0] == w:
         return found[1:]
     scores, sizes = problem.bounded_scores(stored)
     scores.flags.writeable = False
-    _recent[problem] = stored.copy(), scores, sizes
+    _recent[problem] = w, scores, sizes
     return scores, sizes
 
 
@@ -107,9 +109,10 @@ def enclose_sharply(
 ) -> tuple[Enclosed, float]:
     """Enclose a model and a dual point as `certify_pair` does, and return the resolution of float64 beside it."""
     found = enclose(problem, coef, intercept, point)
-    gap, resolution = found.upper - found.dual, _resolution(problem, found)
-    enough = max((tol if tol > 0.0 else SMALL_ENOUGH) * found.upper, atol)
-    if found.finite and problem.kernel is None and found.radius > SHARP * gap and not gap <= enough:
+    upper = found.upper
+    gap, resolution = upper - found.dual, _resolution(problem, found)
+    enough = max((tol if tol > 0.0 else SMALL_ENOUGH) * upper, atol)
+    if not gap <= enough and found.finite and problem.kernel is None and found.radius > SHARP * gap:
         found = enclose(problem, coef, intercept, point, precise=True)
     return found, resolution
 
@@ -135,18 +138,19 @@ def enclose(problem: Problem, coef: np.ndarray, intercept: float, point: DualPoi
     """Enclose P(w, b) and P(w, b) − D(β) of a model and a dual point; an infinite gap where β cannot be balanced."""
     terms = _kernel_terms(problem, coef, intercept, point) if problem.kernel is not None else None
     margins = _margins(problem, coef, intercept, precise) if terms is None else terms.margins
-    sums = row_sums(problem.loss, problem.samples, margins, point.beta)
+    row, cost, moved = -1, 0.0, 0.0
+    if problem.intercept == "free":
+        sums, found = row_sums_and_balance(problem.loss, problem.samples, margins, point.beta)
+        row, cost, moved = _moved(problem, margins, point.beta, found)
+    else:
+        sums = row_sums(problem.loss, problem.samples, margins, point.beta)
     penalty, penalty_radius = _penalty(problem, coef, intercept) if terms is None else terms.penalty
     objective = sums.loss + penalty
     if not math.isfinite(penalty):  # a coefficient outside of its bounds
         return Enclosed(np.inf, np.inf, np.inf, np.inf)
     objective_radius = sums.loss_radius + penalty_radius + 4.0 * ROUNDOFF * objective
-    rest, off = balance(problem, point) if problem.intercept != "none" else (0.0, 0.0)
-    row, cost, moved = -1, 0.0, 0.0
-    if problem.intercept == "free":
-        row, cost, moved = _moved(problem, margins, point.beta, rest, off)
-        if row < 0:
-            return Enclosed(objective, objective_radius, np.inf, np.inf)
+    if problem.intercept == "free" and row < 0:
+        return Enclosed(objective, objective_radius, np.inf, np.inf)
     if problem.l2 == 0.0:
         gap, gap_radius = _gap_of_l1(problem, point.beta, objective, cost, moved, float(abs(margins.scores_[row]) + abs(intercept)))
         return Enclosed(objective, objective_radius, gap, objective_radius + gap_radius)
@@ -154,6 +158,7 @@ def enclose(problem: Problem, coef: np.ndarray, intercept: float, point: DualPoi
     drift = shift + (point.error if terms is None else terms.distance[2])
     excess, radius = _excess(problem, coef, point, shift, precise) if terms is None else terms.excess(problem, shift)
     if problem.intercept == "penalised":
+        rest, off = balance(problem, point)
         more, more_radius = bias_excess(problem.l2, problem.intercept_scale, intercept, rest, off)
         excess, radius = excess + more, radius + more_radius
         drift += problem.intercept_scale * off / problem.l2
@@ -206,21 +211,22 @@ def balance(problem: Problem, point: DualPoint) -> tuple[float, float]:
     return float(rest), balance_radius(float(rest), float(mass), problem.n)
 
 
-def _moved(problem: Problem, margins: Margins, beta: np.ndarray, rest: float, off: float) -> tuple[int, float, float]:
+def _moved(problem: Problem, margins: Margins, beta: np.ndarray, found: Balance) -> tuple[int, float, float]:
     """Return a row whose β can balance Σ cᵢβᵢyᵢ exactly, what that costs, and by how much its c·β moves; row −1 where there is none."""
-    for exact in (False, True):
-        if exact:  # every β is at a bound: then the sign of the rest matters, or that it is zero
-            products = problem.c * beta
-            low = [fma(c, b, -p) for c, b, p in zip(problem.c.tolist(), beta.tolist(), products.tolist(), strict=True) if p]
-            signs = problem.y[products != 0.0]
-            rest = math.fsum(np.concatenate([products[products != 0.0] * signs, np.array(low) * signs]).tolist())
-            off = 2.0 * ROUNDOFF * abs(rest)
-        if rest == 0.0 and (off == 0.0 or not beta.any()):
-            return 0, 0.0, 0.0
-        row, cost = balance_row(problem.loss, problem.samples, margins, beta, rest, off)
-        if row >= 0:
-            return row, cost, 1.000001 * (abs(rest) + off)
-    return -1, math.inf, math.inf
+    if found.rest == 0.0 and not beta.any():
+        return 0, 0.0, 0.0
+    if found.row >= 0:
+        return found.row, found.cost, 1.000001 * (abs(found.rest) + found.off)
+    # Every β is at a bound: then the sign of the rest matters, or that it is zero.
+    products = problem.c * beta
+    low = [fma(c, b, -p) for c, b, p in zip(problem.c.tolist(), beta.tolist(), products.tolist(), strict=True) if p]
+    signs = problem.y[products != 0.0]
+    rest = math.fsum(np.concatenate([products[products != 0.0] * signs, np.array(low) * signs]).tolist())
+    if rest == 0.0:
+        return 0, 0.0, 0.0
+    off = 2.0 * ROUNDOFF * abs(rest)
+    row, cost = balance_row(problem.loss, problem.samples, margins, beta, rest, off)
+    return (row, cost, 1.000001 * (abs(rest) + off)) if row >= 0 else (-1, math.inf, math.inf)
 
 
 def _excess(problem: Problem, coef: np.ndarray, point: DualPoint, shift: float, precise: bool) -> tuple[float, float]:

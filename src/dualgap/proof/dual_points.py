@@ -6,7 +6,7 @@ Feasible up to rounding: what rounding leaves of Σ cᵢβᵢyᵢ = 0 is account
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,7 @@ from dualgap.proof.certificate import CertificateError
 __all__ = ["DualPoint", "dual_from_margins", "dual_point", "require_semidefinite", "zero_point"]
 
 
-@dataclass(frozen=True)
-class DualPoint:
+class DualPoint(NamedTuple):
     """A feasible β and the model w(β) that belongs to it (None where l2 = 0: u does not determine w).
 
     `stored` is w(β) as solvers store it: w itself, or the scores K·a of a kernel expansion a = `coef`. `v` is u/l2, which is w(β) unless
@@ -60,11 +59,12 @@ def dual_point(problem: Problem, beta: np.ndarray) -> DualPoint:
     """
     require_semidefinite(problem)
     bottom, top = problem.loss.lower_bound(), problem.loss.upper_bound()
-    # A copy only where it is needed: β may be a large part of the memory there is.
-    if not (beta.min() >= bottom and beta.max() <= top):
-        beta = np.clip(beta, bottom, top)
     if problem.intercept == "free":
-        beta = _balanced(problem, beta)
+        balanced = np.empty(problem.n)
+        _balance_into(problem.samples, beta, bottom, top, balanced)
+        beta = balanced
+    elif not (beta.min() >= bottom and beta.max() <= top):  # a copy only where it is needed: β may be a large part of the memory
+        beta = np.clip(beta, bottom, top)
     if problem.l2 == 0.0:
         return DualPoint(_within_l1(problem, beta), None, None)
     a = np.empty(problem.n)
@@ -111,33 +111,28 @@ def _within_l1(problem: Problem, beta: np.ndarray) -> np.ndarray:
     return beta
 
 
-def _balanced(problem: Problem, beta: np.ndarray) -> np.ndarray:
-    """Return β with Σ cᵢβᵢyᵢ = 0: the heavier class is scaled down, then one of its β takes up what rounding left."""
-    positive, negative = (float(mass) for mass in _masses(problem.samples, beta))
-    if min(positive, negative) <= 0.0:
-        return np.zeros(problem.n)
-    factor = min(positive, negative) / max(positive, negative)
-    balanced = np.empty(problem.n)
-    _scale_side(problem.y, beta, 1.0 if positive > negative else -1.0, factor, balanced)
-    settle(problem.c, problem.y, balanced, 0.0)
-    return balanced
-
-
 @kernel
-def _masses(samples, beta):
-    """Σ cᵢ|βᵢ| over the rows with yβ > 0, and over those with yβ < 0"""
+def _balance_into(samples, beta, bottom, top, out):
+    """out = β within its bounds and with Σ cᵢβᵢyᵢ = 0: the heavier class is scaled down, then one β takes up what rounding left.
+
+    Zeros where one class has nothing to balance the other by.
+    """
     both, difference = 0.0, 0.0
     for i in range(beta.shape[0]):
-        part = samples.c[i] * beta[i]
+        out[i] = min(max(beta[i], bottom), top)
+        part = samples.c[i] * out[i]
         both += abs(part)
         difference += samples.y[i] * part
-    return 0.5 * (both + difference), 0.5 * (both - difference)
-
-
-@kernel
-def _scale_side(y, beta, sign, factor, out):
-    for i in range(beta.shape[0]):
-        out[i] = factor * beta[i] if sign * y[i] * beta[i] > 0.0 else beta[i]
+    positive, negative = 0.5 * (both + difference), 0.5 * (both - difference)  # Σ c|β| over the rows with yβ > 0, and with yβ < 0
+    if min(positive, negative) <= 0.0:
+        for i in range(out.shape[0]):
+            out[i] = 0.0
+        return
+    factor, sign = min(positive, negative) / max(positive, negative), 1.0 if positive > negative else -1.0
+    for i in range(out.shape[0]):
+        if sign * samples.y[i] * out[i] > 0.0:
+            out[i] *= factor
+    settle(samples.c, samples.y, out, 0.0)
 
 
 def dual_from_margins(problem: Problem, margins: np.ndarray) -> DualPoint:

@@ -32,11 +32,14 @@ from dualgap.core import (
     length_bound,
     round_up,
     strict,
+    strict_part,
     two_sum,
+    weighted_balance,
 )
 from dualgap.problem import Samples
 
 __all__ = [
+    "Balance",
     "Enclosed",
     "Margins",
     "RowSums",
@@ -44,12 +47,12 @@ __all__ = [
     "bias_excess",
     "divide",
     "exact_margins",
-    "inner_row",
     "join",
     "penalty_excess",
     "penalty_value",
     "plain_margins",
     "row_sums",
+    "row_sums_and_balance",
     "score_margins",
     "total_psi_bound",
 ]
@@ -160,6 +163,8 @@ def exact_margins(shortfalls: np.ndarray, scale: np.ndarray, factor: float, abso
 
 def _fixed(array: np.ndarray) -> np.ndarray:
     """Return a read-only view: one type for the compiler, whoever owns the array."""
+    if not array.flags.writeable:
+        return array
     view = array.view()
     view.flags.writeable = False
     return view
@@ -185,6 +190,48 @@ def row_sums(loss: Any, samples: Samples, margins: Margins, beta: np.ndarray) ->
     # One row of partial sums a block: they go through memory, so that no compiler can merge the sums of two blocks into a longer one.
     partial = np.empty((4, -(-len(beta) // BLOCK)))
     (_sums_by_slope if _transcendental(loss) else _sums_by_ends)(loss, samples, margins, beta, partial)
+    return _joined(partial)
+
+
+class Balance(NamedTuple):
+    """Σ cβy with a bound on its error, and a row whose β can take it up at a cost (`balance_row`); row −1 where there is none."""
+
+    rest: float
+    off: float
+    row: int
+    cost: float
+
+
+def row_sums_and_balance(loss: Any, samples: Samples, margins: Margins, beta: np.ndarray) -> tuple[RowSums, Balance]:
+    """Return what `row_sums` and, for Σ cβy of these rows, `balance_row` return, by one compiled call."""
+    partial = np.empty((4, -(-len(beta) // BLOCK)))
+    by_slope = _transcendental(loss)
+    terms = _sums_and_balance_by_slope if by_slope else _sums_and_balance_by_ends
+    rest, off, row, cost = terms(loss, samples, margins, beta, partial, gamma(2.0 * (len(beta) + 2)) ** 2)
+    return _joined(partial), Balance(rest, off, row, 1.000001 * cost)
+
+
+@strict
+def _sums_and_balance_by_ends(loss, samples, margins, beta, partial, factor):
+    _sums_by_ends(loss, samples, margins, beta, partial)
+    return _own_balance(loss, samples, margins, beta, factor, True)
+
+
+@strict
+def _sums_and_balance_by_slope(loss, samples, margins, beta, partial, factor):
+    _sums_by_slope(loss, samples, margins, beta, partial)
+    return _own_balance(loss, samples, margins, beta, factor, False)
+
+
+@strict_part
+def _own_balance(loss, samples, margins, beta, factor, by_gap):
+    rest, mass = weighted_balance(samples.c, samples.y, beta, 0.0)
+    off = ROUNDOFF * abs(rest) * 1.000001 + factor * mass + SMALLEST  # balance_radius
+    row, cost = _row_to_move(loss, samples, margins, beta, rest, off, by_gap)
+    return rest, off, row, cost
+
+
+def _joined(partial: np.ndarray) -> RowSums:
     value, value_radius, gap, gap_radius = (exact_sum(sums) for sums in partial.tolist())
     rounding = gamma(BLOCK + 8)
     return RowSums(
@@ -249,13 +296,9 @@ def _sums_by_slope(loss, samples, margins, beta, partial):
         partial[0, block], partial[1, block], partial[2, block], partial[3, block] = s0, s1, s2, s3
 
 
-def inner_row(loss: Any, samples: Samples, margins: Margins, beta: np.ndarray) -> int:
-    """Return a row with β well inside its box that costs little to move: for the hinges, the one with the least gap. −1: there is none."""
-    return int(_inner_row(loss, samples, margins, beta, not _transcendental(loss)))
-
-
-@strict
+@strict_part
 def _inner_row(loss, samples, margins, beta, by_gap):
+    """Return a row with β well inside its box that costs little to move: for the hinges, the one with the least gap. −1: there is none."""
     bottom, top, found, least = loss.lower_bound(), loss.upper_bound(), -1, np.inf
     for i in range(beta.shape[0]):
         b = beta[i]
@@ -275,14 +318,22 @@ def balance_row(loss: Any, samples: Samples, margins: Margins, beta: np.ndarray,
 
     The exact rest is within `off` of `rest`. A row with β well inside its box is taken if it can; else all rows are tried.
     """
-    first = inner_row(loss, samples, margins, beta)
-    row, cost = _balance_row(loss, samples, margins, beta, rest, off, first, first + 1) if first >= 0 else (-1, np.inf)
-    if row < 0:
-        row, cost = _balance_row(loss, samples, margins, beta, rest, off, 0, len(beta))
+    row, cost = _row_to_move(loss, samples, margins, beta, rest, off, not _transcendental(loss))
     return int(row), float(cost) * 1.000001
 
 
 @strict
+def _row_to_move(loss, samples, margins, beta, rest, off, by_gap):
+    first, count = _inner_row(loss, samples, margins, beta, by_gap), beta.shape[0]
+    low, high = (first, first + 1) if first >= 0 else (0, count)
+    while True:  # one call, so that it is compiled once
+        row, cost = _balance_row(loss, samples, margins, beta, rest, off, low, high)
+        if row >= 0 or high - low == count:
+            return row, cost
+        low, high = 0, count
+
+
+@strict_part
 def _balance_row(loss, samples, margins, beta, rest, off, first, last):
     u = 1.1102230246251565e-16
     bottom, top, found, least = loss.lower_bound(), loss.upper_bound(), -1, np.inf
@@ -322,7 +373,7 @@ def _penalty_excess(penalty, w, v, v_low):
     return l2 * total
 
 
-@strict
+@strict_part
 def _coordinate_excess(w, v, v_low, kept):
     """[R(w) + R*(u) − u·w]/l2 at one coordinate, v = u/l2, kept = l1/l2; every term is at least 0."""
     if w == 0.0:
@@ -337,7 +388,7 @@ def _coordinate_excess(w, v, v_low, kept):
     return 0.5 * size * size + (kept - along) * size + 0.5 * beyond * beyond
 
 
-@strict
+@strict_part
 def _bounded_excess(w, v, v_low, kept, low, high):
     """The same for low ≤ w ≤ high: ½(w − p)² with p = w(β), and ∫ |v − p − kept·sign t| dt between w and p, whose integrand is ≥ 0."""
     free = max(v - kept, 0.0) + min(v + kept, 0.0)
@@ -371,7 +422,7 @@ def penalty_excess(penalty: Any, w: np.ndarray, v: np.ndarray, v_low: np.ndarray
 
 def penalty_value(l1: float, l2: float, w: np.ndarray) -> tuple[float, float]:
     """Return R(w) and a bound on its error."""
-    pieces = [w[k : k + PIECE] for k in range(0, len(w), PIECE)]
+    pieces = [w] if len(w) <= PIECE else [w[k : k + PIECE] for k in range(0, len(w), PIECE)]
     value = 0.5 * l2 * exact_sum(float(piece @ piece) for piece in pieces)
     if l1 > 0.0:
         value += l1 * exact_sum(float(np.abs(piece).sum()) for piece in pieces)

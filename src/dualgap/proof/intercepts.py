@@ -12,6 +12,7 @@ from dualgap.core import (
     SMALLEST,
     Hinge,
     ResidualLoss,
+    SquaredHinge,
     bracket_root,
     compiled,
     gamma,
@@ -29,6 +30,7 @@ __all__ = [
     "fitted_gap",
     "intercept_from_support_vectors",
     "intercept_of_zero",
+    "zero_model",
     "zero_objective",
 ]
 
@@ -55,11 +57,16 @@ def intercept_of_zero(problem: Problem) -> float:
         return 0.0
     if problem.is_regression:
         return best_intercept(problem, problem.offset.values)
-    positive, negative = _class_weights(problem)
-    if min(positive, negative) <= 0.0:
+    return _intercept_of_classes(problem, *_class_weights(problem))
+
+
+def _intercept_of_classes(problem: Problem, positive: float, negative: float) -> float:
+    if problem.intercept == "none" or min(positive, negative) <= 0.0:
         return 0.0
     if isinstance(problem.loss, Hinge) and problem.intercept == "free":
-        return float(np.sign(positive - negative)) if abs(positive - negative) > BALANCED else 0.0
+        return math.copysign(1.0, positive - negative) if abs(positive - negative) > BALANCED else 0.0
+    if isinstance(problem.loss, SquaredHinge) and problem.intercept == "free":
+        return (positive - negative) / (positive + negative)
     samples = Samples(np.array([1.0, -1.0]), np.array([positive, negative]))
     return _root_from(0.0, problem, np.zeros(2), samples)
 
@@ -79,7 +86,20 @@ def zero_objective(problem: Problem, intercept: float) -> float:
     """Return an upper bound of the objective of w = 0 with this intercept, above it by rounding alone."""
     if problem.is_regression:
         return sum(_constant_objective(problem, intercept))
-    positive, negative = _class_weights(problem)
+    return _objective_of_classes(problem, intercept, *_class_weights(problem))
+
+
+def zero_model(problem: Problem) -> tuple[float, float, float]:
+    """Return the best intercept of w = 0, an upper bound of the objective with it, and one of the objective with the intercept 0."""
+    if problem.is_regression:
+        intercept = intercept_of_zero(problem)
+        return intercept, zero_objective(problem, intercept), zero_objective(problem, 0.0)
+    classes = _class_weights(problem)
+    intercept = _intercept_of_classes(problem, *classes)
+    return intercept, _objective_of_classes(problem, intercept, *classes), _objective_of_classes(problem, 0.0, *classes)
+
+
+def _objective_of_classes(problem: Problem, intercept: float, positive: float, negative: float) -> float:
     losses = float(problem.loss.value(intercept)), float(problem.loss.value(-intercept))
     value = positive * losses[0] + negative * losses[1] + 0.5 * _penalty(problem) * intercept * intercept
     return 1.00001 * gamma(problem.n + 16) * (sum(losses) + value) + value + SMALLEST
@@ -149,7 +169,7 @@ def _root(gradient, start):
 class _Kinks(NamedTuple):
     """Σ cᵢ φ as a function of b that is piecewise linear: it falls at the rate `rate` at first, and kink k lowers that rate by `falls[k]`.
 
-    `below` is the number of kinks below the minimum where all of them lower the rate by the same; −1 elsewhere.
+    `below` is the number of kinks below the minimum where all of them lower the rate by the same, and the rate is not needed; −1 elsewhere.
     """
 
     places: np.ndarray
@@ -163,8 +183,9 @@ def _kinks(problem: Problem, scores: np.ndarray) -> _Kinks | None:
     loss, c = problem.loss, problem.c
     if isinstance(loss, Hinge):
         up = problem.y > 0
-        below = int(np.count_nonzero(up)) if problem.sample_weight is None else -1
-        return _Kinks(problem.y - scores, c, float(c[up].sum()), below)
+        if problem.sample_weight is None:
+            return _Kinks(problem.y - scores, c, 0.0, int(np.count_nonzero(up)))
+        return _Kinks(problem.y - scores, c, float(c[up].sum()), -1)
     if not isinstance(loss, ResidualLoss) or loss.delta > 0.0:
         return None
     places = np.concatenate([-loss.epsilon - scores, loss.epsilon - scores])

@@ -47,6 +47,7 @@ from dualgap.proof.enclosure import (
     penalty_excess,
     penalty_value,
     row_sums,
+    row_sums_and_balance,
     score_margins,
 )
 
@@ -221,14 +222,17 @@ class _Unfinished(NamedTuple):
         problem, beta = self.problem, self.beta
         shown = problem.offset.added(self.scores)
         margins = score_margins(shown, problem.y, self.intercept, self.radius, 1.0, problem.loss.reference())
-        sums = row_sums(problem.loss, problem.samples, margins, beta)
         rest = off = cost = shift = 0.0
-        if problem.intercept != "none":
+        if problem.intercept == "free":
+            sums, found = row_sums_and_balance(problem.loss, problem.samples, margins, beta)
+            row, cost, moved = _moved(problem, margins, beta, found)
+            rest, off = found.rest, found.off
+            shift = moved * float(problem.norms[row]) if row >= 0 else math.inf
+        else:
+            sums = row_sums(problem.loss, problem.samples, margins, beta)
+        if problem.intercept == "penalised":
             rest, mass = (float(x) for x in weighted_balance(problem.c, problem.y, beta, 0.0))
             off = balance_radius(rest, mass, problem.n)
-        if problem.intercept == "free":
-            row, cost, moved = _moved(problem, margins, beta, rest, off)
-            shift = moved * float(problem.norms[row]) if row >= 0 else math.inf
         return Pair(*self, terms, sums, (rest, off), cost, shift)
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import kept, number, whole_number
+from dualgap.core import generator, kept, number, whole_number
 from dualgap.problem import Problem, as_vector
 from dualgap.proof import Certificate
 from dualgap.run.deciding import decide_rows
@@ -113,10 +113,10 @@ def drive(
     with kept() as ctrl_c:
         ctrl_c.begin()  # from here on Ctrl-C is raised in epochs and callbacks alone
         try:
-            with clock, np.errstate(all="ignore"), ctrl_c.raised():  # a run that diverges is answered by its status
-                stepper.start()
             while status is None:
-                with clock, np.errstate(all="ignore"), ctrl_c.raised():
+                with clock, np.errstate(all="ignore"), ctrl_c.raised():  # a run that diverges is answered by its status
+                    if epoch == 0:
+                        stepper.start()
                     out_of_time = halted = False
                     while not (out_of_time or halted or epoch >= max_epochs):
                         epoch += 1
@@ -387,7 +387,7 @@ def minimise(
     watched = make_watched(problem, watch)
     warm = _make_warm(problem, warm_start)
     deciding = None if decide is None else decide_rows(problem, decide)
-    rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
+    rng = seed if isinstance(seed, np.random.Generator) else generator(seed)
     solver, compile_seconds = prepare_solver(problem, solver)
 
     run = SolverRun(problem, solver, rng, tol, warm, watched, atol=atol, deciding=deciding)
@@ -401,8 +401,12 @@ def minimise(
             intercept=float(best.intercept),
             dual=np.zeros(problem.n) if best.beta is None else best.beta,
             certificate=best.certificate(),
+            status="interrupted" if ctrl_c.take() else ended.status,
+            trace=ended.trace,
+            epochs=ended.epochs,
+            cpu_seconds=ended.cpu_seconds,
+            wall_seconds=ended.wall_seconds,
             compile_seconds=compile_seconds,
-            **ended._replace(status="interrupted" if ctrl_c.take() else ended.status)._asdict(),
         )
 
 
@@ -418,8 +422,12 @@ _compiled: set[Any] = set()
 
 def _compile(problem: Problem, solver: Solver) -> float:
     """Run the solver on a few rows of the same types, so that no compilation falls into timed epochs. Returns the seconds it took."""
+    found, kind = problem.shared.found, ("compiled", repr(solver), problem.kind)
+    if kind in found:
+        return 0.0
     key = (repr(solver), solver.plan(problem), type(problem.loss), type(problem.penalty), problem.intercept, *_types(problem))
     if key in _compiled:
+        found[kind] = True
         return 0.0
     began = time.perf_counter()
     with np.errstate(all="ignore"):

@@ -17,10 +17,9 @@ from dualgap.proof import (
     dual_point,
     fitted_gap,
     forget_scores,
-    intercept_of_zero,
     kernel_scores,
     scores_of,
-    zero_objective,
+    zero_model,
     zero_point,
 )
 from dualgap.run.deciding import Deciding
@@ -54,16 +53,15 @@ def make_watched(problem: Problem, watch: Any) -> list[Watched]:
     return [Watched(problem, str(name), X, y) for name, (X, y) in sets.items()]
 
 
-def _first_candidate(problem: Problem) -> Best:
-    """Return w = 0 with its best intercept; where bounds exclude 0, what is nearest to it within them."""
+def _first_candidate(problem: Problem) -> tuple[Best, float]:
+    """Return w = 0 with its best intercept, or where bounds exclude 0 what is nearest to it within them; and P(0, 0)."""
     coef = np.zeros(problem.size)
-    if problem.penalty.contains_point(coef):
-        intercept = intercept_of_zero(problem)
-        return Best(coef, intercept, zero_objective(problem, intercept), "margins")
-    coef = problem.penalty.nearest_point(coef)
-    intercept = best_intercept(problem, scores_of(problem, coef))
-    proven = certify_pair(problem, coef, intercept, zero_point(problem), "margins")
-    return Best(coef, intercept, proven.certificate.primal, "margins")
+    intercept, objective, at_zero = zero_model(problem)
+    if not problem.penalty.contains_point(coef):
+        coef = problem.penalty.nearest_point(coef)
+        intercept = best_intercept(problem, scores_of(problem, coef))
+        objective = certify_pair(problem, coef, intercept, zero_point(problem), "margins").certificate.primal
+    return Best(coef, intercept, objective, "margins"), at_zero
 
 
 class SolverRun(Stepper):
@@ -88,11 +86,10 @@ class SolverRun(Stepper):
         self.problem, self.solver, self.rng, self.warm, self.watched = problem, solver, rng, warm, watched or []
         self.tol, self.atol = tol, atol
         self.state: Any = None  # whatever the solver's `start` returns
-        self.at_zero = zero_objective(problem, 0.0)
         if problem.is_regression:
             self.atol = max(atol, fitted_gap(problem))
         # No run ends worse than it began: w = 0 with its best intercept is the first candidate, a warm start as it was given the second.
-        self.best = _first_candidate(problem)
+        self.best, self.at_zero = _first_candidate(problem)
         self.first = warm
 
     def start(self) -> None:
@@ -178,7 +175,9 @@ class SolverRun(Stepper):
 
     def _wrong(self, margins: np.ndarray) -> int:
         on_line = margins == 0.0
-        right = np.count_nonzero(margins > 0.0) + (np.count_nonzero(self.problem.y[on_line] < 0.0) if on_line.any() else 0)
+        right = np.count_nonzero(margins > 0.0)
+        if np.count_nonzero(on_line):
+            right += np.count_nonzero(self.problem.y[on_line] < 0.0)
         return len(margins) - int(right)
 
     def _own_point(self) -> DualPoint | None:

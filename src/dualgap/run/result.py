@@ -87,9 +87,11 @@ class Trace:
 
     def append(self, record: dict[str, float]) -> None:
         """Add a row; all rows of a run have the same columns. A row that Ctrl-C cut short is replaced."""
-        rows = len(self)
+        columns, rows = self._columns, len(self)
+        if not columns:
+            columns.update({name: [] for name in record})
         for name, value in record.items():
-            self._columns.setdefault(name, [])[rows:] = [value]
+            columns.setdefault(name, [])[rows:] = (value,)
 
     def __len__(self) -> int:
         return min(map(len, self._columns.values()), default=0)

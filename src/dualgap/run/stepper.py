@@ -34,6 +34,7 @@ class Best:
         self.model = coef, intercept, primal, 0.0
         self.bound: tuple[float, Any, str, float] = 0.0, beta, source, 0.0  # None for β: zeros
         self.pair_gap = math.inf  # of this model and this bound, where one certificate was of both
+        self._made: tuple[Any, ...] = (None, None, 0.0, None)  # the last certificate, after what it was made of
 
     @property
     def coef(self) -> Any:
@@ -67,7 +68,12 @@ class Best:
         dual, _, source, radius = self.bound
         if primal is not None and primal != self.primal:
             return certificate_of(primal, dual, source, self.model[3] + radius)
-        return certificate_of(self.primal, dual, source, self.model[3] + radius, self.pair_gap)
+        made = self._made
+        if made[0] is not self.model or made[1] is not self.bound or made[2] != self.pair_gap:
+            certificate = certificate_of(self.primal, dual, source, self.model[3] + radius, self.pair_gap)
+            self._made = made = self.model, self.bound, self.pair_gap, certificate
+        found: Certificate = made[3]
+        return found
 
 
 class Stepper:

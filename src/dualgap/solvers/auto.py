@@ -34,7 +34,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -152,9 +151,7 @@ class Auto(Solver):
         return choose(problem).method if problem.streaming else self
 
     def supports(self, problem: Problem) -> Support:
-        # The choice is made here, before each run, and kept for its start: on a small problem it is a twentieth of a fit.
-        choice = _choices[problem] = choose(problem)
-        return choice.method.supports(problem)
+        return _chosen(problem).method.supports(problem)
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> AutoState:
         choice = _chosen(problem)
@@ -279,11 +276,13 @@ class Auto(Solver):
         return state.method.gap_estimate(state.problem, state.inner)
 
 
-_choices: WeakKeyDictionary[Problem, Choice] = WeakKeyDictionary()  # what `supports` has last chosen
-
-
 def _chosen(problem: Problem) -> Choice:
-    return _choices.get(problem) or choose(problem)
+    """Return what `choose` returns, which is one for all problems of a kind over the same rows: each class of a fit, each C of a path."""
+    found, kind = problem.shared.found, ("choice", problem.kind)
+    if kind not in found:
+        found[kind] = choose(problem)
+    choice: Choice = found[kind]
+    return choice
 
 
 def _fallback(state: AutoState) -> Solver:

@@ -11,7 +11,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import L2, accumulate, add_gram, is_dense, kernel, layers, machine, scores, solve_by_rotations, solve_in_place
+from dualgap.core import (
+    L2,
+    accumulate,
+    add_gram,
+    is_dense,
+    kernel,
+    kernel_part,
+    layers,
+    machine,
+    scores,
+    solve_by_rotations,
+    solve_in_place,
+)
 from dualgap.problem import Problem, Samples
 from dualgap.solvers.newton.steps import (
     DELTA_SOLVED,
@@ -104,7 +116,8 @@ def start_small(problem: Problem, x: np.ndarray, ridge: np.ndarray, centre: np.n
         np.empty(d),
     )
     point = Point(x, np.zeros(n), np.zeros(n), centre, np.empty(n), np.zeros(d), np.empty(d))
-    margins_into(rows, x, problem.samples, point.margins)
+    if problem.is_regression or np.count_nonzero(x):  # else all margins are zero, as they are already
+        margins_into(rows, x, problem.samples, point.margins)
     course = Course(0.0 if math.isfinite(problem.loss.curvature()) else delta, 0.0, math.inf, 0, False)
     return SmallState(ridge=ridge, x=x, gap=math.inf, small=small, point=point, course=course)
 
@@ -145,7 +158,7 @@ def small_steps(small, point, course, largest_delta, tol, most):
         taken += 1
 
 
-@kernel
+@kernel_part
 def _is_flat(loss, margins):
     """Return whether no row has curvature at its margin."""
     for i in range(margins.shape[0]):
@@ -154,13 +167,13 @@ def _is_flat(loss, margins):
     return math.isfinite(loss.curvature())
 
 
-@kernel
+@kernel_part
 def _copy(source, target, wanted):
     for i in range(target.shape[0] if wanted else 0):  # an assignment of slices would compile its error message, for two seconds
         target[i] = source[i]
 
 
-@kernel
+@kernel_part
 def _any(array):
     found = False
     for i in range(array.shape[0]):
@@ -168,13 +181,13 @@ def _any(array):
     return found
 
 
-@kernel
+@kernel_part
 def _clear(array):
     for i in range(array.shape[0]):
         array[i] = 0.0
 
 
-@kernel
+@kernel_part
 def _descent(ridge, point):
     """direction = u − ridge·x, the negative gradient of F; return its gap part (`unknowns.gap_part`)."""
     out, last = point.direction, ridge.shape[0] - 1
@@ -186,7 +199,7 @@ def _descent(ridge, point):
     return 0.5 * square / ridge[0] + (0.0 if ridge[last] > 0.0 else abs(out[last]))
 
 
-@kernel
+@kernel_part
 def _solve(small, point, delta, moved):
     """Step 3: direction = the solution of the Newton system."""
     direction, H, last = point.direction, small.H, small.ridge.shape[0] - 1
@@ -217,7 +230,7 @@ def _solve(small, point, delta, moved):
         solve_by_rotations(small.data, small.scale, small.places[:count], small.weight[:count], small.damping, H, direction)
 
 
-@kernel
+@kernel_part
 def _search(small, point, delta, moved):
     """Step 4: move x and the margins along the direction, and return by how much of it."""
     x, work, ridge, direction = point.x, point.work, small.ridge, point.direction
@@ -238,7 +251,7 @@ def _search(small, point, delta, moved):
     return t
 
 
-@kernel
+@kernel_part
 def _update(small, point, delta, afresh):
     """Step 6: β, work = its change and u at the present margins; return the relative gap and the proximal term.
 

@@ -69,7 +69,8 @@ class PrimalNewton(Solver):
 def first_x(problem: Problem, warm: Warm | None) -> tuple[np.ndarray, np.ndarray]:
     """Return x of a warm start, or zeros, or what is nearest to these within bounds; and the ridge."""
     biased = problem.intercept != "none"
-    ridge = np.full(problem.d + biased, problem.l2)
+    ridge = np.empty(problem.d + biased)
+    ridge.fill(problem.l2)
     if problem.intercept == "free":
         ridge[-1] = 0.0
     x = np.zeros(len(ridge))
