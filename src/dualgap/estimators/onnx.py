@@ -59,6 +59,7 @@ def register_onnx_converters() -> None:
 
     flags = {"zipmap": [True, False, "columns"], "nocl": [True, False], "output_class_labels": [True, False]}
     update_registered_converter(LinearSVC, "DualgapLinearSVC", _shapes, _convert_linear, options=flags, overwrite=True)
+    kind: type
     for kind in (SVC, NuSVC):
         update_registered_converter(kind, f"Dualgap{kind.__name__}", _shapes, _convert_kernel, options=flags, overwrite=True)
     update_registered_converter(OneClassSVM, "DualgapOneClassSVM", _one_class_shapes, _convert_one_class, overwrite=True)
