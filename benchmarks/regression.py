@@ -1,4 +1,4 @@
-"""Time to a certified precision of regression: dualgap beside LIBLINEAR, ReHLine and libsvm.
+"""Time to a certified precision of regression: dualgap beside LIBLINEAR, ReHLine, libsvm and scikit-learn-intelex.
 
     python -m benchmarks.regression linear [FOLDER] [names]
     python -m benchmarks.regression kernel [FOLDER] [rows]
@@ -10,7 +10,10 @@ user of the peer could know. Every time is processor time in seconds, the least 
 
 from __future__ import annotations
 
+import importlib.util
+import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -178,7 +181,7 @@ def linear(folder: Path | None, only: list[str]) -> None:
 
 
 def kernel(folder: Path | None, rows: int) -> None:
-    """Print dualgap's and libsvm's times on an rbf kernel with a free intercept."""
+    """Print times on an rbf kernel with a free intercept: dualgap's, libsvm's and scikit-learn-intelex's."""
     X, y = next(load for name, load in problems(folder) if name == ("california" if folder else "generated 200k × 50"))()
     chosen = np.random.default_rng(0).permutation(len(y))[:rows]
     X, y = X[chosen], y[chosen]
@@ -193,11 +196,36 @@ def kernel(folder: Path | None, rows: int) -> None:
         a = np.zeros(rows)
         a[model.support_] = model.dual_coef_[0]
         excess = problem.objective(a, float(model.intercept_[0])) / found.certificate.dual - 1.0
+        their = intelex(X, y, C, gamma)
         print(
             f"rbf {rows} rows, C = {C:g}: dualgap {seconds:.2f} s to {found.certificate.relative_gap:.1e} ({found.status}), "
-            f"libsvm {theirs:.2f} s to {excess:.1e}, ratio {theirs / seconds:.1f}",
+            f"libsvm {theirs:.2f} s to {excess:.1e}, ratio {theirs / seconds:.1f}"
+            + ("" if their is None else f"; scikit-learn-intelex {their:.2f} s, ratio {their / seconds:.1f}"),
             flush=True,
         )
+
+
+INTELEX = """
+import sys, time
+import numpy as np
+from sklearnex.svm import SVR
+data = np.load(sys.argv[1])
+SVR().fit(data["X"][:500], data["y"][:500])
+began = time.process_time()
+SVR(C=float(sys.argv[2]), epsilon=0.1, gamma=float(sys.argv[3]), tol=1e-3, cache_size=1000).fit(data["X"], data["y"])
+print(time.process_time() - began)
+"""
+
+
+def intelex(X: np.ndarray, y: np.ndarray, C: float, gamma: float) -> float | None:
+    """Return the processor seconds of scikit-learn-intelex's SVR, in a process of its own; None where it is not installed."""
+    if importlib.util.find_spec("sklearnex") is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.npz"
+        np.savez(path, X=X, y=y)
+        command = [sys.executable, "-c", INTELEX, str(path), str(C), str(gamma)]
+        return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
 
 
 def main(arguments: list[str]) -> None:

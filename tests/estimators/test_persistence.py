@@ -8,10 +8,10 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import dualgap
-from dualgap import SVC, SVR, LinearSVC, LinearSVR, NuSVR
+from dualgap import SVC, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
 
 X, CODES = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])
@@ -129,3 +129,26 @@ def test_onnx_of_a_regression(name, dtype, targets):
     (predicted,) = session.run(None, {session.get_inputs()[0].name: data})
     expected = model.predict(data).reshape(len(data), -1)
     np.testing.assert_allclose(predicted, expected, atol=1e-4 if dtype == np.float32 else 1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "model",
+    [NuSVC(nu=0.2), NuSVC(nu=0.2, gamma=0.5, decision_function_shape="ovo"), OneClassSVM(nu=0.1), OneClassSVM(kernel="linear")],
+    ids=["NuSVC", "NuSVC ovo", "OneClassSVM", "OneClassSVM linear"],
+)
+def test_onnx_of_nu_machines(model, dtype):
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
+    from dualgap.estimators.onnx import to_onnx
+
+    data = X.astype(dtype)
+    fitted = make_pipeline(MinMaxScaler(), clone(model)).fit(data, CODES)
+    session = runtime.InferenceSession(to_onnx(fitted, data).SerializeToString(), providers=["CPUExecutionProvider"])
+    labels, values = session.run(None, {session.get_inputs()[0].name: data})
+    expected = fitted.decision_function(data).reshape(len(data), -1)
+    # Within rounding of the threshold a row's label may be either.
+    clear = (np.abs(expected) > 1e-3).all(axis=1)
+    assert clear.sum() > len(data) // 2
+    np.testing.assert_array_equal(labels[clear], fitted.predict(data)[clear])
+    np.testing.assert_allclose(values, expected, atol=1e-3 if dtype == np.float32 else 1e-9)

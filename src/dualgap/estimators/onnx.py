@@ -15,7 +15,9 @@ from dualgap.estimators.kernel import SVC
 from dualgap.estimators.kernel_svr import SVR, KernelRegression
 from dualgap.estimators.linear import LinearSVC
 from dualgap.estimators.linear_svr import LinearSVR
+from dualgap.estimators.nu_svc import NuSVC
 from dualgap.estimators.nu_svr import NuSVR
+from dualgap.estimators.one_class import OneClassSVM
 from dualgap.kernels import origin_of
 
 __all__ = ["register_onnx_converters", "to_onnx"]
@@ -25,11 +27,12 @@ def to_onnx(model: Any, X: Any, **options: Any) -> Any:
     """A fitted model, or a pipeline that ends in one, as an ONNX model with the outputs "label" and "probabilities".
 
     The second output holds what `decision_function` returns (a column even where there is one number a sample), or for
-    loss="log_loss" what `predict_proba` returns. A regression has one output, "variable": a column for each target.
+    loss="log_loss" what `predict_proba` returns. A regression has one output, "variable": a column for each target. The second output of a
+    OneClassSVM is named "scores".
 
     Parameters
     ----------
-    model : a fitted LinearSVC, SVC, LinearSVR, SVR or NuSVR, or a Pipeline
+    model : a fitted LinearSVC, SVC, NuSVC, OneClassSVM, LinearSVR, SVR or NuSVR, or a Pipeline
     X : array, a few rows of which tell the type of the input: float32 or float64
     options : passed to `skl2onnx.to_onnx`, such as target_opset
 
@@ -46,7 +49,7 @@ def to_onnx(model: Any, X: Any, **options: Any) -> Any:
 
     register_onnx_converters()
     last = model.steps[-1][1] if hasattr(model, "steps") else model
-    flags = {} if isinstance(last, (LinearSVR, KernelRegression)) else {"options": {id(last): {"zipmap": False}}}
+    flags = {} if isinstance(last, (LinearSVR, KernelRegression, OneClassSVM)) else {"options": {id(last): {"zipmap": False}}}
     return skl2onnx.to_onnx(model, X[:1], **flags, **options)
 
 
@@ -56,7 +59,10 @@ def register_onnx_converters() -> None:
 
     flags = {"zipmap": [True, False, "columns"], "nocl": [True, False], "output_class_labels": [True, False]}
     update_registered_converter(LinearSVC, "DualgapLinearSVC", _shapes, _convert_linear, options=flags, overwrite=True)
-    update_registered_converter(SVC, "DualgapSVC", _shapes, _convert_kernel, options=flags, overwrite=True)
+    kind: type
+    for kind in (SVC, NuSVC):
+        update_registered_converter(kind, f"Dualgap{kind.__name__}", _shapes, _convert_kernel, options=flags, overwrite=True)
+    update_registered_converter(OneClassSVM, "DualgapOneClassSVM", _one_class_shapes, _convert_one_class, overwrite=True)
     update_registered_converter(LinearSVR, "DualgapLinearSVR", _regression_shape, _convert_linear_regression, overwrite=True)
     for kind in (SVR, NuSVR):
         update_registered_converter(kind, f"Dualgap{kind.__name__}", _regression_shape, _convert_kernel_regression, overwrite=True)
@@ -70,11 +76,20 @@ def _shapes(operator: Any) -> None:
     columns = 1 if K == 2 else K
     if isinstance(model, LinearSVC) and model.loss in ("log_loss", "logistic"):
         columns = K
-    elif isinstance(model, SVC) and K > 2 and model.decision_function_shape == "ovo":
+    elif isinstance(model, (SVC, NuSVC)) and K > 2 and model.decision_function_shape == "ovo":
         columns = K * (K - 1) // 2
     numeric = model.classes_.dtype.kind in "iub"
     operator.outputs[0].type = (Int64TensorType if numeric else StringTensorType)([rows])
     operator.outputs[1].type = type(data.type)([rows, columns])
+
+
+def _one_class_shapes(operator: Any) -> None:
+    from skl2onnx.common.data_types import Int64TensorType
+
+    data = operator.inputs[0]
+    rows = data.get_first_dimension()
+    operator.outputs[0].type = Int64TensorType([rows])
+    operator.outputs[1].type = type(data.type)([rows, 1])
 
 
 def _regression_shape(operator: Any) -> None:
@@ -175,8 +190,20 @@ def _convert_linear(scope: Any, operator: Any, container: Any) -> None:
     graph.finish(codes, scores)
 
 
+def _convert_one_class(scope: Any, operator: Any, container: Any) -> None:
+    from onnx import TensorProto
+
+    graph = _Graph(scope, operator, container)
+    scores = _kernel_scores(graph, operator.raw_operator._machine)
+    inside = graph.node("Cast", graph.node("GreaterOrEqual", scores, graph.constant([0.0])), to=TensorProto.INT64)
+    codes = graph.node("Reshape", inside, graph.constant([-1], np.int64))
+    graph.node("Gather", graph.constant([-1, 1], np.int64), codes, output=operator.outputs[0].full_name, axis=0)
+    graph.node("Identity", scores, output=operator.outputs[1].full_name)
+
+
 def _convert_kernel(scope: Any, operator: Any, container: Any) -> None:
     graph, model = _Graph(scope, operator, container), operator.raw_operator
+    model = getattr(model, "_machine", model)  # the SVC that a NuSVC predicts by
     _refuse_calibrated(model)
     K = len(model.classes_)
     pairs = _kernel_scores(graph, model)
