@@ -161,9 +161,10 @@ class DCA(Solver):
         if not state.replicas.pay(problem, ascent, len(order), state.row_bytes, state.row_cost):
             return visit(ascent.v, order)
         found = state.replicas.sweep(problem, ascent, order, visit)
+        active = sum(part.active for part in found)
         return Sums(
-            sum(part.active for part in found),
-            float(np.mean([part.violation for part in found])),
+            active,
+            math.fsum(part.active * part.violation for part in found) / max(active, 1),
             math.fsum(part.gap for part in found),
             math.fsum(part.objective for part in found),
         )

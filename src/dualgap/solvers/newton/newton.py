@@ -531,9 +531,9 @@ def _first_one_in(problem: Problem) -> int:
 
 def _precision(problem: Problem) -> Any:
     """Return the type in which the BLAS multiplies: float32 where the errors of a system, a random sum over the rows, are far below l2."""
-    if problem.d <= machine.NARROW:
+    if problem.d <= machine.NARROW or not is_dense(problem.rows):  # no BLAS there
         return np.float64
-    trace = problem.loss.curvature() * float(problem.c @ problem.sqnorms)
+    trace = problem.loss.curvature() * float(inner(problem.c, problem.sqnorms))
     return np.float32 if 2.0**-24 * trace / math.sqrt(problem.n) <= SINGLE_SHARE * problem.l2 else np.float64
 
 
