@@ -56,7 +56,7 @@ WIDE = 4  # features per row from which the rows of the Gram matrix are short en
 GRAM_PASSES = 150.0  # passes of DCA that forming the Gram matrix may cost: reached at 10,000 rows
 QR_PRODUCTS = 2  # products of two numbers in a QR factorisation with its basis, in units of d·n²
 # Steps 2 and 5
-SWEEP_PASSES = 200.0  # passes of ProxNewton, nearly all of them sweeps of its coordinate descent, before SSNAL takes over
+SWEEP_PASSES = 100.0  # passes of ProxNewton, nearly all of them sweeps of its coordinate descent, before SSNAL takes over
 ELASTIC_PASSES = 10.0, 100.0  # passes of DCA before SSNAL takes over, at least and at most: no shape foretells what SSNAL costs
 # Steps 7 and 8
 NEWTON_STEPS, SMOOTH_STEPS = 25, 8  # steps of a typical Newton run on the hinge, and on a smooth loss

@@ -154,7 +154,7 @@ class ProxNewton(Solver):
 
         # 5) dual point of the new margins
         slopes(problem.loss, problem.y * state.scores, state.beta)
-        state.passes += 1.0 + (2.0 + sweeps) * len(chosen) / problem.d
+        state.passes += 1.0 + (2.0 + sweeps) * _size(columns) / max(_size(state.columns), 1)
 
     def _working_set(self, problem: Problem, state: ProxNewtonState, u: np.ndarray) -> np.ndarray:
         """Return the features in use and the worst violators, together at most max(2 × the features in use, `first`)."""
@@ -183,6 +183,11 @@ class ProxNewton(Solver):
 
     def dual(self, problem: Problem, state: ProxNewtonState) -> np.ndarray:
         return state.beta.copy()
+
+
+def _size(columns: Any) -> int:
+    """Return how many numbers some columns store."""
+    return int(columns.nnz if hasattr(columns, "indptr") else columns.size)
 
 
 def _relative_gap(problem: Problem, state: ProxNewtonState, u: np.ndarray, total: float) -> float:
