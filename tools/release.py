@@ -68,16 +68,21 @@ def with_kernels(wheel: Path) -> Path:
     if sys.platform != "linux" or platform.machine() != "x86_64":
         raise SystemExit(f"--kernels compiles for x86-64 Linux, and this is {sys.platform} on {platform.machine()}")
     with tempfile.TemporaryDirectory() as made:
+        package = Path(made, "package")  # unpacked: of code without a file of its own no kernel is kept
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(package)
         for level in LEVELS:
             env = {
                 **os.environ,
                 "NUMBA_CPU_NAME": level,
                 "NUMBA_CPU_FEATURES": "",
                 "DUALGAP_CACHE_DIR": made,
-                "PYTHONPATH": str(wheel),
+                "PYTHONPATH": str(package),
             }
             subprocess.run([sys.executable, "-c", "import dualgap; dualgap.warm_up()"], env=env, cwd=made, check=True)
         kernels = {f"dualgap/compiled/{path.name}": path.read_bytes() for path in sorted(Path(made, "kernels").glob("*.nbc"))}
+    if not kernels:
+        raise SystemExit("no kernel was kept: warm_up has left nothing in its cache folder")
     target = wheel.with_name(wheel.name.replace("py3-none-any", f"{tag}-{tag}-manylinux_2_17_x86_64"))
     with zipfile.ZipFile(wheel) as archive:
         content = {name: archive.read(name) for name in archive.namelist()} | kernels

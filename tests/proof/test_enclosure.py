@@ -14,9 +14,11 @@ from sklearn.preprocessing import scale
 import dualgap
 from dualgap import Problem, certify
 from dualgap.core.losses import NoOffset
-from dualgap.core.precise import precise_accumulate, precise_shortfalls, weighted_balance
+from dualgap.core.precise import balance_radius, precise_accumulate, precise_shortfalls, weighted_balance
 from dualgap.core.rows import csr, dense
-from dualgap.proof import BinaryPart, Table, dual_point, enclose, exact_values
+from dualgap.proof import BinaryPart, Table, balance_row, dual_point, enclose, exact_values, row_sums
+from dualgap.proof.certified import margins_of
+from dualgap.proof.enclosure import row_sums_and_balance
 
 LOSSES = ["hinge", "smooth_hinge", "squared_hinge", "logistic"]
 INTERCEPTS = ["none", "penalised", "free"]
@@ -234,3 +236,16 @@ def test_precise_sums_are_rounded_once(draw, thin):
     rest, _ = weighted_balance(c, y, beta, 0.0)
     truth = sum(Fraction(c[i]) * Fraction(beta[i]) * Fraction(y[i]) for i in range(n))
     assert abs(Fraction(float(rest)) - truth) <= abs(truth) * Fraction(1.2e-16) + Fraction(1e-30)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_sums_and_balance_in_one_call_are_those_of_two(loss):
+    rng = np.random.default_rng(0)
+    problem = Problem(rng.normal(size=(700, 3)), np.arange(700) % 2, loss, l2=0.1, intercept="free")
+    beta, margins = rng.uniform(0.1, 0.9, 700), margins_of(problem, rng.normal(size=3), 0.3)
+    sums, found = row_sums_and_balance(problem.loss, problem.samples, margins, beta)
+    rest, mass = weighted_balance(problem.c, problem.y, beta, 0.0)
+    off = balance_radius(rest, mass, problem.n)
+    assert sums == row_sums(problem.loss, problem.samples, margins, beta)
+    assert (found.rest, found.off) == pytest.approx((rest, off), rel=1e-12)
+    assert (found.row, found.cost) == pytest.approx(balance_row(problem.loss, problem.samples, margins, beta, rest, off), rel=1e-9)

@@ -7,7 +7,7 @@ import dualgap
 from conftest import make_data
 from dualgap.core import LOSSES
 from dualgap.problem import INTERCEPTS
-from dualgap.proof import intercept_of_zero, zero_objective
+from dualgap.proof import intercept_of_zero, zero_model, zero_objective
 
 pytestmark = pytest.mark.filterwarnings("ignore::dualgap.ConvergenceWarning")
 
@@ -28,6 +28,7 @@ def test_the_best_intercept_of_no_model(loss, intercept):
     others = [0.0] if intercept == "none" else np.concatenate([b + np.linspace(-1e-3, 1e-3, 21), np.linspace(-5.0, 5.0, 101)])
     assert all(value <= problem.objective(zero, other) + 1e-12 for other in others)
     assert value <= zero_objective(problem, b) <= value + 1e-10
+    assert zero_model(problem) == (b, zero_objective(problem, b), zero_objective(problem, 0.0))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
