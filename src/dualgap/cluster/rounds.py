@@ -23,7 +23,7 @@ __all__ = ["RoundsResult", "chosen_solver", "run_rounds"]
 SOLVERS = ("auto", "newton", "newton_cg", "cocoa")
 # √partitions · digits of the tolerance, beyond which CoCoA+ takes more rounds than Newton's method by conjugate gradients. To 1e-3, 8
 # partitions and 64 took 7 and 22 rounds of CoCoA+ on news20 (logistic loss), 8, 32 and 128 took 17, 38 and 152 on text-like data (smooth
-# hinge); any number takes 15 and 38 rounds of conjugate gradients. To 1e-6, 8 partitions took 40 to 75 on news20, against 30 to 75.
+# hinge); any number takes 15 and 39 rounds of conjugate gradients. To 1e-6, 8 partitions took 40 to 75 on news20, against 30 to 75.
 MANY_ROUNDS = 30.0
 NEWTON_FEATURES = 2000  # up to which Newton's matrix, 8·d² bytes a partition and round, is worth its message
 
