@@ -253,6 +253,7 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=100, help="how many, divided among the kinds as the hundred are")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as an exception it ends the clusters' processes, too
     kinds = options.kinds.split(",")
     print(
         "| fault | runs | converged | ended with a sentence | other ends | false certificates | partitions lost | median s | all s |"
