@@ -38,6 +38,7 @@ TOL, STOPPED, PATIENCE = 1e-5, 10.0, 15.0
 SOLVERS = {"newton": "hinge", "cocoa": "smooth_hinge"}  # with the loss
 PROBLEM = {"l2": 1e-2, "intercept": "free"}
 LATEST = 0.05  # seconds into a round at which a fault strikes
+RECONNECT = 8.0  # seconds after which a client gives a scheduler up
 
 
 def rows_of(part: int, rows: int, features: int) -> tuple[np.ndarray, np.ndarray]:
@@ -85,7 +86,7 @@ class Cluster:
         """Yield a client once both workers are there."""
         from distributed import Client
 
-        with Client(scheduler_file=self.file, timeout=60) as made:
+        with Client(scheduler_file=self.file, timeout=RECONNECT) as made:
             made.wait_for_workers(2, timeout=120)
             yield made
 
@@ -252,6 +253,7 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=100, help="how many, divided among the kinds as the hundred are")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as an exception it ends the clusters' processes, too
     kinds = options.kinds.split(",")
     print(
         "| fault | runs | converged | ended with a sentence | other ends | false certificates | partitions lost | median s | all s |"

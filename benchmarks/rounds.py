@@ -1,8 +1,9 @@
-"""Rounds of 8 to 256 partitions, in one process on real data: `python -m benchmarks.rounds [network|rounds|sockets]`.
+"""Rounds of 8 to 256 partitions, in one process on real data: `python -m benchmarks.rounds [network|rounds|sockets|billion]`.
 
-network   seconds of an exchange, of a task in the scheduler, and of a byte, measured on two local worker processes
+network   seconds of an exchange, of a further partition, and of a byte, measured on two local worker processes
 rounds    rounds to a relative gap, by partitions; with the measured network, the seconds that a cluster would take
 sockets   bytes through the loopback interface in a round, against the bytes of the vectors alone
+billion   the time of 10⁹ rows, computed from the rounds of the text-like data and the measured network; --quick takes the rounds in docs
 
 The arithmetic of `rounds` is that of a cluster. Its seconds are modelled: those of the slowest partition of each exchange are measured, and
 the network's are computed. See docs/scale.md.
@@ -32,32 +33,34 @@ CASES = [  # data, loss, l2, solver, tolerance
     ("text-like", "hinge", 1e-5, "cocoa", 1e-3),
     ("text-like", "smooth_hinge", 1e-5, "cocoa", 1e-3),
     ("text-like", "logistic", 1e-5, "cocoa", 1e-3),
+    ("text-like", "smooth_hinge", 1e-5, "newton_cg", 1e-3),
+    ("text-like", "logistic", 1e-5, "newton_cg", 1e-3),
+    ("news20", "smooth_hinge", 1e-4, "newton_cg", 1e-3),
 ]
 
 
 class Network(NamedTuple):
-    """Seconds of an exchange with two partitions, of each task beyond, and of a byte from one place to another."""
+    """Seconds of an exchange with two partitions, of each partition beyond, and of a byte from one place to another."""
 
     exchange: float
-    task: float
+    partition: float
     byte: float
 
     def seconds(self, partitions: int, down: int, up: int) -> float:
-        """Return the seconds of one exchange: a vector of `down` bytes to all, sums of `up` bytes along a tree of FAN_IN."""
-        tasks, level = partitions, partitions
-        levels = 0
-        while level > FAN_IN:
-            level = -(-level // FAN_IN)
-            tasks, levels = tasks + level, levels + 1
-        hops = math.ceil(math.log2(max(partitions, 2)))  # workers fetch the vector from each other
-        moved = hops * down + (levels * FAN_IN + level) * up
-        return self.exchange + self.task * max(tasks - 2, 0) + self.byte * moved
+        """Return the seconds of one exchange with as many workers: a vector of `down` bytes and sums of `up` bytes along a tree of FAN_IN.
+
+        Every worker sends to FAN_IN others, and takes as many sums. Branches work at the same time, so that one level counts once.
+        """
+        levels = max(math.ceil(math.log(partitions, FAN_IN)), 1)
+        most = min(partitions, FAN_IN)
+        return levels * (self.exchange + self.partition * most + self.byte * most * (down + up))
 
 
 def measure(client: Any) -> Network:
     """Measure the network of a cluster of two local processes."""
     few, many, long = (_exchange(client, count, width) for count, width in ((2, 10), (64, 10), (2, 1_000_000)))
-    # In `long`, two vectors of 8 MB come to one place: from a worker to the scheduler, and from there to the client.
+    # In `long`, two vectors of 8 MB come to one place: from a worker to the scheduler, and from there to the client. In `many`, each of
+    # the two workers answers once for 32 partitions.
     return Network(few, max(many - few, 0.0) / 62, max(long - few, 0.0) / (2 * 8e6))
 
 
@@ -165,6 +168,45 @@ def rounds_table(options: argparse.Namespace, network: Network) -> None:
             print(f"| {' | '.join(map(str, row))} | {working:.2f} | {here:.2f} | {working + fast:.2f} |", flush=True)
 
 
+TEXT_ROUNDS = {
+    "cocoa": {8: 17, 32: 38, 128: 152, 256: 211},
+    "newton_cg": {8: 38, 32: 38, 128: 38, 256: 38},
+}  # smooth hinge, to 1e-3
+
+
+def billion_table(options: argparse.Namespace, network: Network) -> None:
+    """Print the time of 10⁹ rows of 100 non-zeros and 10⁶ columns, to 1e-3, by partitions. Rounds are run, all else is computed."""
+    rows, nonzeros, columns, step = 1e9, 100, 1_000_000, 8e-9  # seconds of a step a non-zero
+    print(f"network: {_words(network)}; 10 Gbit/s below")
+    print("| solver | partitions | rows each | computation of a round, s | messages, s | rounds | total, min |")
+    print("| --- " * 7 + "|", flush=True)
+    fast = network._replace(byte=1.0 / TEN_GIGABIT)
+    for solver, known in TEXT_ROUNDS.items():
+        found = known if options.quick else _text_rounds(solver)
+        for count, rounds in found.items():
+            # CoCoA+: an epoch and, for the gap, half of one more. A product reads the rows for the scores and for the sum.
+            working = (1.5 if solver == "cocoa" else 1.0) * rows * nonzeros * step / count
+            size = 4 * columns if solver == "cocoa" else 8 * columns
+            sending = fast.seconds(count, size, size)
+            row = [solver, count, f"{rows / count:,.0f}", f"{working:.1f}", f"{sending:.2f}", rounds]
+            print(f"| {' | '.join(map(str, row))} | {rounds * (working + sending) / 60:.0f} |", flush=True)
+
+
+def _text_rounds(solver: str) -> dict[int, int]:
+    """Return the rounds of the text-like data, smooth hinge, to 1e-3, by partitions."""
+    from dualgap.cluster import InProcess, Partition, make_objective, run_rounds
+
+    found = {}
+    made = load_set("text-like", data_folder(None))
+    assert made is not None
+    X, y = made
+    for count in PARTITIONS:
+        pool = InProcess([Partition(X[k::count], y[k::count]) for k in range(count)])
+        objective = make_objective(pool, "smooth_hinge", l2=1e-5, intercept="free")
+        found[count] = run_rounds(pool, *objective, tol=1e-3, max_rounds=2000, local_epochs=1, solver=solver).rounds
+    return found
+
+
 def sockets_table(options: argparse.Namespace, client: Any) -> None:
     """Print bytes through the loopback interface in a round. Nothing else may use that interface meanwhile."""
     import dask
@@ -208,7 +250,7 @@ def _loopback() -> int:
 
 def _words(network: Network) -> str:
     speed = f"{1e-6 / network.byte:.0f} MB/s" if network.byte else "too fast to measure"
-    return f"{1e3 * network.exchange:.1f} ms an exchange, {1e3 * network.task:.2f} ms a further task, {speed}"
+    return f"{1e3 * network.exchange:.1f} ms an exchange, {1e3 * network.partition:.2f} ms a further partition, {speed}"
 
 
 def main() -> None:
@@ -216,9 +258,12 @@ def main() -> None:
     from distributed import Client
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", nargs="?", choices=("all", "network", "rounds", "sockets"), default="all")
+    parser.add_argument("command", nargs="?", choices=("all", "network", "rounds", "sockets", "billion"), default="all")
     parser.add_argument("--folder", default=None, help="where the data sets are")
     parser.add_argument("--data", default="", help="names of data sets, separated by commas; all by default")
+    parser.add_argument(
+        "--quick", action="store_true", help="billion: take the rounds that docs/scale.md has, instead of running them"
+    )
     options = parser.parse_args()
     with Client(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as client:
         network = measure(client)
@@ -226,6 +271,8 @@ def main() -> None:
             print(_words(network))
         if options.command in ("all", "sockets"):
             sockets_table(options, client)
+    if options.command in ("all", "billion"):
+        billion_table(options, network)
     if options.command in ("all", "rounds"):
         rounds_table(options, network)
 

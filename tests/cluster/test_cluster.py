@@ -348,3 +348,19 @@ def test_every_worker_is_in_the_tree_once(workers):
     tree = _tree([Branch(str(k), {}) for k in range(workers)])
     assert sorted(int(address) for branch in tree for address in _addresses(branch)) == list(range(workers))
     assert widest(tree) <= FAN_IN
+
+
+def test_three_classes_in_data_frames(client):
+    """Fit, predict and score on frames: one class against the rest, over the same partitions."""
+    pandas = pytest.importorskip("pandas")
+    frames = pytest.importorskip("dask.dataframe")
+    labels = np.array(["a", "b", "c"])[y + (np.arange(400) % 7 == 0)]
+    table = pandas.DataFrame(X.toarray(), columns=[f"x{j}" for j in range(25)])
+    rows = frames.from_pandas(table, npartitions=5)
+    target = frames.from_pandas(pandas.Series(labels), npartitions=5)
+    model = dualgap.LinearSVC(loss="smooth_hinge", C=0.02, tol=1e-4, random_state=0).fit(rows, target)
+    alone = dualgap.LinearSVC(loss="smooth_hinge", C=0.02, tol=1e-6, random_state=0).fit(X.toarray(), labels)
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    assert model.objective_ == pytest.approx(alone.objective_, rel=1e-3)
+    np.testing.assert_array_equal(model.predict(rows).compute(), model.predict(table.to_numpy()))
+    assert model.score(rows, target) == pytest.approx(model.score(table.to_numpy(), labels))

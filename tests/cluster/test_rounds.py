@@ -1,5 +1,7 @@
 """Rounds in one process, without Dask: the same optimum as one solver on all rows, exact certificates, lost partitions, resuming."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -9,7 +11,8 @@ from dualgap.cluster import CheckpointError, ClusterLost, InProcess, Partition, 
 from dualgap.cluster.checkpoint import Checkpoint
 from dualgap.cluster.cocoa import Pace
 from dualgap.cluster.objective import DataStatistics
-from dualgap.cluster.partition import Answer, Curve, Request, symmetric, upper_triangle
+from dualgap.cluster.partition import Answer, Curve, Request, Trial, symmetric, upper_triangle
+from dualgap.cluster.rounds import chosen_solver
 from dualgap.cluster.train import checkpoint_meta
 from dualgap.cluster.worker_pool import bundle, merged
 
@@ -44,13 +47,14 @@ def case(request):
     return options, dualgap.solve(dualgap.Problem(X, y, **options), "sdca", tol=1e-8, max_epochs=20_000).certificate
 
 
-@pytest.mark.parametrize("solver", ["cocoa", "newton"])
+@pytest.mark.parametrize("solver", ["cocoa", "newton", "newton_cg"])
 def test_same_optimum_as_one_process(case, solver):
     options, best = case
     pool = make_pool()
     objective, classes = make_objective(pool, **options)
-    if solver == "newton" and ("l1" in options or "bounds" in options):
-        with pytest.raises(ValueError, match="l2 penalty alone"):
+    refused = "l2 penalty alone" if "l1" in options or "bounds" in options else "smooth losses alone"
+    if solver != "cocoa" and (refused.startswith("l2") or (solver, options["loss"]) == ("newton_cg", "hinge")):
+        with pytest.raises(ValueError, match=refused):
             run_rounds(pool, objective, classes, solver=solver)
         return
     result = run_rounds(pool, objective, classes, tol=1e-5, local_epochs=3, max_rounds=3000, solver=solver)
@@ -316,6 +320,66 @@ def test_newton_takes_few_rounds(loss, intercept):
     assert result.rounds <= 60  # CoCoA+ takes several hundred
     assert best.dual <= result.certificate.primal * (1 + 1e-12)
     assert result.certificate.primal <= best.primal * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("loss", ["smooth_hinge", "squared_hinge", "logistic"])
+@pytest.mark.parametrize("intercept", ["none", "penalised", "free"])
+def test_conjugate_gradients_take_the_same_rounds_on_any_partitions(loss, intercept):
+    rng = np.random.default_rng(2)
+    rows = sparse.random(600, 900, 0.02, "csr", random_state=2)
+    labels = np.where(rows @ rng.normal(size=900) + 0.1 * rng.normal(size=600) > 0.0, 1, 0)
+    options = {"l2": 1e-3, "intercept": intercept}
+    taken = []
+    for count in (1, 7):
+        pool = InProcess([Partition(rows[k::count], labels[k::count]) for k in range(count)])
+        result = run_rounds(pool, *make_objective(pool, loss, **options), tol=1e-6, max_rounds=500, solver="newton_cg")
+        assert result.status == "converged"
+        taken.append(result.rounds)
+    assert max(taken) <= 1.5 * min(taken) + 10  # rounding makes a difference; CoCoA+ takes several times the rounds of one
+    best = dualgap.solve(dualgap.Problem(rows, labels, loss, **options), tol=1e-8, max_epochs=2000).certificate
+    assert best.dual <= result.certificate.primal * (1 + 1e-12)
+    assert result.certificate.primal <= best.primal * (1 + 1e-6)
+
+
+def test_a_product_is_that_of_the_matrix():
+    """The sums of `product` and the diagonal, against the matrix that Newton's method for few features adds up."""
+    pool = make_pool()
+    objective, _ = make_objective(pool, **CASES[1])
+    pool.configure(objective, lambda k: None)
+    z = np.random.default_rng(5).normal(size=26)
+    matrix = symmetric(pool.total("curve", Trial(1, 0.0), z).arrays["matrix"], 26)
+    found = pool.total("curve", Trial(2, 0.0, diagonal=True), z)
+    np.testing.assert_allclose(found.arrays["matrix"], np.diag(matrix), rtol=1e-12)
+    vector = np.random.default_rng(6).normal(size=26)
+    np.testing.assert_allclose(pool.total("product", vector).arrays["product"], matrix @ vector, rtol=1e-10, atol=1e-14)
+
+
+def test_auto_counts_features_partitions_and_digits():
+    few, _ = make_objective(make_pool(), **CASES[1])
+    many = replace(few, features=100_000)
+    assert chosen_solver("auto", few, 1e-3) == "newton"
+    assert chosen_solver("auto", many, 1e-3) == "cocoa"
+    assert chosen_solver("auto", replace(many, partitions=256), 1e-3) == "newton_cg"
+    assert chosen_solver("auto", replace(many, partitions=64), 1e-6) == "newton_cg"
+    assert chosen_solver("auto", replace(many, partitions=256), 0.0) == "newton_cg"
+    hinge, _ = make_objective(make_pool(), **CASES[0])
+    assert chosen_solver("auto", replace(hinge, features=100_000, partitions=256), 1e-6) == "cocoa"
+
+
+@pytest.mark.parametrize("place", [2, 4, 6])
+def test_conjugate_gradients_go_on_after_a_lost_partition(place):
+    """A partition takes its part of the matrix with it: the system under way is given up."""
+    pool = make_pool()
+
+    def lose(progress):
+        if progress.epoch == place and not pool.losses:
+            pool.lose(1)
+
+    result = run_rounds(pool, *make_objective(pool, **CASES[1]), tol=1e-6, callbacks=[lose], solver="newton_cg")
+    best = dualgap.solve(dualgap.Problem(X, y, **CASES[1]), "sdca", tol=1e-8, max_epochs=20_000).certificate
+    assert result.status == "converged"
+    assert len(result.losses) == 1
+    assert best.dual - 1e-12 <= result.certificate.primal <= best.primal * (1 + 1e-6)
 
 
 def test_newton_goes_on_after_a_lost_partition():

@@ -49,7 +49,7 @@ FATAL = ("KilledWorker", "NoValidWorkerError", "CommClosedError")  # errors of D
 POLL = 1.0  # seconds between looks at who is still there
 TOPIC = "dualgap"  # of the events on the scheduler
 PATIENCE = 60.0  # seconds to wait for a worker to come back once none is left
-MOST_RESTARTS = 10  # of one partition in one call: beyond that it is the partition that kills its workers
+MOST_RESTARTS = 4  # of one partition in one call: beyond that it is the partition that kills its workers
 
 
 # Given the client: a function that makes the partition on a worker, and its arguments, which may be futures.
@@ -241,7 +241,10 @@ class DaskPool:
 
     def _refuse_restarts(self, k: int, restarts: int) -> None:
         if restarts > MOST_RESTARTS:
-            raise ClusterLost(f"partition {k} has lost its worker {restarts} times in one call; {self.where()}")
+            raise ClusterLost(
+                f"partition {k} has lost its worker {restarts} times in one call: its rows may need more memory than a worker has; give "
+                f"the workers more memory, or use more of them; {self.where()}"
+            )
 
     # ------------------------------------------------------------------------------------------------------------ messages
 

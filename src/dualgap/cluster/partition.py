@@ -63,6 +63,7 @@ __all__ = [
     "Objective",
     "Others",
     "Partition",
+    "Product",
     "Proof",
     "Request",
     "Trial",
@@ -161,22 +162,24 @@ class Answer(NamedTuple):
 
 class Trial(NamedTuple):
     """A point that Newton's method asks about: the round's number, δ, whether the last β becomes the centre first, the next δ,
-    and whether all rows are to have the largest curvature there is, so that a full step is never too long."""
+    whether all rows are to have the largest curvature there is, so that a full step is never too long, and whether the diagonal of the
+    matrix is asked for alone."""
 
     number: int
     delta: float
     recentre: bool = False
     next_delta: float = 0.0
     majorise: bool = False
+    diagonal: bool = False
 
 
 class Curve(NamedTuple):
     """A partition's sums at a trial point of Newton's method; see `second_order`.
 
-    ΣcM(m); u = Σ cβyx, with the bias column's entry; the upper triangle, row by row, of the matrix Σ c·curvature·xxᵀ;
+    ΣcM(m); u = Σ cβyx, with the bias column's entry; the upper triangle, row by row, of the matrix Σ c·curvature·xxᵀ, or its diagonal;
     Σ c[φ − ψ + βm]; Σ cφ; the proximal term
     (δ/2) Σ c(β − centre)²; Σ cβ of each class. `push` is Σ c(β − centre)yx over the free variables: where u goes if the centre moves to β;
-    `moved` is ΣcM with that centre and the δ that `Trial.next_delta` names.
+    `moved` is ΣcM with that centre and the δ that `Trial.next_delta` names. Both are empty where δ is 0.
     """
 
     value: float
@@ -189,6 +192,12 @@ class Curve(NamedTuple):
     proximal: float
     positive: float
     negative: float
+
+
+class Product(NamedTuple):
+    """A partition's part of the product of Newton's matrix with a vector."""
+
+    product: np.ndarray
 
 
 class Others(NamedTuple):
@@ -262,7 +271,7 @@ class Partition:
         made = hashlib.blake2b(digest_size=16)
         values = [self.X.data, self.X.indices, self.X.indptr] if is_sparse(self.X) else [self.X]
         for array in (*values, self.weights):
-            made.update(np.ascontiguousarray(array))
+            made.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         made.update(repr(self.labels.tolist() if self.labels.dtype == object else self.labels.tobytes()).encode())
         return made.hexdigest()
 
@@ -346,8 +355,10 @@ class Partition:
         objective = self._configured()
         self._recentre(trial)
         self.beta = np.empty(len(self.labels))
-        u, push, matrix = np.zeros(len(z)), np.zeros(len(z)), np.zeros((len(z), len(z)))
+        u, push = np.zeros(len(z)), np.zeros(len(z) if trial.delta > 0.0 else 0)
+        matrix = np.zeros(len(z) if trial.diagonal else (len(z), len(z)))
         sums, moved = np.zeros(4), 0.0
+        self.bend = np.empty(len(self.labels))
         for at, X, rows in self.blocks():
             samples = Samples(self.signs[at], self.c[at])
             margins, centre, beta = samples.y * self._block_scores(rows, z), self.reached[at], self.beta[at]
@@ -362,13 +373,24 @@ class Partition:
                 other = np.empty((2, len(margins)))
                 moved += float(_proximal_sums(objective.loss, samples, margins, beta, trial.next_delta, *other)[2])
                 accumulate(biased, samples.c * np.where(bend > 0.0, beta - centre, 0.0) * samples.y, push)
-            self._add_products(X, bend, matrix)
+            self.bend[at] = bend
+            (self._add_squares if trial.diagonal else self._add_products)(X, bend, matrix)
         weighted = self.c * self.beta
         positive = float(weighted[self.signs > 0].sum())
         self.share = u / objective.l2
         loss, gap, value, proximal = sums.tolist()
         negative = float(weighted.sum()) - positive
-        return Curve(value, moved, u, push, upper_triangle(matrix), gap, loss, proximal, positive, negative)
+        return Curve(
+            value, moved, u, push, matrix if trial.diagonal else upper_triangle(matrix), gap, loss, proximal, positive, negative
+        )
+
+    def product(self, vector: np.ndarray) -> Product:
+        """Multiply the matrix of the last `curve` with a vector. Reads the rows once."""
+        self._configured()
+        total = np.zeros(len(vector))
+        for at, _, rows in self.blocks():
+            accumulate(self._biased(0.0, rows), self.bend[at] * self._block_scores(rows, vector), total)
+        return Product(total)
 
     def _recentre(self, trial: Trial) -> None:
         """Make the last β the centre, if that is asked for; a request that comes again finds it moved."""
@@ -402,6 +424,13 @@ class Partition:
         width = len(z) - (objective.intercept != "none")
         storage.scores(rows, np.ascontiguousarray(z[:width]), scores)
         return scores + objective.scale * z[-1] if len(z) > width else scores
+
+    def _add_squares(self, X: Any, bend: np.ndarray, diagonal: np.ndarray) -> None:
+        """Add the diagonal of what `_add_products` adds."""
+        width = X.shape[1]
+        squares = sparse.csr_matrix((X.data**2, X.indices, X.indptr), shape=X.shape) if is_sparse(X) else X**2
+        diagonal[:width] += squares.T @ bend
+        diagonal[width:] += self._configured().scale ** 2 * float(bend.sum())
 
     def _add_products(self, X: Any, bend: np.ndarray, matrix: np.ndarray) -> None:
         """Add Σ bendᵢ x̃ᵢx̃ᵢᵀ over some rows to a matrix, x̃ = (x, scale) where there is an intercept."""

@@ -63,6 +63,8 @@ class NewtonRun(Coordinator):
     for the best point of the way to it; `delta`. Every step is one exchange with the partitions.
     """
 
+    diagonal = False  # whether the partitions send the diagonal of the matrix alone
+
     def __init__(self, pool: WorkerPool, objective: Objective, tol: float, checkpoint: Checkpoint) -> None:
         super().__init__(pool, objective, tol, checkpoint)
         found = pool.configure(objective, checkpoint.restored)
@@ -118,7 +120,7 @@ class NewtonRun(Coordinator):
 
     def _evaluate(self, z: np.ndarray) -> Sums:
         """Ask for the sums at z. A partition that was lost is asked again: its centre is then what its checkpoint has, or zero."""
-        trial = Trial(self.number, self.delta, self.recentre, SHARPEN * self.delta, self.majorise)
+        trial = Trial(self.number, self.delta, self.recentre, SHARPEN * self.delta, self.majorise, self.diagonal)
         found = self._until_none_is_lost(lambda: self.pool.total("curve", trial, z))
         self.recentre = self.majorise = False
         arrays = found.arrays
@@ -127,7 +129,10 @@ class NewtonRun(Coordinator):
         self._weigh(found.parts)
         ordered = [found.parts[k] for k in sorted(found.parts)]
         numbers: dict[str, Any] = {name: math.fsum(getattr(curve, name) for curve in ordered) for name in NUMBERS}
-        return Sums(**numbers, u=arrays["u"], push=arrays["push"], matrix=symmetric(arrays["matrix"], len(z)))
+        return Sums(**numbers, u=arrays["u"], push=arrays["push"], matrix=self._matrix(arrays["matrix"]))
+
+    def _matrix(self, sent: np.ndarray) -> np.ndarray:
+        return symmetric(sent, len(self.z))
 
     def _ridge_term(self, z: np.ndarray) -> float:
         return 0.5 * float(self.ridge @ (z * z))
@@ -160,8 +165,7 @@ class NewtonRun(Coordinator):
         penalised = self.ridge > 0.0
         rest = float(gradient[penalised] @ gradient[penalised]) / (2.0 * objective.l2)
         if objective.intercept == "free":
-            # Scaling one class's β to balance costs at most about this much.
-            rest += abs(float(gradient[-1])) / objective.scale * max(1.0, abs(float(self.z[-1])) * objective.scale)
+            rest += self._unbalanced(float(gradient[-1]))
         self.primal = sums.loss + self._ridge_term(self.z)
         self.bound = self.primal - sums.gap - rest
         self.inner += 1
@@ -176,7 +180,15 @@ class NewtonRun(Coordinator):
                 self.delta, self.searching = min(max(BLUNTEN, (largest / before) ** FAR) * before, largest), True
             # With the new centre and δ, a free β at the same z goes on by (β − old centre)·(old δ/new δ), and has that much more curvature.
             matrix, gradient = (before / self.delta) * matrix, gradient - (before / self.delta) * sums.push
-        step = self._newton_step(matrix, gradient)  # 4
+        self._aim(matrix, gradient)  # 4
+
+    def _unbalanced(self, slope: float) -> float:
+        """Return about what scaling one class's β to balance costs at most, for a slope along a free intercept."""
+        return abs(slope) / self.objective.scale * max(1.0, abs(float(self.z[-1])) * self.objective.scale)
+
+    def _aim(self, matrix: np.ndarray, gradient: np.ndarray) -> None:
+        """Set the next trial."""
+        step = self._newton_step(matrix, gradient)
         self.promised = max(-float(gradient @ step), 0.0)
         self.trial = self.z + step
 

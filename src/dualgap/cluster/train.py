@@ -110,9 +110,11 @@ def train(
         Go on from the checkpoint of an earlier run of the same problem, on the same or another number of partitions.
     patience : float
         Seconds to wait for a worker once none is left, or once Dask has paused those that are.
-    solver : {"auto", "newton", "cocoa"}
-        "newton" adds up Newton's matrix over the partitions: few rounds for few features. "cocoa" is CoCoA+, for any number of features
-        and an l1 part or bounds. "auto" takes the first for up to 2000 features with neither.
+    solver : {"auto", "newton", "newton_cg", "cocoa"}
+        "newton" adds up Newton's matrix over the partitions: few rounds for few features. "newton_cg" solves Newton's systems by conjugate
+        gradients, one product a round, for many features and smooth losses; its rounds do not grow with the partitions. "cocoa" is
+        CoCoA+, for any number of features, any loss, and an l1 part or bounds. "auto" takes the first for up to 2000 features, the second
+        for a smooth loss where partitions are many or the tolerance is tight, and else the third.
 
     Examples
     --------

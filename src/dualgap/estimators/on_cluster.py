@@ -44,8 +44,10 @@ def fit_on_cluster(
 
 def _run(model: Any, X: Any, y: Any, sample_weight: Any, parameters: Parameters) -> list[RoundsResult]:
     budget = parameters.budget
-    if not (isinstance(budget.solver, str) and budget.solver in ("auto", "newton", "cocoa")):
-        raise ValueError(f"solver={budget.solver!r} on a cluster: its solvers are 'newton' and 'cocoa'; leave solver='auto'")
+    if not (isinstance(budget.solver, str) and budget.solver in ("auto", "newton", "newton_cg", "cocoa")):
+        raise ValueError(
+            f"solver={budget.solver!r} on a cluster: its solvers are 'newton', 'newton_cg' and 'cocoa'; leave solver='auto'"
+        )
     if model.multi_class != "ovr":
         raise ValueError(f"multi_class={model.multi_class!r} needs all rows in memory; a cluster takes 'ovr'")
     if model.warm_start:
