@@ -49,6 +49,7 @@ def convert(
     drop: Drop = [],  # noqa: B006
     as_: As = [],  # noqa: B006
     above: Above = None,
+    task: TaskName = "",
     prepare: Prepare = True,
     standardise: Standardise = None,
     header: Header = None,
@@ -61,6 +62,9 @@ def convert(
 
     The columns of tables are prepared as `fit` prepares them, by what a first pass learns from a random sample of the rows; the store
     keeps it, so that a model reads other tables by the names of their columns. Give the same command again after a stop, and it goes on.
+
+    A target column of many different numbers is that of a regression, as in `fit`; for LIBSVM text, NPZ and MAT files say
+    --task regression.
 
     \b
     Examples:
@@ -80,14 +84,20 @@ def convert(
         print(f"{'read' if stage == 'read' else 'mixed'} {rows:,} rows", file=sys.stderr)
 
     options: dict[str, Any] = {"dtype": dtype, "block_bytes": int(block_mb * 1e6), "n_features": n_features}
-    table = TableOptions(target, drop, kinds_of(as_), prepare, standardise, header, above)
+    table = TableOptions(target, drop, kinds_of(as_), prepare, standardise, header, above, loss_and_task("", task)[1])
     with named_files(data[:-1]) as files:
         store = convert_files(
             files, data[-1], target=target or None, shuffle=shuffle, seed=seed, progress=say, tables=table, **options
         )
     preparation = store.preparation
     if json_:
-        kept = {"rows": store.shape[0], "features": store.shape[1], "classes": store.classes, "counts": store.manifest.counts}
+        kept = {
+            "task": store.task,
+            "rows": store.shape[0],
+            "features": store.shape[1],
+            "classes": store.classes,
+            "counts": store.manifest.counts,
+        }
         print_json({"store": data[-1], **kept, "bytes": store.nbytes, "prepared": columns_of(preparation)})
         return OK
     if preparation is not None:

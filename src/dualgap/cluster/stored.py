@@ -19,8 +19,9 @@ __all__ = ["newton_on_store", "newton_suits"]
 
 
 def newton_suits(problem: Any) -> TypeGuard[StoreProblem]:
-    """Return whether Newton's method is the quicker one for a problem: over a store, few features, no l1 penalty and no bounds."""
-    return isinstance(problem, StoreProblem) and problem.l1 == 0 and problem.bounds is None and problem.d <= NEWTON_FEATURES
+    """Return whether Newton's method is the quicker one for a problem: over a store, few features, no l1 penalty, no bounds, no targets."""
+    plain = isinstance(problem, StoreProblem) and problem.l1 == 0 and problem.bounds is None and not problem.is_regression
+    return plain and problem.d <= NEWTON_FEATURES
 
 
 class StoredPartition(Partition):

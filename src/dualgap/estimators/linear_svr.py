@@ -15,7 +15,7 @@ from dualgap.estimators.common import validated
 from dualgap.estimators.ending import end_fit
 from dualgap.estimators.fitted import keep, signed_dual, signed_duals
 from dualgap.estimators.multiclass import Task, solve_tasks
-from dualgap.estimators.on_store import is_store
+from dualgap.estimators.on_store import is_store, problem_over, store_targets
 from dualgap.estimators.parameters import Parameters, checked
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
 from dualgap.estimators.regression import LinearPredictionMixin, ProvableRegressionMixin
@@ -180,21 +180,19 @@ class LinearSVR(
     # -------------------------------------------------------------------------------------------------------------- fitting
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVR:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearSVR:
         """Train on samples X with targets y.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d)
-        y : array of n numbers, or of shape (n, targets)
+        X : array, sparse matrix or data frame of shape (n, d), or a `dualgap.store.Store`
+        y : array of n numbers, or of shape (n, targets); a store has its own
         sample_weight : n numbers, optional
         """
         parameters = checked(self)
-        if is_store(X) or is_dask(X):
-            raise ValueError(
-                f"{type(self).__name__} needs the training rows in memory; X is a store, or on a cluster, which train classifiers alone"
-            )
-        data = Targets(*validated(self, X, y, **NUMERIC), sample_weight)
+        if is_dask(X):
+            raise ValueError(f"{type(self).__name__} needs the training rows in memory or in a store; X is on a cluster")
+        data = Targets(*self._checked(X, y), sample_weight)
         problems = self._problems(data, parameters)
         monitor = Monitor(self, data.shown(), data.names())
         with kept() as ctrl_c, log_to_screen(self.verbose):
@@ -211,10 +209,13 @@ class LinearSVR(
             end_fit(self, (X, y, sample_weight), results, monitor, parameters.budget.tol, ctrl_c)
             return self
 
+    def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
+        return (X, store_targets(self, X, y)) if is_store(X) else validated(self, X, y, **NUMERIC)
+
     def _problems(self, data: Targets, parameters: Parameters) -> list[Problem]:
         """Return the problem of each target, over one copy of the rows."""
         l2, l1 = parameters.strengths(data.total)
-        first = Problem(
+        first = problem_over(
             data.X,
             data.values[:, 0],
             self._loss(),
