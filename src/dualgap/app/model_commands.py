@@ -50,6 +50,7 @@ def convert(
     drop: Drop = [],  # noqa: B006
     as_: As = [],  # noqa: B006
     above: Above = None,
+    task: TaskName = "",
     prepare: Prepare = True,
     standardise: Standardise = None,
     header: Header = None,
@@ -62,6 +63,9 @@ def convert(
 
     The columns of tables are prepared as `fit` prepares them, by what a first pass learns from a random sample of the rows; the store
     keeps it, so that a model reads other tables by the names of their columns. Give the same command again after a stop, and it goes on.
+
+    A target column of many different numbers is that of a regression, as in `fit`; for LIBSVM text, NPZ and MAT files say
+    --task regression.
 
     \b
     Examples:
@@ -82,7 +86,7 @@ def convert(
         print(f"{'read' if stage == 'read' else 'mixed'} {rows:,} rows", file=sys.stderr)
 
     options: dict[str, Any] = {"dtype": dtype, "block_bytes": int(block_mb * 1e6), "n_features": n_features}
-    table = TableOptions(target, drop, kinds_of(as_), prepare, standardise, header, above)
+    table = TableOptions(target, drop, kinds_of(as_), prepare, standardise, header, above, loss_and_task("", task)[1])
     # convert copies files at an address to where it can go on with them after a stop
     opened: list[Any] = [nullcontext([word]) if is_url(word) else named_files([word]) for word in data[:-1]]
     with ExitStack() as stack:
@@ -92,7 +96,13 @@ def convert(
         )
     preparation = store.preparation
     if json_:
-        kept = {"rows": store.shape[0], "features": store.shape[1], "classes": store.classes, "counts": store.manifest.counts}
+        kept = {
+            "task": store.task,
+            "rows": store.shape[0],
+            "features": store.shape[1],
+            "classes": store.classes,
+            "counts": store.manifest.counts,
+        }
         print_json({"store": data[-1], **kept, "bytes": store.nbytes, "prepared": columns_of(preparation)})
         return OK
     if preparation is not None:

@@ -48,7 +48,8 @@ class Coordinator(Stepper):
         self.lost = len(pool.losses)
         self.complete = True  # whether the sums are of the β that the partitions have now
         self.target = tol  # relative gap by the sums at which the next proof is due
-        self.at_zero = self.primal = float(objective.loss.value(0.0))  # of w = 0; the weights add up to 1
+        # of w = 0; the weights add up to 1
+        self.at_zero = self.primal = float(objective.loss.value(0.0)) if objective.at_zero is None else objective.at_zero
         self.bound = 0.0  # D(0) = 0, whatever the loss
         self.best = Best(np.zeros(0), 0.0, math.inf)  # infinite until the first proof
 

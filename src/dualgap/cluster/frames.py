@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dualgap.cluster.inputs import delayed_parts
-from dualgap.data import Preparation
+from dualgap.data import Preparation, grouped
 
 __all__ = ["has_words", "prepare_frame", "to_polars"]
 
@@ -27,14 +27,14 @@ def has_words(X: Any) -> bool:
     return not all(is_numeric_dtype(kind) for kind in X.dtypes)
 
 
-def prepare_frame(X: Any, y: Any, sample_weight: Any, client: Any, seed: int) -> tuple[list[Any], Preparation]:
-    """Return delayed parts (features, y) or (features, y, sample_weight), and the preparation that made them."""
+def prepare_frame(X: Any, y: Any, sample_weight: Any, client: Any, seed: int, task: str) -> tuple[list[Any], Preparation]:
+    """Return delayed parts (features, y) or (features, y, sample_weight), and the preparation that made them for classes or targets."""
     import dask
 
     parts = delayed_parts(X, y, sample_weight)
     most = -(-SAMPLE_ROWS // len(parts))
     drawn = [dask.delayed(_draw)(part[0], part[1], most, [seed, k]) for k, part in enumerate(parts)]
-    preparation = _learn(client.gather(client.compute(drawn)), seed)
+    preparation = _learn(client.gather(client.compute(drawn)), seed, task)
     shared = dask.delayed(preparation)
     return [dask.delayed(_encode)(shared, *part) for part in parts], preparation
 
@@ -59,7 +59,7 @@ def _draw(frame: Any, y: Any, most: int, seed: list[int]) -> tuple[int, Any, np.
     return len(labels), to_polars(frame.iloc[chosen]), labels[chosen]
 
 
-def _learn(drawn: list[tuple[int, Any, np.ndarray]], seed: int) -> Preparation:
+def _learn(drawn: list[tuple[int, Any, np.ndarray]], seed: int, task: str) -> Preparation:
     """Learn from rows of all parts, each part by the share that it has of all rows."""
     import polars as pl
 
@@ -72,7 +72,7 @@ def _learn(drawn: list[tuple[int, Any, np.ndarray]], seed: int) -> Preparation:
         frames.append(frame[np.sort(kept)])
         labels.append(own[np.sort(kept)])
     whole = pl.concat([frame for frame in frames if frame.height], how="vertical_relaxed")
-    return Preparation.learn(whole, TARGET, labels=np.concatenate(labels))
+    return Preparation.learn(whole, TARGET, labels=grouped(np.concatenate(labels), task))
 
 
 def _encode(preparation: Preparation, frame: Any, *vectors: Any) -> tuple[Any, ...]:

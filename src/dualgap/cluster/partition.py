@@ -31,6 +31,8 @@ from scipy import sparse
 from dualgap.core import (
     ROUNDOFF,
     SMALLEST,
+    NoOffset,
+    Offset,
     accumulate,
     balance_radius,
     gamma,
@@ -47,15 +49,17 @@ from dualgap.core import (
     weighted_balance,
 )
 from dualgap.core import rows as storage
-from dualgap.problem import Samples, as_features, as_labels, as_weights
+from dualgap.problem import Samples, as_features, as_labels, as_vector, as_weights
 from dualgap.proof import Enclosed, RowSums, balance_row, bias_excess, join, penalty_excess, penalty_value, plain_margins, row_sums
 from dualgap.solvers.coordinate import BiasColumn, Coordinates, NoSums, ascend
 
 SAVED = "beta-{:05d}.npy"
+TARGETS = "targets of a regression"  # stands where a classification has its labels
 NEWTON_ROWS = 8192  # that are copied, scaled, for one product of Newton's matrix
 
 __all__ = [
     "SAVED",
+    "TARGETS",
     "Answer",
     "Curve",
     "Description",
@@ -82,9 +86,25 @@ class Objective:
     intercept: str
     scale: float  # of the bias column
     positive: Any  # the label that counts as +1
-    class_weight: dict[Any, float]  # weight of each label, already divided by the total weight
+    class_weight: dict[Any, float]  # weight of each label, already divided by the total weight; of targets that of TARGETS
     partitions: int
     features: int = 0
+    unit: float = 1.0  # size of a typical margin: of targets their mean distance from the median
+    at_zero: float | None = None  # the objective of w = 0; None: that of two classes
+
+    def sides(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any]:
+        """Return the signs of rows with these labels or targets, factors on their weights, and the fixed part of their scores."""
+        if TARGETS in self.class_weight:
+            values = -as_vector(labels, "y", len(labels))
+            return np.ones(len(labels)), np.full(len(labels), self.class_weight[TARGETS]), Offset(values, self.unit)
+        factor = np.zeros(len(labels))
+        for label, weight in self.class_weight.items():
+            factor[labels == label] = weight
+        return np.where(labels == self.positive, 1.0, -1.0), factor, NoOffset()
+
+    def box(self) -> tuple[float, float]:
+        """Return the bounds of β."""
+        return self.loss.lower_bound(), self.loss.upper_bound()
 
     def model(self, v: np.ndarray, centre: float) -> tuple[np.ndarray, float]:
         """Return w and b of a common v; its last entry is the bias column's, and `centre` is the b of a free intercept."""
@@ -135,6 +155,8 @@ class Description(NamedTuple):
     weights: dict[Any, float]
     squares: dict[Any, float]
     digest: str = ""  # of rows, labels and weights: tells whether a source that is read again gives the same
+    distance: float = 0.0  # of targets: Σ of weights times their distance from their median
+    at_zero: float | None = None  # of targets: Σ of weights times the loss of w = 0
 
 
 class Request(NamedTuple):
@@ -251,8 +273,10 @@ class Partition:
         storage.sqnorms(self.rows, self.sqnorms)
         self.ahead = rows_ahead(self.rows)
 
-    def describe(self) -> Description:
-        """Return what the coordinator needs to know of these rows."""
+    def describe(self, loss: Any = None) -> Description:
+        """Return what the coordinator needs to know of these rows; with a loss of regression, their labels are targets."""
+        if getattr(loss, "regression", False):
+            return self._describe_targets(loss)
         classes, codes = np.unique(self.labels, return_inverse=True)
         weights = np.bincount(codes, self.weights, len(classes))
         squares = np.bincount(codes, self.weights * self.sqnorms, len(classes))
@@ -264,6 +288,22 @@ class Partition:
             dict(zip(names, weights.tolist(), strict=True)),
             dict(zip(names, squares.tolist(), strict=True)),
             self.digest(),
+        )
+
+    def _describe_targets(self, loss: Any) -> Description:
+        if self.labels.dtype.kind not in "iufb":
+            raise ValueError(f"y holds {self.labels.tolist()[0]!r}, and a regression needs numbers as targets")
+        t = self.labels.astype(np.float64)
+        middle = float(np.median(t)) if len(t) else 0.0
+        return Description(
+            len(t),
+            int(self.X.shape[1]),
+            nbytes(self.rows),
+            {TARGETS: float(self.weights.sum())},
+            {TARGETS: float(self.weights @ self.sqnorms)},
+            self.digest(),
+            float(self.weights @ np.abs(t - middle)),
+            float(total_value(loss, -t, self.weights)),
         )
 
     def digest(self) -> str:
@@ -286,15 +326,12 @@ class Partition:
             )
         self.objective, self.number, self.done = objective, number, 0
         n = len(self.labels)
-        factor = np.zeros(n)
-        for label, weight in objective.class_weight.items():
-            factor[self.labels == label] = weight
+        self.signs, factor, self.offset = objective.sides(self.labels)
         self.c = self.weights * factor
-        self.signs = np.where(self.labels == objective.positive, 1.0, -1.0)
         sigma, squares = float(objective.partitions), BiasColumn(objective.intercept, objective.scale).squares(self.sqnorms)
         step = self.c * self.signs / objective.l2
-        self.at = Coordinates(self.signs, self.c, sigma * self.c * squares / objective.l2, sigma * step)
-        self.beta = np.zeros(n) if saved is None else np.clip(np.load(saved), 0.0, objective.loss.upper_bound())
+        self.at = Coordinates(self.signs, self.c, sigma * self.c * squares / objective.l2, sigma * step, self.offset)
+        self.beta = np.zeros(n) if saved is None else np.clip(np.load(saved), *objective.box())
         if self.beta.shape != (n,):
             raise ValueError(f"{saved} has {self.beta.size} dual variables for a partition of {n} rows; it is of other data")
         self.reached = self.beta.copy()
@@ -305,10 +342,17 @@ class Partition:
     def answer(self, **extra: Any) -> Answer:
         """Describe the present state."""
         objective = self._configured()
-        weighted = self.c * self.beta
-        positive = float(weighted[self.signs > 0].sum())
-        psi = float(total_psi(objective.loss, self.beta, Samples(self.signs, self.c)))
-        return Answer(self.share, psi, positive, float(weighted.sum()) - positive, **extra)
+        psi = float(total_psi(objective.loss, self.beta, self._samples()))
+        return Answer(self.share, psi, *self._both_sides(), **extra)
+
+    def _samples(self, at: slice = slice(None)) -> Samples:
+        """Return signs, weights and fixed parts of some rows."""
+        return Samples(self.signs[at], self.c[at], self.offset.some(at))
+
+    def _both_sides(self) -> tuple[float, float]:
+        """Return the sum of the positive and that of the negative cβy, both as positive numbers: for classes, Σ cβ of each class."""
+        v = self.c * self.beta * self.signs
+        return float(v[v > 0.0].sum()), -float(v[v < 0.0].sum())
 
     def ready(self) -> None:
         """Raise NotConfigured where the partition was made anew."""
@@ -338,7 +382,7 @@ class Partition:
         """Move β further along the way that it has come since the last round, and the share with it."""
         reached = self.beta
         if momentum > 0.0:
-            further = np.clip(reached + momentum * (reached - self.reached), 0.0, self._configured().loss.upper_bound())
+            further = np.clip(reached + momentum * (reached - self.reached), *self._configured().box())
             self.share = self.share + self._share_of(further - reached)
             self.beta = further
         self.reached = reached.copy() if self.beta is reached else reached
@@ -346,7 +390,7 @@ class Partition:
     def _loss(self, coef: np.ndarray, b: float) -> float:
         scores = np.empty(len(self.labels))
         storage.scores(self.rows, np.ascontiguousarray(coef), scores)
-        return float(total_value(self._configured().loss, self.signs * (scores + b), self.c))
+        return float(total_value(self._configured().loss, self.signs * (self.offset.added(scores) + b), self.c))
 
     # ----------------------------------------------------------------------------------------------------- Newton's method
 
@@ -360,8 +404,8 @@ class Partition:
         sums, moved = np.zeros(4), 0.0
         self.bend = np.empty(len(self.labels))
         for at, X, rows in self.blocks():
-            samples = Samples(self.signs[at], self.c[at])
-            margins, centre, beta = samples.y * self._block_scores(rows, z), self.reached[at], self.beta[at]
+            samples = self._samples(at)
+            margins, centre, beta = samples.y * samples.offset.added(self._block_scores(rows, z)), self.reached[at], self.beta[at]
             bend = np.empty(len(margins))
             sums += _proximal_sums(objective.loss, samples, margins, centre, trial.delta, beta, bend)
             if trial.majorise:
@@ -375,14 +419,10 @@ class Partition:
                 accumulate(biased, samples.c * np.where(bend > 0.0, beta - centre, 0.0) * samples.y, push)
             self.bend[at] = bend
             (self._add_squares if trial.diagonal else self._add_products)(X, bend, matrix)
-        weighted = self.c * self.beta
-        positive = float(weighted[self.signs > 0].sum())
         self.share = u / objective.l2
         loss, gap, value, proximal = sums.tolist()
-        negative = float(weighted.sum()) - positive
-        return Curve(
-            value, moved, u, push, matrix if trial.diagonal else upper_triangle(matrix), gap, loss, proximal, positive, negative
-        )
+        stored = matrix if trial.diagonal else upper_triangle(matrix)
+        return Curve(value, moved, u, push, stored, gap, loss, proximal, *self._both_sides())
 
     def product(self, vector: np.ndarray) -> Product:
         """Multiply the matrix of the last `curve` with a vector. Reads the rows once."""
@@ -409,8 +449,8 @@ class Partition:
         self._recentre(trial)
         totals = np.zeros(len(way))
         for at, _, rows in self.blocks():
-            samples = Samples(self.signs[at], self.c[at])
-            start, end = (samples.y * self._block_scores(rows, z) for z in points)
+            samples = self._samples(at)
+            start, end = (samples.y * samples.offset.added(self._block_scores(rows, z)) for z in points)
             beta, bend = np.empty(len(start)), np.empty(len(start))
             for place, t in enumerate(way):
                 margins = (1.0 - t) * start + t * end
@@ -456,7 +496,7 @@ class Partition:
     def prove(
         self, coef: np.ndarray, b: float, positive: float = 1.0, negative: float = 1.0, others: Others | None = None
     ) -> Proof:
-        """Compute this partition's part of the certificate of (w, b), with β of either class scaled; nothing here is taken on trust.
+        """Compute this partition's part of the certificate of (w, b), with β of either side scaled; nothing here is taken on trust.
 
         Where the intercept is free, Σ cβy over all partitions must be zero. Scaling one class leaves a rounding error; the partition
         that `others` names takes it out of its own β.
@@ -464,12 +504,13 @@ class Partition:
         objective = self._configured()
         if others is not None and others.last != self.number:
             others = None
-        beta = self.beta * np.where(self.signs > 0, positive, negative)
+        beta = self.beta * np.where(self.signs * self.beta > 0.0, positive, negative)
         norms = np.sqrt(self.sqnorms) * (1.0 + 1e-9) + 1e-150
         if others is not None:
             settle(self.c, self.signs, beta, others.rest)
         scores, share, longest = self._scores_and_share(np.ascontiguousarray(coef), beta)
-        samples, margins = Samples(self.signs, self.c), plain_margins(scores, self.signs, b, norms, longest, length_bound(coef))
+        shown, reference = self.offset.added(scores), objective.loss.reference()
+        samples, margins = self._samples(), plain_margins(shown, self.signs, b, norms, longest, length_bound(coef), reference)
         sums = row_sums(objective.loss, samples, margins, beta)
         cost = shift = 0.0
         if others is not None:
@@ -479,7 +520,7 @@ class Partition:
             shift = 1.000001 * (abs(total) + off) * float(norms[row]) / objective.l2 if row >= 0 else 0.0
         rest, mass = weighted_balance(self.c, self.signs, beta, 0.0)
         weights = self.c * beta / objective.l2
-        error = 1.000001 * gamma(np.count_nonzero(weights) + 8) * float(weights @ norms) + SMALLEST
+        error = 1.000001 * gamma(np.count_nonzero(weights) + 8) * float(np.abs(weights) @ norms) + SMALLEST
         length = length_bound(share[: self.X.shape[1]])
         return Proof(sums, share, length, error, rest, balance_radius(rest, mass, len(beta)), cost, shift)
 
@@ -563,7 +604,7 @@ def _proximal_sums(loss, samples, margins, centre, delta, beta, bend):
         new = loss.dual_step(centre[i], m, delta) if delta > 0.0 else loss.slope(m)
         beta[i] = new
         bend[i] = c * loss.curvature_at(new, delta)
-        phi, own, _ = loss.gap_terms(1.0 - m, new)
+        phi, own, _ = loss.gap_terms(loss.reference() - m, new)
         away = 0.5 * delta * (new - centre[i]) * (new - centre[i])
         total += c * phi
         gap += c * own

@@ -57,7 +57,9 @@ class RoundsResult(Result):
         return X @ self.coef + self.intercept  # type: ignore[no-any-return]
 
     def predict(self, X: Any) -> np.ndarray:
-        """Labels of samples."""
+        """Labels of samples; of a regression the predictions."""
+        if len(self.classes) == 0:
+            return np.asarray(self.decision(X))
         return self.classes[(np.asarray(self.decision(X)) > 0).astype(int)]
 
     def __repr__(self) -> str:

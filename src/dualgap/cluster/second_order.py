@@ -30,7 +30,7 @@ from dualgap.cluster.worker_pool import WorkerPool
 
 __all__ = ["NewtonRun"]
 
-FIRST_DELTA = 2.0  # δ of the hinge at the start: at w = 0 every row then has β between its bounds
+FIRST_DELTA = 2.0  # in typical margins, δ of the hinge at the start: at w = 0 every row then has β between its bounds
 SHARPEN = 0.5  # factor on δ when the centre moves
 SOLVED = 0.3  # gradient's part of the gap / proximal term, below which the centre moves
 INNER_STEPS = 8  # steps after which it moves anyway, with a larger δ: by BLUNTEN, or the power FAR of what it may grow by
@@ -79,11 +79,12 @@ class NewtonRun(Coordinator):
         self.ridge = np.full(len(v), objective.l2)
         if objective.intercept == "free":
             self.ridge[-1] = 0.0
-        self.delta = FIRST_DELTA if not math.isfinite(objective.loss.curvature()) else 0.0
+        first = FIRST_DELTA * objective.unit
+        self.delta = first if not math.isfinite(objective.loss.curvature()) else 0.0
         self.recentre = bool(v.any())  # whether the centre moves to the last β before the next round
         self.inner = 0  # steps since the centre moved
         self.majorise = self.searching = False  # majorise: whether the next matrix is that of the largest curvature
-        self.largest = max(FIRST_DELTA, self._mean_curvature())  # cap of δ
+        self.largest = max(first, self._mean_curvature())  # cap of δ
         self.trial = self.z.copy()
         self.F, self.promised = math.inf, 0.0
 
@@ -184,7 +185,7 @@ class NewtonRun(Coordinator):
 
     def _unbalanced(self, slope: float) -> float:
         """Return about what scaling one class's β to balance costs at most, for a slope along a free intercept."""
-        return abs(slope) / self.objective.scale * max(1.0, abs(float(self.z[-1])) * self.objective.scale)
+        return abs(slope) / self.objective.scale * max(self.objective.unit, abs(float(self.z[-1])) * self.objective.scale)
 
     def _aim(self, matrix: np.ndarray, gradient: np.ndarray) -> None:
         """Set the next trial."""

@@ -8,9 +8,10 @@ from typing import Any, TypeGuard
 import numpy as np
 from scipy import sparse
 
-from dualgap.cluster.partition import Answer, Objective, Partition
+from dualgap.cluster.partition import TARGETS, Answer, Objective, Partition
 from dualgap.cluster.rounds import NEWTON_FEATURES, run_rounds
 from dualgap.cluster.worker_pool import InProcess
+from dualgap.core import total_value
 from dualgap.run import Result, certify_with_dual
 from dualgap.solvers.coordinate import free_scale
 from dualgap.store import StoreProblem
@@ -29,7 +30,8 @@ class StoredPartition(Partition):
     def __init__(self, problem: StoreProblem, first: np.ndarray | None) -> None:
         self.problem, self.first = problem, first
         self.X, self.objective, self.done = problem.store, None, 0
-        self.labels, self.weights, self.sqnorms = problem.y, problem.c, problem.sqnorms
+        self.labels = problem.targets if problem.is_regression else problem.y
+        self.weights, self.sqnorms = problem.c, problem.sqnorms
 
     def digest(self) -> str:
         """Return nothing: the store has checksums, and is not read by another process."""
@@ -40,7 +42,7 @@ class StoredPartition(Partition):
         answer = super().configure(objective, saved, number)
         if self.first is None:
             return answer
-        self.beta = np.clip(self.first, 0.0, objective.loss.upper_bound())
+        self.beta = np.clip(self.first, *objective.box())
         self.reached, self.share = self.beta.copy(), self._share_of(self.beta)
         return self.answer()
 
@@ -66,13 +68,15 @@ def newton_on_store(
         penalty=problem.penalty,
         l2=problem.l2,
         intercept=problem.intercept,
-        scale=free_scale(float(problem.c @ problem.sqnorms), problem.l2)
+        scale=free_scale(float(problem.c @ problem.sqnorms), problem.l2, float(problem.offset.scale))
         if problem.intercept == "free"
         else problem.intercept_scale,
         positive=1.0,
-        class_weight={1.0: 1.0, -1.0: 1.0},
+        class_weight={TARGETS: 1.0} if problem.is_regression else {1.0: 1.0, -1.0: 1.0},
         partitions=1,
         features=problem.d,
+        unit=float(problem.offset.scale),
+        at_zero=float(total_value(problem.loss, problem.y * problem.offset.added(np.zeros(problem.n)), problem.c)),
     )
     pool = InProcess([partition])
     found = run_rounds(

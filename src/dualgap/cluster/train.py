@@ -16,7 +16,7 @@ from dualgap.cluster.inputs import loaders_for
 from dualgap.cluster.objective import DataStatistics, make_objective
 from dualgap.cluster.partition import Objective
 from dualgap.cluster.rounds import RoundsResult, run_rounds
-from dualgap.core import kept, number, whole_number
+from dualgap.core import kept, make_loss, number, whole_number
 from dualgap.run import ConvergenceWarning
 
 __all__ = ["checkpoint_meta", "current_client", "make_pool", "train"]
@@ -81,6 +81,8 @@ def train(
     patience: float = PATIENCE,
     solver: str = "auto",
     bounds: Any = None,
+    epsilon: float | None = None,
+    quantile: float | None = None,
 ) -> RoundsResult:
     """Train on the workers of a Dask cluster until the certified relative gap is at most `tol`.
 
@@ -90,8 +92,8 @@ def train(
         Delayed parts give (X, y) or (X, y, sample_weight), X an array or a CSR matrix. A store must be on a disk that all workers see.
     y, sample_weight : Dask array or series, or an array
         Left out for delayed parts and stores, which have their own.
-    loss, delta, l2, l1, intercept, intercept_scale, bounds
-        As for `dualgap.Problem`; l2 must be above 0.
+    loss, delta, epsilon, quantile, l2, l1, intercept, intercept_scale, bounds
+        As for `dualgap.Problem`; l2 must be above 0. With a loss of regression y holds targets.
     client : distributed.Client or the address of a scheduler, optional
         The current client by default.
     partitions : int, optional
@@ -131,9 +133,10 @@ def train(
     with kept(), make_pool(X, y, sample_weight, client, partitions, patience) as pool:
         saved = Checkpoint(checkpoint, checkpoint_seconds)
         pool.where = saved.where
-        data = DataStatistics(pool.call("describe"))
+        made = make_loss(loss, delta, epsilon, quantile)
+        data = DataStatistics(pool.call("describe", made))
         options = {"intercept_scale": intercept_scale, "statistics": data, "bounds": bounds}
-        objective, classes = make_objective(pool, loss, delta, l2, l1, intercept, **options)
+        objective, classes = make_objective(pool, made, None, l2, l1, intercept, **options)
         (saved.resume if resume else saved.begin)(checkpoint_meta(data, objective, classes))
         result = run_rounds(
             pool,
@@ -165,5 +168,15 @@ def checkpoint_meta(data: DataStatistics, objective: Objective, classes: np.ndar
     weights = {label: float(f"{weight:.9g}") for label, weight in objective.class_weight.items()}
     ends = [value for value in objective.penalty if isinstance(value, np.ndarray)]  # NumPy writes out short arrays alone
     penalty = objective.penalty._replace(low=ends[0].tolist(), high=ends[1].tolist()) if ends else objective.penalty
-    whole = repr(replace(objective, partitions=0, scale=float(f"{objective.scale:.9g}"), class_weight=weights, penalty=penalty))
+    whole = repr(
+        replace(
+            objective,
+            partitions=0,
+            scale=float(f"{objective.scale:.9g}"),
+            class_weight=weights,
+            penalty=penalty,
+            unit=1.0,
+            at_zero=None,
+        )
+    )
     return {"rows": data.rows, "features": data.features, "classes": classes.tolist(), "objective": whole}

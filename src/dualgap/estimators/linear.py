@@ -26,7 +26,7 @@ from dualgap.estimators.lazy import LazyPredictionMixin
 from dualgap.estimators.left_out import ForgettingMixin
 from dualgap.estimators.multiclass import Task
 from dualgap.estimators.on_store import is_store, problem_over, store_labels
-from dualgap.estimators.parameters import Parameters, checked
+from dualgap.estimators.parameters import Parameters, checked, refuse_cluster_options
 from dualgap.estimators.probability import CalibratedMixin, agreed, is_calibrated
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
 from dualgap.estimators.proving import ProvableMixin, linear_parts
@@ -263,7 +263,7 @@ class LinearSVC(
 
             fit_on_cluster(self, X, y, sample_weight, parameters, stacklevel=4)
             return self
-        self._refuse_cluster_options()
+        refuse_cluster_options(self)
         given = (X, y, sample_weight)
         X, y = (X, store_labels(self, X, y)) if is_store(X) else validated(self, X, y)
         check_labels(y)
@@ -298,13 +298,6 @@ class LinearSVC(
                 return self
         self._calibrate(X, y, data.weights)
         return self
-
-    def _refuse_cluster_options(self) -> None:
-        """Raise where an option is given that only a fit on Dask data can follow; remove what only such a fit sets."""
-        for name in ("checkpoint", "partitions"):
-            if getattr(self, name) is not None:
-                raise ValueError(f"{name}={getattr(self, name)!r} is for Dask data, and X is none; leave it out")
-        self.__dict__.pop("preparation_", None)
 
     def _maker(self, data: Labelled, parameters: Parameters) -> Callable[[int], Problem]:
         """Return a function from a class's number to the problem of that class against the rest."""
@@ -361,6 +354,9 @@ class LinearSVC(
 
     def _loss(self) -> Any:
         return classification_loss(self.loss, self.delta)
+
+    def _check_on_cluster(self, classes: int) -> None:
+        self._check_bounds(False, classes)
 
     # -------------------------------------------------------------------------------------------------------------- streams
 

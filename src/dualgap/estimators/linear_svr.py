@@ -15,8 +15,8 @@ from dualgap.estimators.common import validated
 from dualgap.estimators.ending import end_fit
 from dualgap.estimators.fitted import keep, signed_dual, signed_duals
 from dualgap.estimators.multiclass import Task, solve_tasks
-from dualgap.estimators.on_store import is_store
-from dualgap.estimators.parameters import Parameters, checked
+from dualgap.estimators.on_store import is_store, problem_over, store_targets
+from dualgap.estimators.parameters import Parameters, checked, refuse_cluster_options
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
 from dualgap.estimators.regression import LinearPredictionMixin, ProvableRegressionMixin
 from dualgap.estimators.targets import NUMERIC, FittedPart, Targets, fitted_parts, supports
@@ -94,6 +94,8 @@ class LinearSVR(
     monotonic_cst : array of -1, 0 or 1 for each feature, or dict of feature names, optional
         The sign of each coefficient: with 1 a prediction never falls if the feature rises, with -1 it never rises; 0 leaves it open. As in
         `LinearSVC`, the three hold at the same time, the intercept has no bounds, and l1_ratio must be below 1.
+    checkpoint, partitions, patience
+        For Dask data, as in `LinearSVC`.
 
     Attributes
     ----------
@@ -152,6 +154,9 @@ class LinearSVR(
         positive: bool = False,
         bounds: Any = None,
         monotonic_cst: Any = None,
+        checkpoint: Any = None,
+        partitions: int | None = None,
+        patience: float = 60.0,
     ) -> None:
         self.epsilon = epsilon
         self.tol = tol
@@ -176,25 +181,30 @@ class LinearSVR(
         self.positive = positive
         self.bounds = bounds
         self.monotonic_cst = monotonic_cst
+        self.checkpoint = checkpoint
+        self.partitions = partitions
+        self.patience = patience
 
     # -------------------------------------------------------------------------------------------------------------- fitting
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVR:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearSVR:
         """Train on samples X with targets y.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d)
-        y : array of n numbers, or of shape (n, targets)
+        X : array, sparse matrix or data frame of shape (n, d); a `dualgap.store.Store`; or a Dask array or data frame
+        y : array of n numbers, or of shape (n, targets); a store has its own; with Dask data a Dask array or series of n numbers
         sample_weight : n numbers, optional
         """
         parameters = checked(self)
-        if is_store(X) or is_dask(X):
-            raise ValueError(
-                f"{type(self).__name__} needs the training rows in memory; X is a store, or on a cluster, which train classifiers alone"
-            )
-        data = Targets(*validated(self, X, y, **NUMERIC), sample_weight)
+        if is_dask(X):
+            from dualgap.estimators.on_cluster import fit_on_cluster
+
+            fit_on_cluster(self, X, y, sample_weight, parameters, stacklevel=4)
+            return self
+        refuse_cluster_options(self)
+        data = Targets(*self._checked(X, y), sample_weight)
         problems = self._problems(data, parameters)
         monitor = Monitor(self, data.shown(), data.names())
         with kept() as ctrl_c, log_to_screen(self.verbose):
@@ -211,10 +221,16 @@ class LinearSVR(
             end_fit(self, (X, y, sample_weight), results, monitor, parameters.budget.tol, ctrl_c)
             return self
 
+    def _check_on_cluster(self, classes: int) -> None:
+        """Do nothing: what goes on a cluster for classes alone is not here."""
+
+    def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
+        return (X, store_targets(self, X, y)) if is_store(X) else validated(self, X, y, **NUMERIC)
+
     def _problems(self, data: Targets, parameters: Parameters) -> list[Problem]:
         """Return the problem of each target, over one copy of the rows."""
         l2, l1 = parameters.strengths(data.total)
-        first = Problem(
+        first = problem_over(
             data.X,
             data.values[:, 0],
             self._loss(),

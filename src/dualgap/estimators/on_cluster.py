@@ -1,4 +1,4 @@
-"""LinearSVC on the workers of a Dask cluster. Imported by a fit that is given Dask data, so that no other fit waits for it."""
+"""LinearSVC and LinearSVR on a Dask cluster's workers. Imported by a fit that is given Dask data, so that no other fit waits for it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_regressor
 
 from dualgap.cluster import (
     CHECKPOINT_SECONDS,
@@ -35,7 +36,7 @@ __all__ = ["fit_on_cluster"]
 def fit_on_cluster(
     model: Any, X: Any, y: Any = None, sample_weight: Any = None, parameters: Parameters | None = None, stacklevel: int = 2
 ) -> None:
-    """Fit a LinearSVC on the workers of the current client; sets the fitted attributes that need no single row."""
+    """Fit a LinearSVC or a LinearSVR on the workers of the current client; sets the fitted attributes that need no single row."""
     parameters = parameters or checked(model)
     with log_to_screen(model.verbose):
         results = _run(model, X, y, sample_weight, parameters)
@@ -48,13 +49,14 @@ def _run(model: Any, X: Any, y: Any, sample_weight: Any, parameters: Parameters)
         raise ValueError(
             f"solver={budget.solver!r} on a cluster: its solvers are 'newton', 'newton_cg' and 'cocoa'; leave solver='auto'"
         )
-    if model.multi_class != "ovr":
+    if getattr(model, "multi_class", "ovr") != "ovr":
         raise ValueError(f"multi_class={model.multi_class!r} needs all rows in memory; a cluster takes 'ovr'")
     if model.warm_start:
         raise ValueError("warm_start=True on a cluster: give checkpoint=FOLDER, from which a later fit of the same problem goes on")
     client, preparation = current_client(), None
     if has_words(X):
-        X, preparation = prepare_frame(X, y, sample_weight, client, budget.seed)
+        task = "regression" if is_regressor(model) else "classification"
+        X, preparation = prepare_frame(X, y, sample_weight, client, budget.seed, task)
         y = sample_weight = None
     with make_pool(X, y, sample_weight, client, model.partitions, model.patience) as pool:
         results = _run_on(pool, model, parameters)
@@ -65,20 +67,25 @@ def _run(model: Any, X: Any, y: Any, sample_weight: Any, parameters: Parameters)
 
 
 def _run_on(pool: DaskPool, model: Any, parameters: Parameters) -> list[RoundsResult]:
-    """Run one problem for each class over the same partitions, and keep the fitted attributes."""
-    budget = parameters.budget
-    statistics = DataStatistics(pool.call("describe"))
+    """Run one problem for each class, or one for the targets, over the same partitions, and keep the fitted attributes."""
+    budget, loss = parameters.budget, model._loss()
+    statistics = DataStatistics(pool.call("describe", loss))
     labels = statistics.classes.tolist()
-    model._check_bounds(False, len(labels))
-    positives = labels[1:] if len(labels) == 2 else labels
+    model._check_on_cluster(len(labels))
+    positives = [None] if not labels else labels[1:] if len(labels) == 2 else labels
     results: list[RoundsResult] = []
     seconds = TimeShare(budget.max_seconds, len(positives))
     for label in positives:
-        factors = _factors(model.class_weight, statistics, label)
-        l2, l1 = parameters.strengths(sum(factors[each] * statistics.weights[each] for each in labels))
-        options = {"intercept_scale": parameters.scale, "class_weight": factors, "positive": label, "statistics": statistics}
+        factors = _factors(getattr(model, "class_weight", None), statistics, label)
+        l2, l1 = parameters.strengths(sum(factor * statistics.weights[each] for each, factor in factors.items()))
+        options: dict[str, Any] = {
+            "intercept_scale": parameters.scale,
+            "class_weight": factors,
+            "positive": label,
+            "statistics": statistics,
+        }
         options["bounds"] = coefficient_bounds(model, statistics.features)
-        objective, classes = make_objective(pool, model.loss, model.delta, l2, l1, parameters.intercept, **options)
+        objective, classes = make_objective(pool, loss, None, l2, l1, parameters.intercept, **options)
         name = "fit" if len(positives) == 1 else f"class {label!r}"
         checkpoint = _checkpoint_of(model.checkpoint, len(results), len(positives))
         checkpoint.resume_or_begin(checkpoint_meta(statistics, objective, classes))
@@ -100,7 +107,8 @@ def _run_on(pool: DaskPool, model: Any, parameters: Parameters) -> list[RoundsRe
         )
     model.__dict__.pop("feature_names_in_", None)  # of an earlier fit
     coef, rounds = np.stack([r.coef for r in results]), max(r.rounds for r in results)
-    keep(model, statistics.classes, results, coef_=coef, n_iter_=rounds, n_features_in_=statistics.features)
+    found: dict[str, Any] = {"coef_": coef} if labels else {"coef_": coef[0], "_flat": True}
+    keep(model, statistics.classes if labels else None, results, n_iter_=rounds, n_features_in_=statistics.features, **found)
     return results
 
 
@@ -116,6 +124,8 @@ def _checkpoint_of(folder: Any, number: int, problems: int) -> Checkpoint:
 def _factors(class_weight: Any, statistics: DataStatistics, label: Any) -> dict[Any, float]:
     """The weight of each label: with more than two classes the rest keeps weight 1, as LIBLINEAR has it."""
     labels = statistics.classes.tolist()
+    if not labels:
+        return dict.fromkeys(statistics.weights, 1.0)  # targets
     counts = np.array([statistics.weights[each] for each in labels])
     weights = weights_by_class(class_weight, statistics.classes, np.arange(len(labels)), counts)
     if weights is None:

@@ -1,4 +1,4 @@
-"""LinearSVC on a store, whose rows stay on disk."""
+"""LinearSVC and LinearSVR on a store, whose rows stay on disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dualgap.problem import Problem
 if TYPE_CHECKING:
     from dualgap.store import Store
 
-__all__ = ["is_store", "problem_over", "store_labels"]
+__all__ = ["is_store", "problem_over", "store_labels", "store_targets"]
 
 
 def is_store(X: Any) -> bool:
@@ -32,10 +32,23 @@ def problem_over(X: Any, signs: np.ndarray, *args: Any, **options: Any) -> Probl
 
 def store_labels(estimator: Any, store: Store, y: Any) -> np.ndarray:
     """The labels of a store, after a look at what does not go with one."""
-    if y is not None:
-        raise ValueError("y beside a store: a store has its own labels; leave y out")
+    _begin(estimator, store, y, "classification")
     if estimator.multi_class != "ovr":
         raise ValueError(f"multi_class={estimator.multi_class!r} needs all rows in memory; a store takes 'ovr'")
+    return store.labels()
+
+
+def store_targets(estimator: Any, store: Store, y: Any) -> np.ndarray:
+    """The targets of a store, after a look at what does not go with one."""
+    _begin(estimator, store, y, "regression")
+    return store.labels()
+
+
+def _begin(estimator: Any, store: Store, y: Any, task: str) -> None:
+    if y is not None:
+        raise ValueError("y beside a store: a store has its own labels; leave y out")
+    if store.task != task:
+        name = type(estimator).__name__
+        raise ValueError(f"{name} is for {task}, and {store!r} was converted for {store.task}: convert the data with task={task!r}")
     estimator.n_features_in_ = store.shape[1]
     estimator.__dict__.pop("feature_names_in_", None)
-    return store.labels()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dualgap.problem import scaling
 from dualgap.problem.inputs import all_finite, as_bounds, as_features, as_labels, as_vector, as_weights, encode_labels, is_dask
-from dualgap.problem.problem import INTERCEPTS, Problem, Samples, Shared, by_turns, check_intercept
+from dualgap.problem.problem import INTERCEPTS, Problem, Samples, Shared, by_turns, check_intercept, target_offset
 from dualgap.problem.scaling import from_C, from_sum_of_losses
 
 __all__ = [
@@ -28,4 +28,5 @@ __all__ = [
     "from_sum_of_losses",
     "is_dask",
     "scaling",
+    "target_offset",
 ]

@@ -45,7 +45,7 @@ from dualgap.problem.inputs import (
     encode_labels,
 )
 
-__all__ = ["INTERCEPTS", "Problem", "Samples"]
+__all__ = ["INTERCEPTS", "Problem", "Samples", "target_offset"]
 
 INTERCEPTS = ("none", "penalised", "free")
 
@@ -192,7 +192,7 @@ class Problem:
             sqnorms = None  # values whose squares overflow are refused when ‖xᵢ‖ is needed
         n, d = X.shape
         if self.is_regression:
-            self._set_samples(X, n, d, np.empty(0), np.ones(n), sample_weight, _offset(y, n))
+            self._set_samples(X, n, d, np.empty(0), np.ones(n), sample_weight, target_offset(y, n))
         elif classes is None:
             labels = as_labels(y, n)
             self._set_samples(X, n, d, *encode_labels(labels), sample_weight)
@@ -329,7 +329,7 @@ class Problem:
         """
         changes: dict[str, Any] = {name: float(value) for name, value in (("l2", l2), ("l1", l1)) if value is not None}
         if y is not None and self.is_regression:
-            changes["offset"] = _offset(y, self.n)
+            changes["offset"] = target_offset(y, self.n)
         elif y is not None:
             changes["classes"], changes["y"] = encode_labels(as_labels(y, self.n))
         if sample_weight is not None:
@@ -601,7 +601,7 @@ def by_turns(n: int) -> np.ndarray:
     return np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
 
 
-def _offset(targets: Any, n: int) -> Offset:
+def target_offset(targets: Any, n: int) -> Offset:
     """Return the offset of a regression: minus its targets, checked."""
     values = -as_vector(targets, "y", n)
     scale = float(np.abs(values - np.median(values)).mean())

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from dualgap.core import one_of, whole_number
-from dualgap.data import TABLE_KINDS, DataError, TableOptions, fetch, files_of, is_url, kind_of
+from dualgap.data import TABLE_KINDS, TASKS, DataError, TableOptions, fetch, files_of, is_url, kind_of
 from dualgap.store.array_pieces import ARRAY_KINDS, ArraySource, learn_arrays
 from dualgap.store.assembly import gather_rows, squares
 from dualgap.store.encoding import write_encoder
@@ -53,6 +53,7 @@ def convert(
     seed: int = 0,
     progress: Callable[[str, int], Any] | None = None,
     tables: TableOptions | None = None,
+    task: str = "classification",
 ) -> Store:
     """Convert files to a store that `fit` and `solve` train on without reading it into memory.
 
@@ -82,6 +83,9 @@ def convert(
         Prepare the columns of tables, as the command line does: text, categories, dates and missing values become numbers, and numbers
         are standardised; dense arrays are standardised too. The store keeps the names and what was learned (`store.encoder`). Without
         it, tables hold numbers alone, and numbers are taken as they are.
+    task : {"classification", "regression"}
+        What the labels are: classes, or the targets of a regression, which are numbers. Where `tables` is given, its task counts; with
+        task="" there, the column decides.
 
     Examples
     --------
@@ -98,9 +102,12 @@ def convert(
     if is_url(folder):
         raise StoreError(f"folder is {folder!r}: a store is read many times, so it is on a local disk; give a local folder")
     folder = Path(folder)
+    asked = one_of("task", task, TASKS) if tables is None else tables.task
     names = _files(data, folder)
-    sources = _open_sources(list(names), target, dtype, zero_based, n_features, tables, seed)
+    sources = _open_sources(list(names), target, dtype, zero_based, n_features, tables, seed, asked)
     settings = _settings(sources, names, block_bytes, shuffle, seed)
+    if (sources[0].labels.task if isinstance(sources[0], TableSource) else asked) == "regression":
+        settings["task"] = "regression"
     store = _finished(folder, settings)
     if store is None:
         job = Job.resume(folder, settings) or Job.begin(folder, settings)
@@ -119,8 +126,11 @@ def write_store(
     n_features: int | None = None,
     shuffle: bool = True,
     seed: int = 0,
+    task: str = "classification",
 ) -> Store:
     """Make a store out of samples that a program has: pairs (X, y) of some rows each, arrays or sparse matrices.
+
+    With task="regression", y are numbers, the targets.
 
     Only the pair at hand and a block are in memory. A stop in the middle is not gone on from: delete the folder and start again.
 
@@ -142,7 +152,7 @@ def write_store(
     if first is None:
         raise ValueError("blocks is empty; give at least one pair (X, y)")
     given = Given("csr" if sparse.issparse(first[0]) else "dense", dtype, chain([first], waiting))
-    settings = {"sources": [], "storage": given.storage, "dtype": dtype}
+    settings = {"sources": [], "storage": given.storage, "dtype": dtype, "task": one_of("task", task, TASKS)}
     job = Job.begin(folder, {**settings, "block_bytes": block_bytes, "shuffle": shuffle, "seed": seed})
     return _make(job, [given], n_features, _silent)
 
@@ -184,7 +194,14 @@ def _files(data: Paths, folder: Path) -> dict[Path, str]:
 
 
 def _open_sources(
-    paths: list[Path], target: Any, dtype: str, zero_based: Any, n_features: int | None, tables: TableOptions | None, seed: int
+    paths: list[Path],
+    target: Any,
+    dtype: str,
+    zero_based: Any,
+    n_features: int | None,
+    tables: TableOptions | None,
+    seed: int,
+    task: str,
 ) -> Sequence[FileSource]:
     if target is None and tables is not None and tables.target != "":
         target = tables.target
@@ -197,7 +214,7 @@ def _open_sources(
         return learn_arrays(paths, target, dtype, n_features, tables)
     if "arrow" in kinds or (tables is not None and any(kind in TABLE_KINDS for kind in kinds)):
         _require_alike(paths, kinds, TABLE_KINDS)
-        return learn_tables(paths, target, dtype, tables or TableOptions(prepare=False, standardise=False), seed)
+        return learn_tables(paths, target, dtype, tables or TableOptions(prepare=False, standardise=False, task=task), seed)
     if tables is not None:
         tables.refuse(str(paths[0]))
     sources: list[Source] = []
@@ -242,6 +259,7 @@ def _finished(folder: Path, settings: dict[str, Any]) -> Store | None:
         return None
     store = Store(folder)
     same = store.manifest.sources == settings["sources"] and store.manifest.dtype == settings["dtype"]
+    same = same and store.task == settings.get("task", "classification")
     if not same:
         raise StoreError(f"{folder} holds a store of other data, or with other options; delete it, or give another folder")
     return store

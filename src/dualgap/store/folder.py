@@ -52,23 +52,27 @@ class Parts:
 
     @property
     def task(self) -> str:
-        """What the labels are for: "classification"."""
-        return "classification"
+        """What the labels are for: "classification", or "regression", whose labels are numbers."""
+        return self.manifest.task
 
     @property
     def classes(self) -> np.ndarray:
-        """The distinct labels, sorted."""
+        """The distinct labels, sorted; none for a regression."""
         return np.sort(np.asarray(self.manifest.classes))
 
     def labels(self, parts: Sequence[int] | None = None) -> np.ndarray:
         """Return the label of every row, in the order of the store; of some parts, if these are given by their numbers."""
-        return self.classes[self.codes(parts)]
+        return self._labels(parts) if self.task == "regression" else self.classes[self.codes(parts)]
 
     def codes(self, parts: Sequence[int] | None = None) -> np.ndarray:
         """Return the place of every row's label in `classes`; of some parts, if these are given."""
         found = np.asarray(self.manifest.classes)
         place = np.searchsorted(self.classes, found).astype(np.uint16)
-        return place[np.concatenate([self._array(k, "labels") for k in (range(len(self.parts)) if parts is None else parts)])]
+        return place[self._labels(parts)]
+
+    def _labels(self, parts: Sequence[int] | None) -> np.ndarray:
+        """Return the labels as they are stored: places in the list of classes, or targets."""
+        return np.concatenate([self._array(k, "labels") for k in (range(len(self.parts)) if parts is None else parts)])
 
     def origin(self) -> np.ndarray:
         """Return which row of the input each row of the store was; `result.dual[argsort(origin)]` is in the order of the input."""
@@ -132,7 +136,7 @@ class Parts:
         # Compiled code reads rows without bounds checks: a wrong offset or column would let it read and write outside its arrays.
         fresh = (k, name) not in self._verified
         values = read_array(self.folder, self.parts[k], name, verify=fresh)
-        shape, dtype = layout_of(self.parts[k], name, self.manifest.dtype, self.shape[1])
+        shape, dtype = layout_of(self.parts[k], name, self.manifest.dtype, self.shape[1], self.task)
         if values.shape != shape or values.dtype != dtype:
             raise self._wrong(k, f"{name} has shape {values.shape} and type {values.dtype}; it must have {shape} and {dtype}")
         if fresh:
@@ -150,7 +154,10 @@ class Parts:
             if values.size and not (values.min() >= 0 and values.max() < columns):
                 raise self._wrong(k, f"a column lies outside 0…{columns - 1}")
         elif name == "labels":
-            if values.size and values.max() >= len(self.manifest.classes):
+            if self.task == "regression":
+                if not np.isfinite(values).all():
+                    raise self._wrong(k, "a target is not a finite number")
+            elif values.size and values.max() >= len(self.manifest.classes):
                 raise self._wrong(k, "a label is not in the manifest's list of classes")
         elif name == "sqnorms":
             if values.size and not (values.min() >= 0.0 and values.max() < np.inf):
@@ -168,4 +175,5 @@ class Parts:
         kind = "sparse" if self.is_sparse else "dense"
         parts = "1 part" if len(self.parts) == 1 else f"{len(self.parts)} parts"
         rows, features = self.shape
-        return f"Store({rows:,} × {features:,} {kind} {self.manifest.dtype}, {len(self.manifest.classes)} classes, {parts})"
+        labels = "targets" if self.task == "regression" else f"{len(self.manifest.classes)} classes"
+        return f"Store({rows:,} × {features:,} {kind} {self.manifest.dtype}, {labels}, {parts})"

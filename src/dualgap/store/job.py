@@ -128,7 +128,9 @@ class Job:
         os.replace(partial, self.folder / PROGRESS)
 
     def codes(self, labels: np.ndarray) -> np.ndarray:
-        """Return the place of each label in the list of classes, which grows as new ones turn up."""
+        """Return the place of each label in the list of classes, which grows as new ones turn up; of a regression the targets."""
+        if self.settings.get("task") == "regression":
+            return _targets(labels, self.rows)
         found, inverse = _distinct(labels)
         known = {label: k for k, label in enumerate(self.classes)}
         places = []
@@ -137,7 +139,10 @@ class Job:
                 if self.classes and isinstance(label, str) != isinstance(self.classes[0], str):
                     raise DataError(f"labels mix numbers and text: {self.classes[0]!r} and {label!r}")
                 if len(self.classes) >= MOST_CLASSES:
-                    raise DataError(f"more than {MOST_CLASSES:,} different labels: is the label column a measured quantity?")
+                    raise DataError(
+                        f"more than {MOST_CLASSES:,} different labels: is the label column a measured quantity? Then convert it with "
+                        "task='regression' (--task regression)"
+                    )
                 known[label] = len(self.classes)
                 self.classes.append(label)
                 self.counts.append(0)
@@ -159,9 +164,9 @@ class Job:
         if not features:
             raise DataError("no sample has a feature: there is nothing to train on")
         classes = integer_labels(np.asarray(self.classes)).tolist()
-        Manifest(s["storage"], s["dtype"], self.rows, features, classes, self.counts, self.parts, seed, s["sources"]).save(
-            self.folder
-        )
+        task = s.get("task", "classification")
+        made = Manifest(s["storage"], s["dtype"], self.rows, features, classes, self.counts, self.parts, seed, s["sources"], task)
+        made.save(self.folder)
         (self.folder / PROGRESS).unlink()
 
 
@@ -175,3 +180,14 @@ def _distinct(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             return np.flatnonzero(there).astype(labels.dtype) + low, (np.cumsum(there) - 1)[moved]
     found, inverse = np.unique(labels, return_inverse=True)
     return found, inverse
+
+
+def _targets(labels: np.ndarray, before: int) -> np.ndarray:
+    """Return the targets of some rows, which must be finite numbers; `before` is how many rows came before them."""
+    if labels.dtype.kind not in "iufb":
+        raise DataError(f"row {before + 1:,}: the target {labels.tolist()[0]!r} is not a number, which a regression needs")
+    values = labels.astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        raise DataError(f"row {before + int(bad[0]) + 1:,}: the target is {values[bad[0]]}; it must be a finite number")
+    return values

@@ -2,7 +2,7 @@
 
 store/
   manifest.json              written last, in one move: a folder without it is not a store
-  part-00000.labels.npy      the place of each row's label in the manifest's list of classes
+  part-00000.labels.npy      the place of each row's label in the manifest's list of classes; of a regression the targets
   part-00000.origin.npy      which row of the input it was
   part-00000.sqnorms.npy     ‖x‖² of each row
   part-00000.indptr.npy  .indices.npy  .data.npy      sparse rows, or
@@ -33,6 +33,7 @@ __all__ = ["ARRAYS", "FileRecord", "Manifest", "Part", "StoreError", "layout_of"
 MANIFEST, PROGRESS = "manifest.json", "progress.jsonl"
 FORMAT, VERSION = "dualgap-store", 1
 ARRAYS = {"csr": ("labels", "origin", "sqnorms", "indptr", "indices", "data"), "dense": ("labels", "origin", "sqnorms", "x")}
+LABELS = {"classification": np.uint16, "regression": np.float64}  # types of the array of labels
 CHUNK = 1 << 24  # bytes read at a time
 MOST_FEATURES = 2**31 - 1  # columns are 32-bit numbers
 LONGEST_HEADER = 1 << 16  # bytes before the values in a .npy file
@@ -66,10 +67,10 @@ class Part:
         return sum(record.bytes for record in self.files.values())
 
 
-def layout_of(part: Part, array: str, dtype: str, features: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def layout_of(part: Part, array: str, dtype: str, features: int, task: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Return the shape and type that an array of a part must have."""
     layouts: dict[str, tuple[tuple[int, ...], Any]] = {
-        "labels": ((part.rows,), np.uint16),
+        "labels": ((part.rows,), LABELS[task]),
         "origin": ((part.rows,), np.int64),
         "sqnorms": ((part.rows,), np.float64),
         "indptr": ((part.rows + 1,), np.int32),
@@ -94,10 +95,14 @@ class Manifest:
     parts: list[Part]
     seed: int | None
     sources: list[dict[str, Any]] = field(default_factory=list)
+    task: str = "classification"  # or "regression": the labels are targets, and there are no classes
 
     def save(self, folder: Path) -> None:
-        """Write manifest.json, whole or not at all."""
-        save_json(folder / MANIFEST, {"format": FORMAT, "version": VERSION, **asdict(self)})
+        """Write manifest.json, whole or not at all. Versions before there was a task read classes."""
+        content = asdict(self)
+        if self.task == "classification":
+            del content["task"]
+        save_json(folder / MANIFEST, {"format": FORMAT, "version": VERSION, **content})
 
     @classmethod
     def load(cls, folder: Path) -> Manifest:
@@ -129,23 +134,28 @@ class Manifest:
             raise ValueError(f"storage is {self.storage!r}; it must be 'csr' or 'dense'")
         if self.dtype not in ("float32", "float64"):
             raise ValueError(f"dtype is {self.dtype!r}; it must be 'float32' or 'float64'")
+        if self.task not in LABELS:
+            raise ValueError(f"task is {self.task!r}; it must be 'classification' or 'regression'")
         _whole("features", self.features, 1, MOST_FEATURES)
         _whole("rows", self.rows)
         if not isinstance(self.classes, list) or not isinstance(self.counts, list) or len(self.classes) != len(self.counts):
             raise ValueError("classes and counts must be lists of one length")
+        if self.task == "regression" and self.classes:
+            raise ValueError("a regression has no classes")
         if not all(isinstance(label, str) for label in self.classes) and not all(is_number(label) for label in self.classes):
             raise ValueError("classes must all be text, or all be numbers")
         for count in self.counts:
             _whole("a count", count)
         for part in self.parts:
             for array in ARRAYS[self.storage]:
-                shape, dtype = layout_of(part, array, self.dtype, self.features)
+                shape, dtype = layout_of(part, array, self.dtype, self.features, self.task)
                 header = part.files[array].bytes - int(np.prod(shape, dtype=object)) * dtype.itemsize
                 if not 0 < header <= LONGEST_HEADER:
                     raise ValueError(f"{part.name}: {array} of shape {shape} does not take {part.files[array].bytes:,} bytes")
 
     def _check(self, folder: Path) -> None:
-        if sum(part.rows for part in self.parts) != self.rows or sum(self.counts) != self.rows:
+        counted = self.rows if self.task == "regression" else sum(self.counts)
+        if sum(part.rows for part in self.parts) != self.rows or counted != self.rows:
             raise StoreError(f"{folder / MANIFEST} contradicts itself on the number of rows: convert the data again")
         for part in self.parts:
             for array in ARRAYS[self.storage]:

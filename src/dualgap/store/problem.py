@@ -12,9 +12,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from dualgap.core import Block, classification_loss
+from dualgap.core import Block, make_loss
 from dualgap.core import rows as storage
-from dualgap.problem import Problem, Shared, encode_labels
+from dualgap.problem import Problem, Shared, encode_labels, target_offset
 from dualgap.store.folder import Parts
 from dualgap.store.manifest import StoreError
 
@@ -45,7 +45,7 @@ class Pass:
 
 
 class StoreProblem(Problem):
-    """A regularised binary classification problem over a store; parameters as for `Problem`."""
+    """A regularised problem of two classes or of regression over a store; parameters as for `Problem`."""
 
     streaming: ClassVar[bool] = True
     next_pass: Pass
@@ -63,10 +63,16 @@ class StoreProblem(Problem):
         intercept_scale: float = 1.0,
         y: Any = None,
         bounds: Any = None,
+        epsilon: float | None = None,
+        quantile: float | None = None,
     ) -> None:
-        self._set_objective(classification_loss(loss, delta), l2, l1, intercept, intercept_scale)
-        labels = _signs(store) if y is None else encode_labels(np.asarray(y))
-        self._set_samples(store, *store.shape, *labels, sample_weight)
+        self._set_objective(make_loss(loss, delta, epsilon, quantile), l2, l1, intercept, intercept_scale)
+        if self.is_regression:
+            offset = _targets(store, y)
+            self._set_samples(store, *store.shape, np.empty(0), np.ones(store.shape[0]), sample_weight, offset)
+        else:
+            labels = _signs(store) if y is None else encode_labels(np.asarray(y))
+            self._set_samples(store, *store.shape, *labels, sample_weight)
         rows = OnDisk(np.empty(0, store.manifest.dtype), _empty_rows(store))
         vars(self).update(shared=Shared(rows), next_pass=Pass())
         self._set_bounds(bounds)
@@ -165,7 +171,19 @@ class StoreProblem(Problem):
         raise StoreError("rows of a store cannot be picked one by one; convert the ones you need to a store of their own")
 
 
+def _targets(store: Parts, y: Any) -> Any:
+    """Return the offset of a regression; its targets are those of the store unless y has them."""
+    if y is None and store.task != "regression":
+        raise StoreError(f"{store.folder} has classes, and the loss is one of regression: convert the data with task='regression'")
+    return target_offset(store.labels() if y is None else y, store.shape[0])
+
+
 def _signs(store: Parts) -> tuple[np.ndarray, np.ndarray]:
+    if store.task == "regression":
+        raise StoreError(
+            f"{store.folder} has the targets of a regression, and the loss is one of classification: use a loss such as "
+            "'epsilon_insensitive', or dualgap.LinearSVR"
+        )
     classes = store.classes
     if len(classes) != 2:
         shown = ", ".join(repr(c) for c in classes.tolist()[:4]) + (", …" if len(classes) > 4 else "")

@@ -15,8 +15,9 @@ __all__ = ["Store"]
 class Store(Parts):
     """Training data on disk, read block by block; made by `dualgap convert` or `dualgap.store.conversion`.
 
-    Labels are held in memory (two bytes a row), rows never are. Sizes are checked when the store is opened, and checksums the first
-    time each block is read. `fit` and `solve` take it as it is: `LinearSVC().fit(store)`, `solve(store.problem(l2=1e-5))`.
+    Labels are held in memory (two bytes a row, or eight for the targets of a regression), rows never are. Sizes are checked when the
+    store is opened, and checksums the first time each block is read. `fit` and `solve` take it
+    as it is: `LinearSVC().fit(store)`, `solve(store.problem(l2=1e-5))`.
 
     Parameters
     ----------

@@ -23,13 +23,15 @@ from dualgap.data import (
     DataError,
     Encoder,
     LabelRule,
+    NumberRule,
     Preparation,
     TableOptions,
     column_names,
     find_header,
     first_record,
+    grouped,
     kind_of,
-    learn_labels,
+    learn_target,
     read_table,
     separator_of,
     target_of,
@@ -57,7 +59,7 @@ class TableSource:
     dtype: str
     header: bool | None
     preparation: Preparation
-    labels: LabelRule
+    labels: LabelRule | NumberRule
     kind: str = "table"
     zero_based: None = None
     n_features: None = None
@@ -237,9 +239,9 @@ def learn_tables(
     """Learn a preparation and the labels from a random sample of the rows of all files."""
     sample, named = _sample(paths, options.header, seed)
     chosen = target_of(TableData(paths[0].name, sample, named), target)
-    rule = learn_labels(sample[chosen], chosen, options.above)
+    rule = learn_target(sample[chosen], chosen, options.above, options.task)
     y, present = rule.apply(sample[chosen])
-    made = options.learn(sample[present], chosen, named, y)
+    made = options.learn(sample[present], chosen, named, grouped(y, rule.task))
     return [TableSource(path, dtype, named if k == 0 else options.header, made, rule) for k, path in enumerate(paths)]
 
 
