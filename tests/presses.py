@@ -37,7 +37,7 @@ BEGUN = (
 ROUNDING = 1e-9  # of P: what a certificate of these small, well-scaled problems may be off by
 EXACT = np.longdouble
 ENDING = "core/interrupts.py"  # where a run puts the caller's handler back; in threads its distance from the end varies
-LAST = 20  # lines at the end of a run in which Ctrl-C comes after the status was written
+LAST = 30  # lines at the end of a run in which Ctrl-C comes after the status was written
 
 
 # ------------------------------------------------------------------------------------------------------------------- what is run

@@ -118,3 +118,12 @@ def test_refusals(diabetes):
     with pytest.warns(dualgap.ConvergenceWarning, match="LinearSVRPath did not converge") as seen:
         LinearSVRPath(Cs=[1.0], l1_ratios=0.5, max_iter=1, tol=1e-12).fit(X, y)
     assert seen[0].filename == __file__
+
+
+def test_a_weight_of_two_is_a_row_twice(diabetes):
+    X, y = diabetes[0][:60], diabetes[1][:60]
+    weights = np.arange(60) % 3
+    twice = np.repeat(np.arange(60), weights)
+    weighted = LinearSVRPath(Cs=[0.1, 1.0], l1_ratios=0.0, tol=1e-10).fit(X, y, sample_weight=weights)
+    repeated = LinearSVRPath(Cs=[0.1, 1.0], l1_ratios=0.0, tol=1e-10).fit(X[twice], y[twice])
+    assert np.allclose(weighted.predict(X), repeated.predict(X), rtol=1e-3)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeGuard
 
 import numpy as np
 from scipy import sparse
 
+from dualgap.cluster.checkpoint import Checkpoint
 from dualgap.cluster.partition import TARGETS, Answer, Objective, Partition
 from dualgap.cluster.rounds import NEWTON_FEATURES, run_rounds
 from dualgap.cluster.worker_pool import InProcess
@@ -78,9 +80,20 @@ def newton_on_store(
         unit=float(problem.offset.scale),
         at_zero=float(total_value(problem.loss, problem.y * problem.offset.added(np.zeros(problem.n)), problem.c)),
     )
-    pool = InProcess([partition])
+    start = Checkpoint(None, math.inf)
+    if warm is not None and warm[1] is not None:
+        start.centre = float(warm[1])  # the w of β alone, without its intercept, may be further away than w = 0
     found = run_rounds(
-        pool, objective, problem.classes, tol, max_epochs, max_seconds, callbacks=callbacks, halt=halt, solver="newton"
+        InProcess([partition]),
+        objective,
+        problem.classes,
+        tol,
+        max_epochs,
+        max_seconds,
+        callbacks=callbacks,
+        checkpoint=start,
+        halt=halt,
+        solver="newton",
     )
     certificate, dual = certify_with_dual(problem, found.coef, found.intercept, partition.dual())
     taken = {name: getattr(found, name) for name in ("coef", "intercept", "status", "trace", "cpu_seconds", "wall_seconds")}

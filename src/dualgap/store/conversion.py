@@ -26,7 +26,7 @@ from dualgap.store.assembly import gather_rows, squares
 from dualgap.store.encoding import write_encoder
 from dualgap.store.file_pieces import AnyPiece, Given, Piece, Source, open_source
 from dualgap.store.job import Job
-from dualgap.store.manifest import MANIFEST, PROGRESS, Part, StoreError, array_path, checked_record, read_slice
+from dualgap.store.manifest import LABELS, MANIFEST, PROGRESS, Part, StoreError, array_path, checked_record, read_slice
 from dualgap.store.runs import read_ahead
 from dualgap.store.store import Store
 from dualgap.store.table_pieces import TableSource, learn_tables
@@ -320,7 +320,7 @@ def _ahead(pieces: Iterator[Any]) -> Iterator[Any]:
 class Written(NamedTuple):
     """A raw part that has been written, its number of features, and where the input goes on after it."""
 
-    part: Part
+    raw: Part
     features: int
     place: tuple[int, int]
 
@@ -342,8 +342,8 @@ def _write_raw(job: Job, number: int, first: int, pieces: list[AnyPiece], codes:
 
 
 def _commit(job: Job, written: Written, say: Callable[[str, int], Any]) -> None:
-    job.raw.append(written.part)
-    job.rows += written.part.rows
+    job.raw.append(written.raw)
+    job.rows += written.raw.rows
     job.features = max(job.features, written.features)
     job.source, job.pieces = written.place
     job.save()
@@ -392,9 +392,10 @@ def _slice(job: Job, part: Part, j: int, count: int) -> tuple[Piece, np.ndarray,
     """Return slice j of a raw part, of `count` of them: rows with their labels, origins and squared lengths."""
     first, last = j * part.rows // count, (j + 1) * part.rows // count
     folder, dtype, width = job.folder, job.settings["dtype"], job.features
+    label_kind = np.dtype(LABELS[job.settings.get("task", "classification")]).str
     labels, origin, lengths = (
         read_slice(folder, part, array, kind, first, last)
-        for array, kind in (("labels", "u2"), ("origin", "i8"), ("sqnorms", "f8"))
+        for array, kind in (("labels", label_kind), ("origin", "i8"), ("sqnorms", "f8"))
     )
     if "x" in part.files:
         return (

@@ -74,7 +74,8 @@ class System(NamedTuple):
         if self.bias.scale > 0.0:
             scale = self.bias.scale
             of_bias = solve_with(factor, np.full(len(q), scale))
-            shift = (bias + scale * float(q.sum())) / (self.bias.diagonal + scale * float(of_bias.sum()))
+            curvature = self.bias.diagonal + scale * float(of_bias.sum())  # 0 where 1 / diagonal overflows
+            shift = (bias + scale * float(q.sum())) / curvature if curvature > 0.0 else 0.0
             q = q - shift * of_bias
         return self._joined((right + np.asarray(X.T @ q).reshape(-1)) / self.diagonal, shift)
 
