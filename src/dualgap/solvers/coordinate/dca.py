@@ -6,7 +6,6 @@ A sweep is one visit to each active row. Its steps are those of SDCA (ascent.py)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
@@ -19,7 +18,6 @@ from dualgap.solvers.base import Solver, State, Support, Warm, register
 from dualgap.solvers.coordinate.ascent import Ascent, needs_l2
 from dualgap.solvers.coordinate.extrapolation import extrapolate
 from dualgap.solvers.coordinate.free_step import FreeSteps
-from dualgap.solvers.coordinate.replicas import Replicas, may_pay
 
 __all__ = ["DCA"]
 
@@ -71,8 +69,6 @@ class DCAState(State):
     # changed by extrapolation steps
     origin: tuple[np.ndarray, np.ndarray] | None = None  # (β, v) from which the next direction is taken
     sweeps_left: int = 0  # until the next extrapolation step
-    # changed by sweeps in two threads
-    replicas: Replicas = field(default_factory=Replicas)
     # changed by every epoch
     free_steps: FreeSteps = field(default_factory=FreeSteps)
 
@@ -137,7 +133,8 @@ class DCA(Solver):
         # 1) order
         self._shuffle(state, order, rng)
         # 2) sweep
-        sums = self._visit(problem, state, order)
+        args = (ascent.rows, problem.loss, problem.penalty, ascent.coords, ascent.beta, ascent.v)
+        sums = Sums(*sweep(*args, order, state.bound, ascent.ahead))
         # 3) centre of a free intercept
         ascent.move_centre()
         # 4) bound and gap
@@ -154,26 +151,6 @@ class DCA(Solver):
         if state.gap < GAP_BELOW and state.sweeps >= SWEEPS_BEFORE and self._extrapolates(problem):
             self._extrapolate(problem, state)
         return visited
-
-    def _visit(self, problem: Problem, state: DCAState, order: np.ndarray) -> Sums:
-        """Take a step on each row of `order`, in two threads where that pays."""
-        ascent, visit = state.ascent, self._visitor(problem, state)
-        if not state.replicas.pay(problem, ascent, len(order), state.row_bytes, state.row_cost):
-            return visit(ascent.v, order)
-        found = state.replicas.sweep(problem, ascent, order, visit)
-        active = sum(part.active for part in found)
-        return Sums(
-            active,
-            math.fsum(part.active * part.violation for part in found) / max(active, 1),
-            math.fsum(part.gap for part in found),
-            math.fsum(part.objective for part in found),
-        )
-
-    def _visitor(self, problem: Problem, state: DCAState) -> Callable[[np.ndarray, np.ndarray], Sums]:
-        """Return the function (v, rows) that takes a step on each of the rows."""
-        ascent, bound = state.ascent, state.bound
-        args = (ascent.rows, problem.loss, problem.penalty, ascent.coords, ascent.beta)
-        return lambda v, rows: Sums(*sweep(*args, v, rows, bound, ascent.ahead))
 
     def _shuffle(self, state: DCAState, order: np.ndarray, rng: np.random.Generator) -> None:
         """Put the active rows into a fresh random order: row by row, or block by block where they exceed a core's cache."""
@@ -243,13 +220,8 @@ class DCA(Solver):
         # The gap of some rows says nothing of the others.
         return state.gap if state.full else math.inf
 
-    def plan(self, problem: Problem) -> str:
-        return "two threads" if may_pay(problem, nbytes(problem.rows)) else ""
-
     def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, DCAState]:
         small, state = super().warm_up(problem, rng)
-        if self.plan(problem):
-            state.replicas.sweep(small, state.ascent, state.order, self._visitor(small, state))
         shuffle_blocks(state.order, 2, fresh_seed(rng))
         self._full_pass(small, state)
         if self._extrapolates(problem):
