@@ -31,6 +31,7 @@ from dualgap.run.nu_candidate import (
     Budget,
     Candidate,
     NuResult,
+    better_of,
     carry,
     certified_candidate,
     equal_beta,
@@ -249,8 +250,7 @@ class Search:
         certificate = found.certificate
         fell = self.best is None or not certificate.gap >= 0.99 * self.best.certificate.gap
         self.since = 0 if fell else self.since + 1
-        if self.best is None or _gap(found) < _gap(self.best):
-            self.best = found
+        self.best = better_of(self.best, found)
         self.report(f"mixture: {certificate}")
 
     def _raised(self, solved: Solved) -> Solved:
@@ -329,10 +329,6 @@ class Search:
             compile_seconds=sum(r.compile_seconds for r in self.results),
             nu=self.nu,
         )
-
-
-def _gap(candidate: Candidate) -> tuple[float, float]:
-    return candidate.certificate.relative_gap, candidate.certificate.gap
 
 
 def _scaled(parts: list[tuple[float, Solved]]) -> list[tuple[float, Scores | None]]:
