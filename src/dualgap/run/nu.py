@@ -1,8 +1,8 @@
 """minimise_nu: one-class machines and ν-classifiers, by their own dual, or by hinge problems whose penalty is searched for.
 
-Working sets maximise the dual of the ν-problem (`nu_dual`). For any other solver the penalty is searched for: the ν-problem (`proof.nu`)
-has the solution of the hinge problem of that l2 at which Σ cᵢβᵢ = νT. This sum, the mass, rises with l2. The
-search for it:
+Working sets maximise the dual of the ν-problem (`nu_dual`). For any other solver, or where they stall, the penalty is searched for: the
+ν-problem (`proof.nu`) has the solution of the hinge problem of that l2 at which Σ cᵢβᵢ = νT. This sum, the mass, rises with l2. The search
+for it:
 
 1. Guess l2: solve the same problem for a sample of the rows; a few rows start from equal β.
 2. Solve the hinge problem at l2, from where the last one ended, to a gap that matches how far off l2 may be.
@@ -93,10 +93,27 @@ def minimise_nu(
     budget = Budget(solver, tol, atol, max_epochs, None if max_seconds is None else time.perf_counter() + max_seconds, seed)
     with kept() as ctrl_c:
         nu, report = min(nu, LARGEST_PART * largest), report or (lambda text: None)
-        found = (
-            solve_dual(problem, nu, budget, report) if takes_dual(problem, solver) else Search(problem, nu, budget, report).run()
-        )
+        if takes_dual(problem, solver):
+            found = solve_dual(problem, nu, budget, report)
+            if found.status in ("stalled", "diverged"):
+                found = _searched_on(problem, nu, budget, report, found)
+        else:
+            found = Search(problem, nu, budget, report).run()
         return NuResult.of(found, status="interrupted") if ctrl_c.take() else found
+
+
+def _searched_on(problem: Problem, nu: float, budget: Budget, report: Callable[[str], None], before: NuResult) -> NuResult:
+    """Search for l2 with what is left of the budget, after a run on the dual that stalled. Return the better model of the two."""
+    if before.epochs >= budget.max_epochs or (budget.deadline is not None and time.perf_counter() >= budget.deadline):
+        return before
+    after = Search(problem, nu, budget._replace(max_epochs=budget.max_epochs - before.epochs), report).run()
+    best = better_of(before.candidate(), after.candidate())
+    trace = before.trace.followed_by(after.trace)
+    trace.handovers.append((before.epochs, "the dual stalled: search for l2"))
+    seconds = {name: getattr(before, name) + getattr(after, name) for name in ("cpu_seconds", "wall_seconds", "compile_seconds")}
+    return best.result(
+        solver=after.solver, status=after.status, trace=trace, epochs=before.epochs + after.epochs, nu=before.nu, **seconds
+    )
 
 
 class Search:

@@ -56,7 +56,7 @@ Parts = Sequence[tuple[float, Scores | None]]  # factors on scores whose sum is 
 class NuResult(Result):
     """The solution of a ν-problem, in the scale of the hinge problem `problem`: coef, intercept and dual are those of P, and ρ = 1.
 
-    The certificate is that of the ν-problem, for the model (l2·w, l2·b, l2). `zero` says that its solution is w = 0, ρ = 0.
+    The certificate is that of the ν-problem, for the model (l2·w, l2·b, l2). `zero`: the model is w = 0, ρ = 0.
     """
 
     nu: float
@@ -66,6 +66,10 @@ class NuResult(Result):
     def rho(self) -> float:
         """The threshold ρ of the ν-problem."""
         return 0.0 if self.zero else float(self.problem.l2)
+
+    def candidate(self) -> Candidate:
+        """Return the model with what is proven of it, without how it was found."""
+        return Candidate(self.problem, self.coef, self.intercept, self.dual, self.certificate, self.zero)
 
 
 class Budget(NamedTuple):

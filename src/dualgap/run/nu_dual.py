@@ -45,6 +45,7 @@ SAMPLE_TOL = 1e-2  # relative gap of the sample's problem
 INTERIOR_SHARE = 0.1  # cost of working sets / cost of an interior-point run, at which that begins
 STILL, STILL_EPOCHS = 1e-6, 5  # change of the gap in an epoch, and epochs in a row of less, at which it begins, too
 INTERIOR_MARGIN = 3.0  # gap estimate / gap of the interior-point method: variables near a bound are put there
+SLOW = 30  # epochs in which the gap does not halve, at which a run without memory for that method ends
 MATRICES = 3  # that the interior-point method has in memory: the kernel's, the one it factors, another for a moment
 
 
@@ -64,7 +65,10 @@ def solve_dual(problem: Problem, nu: float, budget: Budget, report: Callable[[st
     run = DualRun(here, nu, solver, beta, budget, report)
     stopped = before is not None and before.status == "interrupted"
     spent = 0 if before is None else before.epochs
-    ended = drive(run, budget.tol, 1 if stopped else max(budget.max_epochs - spent, 1), budget.seconds())
+    epochs = 1 if stopped else max(budget.max_epochs - spent, 1)
+    ended = drive(run, budget.tol, epochs, budget.seconds(), halt=lambda: run.slow)
+    if run.slow and ended.status == "interrupted":
+        ended = ended._replace(status="stalled")
     assert run.found is not None
     fields = ended._replace(epochs=ended.epochs + spent, status="interrupted" if stopped else ended.status)._asdict()
     return run.found.result(solver=solver, nu=nu, compile_seconds=seconds, **fields)
@@ -111,7 +115,9 @@ class DualRun(Stepper):
         self.rows = np.flatnonzero(problem.c > 0.0)  # the interior-point method's
         fits = 8 * MATRICES * len(self.rows) ** 2 <= 1e6 * solver.cache_size
         self.left = INTERIOR_SHARE * interior_point_cost(len(self.rows)) if fits else math.inf  # nanoseconds for working sets
-        self.still = self.epochs = 0
+        self.still = self.epochs = 0  # epochs in a row without a change of the gap, and all
+        self.goal = math.inf, 0  # half the gap of the last time it was reached, and the epoch of that
+        self.slow = False  # whether the run ends here
         self.limit = False  # whether the interior-point method has come to the limit of rounding
 
     def start(self) -> None:
@@ -122,6 +128,8 @@ class DualRun(Stepper):
         self.epochs += 1
         if self.interior is not None:
             self.limit = self.limit or not self.interior.step()
+            if self.interior.indefinite:  # working sets go on where they were
+                self.interior, self.limit, self.goal = None, False, (math.inf, self.epochs)
             return
         before, steps = self.state.gap, self.state.steps
         self.solver.epoch(self.problem, self.state, self.rng)
@@ -130,9 +138,12 @@ class DualRun(Stepper):
         self.still = self.still + 1 if abs(state.gap - before) <= STILL * before else 0
         if self.left < 0.0 or (self.still >= STILL_EPOCHS and self.left < math.inf):
             self._go_inside()
+        if state.gap <= self.goal[0]:
+            self.goal = 0.5 * state.gap, self.epochs
+        self.slow = self.interior is None and self.left == math.inf and self.epochs >= self.goal[1] + SLOW
 
     def _go_inside(self) -> None:
-        """Step 3: go over to the interior-point method, if the kernel matrix is positive semidefinite as far as its first step tells."""
+        """Step 3: go over to the interior-point method, for which the kernel matrix must be positive semidefinite."""
         problem, rows, self.left = self.problem, self.rows, math.inf
         K = np.empty((problem.n, problem.n))
         blocks = problem.kernel_blocks(np.float64)
@@ -151,7 +162,7 @@ class DualRun(Stepper):
     def gap_estimate(self) -> float | None:
         state, problem, interior = self.state, self.problem, self.interior
         value = problem.l2**2 * (state.mass - state.dual_value) if interior is None else interior.value
-        if self.limit or nearly_zero(problem, self.nu, value):
+        if self.limit or value <= self.atol or nearly_zero(problem, self.nu, value):  # the gap of w = 0 is at most that
             return 0.0
         if interior is not None:
             gap = INTERIOR_MARGIN * interior.gap

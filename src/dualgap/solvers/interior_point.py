@@ -47,7 +47,8 @@ def interior_point_cost(n: int) -> float:
 class InteriorPoint:
     """The method on one problem.
 
-    Sets: `a`, the best point so far, `value` ½aᵀKa and `gap`, about the distance of that from the least one; changed by `step`.
+    Sets: `a`, the best point so far, `value` ½aᵀKa and `gap`, about the distance of that from the least one; `indefinite`, whether K was
+    found to be. All are changed by `step`.
 
     Parameters
     ----------
@@ -62,6 +63,7 @@ class InteriorPoint:
         self.groups = np.array(groups, dtype=np.float64)
         self.sums = self.groups @ start
         self.a, self.value, self.gap = start, math.inf, math.inf
+        self.indefinite = False
         self._added = ROUNDOFF * len(start)  # to the diagonal, relative to its mean
         g = K @ start
         level = (self.groups @ g) / self.groups.sum(axis=1)
@@ -71,7 +73,7 @@ class InteriorPoint:
         self._look(g)
 
     def step(self) -> bool:
-        """Take a step. Return False, without one, at the limit of rounding, or if K is not positive semidefinite."""
+        """Take a step. Return False where that brings nothing: at the limit of rounding, or if K is indefinite."""
         with np.errstate(all="ignore"), blas_alone:
             a, _, z, s = self._point
             below, above = a - self.low, self.high - a
@@ -118,6 +120,7 @@ class InteriorPoint:
                 continue
             self._sums_inverse = self._solve(self.groups.T)
             return True
+        self.indefinite = self._added > MOST_ADDED and size > 0.0
         return False
 
     def _solve(self, right: np.ndarray) -> np.ndarray:
