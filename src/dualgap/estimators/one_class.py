@@ -168,7 +168,7 @@ class OneClassSVM(OutlierMixin, BaseEstimator):
 
 
 ZERO = (
-    "for nu={:g} the objective is 0 up to rounding: the model is f = 0, ρ = 0, which tells no sample from another, and no other "
+    "for nu={:g} the objective is 0 up to rounding, or atol: the model is f = 0, ρ = 0, which tells no sample from another, and no other "
     "objective is below {:.2g}. The origin lies among the samples, as it does where features were centred. Use kernel='rbf', do not centre "
     "the features, or give a larger nu"
 )
