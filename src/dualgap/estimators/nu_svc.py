@@ -26,8 +26,8 @@ __all__ = ["NuSVC"]
 
 ZERO = (
     "for nu={:g} and some pair of classes the objective is 0 up to rounding, or atol: the model is f = 0, ρ = 0, which tells no sample "
-    "from another, and no other objective is below {:.2g}. No function of this kernel separates enough samples. Use a larger nu, or another "
-    "kernel"
+    "from another, and no other objective is below {:.2g}. No function of this kernel separates enough samples. Use a larger nu, or "
+    "another kernel"
 )
 
 
