@@ -26,8 +26,18 @@ from benchmarks.nu import objective as nu_objective
 
 __all__ = ["main"]
 
-ESTIMATORS = ("LinearSVC hinge", "LinearSVC squared_hinge", "LinearSVR", "SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM")
-NU_PART = 0.8  # ν of NuSVC / the largest feasible one
+ESTIMATORS = (
+    "LinearSVC hinge",
+    "LinearSVC squared_hinge",
+    "LinearSVR",
+    "SVC",
+    "SVR",
+    "NuSVC 0.8",
+    "NuSVC 0.5",
+    "NuSVC 0.2",
+    "NuSVR",
+    "OneClassSVM",
+)
 PEER_TOL = 1e-5  # of scikit-learn's
 LONGEST = 60.0  # seconds of a fit of dualgap
 
@@ -173,9 +183,9 @@ def task(name: str, case: Case) -> Task:
         return Task(name, {}, cached, {"C": 1.0, "epsilon": 0.1}, svr_objective, True)
     if name == "NuSVR":
         return Task(name, {}, cached, {"C": 1.0, "nu": 0.5}, nu_svr_objective, True)
-    if name == "NuSVC":
-        nu = NU_PART * 2.0 * min(float((case.y > 0).mean()), float((case.y < 0).mean()))
-        return Task(name, {}, cached, {"nu": nu}, lambda model, case, f: nu_objective(model, case.X, case.y))
+    if name.startswith("NuSVC"):  # with ν / the largest feasible one
+        nu = float(name.split()[1]) * 2.0 * min(float((case.y > 0).mean()), float((case.y < 0).mean()))
+        return Task("NuSVC", {}, cached, {"nu": nu}, lambda model, case, f: nu_objective(model, case.X, case.y))
     return Task(name, {}, cached, {"nu": 0.1}, lambda model, case, f: nu_objective(model, case.X))
 
 

@@ -43,7 +43,7 @@ def expected_failures(estimator):
 
 # Some checks train on data whose mean is a hundred times its spread, and do not mind how far a fit comes.
 @pytest.mark.filterwarnings("ignore::dualgap.estimators.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore:the exact solution for nu:UserWarning")  # of OneClassSVM on rows around the origin
+@pytest.mark.filterwarnings("ignore:for nu=:UserWarning")  # of OneClassSVM on rows around the origin
 @parametrize_with_checks(
     [
         LinearSVC(),

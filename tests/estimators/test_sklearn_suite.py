@@ -225,7 +225,7 @@ def run(module, name, arguments, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::dualgap.estimators.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore:the exact solution for nu:UserWarning")  # of OneClassSVM on rows around the origin
+@pytest.mark.filterwarnings("ignore:for nu=:UserWarning")  # of OneClassSVM on rows around the origin
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of scikit-learn's own models in the same test
 @pytest.mark.filterwarnings("ignore:.*probability.*:FutureWarning")  # of scikit-learn's NuSVC
 @pytest.mark.parametrize(("module", "name", "arguments"), [c for c in cases() if c.values[1] not in LEFT_OUT])
@@ -235,7 +235,7 @@ def test_theirs_passes_with_ours(module, name, arguments, monkeypatch):
 
 @pytest.mark.skipif(SKLEARN < LISTED, reason="the list of differences is for a newer scikit-learn")
 @pytest.mark.filterwarnings("ignore::dualgap.estimators.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore:the exact solution for nu:UserWarning")  # of OneClassSVM on rows around the origin
+@pytest.mark.filterwarnings("ignore:for nu=:UserWarning")  # of OneClassSVM on rows around the origin
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_theirs_fails_for_the_reason_given(name, monkeypatch):
     failures = []

@@ -25,8 +25,9 @@ from dualgap.run import NuResult
 __all__ = ["NuSVC"]
 
 ZERO = (
-    "the exact solution for nu={:g} is f = 0, ρ = 0 for some pair of classes, which tells no sample from another: no function of this "
-    "kernel separates enough of them. Use a larger nu, or another kernel"
+    "for nu={:g} and some pair of classes the objective is 0 up to rounding, or atol: the model is f = 0, ρ = 0, which tells no sample "
+    "from another, and no other objective is below {:.2g}. No function of this kernel separates enough samples. Use a larger nu, or "
+    "another kernel"
 )
 
 
@@ -137,8 +138,8 @@ class NuSVC(ClassifierMixin, BaseEstimator):
                 if found and found[-1].status == "interrupted":
                     budget = replace(budget, max_epochs=1)  # a model with a certificate for each pair
                 found.append(solve_nu(self, self._problem(kernel, data, pair), nu, budget, seconds.next(), label))
-            if any(r.zero and r.status == "converged" for r in found):
-                warnings.warn(ZERO.format(nu), UserWarning, stacklevel=2)
+            if zero := [r.certificate.dual for r in found if r.zero and r.status == "converged"]:
+                warnings.warn(ZERO.format(nu, min(zero)), UserWarning, stacklevel=2)
             results = [expanded(r, 1.0 / r.problem.l2, r.intercept) for r in found]
             shape = {"decision_function_shape": self.decision_function_shape, "break_ties": self.break_ties}
             keep_machine(self, kernel, X, data, pairs, results, **shape)

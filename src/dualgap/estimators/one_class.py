@@ -132,7 +132,7 @@ class OneClassSVM(OutlierMixin, BaseEstimator):
             del self.classes_
             self.offset_, self.n_support_, self.n_iter_ = np.array([rho]), self._machine.n_support_[1:], found.epochs
             if found.zero and found.status == "converged":
-                warnings.warn(ZERO.format(nu), UserWarning, stacklevel=2)
+                warnings.warn(ZERO.format(nu, found.certificate.dual), UserWarning, stacklevel=2)
             self.status_ = warn_unless_converged(type(self).__name__, [result], budget.tol)
             if ctrl_c.take():
                 self.status_ = "interrupted"
@@ -168,6 +168,7 @@ class OneClassSVM(OutlierMixin, BaseEstimator):
 
 
 ZERO = (
-    "the exact solution for nu={:g} is f = 0, ρ = 0, which tells no sample from another: the origin lies among the samples, as it does "
-    "where features were centred. Use kernel='rbf', do not centre the features, or give a larger nu"
+    "for nu={:g} the objective is 0 up to rounding, or atol: the model is f = 0, ρ = 0, which tells no sample from another, and no other "
+    "objective is below {:.2g}. The origin lies among the samples, as it does where features were centred. Use kernel='rbf', do not centre "
+    "the features, or give a larger nu"
 )

@@ -1,8 +1,8 @@
 """minimise_nu: one-class machines and ν-classifiers, by their own dual, or by hinge problems whose penalty is searched for.
 
-Working sets maximise the dual of the ν-problem (`nu_dual`). For any other solver the penalty is searched for: the ν-problem (`proof.nu`)
-has the solution of the hinge problem of that l2 at which Σ cᵢβᵢ = νT. This sum, the mass, rises with l2. The
-search for it:
+Working sets maximise the dual of the ν-problem (`nu_dual`). For any other solver, or where they stall, the penalty is searched for: the
+ν-problem (`proof.nu`) has the solution of the hinge problem of that l2 at which Σ cᵢβᵢ = νT. This sum, the mass, rises with l2. The search
+for it:
 
 1. Guess l2: solve the same problem for a sample of the rows; a few rows start from equal β.
 2. Solve the hinge problem at l2, from where the last one ended, to a gap that matches how far off l2 may be.
@@ -31,6 +31,7 @@ from dualgap.run.nu_candidate import (
     Budget,
     Candidate,
     NuResult,
+    better_of,
     carry,
     certified_candidate,
     equal_beta,
@@ -92,10 +93,27 @@ def minimise_nu(
     budget = Budget(solver, tol, atol, max_epochs, None if max_seconds is None else time.perf_counter() + max_seconds, seed)
     with kept() as ctrl_c:
         nu, report = min(nu, LARGEST_PART * largest), report or (lambda text: None)
-        found = (
-            solve_dual(problem, nu, budget, report) if takes_dual(problem, solver) else Search(problem, nu, budget, report).run()
-        )
+        if takes_dual(problem, solver):
+            found = solve_dual(problem, nu, budget, report)
+            if found.status in ("stalled", "diverged"):
+                found = _searched_on(problem, nu, budget, report, found)
+        else:
+            found = Search(problem, nu, budget, report).run()
         return NuResult.of(found, status="interrupted") if ctrl_c.take() else found
+
+
+def _searched_on(problem: Problem, nu: float, budget: Budget, report: Callable[[str], None], before: NuResult) -> NuResult:
+    """Search for l2 with what is left of the budget, after a run on the dual that stalled. Return the better model of the two."""
+    if before.epochs >= budget.max_epochs or (budget.deadline is not None and time.perf_counter() >= budget.deadline):
+        return before
+    after = Search(problem, nu, budget._replace(max_epochs=budget.max_epochs - before.epochs), report).run()
+    best = better_of(before.candidate(), after.candidate())
+    trace = before.trace.followed_by(after.trace)
+    trace.handovers.append((before.epochs, "the dual stalled: search for l2"))
+    seconds = {name: getattr(before, name) + getattr(after, name) for name in ("cpu_seconds", "wall_seconds", "compile_seconds")}
+    return best.result(
+        solver=after.solver, status=after.status, trace=trace, epochs=before.epochs + after.epochs, nu=before.nu, **seconds
+    )
 
 
 class Search:
@@ -249,8 +267,7 @@ class Search:
         certificate = found.certificate
         fell = self.best is None or not certificate.gap >= 0.99 * self.best.certificate.gap
         self.since = 0 if fell else self.since + 1
-        if self.best is None or _gap(found) < _gap(self.best):
-            self.best = found
+        self.best = better_of(self.best, found)
         self.report(f"mixture: {certificate}")
 
     def _raised(self, solved: Solved) -> Solved:
@@ -329,10 +346,6 @@ class Search:
             compile_seconds=sum(r.compile_seconds for r in self.results),
             nu=self.nu,
         )
-
-
-def _gap(candidate: Candidate) -> tuple[float, float]:
-    return candidate.certificate.relative_gap, candidate.certificate.gap
 
 
 def _scaled(parts: list[tuple[float, Solved]]) -> list[tuple[float, Scores | None]]:

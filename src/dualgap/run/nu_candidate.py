@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from dualgap.proof import (
     Certificate,
     Scores,
     carry_scores,
+    certificate_of,
     certify_pair,
     dual_point,
     forget_scores,
@@ -29,6 +30,7 @@ __all__ = [
     "Budget",
     "Candidate",
     "NuResult",
+    "better_of",
     "carry",
     "certified_candidate",
     "equal_beta",
@@ -44,7 +46,8 @@ __all__ = [
 AIM = 1.0 + 6e-15  # mass of a mixture / νT: above 1 by more than rounding
 UNDERFLOW = 1e-290  # a dual value above minus this is 0: all rows are
 NEARLY_ZERO = 1e-24  # ½‖u‖² / ½(ν·max ‖x‖)² below which the optimum is w = 0, ρ = 0 up to rounding; more where sums are long
-KERNEL_ZERO = 1e-10  # the same for a kernel machine, whose ‖u‖² is a sum of kernel values: rounding leaves more of it
+# The same for a kernel machine, whose ‖u‖² is a sum of kernel values: at least, and in units of the rounding error of a sum.
+KERNEL_ZERO, KERNEL_ROUNDING = 1e-12, 32.0
 
 Parts = Sequence[tuple[float, Scores | None]]  # factors on scores whose sum is the scores of w = Σ cβyx; None: not known
 
@@ -53,7 +56,7 @@ Parts = Sequence[tuple[float, Scores | None]]  # factors on scores whose sum is 
 class NuResult(Result):
     """The solution of a ν-problem, in the scale of the hinge problem `problem`: coef, intercept and dual are those of P, and ρ = 1.
 
-    The certificate is that of the ν-problem, for the model (l2·w, l2·b, l2). `zero` says that its solution is w = 0, ρ = 0.
+    The certificate is that of the ν-problem, for the model (l2·w, l2·b, l2). `zero`: the model is w = 0, ρ = 0.
     """
 
     nu: float
@@ -63,6 +66,10 @@ class NuResult(Result):
     def rho(self) -> float:
         """The threshold ρ of the ν-problem."""
         return 0.0 if self.zero else float(self.problem.l2)
+
+    def candidate(self) -> Candidate:
+        """Return the model with what is proven of it, without how it was found."""
+        return Candidate(self.problem, self.coef, self.intercept, self.dual, self.certificate, self.zero)
 
 
 class Budget(NamedTuple):
@@ -124,6 +131,19 @@ def certified_candidate(
     return Candidate(here, point.coef, intercept / rho, point.beta, certificate, zero)
 
 
+def better_of(one: Candidate | None, other: Candidate) -> Candidate:
+    """Return the candidate of the lower objective, of equal ones that of the smaller gap, with the better bound of the two."""
+    if one is None:
+        return other
+    first, second = one.certificate, other.certificate
+    best, rest = (one, second) if (first.primal, first.gap) <= (second.primal, second.gap) else (other, first)
+    own = best.certificate
+    if own.dual < rest.dual <= own.primal:  # not so where an indefinite kernel makes them contradict each other
+        joined = certificate_of(own.primal, rest.dual, rest.source, own.radius + rest.radius)
+        return replace(best, certificate=joined) if joined.gap < own.gap else best
+    return best
+
+
 def carry(problem: Problem, beta: np.ndarray, parts: Parts) -> None:
     """Put the scores of β together for `problem`, where those of the parts are known."""
     known = [(factor / problem.l2, scores) for factor, scores in parts if scores is not None]
@@ -147,7 +167,11 @@ def expansion_of(problem: Problem, beta: np.ndarray) -> np.ndarray:
 def nearly_zero(problem: Problem, nu: float, value: float) -> bool:
     """Return whether ½‖u‖² = `value` is 0 up to rounding: w = 0, ρ = 0 is then the solution."""
     size = nu * float(problem.norms.max(initial=0.0))  # bounds ‖u‖
-    share = max(NEARLY_ZERO, (8.0 * gamma(problem.n)) ** 2) if problem.kernel is None else KERNEL_ZERO
+    rounding = gamma(problem.n)
+    if problem.kernel is None:
+        share = max(NEARLY_ZERO, (8.0 * rounding) ** 2)
+    else:
+        share = max(KERNEL_ZERO, KERNEL_ROUNDING * rounding)
     return value <= share * 0.5 * size**2 + UNDERFLOW
 
 

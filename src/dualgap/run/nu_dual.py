@@ -3,15 +3,19 @@
 1. Start: solve the same problem for a sample of the rows; β = 1 for the rows of least margin under its model, as many as have the mass νT.
    A few rows start from the model of equal β.
 2. Epochs of the working-set solver on D_ν, at the l2 that the sample's threshold suggests: it is only the scale of the dual variables.
-3. Certify β as a solution of the ν-problem, at the threshold that is best for it, once the gap estimate is small enough.
+3. Go over to an interior-point method once working sets have taken a good part of its cost, or no longer move: where hardly a function
+   of the kernel separates the rows, D_ν is flat, and steps on pairs of variables take millions.
+4. Certify β as a solution of the ν-problem, at the threshold that is best for it, once the gap estimate is small enough.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
+from dualgap.core import machine
 from dualgap.kernels import expansion
 from dualgap.problem import Problem
 from dualgap.proof import LARGEST_PART, Certificate, dual_mass, forget_scores, kernel_scores, largest_nu, nu_threshold
@@ -21,6 +25,7 @@ from dualgap.run.nu_candidate import (
     Budget,
     Candidate,
     NuResult,
+    better_of,
     certified_candidate,
     equal_beta,
     expansion_of,
@@ -30,13 +35,18 @@ from dualgap.run.nu_candidate import (
     settled_mass,
 )
 from dualgap.run.stepper import Evaluation, Stepper
-from dualgap.solvers import Warm, WorkingSet, get_solver
+from dualgap.solvers import InteriorPoint, Warm, WorkingSet, get_solver, interior_point_cost
 
 __all__ = ["solve_dual", "takes_dual"]
 
 SAMPLE, SAMPLE_PARTS = 500, 5  # rows of a sample, at least, and n / rows of a sample
 SAMPLE_GAIN = 4  # rows / rows of a sample, at least, for a sample to pay
 SAMPLE_TOL = 1e-2  # relative gap of the sample's problem
+INTERIOR_SHARE = 0.1  # cost of working sets / cost of an interior-point run, at which that begins
+STILL, STILL_EPOCHS = 1e-6, 5  # change of the gap in an epoch, and epochs in a row of less, at which it begins, too
+INTERIOR_MARGIN = 3.0  # gap estimate / gap of the interior-point method: variables near a bound are put there
+SLOW = 30  # epochs in which the gap does not halve, at which a run without memory for that method ends
+MATRICES = 3  # that the interior-point method has in memory: the kernel's, the one it factors, another for a moment
 
 
 def takes_dual(problem: Problem, solver: object) -> bool:
@@ -55,7 +65,10 @@ def solve_dual(problem: Problem, nu: float, budget: Budget, report: Callable[[st
     run = DualRun(here, nu, solver, beta, budget, report)
     stopped = before is not None and before.status == "interrupted"
     spent = 0 if before is None else before.epochs
-    ended = drive(run, budget.tol, 1 if stopped else max(budget.max_epochs - spent, 1), budget.seconds())
+    epochs = 1 if stopped else max(budget.max_epochs - spent, 1)
+    ended = drive(run, budget.tol, epochs, budget.seconds(), halt=lambda: run.slow)
+    if run.slow and ended.status == "interrupted":
+        ended = ended._replace(status="stalled")
     assert run.found is not None
     fields = ended._replace(epochs=ended.epochs + spent, status="interrupted" if stopped else ended.status)._asdict()
     return run.found.result(solver=solver, nu=nu, compile_seconds=seconds, **fields)
@@ -98,32 +111,95 @@ class DualRun(Stepper):
         self.rng = np.random.default_rng(budget.seed)
         self.aim = AIM * nu * dual_mass(problem)[0]
         self.found: Candidate | None = None
+        self.interior: InteriorPoint | None = None
+        self.rows = np.flatnonzero(problem.c > 0.0)  # the interior-point method's
+        fits = 8 * MATRICES * len(self.rows) ** 2 <= 1e6 * solver.cache_size
+        self.left = INTERIOR_SHARE * interior_point_cost(len(self.rows)) if fits else math.inf  # nanoseconds for working sets
+        self.still = self.epochs = 0  # epochs in a row without a change of the gap, and all
+        self.goal = math.inf, 0  # half the gap of the last time it was reached, and the epoch of that
+        self.slow = False  # whether the run ends here
+        self.limit = False  # whether the interior-point method has come to the limit of rounding
 
     def start(self) -> None:
         self.state = self.solver.start(self.problem, self.rng, Warm(dual=self.beta), nu=self.nu)
         self.state.tol = self.tol
 
     def step(self) -> None:
+        self.epochs += 1
+        if self.interior is not None:
+            self.limit = self.limit or not self.interior.step()
+            if self.interior.indefinite:  # working sets go on where they were
+                self.interior, self.limit, self.goal = None, False, (math.inf, self.epochs)
+            return
+        before, steps = self.state.gap, self.state.steps
         self.solver.epoch(self.problem, self.state, self.rng)
+        state = self.state
+        self.left -= machine.PAIR_STEP * (state.steps - steps) * min(len(state.active), self.solver.size)
+        self.still = self.still + 1 if abs(state.gap - before) <= STILL * before else 0
+        if self.left < 0.0 or (self.still >= STILL_EPOCHS and self.left < math.inf):
+            self._go_inside()
+        if state.gap <= self.goal[0]:
+            self.goal = 0.5 * state.gap, self.epochs
+        self.slow = self.interior is None and self.left == math.inf and self.epochs >= self.goal[1] + SLOW
+
+    def _go_inside(self) -> None:
+        """Step 3: go over to the interior-point method, for which the kernel matrix must be positive semidefinite."""
+        problem, rows, self.left = self.problem, self.rows, math.inf
+        K = np.empty((problem.n, problem.n))
+        blocks = problem.kernel_blocks(np.float64)
+        blocks.write_rows(blocks.own(np.arange(problem.n)), K, np.arange(problem.n))
+        K = K if len(rows) == problem.n else K[np.ix_(rows, rows)]
+        y, c = problem.y[rows], problem.c[rows]
+        # Between the bounds also where ν is the largest feasible one, and all β of a class are 1.
+        start = y * c * np.minimum(equal_beta(problem, self.nu)[rows], 1.0 - 1e-9)
+        classes = [y > 0.0, y < 0.0] if problem.intercept == "free" else [y > 0.0]
+        interior = InteriorPoint(K, start, np.where(y > 0.0, 0.0, -c), np.where(y > 0.0, c, 0.0), classes)
+        if interior.step():
+            self.interior, self.restarted_at = interior, self.epochs
+            self.handovers = [(self.epochs, "steps on pairs of variables are slow: interior-point method")]
+            self.report(f"{problem.n} rows: interior-point method from epoch {self.epochs}")
 
     def gap_estimate(self) -> float | None:
-        state, problem = self.state, self.problem
-        if nearly_zero(problem, self.nu, problem.l2**2 * (state.mass - state.dual_value)):
+        state, problem, interior = self.state, self.problem, self.interior
+        value = problem.l2**2 * (state.mass - state.dual_value) if interior is None else interior.value
+        if self.limit or value <= self.atol or nearly_zero(problem, self.nu, value):  # the gap of w = 0 is at most that
             return 0.0
+        if interior is not None:
+            gap = INTERIOR_MARGIN * interior.gap
+            return gap / (interior.value - gap) if gap < interior.value else math.inf
         return self.solver.gap_estimate(self.problem, self.state)
 
     @np.errstate(over="ignore", invalid="ignore")
     def evaluate(self) -> Evaluation:
-        problem, state = self.problem, self.state
-        beta = settled_mass(problem, self.solver.dual(problem, state), self.aim)
-        scores = kernel_scores(problem, expansion_of(problem, beta))
-        new = certified_candidate(problem, self.nu, beta, [(problem.l2, scores)], problem.l2, self.tol, self.atol)
-        if self.found is None or new.certificate.gap < self.found.certificate.gap:
-            self.found = new
-        self.report(f"{problem.n} rows, {np.count_nonzero(beta)} support vectors: {new.certificate}")
+        problem, state, interior = self.problem, self.state, self.interior
+        if interior is None:
+            new = self._candidate(self.solver.dual(problem, state))
+        else:
+            new = self._candidate(self._beta(interior.rounded()))
+            if not self.reached(new.certificate):
+                new = better_of(new, self._candidate(self._beta(interior.a)))
+        self.found = better_of(self.found, new)
+        if self.limit:
+            self.resolution = self.found.certificate.gap
+        count = np.count_nonzero(new.beta)
+        self.report(f"{problem.n} rows, {count} support vectors: {new.certificate}")
         state.tol = self.relative_tolerance()
-        columns = {"support_vectors": float(np.count_nonzero(beta)), "nonzeros": float(np.count_nonzero(new.coef))}
-        return Evaluation(new.certificate, new.coef, new.intercept, float(state.passes), columns)
+        columns = {"support_vectors": float(count), "nonzeros": float(np.count_nonzero(new.coef))}
+        passes = float(state.passes) + (0 if interior is None else self.epochs - self.restarted_at)
+        return Evaluation(new.certificate, new.coef, new.intercept, passes, columns)
+
+    def _beta(self, a: np.ndarray) -> np.ndarray:
+        """Return β of all rows from the signed variables of the interior-point method."""
+        beta = np.zeros(self.problem.n)
+        beta[self.rows] = np.abs(a) / self.problem.c[self.rows]
+        return beta
+
+    def _candidate(self, beta: np.ndarray) -> Candidate:
+        """Step 4: certify β, whose mass is νT up to rounding."""
+        problem = self.problem
+        beta = settled_mass(problem, beta, self.aim)
+        scores = kernel_scores(problem, expansion_of(problem, beta))
+        return certified_candidate(problem, self.nu, beta, [(problem.l2, scores)], problem.l2, self.tol, self.atol)
 
     def certificate(self) -> Certificate:
         assert self.found is not None
