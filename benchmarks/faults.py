@@ -86,9 +86,13 @@ class Cluster:
         """Yield a client once both workers are there."""
         from distributed import Client
 
-        with Client(scheduler_file=self.file, timeout=RECONNECT) as made:
+        made = Client(scheduler_file=self.file, timeout=RECONNECT)
+        try:
             made.wait_for_workers(2, timeout=120)
             yield made
+        finally:
+            with contextlib.suppress(OSError, RuntimeError):  # Dask's closing, where its scheduler is gone
+                made.close()
 
 
 def _free_port() -> int:
