@@ -37,7 +37,7 @@ FIT = {"dense": ["--l2", "1e-4"], "sparse": ["--l2", "1e-5", "--loss", "smooth_h
 
 
 def write_input(kind: str, folder: Path, gigabytes: float) -> None:
-    """Write files of so many bytes of rows, one in memory at a time."""
+    """Write files that hold the given size of rows together; one of them is in memory at a time."""
     folder.mkdir(parents=True)
     width = 8 * FEATURES if kind == "dense" else 8 * NONZEROS
     rows, each = int(gigabytes * 1e9 / width), PER_FILE // width

@@ -90,7 +90,7 @@ def loss_called(word: str) -> str:
 
 
 def loss_and_task(loss: str, task: str) -> tuple[str | None, str]:
-    """Return the name of a loss of either kind, and the task that --loss and --task say; nothing for what is not said."""
+    """Return the name of the loss, or None without --loss, and the task, which is empty where neither option tells it."""
     if task not in ("", "classification", "regression"):
         raise ValueError(f"--task {task}: choose classification or regression")
     if not loss:

@@ -290,7 +290,7 @@ class _Sample:
         self.below = np.inf  # a row with a larger key is not among those kept
 
     def add(self, rows: CsvLines | Rows, count: int) -> None:
-        """Add some rows, so many of them."""
+        """Add rows; `count` is their number."""
         first = self.held[0] if self.held else rows
         if sorted(rows.names) != sorted(first.names):
             different = sorted(set(rows.names) ^ set(first.names))
