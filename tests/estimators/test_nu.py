@@ -34,6 +34,7 @@ DATA = {
 }
 # Not a multiple of 1/n: there all thresholds of an interval may be optimal.
 NUS = [0.0533, 0.3711]
+ATOL = 1e-14  # objectives of NuSVC may be 1e-10, where rounding leaves less than the digits of TOL
 
 
 def one_class_objective(model, X, nu):
@@ -68,11 +69,11 @@ def test_one_class_is_not_above_scikit_learn(name, kernel):
 def test_nu_svc_is_not_above_scikit_learn(name):
     X, y = DATA[name]()
     for nu in NUS:
-        ours = NuSVC(nu=nu, tol=TOL, decision_function_shape="ovo", random_state=0).fit(X, y)
+        ours = NuSVC(nu=nu, tol=TOL, atol=ATOL, decision_function_shape="ovo", random_state=0).fit(X, y)
         theirs = sklearn.svm.NuSVC(nu=nu, tol=1e-7, decision_function_shape="ovo").fit(X, y)
         assert ours.status_ == "converged"
         certificates = np.atleast_1d(np.array(ours.certificate_, dtype=object))
-        assert all(c.relative_gap <= TOL for c in certificates)
+        assert all(c.relative_gap <= TOL or c.gap <= ATOL for c in certificates)
         d, e = ours.decision_function(X), theirs.decision_function(X)
         assert np.abs(d - e).max() <= 0.02 * max(1.0, np.abs(e).max())
         assert np.mean(ours.predict(X) == theirs.predict(X)) >= 0.99
