@@ -222,7 +222,7 @@ def _distances(svr: LinearSVR, X: Any, said: np.ndarray) -> np.ndarray | None:
 
 
 def _known_targets(truth: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the targets of rows to predict, and which rows have one; None where there are none."""
+    """Return the targets of rows to predict and the rows that have one, or None if no row has a target."""
     if truth is None:
         return None
     if isinstance(truth, np.ndarray):

@@ -48,7 +48,7 @@ __all__ = ["SSNAL"]
 # The origin of a value is unknown unless it is given; the comments say what it trades off.
 # The working set of features
 ALL_FEATURES = 500  # features up to which all are in it
-FIRST, ROWS_PER_FEATURE = 500, 2  # features that may join it at a time: 500, or one for two rows, or as many as are in use
+FIRST, ROWS_PER_FEATURE = 500, 2  # features that may join it at a time: the largest of 500, half the rows, and the features in use
 NEAR = 0.9  # |uⱼ|/l1 from which a feature that is not in use is in it
 # The proximal terms
 UNSOLVED_LEVEL, FAR = 100.0, 0.25  # the level grows by this power of 100 / level after an inner problem that was too hard …

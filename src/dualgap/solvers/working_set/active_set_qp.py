@@ -99,7 +99,7 @@ def newton_step(problem: Problem, state: WorkingSetState) -> bool:
 
 
 def _middle(box: Box, rows: np.ndarray) -> float:
-    """Return the median gradient of some rows, 0 if there are none."""
+    """Return the median gradient of the given rows, and 0 for an empty list."""
     return float(np.median(box.g[rows])) if rows.any() else 0.0
 
 
