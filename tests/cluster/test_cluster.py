@@ -124,7 +124,7 @@ def test_a_worker_killed_in_the_middle(client, best, tmp_path, saved, solver):
             killed.extend(client.run(os.getpid).values())
             os.kill(killed[0], signal.SIGKILL)
 
-    where = {"checkpoint": tmp_path / "run", "checkpoint_seconds": 0.1} if saved else {}
+    where = {"checkpoint": tmp_path / "run", "checkpoint_seconds": 0.0} if saved else {}
     result = train(*as_delayed(), **OPTIONS, tol=1e-5, local_epochs=1, max_rounds=3000, callbacks=[kill], solver=solver, **where)
     assert killed
     agrees(result, best, 1e-5)
