@@ -15,6 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.records import write_csv
+
 __all__ = ["main"]
 
 FITS = {
@@ -66,11 +68,15 @@ def main() -> None:
                 command = ["uv", "pip", "install", "--quiet", "--no-deps", "--target", str(package), str(wheel)]
                 subprocess.run(command, check=True)
         print(f"{'fit':30s} {'imports':>9s} {'nothing compiled':>18s} {'cache warm':>12s}   processor seconds")
+        records = []
         for name, fit in FITS.items():
             with tempfile.TemporaryDirectory(dir=folder) as cache:
                 imported, cold = seconds(fit, Path(cache), package)
                 _, warm = seconds(fit, Path(cache), package)
             print(f"{name:30s} {imported:9.2f} {cold:18.2f} {warm:12.2f}", flush=True)
+            records.append({"fit": name, "imports": imported, "cold": cold, "warm": warm})
+        if wheel is None:
+            write_csv("first_fit.csv", records)
 
 
 if __name__ == "__main__":

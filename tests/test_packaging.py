@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numba
 import pytest
+from numba.core.registry import cpu_target
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -25,13 +26,24 @@ BENCH = {"bench"}  # peers are measured at their newest
 
 # Names that other libraries do not promise to keep: where they are used, and as what. pyproject.toml bounds those libraries for them.
 PRIVATE = {
+    "numba._dynfunc": ["make_function"],
+    "numba.core.base.BaseContext": ["insert_user_function", "subtarget"],
     "numba.core.caching": ["NullCache"],
     "numba.core.caching.NullCache": ["load_overload", "save_overload"],
+    "numba.core.codegen.JITCodeLibrary": ["finalize", "_get_module_for_linking", "_optimize_functions"],
+    "numba.core.compiler": ["CompilerBase", "DefaultPassBuilder"],
     "numba.core.compiler.CompileResult": ["_reduce", "_rebuild"],
+    "numba.core.compiler_machinery": ["AnalysisPass", "PassManager", "register_pass"],
     "numba.core.config": ["OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "USING_SVML"],
     "numba.core.dispatcher": ["Dispatcher"],
+    "numba.core.dispatcher.Dispatcher": ["get_call_template", "get_overload"],
+    "numba.core.registry": ["CPUDispatcher"],
     "numba.core.serialize": ["dumps"],
     "numba.core.cgutils": ["get_or_insert_function"],
+    "numba.core.typed_passes": ["IRLegalization", "NativeLowering", "NopythonRewrites"],
+    "numba.core.types.functions": ["BaseFunction"],
+    "numba.core.typing.context.BaseContext": ["_lookup_global", "resolve_function_type", "resolve_getattr"],
+    "numba.core.untyped_passes": ["InlineClosureLikes"],
     "numba.np": ["arraymath"],
     "sklearn.linear_model._base": ["LinearClassifierMixin", "SparseCoefMixin"],
     "sklearn.utils": ["_safe_indexing"],
@@ -70,6 +82,9 @@ def test_private_names_of_others_are_still_there(path, name):
 def test_private_attributes_of_others_are_still_there():
     """Those that are set on instances, or that only newer releases have."""
     assert hasattr(numba.njit(lambda x: x), "_cache"), "numba's dispatchers have no _cache any more: kernels are not kept on disk"
+    cpu_target.typing_context.refresh()
+    function = cpu_target.typing_context.resolve_value_type(abs)
+    assert hasattr(function, "_impl_keys"), "numba keeps implementations elsewhere: see Typing in core/pipeline.py"
     if hasattr(CallbackSupportMixin, "set_callbacks"):  # scikit-learn from 1.9 on
         assert hasattr(CallbackSupportMixin, "_init_callback_context"), "scikit-learn's callbacks begin otherwise: see progress.py"
 

@@ -577,3 +577,9 @@ def test_globals_are_read_from_the_bytecode():
     for function in [*functions, *(method for table in jit._methods.values() for method in table.values())]:
         loaded = {step.argval for step in dis.get_instructions(function) if step.opname == "LOAD_GLOBAL"}
         assert loaded <= jit._bytecode(function.__code__)[1]
+
+
+def test_a_key_has_the_text_of_the_compiler(monkeypatch):
+    before = jit._digest(jit.METHOD_OPTIONS["pipeline_class"])
+    monkeypatch.setattr(jit, "_pipeline_source", lambda: "another compiler")
+    assert jit._digest(jit.METHOD_OPTIONS["pipeline_class"]) != before

@@ -1,12 +1,13 @@
 """Compilation: the `kernel` decorator, classes whose methods kernels may call, and prefetch.
 
-The only module that knows numba's extension API. A kernel takes NamedTuples (rows, a loss, a penalty) and calls their methods;
-numba picks the method by the tuple's class while it compiles, so one kernel text serves every storage and every loss at the speed of
-hand-written code. Compiled kernels are kept on disk, keyed on what went into them.
+The only module that knows numba's extension API, with `pipeline`, which has the compiler: numba's, with less to do. A kernel takes
+NamedTuples (rows, a loss, a penalty) and calls their methods; numba picks the method by the tuple's class while it compiles, so one kernel
+text serves every storage and every loss at the speed of hand-written code. Compiled kernels are kept on disk, keyed on what went into them.
 """
 
 from __future__ import annotations
 
+import ast
 import atexit
 import contextlib
 import dis
@@ -34,11 +35,13 @@ from llvmlite import binding as llvm
 from llvmlite import ir
 from numba import types
 from numba.core import caching, cgutils, config, serialize
-from numba.core.compiler import CompileResult
+from numba.core.compiler import CompilerBase, CompileResult
 from numba.core.dispatcher import Dispatcher
+from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic, overload, overload_method
 
 from dualgap.core.cache_files import cache_folder, read_own, warn_once, write_own
+from dualgap.core.pipeline import KernelCompiler, PartCompiler, collector_paused
 
 __all__ = [
     "compiled",
@@ -57,7 +60,7 @@ __all__ = [
 FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
 # Only Python calls a kernel and only kernels call a method, so numba need not compile the other ways in.
 OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy", "no_cfunc_wrapper": True}
-METHOD_OPTIONS: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True}
+METHOD_OPTIONS: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "pipeline_class": PartCompiler}
 STRICT_METHODS = {"gap_terms"}  # compiled without fast-math: their rounding errors are bounded operation by operation
 
 LOGGER = logging.getLogger("dualgap")
@@ -118,12 +121,37 @@ def _make_dispatch(name: str, first: Any, table: dict[type, Any]) -> None:
     # numba folds a call's arguments by the chooser's signature, so it must look like the methods it stands for.
     choose.__signature__ = inspect.signature(first)  # type: ignore[attr-defined]
     options = {**METHOD_OPTIONS, "fastmath": False} if name in STRICT_METHODS else METHOD_OPTIONS
+    # LLVM leaves some as calls in the inner loop over sparse rows, which then takes 1.7 times as long.
+    options = {**options, "forceinline": True}
     overload_method(types.BaseNamedTuple, name, strict=False, jit_options=options)(choose)
+
+
+class Kernel(CPUDispatcher):  # type: ignore[misc]
+    """A compiled function that Python calls. Kernels call it as a part of theirs, which is compiled without the way in from Python."""
+
+    def __init__(self, function: Any, **options: Any) -> None:
+        options = {**OPTIONS, **options}
+        super().__init__(function, targetoptions={**options, "nopython": True, "boundscheck": None}, pipeline_class=KernelCompiler)
+        self._part = numba.njit(**{**METHOD_OPTIONS, **options})(function)
+        self._cache = KernelCache(self)
+
+    def compile(self, sig: Any) -> Any:
+        """Compile for a signature, or load what is on disk."""
+        with collector_paused():
+            return super().compile(sig)
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Return what numba needs to type a call by another kernel."""
+        return self._part.get_call_template(args, kws)
+
+    def get_overload(self, sig: Any) -> Any:
+        """Return what another kernel calls."""
+        return self._part.get_overload(sig)
 
 
 def kernel(function: Any) -> Any:
     """Compile a function for speed: no GIL, disk cache, division as in NumPy."""
-    return _cached(numba.njit(**OPTIONS)(function))
+    return function if config.DISABLE_JIT else Kernel(function)
 
 
 def strict(function: Any) -> Any:
@@ -131,7 +159,7 @@ def strict(function: Any) -> Any:
 
     Methods that it calls are compiled as for any kernel: their own sums may be reordered.
     """
-    return _cached(numba.njit(**{**OPTIONS, "fastmath": False})(function))
+    return function if config.DISABLE_JIT else Kernel(function, fastmath=False)
 
 
 def kernel_part(function: Any) -> Any:
@@ -147,19 +175,13 @@ def strict_part(function: Any) -> Any:
     return numba.njit(**{**METHOD_OPTIONS, "fastmath": False})(function)
 
 
-def _cached(dispatcher: Any) -> Any:
-    if not config.DISABLE_JIT:
-        dispatcher._cache = KernelCache(dispatcher)
-    return dispatcher
-
-
 def sequential(function: Any) -> Any:
     """Compile a helper that kernels call, its loops left in the order they are written.
 
     A sum over a short sparse row is faster so: gathering its terms for SIMD would have to wait for the stores that the row before has
     just made to the same vector.
     """
-    return numba.njit(nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)(function)
+    return function if config.DISABLE_JIT else Kernel(function, fastmath={"contract"}, forceinline=True)
 
 
 # ---------------------------------------------------------------------------------------------------------------- disk cache
@@ -359,6 +381,8 @@ def _describe(value: Any) -> tuple[str, list[Any]]:
     if kind is FunctionType and value in _implementations:
         function, options = _implementations[value]
         return "overload", [options, _ingredients(function)]
+    if kind is type and issubclass(value, CompilerBase):
+        return value.__qualname__, [_pipeline_source()]
     if isinstance(value, types.Type) and not isinstance(value, (types.Callable, types.ClassInstanceType)):
         return str(value), [getattr(value, name) for name in ("instance_class", "types", "dtype") if hasattr(value, name)]
     module = value.__name__ if kind is ModuleType else getattr(value, "__module__", None) or kind.__module__
@@ -370,6 +394,19 @@ def _describe(value: Any) -> tuple[str, list[Any]]:
         methods = [_ingredients(table[value]) for _, table in sorted(_methods.items()) if value in table]
         return f"{module}.{name} {value._fields}", [value._field_defaults, *methods]
     raise NotImplementedError(f"{module}.{name} has no digest")
+
+
+@functools.cache
+def _pipeline_source() -> str:
+    """The module that decides how a kernel is compiled, without comments and docstrings; '' where only bytecode is installed."""
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[KernelCompiler.__module__]))
+    except OSError:
+        return ""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+            del node.body[0]
+    return ast.dump(tree)
 
 
 def _ingredients(function: Any) -> tuple[Any, ...]:

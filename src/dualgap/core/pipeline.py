@@ -1,0 +1,287 @@
+"""numba's compiler without the work that kernels do not need; a kernel computes the same numbers either way.
+
+What is left out, as far as a function allows it:
+
+1. Machine code of functions that only kernels call. numba optimises and assembles each of them; kernels link their intermediate form.
+2. Reference counts, in a function that makes no array and returns none: its caller keeps all that it reads alive.
+3. Passes that have nothing to do in a function.
+4. The search for the implementation of an operator or a NumPy function that was found before for the same types and options.
+5. Python's cyclic garbage collector, which would walk the compiler's data over and over.
+
+All of this holds for functions with the compilers below only, not for other users of numba. `jit` decides which function has which.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Iterator
+from types import CodeType
+from typing import Any
+
+from numba import types
+from numba._dynfunc import make_function
+from numba.core import ir
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import AnalysisPass, PassManager, register_pass
+from numba.core.typed_passes import IRLegalization, NativeLowering, NopythonRewrites
+from numba.core.types.functions import BaseFunction
+from numba.core.untyped_passes import InlineClosureLikes
+
+__all__ = ["KernelCompiler", "PartCompiler", "collector_paused"]
+
+
+@contextlib.contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause the cyclic garbage collector: a tenth of the time of a compilation."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+# ------------------------------------------------------------------------------------------------------- functions inside kernels
+
+
+class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """Keep the intermediate form of a function that only kernels call, with all that it calls; the kernel that links it optimises it."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def finalize(self) -> None:
+        """Link what the function calls, and no more."""
+        for library in dict.fromkeys(self._linking_libraries):
+            if hasattr(library, "_reload_init"):  # since numba 0.62
+                self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalized = True
+
+
+# -------------------------------------------------------------------------------------------------------------- reference counts
+
+
+def counts_nothing(state: Any) -> bool:
+    """Return whether a function, its types inferred, neither makes an array nor returns one.
+
+    All arrays that it touches are then those of its arguments, and the references that it would add and drop are as many.
+    """
+    typemap, code = state.typemap, state.func_ir
+
+    def refers(kind: Any) -> bool:
+        return bool(state.targetctx.data_model_manager[kind].contains_nrt_meminfo())
+
+    def is_plain(kind: Any) -> bool:
+        return isinstance(kind, types.Array) or (isinstance(kind, types.BaseTuple) and all(is_plain(each) for each in kind))
+
+    if code.is_generator or refers(state.return_type) or any(refers(kind) and not is_plain(kind) for kind in state.args):
+        return False
+    for block in code.blocks.values():
+        for step in block.body:
+            if isinstance(step, ir.Assign):
+                value = step.value
+                if isinstance(value, ir.Expr) and refers(typemap[step.target.name]) and not _passes_on(value, typemap):
+                    return False
+                if isinstance(value, ir.Expr) and value.op == "call" and _may_allocate(value, typemap, refers):
+                    return False
+            elif isinstance(step, (ir.SetItem, ir.StaticSetItem)):
+                if not isinstance(typemap[step.value.name], (types.Number, types.Boolean)):
+                    return False
+            elif not isinstance(step, (ir.Jump, ir.Branch, ir.Return, ir.StaticRaise)):
+                return False
+    return True
+
+
+def _passes_on(value: Any, typemap: dict[str, Any]) -> bool:
+    """Return whether an expression with references only passes on those of its operands: a field, a view, a tuple of them."""
+    if value.op in ("build_tuple", "exhaust_iter", "cast", "phi", "null"):
+        return True
+    if value.op == "getattr":
+        return isinstance(typemap[value.value.name], types.BaseNamedTuple)
+    if value.op == "call":
+        return isinstance(typemap[value.func.name], types.NamedTupleClass)
+    if value.op not in ("getitem", "static_getitem"):
+        return False
+    owner = typemap[value.value.name]
+    if value.op == "static_getitem":
+        return isinstance(owner, types.BaseTuple) or (isinstance(owner, types.Array) and isinstance(value.index, (int, slice)))
+    index = typemap[value.index.name]
+    parts = index.types if isinstance(index, types.BaseTuple) else (index,)
+    return isinstance(owner, types.Array) and all(isinstance(part, (types.Integer, types.SliceType)) for part in parts)
+
+
+def _may_allocate(call: Any, typemap: dict[str, Any], refers: Any) -> bool:
+    """Return whether a call is of a function of numba's own that takes an array: what it does with it is not known here."""
+    function = typemap[call.func.name]
+    own = isinstance(function, types.Function) and function.typing_key is not len
+    return own and any(refers(typemap[each.name]) for each in call.args)
+
+
+# ------------------------------------------------------------------------------------------------------------------------ passes
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class FindCounts(AnalysisPass):  # type: ignore[misc]
+    """Set `state.counts_nothing` for the passes below."""
+
+    _name = "dualgap_find_counts"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def run_pass(self, state: Any) -> bool:
+        state.counts_nothing = counts_nothing(state)
+        return False
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class Closures(InlineClosureLikes):  # type: ignore[misc]
+    """Inline functions inside a function, if there are any."""
+
+    _name = "dualgap_closures"
+
+    def run_pass(self, state: Any) -> bool:
+        inside = any(isinstance(constant, CodeType) for constant in state.func_id.code.co_consts)
+        return inside and bool(super().run_pass(state))
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class ArrayExpressions(NopythonRewrites):  # type: ignore[misc]
+    """Fuse array expressions, if there are any."""
+
+    _name = "dualgap_array_expressions"
+
+    def run_pass(self, state: Any) -> bool:
+        return not state.counts_nothing and bool(super().run_pass(state))
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class Deletions(IRLegalization):  # type: ignore[misc]
+    """Delete each variable after its last use, where that drops references."""
+
+    _name = "dualgap_deletions"
+
+    def run_pass(self, state: Any) -> bool:
+        return not state.counts_nothing and bool(super().run_pass(state))
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class KernelLowering(NativeLowering):  # type: ignore[misc]
+    """Make LLVM's intermediate form, without reference counts where none are needed."""
+
+    _name = "dualgap_kernel_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        target = state.targetctx
+        state.targetctx = target.subtarget(enable_nrt=False) if state.counts_nothing else target
+        try:
+            return bool(super().run_pass(state))
+        finally:
+            state.targetctx = target
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class PartLowering(KernelLowering):
+    """Do so in a `PartLibrary`, and let kernels call the function."""
+
+    _name = "dualgap_part_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = True
+        super().run_pass(state)
+        lowered = state["cr"]
+        # numba knows a compiled function by an object that Python could call; this one has no code.
+        entry = make_function(lowered.fndesc.lookup_module(), state.func_id.func_name, "", 0, lowered.env, (state.library,))
+        state.targetctx.insert_user_function(entry, lowered.fndesc, [state.library])
+        state["cr"] = lowered._replace(cfunc=entry)
+        return True
+
+
+# ------------------------------------------------------------------------------------------------------------------------ typing
+
+# options -> (function, argument types) -> (function, signature, implementation)
+_resolved: dict[str, dict[Any, tuple[Any, Any, Any]]] = {}
+# (type, attribute) -> the attribute's type
+_attributes: dict[tuple[Any, str], Any] = {}
+
+
+class Typing:
+    """numba's typing context, with a memory: it tries dozens of implementations of an operator anew for each `+`.
+
+    A function that gains an implementation becomes another object, which is not in the memory. numba's own implementations take over
+    some options of the function that calls them, so what is found counts for the same options.
+    """
+
+    def __init__(self, context: Any, flags: Any) -> None:
+        vars(self).update(context=context, resolved=_resolved.setdefault(repr(flags), {}))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.context, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.context, name, value)
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        """Return the signature of a call."""
+        function = self.context._lookup_global(func) or func
+        if kws or not isinstance(function, BaseFunction):
+            return self.context.resolve_function_type(func, args, kws)
+        key = id(function), tuple(args)
+        if key in self.resolved:
+            _, signature, implementation = self.resolved[key]
+            vars(function)["_impl_keys"][signature.args] = implementation  # as numba leaves it behind, for lowering
+            return signature
+        signature = self.context.resolve_function_type(func, args, kws)
+        known = vars(function)["_impl_keys"]
+        if signature is not None and signature.args in known:
+            self.resolved[key] = function, signature, known[signature.args]
+        return signature
+
+    def resolve_getattr(self, typ: Any, attr: str) -> Any:
+        """Return the type of an attribute; None if there is none."""
+        if (typ, attr) not in _attributes:
+            found = self.context.resolve_getattr(typ, attr)
+            if found is None:
+                return None
+            _attributes[typ, attr] = found
+        return _attributes[typ, attr]
+
+
+# --------------------------------------------------------------------------------------------------------------------- compilers
+
+
+class KernelCompiler(CompilerBase):  # type: ignore[misc]
+    """Compile a function that Python calls."""
+
+    lowering: type = KernelLowering
+
+    def __init__(self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any, flags: Any, locals: Any) -> None:
+        super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
+        self.state.typingctx = Typing(typingctx, flags)
+
+    def define_pipelines(self) -> list[Any]:
+        """Return numba's passes with ours in place of some."""
+        ours = {
+            InlineClosureLikes: Closures,
+            NopythonRewrites: ArrayExpressions,
+            IRLegalization: Deletions,
+            NativeLowering: self.lowering,
+        }
+        manager = PassManager("dualgap")
+        for each, purpose in DefaultPassBuilder.define_nopython_pipeline(self.state).passes:
+            if each is NopythonRewrites:
+                manager.add_pass(FindCounts, "find functions without reference counts")
+            manager.add_pass(ours.get(each, each), purpose)
+        manager.finalize()
+        return [manager]
+
+
+class PartCompiler(KernelCompiler):
+    """Compile a function that only kernels call."""
+
+    lowering = PartLowering

@@ -1,0 +1,221 @@
+"""The leaner compiler: it computes what numba computes, and counts references where a function makes or returns arrays."""
+
+import gc
+import sys
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import pytest
+from numba.core.runtime import _nrt_python, rtsys
+
+from dualgap.core import jit, pipeline
+from dualgap.core.jit import compiled, kernel, kernel_part, sequential, strict, strict_part
+
+
+@compiled
+class Offset(NamedTuple):
+    by: float = 1.5
+
+    def shifted(self, x):
+        return x + self.by
+
+
+class Pair(NamedTuple):
+    first: np.ndarray
+    second: np.ndarray
+
+
+@kernel_part
+def part(x, i):
+    return x[i] * 2.0
+
+
+@kernel
+def inner(x):
+    s = 0.0
+    for i in range(x.shape[0]):
+        s += part(x, i)
+    return s
+
+
+@kernel
+def outer(pair, offset):
+    return inner(pair.first) + offset.shifted(inner(pair.second[1:]))
+
+
+@kernel_part
+def doubled(x):
+    out = np.empty(x.shape[0])
+    for i in range(x.shape[0]):
+        out[i] = 2.0 * x[i]
+    return out
+
+
+@kernel_part
+def second_of(pair):
+    return pair.second
+
+
+@kernel
+def sum_of_made(pair):
+    made, other = doubled(pair.first), second_of(pair)
+    s = 0.0
+    for i in range(made.shape[0]):
+        s += made[i] + other[i]
+    return s
+
+
+@kernel
+def made(x):
+    return doubled(x)
+
+
+@kernel
+def expression(x):
+    return (x + 2.0 * x)[0]
+
+
+@kernel
+def fancy(x, which):
+    return x[which][0]
+
+
+@kernel
+def with_closure(x):
+    twice = lambda v: 2.0 * v  # noqa: E731
+    return twice(x[0])
+
+
+@sequential
+def halved(x):
+    return 0.5 * x
+
+
+def counted(monkeypatch, folder):
+    """Names of functions compiled from now on -> whether their references are counted."""
+    found, original = {}, pipeline.counts_nothing
+
+    def look(state):
+        found[state.func_id.func_name] = not original(state)
+        return not found[state.func_id.func_name]
+
+    monkeypatch.setattr(pipeline, "counts_nothing", look)
+    monkeypatch.setenv("DUALGAP_CACHE_DIR", str(folder))
+    return found
+
+
+def test_kernels_call_parts_kernels_and_methods():
+    pair = Pair(np.arange(3.0), np.arange(4.0))
+    assert outer(pair, Offset()) == 6.0 + 12.0 + 1.5
+
+
+def test_a_part_has_no_machine_code_and_a_kernel_has(monkeypatch, tmp_path):
+    monkeypatch.setenv("DUALGAP_CACHE_DIR", str(tmp_path))
+    outer(Pair(np.arange(3), np.arange(4)), Offset())  # types that no other test has compiled
+    parts = [*part.overloads.values(), *inner._part.overloads.values()]
+    assert parts
+    for result in parts:
+        assert isinstance(result.library, pipeline.PartLibrary)
+    assert inner(np.arange(3)) == 6.0
+    for result in inner.overloads.values():
+        assert not isinstance(result.library, pipeline.PartLibrary)
+
+
+def test_references_are_counted_where_arrays_are_made_or_returned(monkeypatch, tmp_path):
+    found = counted(monkeypatch, tmp_path)
+    x = np.arange(4, dtype=np.float32)  # types that no other test has compiled
+    pair = Pair(x, x)
+    outer(pair, Offset())
+    sum_of_made(pair)
+    made(x)
+    expression(x)
+    fancy(x, np.array([2, 1]))
+    with_closure(x)
+    wanted = {"outer": False, "inner": False, "part": False, "with_closure": False}
+    wanted |= {"sum_of_made": True, "doubled": True, "second_of": True, "made": True, "expression": True, "fancy": True}
+    assert {name: found[name] for name in wanted} == wanted
+
+
+def test_arrays_that_kernels_make_and_pass_on_are_freed():
+    x = np.arange(1000.0)
+    pair = Pair(x, x.copy())
+    _nrt_python.memsys_enable_stats()
+    before = rtsys.get_allocation_stats()
+    references = sys.getrefcount(x), sys.getrefcount(pair.second)
+    for _ in range(50):
+        assert sum_of_made(pair) == 3.0 * x.sum()
+        np.testing.assert_array_equal(made(x), 2.0 * x)
+        assert outer(pair, Offset()) > 0.0
+    after = rtsys.get_allocation_stats()
+    _nrt_python.memsys_disable_stats()
+    assert after.alloc - before.alloc == after.free - before.free > 0
+    assert (sys.getrefcount(x), sys.getrefcount(pair.second)) == references
+
+
+def test_expressions_closures_and_sequential_functions_work():
+    x = np.array([1.0, 2.0])
+    assert expression(x) == 3.0
+    assert fancy(x, np.array([1, 0])) == 2.0
+    assert with_closure(x) == 2.0
+    assert halved(3.0) == 1.5
+
+
+def test_functions_of_other_users_call_methods_of_compiled_classes():
+    @numba.njit
+    def theirs(offset, x):
+        return offset.shifted(x)
+
+    assert theirs(Offset(2.0), 1.0) == 3.0
+
+
+@kernel_part
+def fast_power(x):
+    return np.sum(x) + max(x[0], x[1])
+
+
+@strict_part
+def strict_power(x):
+    return np.sum(x) + max(x[0], x[1])
+
+
+@strict
+def by_ones(x):
+    s = 0.0
+    for i in range(x.shape[0]):
+        s += x[i]
+    return s
+
+
+@kernel
+def both(x):
+    return fast_power(x), strict_power(x)
+
+
+def test_what_is_found_for_one_set_of_options_does_not_count_for_another():
+    x = np.array([1.0, 1e16, -1e16, 3.0])
+    fast, exact = both(x)
+    assert exact == np.float64(3.0) + 1e16
+    assert np.isfinite(fast)
+    assert len(pipeline._resolved) > 1
+    total = 0.0
+    numbers = np.random.default_rng(0).standard_normal(1001) * 10.0 ** np.arange(1001).__mod__(17)
+    for value in numbers:
+        total += value
+    assert by_ones(numbers) == total
+
+
+@pytest.mark.parametrize("was_on", [True, False])
+def test_the_collector_is_as_it_was_after_a_pause(was_on):
+    now = gc.isenabled()
+    try:
+        (gc.enable if was_on else gc.disable)()
+        with pipeline.collector_paused():
+            assert not gc.isenabled()
+        assert gc.isenabled() == was_on
+    finally:
+        (gc.enable if now else gc.disable)()
+
+
+def test_the_compilers_have_a_name_in_a_key():
+    assert jit._digest(pipeline.PartCompiler) != jit._digest(pipeline.KernelCompiler)
