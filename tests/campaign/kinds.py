@@ -13,6 +13,7 @@ import dualgap
 from campaign.cases import Case
 from campaign.judge import Claimed
 from dualgap.cluster import InProcess, Partition, make_objective, run_rounds
+from dualgap.cluster.partition import Others
 from dualgap.core import settle
 from dualgap.estimators.crammer_singer import CrammerSinger, CrammerSingerRun
 from dualgap.proof import BinaryPart, JointPart, Table, certificate_of_pair, certify_pair, dual_from_margins, dual_point, enclose
@@ -116,12 +117,10 @@ class Recorded(Partition):
         super().__post_init__()
         self.proven: list[np.ndarray] = []
 
-    def prove(
-        self, coef: Any, b: float, positive: float = 1.0, negative: float = 1.0, others: tuple[float, float] | None = None
-    ) -> Any:
+    def prove(self, coef: Any, b: float, positive: float = 1.0, negative: float = 1.0, others: Others | None = None) -> Any:
         self.proven.append(self.beta * np.where(self.signs > 0, positive, negative))
-        if others is not None:
-            settle(self.c, self.signs, self.proven[-1], others[0])
+        if others is not None and others.last == self.number:
+            settle(self.c, self.signs, self.proven[-1], others.rest)
         return super().prove(coef, b, positive, negative, others)
 
 

@@ -7,9 +7,11 @@ import pytest
 from scipy import sparse
 
 import dualgap
+from dualgap.kernels import HeldMatrix
 from dualgap.kernels.function import make_kernel
 from dualgap.kernels.sums import expansion, own_expansion
-from dualgap.proof.bounded_scores import BoundedScores, exact_scores, forget_kernel_scores, keep_matrix, kernel_scores
+from dualgap.problem import by_turns
+from dualgap.proof.bounded_scores import BoundedScores, exact_scores, forget_kernel_scores, keep_rows, kernel_scores
 
 N = 400
 RNG = np.random.default_rng(3)
@@ -182,12 +184,30 @@ def test_scores_from_a_kept_matrix_are_within_their_bound(kernel):
     exact = expansion(problem.kernel, X[:80], X[:80], a)
     blocks, K = problem.kernel_blocks(np.float64), np.empty((80, 80))
     blocks.write_rows(blocks.own(np.arange(80)), K, np.arange(80))
-    keep_matrix(problem, K)
+    keep_rows(problem, lambda rows: K[rows], blocks)
     found = kernel_scores(problem, a)
     forget_kernel_scores(problem)
     plain = kernel_scores(problem, a)
     assert (np.abs(found.values - exact) <= found.radius + plain.radius).all()
     assert (found.radius <= 1e-9 * np.abs(a).sum() * max(K.max(), 1.0)).all()
+
+
+def test_scores_from_a_held_matrix_are_within_their_bound():
+    """The matrix is that of all rows, whose origin is far from the rows of the problem."""
+    data = X[:300] + np.where(np.arange(300) < 250, 1000.0, 1030.0)[:, None]
+    rows = np.arange(250, 300)
+    problem = dualgap.Problem(data[rows], by_turns(50), l2=1e-3, kernel="rbf", gamma=0.4)
+    blocks, K = HeldMatrix(problem.kernel, data, np.arange(300)).part(rows), np.empty((50, 50))
+    blocks.write_rows(blocks.own(np.arange(50)), K, np.arange(50))
+    a = 1e3 * RNG.normal(size=50) * (RNG.random(50) < 0.5)
+    keep_rows(problem, lambda wanted: K[wanted], blocks)
+    found = kernel_scores(problem, a)
+    forget_kernel_scores(problem)
+    wide = data[rows].astype(np.longdouble)
+    exact = np.exp(-np.longdouble(0.4) * np.square(wide[:, None] - wide[None]).sum(axis=2)) @ a.astype(np.longdouble)
+    assert (np.abs(found.values - exact) <= found.radius).all()
+    assert found.radius.max() < 1e-5 * np.abs(a).sum()  # a bound that says something
+    assert found.radius.min() > kernel_scores(problem, a).radius.max()  # and one that knows of the distance
 
 
 def test_a_small_problem_computes_each_kernel_value_once(monkeypatch):
@@ -196,3 +216,25 @@ def test_a_small_problem_computes_each_kernel_value_once(monkeypatch):
     dualgap.solve(dualgap.Problem(X[:100], y[:100], **options))  # compiles, on rows of its own
     monkeypatch.setattr("dualgap.proof.bounded_scores.expansion", None)
     assert dualgap.solve(dualgap.Problem(X[:200], y[:200], **options), tol=1e-8).converged
+
+
+@pytest.mark.filterwarnings("ignore::dualgap.ConvergenceWarning")  # a matrix that is not symmetric has no gap of 0
+@pytest.mark.parametrize("callable_kernel", [False, True])
+def test_scores_of_a_matrix_of_the_users_are_those_of_its_rows(callable_kernel):
+    """A matrix of the user's may differ from its transpose by rounding, which is more than that of our sums."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 3))
+    K = (X @ X.T + np.eye(30)) * (1.0 + 5e-7 * rng.uniform(-1.0, 1.0, (30, 30)))
+    y = np.where(X[:, 0] > 0, 1, -1)
+    places = np.arange(30.0)[:, None]
+    if callable_kernel:
+        model = dualgap.SVC(kernel=lambda A, B: K[np.ix_(A[:, 0].astype(int), B[:, 0].astype(int))], C=1e6, tol=1e-9)
+    else:
+        model = dualgap.SVC(kernel="precomputed", C=1e6, tol=1e-9)
+    rows = places if callable_kernel else K
+    model.fit(rows, y)
+    a = np.zeros(30)
+    a[model.support_] = model.dual_coef_[0]
+    margins = y * model.decision_function(rows)
+    primal = np.maximum(0.0, 1.0 - margins).mean() + 0.5 * a @ K @ a / (30 * 1e6)
+    assert model.certificate_.primal >= primal * (1.0 - 1e-9)

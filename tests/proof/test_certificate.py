@@ -125,6 +125,34 @@ def test_dual_point_leaves_what_it_was_given():
     np.testing.assert_array_equal(beta, np.linspace(-1, 3, problem.n))
 
 
+def test_balance_moves_free_variables_alone_where_these_are_enough():
+    """D then changes in second order of what is off; a class scaled as a whole costs the first order."""
+    X, y = make_data(200, 3, 3)
+    problem = Problem(X, y, "hinge", l2=1e-2, intercept="free")
+    best = dualgap.solve(problem, "newton", tol=1e-10)
+    beta = best.dual.copy()
+    free = np.flatnonzero((beta > 0.2) & (beta < 0.8))
+    beta[free[0]] += 1e-3
+    point = dual_point(problem, beta)
+    at_bound = (beta == 0.0) | (beta == 1.0)
+    np.testing.assert_allclose(point.beta[at_bound], beta[at_bound], atol=1e-12)  # one of them takes up rounding
+    assert ((point.beta > 0.0) & (point.beta < 1.0))[~at_bound].all()
+    heavier = problem.y * (problem.c @ (problem.y * beta)) > 0.0
+    scaled = np.where(heavier, beta * (problem.c[~heavier] @ beta[~heavier]) / (problem.c[heavier] @ beta[heavier]), beta)
+    optimum = best.certificate.dual
+    assert optimum - lower_bound(problem, beta) < 0.2 * (optimum - lower_bound(problem, scaled))
+
+
+def test_balance_scales_a_class_where_free_variables_are_too_few():
+    X, y = make_data(40, 2, 3)
+    problem = Problem(X, y, "hinge", l2=0.1, intercept="free")
+    beta = np.where(problem.y > 0.0, 1.0, 0.0)
+    beta[np.flatnonzero(problem.y < 0.0)[0]] = 0.5
+    point = dual_point(problem, beta)
+    assert imbalance(problem, point.beta) <= 4
+    np.testing.assert_allclose(point.beta[problem.y > 0.0], 0.5 / np.count_nonzero(problem.y > 0.0))
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 @settings(max_examples=30)
 @given(draw=st.integers(0, 10**6), spread=st.sampled_from([0.0, 8.0, 14.0]))
@@ -339,3 +367,16 @@ def test_relative_gap_of_a_worthless_bound():
 def test_certify_is_deterministic():
     problem, _ = twins("hinge", "l2", "free")
     assert certify(problem, np.ones(3), 0.1, seed=3) == certify(problem, np.ones(3), 0.1, seed=3)
+
+
+def test_zero_model_counts_weights_that_were_replaced():
+    problem = dualgap.Problem(np.zeros((4, 1)), [1, -1, -1, -1], l2=1.0, intercept="free").replace(c=np.array([0.7, 0.1, 0.1, 0.1]))
+    result = dualgap.solve(problem, tol=1e-6)
+    assert result.certificate.primal == pytest.approx(0.6)  # b = 1: the three other rows have a loss of 2 each
+    assert result.converged
+
+
+def test_a_balance_that_underflows_is_not_taken_for_exact():
+    problem = dualgap.Problem(np.ones((3, 1)), [1, -1, 1], l2=1.0, intercept="free").replace(c=np.array([0.5, 0.5, 5e-311]))
+    exact = dualgap.certify(problem, np.zeros(1), 0.0, dual=np.array([1.0, 1.0, 1e-20]))
+    assert exact.gap >= exact.primal - exact.dual >= 0.0

@@ -17,7 +17,7 @@ from dualgap.core.losses import NoOffset
 from dualgap.core.precise import balance_radius, precise_accumulate, precise_shortfalls, weighted_balance
 from dualgap.core.rows import csr, dense
 from dualgap.proof import BinaryPart, Table, balance_row, dual_point, enclose, exact_values, row_sums
-from dualgap.proof.certified import margins_of
+from dualgap.proof.certified import _exact_products, margins_of
 from dualgap.proof.enclosure import row_sums_and_balance
 
 LOSSES = ["hinge", "smooth_hinge", "squared_hinge", "logistic"]
@@ -246,6 +246,28 @@ def test_sums_and_balance_in_one_call_are_those_of_two(loss):
     sums, found = row_sums_and_balance(problem.loss, problem.samples, margins, beta)
     rest, mass = weighted_balance(problem.c, problem.y, beta, 0.0)
     off = balance_radius(rest, mass, problem.n)
-    assert sums == row_sums(problem.loss, problem.samples, margins, beta)
+    alone = row_sums(problem.loss, problem.samples, margins, beta)
+    assert (sums.loss, sums.gap) == pytest.approx((alone.loss, alone.gap), rel=1e-12)
+    # A radius has differences of nearly equal numbers, which depend on where the compiler rounds.
+    assert (sums.loss_radius, sums.gap_radius) == pytest.approx((alone.loss_radius, alone.gap_radius), rel=1e-2)
     assert (found.rest, found.off) == pytest.approx((rest, off), rel=1e-12)
     assert (found.row, found.cost) == pytest.approx(balance_row(problem.loss, problem.samples, margins, beta, rest, off), rel=1e-9)
+
+
+def test_products_of_weights_and_dual_variables_are_exact():
+    """They decide the sign of Σ cβy where every β is at a bound."""
+    rng = np.random.default_rng(0)
+    c, beta, high, low = rng.random(50), rng.random(50), np.empty(50), np.empty(50)
+    _exact_products(c, beta, high, low)
+    for a, b, product, error in zip(c, beta, high, low, strict=True):
+        assert Fraction(float(product)) + Fraction(float(error)) == Fraction(float(a)) * Fraction(float(b))
+
+
+def test_a_balanced_dual_point_at_its_bounds_has_a_bound():
+    problem = Problem(np.arange(16.0).reshape(8, 2) % 5, [0, 1] * 4, l2=5.0, intercept="free")
+    point = dual_point(problem, np.ones(8))
+    np.testing.assert_array_equal(point.beta, 1.0)  # no row can take up a rest, and there is none
+    found = enclose(problem, np.zeros(2), 0.0, point)
+    primal, dual = exact(problem, np.zeros(2), 0.0, point.beta)
+    assert Fraction(found.dual) <= dual <= primal <= Fraction(found.upper)
+    assert found.dual >= float(dual) - 1e-12

@@ -6,7 +6,17 @@ How good a model is belongs in `proof`; how to find one belongs in `solvers`.
 from __future__ import annotations
 
 from dualgap.problem import scaling
-from dualgap.problem.inputs import all_finite, as_bounds, as_features, as_labels, as_vector, as_weights, encode_labels, is_dask
+from dualgap.problem.inputs import (
+    all_finite,
+    as_bounds,
+    as_features,
+    as_labels,
+    as_vector,
+    as_weights,
+    check_finite,
+    encode_labels,
+    is_dask,
+)
 from dualgap.problem.problem import INTERCEPTS, Problem, Samples, Shared, by_turns, check_intercept, target_offset
 from dualgap.problem.scaling import from_C, from_sum_of_losses
 
@@ -22,6 +32,7 @@ __all__ = [
     "as_vector",
     "as_weights",
     "by_turns",
+    "check_finite",
     "check_intercept",
     "encode_labels",
     "from_C",

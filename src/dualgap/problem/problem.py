@@ -57,6 +57,7 @@ NORM_SLACK = 2e-9  # more than the relative rounding error of ‖x‖² for rows
 
 NONE = NoOffset()
 DERIVED = {"n", "penalty", "shared"}  # attributes that follow from others
+SETS_ROWS, SETS_PENALTY, SETS_WEIGHTS = {"X", "kernel", "rows"}, {"l2", "l1", "bounds"}, {"y", "sample_weight"}  # from these
 
 
 class Samples(NamedTuple):
@@ -79,7 +80,8 @@ class Shared:
     norms: np.ndarray | None = None  # upper bounds of ‖xᵢ‖
     longest: int | None = None  # how many numbers the longest row stores
     expansion: Expansion | None = None  # computes K·a without K, and remembers the last a and K·a
-    blocks: dict[str, KernelBlocks] = field(default_factory=dict)  # kernel values with all rows, by their precision
+    # kernel values with all rows, by their precision; those of a matrix that is held for several problems are set by who holds it
+    blocks: dict[Any, KernelBlocks] = field(default_factory=dict)
     semidefinite: bool | None = None  # whether the kernel matrix is; set by dualgap.proof.require_semidefinite
     of_data: Shared | None = None  # the same for the rows of X without their kernel
     # What solvers and the driver have found to hold for all problems of one kind over these rows, by keys of their own; see `Problem.kind`.
@@ -284,29 +286,31 @@ class Problem:
         if len(fields) > len(vars(self)) + ("rows" in changes):
             unknown = min(changes.keys() - vars(self).keys() - {"rows"})
             raise TypeError(f"a {type(self).__name__} has no {unknown!r} to replace; it has {[*vars(self), 'rows']}")
-        if derived := sorted(changes.keys() & DERIVED):
+        if not DERIVED.isdisjoint(changes):
+            derived = sorted(changes.keys() & DERIVED)
             raise TypeError(f"{derived[0]} follows from other attributes and cannot be replaced; replace y, l2, l1 or bounds, or X")
         if "loss" in changes:
             fields["loss"] = make_loss(fields["loss"])
-        if changes.keys() & {"X", "kernel", "rows"}:
+        if not SETS_ROWS.isdisjoint(changes):
             fields["shared"] = Shared(fields.pop("rows", None))
-        if changes.keys() & {"l2", "l1", "bounds"}:
+        if not SETS_PENALTY.isdisjoint(changes):
             if fields["bounds"] is not None:
                 fields["bounds"] = as_bounds(fields["bounds"], fields["d"])
                 _check_bounds(fields["bounds"], fields["kernel"])
             fields["penalty"] = make_penalty(fields["l2"], fields["l1"], fields["bounds"])
-        if changes.keys() & {"y", "sample_weight"}:
+        if not SETS_WEIGHTS.isdisjoint(changes):
             fields["n"] = len(fields["y"])
             if "c" not in changes:
                 fields["c"] = _normalised(fields["sample_weight"], fields["y"], fields["classes"])
-        if changes.keys() & {"X", "kernel"} and "rows" not in changes:
+        if ("X" in changes or "kernel" in changes) and "rows" not in changes:
             if self.blocked and fields["kernel"] is not None:
                 raise ValueError(
                     "X or kernel cannot be replaced beside kernel_memory, which is for the old ones; make a new Problem"
                 )
             if fields["X"].shape != (fields["n"], fields["d"]):
                 raise ValueError(f"X has shape {fields['X'].shape}, but y has {fields['n']} labels and d is {fields['d']}")
-        check_intercept(fields["intercept"], fields["l2"])
+        if "intercept" in changes or "l2" in changes:
+            check_intercept(fields["intercept"], fields["l2"])
         return self._of(fields)
 
     @classmethod
@@ -470,10 +474,10 @@ class Problem:
     def kernel_blocks(self, dtype: Any) -> KernelBlocks:
         """Return kernel values of any rows with all rows, in float32 or float64; what they need of X is kept for the next call."""
         assert self.kernel is not None
-        name = np.dtype(dtype).name
-        if name not in self.shared.blocks:
-            self.shared.blocks[name] = KernelBlocks(self.kernel, self.X, dtype)
-        return self.shared.blocks[name]
+        dtype = np.dtype(dtype)
+        if dtype not in self.shared.blocks:
+            self.shared.blocks[dtype] = KernelBlocks(self.kernel, self.X, dtype)
+        return self.shared.blocks[dtype]
 
     def every_block(self) -> Iterator[storage.Block]:
         """Yield all rows of data, once and in order, in blocks with their numbers; not for kernel machines."""

@@ -7,7 +7,7 @@ A certificate is a function of the problem, the model and a dual point. Nothing 
 from __future__ import annotations
 
 from dualgap.proof.ball import Ball, Reference, Space, ball_of, bounds_of, without_data
-from dualgap.proof.bounded_scores import BoundedScores, Scores, carry_scores, exact_scores, keep_matrix, kernel_scores
+from dualgap.proof.bounded_scores import BoundedScores, Scores, carry_scores, exact_scores, keep_rows, kernel_scores
 from dualgap.proof.certificate import Certificate, CertificateError, certificate_of, certificate_of_pair
 from dualgap.proof.certified import Proven, certify_pair, enclose, forget_scores, lower_bound, scores_of
 from dualgap.proof.dual_points import DualPoint, dual_from_margins, dual_point, require_semidefinite, zero_point
@@ -108,7 +108,7 @@ __all__ = [
     "forget_scores",
     "intercept_of_zero",
     "join",
-    "keep_matrix",
+    "keep_rows",
     "kernel_scores",
     "largest_nu",
     "lower_bound",

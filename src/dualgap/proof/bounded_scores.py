@@ -17,28 +17,29 @@ that a sum bounds its own error.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dualgap.core import ROUNDOFF, SMALLEST, gamma, is_sparse, kernel, length_bound, precise_accumulate
+from dualgap.core import ROUNDOFF, SMALLEST, gamma, is_sparse, kernel, length_bound, precise_accumulate, strict
 from dualgap.kernels import (
     SUPPORTS,
     SURE_RELATIVE,
+    Distances,
+    HeldBlocks,
+    Kernel,
     KernelBlocks,
-    distance_norms,
+    distances_of,
     expansion,
     own_expansion,
-    product_terms,
-    squares,
-    sure_values,
 )
 from dualgap.problem import Problem
 from dualgap.proof.intercepts import best_intercept
 
-__all__ = ["BoundedScores", "Scores", "carry_scores", "exact_scores", "forget_kernel_scores", "keep_matrix", "kernel_scores"]
+__all__ = ["BoundedScores", "Scores", "carry_scores", "exact_scores", "forget_kernel_scores", "keep_rows", "kernel_scores"]
 
 MIN_VALUES = 1 << 20  # kernel values below which all scores are computed in float64
 EXP_ERROR = {"float32": 5e-7, "float64": 5e-14}  # relative error of the exponential in kernels/gaussian.py
@@ -65,14 +66,27 @@ class Scores(NamedTuple):
     certified: bool
 
 
+class AtHand(NamedTuple):
+    """Rows of K, by a function of their numbers, and who has computed their values."""
+
+    rows: Callable[[np.ndarray], np.ndarray]
+    blocks: KernelBlocks
+
+
 _known: WeakKeyDictionary[Problem, BoundedScores] = WeakKeyDictionary()
 
 
 def kernel_scores(problem: Problem, a: np.ndarray) -> Scores:
     """Return K·a with its error bounds, certified; the last result for a problem is kept, and not to be written to."""
-    if problem not in _known:
-        _known[problem] = BoundedScores(problem)
-    return _known[problem].certified(a)
+    return _scores_of(problem).certified(a)
+
+
+def _scores_of(problem: Problem) -> BoundedScores:
+    """Return what is kept for a problem."""
+    found = _known.get(problem)
+    if found is None:
+        found = _known[problem] = BoundedScores(problem)
+    return found
 
 
 def carry_scores(problem: Problem, a: np.ndarray, parts: Sequence[tuple[float, Scores]]) -> None:
@@ -85,13 +99,11 @@ def carry_scores(problem: Problem, a: np.ndarray, parts: Sequence[tuple[float, S
         _known[problem] = scores
 
 
-def keep_matrix(problem: Problem, K: np.ndarray) -> None:
-    """Let later scores be computed from the kernel matrix in float64, as KernelBlocks has computed it, until `forget_kernel_scores`.
+def keep_rows(problem: Problem, rows: Callable[[np.ndarray], np.ndarray], blocks: KernelBlocks) -> None:
+    """Let later scores be computed from rows of K in float64, as `blocks` has computed them, until `forget_kernel_scores`.
 
-    Nobody may write to it until then."""
-    if problem not in _known:
-        _known[problem] = BoundedScores(problem)
-    _known[problem].matrix = K
+    rows(i) returns the kernel values of the rows i with all rows."""
+    _scores_of(problem).at_hand = AtHand(rows, blocks)
 
 
 def forget_kernel_scores(problem: Problem) -> None:
@@ -110,10 +122,8 @@ class BoundedScores:
         self.problem, self._blocks = problem, blocks
         zeros = np.zeros(problem.n)
         self.last = Scores(zeros, zeros, zeros, certified=False)
-        self._norms: np.ndarray | None = None
-        self._terms = problem.d  # products that an inner product adds up at most
-        self._sure = False
-        self.matrix: np.ndarray | None = None  # K, if `keep_matrix` was given it
+        self._distances: Distances | None = None
+        self.at_hand: AtHand | None = None  # what `keep_rows` was given
 
     @property
     def blocks(self) -> KernelBlocks:
@@ -165,11 +175,10 @@ class BoundedScores:
         """Return K·a: every row with a ≠ 0, or with a loss at the best intercept, in float64."""
         problem, last = self.problem, self.last
         assert problem.kernel is not None
-        if last.certified and (np.abs(a - last.a) <= SAME_WEIGHT * np.abs(a)).all():
-            change = np.abs(a - last.a)
-            return (
-                last._replace(a=a, radius=last.radius + 1.000001 * float(change.sum()) * self._sizes(a)) if change.any() else last
-            )
+        if last.certified and (a == last.a).all():
+            return last
+        if last.certified and ((change := np.abs(a - last.a)) <= SAME_WEIGHT * np.abs(a)).all():
+            return last._replace(a=a, radius=last.radius + 1.000001 * float(change.sum()) * self._sizes(a))
         if problem.kernel.name == "linear" and not problem.formed:
             self.last = Scores(a.copy(), *self._by_weights(a), certified=True)
             return self._frozen()
@@ -178,7 +187,7 @@ class BoundedScores:
         at_hand = problem.formed and not problem.blocked  # a matrix that is held: no value needs to be computed again
         if at_hand or (problem.n - count) * count < MIN_VALUES or not self._bounded_in_float32():
             values, sizes = self._in_float64(a, None)
-            self.last = Scores(a.copy(), values, self._radius(a, sizes, slice(None)), certified=True)
+            self.last = Scores(a.copy(), values, self._radius(a, sizes, None), certified=True)
             return self._frozen()
         rest, some = np.flatnonzero(~support), np.flatnonzero(support)
         values, radius, exact = np.empty(problem.n), np.zeros(problem.n), support.copy()
@@ -277,8 +286,12 @@ class BoundedScores:
         if self.problem.kernel is None or self.problem.kernel.name != "rbf":
             values = self._scores(a, rows)
             return values, float(np.abs(a).sum()) * self._sizes(a)[slice(None) if rows is None else rows]
-        both = np.stack([np.maximum(a, 0.0), np.maximum(-a, 0.0)], axis=1)
-        positive, negative = self._scores(both, rows).T
+        if rows is None and self.at_hand is not None:
+            support = np.flatnonzero(a)
+            weights = a[support]
+            positive, negative = np.maximum([weights, -weights], 0.0) @ self.at_hand.rows(support)
+        else:
+            positive, negative = self._scores(np.stack([np.maximum(a, 0.0), np.maximum(-a, 0.0)], axis=1), rows).T
         return positive - negative, positive + negative
 
     def _scores(self, a: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
@@ -287,8 +300,11 @@ class BoundedScores:
         assert kernel is not None
         if rows is not None:
             return exact_scores(problem, a, rows)
-        if self.matrix is not None:
-            return np.asarray(self.matrix @ a)
+        if self.at_hand is not None:
+            if kernel.function is not None or kernel.name == "precomputed":  # Kᵀ may be off from K by rounding of the user's
+                return np.asarray(self.at_hand.rows(np.arange(problem.n)) @ a)
+            support = np.flatnonzero(a)
+            return np.asarray(a[support] @ self.at_hand.rows(support))
         if problem.formed:
             return _by_column(problem.combine, a)
         return _by_column(lambda column: expansion(kernel, problem.X, problem.X, column), a)
@@ -298,62 +314,72 @@ class BoundedScores:
         lengths = self.problem.norms
         return lengths * float(lengths[a != 0.0].max(initial=0.0)) + 1e-300
 
-    def _radius(self, a: np.ndarray, sizes: np.ndarray, rows: Any) -> np.ndarray:
-        """Return bounds on the errors of K·a in float64, from bounds of Σ |aⱼ|·|k(xᵢ, xⱼ)|."""
-        count, mass = int(np.count_nonzero(a)), float(np.abs(a).sum())
-        chain = count + 8 if self.problem.formed or self.matrix is not None else min(count, 2048 + count / 64) + 64
-        errors = self._value_errors(a)
-        errors = errors[rows] if isinstance(errors, np.ndarray) else errors
-        if self.problem.kernel is not None and self.problem.kernel.name == "rbf":
-            # Relative to each value: e^δ − 1 ≤ 2δ up to δ = 1; beyond, a value lies between 0 and 1 and nothing more is known.
-            # An infinite δ times a sum that has underflowed to 0 is NaN, which fmin leaves out.
-            relative = np.where(errors < 1.0, 2.0 * errors, np.inf)
-            with np.errstate(invalid="ignore"):
-                radius = np.fmin(1.000001 * (relative + gamma(chain)) * sizes, 2.0 * mass)
-            radius = np.minimum(radius, self._radius_by_distance(errors, chain, sizes, mass, rows))
-            if self._sure:  # kernels/distances.py: where δ is large, distances are summed from differences
-                sure = 2.0 * ROUNDOFF * (self.problem.d + 20) * mass
-                radius = np.minimum(radius, 1.000001 * ((SURE_RELATIVE + gamma(chain)) * (sizes + sure) + sure))
-            return radius + UNDERFLOW_64 * mass
-        return 1.000001 * (mass * errors + gamma(chain) * sizes) + 1e-300
+    def _radius(self, a: np.ndarray, sizes: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
+        """Return bounds on the errors of (K·a)[rows] in float64 (None: of all rows), from bounds of Σ |aⱼ|·|k(xᵢ, xⱼ)|."""
+        problem, kernel, support = self.problem, self.problem.kernel, np.flatnonzero(a)
+        count, mass = len(support), float(np.abs(a).sum())
+        chain = count + 8 if problem.formed or self.at_hand is not None else min(count, 2048 + count / 64) + 64
+        if kernel is None or kernel.function is not None or kernel.name == "precomputed":
+            return 1.000001 * gamma(chain) * sizes + 1e-300
+        distances = self._distances_of(rows)
+        norms, terms = distances.norms, distances.terms
+        longest = float(norms[support].max(initial=0.0))
+        if rows is not None:
+            norms = norms[rows]
+        if kernel.name != "rbf":
+            return 1.000001 * (mass * _value_errors(kernel, norms * longest, terms) + gamma(chain) * sizes) + 1e-300
+        # kernels/distances.py: where δ is large, distances are summed from differences
+        sure = 2.0 * ROUNDOFF * (problem.d + 20) * mass if distances.sure else math.inf
+        radius = np.empty(len(sizes))
+        _gaussian_radius(norms, longest, sizes, kernel.gamma, terms + 20, gamma(chain), mass, sure, radius)
+        return radius
 
-    def _radius_by_distance(self, errors: np.ndarray, chain: float, sizes: np.ndarray, mass: float, rows: Any) -> np.ndarray:
-        """Bound the errors of Gaussian scores where some support vectors are far from the origin and most rows are not.
+    def _distances_of(self, rows: np.ndarray | None) -> Distances:
+        """Return what bounds the errors of values: those at hand if all rows are asked for, else those computed among the rows of X."""
+        problem, at_hand = self.problem, self.at_hand if rows is None else None
+        assert problem.kernel is not None
+        if at_hand is not None and isinstance(at_hand.blocks, HeldBlocks):
+            return _rounded_up(at_hand.blocks.distances, problem.d)
+        if self._distances is None:
+            self._distances = _rounded_up(distances_of(problem.kernel, problem.X), problem.d)
+        return self._distances
 
-        With r = ‖x − z‖ and ‖z‖ ≤ ‖x‖ + r, δ ≤ 1.01u·(γ(d + 20)(8‖x‖² + 2r²) + 16). A value k = e^(−γr²) has k·γr² ≤ 1/e, so that
-        Σ |a|·2δ·k is at most 2.02u·(8γ(d + 20)‖x‖² + 16)·Σ |a|k + 4.04u·(d + 20)/e·Σ |a|. Computed values differ from k by a factor below
-        1.02 where δ ≤ 0.01.
-        """
-        assert self._norms is not None
-        assert self.problem.kernel is not None
-        terms = self._terms + 20
-        relative = 2.02 * ROUNDOFF * (8.0 * terms * self.problem.kernel.gamma * self._norms[rows] ** 2 + 16.0)
-        radius = 1.000001 * ((relative + gamma(chain)) * sizes + 1.6 * ROUNDOFF * terms * mass)
-        return np.where(errors <= 0.01, radius, np.inf)
 
-    def _value_errors(self, a: np.ndarray) -> Any:
-        """Return bounds on the errors of k(xᵢ, xⱼ) over the rows j with a ≠ 0."""
-        problem, kernel = self.problem, self.problem.kernel
-        assert kernel is not None
-        if kernel.function is not None or kernel.name == "precomputed":
-            return 0.0
-        if self._norms is None:
-            # Distances of a Gaussian are computed from rows moved by an origin.
-            norms = distance_norms(problem.X) if kernel.name == "rbf" else np.sqrt(squares(problem.X))
-            self._norms = norms * (1.0 + gamma(problem.d + 16)) + 1e-150
-            self._sure = kernel.name == "rbf" and sure_values(problem.X)
-            self._terms = product_terms(problem.X)
-        norms, d = self._norms, self._terms
-        longest = float(norms[a != 0.0].max(initial=0.0))
-        if kernel.name == "rbf":
-            return 1.01 * ROUNDOFF * (kernel.gamma * (d + 20) * (norms + longest) ** 2 + 16.0)
-        products = norms * longest
-        if kernel.name == "linear":
-            return gamma(d + 8) * products
-        inner = kernel.gamma * products + abs(kernel.coef0)
-        if kernel.name == "poly":
-            return 1.01 * ROUNDOFF * (kernel.degree * (d + 8) + 16) * inner**kernel.degree
-        return gamma(d + 8) * inner + 16.0 * ROUNDOFF
+def _rounded_up(distances: Distances, columns: int) -> Distances:
+    """Return the same with norms that are bounds, their rounding included."""
+    return Distances(distances.norms * (1.0 + gamma(columns + 16)) + 1e-150, distances.terms, distances.sure)
+
+
+def _value_errors(kernel: Kernel, products: np.ndarray, terms: int) -> np.ndarray:
+    """Return bounds on the errors of values of a kernel other than the Gaussian, from bounds of the inner products."""
+    if kernel.name == "linear":
+        return np.asarray(gamma(terms + 8) * products)
+    inner = kernel.gamma * products + abs(kernel.coef0)
+    if kernel.name == "poly":
+        return np.asarray(1.01 * ROUNDOFF * (kernel.degree * (terms + 8) + 16) * inner**kernel.degree)
+    return np.asarray(gamma(terms + 8) * inner + 16.0 * ROUNDOFF)
+
+
+@strict
+def _gaussian_radius(norms, longest, sizes, rate, terms, rounding, mass, sure, out):
+    """out = bounds on the errors of sums of Gaussian values, the least of three, from bounds of Σ |aⱼ|·k(xᵢ, xⱼ)
+
+    a) Relative to each value: e^δ − 1 ≤ 2δ up to δ = 1; beyond, a value lies between 0 and 1 and nothing more is known.
+    b) Where some support vectors are far from the origin and most rows are not: with r = ‖x − z‖ and ‖z‖ ≤ ‖x‖ + r,
+       δ ≤ 1.01u·(γ(d + 20)(8‖x‖² + 2r²) + 16). A value k = e^(−γr²) has k·γr² ≤ 1/e, so that Σ |a|·2δ·k is at most
+       2.02u·(8γ(d + 20)‖x‖² + 16)·Σ |a|k + 4.04u·(d + 20)/e·Σ |a|. Computed values differ from k by a factor below 1.02 where δ ≤ 0.01.
+    c) SURE_RELATIVE of each value and `sure`, if that is finite.
+    """
+    for i in range(sizes.shape[0]):
+        reach = norms[i] + longest
+        delta = 1.01 * ROUNDOFF * (rate * terms * (reach * reach) + 16.0)
+        radius = 1.000001 * (2.0 * delta + rounding) * sizes[i]
+        if not (delta < 1.0 and radius <= 2.0 * mass):
+            radius = 2.0 * mass
+        near = 2.02 * ROUNDOFF * (8.0 * terms * rate * (norms[i] * norms[i]) + 16.0)
+        if delta <= 0.01:
+            radius = min(radius, 1.000001 * ((near + rounding) * sizes[i] + 1.6 * ROUNDOFF * terms * mass))
+        out[i] = min(radius, 1.000001 * ((SURE_RELATIVE + rounding) * (sizes[i] + sure) + sure)) + UNDERFLOW_64 * mass
 
 
 @kernel

@@ -21,6 +21,7 @@ from dualgap.core import (
     length_bound,
     precise_accumulate,
     precise_shortfalls,
+    strict,
     weighted_balance,
 )
 from dualgap.problem import Problem
@@ -56,6 +57,7 @@ __all__ = [
     "scores_of",
 ]
 
+LEAST_EXACT = 2.0**-968  # of a product of two float64 numbers, from which on its rounding error is one, too
 SMALL_ENOUGH = 1e-10  # relative gap from which on nothing is gained by sharper sums, if no tolerance is given
 SHARP = 0.05  # share of the gap that may be rounding; above it, sums are repeated in double-double numbers
 
@@ -109,10 +111,12 @@ def enclose_sharply(
 ) -> tuple[Enclosed, float]:
     """Enclose a model and a dual point as `certify_pair` does, and return the resolution of float64 beside it."""
     found = enclose(problem, coef, intercept, point)
-    upper = found.upper
-    gap, resolution = upper - found.dual, _resolution(problem, found)
+    upper, resolution = found.upper, _resolution(problem, found)
     enough = max((tol if tol > 0.0 else SMALL_ENOUGH) * upper, atol)
-    if not gap <= enough and found.finite and problem.kernel is None and found.radius > SHARP * gap:
+    if problem.kernel is not None:
+        return found, resolution
+    gap = upper - found.dual
+    if not gap <= enough and found.finite and found.radius > SHARP * gap:
         found = enclose(problem, coef, intercept, point, precise=True)
     return found, resolution
 
@@ -218,15 +222,23 @@ def _moved(problem: Problem, margins: Margins, beta: np.ndarray, found: Balance)
     if found.row >= 0:
         return found.row, found.cost, 1.000001 * (abs(found.rest) + found.off)
     # Every β is at a bound: then the sign of the rest matters, or that it is zero.
-    products = problem.c * beta
-    low = [fma(c, b, -p) for c, b, p in zip(problem.c.tolist(), beta.tolist(), products.tolist(), strict=True) if p]
-    signs = problem.y[products != 0.0]
-    rest = math.fsum(np.concatenate([products[products != 0.0] * signs, np.array(low) * signs]).tolist())
-    if rest == 0.0:
+    products, low = np.empty(problem.n), np.empty(problem.n)
+    _exact_products(problem.c, beta, products, low)
+    rest = math.fsum((products * problem.y).tolist() + (low * problem.y).tolist())
+    inexact = int(np.count_nonzero((np.abs(products) < LEAST_EXACT) & (problem.c != 0.0) & (beta != 0.0)))
+    if rest == 0.0 and inexact == 0:
         return 0, 0.0, 0.0
-    off = 2.0 * ROUNDOFF * abs(rest)
+    off = 2.0 * ROUNDOFF * abs(rest) + inexact * 2.0**-1074
     row, cost = balance_row(problem.loss, problem.samples, margins, beta, rest, off)
     return (row, cost, 1.000001 * (abs(rest) + off)) if row >= 0 else (-1, math.inf, math.inf)
+
+
+@strict
+def _exact_products(c, beta, high, low):
+    """high + low = c·β, exactly where |high| ≥ LEAST_EXACT, else up to 2⁻¹⁰⁷⁵."""
+    for i in range(beta.shape[0]):
+        high[i] = c[i] * beta[i]
+        low[i] = fma(c[i], beta[i], -high[i])
 
 
 def _excess(problem: Problem, coef: np.ndarray, point: DualPoint, shift: float, precise: bool) -> tuple[float, float]:

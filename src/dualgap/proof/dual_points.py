@@ -6,6 +6,7 @@ Feasible up to rounding: what rounding leaves of Σ cᵢβᵢyᵢ = 0 is account
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,10 @@ from dualgap.kernels import WHOLE_SPECTRUM, extreme_eigenvalues, is_semidefinite
 from dualgap.problem import Problem
 from dualgap.proof.bounded_scores import kernel_scores
 from dualgap.proof.certificate import CertificateError
+
+# Part of their room by which free β move, at most, to balance the classes: D falls with the square of these moves, and in proportion where
+# a class is scaled.
+LARGEST_SHARE = 0.5
 
 __all__ = ["DualPoint", "dual_from_margins", "dual_point", "require_semidefinite", "zero_point"]
 
@@ -55,20 +60,21 @@ def require_semidefinite(problem: Problem) -> None:
 def dual_point(problem: Problem, beta: np.ndarray) -> DualPoint:
     """Make β feasible and return that dual point.
 
-    β is clipped to its box; with a free intercept the heavier class, by the sign of yβ, is scaled down; with l1 alone all of β is.
+    β is clipped to its box. With a free intercept free variables move, or where these are too few the heavier class, by the sign of yβ, is
+    scaled down. With l1 alone all of β is scaled.
     """
     require_semidefinite(problem)
-    bottom, top = problem.loss.lower_bound(), problem.loss.upper_bound()
+    bottom, top, samples = problem.loss.lower_bound(), problem.loss.upper_bound(), problem.samples
     if problem.intercept == "free":
         balanced = np.empty(problem.n)
-        _balance_into(problem.samples, beta, bottom, top, balanced)
+        _balance_into(samples, beta, bottom, top, balanced)
         beta = balanced
     elif not (beta.min() >= bottom and beta.max() <= top):  # a copy only where it is needed: β may be a large part of the memory
         beta = np.clip(beta, bottom, top)
     if problem.l2 == 0.0:
         return DualPoint(_within_l1(problem, beta), None, None)
     a = np.empty(problem.n)
-    mass, count = _expand(problem.samples, beta, problem.l2, problem.norms, a)
+    mass, count = _expand(samples, beta, problem.l2, problem.norms, a)
     if problem.kernel is not None:
         return DualPoint(beta, a, kernel_scores(problem, a).values)
     v = problem.combine(a)
@@ -113,7 +119,7 @@ def _within_l1(problem: Problem, beta: np.ndarray) -> np.ndarray:
 
 @kernel
 def _balance_into(samples, beta, bottom, top, out):
-    """out = β within its bounds and with Σ cᵢβᵢyᵢ = 0: the heavier class is scaled down, then one β takes up what rounding left.
+    """out = β within its bounds and with Σ cᵢβᵢyᵢ = 0: free β move, or the heavier class is scaled down; then one β takes up rounding.
 
     Zeros where one class has nothing to balance the other by.
     """
@@ -128,11 +134,37 @@ def _balance_into(samples, beta, bottom, top, out):
         for i in range(out.shape[0]):
             out[i] = 0.0
         return
-    factor, sign = min(positive, negative) / max(positive, negative), 1.0 if positive > negative else -1.0
-    for i in range(out.shape[0]):
-        if sign * samples.y[i] * out[i] > 0.0:
-            out[i] *= factor
+    sign = 1.0 if positive > negative else -1.0
+    if difference != 0.0 and not _move_free(samples, bottom, top, difference, out):
+        factor = min(positive, negative) / max(positive, negative)
+        for i in range(out.shape[0]):
+            if sign * samples.y[i] * out[i] > 0.0:
+                out[i] *= factor
     settle(samples.c, samples.y, out, 0.0)
+
+
+@kernel
+def _room(beta, bottom, top):
+    """Return the distance of β from the nearer of 0 and its bound on the same side, within which it may move either way."""
+    return min(abs(beta), abs((top if beta > 0.0 else bottom) - beta))
+
+
+@kernel
+def _move_free(samples, bottom, top, difference, beta):
+    """Take `difference` out of Σ cᵢβᵢyᵢ by moves of the free β, each by the same share of its room; return False if that is too little.
+
+    Near the optimum moves of free β that balance the classes change D in second order alone; those of β at a bound do in first order.
+    """
+    room = 0.0
+    for i in range(beta.shape[0]):
+        room += samples.c[i] * _room(beta[i], bottom, top)
+    share = abs(difference) / room if room > 0.0 else 1.0
+    if share > LARGEST_SHARE:
+        return False
+    for i in range(beta.shape[0]):
+        step = math.copysign(share * _room(beta[i], bottom, top), difference * samples.y[i])
+        beta[i] = min(max(beta[i] - step, bottom), top)
+    return True
 
 
 def dual_from_margins(problem: Problem, margins: np.ndarray) -> DualPoint:

@@ -232,7 +232,8 @@ def _own_balance(loss, samples, margins, beta, factor, by_gap):
 
 
 def _joined(partial: np.ndarray) -> RowSums:
-    value, value_radius, gap, gap_radius = (exact_sum(sums) for sums in partial.tolist())
+    sums = partial.tolist()
+    value, value_radius, gap, gap_radius = [one for (one,) in sums] if len(sums[0]) == 1 else map(exact_sum, sums)
     rounding = gamma(BLOCK + 8)
     return RowSums(
         value,
@@ -423,7 +424,7 @@ def penalty_excess(penalty: Any, w: np.ndarray, v: np.ndarray, v_low: np.ndarray
 def penalty_value(l1: float, l2: float, w: np.ndarray) -> tuple[float, float]:
     """Return R(w) and a bound on its error."""
     pieces = [w] if len(w) <= PIECE else [w[k : k + PIECE] for k in range(0, len(w), PIECE)]
-    value = 0.5 * l2 * exact_sum(float(piece @ piece) for piece in pieces)
+    value = 0.5 * l2 * (float(w @ w) if len(w) <= PIECE else exact_sum(float(piece @ piece) for piece in pieces))
     if l1 > 0.0:
         value += l1 * exact_sum(float(np.abs(piece).sum()) for piece in pieces)
     return value, gamma(min(PIECE, len(w)) + 16) * value + SMALLEST

@@ -96,7 +96,8 @@ def zero_model(problem: Problem) -> tuple[float, float, float]:
         return intercept, zero_objective(problem, intercept), zero_objective(problem, 0.0)
     classes = _class_weights(problem)
     intercept = _intercept_of_classes(problem, *classes)
-    return intercept, _objective_of_classes(problem, intercept, *classes), _objective_of_classes(problem, 0.0, *classes)
+    at_zero = _objective_of_classes(problem, 0.0, *classes)
+    return intercept, _objective_of_classes(problem, intercept, *classes) if intercept else at_zero, at_zero
 
 
 def _objective_of_classes(problem: Problem, intercept: float, positive: float, negative: float) -> float:
@@ -182,10 +183,10 @@ def _kinks(problem: Problem, scores: np.ndarray) -> _Kinks | None:
     """Return the kinks of the hinge or of a loss of regression without a quadratic part; None for other losses."""
     loss, c = problem.loss, problem.c
     if isinstance(loss, Hinge):
-        up = problem.y > 0
+        up, places = problem.y > 0, problem.y - scores
         if problem.sample_weight is None:
-            return _Kinks(problem.y - scores, c, 0.0, int(np.count_nonzero(up)))
-        return _Kinks(problem.y - scores, c, float(c[up].sum()), -1)
+            return _Kinks(places, c, 0.0, int(np.count_nonzero(up)))
+        return _Kinks(places, c, float(c[up].sum()), -1)
     if not isinstance(loss, ResidualLoss) or loss.delta > 0.0:
         return None
     places = np.concatenate([-loss.epsilon - scores, loss.epsilon - scores])
