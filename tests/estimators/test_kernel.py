@@ -10,6 +10,7 @@ from sklearn.preprocessing import scale
 
 from dualgap import SVC
 from dualgap.estimators import ConvergenceWarning
+from dualgap.kernels import KernelBlocks
 from dualgap.proof import CertificateError
 
 
@@ -182,3 +183,28 @@ def test_a_linear_kernel_with_a_large_C_on_overlapping_classes_converges():
     np.testing.assert_allclose(model.decision_function(X), X @ model.coef_[0] + model.intercept_[0], atol=1e-6)
     assert np.abs(model.dual_coef_).max() <= 1e6 * (1 + 1e-12)
     assert abs(model.dual_coef_.sum()) <= 1e-6 * 1e6
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_matrix])
+def test_pairs_share_one_matrix_and_are_as_if_alone(iris, storage, monkeypatch):
+    computed = []
+    matrix = KernelBlocks.matrix
+    monkeypatch.setattr(KernelBlocks, "matrix", lambda blocks: computed.append(blocks.count) or matrix(blocks))
+    X, y = iris
+    model = SVC(tol=1e-8, random_state=0, gamma=0.3, class_weight={0: 2.0}, decision_function_shape="ovo").fit(storage(X), y)
+    assert computed[-1] == len(y)
+    assert computed.count(len(y)) == 1  # and small ones, where kernels are compiled
+    for k, (i, j) in enumerate([(0, 1), (0, 2), (1, 2)]):
+        rows = (y == i) | (y == j)
+        alone = SVC(tol=1e-8, random_state=0, gamma=0.3, class_weight={0: 2.0} if i == 0 else None).fit(X[rows], y[rows])
+        np.testing.assert_allclose(model.decision_function(X)[:, k], -alone.decision_function(X), atol=1e-3)
+        ours, theirs = model.certificate_[k], alone.certificate_
+        assert ours.relative_gap <= 1e-8
+        assert max(ours.dual, theirs.dual) <= min(ours.primal, theirs.primal)
+
+
+def test_rows_of_every_class_are_checked():
+    X, y = load_iris(return_X_y=True)
+    X[149, 2] = np.nan
+    with pytest.raises(ValueError, match="NaN at row 149, column 2"):
+        SVC().fit(X, y)

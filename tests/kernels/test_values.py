@@ -76,3 +76,7 @@ def test_sparse_rows_with_many_features_have_the_values_of_dense_ones(name, dtyp
     a, out = rng.normal(size=153), np.zeros(153)
     blocks.add_sums(blocks.other(A), a, out)
     np.testing.assert_allclose(out, expected @ a, rtol=10 * tolerance, atol=100 * tolerance)
+
+
+def test_huge_whole_numbers_are_not_exact_in_float32():
+    assert not exact_in_float32(np.full((2, 2), 1e200))

@@ -74,18 +74,28 @@ def validated(estimator: Any, X: Any, y: Any, *, reset: bool = True, **options: 
     return X, y
 
 
-def validated_rows(estimator: Any, X: Any) -> Any:
-    """Return new rows as scikit-learn checks them: names and number of the columns must be those of training."""
-    return validate_data(estimator, X, reset=False, **_ACCEPTED)
+def validated_rows(estimator: Any, X: Any, **options: Any) -> Any:
+    """Return new rows as scikit-learn checks them: names and number of the columns must be those of training.
+
+    `options` are those of scikit-learn's `check_array`. Plain arrays are not looked at for NaN.
+    """
+    if _is_table(X) and X.shape[1] == getattr(estimator, "n_features_in_", -1) and "feature_names_in_" not in vars(estimator):
+        return X
+    return validate_data(estimator, X, reset=False, **{**_ACCEPTED, **options})
 
 
 def _is_plain(X: Any, y: Any) -> bool:
     """Return whether X is a C-ordered array of floats that is not empty, and y an array of as many labels of a plain type."""
-    if type(X) is not np.ndarray or type(y) is not np.ndarray or X.ndim != 2 or y.ndim != 1 or len(X) != len(y) or X.size == 0:
-        return False
-    if X.dtype not in (np.float64, np.float32) or not (X.dtype.isnative and X.flags.c_contiguous and X.flags.aligned):
+    if not _is_table(X) or type(y) is not np.ndarray or y.ndim != 1 or len(X) != len(y):
         return False
     return y.dtype.kind in "iub" or (y.dtype.kind == "f" and bool(np.isfinite(y).all()))
+
+
+def _is_table(X: Any) -> bool:
+    """Return whether X is a C-ordered array of floats that is not empty."""
+    if type(X) is not np.ndarray or X.ndim != 2 or X.size == 0 or X.dtype not in (np.float64, np.float32):
+        return False
+    return bool(X.dtype.isnative and X.flags.c_contiguous and X.flags.aligned)
 
 
 def check_labels(y: np.ndarray) -> None:

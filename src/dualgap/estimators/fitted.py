@@ -9,7 +9,6 @@ import numpy as np
 from scipy import sparse
 
 from dualgap.estimators.labelled import Labelled
-from dualgap.problem import Problem
 from dualgap.proof import ProofError
 from dualgap.run import Result
 
@@ -109,8 +108,9 @@ def signed_duals(results: Sequence[Result], C: float) -> np.ndarray:
     signed = np.empty((len(results), len(results[0].dual)))
     for row, r in zip(signed, results, strict=True):
         np.multiply(r.problem.y, r.dual, out=row)
-        row *= r.problem.c
-        row *= C * _total(r.problem)
+        if r.problem.sample_weight is not None:
+            row *= r.problem.c * float(r.problem.sample_weight.sum())
+    signed *= C
     return signed
 
 
@@ -160,7 +160,3 @@ def signed_dual(model: Any, j: int, weights: np.ndarray | None, C: float) -> np.
 def _row(matrix: Any, j: int) -> np.ndarray:
     row = matrix[[j]]
     return np.asarray(row.toarray() if sparse.issparse(matrix) else row, dtype=np.float64).ravel()
-
-
-def _total(problem: Problem) -> float:
-    return float(problem.n if problem.sample_weight is None else problem.sample_weight.sum())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from itertools import combinations
@@ -14,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dualgap.core import Hinge, blas_alone, kept, number, one_of, whole_number
 from dualgap.estimators.bounds import BoundsMixin, Pairs
-from dualgap.estimators.common import check_labels
+from dualgap.estimators.common import check_labels, penalties
 from dualgap.estimators.deciding import PairVotes, solve_all
 from dualgap.estimators.ending import end_fit
 from dualgap.estimators.fitted import keep, keep_uncertified, support
@@ -27,12 +28,15 @@ from dualgap.estimators.parameters import budget_of
 from dualgap.estimators.probability import CalibratedMixin
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
 from dualgap.estimators.proving import ProvableMixin, kernel_parts
+from dualgap.kernels import HeldMatrix
 from dualgap.problem import Problem, as_features
 from dualgap.proof import margins_of, row_status, without_data
 from dualgap.run import Result
 from dualgap.solvers.working_set import WorkingSet
 
 __all__ = ["SVC"]
+
+FLOAT64 = np.dtype(np.float64)
 
 
 class SVC(
@@ -222,8 +226,9 @@ class SVC(
             self._fit_uncertified(X, data, pairs, budget)
             self._calibrate(X, y, data.weights)
             return self
+        make = self._maker(data, pairs, C)
         tasks = [
-            Task(partial(self._problem, data, pair, C), self._warm(data, pair, k, C), monitor.callbacks(k, lambda progress: {}))
+            Task(partial(make, pair), self._warm(data, pair, k, C), monitor.callbacks(k, lambda progress: {}))
             for k, pair in enumerate(pairs)
         ]
         # Kernel rows are shared out to threads of our own, which those of the BLAS get in the way of; for small products, to set the number
@@ -259,14 +264,41 @@ class SVC(
 
     def _problem(self, data: Labelled, pair: tuple[int, int], C: float) -> Problem:
         """Class pair[0] against class pair[1]."""
-        rows = np.flatnonzero((data.codes == pair[0]) | (data.codes == pair[1]))
-        weights = data.own_weights()[rows]
+        rows, signs, weights = _sides(data, pair)
         X = self._square(data.X)
         if len(rows) < data.n:
             X = X[np.ix_(rows, rows)] if self._is_table else X[rows]
-        unweighted = data.weights is None and data.by_class is None
-        signs = np.where(data.codes[rows] == pair[0], 1.0, -1.0)
-        return self._problem_over(X, signs, "hinge", C, float(weights.sum()), None if unweighted else weights)
+        return self._problem_over(X, signs, "hinge", C, len(rows) if weights is None else float(weights.sum()), weights)
+
+    def _maker(self, data: Labelled, pairs: list[tuple[int, int]], C: float) -> Callable[[tuple[int, int]], Problem]:
+        """Return a function from a pair of classes to its problem. All share what does not depend on the pair.
+
+        Where each pair is one working set, all of them read one kernel matrix: a value that many pairs need is computed once.
+        """
+        largest = int(np.sort(np.bincount(data.codes))[-2:].sum())
+        if len(pairs) == 1 or not self._reads_one_matrix(largest, data.n):
+            return lambda pair: self._problem(data, pair, C)
+        matrix = HeldMatrix(self._kernel, data.X, np.argsort(data.codes, kind="stable"))
+        first = self._problem(data, pairs[0], C)
+
+        def make(pair: tuple[int, int]) -> Problem:
+            rows, signs, weights = _sides(data, pair)
+            problem = first
+            if pair != pairs[0]:
+                l2, _ = penalties(C, 0.0, len(rows) if weights is None else float(weights.sum()))
+                problem = first.replace(X=data.X[rows], y=signs, sample_weight=weights, l2=l2)
+            # One choice and one check of a solver serve all: kernel, loss, penalty and precision are the same.
+            problem.shared.blocks[FLOAT64], problem.shared.found = matrix.part(rows), first.shared.found
+            return problem
+
+        return make
+
+    def _reads_one_matrix(self, rows: int, n: int) -> bool:
+        """Return whether a pair of classes of this size is one working set, and the matrix of all rows fits in memory."""
+        solver = self._solver()
+        if self._is_table or not isinstance(solver, WorkingSet):
+            return False
+        return rows <= solver.size and 8 * n * n <= 1e6 * solver.cache_size
 
     def _warm(self, data: Labelled, pair: tuple[int, int], k: int, C: float) -> Any:
         fitted = self.warm_start and getattr(self, "_n_rows", None) == data.n and np.array_equal(self.classes_, data.classes)
@@ -423,6 +455,14 @@ class SVC(
             signs = np.where(codes[rows] == i, 1.0, -1.0)
             found[rows, k] = row_status(self._loss(), *margins_of(signs, low[rows, k], high[rows, k]))
         return found
+
+
+def _sides(data: Labelled, pair: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return the rows of two classes, +1 for those of the first and −1 for the others, and their weights (None: all 1)."""
+    positive = data.codes == pair[0]
+    rows = np.flatnonzero(positive | (data.codes == pair[1]))
+    unweighted = data.weights is None and data.by_class is None
+    return rows, np.where(positive[rows], 1.0, -1.0), None if unweighted else data.own_weights()[rows]
 
 
 def _dense(matrix: Any) -> Any:

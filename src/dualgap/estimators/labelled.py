@@ -32,7 +32,8 @@ class Labelled:
     def __init__(self, X: Any, y: np.ndarray, sample_weight: Any, class_weight: Any, classes: np.ndarray | None = None) -> None:
         self.X, self.n = X, X.shape[0]
         if classes is None:
-            self.classes, self.codes = np.unique(y, return_inverse=True)
+            self.classes = np.unique(y)
+            self.codes = np.searchsorted(self.classes, y)
             if len(self.classes) < 2:
                 raise ValueError(f"y has one class only, {self.classes.tolist()[0]!r}; a classifier needs at least two classes")
         else:

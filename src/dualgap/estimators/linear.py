@@ -311,7 +311,7 @@ class LinearSVC(
                 return base
             side = data.one_against_rest(k)
             if side.weights is None:
-                return base.replace(y=side.signs)
+                return base.replace(y=side.signs, c=base.c)
             l2, l1 = parameters.strengths(side.total)
             return base.replace(y=side.signs, sample_weight=side.weights, l2=l2, l1=l1)
 

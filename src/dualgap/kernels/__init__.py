@@ -9,10 +9,11 @@ from dualgap.kernels.distances import SURE_RELATIVE, distance_error, origin_of, 
 from dualgap.kernels.features import FEATURE_BLOCK, METHODS, Fourier, Nystroem
 from dualgap.kernels.function import Kernel, call_kernel, make_kernel
 from dualgap.kernels.gram_cache import BlockedGram, add_rows, as_bytes, load_block, split_order
+from dualgap.kernels.held import HeldBlocks, HeldMatrix, copy_values
 from dualgap.kernels.semidefinite import WHOLE_SPECTRUM, extreme_eigenvalues, is_semidefinite, rounding_of
 from dualgap.kernels.spectrum import SpectrumClip, SpectrumShift
 from dualgap.kernels.sums import Expansion, expansion, own_expansion
-from dualgap.kernels.values import SUPPORTS, KernelBlocks, distance_norms, product_terms, scratch, sure_values
+from dualgap.kernels.values import SUPPORTS, Distances, KernelBlocks, distances_of, product_terms, scratch
 
 __all__ = [
     "FEATURE_BLOCK",
@@ -21,8 +22,11 @@ __all__ = [
     "SURE_RELATIVE",
     "WHOLE_SPECTRUM",
     "BlockedGram",
+    "Distances",
     "Expansion",
     "Fourier",
+    "HeldBlocks",
+    "HeldMatrix",
     "Kernel",
     "KernelBlocks",
     "Nystroem",
@@ -31,8 +35,9 @@ __all__ = [
     "add_rows",
     "as_bytes",
     "call_kernel",
+    "copy_values",
     "distance_error",
-    "distance_norms",
+    "distances_of",
     "expansion",
     "extreme_eigenvalues",
     "is_semidefinite",
@@ -45,5 +50,4 @@ __all__ = [
     "scratch",
     "split_order",
     "squares",
-    "sure_values",
 ]

@@ -6,6 +6,7 @@ pass over products that are still in the processor's cache. Threads share the ro
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import Any, NamedTuple
 
@@ -29,7 +30,7 @@ from dualgap.kernels.gaussian import (
     sparse_gaussian_sum,
 )
 
-__all__ = ["BLOCK", "SUPPORTS", "KernelBlocks", "distance_norms", "exact_in_float32", "product_terms", "scratch", "sure_values"]
+__all__ = ["BLOCK", "SUPPORTS", "Distances", "KernelBlocks", "Left", "distances_of", "exact_in_float32", "product_terms", "scratch"]
 
 BLOCK = 1 << 18  # products in one block: 1 or 2 MB, which a processor's cache holds
 SUPPORTS = 256  # rows on the left-hand side of one block of products in a sum
@@ -40,7 +41,7 @@ MOST_LINES = (
 SPARSE = 0.3  # share of non-zeros up to which sparse products are faster than dense ones
 
 
-class _Left(NamedTuple):
+class Left(NamedTuple):
     """Rows as the left-hand side of products: an array, or panels of sparse rows; and −γ‖x‖² of each for a Gaussian kernel."""
 
     rows: Any
@@ -146,7 +147,7 @@ def exact_in_float32(X: Any) -> bool:
     if any((np.rint(some) != some).any() for some in (values[:64], values)):  # most data fail in the first rows
         return False
     largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
-    return width * largest**2 <= 2.0**24
+    return largest <= math.sqrt(2.0**24 / max(width, 1))  # a square of a huge number would overflow
 
 
 def _is_dense(X: Any) -> bool:
@@ -173,9 +174,23 @@ def product_terms(X: Any) -> int:
     return int(X.shape[1]) if _is_dense(X) else int(np.diff(X.indptr).max(initial=0))
 
 
-def sure_values(X: Any) -> bool:
-    """Whether the bound by SURE_RELATIVE holds for Gaussian values of X in float64: distances may come from differences."""
-    return not is_sparse(X) and not exact_in_float32(X)
+class Distances(NamedTuple):
+    """What bounds the errors of kernel values in float64 between the rows of X."""
+
+    norms: np.ndarray  # ‖x‖, for a Gaussian kernel ‖x − s‖ for every origin s that its distances are computed with near X
+    terms: int  # products other than 0 that an inner product adds up at most
+    sure: bool  # whether the bound by SURE_RELATIVE holds: distances may come from differences
+
+    def take(self, rows: np.ndarray) -> Distances:
+        """Return those of some of the rows, whose values are computed among all rows of X."""
+        return Distances(self.norms[rows], self.terms, self.sure)
+
+
+def distances_of(kernel: Kernel, X: Any) -> Distances:
+    """Return what bounds the errors of values of a kernel that is computed from inner products of the rows of X."""
+    if kernel.name != "rbf":
+        return Distances(np.sqrt(squares(X)), product_terms(X), False)
+    return Distances(distance_norms(X), product_terms(X), not is_sparse(X) and not exact_in_float32(X))
 
 
 _memory = threading.local()
@@ -275,48 +290,62 @@ class KernelBlocks:
             other.X = self.X[indices]
         return other
 
-    def own(self, wanted: np.ndarray) -> _Left:
+    def own(self, wanted: np.ndarray) -> Left:
         """Return some of the rows as the left-hand side."""
         if not self.by_product:
             if self.kernel.name == "precomputed":
                 rows: Any = (wanted if self.places is None else self.places[wanted], None)
             else:
                 rows = (None, self.X[wanted])
-            return _Left(rows, None, len(wanted))
-        return _Left(self.right.own(wanted), None if self.exponents is None else self.exponents[wanted], len(wanted))
+            return Left(rows, None, len(wanted))
+        return Left(self.right.own(wanted), None if self.exponents is None else self.exponents[wanted], len(wanted))
 
-    def other(self, Z: Any) -> _Left:
+    def other(self, Z: Any) -> Left:
         """Return other rows as the left-hand side."""
         if isinstance(self.right, _Sparse):
-            return _Left(self.right.other(Z), None if self.exponents is None else self._exponents(squares(Z)), Z.shape[0])
+            return Left(self.right.other(Z), None if self.exponents is None else self._exponents(squares(Z)), Z.shape[0])
         rows = self._moved(_array(Z), self.right.dtype)
         exponents = None
         if self.exponents is not None:
             exponents = self._exponents(np.zeros(len(rows)) if isinstance(self.right, _Differences) else squares(rows))
-        return _Left(rows, exponents, len(rows))
+        return Left(rows, exponents, len(rows))
 
-    def _values(self, left: _Left) -> np.ndarray:
+    def _values(self, left: Left) -> np.ndarray:
         places, Z = left.rows
         if places is None:
             return np.asarray(self.kernel(Z, self.X))
         return np.asarray(self.X[places] if self.places is None else self.X[np.ix_(places, self.places)])
 
-    def write_rows(self, left: _Left, store: np.ndarray, slots: np.ndarray) -> None:
+    def write_rows(self, left: Left, store: np.ndarray, slots: np.ndarray) -> None:
         """store[slots[t]] = k(row t of left, every row)"""
         if not self.by_product:
             store[slots] = self._values(left)
             return
+        self._write(left, store, slots, 0)
+
+    def _write(self, left: Left, store: np.ndarray, slots: np.ndarray, begin: int) -> None:
+        """store[slots[t], j] = k(row t of left, row j) for the rows from `begin` on, computed from products"""
 
         def finish(products: np.ndarray, first: int, last: int) -> None:
             if self.exponents is not None:
                 right = self.exponents[first:last]
                 gaussian_rows(self.arithmetic, self._twice_gamma, products, left.exponents, right, store, slots, first)
             else:
-                store[slots, first:last] = self.kernel.from_products(products)
+                store[slots, first:last] = self.kernel.from_products(products.astype(self.dtype, copy=False))
 
-        self._by_blocks(left, finish)
+        self._by_blocks(left, finish, begin)
 
-    def add_sums(self, left: _Left, a: np.ndarray, out: np.ndarray) -> None:
+    def matrix(self) -> np.ndarray:
+        """Return the kernel matrix of all rows, of which each value is computed once; for kernels that are computed from inner products."""
+        K, n = np.empty((self.count, self.count), dtype=self.dtype), self.count
+        for first in range(0, n, SUPPORTS):
+            last = min(first + SUPPORTS, n)
+            rows = np.arange(first, last)
+            self._write(self.own(rows), K, rows, first)
+            K[last:, first:last] = K[first:last, last:].T
+        return K
+
+    def add_sums(self, left: Left, a: np.ndarray, out: np.ndarray) -> None:
         """out += Σₜ a[t]·k(row t of left, every row); one column of `out` for each column of `a`"""
         if not self.by_product:
             out += (a.T @ self._values(left)).T
@@ -331,7 +360,7 @@ class KernelBlocks:
 
         self._by_blocks(left, finish)
 
-    def _add_dense(self, left: _Left, a: np.ndarray, out: np.ndarray) -> None:
+    def _add_dense(self, left: Left, a: np.ndarray, out: np.ndarray) -> None:
         def finish(products: np.ndarray, first: int, last: int) -> None:
             right = self.exponents[first:last]
             gaussian_sum(self.arithmetic, self._twice_gamma, products, left.exponents, right, a, out[first:last])
@@ -357,7 +386,7 @@ class KernelBlocks:
         for begin in sorted(back):
             out[first:last] += back[begin]
 
-    def _from_products(self, products: np.ndarray, left: _Left, first: int, last: int) -> np.ndarray:
+    def _from_products(self, products: np.ndarray, left: Left, first: int, last: int) -> np.ndarray:
         """Return kernel values of the left-hand rows with the rows first…last; they overwrite the products if the precision is the same."""
         values = products.astype(self.dtype, copy=False)
         if self.exponents is None:
@@ -366,7 +395,7 @@ class KernelBlocks:
         gaussian_rows(self.arithmetic, self._twice_gamma, products, left.exponents, right, values, places, 0)
         return values
 
-    def _add_sparse(self, left: _Left, a: np.ndarray, out: np.ndarray) -> None:
+    def _add_sparse(self, left: Left, a: np.ndarray, out: np.ndarray) -> None:
         for number, panel in enumerate(left.rows):
             part = slice(number * WIDTH, (number + 1) * WIDTH)
             terms = Terms(np.zeros(WIDTH, dtype=self.dtype), np.zeros(WIDTH, dtype=self.dtype), self._twice_gamma)
@@ -383,7 +412,7 @@ class KernelBlocks:
     def _twice_gamma(self) -> Any:
         return self.dtype.type(2.0 * self.kernel.gamma)
 
-    def _by_blocks(self, left: _Left, finish: Any, begin: int = 0, by_row: bool = False) -> None:
+    def _by_blocks(self, left: Left, finish: Any, begin: int = 0, by_row: bool = False) -> None:
         """Call finish(products, first, last) for blocks of the rows from `begin` on, in threads; `by_row`: a line for each of them."""
         height = left.height
         width = max(BLOCK // height, 64)

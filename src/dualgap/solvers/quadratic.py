@@ -18,7 +18,8 @@ __all__ = ["ADDED_DIAGONAL", "BoxQP"]
 
 MAX_ROUNDS = 10  # of pivoting: the sets stay the same after about five, or a few variables that hardly matter alternate
 ROUNDING = 1e-6  # a variable beyond its bound by less than this part of the longest move counts as inside
-ADDED_DIAGONAL = {"float32": 1e-5, "float64": 1e-10}  # relative to the mean diagonal; ×10 when the factorisation fails
+# relative to the mean diagonal; ×10 when the factorisation fails
+ADDED_DIAGONAL = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}
 
 
 class BoxQP:

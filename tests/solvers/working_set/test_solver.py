@@ -6,6 +6,7 @@ import sklearn.svm
 from scipy import sparse
 
 import dualgap
+from dualgap.kernels import HeldMatrix
 from dualgap.kernels.function import make_kernel
 from dualgap.kernels.sums import expansion
 from dualgap.solvers.working_set.dual_box import intercept_of
@@ -307,3 +308,21 @@ def test_one_row_of_a_class(seed):
         data, labels, l2=0.25 / weights.sum(), kernel="rbf", gamma=0.5, intercept="free", sample_weight=weights
     )
     assert dualgap.solve(problem, dualgap.WorkingSet(size=64), tol=1e-6).status == "converged"
+
+
+@pytest.mark.parametrize("intercept", ["free", "none", "penalised"])
+def test_values_of_a_held_matrix_lead_to_the_same_optimum(intercept):
+    """Steps copy the kernel rows that they need; without a penalised intercept, which changes all values, no others."""
+    problem, held = build(intercept=intercept, l2=1e-2), build(intercept=intercept, l2=1e-2)
+    matrix = HeldMatrix(problem.kernel, np.concatenate([X[::-1], X]), RNG.permutation(2 * N))
+    held.shared.blocks[np.dtype(np.float64)] = matrix.part(np.arange(N, 2 * N))
+    ours, theirs = solve(held, size=512), solve(problem, size=512)
+    assert abs(ours.certificate.primal - theirs.certificate.primal) <= 1e-7 * theirs.certificate.primal
+    np.testing.assert_allclose(ours.coef, theirs.coef, atol=1e-2 * np.abs(theirs.coef).max())
+    solver, rng = dualgap.WorkingSet(), np.random.default_rng(0)
+    state = solver.start(held, rng)
+    solver.epoch(held, state, rng)
+    here = np.flatnonzero(state.cache.slot_of >= 0)
+    assert set(np.flatnonzero(state.box.a)) <= set(here)
+    np.testing.assert_allclose(state.cache.store[here], problem.kernel(X, X)[here], atol=1e-12)
+    assert intercept == "penalised" or len(here) < N

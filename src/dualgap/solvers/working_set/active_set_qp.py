@@ -49,8 +49,11 @@ def pays_off(problem: Problem, state: WorkingSetState) -> bool:
     """Decide whether a Newton step reduces the gap by more than working sets in the same time.
 
     Its reduction is EXPECTED_RATIO, or what is left to the tolerance. Working sets are expected to go on as in the last epoch."""
-    last, free = state.progress, int(np.count_nonzero(state.box.free()))
-    if last is None or state.sampled < problem.n or free < MIN_FREE or last.changed > MAX_CHANGED * free:
+    last = state.progress
+    if last is None or state.sampled < problem.n:
+        return False
+    free = int(np.count_nonzero(state.box.free()))
+    if free < MIN_FREE or last.changed > MAX_CHANGED * free:
         return False
     ratio = min(EXPECTED_RATIO, GAP_MARGIN * state.relative_gap / state.tol) if state.tol > 0 else EXPECTED_RATIO
     epochs = math.log(max(ratio, 1.0)) / max(-math.log(last.gap_ratio), 1e-3) if 0.0 < last.gap_ratio < 1.0 else math.inf

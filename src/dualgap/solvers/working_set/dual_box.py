@@ -14,6 +14,7 @@ and with an intercept of its own, b + y(1 − ρ). With a free intercept alone a
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -61,12 +62,13 @@ def start_box(problem: Problem, groups: int = 1) -> Box:
     """Return the box of all rows at a = 0; two groups are the two classes."""
     weight, y = problem.c / problem.l2, problem.y
     rise, _, curvature = problem.loss.psi_pieces()
-    r = np.divide(curvature, weight, out=np.zeros(problem.n), where=weight > 0)
+    r = np.zeros(problem.n)
+    if curvature != 0.0:
+        np.divide(curvature, weight, out=r, where=weight > 0)
     p = -problem.offset.added(-rise * y)
-    low, high = (
-        _times(weight, bound) for bound in (0.0 if _has_kink(problem) else problem.loss.lower_bound(), problem.loss.upper_bound())
-    )
-    low, high = np.where(y > 0, low, -high), np.where(y > 0, high, -low)
+    bottom, up = 0.0 if _has_kink(problem) else problem.loss.lower_bound(), y > 0
+    low, high = _times(weight, bottom), _times(weight, problem.loss.upper_bound())
+    low, high = np.where(up, low, -high), np.where(up, high, -low)
     group = (y < 0.0).astype(np.int8) if groups == 2 else np.zeros(problem.n, dtype=np.int8)
     box = Box(np.zeros(problem.n), low, high, p.copy(), r, p, weight, group)
     choose_sides(problem, box)
@@ -75,7 +77,7 @@ def start_box(problem: Problem, groups: int = 1) -> Box:
 
 def _times(weight: np.ndarray, bound: float) -> np.ndarray:
     """Return weight·bound; 0 where the weight is, for infinite bounds too."""
-    return np.where(weight > 0, weight, 0.0) * bound if np.isfinite(bound) else np.where(weight > 0, bound, 0.0)
+    return weight * bound if math.isfinite(bound) else np.where(weight > 0, bound, 0.0)
 
 
 def _has_kink(problem: Problem) -> bool:
@@ -135,8 +137,10 @@ def set_gradient(problem: Problem, box: Box, scores: np.ndarray) -> float:
 
 def beta_of(problem: Problem, a: np.ndarray) -> np.ndarray:
     """Return β = l2·y·a/c; 0 where c = 0."""
-    scale = problem.l2 * problem.y
-    return np.divide(a * scale, problem.c, out=np.zeros(problem.n), where=problem.c > 0)
+    signed = a * (problem.l2 * problem.y)
+    if problem.sample_weight is None:
+        return signed / problem.c
+    return np.divide(signed, problem.c, out=np.zeros(problem.n), where=problem.c > 0)
 
 
 def intercept_of(problem: Problem, box: Box, nu: float | None = None) -> float | np.ndarray:

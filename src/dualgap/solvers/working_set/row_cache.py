@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dualgap.core import kernel, machine, share
-from dualgap.kernels import KernelBlocks, scratch
+from dualgap.kernels import HeldBlocks, KernelBlocks, scratch
+from dualgap.solvers.working_set.pair_steps import SetRows
 
 __all__ = ["RowCache"]
 
@@ -28,10 +29,13 @@ class RowCache:
         self.memory = np.empty(min(memory // blocks.dtype.itemsize, PARTS * max(most, blocks.count) ** 2), dtype=blocks.dtype)
         self._clock = 0
         self._clear(blocks)
+        # With room for all rows beside any reservation, row i has slot i, and nothing is ever evicted.
+        self.roomy = len(self.memory) >= PARTS * blocks.count**2
 
     def _clear(self, blocks: KernelBlocks) -> None:
         """Forget all rows; later ones are those of `blocks`, in the same memory."""
         capacity = min(len(self.memory) // blocks.count, blocks.count)
+        self.roomy = False  # rows that were moved have other slots
         store = self.memory[: capacity * blocks.count].reshape(capacity, blocks.count)
         slot_of, row_in = np.full(blocks.count, -1, dtype=np.int64), np.full(capacity, -1, dtype=np.int64)
         used = np.zeros(capacity, dtype=np.int64)  # time of last use, by slot; 0: empty
@@ -54,6 +58,13 @@ class RowCache:
 
         Rows of the mask `evict_first` that the last call did not ask for are evicted even before empty memory is used."""
         self._clock += 1
+        if self.roomy:
+            missing = rows[self.slot_of[rows] < 0]
+            if len(missing):
+                self.blocks.write_rows(self.blocks.own(missing), self.store, missing)
+                self._enter(missing, missing, self._clock)
+                self.computed += len(missing)
+            return rows
         slots = self.slot_of[rows]
         missing = np.flatnonzero(slots < 0)
         self._used[slots[slots >= 0]] = self._clock
@@ -104,11 +115,21 @@ class RowCache:
             K += bias
         return K
 
-    def whole(self) -> np.ndarray | None:
-        """Return the kernel matrix of all active rows, if all of it is here and no reservation can overwrite it; else None."""
-        n = self.blocks.count
-        here = self.capacity == n and len(self.memory) >= PARTS * n * n and bool((self.row_in == np.arange(n)).all())
-        return self.store if here else None
+    def rows_of_all(self) -> SetRows:
+        """Return the kernel rows of all active rows, of which steps copy those that they need; needs a `roomy` cache of held values.
+
+        `enter_copied` must follow the steps."""
+        assert isinstance(self.blocks, HeldBlocks)
+        return SetRows(self.store, self.slot_of >= 0, self.blocks.held.values, self.blocks.places)
+
+    def enter_copied(self, rows: SetRows) -> None:
+        """Enter the rows that steps have copied."""
+        copied = np.flatnonzero(rows.there)
+        self._enter(copied, copied, self._clock)
+
+    def values(self, rows: np.ndarray) -> np.ndarray:
+        """Return the kernel values of some of the active rows with all of them, a copy."""
+        return self.store[self.fetch(rows)]
 
     def reserve(self, count: int, rows: int) -> np.ndarray | None:
         """Return `count` numbers at the end of the memory, until `release`; None unless `rows` rows fit beside them."""

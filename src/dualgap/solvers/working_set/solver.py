@@ -8,13 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dualgap.core import number, one_of, whole_number
-from dualgap.kernels import KernelBlocks, own_expansion
+from dualgap.kernels import HeldBlocks, HeldMatrix, KernelBlocks, own_expansion
 from dualgap.problem import Problem
-from dualgap.proof import BoundedScores, dual_point, forget_scores, keep_matrix, kernel_scores
+from dualgap.proof import BoundedScores, dual_point, forget_scores, keep_rows, kernel_scores
 from dualgap.solvers.base import YES, Solver, Support, Warm, no, register
 from dualgap.solvers.working_set import shrinking
 from dualgap.solvers.working_set.active_set_qp import ADDED_DIAGONAL, newton_step, pair_step_cost, pays_off
 from dualgap.solvers.working_set.dual_box import (
+    Box,
     beta_of,
     bias_weight,
     choose_sides,
@@ -24,7 +25,7 @@ from dualgap.solvers.working_set.dual_box import (
     worst_violators,
 )
 from dualgap.solvers.working_set.float32 import float32_error
-from dualgap.solvers.working_set.pair_steps import coupled_steps, pair_steps
+from dualgap.solvers.working_set.pair_steps import SetRows, all_rows, coupled_steps, pair_steps
 from dualgap.solvers.working_set.row_cache import RowCache
 from dualgap.solvers.working_set.state import Progress, WorkingSetState, gap_estimate, gap_rounding, update_gap, update_gradient
 
@@ -39,7 +40,8 @@ MAX_VISITS = 4  # … rows in sets / active rows reach this: the tolerance may b
 INNER_RATIO = 0.1  # violation after / before the inner steps on one set
 INNER_RATIO_WHOLE = 1e-4  # the same if the set has all active rows
 MAX_INNER = 100  # inner steps / rows of the set
-MIN_CURVATURE = {"float32": 1e-6, "float64": 1e-12}  # of an inner step, relative to the mean diagonal of K
+MIN_CURVATURE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-12}  # of an inner step, relative to the mean diagonal of K
+FLOAT64 = np.dtype(np.float64)
 FLOAT32_RANGE = 1e4  # γ‖x‖² up to which distances from float32 products keep some digits
 FLOAT32_MARGIN = 5e-3  # largest change of a margin by the rounding of one kernel value to float32, at the largest weight
 
@@ -126,16 +128,16 @@ class WorkingSet(Solver):
             value_error=float32_error(problem) if blocks.dtype == np.float32 else 0.0,
             groups=groups,
             nu=nu,
-            mass=float(np.abs(box.a).sum()),
+            mass=0.0 if nu is None else float(np.abs(box.a).sum()),
             all=box,
             active=active,
-            box=box.take(active),
+            box=box.take(active) if shrinks else box,
             cache=RowCache(blocks.take(active), int(self.cache_size * 1e6), most=problem.n),
             sampled=sampled,
             checks_shrunk=len(active) < problem.n,
             exact_a=box.a.copy(),
             dual_value=dual_value,
-            added_diagonal=ADDED_DIAGONAL[blocks.dtype.name],
+            added_diagonal=ADDED_DIAGONAL[blocks.dtype],
         )
         update_gap(problem, state)
         state.gap_at_pass = state.gap
@@ -148,13 +150,13 @@ class WorkingSet(Solver):
         kernel, X = problem.kernel, problem.X
         assert kernel is not None
         if kernel.function is not None or kernel.name == "precomputed":
-            return X.dtype if kernel.name == "precomputed" else np.dtype(np.float64)
+            return X.dtype if kernel.name == "precomputed" else FLOAT64
         if problem.n <= self.size and 8 * problem.n**2 <= 1e6 * self.cache_size:  # one set, whose matrix serves the certificate too
-            return np.dtype(np.float64)
+            return FLOAT64
         if kernel.name == "rbf" and not kernel.gamma * max(float(X.max()), -float(X.min())) ** 2 < FLOAT32_RANGE:
-            return np.dtype(np.float64)
+            return FLOAT64
         margin = float32_error(problem) * float(problem.c.max()) / problem.l2
-        return np.dtype(np.float32 if margin < FLOAT32_MARGIN else np.float64)
+        return np.dtype(np.float32) if margin < FLOAT32_MARGIN else FLOAT64
 
     def _check_cache(self, problem: Problem, blocks: KernelBlocks) -> None:
         row = problem.n * blocks.dtype.itemsize
@@ -184,7 +186,7 @@ class WorkingSet(Solver):
             shrinking.shrink_satisfied(problem, state)
 
     def _working_sets(self, problem: Problem, state: WorkingSetState) -> None:
-        box, cache = state.box, state.cache
+        box = state.box
         visits, gap_before, steps_before, free_before = 0, state.gap, state.steps, box.free()
         for _ in range(max(MAX_SETS, problem.n // (EPOCH_PARTS * self.size))):
             # 3) select
@@ -192,39 +194,70 @@ class WorkingSet(Solver):
             rows = self._select(problem, state)
             if len(rows) == 0:
                 break
-            # 4) kernel rows, from the cache or computed
-            slots = cache.fetch(rows, state.at_bound())
-            if state.groups > 1:  # one group after the other
-                order = np.argsort(box.group[rows], kind="stable")
-                rows, slots = rows[order], slots[order]
-            K = cache.matrix(rows, slots, bias_weight(problem))
-            # 5) inner steps
-            small = box.take(rows)
-            steps = self._inner_steps(problem, K, small, state.groups, len(rows) == len(box.a))
+            # 4) to 6)
+            whole = len(rows) == len(box.a) and state.groups <= 1
+            steps = self._solve_all(problem, state, rows) if whole else self._solve_set(problem, state, rows)
             if steps == 0:
                 break
-            # 6) the gradient of all active rows
-            change = small.a - box.a[rows]
-            state.dual_value += 0.5 * float(change @ (box.g[rows] + small.g))
-            box.a[rows] = small.a
-            update_gradient(problem, state, rows, slots, change)
             # 7) the gap
             update_gap(problem, state)
             state.steps += steps
             visits += len(rows)
             if visits >= MAX_VISITS * len(box.a) or state.gap <= EPOCH_RATIO * gap_before:
                 break
-        if not state.shrinks and cache.blocks.dtype == np.float64 and (whole := cache.whole()) is not None:
-            keep_matrix(problem, whole)  # a certificate needs no other values
+        if problem.n <= self.size and state.blocks.dtype == FLOAT64 and state.cache.roomy:
+            keep_rows(problem, state.cache.values, state.blocks)  # a certificate needs no other values
         state.passes += max(visits, 1) / problem.n
         cost = pair_step_cost(state.steps - steps_before, len(rows), visits, len(box.a))
         changed = int(np.count_nonzero(free_before != box.free()))
         state.progress = Progress(state.gap / gap_before if gap_before > 0 else 1.0, cost, changed)
 
+    def _solve_set(self, problem: Problem, state: WorkingSetState, rows: np.ndarray) -> int:
+        """Take steps 4 to 6 on some of the active rows. Return the number of inner steps."""
+        box, cache = state.box, state.cache
+        # 4) kernel rows, from the cache or computed
+        slots = cache.fetch(rows, state.at_bound())
+        if state.groups > 1:  # one group after the other
+            order = np.argsort(box.group[rows], kind="stable")
+            rows, slots = rows[order], slots[order]
+        K = cache.matrix(rows, slots, bias_weight(problem))
+        # 5) inner steps
+        small = box.take(rows)
+        steps = self._inner_steps(problem, all_rows(K), K.diagonal(), small, state.groups, len(rows) == len(box.a))
+        # 6) the gradient of all active rows
+        change = small.a - box.a[rows]
+        state.dual_value += 0.5 * float(change @ (box.g[rows] + small.g))
+        box.a[rows] = small.a
+        update_gradient(problem, state, rows, slots, change)
+        return steps
+
+    def _solve_all(self, problem: Problem, state: WorkingSetState, rows: np.ndarray) -> int:
+        """Take steps 4 to 6 on all active rows, of which steps may copy kernel rows as they need them. Return the number of inner steps."""
+        box, cache, bias = state.box, state.cache, bias_weight(problem)
+        a, g = box.a.copy(), box.g.copy()
+        if isinstance(cache.blocks, HeldBlocks) and cache.roomy and bias == 0.0:
+            slots, values = rows, cache.rows_of_all()
+            steps = self._inner_steps(problem, values, cache.blocks.diagonal, box, state.groups, True)
+            cache.enter_copied(values)
+        else:
+            slots = cache.fetch(rows, state.at_bound())
+            K = cache.matrix(rows, slots, bias)
+            steps = self._inner_steps(problem, all_rows(K), K.diagonal(), box, state.groups, True)
+        change = box.a - a
+        state.dual_value += 0.5 * float(change @ (g + box.g))
+        # One sum for g, not one for each step: its rounding does not grow with the number of steps.
+        moved = np.flatnonzero(change)
+        box.g[:] = g
+        update_gradient(problem, state, moved, slots[moved], change[moved])
+        return steps
+
     def _select(self, problem: Problem, state: WorkingSetState) -> np.ndarray:
         """Return the active rows that step 3 of README.md selects. Sets `state.last_set`."""
         box, last = state.box, state.last_set
-        n, free = len(box.a), box.free()
+        n = len(box.a)
+        if n <= min(self.size, state.cache.capacity):
+            return np.arange(n)
+        free = box.free()
         size = self.size if n <= self.size else min(self.size, max(n // SET_PARTS, MIN_SET))
         # Free variables depend on each other: the more there are, the more are solved for together.
         size = min(max(size, min(int(np.count_nonzero(free)), MAX_SET)), n, state.cache.capacity)
@@ -240,23 +273,27 @@ class WorkingSet(Solver):
         state.last_set = np.concatenate([worst, kept])  # the newest first
         return np.sort(state.last_set)  # kernel values are read in the order of memory
 
-    def _inner_steps(self, problem: Problem, K: np.ndarray, small: Any, groups: int, whole: bool) -> int:
+    def _inner_steps(self, problem: Problem, rows: SetRows, diagonal: np.ndarray, small: Box, groups: int, whole: bool) -> int:
         """Solve the problem of one working set approximately, in place. Return the number of steps."""
-        tiny = MIN_CURVATURE[K.dtype.name] * float(K.diagonal().mean())
+        tiny = MIN_CURVATURE[rows.values.dtype] * float(diagonal.sum()) / len(diagonal)
         ratio, most, margin = INNER_RATIO_WHOLE if whole else INNER_RATIO, MAX_INNER * len(small.a), float(problem.offset.scale)
         if groups == 0:
-            return int(coupled_steps(K, K.diagonal() + small.r, small, tiny, ratio, most, margin))
-        ends = np.searchsorted(small.group, np.arange(groups), side="right")
-        return int(pair_steps(K, K.diagonal() + small.r, small, tiny, ratio, most, margin, ends))
+            return int(coupled_steps(rows, diagonal + small.r, small, tiny, ratio, most, margin))
+        ends = np.array([len(small.a)]) if groups == 1 else np.searchsorted(small.group, np.arange(groups), side="right")
+        return int(pair_steps(rows, diagonal + small.r, small, tiny, ratio, most, margin, ends))
 
     # ----------------------------------------------------------------------------------------------------------------- compile
 
     def plan(self, problem: Problem) -> str:
-        return str(self._precision(problem).name)
+        return f"{self._precision(problem).name} {_is_held(problem)}"
 
     def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, WorkingSetState]:
         small = problem.head(32)
-        state = replace(self, precision=self.plan(problem)).start(small, rng)
+        if _is_held(problem):
+            assert small.kernel is not None
+            every = np.arange(small.n)
+            small.shared.blocks[FLOAT64] = HeldMatrix(small.kernel, small.X, every).part(every)
+        state = replace(self, precision=self._precision(problem).name).start(small, rng)
         for _ in range(2):
             self.epoch(small, state, rng)
         if len(state.active) == small.n:
@@ -278,3 +315,8 @@ class WorkingSet(Solver):
 
     def gap_estimate(self, problem: Problem, state: WorkingSetState) -> float:
         return gap_estimate(problem, state)
+
+
+def _is_held(problem: Problem) -> bool:
+    """Return whether kernel values are copied from a matrix that is held for several problems."""
+    return isinstance(problem.shared.blocks.get(FLOAT64), HeldBlocks)

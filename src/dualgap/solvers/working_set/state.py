@@ -46,7 +46,7 @@ class WorkingSetState(State):
     mass: float = 0.0  # Σ |a| of a ν-problem, which is given: D of the ν-problem is D less that
 
     # Changed together by shrink and unshrink; `all` also by gradient passes.
-    all: Box  # all rows: current for shrunk rows; for active rows as of the last write_back
+    all: Box  # all rows: current for shrunk rows; for active rows as of the last write_back, or `box` itself
     active: np.ndarray  # the active rows, ascending
     box: Box  # of the active rows, current
     cache: RowCache  # kernel rows over the active rows
@@ -83,7 +83,8 @@ class WorkingSetState(State):
     def current_a(self) -> np.ndarray:
         """Return a copy of the dual variables of all rows."""
         a = self.all.a.copy()
-        a[self.active] = self.box.a
+        if self.box is not self.all:
+            a[self.active] = self.box.a
         return a
 
     def set_active(self, rows: np.ndarray, box: Box, last_set: np.ndarray) -> None:
@@ -102,7 +103,8 @@ class WorkingSetState(State):
 
 def update_gap(problem: Problem, state: WorkingSetState) -> None:
     """Step 7: compute the gap of the active rows at the best intercept that their gradient allows."""
-    samples, gap = problem.some_samples(state.active), 0.0
+    samples = problem.samples if len(state.active) == problem.n else problem.some_samples(state.active)
+    gap = 0.0
     for group in range(max(state.groups, 1)):
         low, high = sorted(max_up_min_low(state.box, group)) if state.groups else (0.0, 0.0)
         gap += gap_between(problem.loss, state.box, samples, group, low, high)
