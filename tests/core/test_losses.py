@@ -116,6 +116,15 @@ def test_dual_step_is_the_formula(name, unit, m, q):
 
 
 @by_name
+@given(unit=units, m=margins, q=lengths)
+def test_ascent_step_is_near_the_exact_one(name, unit, m, q):
+    loss, beta = LOSSES[name], betas_for(name, unit)
+    exact, near = loss.dual_step(beta, m, q), loss.ascent_step(beta, m, q)
+    assert 0 <= near <= loss.upper_bound()
+    assert abs(near - exact) <= 1e-4 * abs(exact - beta) + 1e-11
+
+
+@by_name
 @given(m=margins, unit=units)
 def test_step_of_an_empty_row_is_the_slope(name, m, unit):
     loss = LOSSES[name]

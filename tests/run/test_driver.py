@@ -1,6 +1,7 @@
 """The driver: it solves every loss × penalty × intercept on any storage, and answers whatever happens with a status."""
 
 import itertools
+import math
 import os
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from conftest import make_data
 from dualgap import SDCA, ConvergenceWarning, Pegasos, Problem, SmoothHinge, certify
 from dualgap.proof import lower_bound
 from dualgap.run import solve
+from dualgap.run.driver import _Due
+from dualgap.run.stepper import Best, Stepper
 from dualgap.solvers import State, Support
 from reference import REFERENCE_LOSSES, Model, dual_value, optimum, primal_value
 
@@ -299,6 +302,17 @@ def test_a_stall():
     assert result.epochs < 10_000
     with pytest.warns(ConvergenceWarning, match="max_epochs"):
         assert solve(build(), Fake(lambda step: 0.01), tol=1e-6, max_epochs=200, stall=False).status == "max_epochs"
+
+
+def test_epochs_without_an_estimate_are_not_all_evaluated():
+    """A method that knows its gap now and then may be on its way: each evaluation costs as much as an epoch or two."""
+    stepper = Stepper()
+    stepper.tol, stepper.best = 1e-6, Best(np.zeros(1), 0.0, 1.0)
+    due = _Due("auto", stepper)
+    evaluated = [epoch for epoch in range(1, 1001) if due(epoch, 1e-3 if epoch == 10 else math.inf)]
+    assert 20 <= len(evaluated) <= 150
+    due = _Due("auto", stepper)
+    assert all(due(epoch, 1e-3) for epoch in range(1, 1001) if epoch > 50)
 
 
 def test_slow_progress_is_no_stall():

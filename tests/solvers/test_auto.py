@@ -48,6 +48,41 @@ def test_first_method(shape, options, expected):
     assert choose(problem_of(*shape, **options)).method.name == expected
 
 
+@pytest.mark.parametrize("density", [None, 0.3])
+@pytest.mark.parametrize(
+    ("loss", "intercept", "weak", "strong"),
+    # ‖x‖² is about 20 for dense rows and 6 for sparse ones: n·l2 = ‖x‖²·(curvature of the loss, or 1)/limit lies between the two
+    [("hinge", "free", 1e-4, 1e-1), ("logistic", "none", 1e-4, 1e-1), ("squared_hinge", "penalised", 1e-3, 1.0)],
+)
+def test_a_strong_penalty_starts_with_coordinate_steps(loss, intercept, weak, strong, density):
+    problem = problem_of(20_000, 20, density=density, loss=loss, intercept=intercept, l2=weak)
+    at_weak, at_strong = Auto().start(problem, np.random.default_rng(0)), problem.variant(l2=strong)
+    assert at_weak.method.name == "newton"
+    assert Auto().start(at_strong, np.random.default_rng(0)).method.name == "dca"
+    result = dualgap.solve(at_strong, "auto", tol=1e-6)
+    assert result.converged
+    assert "dca" in Auto().plan(at_strong)
+    assert "dca" not in Auto().plan(problem)
+
+
+def test_a_smooth_loss_with_a_free_intercept_starts_with_newton_at_any_penalty():
+    problem = problem_of(20_000, 20, loss="logistic", intercept="free", l2=10.0)
+    assert Auto().start(problem, np.random.default_rng(0)).method.name == "newton"
+
+
+def test_slow_coordinate_steps_on_a_smooth_loss_hand_over_at_once(monkeypatch):
+    X, y = make_data(6000, 20, seed=3)
+    X = X @ np.random.default_rng(0).standard_normal((20, 20)) + 3.0  # correlated columns
+    problem = dualgap.Problem(X, y, loss="logistic", l2=1e-4)
+    monkeypatch.setattr(auto, "STRONG_SMOOTH", 1e9)
+    monkeypatch.setattr(auto, "NEWTON_SHARE", 5.0)  # the passes after which it would hand over anyway are many
+    result = dualgap.solve(problem, "auto", tol=1e-8)
+    assert result.converged
+    (_, reason), *_ = result.trace.handovers
+    assert reason.startswith("dca → newton")
+    assert reason.endswith("more passes would be needed")
+
+
 @pytest.mark.parametrize(("loss", "first"), [("hinge", "dca"), ("logistic", "prox_newton")])
 def test_ssnal_takes_over_at_a_weak_penalty_with_an_l1_part(monkeypatch, loss, first):
     X, y = make_data(300, 8, seed=1)

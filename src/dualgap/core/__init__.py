@@ -22,12 +22,13 @@ from dualgap.core.jit import (
     wide_vectors,
 )
 from dualgap.core.linalg import (
+    GRAM_SCRATCH,
     add_gram,
     factor_and_solve,
     factor_of,
     gram_of_rows,
     inner,
-    solve_by_rotations,
+    solve_by_rows,
     solve_in_place,
     solve_positive,
     solve_with,
@@ -97,6 +98,7 @@ from dualgap.core.threads import (
 
 __all__ = [
     "CSR",
+    "GRAM_SCRATCH",
     "L1",
     "L2",
     "LOSSES",
@@ -181,7 +183,7 @@ __all__ = [
     "shuffle",
     "shuffle_blocks",
     "slopes",
-    "solve_by_rotations",
+    "solve_by_rows",
     "solve_in_place",
     "solve_positive",
     "solve_with",

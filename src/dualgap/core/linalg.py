@@ -18,12 +18,13 @@ from dualgap.core.rows import is_dense, layers, stored
 from dualgap.core.threads import blas_alone, share
 
 __all__ = [
+    "GRAM_SCRATCH",
     "add_gram",
     "factor_and_solve",
     "factor_of",
     "gram_of_rows",
     "inner",
-    "solve_by_rotations",
+    "solve_by_rows",
     "solve_in_place",
     "solve_positive",
     "solve_with",
@@ -33,6 +34,7 @@ BLAS_ROWS = 512  # rows that are copied and multiplied at once: a small buffer a
 LEAST_PIVOT = (
     1e-10  # of a diagonal entry, that the pivot of a small Cholesky factor must be: six digits of the pivot are then right
 )
+GRAM_SCRATCH = 16  # rows of the scratch of `add_gram`: eight as they are, and eight weighted
 OWN_MATRIX = 4  # columns per row that are worth a thread: each has a matrix of its own, to clear and to add to the first one
 SERIAL = 64  # unknowns up to which the BLAS starts no second thread, so that its threads need not be limited
 
@@ -51,10 +53,8 @@ def gram_of_rows(rows: Any, weight: np.ndarray, size: int, products: Any = np.fl
 
     def work(first: int, last: int) -> np.ndarray:
         H = np.zeros((size, size))
-        if add is _add_by_blas:
-            _add_by_blas(data, scale, places[first:last], weight[first:last], H, products)
-        else:
-            add(data, scale, places[first:last], weight[first:last], H)
+        further = {_add_by_blas: (products,), add_gram: (np.empty((GRAM_SCRATCH, size)),)}.get(add, ())
+        add(data, scale, places[first:last], weight[first:last], H, *further)
         return H
 
     with blas_alone if add is _add_by_blas else nullcontext():
@@ -85,32 +85,27 @@ def _add_sparse(rows, scale, places, weight, H):
 
 
 @kernel
-def add_gram(rows, scale, places, weight, H):
+def add_gram(rows, scale, places, weight, H, scratch):
     """H += Σ weightₖ xxᵀ over the dense rows x with numbers `places`, below the diagonal; a bias column `scale` > 0 comes last.
 
-    Eight rows at a time, so that each entry of H is loaded and stored once for eight products.
+    Eight rows at a time, so that each entry of H is loaded and stored once for eight products. `scratch` has GRAM_SCRATCH rows like H's.
     """
     x, size, count = rows.x, H.shape[0], places.shape[0]
-    a, b = np.zeros((8, size)), np.zeros((8, size))
+    a, b = scratch[:8], scratch[8:]
     for start in range(0, count, 8):
         for r in range(8):
-            if start + r < count:
-                row, c = x[places[start + r]], weight[start + r]
-                for k in range(row.shape[0]):
-                    a[r, k] = row[k]
-                    b[r, k] = c * row[k]
-                if scale > 0.0:
-                    a[r, size - 1], b[r, size - 1] = scale, c * scale
-            else:
-                for k in range(size):
-                    b[r, k] = 0.0
-        a0, a1, a2, a3, a4, a5, a6, a7 = a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]
+            i = start + r
+            row, c = x[places[i if i < count else 0]], weight[i] if i < count else 0.0
+            for k in range(row.shape[0]):
+                a[r, k] = row[k]
+                b[r, k] = c * row[k]
+            if scale > 0.0:
+                a[r, size - 1], b[r, size - 1] = scale, c * scale
         for k in range(size):
             b0, b1, b2, b3, b4, b5, b6, b7 = b[0, k], b[1, k], b[2, k], b[3, k], b[4, k], b[5, k], b[6, k], b[7, k]
-            h = H[k]
             for m in range(k + 1):
-                low = b0 * a0[m] + b1 * a1[m] + b2 * a2[m] + b3 * a3[m]
-                h[m] += low + (b4 * a4[m] + b5 * a5[m] + b6 * a6[m] + b7 * a7[m])
+                low = b0 * a[0, m] + b1 * a[1, m] + b2 * a[2, m] + b3 * a[3, m]
+                H[k, m] += low + (b4 * a[4, m] + b5 * a[5, m] + b6 * a[6, m] + b7 * a[7, m])
 
 
 def _add_by_blas(
@@ -163,41 +158,27 @@ def solve_in_place(H, x):
     return True
 
 
-@kernel
-def solve_by_rotations(rows, scale, places, weight, ridge, R, x):
-    """Replace x by (diag(ridge) + Σ weightₖ xxᵀ)⁻¹·x, rows and bias column as in `add_gram`; R is scratch for the triangular factor.
+def solve_by_rows(
+    rows: Any, scale: float, places: np.ndarray, weight: np.ndarray, ridge: np.ndarray, rhs: np.ndarray
+) -> np.ndarray:
+    """Return (diag(ridge) + Σ weightₖ xxᵀ)⁻¹·rhs, rows and bias column as in `add_gram`.
 
-    R is that of a QR factorisation of the rows themselves, by Givens rotations: its condition number is the root of the matrix's.
-    It takes some six times as long as `add_gram` and `solve_in_place`.
+    The triangular factor R is that of a QR factorisation of the rows themselves: its condition number is the root of the matrix's.
     """
-    d, width = R.shape[0], rows.x.shape[1]
-    row = np.zeros(d)
-    for j in range(d):
-        for k in range(j, d):
-            R[j, k] = 0.0
-        R[j, j] = math.sqrt(ridge[j])
-    for i in range(places.shape[0]):
-        root, data = math.sqrt(weight[i]), rows.x[places[i]]
-        for k in range(width):
-            row[k] = root * data[k]
-        if scale > 0.0:
-            row[d - 1] = root * scale
-        for j in range(d):
-            if row[j] == 0.0:
-                continue
-            pivot = R[j]
-            length = math.hypot(pivot[j], row[j])
-            cosine, sine = pivot[j] / length, row[j] / length
-            for k in range(j, d):
-                pivot[k], row[k] = cosine * pivot[k] + sine * row[k], cosine * row[k] - sine * pivot[k]
-    for j in range(d):  # Rᵀz = x …
-        x[j] /= R[j, j]
-        for k in range(j + 1, d):
-            x[k] -= R[j, k] * x[j]
-    for j in range(d - 1, -1, -1):  # … and R·(the result) = z
-        for k in range(j + 1, d):
-            x[j] -= R[j, k] * x[k]
-        x[j] /= R[j, j]
+    from scipy.linalg import lapack
+
+    count, width = len(places), rows.x.shape[1]
+    A = np.zeros((count + len(ridge), len(ridge)))
+    A[:count, :width] = rows.x[places]
+    if scale > 0.0:
+        A[:count, -1] = scale
+    A[:count] *= np.sqrt(weight)[:, None]
+    np.fill_diagonal(A[count:], np.sqrt(ridge))
+    with blas_alone if len(ridge) > SERIAL else nullcontext():
+        R = np.linalg.qr(A, mode="r")
+        z, _ = lapack.dtrtrs(R, rhs, trans=1)  # Rᵀz = rhs …
+        x, _ = lapack.dtrtrs(R, z)  # … and Rx = z
+    return np.asarray(x)
 
 
 def factor_of(H: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ For regression y = 1, and a target t is a fixed part of the score: m = x·w + b 
     slope(m)              β = −φ'(m)
     psi(β)                ψ(β) = −φ*(−β), the loss's part of the dual objective
     dual_step(β, m, q)    the β⁺ that maximises ψ(β⁺) − m(β⁺−β) − q(β⁺−β)²/2: the exact coordinate step, q = cᵢ‖xᵢ‖²/l2
+    ascent_step(β, m, q)  that step, or one near to it which costs less: off by at most 1e-4 of its length
     gradient(β, m)        ψ'(β) − m: the gradient of the dual objective in β, up to the weight c
     curvature_at(β⁺, q)   −dβ⁺/dm of that step: the curvature of φ, smoothed by q, where the step ends at β⁺
     upper_bound()         upper bound of β
@@ -111,6 +112,10 @@ class Offset(NamedTuple):
         return float(np.abs(self.values).max())
 
 
+def _ascent_step(self, beta, margin, q):
+    return self.dual_step(beta, margin, q)
+
+
 def _lower_bound(self):
     return 0.0
 
@@ -137,6 +142,7 @@ def _reference(self):
 
 
 _OF_CLASSIFICATION = {
+    "ascent_step": _ascent_step,
     "lower_bound": _lower_bound,
     "is_free": _is_free,
     "slack": _slack,
@@ -376,7 +382,13 @@ class Logistic(NamedTuple):
         return s
 
     def dual_step(self, beta, margin, q):
-        # With β⁺ = 1/(1+e^(−t)) the condition log(β⁺/(1−β⁺)) + m + q(β⁺−β) = 0 reads t + m + q(β⁺(t)−β) = 0. Its slope in t
+        return self.step_within(beta, margin, q, 1e-11)
+
+    def ascent_step(self, beta, margin, q):
+        return self.step_within(beta, margin, q, 1e-4)
+
+    def step_within(self, beta, margin, q, error):
+        # With β⁺ = 1/(1+e^(−t)) the condition log(β⁺/(1−β⁺)) + m + q(β⁺−β) = 0 reads f(t) = t + m + q(β⁺(t)−β) = 0. Its slope in t
         # lies in [1, 1+q/4], and no logarithm of β is taken, so β = 0 and β = 1 are ordinary starting points. t = −m is the
         # root when β is already right. For a large q Newton's step may leave the bracket, or jump between its two ends for ever;
         # a step that does not land strictly inside is replaced by bisection.
@@ -385,21 +397,25 @@ class Logistic(NamedTuple):
         t = -margin
         new = beta
         for _ in range(100):
-            if t > 0.0:
-                new = 1.0 / (1.0 + math.exp(-t))
-            else:
-                e = math.exp(t)
-                new = e / (1.0 + e)
+            e = math.exp(-abs(t))
+            part = 1.0 / (1.0 + e)
+            new = part if t > 0.0 else e * part
+            spread = e * part * part
             f = t + margin + q * (new - beta)
+            inverse = 1.0 / (1.0 + q * spread)
+            step, curved = f * inverse, q * spread * inverse
+            if abs(step) <= 0.25 and curved * abs(step * step * step) <= error:
+                # The rest by Taylor's series, of the root and then of β⁺, to the third order: no more exponentials.
+                second, third = 0.5 - new, (1.0 - 6.0 * spread) / 6.0
+                bend = curved * second
+                step *= 1.0 + step * (bend + step * (2.0 * bend * bend - curved * third))
+                if q * spread > 1.0:  # the condition itself then tells β⁺ more precisely than its series in t
+                    return min(max(beta - (t - step + margin) / q, 0.0), 1.0)
+                return new - spread * step * (1.0 - step * (second - step * third))
             if f > 0.0:
                 high = t
             else:
                 low = t
-            spread = new * (1.0 - new)
-            step = f / (1.0 + q * spread)
-            if abs(step) <= 1e-5:
-                # The step's second-order part is taken along, which leaves an error of its cube: another exponential would not show.
-                return new - spread * step * (1.0 - (0.5 - new) * step / (1.0 + q * spread))
             t -= step
             if not (low < t < high):
                 t = 0.5 * (low + high)
@@ -472,6 +488,9 @@ class ResidualLoss(NamedTuple):
         middle = -margin - self.delta * beta
         rise, fall = beta + (middle - self.epsilon) / curvature, beta + (middle + self.epsilon) / curvature
         return min(rise, self.high) if rise > 0.0 else max(fall, -self.low) if fall < 0.0 else 0.0
+
+    def ascent_step(self, beta, margin, q):
+        return self.dual_step(beta, margin, q)
 
     def gradient(self, beta, margin):
         middle = -margin - self.delta * beta
@@ -670,9 +689,14 @@ def _gap_terms(self, short, beta):
 
 def _complete(cls: Any) -> None:
     """Give a user's loss class what certificates and shrinking ask for, by its value, psi, gradient and upper bound."""
-    if isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "psi") and not hasattr(cls, "gap_terms"):
+    if not (isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "psi")):
+        return
+    if not hasattr(cls, "gap_terms"):
         cls.gap_terms = _gap_terms  # type: ignore[attr-defined]
         compiled(_classification(cls))
+    elif not hasattr(cls, "ascent_step"):  # a class with certificates of its own
+        cls.ascent_step = _ascent_step  # type: ignore[attr-defined]
+        compiled(cls)
 
 
 @kernel

@@ -18,7 +18,7 @@ import numpy as np
 
 from dualgap.core import generator, kept, number, whole_number
 from dualgap.problem import Problem, as_vector
-from dualgap.proof import Certificate
+from dualgap.proof import Certificate, require_semidefinite
 from dualgap.run.deciding import decide_rows
 from dualgap.run.evaluation import SolverRun, make_watched
 from dualgap.run.result import ConvergenceWarning, Result, Status, Trace, advice, of_zero
@@ -33,6 +33,7 @@ DIVERGED = 1e9  # times the objective of w = 0: five evaluations above it in a r
 ROUNDING_EVALUATIONS, ROUNDING_EPOCHS = 3, 10
 SLOW_START = 200  # epochs after which an estimate that does not improve, large or infinite, is looked into by evaluations
 SMALL = 1e-2  # relative gap: an estimate that stays above it may be a slow start, one that stays below it the limit of rounding
+LOOK_ONE_IN = 32  # such evaluations come once in a 32nd of the epochs so far where most epochs have no estimate
 STUCK, STILL = 50, 1e-6  # epochs in a row in each of which the estimate changes by at most this part: the method no longer moves
 DECIDE_RATIO, DECIDE_GROWTH = 0.1, 2.0  # with rows to decide: fall of the estimate, or growth of the epochs, between evaluations
 ESTIMATED_EPOCHS = {2**k for k in range(5, 24)}  # epochs at which a solver that estimates its gap is evaluated all the same
@@ -114,19 +115,20 @@ def drive(
         ctrl_c.begin()  # from here on Ctrl-C is raised in epochs and callbacks alone
         try:
             while status is None:
-                with clock, np.errstate(all="ignore"), ctrl_c.raised():  # a run that diverges is answered by its status
-                    if epoch == 0:
-                        stepper.start()
-                    out_of_time = halted = False
-                    while not (out_of_time or halted or epoch >= max_epochs):
-                        epoch += 1
-                        stepper.step()
-                        out_of_time = max_seconds is not None and time.perf_counter() - began + reserve >= max_seconds
-                        halted = ctrl_c.pressed() or (halt is not None and halt())
-                        if due(epoch, stepper.gap_estimate()):
-                            break
-                stopped = time.perf_counter()
-                found = stepper.evaluate()
+                with np.errstate(all="ignore"):  # a run that diverges is answered by its status
+                    with clock, ctrl_c.raised():
+                        if epoch == 0:
+                            stepper.start()
+                        out_of_time = halted = False
+                        while not (out_of_time or halted or epoch >= max_epochs):
+                            epoch += 1
+                            stepper.step()
+                            out_of_time = max_seconds is not None and time.perf_counter() - began + reserve >= max_seconds
+                            halted = ctrl_c.pressed() or (halt is not None and halt())
+                            if due(epoch, stepper.gap_estimate()):
+                                break
+                    stopped = time.perf_counter()
+                    found = stepper.evaluate()
                 if stepper.recorded:
                     trace.append(_row(epoch, clock, found))
                 evaluated = epoch
@@ -157,7 +159,7 @@ def drive(
 
 def _evaluate_cut_short(stepper: Stepper, trace: Trace, epoch: int, clock: Clock) -> None:
     """Evaluate after an epoch that was cut short. Where its state is beyond evaluation, the best model so far stands."""
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(Exception), np.errstate(all="ignore"):
         found = stepper.evaluate()
         if stepper.recorded:
             trace.append(_row(epoch, clock, found))
@@ -223,6 +225,7 @@ class _Due:
         self.target = math.inf
         self.wait, self.again = 1, 0
         self.least, self.since = math.inf, 0  # the smallest estimate, and its epoch
+        self.next_look = 0  # epoch from which an estimate that does not improve is looked into again
         self.last, self.moved = math.inf, 0  # the last estimate, and the epoch at which it last changed
 
     def __call__(self, epoch: int, estimate: float | None) -> bool:
@@ -233,10 +236,10 @@ class _Due:
             return True
         if estimate < 0.99 * self.least:
             self.least, self.since = estimate, epoch
-        elif self.least < SMALL and epoch > 2 * self.since + STALL_EVALUATIONS:
-            return True  # as near as rounding lets it come, perhaps: evaluations will tell, and end the run
-        elif epoch > 4 * self.since + SLOW_START:
-            return True  # far from its goal, and no nearer for long
+        elif self._no_nearer(epoch) and epoch >= self.next_look:
+            # An evaluation costs as much as an epoch or two. A solver that has no estimate in most epochs may be on its way.
+            self.next_look = epoch + 1 + (epoch // LOOK_ONE_IN if math.isinf(estimate) else 0)
+            return True
         moves = not abs(estimate - self.last) <= STILL * self.last  # an infinite one, that of some rows, counts as moving
         self.last, self.moved = estimate, epoch if moves else self.moved
         if epoch >= self.moved + STUCK:
@@ -246,6 +249,13 @@ class _Due:
             self.target, self.again, self.wait = 0.7 * estimate, epoch + self.wait, 2 * self.wait
             return True
         return epoch in ESTIMATED_EPOCHS
+
+    def _no_nearer(self, epoch: int) -> bool:
+        """Whether the estimate has not improved for long: evaluations will tell why, and end the run.
+
+        A small one is as near as rounding lets it come, perhaps; a large one is far from its goal.
+        """
+        return (self.least < SMALL and epoch > 2 * self.since + STALL_EVALUATIONS) or epoch > 4 * self.since + SLOW_START
 
 
 def schedule(evaluate: str | Callable[[int], bool]) -> Callable[[int], bool]:
@@ -383,7 +393,8 @@ def minimise(
     if not isinstance(problem, Problem):
         raise TypeError(f"problem={problem!r} must be a dualgap.Problem, which holds the data, loss and penalty")
     _check_budget(tol, max_epochs, max_seconds, atol)
-    schedule(evaluate)
+    if evaluate != "auto":
+        schedule(evaluate)
     watched = make_watched(problem, watch)
     warm = _make_warm(problem, warm_start)
     deciding = None if decide is None else decide_rows(problem, decide)
@@ -411,10 +422,20 @@ def minimise(
 
 
 def prepare_solver(problem: Problem, solver: Any) -> tuple[Solver, float]:
-    """Return the solver for a problem, with its kernels compiled, and the seconds that took; refuse one that does not support it."""
+    """Return the solver for a problem, with its kernels compiled, and the seconds that took; refuse one that does not support it.
+
+    What holds for a problem holds for others of its kind over the same rows.
+    """
+    key = "prepared", id(solver), problem.kind
+    given, found = problem.shared.found.get(key, (None, None))
+    if given is solver and found is not None:
+        require_semidefinite(problem)
+        return found, 0.0
     found = get_solver(solver).chosen(problem)
     require(found, problem)
-    return found, _compile(problem, found)
+    seconds = _compile(problem, found)
+    problem.shared.found[key] = solver, found  # the first keeps its number from being given to another object
+    return found, seconds
 
 
 _compiled: set[Any] = set()
@@ -422,12 +443,8 @@ _compiled: set[Any] = set()
 
 def _compile(problem: Problem, solver: Solver) -> float:
     """Run the solver on a few rows of the same types, so that no compilation falls into timed epochs. Returns the seconds it took."""
-    found, kind = problem.shared.found, ("compiled", repr(solver), problem.kind)
-    if kind in found:
-        return 0.0
     key = (repr(solver), solver.plan(problem), type(problem.loss), type(problem.penalty), problem.intercept, *_types(problem))
     if key in _compiled:
-        found[kind] = True
         return 0.0
     began = time.perf_counter()
     with np.errstate(all="ignore"):

@@ -106,7 +106,6 @@ class SolverRun(Stepper):
     def gap_estimate(self) -> float | None:
         return self.solver.gap_estimate(self.problem, self.state)
 
-    @np.errstate(over="ignore", invalid="ignore")  # a run that diverges is answered by its status
     def evaluate(self) -> Evaluation:
         problem, state, best = self.problem, self.state, self.best
         self._offer_warm_start()
@@ -174,9 +173,8 @@ class SolverRun(Stepper):
         return c.primal
 
     def _wrong(self, margins: np.ndarray) -> int:
-        on_line = margins == 0.0
         right = np.count_nonzero(margins > 0.0)
-        if np.count_nonzero(on_line):
+        if right < len(margins) and np.count_nonzero(on_line := margins == 0.0):
             right += np.count_nonzero(self.problem.y[on_line] < 0.0)
         return len(margins) - int(right)
 

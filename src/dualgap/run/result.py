@@ -87,9 +87,10 @@ class Trace:
 
     def append(self, record: dict[str, float]) -> None:
         """Add a row; all rows of a run have the same columns. A row that Ctrl-C cut short is replaced."""
+        if not self._columns:
+            self._columns = {name: [value] for name, value in record.items()}
+            return
         columns, rows = self._columns, len(self)
-        if not columns:
-            columns.update({name: [] for name in record})
         for name, value in record.items():
             columns.setdefault(name, [])[rows:] = (value,)
 

@@ -10,8 +10,8 @@ The rule reads n, d, the stored numbers, the loss and the penalty alone. Costs a
     5  a kink, elastic net            DCA; its successor is SSNAL, after half of what a Newton run costs, within limits
     6  dense, d ≥ 4n                  DCA on the precomputed Gram matrix, whose rows are shorter; its successor is Newton in the n
                                       coordinates of the space that the rows span
-    7  few features                   Newton, where its run costs at most 20 passes of DCA (200 for dense data, on which coordinate
-                                      steps are slow)
+    7  few features, weak penalty     Newton, where its run costs at most 20 passes of DCA (200 for dense data, on which coordinate
+                                      steps are slow); whatever the penalty on the smallest data, where a run is one compiled call
     8  else                           DCA, until a successor takes over from its β:
                                       Newton, where a d × d system can be afforded, once DCA has spent half of what a Newton run costs;
                                       NewtonCG, for a smooth loss, where Newton would come later: after 30 passes, or after 100 for a
@@ -22,7 +22,8 @@ A problem that coordinate steps solve in a few passes thus never pays for a fact
 long. Three rules change the method in a run, and each change is an entry of `Trace.handovers`:
 
     a  DCA, or ProxNewton, hands over to its successor after the passes of steps 2, 5 or 8, unless at its present rate of convergence it
-       will reach the tolerance within a quarter as many passes again.
+       will reach the tolerance within a quarter as many passes again. With a smooth loss, DCA hands over to Newton earlier if at that rate
+       it needs more than these passes still.
     b  A method whose gap has not halved for `stall_steps` epochs hands its β to DCA. Where l2 = 0, LinearProgram hands over to SSNAL,
        and SSNAL to APG. A method succeeds DCA again after RETRY_PASSES. Both numbers double each time, so that no method waits for
        ever, and none is given up.
@@ -45,7 +46,7 @@ from dualgap.solvers.coordinate import DCA, SDCA, Blocks
 from dualgap.solvers.gradient import APG
 from dualgap.solvers.linear_kernel import LinearKernel
 from dualgap.solvers.linear_program import LinearProgram, is_small_program
-from dualgap.solvers.newton import SSNAL, Newton, NewtonCG, ProxNewton
+from dualgap.solvers.newton import SSNAL, Newton, NewtonCG, ProxNewton, is_small
 from dualgap.solvers.precomputed import LARGEST, forming_passes, on_gram, reduced
 from dualgap.solvers.working_set import WorkingSet
 
@@ -62,6 +63,9 @@ ELASTIC_PASSES = 10.0, 100.0  # passes of DCA before SSNAL takes over, at least 
 NEWTON_STEPS, SMOOTH_STEPS = 25, 8  # steps of a typical Newton run on the hinge, and on a smooth loss
 FREE_ROWS = 10  # rows per feature that have curvature after the first steps on the hinge, at most
 SPARSE_PASSES, DENSE_PASSES = 20.0, 200.0  # passes of DCA that a Newton run may cost for Newton to be first
+# A penalty is strong if the mean of qᵢ = ‖xᵢ‖²/(n·l2), the curvature of D in βᵢ, is at most STRONG_KINK for a loss with a kink, or at most
+# STRONG_SMOOTH in units of −ψ'', the curvature that a smooth loss brings along. Measured on seven dense and sparse sets.
+STRONG_KINK, STRONG_SMOOTH = 2.0, 0.4
 NEWTON_SHARE = 0.5  # part of a Newton run's cost that DCA may spend before Newton takes over
 NEWTON_DELTA = 0.5  # Newton's first proximal weight when it starts from a β of DCA
 CG_PASSES = 30.0  # passes of DCA before NewtonCG takes over; no shape foretells what NewtonCG costs
@@ -71,6 +75,10 @@ SET_PASSES = 200.0  # passes of DCA before it does; rule c is often earlier
 LARGE_MARGIN = 100.0  # a margin at which every loss that is flat somewhere is flat
 # Rule a
 EXTRA_PASSES = 0.25  # part of the passes of step 8 for which DCA may go on if it will then have reached the tolerance
+SLOW_PASSES, SLOW_EPOCHS = (
+    1.0,
+    3,
+)  # part of the passes of step 8 beyond which DCA's need of more hands over to Newton, from this epoch on
 # Rule b
 RETRY_PASSES = 50.0  # passes of DCA after a method has stalled, the first time
 # Rule c
@@ -86,6 +94,7 @@ class Choice(NamedTuple):
     switch_at: float = math.inf
     likely: bool = False  # whether runs often come to the successor: its kernels are then compiled ahead
     reduced: bool = False  # whether the successor works in the coordinates of the space that the rows span
+    strong: Any = None  # the Choice at a strong penalty, where that is another one
 
 
 @dataclass(kw_only=True)
@@ -102,7 +111,8 @@ class AutoState(State):
     reduced: bool = False  # … and whether in fewer coordinates
     # changed by every epoch
     halfway: tuple[float, float] = (0.0, math.inf)  # passes and gap estimate half way to switch_at …
-    latest: tuple[float, float] = (0.0, math.inf)  # … and at the last finite estimate
+    latest: tuple[float, float] = (0.0, math.inf)  # … at the last finite estimate …
+    before: tuple[float, float] = (0.0, math.inf)  # … and at the one before
     best: float = math.inf  # gap when it last halved, and the epoch of that
     best_at: int = 0
     least: float = math.inf  # gap when it last fell by 1 %, and the epoch of that
@@ -176,23 +186,38 @@ class Auto(Solver):
         state.steps += 1
         self._record(state)
         if state.successor is not None and state.switch_at < math.inf:
-            stuck = state.steps - state.least_at >= STUCK_EPOCHS
-            if stuck or (state.passes > state.switch_at and not self._soon_done(state)):  # rules c and a
-                reason = (
-                    f"its gap has not fallen by 1 % for {STUCK_EPOCHS} epochs"
-                    if stuck
-                    else f"{state.switch_at:.3g} passes are spent"
-                )
+            reason = self._reason_to_hand_over(state)
+            if reason:
                 self._succeed(problem, state, reason, rng)
         elif state.steps - state.best_at > state.method.stall_steps * 2**state.rounds:  # rule b
             self._give_way(state, rng)
+
+    def _reason_to_hand_over(self, state: AutoState) -> str:
+        """Return why the successor takes over now, by rules a and c; '' where it does not."""
+        if state.steps - state.least_at >= STUCK_EPOCHS:
+            return f"its gap has not fallen by 1 % for {STUCK_EPOCHS} epochs"
+        if state.passes > state.switch_at and not self._soon_done(state):
+            return f"{state.switch_at:.3g} passes are spent"
+        # The gap of a loss with a kink falls faster once it is known which variables are free.
+        smooth = math.isfinite(state.problem.loss.curvature())
+        left = self._passes_left(state) if smooth and isinstance(state.successor, Newton) else 0.0
+        if left > SLOW_PASSES * state.switch_at:
+            return f"{left:.3g} more passes would be needed"
+        return ""
+
+    def _passes_left(self, state: AutoState) -> float:
+        """Return how many passes more the method needs at the rate of its last two estimates; 0 where there are no two."""
+        (passes, gap), (passes_now, gap_now) = state.before, state.latest
+        if state.steps < SLOW_EPOCHS or not state.tol < gap_now < gap < math.inf:
+            return 0.0
+        return math.log(gap_now / state.tol) * (passes_now - passes) / math.log(gap / gap_now) if state.tol > 0.0 else 0.0
 
     def _record(self, state: AutoState) -> None:
         estimate = state.method.gap_estimate(state.problem, state.inner)
         if estimate is None:
             estimate = state.inner.gap
         if estimate < math.inf:
-            state.latest = state.passes, estimate
+            state.before, state.latest = state.latest, (state.passes, estimate)
             if state.passes < 0.5 * state.switch_at or state.halfway[1] == math.inf:
                 state.halfway = state.latest
         if state.inner.gap < 0.5 * state.best:
@@ -206,7 +231,7 @@ class Auto(Solver):
         if not 0.0 < gap_now < gap or state.tol <= 0.0:
             return False
         rate = math.log(gap / gap_now) / (passes_now - passes)
-        return math.log(gap_now / state.tol) <= rate * EXTRA_PASSES * state.switch_at
+        return math.log(gap_now / state.tol) <= rate * ((1.0 + EXTRA_PASSES) * state.switch_at - passes_now)
 
     def _succeed(self, problem: Problem, state: AutoState, reason: str, rng: np.random.Generator) -> None:
         """Hand over to the successor, with the problem in the form on which it works."""
@@ -250,7 +275,7 @@ class Auto(Solver):
         state.passes += state.inner.passes
         state.best, state.best_at = math.inf, state.steps  # gaps of two methods' w and β do not compare
         state.least, state.least_at = math.inf, state.steps
-        state.halfway, state.latest = (0.0, math.inf), (0.0, math.inf)
+        state.halfway = state.latest = state.before = (0.0, math.inf)
 
     def plan(self, problem: Problem) -> str:
         choice = _chosen(problem)
@@ -277,12 +302,12 @@ class Auto(Solver):
 
 
 def _chosen(problem: Problem) -> Choice:
-    """Return what `choose` returns, which is one for all problems of a kind over the same rows: each class of a fit, each C of a path."""
+    """Return the choice at this C. What `choose` returns is one for all problems of a kind over the same rows, such as a path's."""
     found, kind = problem.shared.found, ("choice", problem.kind)
     if kind not in found:
         found[kind] = choose(problem)
     choice: Choice = found[kind]
-    return choice
+    return choice.strong if choice.strong is not None and is_strong(problem) else choice
 
 
 def _fallback(state: AutoState) -> Solver:
@@ -327,11 +352,16 @@ def choose(problem: Problem) -> Choice:
         dca_pass, newton_run = costs(problem)
         # Sparse rows are short and nearly orthogonal, which coordinate steps like. Columns of dense data are correlated.
         if newton_run <= (DENSE_PASSES if is_dense(problem.rows) else SPARSE_PASSES) * dca_pass:
-            return Choice(newton)
+            return Choice(newton, strong=None if is_small(problem) else _ascent_first(problem))
     # 8) DCA with a successor
+    return _ascent_first(problem)
+
+
+def _ascent_first(problem: Problem) -> Choice:
+    """Return the choice of DCA, with a successor."""
     method, after = successor(problem)
     # NewtonCG is seldom come to: to compile what few runs need would keep every first fit waiting.
-    return Choice(DCA(), False, method, after, likely=method.name == newton.name)
+    return Choice(DCA(), False, method, after, likely=method.name == Newton.name)
 
 
 def _compiled_ahead(choice: Choice) -> list[Solver]:
@@ -370,6 +400,21 @@ def gram_successor(problem: Problem) -> tuple[Solver | None, float]:
     return Newton(delta=NEWTON_DELTA), (
         NEWTON_SHARE * newton_run + QR_PRODUCTS * machine.BLAS_PRODUCT * problem.d * problem.n**2
     ) / dca_pass
+
+
+def is_strong(problem: Problem) -> bool:
+    """Return whether the penalty is so strong that coordinate steps converge in a few passes.
+
+    SDCA leaves at most a part of 1 − 1/(1 + curvature·q) of the gap in each pass. The mean of q is that of the class in which it is larger:
+    a rare class with long rows, such as frauds, decides how many passes are needed. A smooth loss with a free intercept never counts:
+    Newton finds b in the same steps, coordinate ascent needs a loop of its own for it.
+    """
+    classes = [problem.sqnorms[members] for members in (problem.y > 0.0, problem.y < 0.0) if members.any()]
+    mean = max(float(squares.mean()) for squares in classes) / (problem.n * problem.l2)
+    curvature = problem.loss.curvature()
+    if math.isfinite(curvature):
+        return problem.intercept != "free" and curvature * mean <= STRONG_SMOOTH
+    return bool(mean <= STRONG_KINK * float(problem.offset.scale))
 
 
 def wants_gram(problem: Problem) -> bool:

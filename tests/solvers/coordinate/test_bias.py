@@ -5,7 +5,8 @@ import pytest
 
 import dualgap
 from conftest import make_data
-from dualgap.solvers.coordinate.bias import BiasColumn, free_scale
+from dualgap.solvers.coordinate.ascent import Ascent
+from dualgap.solvers.coordinate.bias import SAMPLE, BiasColumn, free_scale, matching_square, mean_product
 from reference import REFERENCE_LOSSES
 
 
@@ -73,3 +74,73 @@ def test_there_may_be_one_centre_for_each_class():
     bias.move_centre(np.array([1.0, 2.0, 3.0]))
     np.testing.assert_allclose(bias.centre, bias.scale * np.array([1.0, 2.0, 3.0]))
     assert not start.any()  # the array that was given is not written to
+
+
+def free_system(problem, beta, curvature):
+    """Return h, and K + Λ of the free variables, written out."""
+    free = (beta > 0.0) & (beta < problem.loss.upper_bound())
+    K = problem.X[free] @ problem.X[free].T
+    M = K + np.diag(problem.l2 * curvature(beta[free]) / problem.c[free])
+    return 1.0 / np.diag(M), M
+
+
+@pytest.mark.parametrize(
+    ("loss", "curvature"),
+    [
+        ("hinge", np.zeros_like),
+        ("squared_hinge", lambda beta: np.full_like(beta, 0.5)),
+        ("logistic", lambda beta: 1.0 / (beta * (1.0 - beta))),
+    ],
+)
+@pytest.mark.parametrize("shift", [0.0, 2.0])
+def test_a_matching_column_halves_the_error_of_b(loss, curvature, shift):
+    """Where β is best for a given b, Σ cβy falls at the rate κ, and a move of the centre multiplies the error by 1/(1 + κ·scale²/l2)."""
+    X, y = make_data(30, 40, seed=3)
+    problem = dualgap.Problem(X + shift, y, loss, l2=0.1, intercept="free", sample_weight=np.arange(1.0, 31.0))
+    beta = np.clip(np.linspace(-0.3, 1.3, 30), 0.0, 1.0 if loss != "logistic" else 0.99)
+    square = matching_square(problem, beta)
+    h, M = free_system(problem, beta, curvature)
+    slope = problem.l2 * np.linalg.solve(M, np.ones(len(h))).sum()
+    assert slope * square / problem.l2 >= 1.0 - 1e-9
+    pairs = h @ M @ h - h @ (h * np.diag(M))
+    expected = 1.0 / h.sum() + max(pairs / (h.sum() ** 2 - (h**2).sum()), 0.0)
+    assert square == pytest.approx(expected)
+
+
+def test_no_free_variable_needs_no_column_and_empty_rows_do_not_count():
+    X, y = make_data(30, 4, seed=3)
+    X[7] = 0.0
+    problem = dualgap.Problem(X, y, l2=0.1, intercept="free")
+    beta = np.zeros(30)
+    assert matching_square(problem, beta) == 0.0
+    beta[7] = 0.5
+    assert matching_square(problem, beta) == 0.0
+
+
+def test_the_mean_product_of_many_rows_is_estimated_by_some():
+    X, y = make_data(5 * SAMPLE, 4, seed=3)
+    X = X + 1.0
+    problem = dualgap.Problem(X, y, l2=0.1, intercept="free")
+    assert mean_product(problem) == pytest.approx(float(X.mean(axis=0) @ X.mean(axis=0)), rel=0.2)
+
+
+def test_a_matched_column_keeps_b_and_the_sums():
+    X, y = make_data(60, 4, seed=3)
+    problem = dualgap.Problem(X + 3.0, y, l2=0.1, intercept="free")
+    ascent = Ascent(problem, np.linspace(0.0, 1.0, 60), 0.7)
+    b, before = ascent.intercept(), ascent.bias.scale
+    ascent.match_scale()
+    assert ascent.bias.scale != before
+    assert ascent.intercept() == pytest.approx(b)
+    np.testing.assert_allclose(ascent.coords.q, problem.c * ascent.bias.squares(problem.sqnorms) / problem.l2)
+    kept = ascent.v.copy()
+    ascent.rebuild()
+    np.testing.assert_allclose(kept, ascent.v)
+
+
+@pytest.mark.parametrize("intercept", ["none", "penalised"])
+def test_only_a_free_intercept_has_a_column_that_is_matched(intercept):
+    ascent = Ascent(problem_with(intercept), np.linspace(0.0, 1.0, 30))
+    before = ascent.bias.scale
+    ascent.match_scale()
+    assert ascent.bias.scale == before

@@ -10,7 +10,7 @@ from dualgap.core.order import shuffle_blocks
 from dualgap.proof import lower_bound
 from dualgap.solvers.coordinate import dca
 from dualgap.solvers.coordinate.dca import DCA
-from dualgap.solvers.coordinate.extrapolation import extrapolate
+from dualgap.solvers.coordinate.extrapolation import Extrapolation, Point
 
 
 def run_epochs(problem, epochs, solver=None, seed=0):
@@ -51,6 +51,74 @@ def test_shrinks_and_checks_all_rows_again(monkeypatch, loss, intercept):
             assert solver.gap_estimate(problem, state) == pytest.approx(gap, rel=1e-6, abs=1e-11)
     assert min(counts) < 200
     assert full_passes > 1
+
+
+@pytest.mark.parametrize("intercept", ["none", "penalised"])
+def test_gap_of_a_sample_is_near_that_of_all_rows(intercept):
+    """The logistic loss has no sums in its sweeps: the estimate is above the exact gap on average, and not by much."""
+    X, y = make_data(20_000, 8, seed=1)
+    problem = dualgap.Problem(X, y, l2=1e-2, loss="logistic", intercept=intercept)
+    solver, rng = DCA(), np.random.default_rng(0)
+    state, ratios = solver.start(problem, rng), []
+    for _ in range(6):
+        solver.epoch(problem, state, rng)
+        primal = problem.objective(state.ascent.v[:8], solver.intercept(problem, state))
+        ratios.append(solver.gap_estimate(problem, state) * primal / (primal - lower_bound(problem, state.ascent.beta)))
+    assert min(ratios) > 0.7
+    assert max(ratios) < 2.0
+    assert np.mean(ratios) > 1.0
+
+
+def test_a_sample_that_misses_the_largest_gaps_is_checked():
+    """A few rows are a thousand times as long as the others, and make most of the gap: after one wrong estimate no other one counts."""
+    X, y = make_data(4000, 6, seed=0)
+    X[::500] *= 1000.0
+    problem = dualgap.Problem(X, y, l2=1e2, loss="logistic")
+    solver, rng = DCA(), np.random.default_rng(0)
+    state, small = solver.start(problem, rng), 0
+    state.tol = 1e-4
+    for _ in range(20):
+        solver.epoch(problem, state, rng)
+        if state.checked and state.gap <= state.tol:
+            primal = problem.objective(state.ascent.v[:6], 0.0)
+            exact = (primal - lower_bound(problem, state.ascent.beta)) / primal
+            assert state.gap == pytest.approx(exact, rel=1e-3, abs=1e-10)
+            small += 1
+    assert small > 0
+
+
+@pytest.mark.parametrize("intercept", ["none", "penalised", "free"])
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_matrix])
+def test_first_point_is_the_best_with_one_value_a_class(intercept, storage):
+    X, y = make_data(300, 6, seed=1)
+    y[:200] = 1.0  # classes of different sizes
+    problem = dualgap.Problem(storage(X), y, l2=0.5, loss="logistic", intercept=intercept, sample_weight=np.arange(300) % 3)
+    state = DCA().start(problem, np.random.default_rng(0))
+    beta, ascent = state.ascent.beta, state.ascent
+    a, b = beta[y > 0][0], beta[y < 0][0]
+    np.testing.assert_array_equal(beta, np.where(y > 0, a, b))
+    v = ascent.v.copy()
+    ascent.rebuild()
+    np.testing.assert_allclose(v, ascent.v, rtol=1e-10, atol=1e-13)
+
+    def dual(a, b):
+        """D of these values, for the problem with the bias column, at its centre"""
+        beta = np.where(y > 0, a, b)
+        v = (
+            np.append(X.T @ (problem.c * y * beta), ascent.bias.width * ascent.bias.scale * np.sum(problem.c * y * beta))
+            / problem.l2
+        )
+        psi = -beta * np.log(beta) - (1 - beta) * np.log1p(-beta)
+        return np.sum(problem.c * (psi - beta * y * ascent.bias.centre)) - 0.5 * problem.l2 * v @ v
+
+    around = [(a * s, b * t) for s in (0.9, 1.0, 1.1) for t in (0.9, 1.0, 1.1)]
+    assert dual(a, b) == max(dual(*at) for at in around)
+
+
+def test_a_weak_penalty_starts_at_zero():
+    X, y = make_data(300, 6, seed=1)
+    problem = dualgap.Problem(X, y, l2=1e-6, loss="logistic")
+    assert not DCA().start(problem, np.random.default_rng(0)).ascent.beta.any()
 
 
 def test_rows_shrunk_by_mistake_come_back():
@@ -95,47 +163,73 @@ def test_follows_the_objective_and_its_gap(loss):
     assert min(estimate for _, estimate in history) < 1e-4
 
 
-@pytest.mark.parametrize("intercept", ["none", "penalised"])
-def test_an_extrapolation_step_keeps_v_in_step_and_never_lowers_the_dual(intercept):
-    X, y = make_data(400, 8, seed=6)
-    problem = dualgap.Problem(X, y, l2=1e-4, intercept=intercept)
+def sweeps_between_extrapolations(problem, rounds):
+    """Yield a state after three sweeps each, and the Extrapolation whose step is due; the solver's own are left out."""
     solver, rng = DCA(), np.random.default_rng(0)
     state = solver.start(problem, rng)
-    ascent, gains = state.ascent, []
-    for _ in range(30):
-        before, v = ascent.beta.copy(), ascent.v.copy()
+    own = Extrapolation()
+    own.count(problem, state.ascent, state.order[: problem.n])
+    for _ in range(rounds):
         for _ in range(3):
+            state.extrapolation.restart()
             solver._sweep(problem, state, rng)
+        yield state.ascent, own
+
+
+@pytest.mark.parametrize("intercept", ["none", "penalised"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
+def test_an_extrapolation_step_keeps_v_in_step_and_never_lowers_the_dual(intercept, loss):
+    X, y = make_data(400, 8, seed=6)
+    problem = dualgap.Problem(X, y, l2=1e-4, intercept=intercept, loss=loss)
+    gains = []
+    for ascent, own in sweeps_between_extrapolations(problem, 30):
         value = lower_bound(problem, ascent.beta)
-        gain = extrapolate(ascent.rows, problem.loss, ascent.coords, ascent.beta, ascent.v, problem.l2, 0.0, before, v)
-        gains.append(gain)
-        assert lower_bound(problem, ascent.beta) - value == pytest.approx(gain, abs=1e-9)
-        np.testing.assert_allclose(ascent.v[:8], problem.combine(ascent.beta * ascent.coords.factor), atol=1e-11)
-        assert 0.0 <= ascent.beta.min() <= ascent.beta.max() <= 1.0
+        gains.append(own.step(problem, ascent))
+        assert lower_bound(problem, ascent.beta) - value == pytest.approx(gains[-1], abs=1e-9)
+        for beta, v in ((ascent.beta, ascent.v), *own.points):
+            np.testing.assert_allclose(v[:8], problem.combine(beta * ascent.coords.factor), atol=1e-10)
+        np.testing.assert_array_equal(own.points[0].beta, ascent.beta)
+        assert ascent.beta.min() >= problem.loss.lower_bound()
+        assert ascent.beta.max() <= problem.loss.upper_bound()
     assert max(gains) > 0.0
+
+
+def test_an_extrapolation_step_finds_the_best_point_of_the_plane():
+    """Compare with a least-squares solution in the plane, where no variable meets a bound."""
+    rng = np.random.default_rng(2)
+    X = np.eye(6) + 0.05 * rng.standard_normal((6, 6))
+    problem = dualgap.Problem(X, [1, -1, 1, -1, 1, -1], l2=0.5 / 6)  # the optimum is near β = ½
+    ascent = DCA().start(problem, rng).ascent
+    last, before = (0.5 + 0.01 * rng.standard_normal(6) for _ in range(2))
+    ascent.beta[:] = 0.5 + 0.01 * rng.standard_normal(6)
+    factor, beta = ascent.coords.factor, ascent.beta.copy()
+    ascent.rebuild()
+    own = Extrapolation()
+    own.which = np.arange(6)
+    own.points = tuple(Point(point.copy(), problem.combine(point * factor)) for point in (last, before))
+    own.step(problem, ascent)
+
+    moves = np.stack([beta - last, last - before], axis=1)
+    w = (X.T * factor) @ moves  # what a unit of each move adds to v
+    rise = problem.c @ moves - problem.l2 * problem.combine(beta * factor) @ w
+    best = beta + moves @ np.linalg.solve(problem.l2 * w.T @ w, rise)
+    assert 0.0 < best.min() < best.max() < 1.0
+    np.testing.assert_allclose(ascent.beta, best, atol=1e-9)
 
 
 def test_an_extrapolation_step_with_a_free_intercept_raises_what_the_steps_raise():
     X, y = make_data(300, 8, seed=6)
     problem = dualgap.Problem(X, y, l2=1e-4, intercept="free")
-    solver, rng = DCA(), np.random.default_rng(0)
-    state = solver.start(problem, rng)
-    ascent, gains = state.ascent, []
+    gains = []
 
-    def raised():
+    def raised(ascent):
         balance = np.sum(problem.c * y * ascent.beta)
         return problem.c @ ascent.beta - 0.5 * problem.l2 * ascent.v @ ascent.v - ascent.bias.centre * balance
 
-    for _ in range(30):
-        before, v = ascent.beta.copy(), ascent.v.copy()
-        for _ in range(3):
-            solver._sweep(problem, state, rng)
-        value = raised()
-        slope_of_centre = ascent.bias.centre * problem.l2 / ascent.bias.scale
-        gains.append(
-            extrapolate(ascent.rows, problem.loss, ascent.coords, ascent.beta, ascent.v, problem.l2, slope_of_centre, before, v)
-        )
-        assert raised() - value == pytest.approx(gains[-1], abs=1e-13)
+    for ascent, own in sweeps_between_extrapolations(problem, 30):
+        value = raised(ascent)
+        gains.append(own.step(problem, ascent))
+        assert raised(ascent) - value == pytest.approx(gains[-1], abs=1e-13)
     assert max(gains) > 0.0
 
 

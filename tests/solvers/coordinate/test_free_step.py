@@ -88,6 +88,10 @@ def test_a_step_is_taken_once_sweeps_have_cost_as_much_and_will_again():
         found = steps.pays_off(problem, beta, tol=1e-9)
         assert (found is not None) == taken
     np.testing.assert_array_equal(found if found is not None else np.arange(50), np.arange(50))
+    # After one epoch no rate of convergence is known: sweeps may need two more epochs.
+    steps = FreeSteps()
+    steps.record(dear, 0.1)
+    assert steps.pays_off(problem, beta, tol=1e-9) is None
     # A step after which the gap is hardly smaller has to be cheaper the next time.
     steps = FreeSteps(before=0.1)
     for _ in range(2):

@@ -27,6 +27,10 @@ def twins(loss="hinge", penalty="l2", intercept="none", weights=None, **options)
     return problem, Model(X, Y, c, REFERENCE_LOSSES[loss], l2, l1, intercept, 1.5)
 
 
+# of the steps: those of the logistic loss are `ascent_step`, which is near the exact one
+ERROR = {loss: 1e-4 if loss == "logistic" else 1e-9 for loss in LOSSES}
+
+
 def epochs_of(problem, solver, count, seed=0):
     """The solver's β and the order used, after each epoch."""
     rng = np.random.default_rng(seed)
@@ -48,10 +52,10 @@ def test_epochs_equal_the_naive_twin(loss, penalty, intercept):
     for found, order, state in epochs_of(problem, SDCA(), 3):
         scale = None if intercept == "none" else state.ascent.bias.scale
         sdca_epoch(model, beta, order, centre, scale)
-        np.testing.assert_allclose(found, beta, rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(found, beta, rtol=ERROR[loss], atol=1e-11)
         if intercept == "free":  # the centre of the proximal-point loop moves to the b of the epoch's end
             centre += scale**2 * np.sum(model.c * beta * Y) / model.l2
-            assert state.ascent.bias.centre == pytest.approx(centre, rel=1e-9, abs=1e-11)
+            assert state.ascent.bias.centre == pytest.approx(centre, rel=ERROR[loss], abs=1e-11)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -60,7 +64,7 @@ def test_cyclic_order_is_as_given(loss):
     beta = np.zeros(N)
     for found, _, _ in epochs_of(problem, SDCA(order="cyclic"), 4):
         sdca_epoch(model, beta, range(N))
-        np.testing.assert_allclose(found, beta, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(found, beta, rtol=ERROR[loss], atol=1e-12)
 
 
 def test_every_step_ascends():
@@ -178,7 +182,7 @@ def test_first_epoch_of_sgd(loss, order):
     np.testing.assert_allclose(found[0][0], beta, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(w_of_beta(model, beta), w, rtol=1e-12)
     sdca_epoch(model, beta, found[1][1])  # and SDCA goes on from there
-    np.testing.assert_allclose(found[1][0], beta, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(found[1][0], beta, rtol=ERROR[loss], atol=1e-11)
 
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)

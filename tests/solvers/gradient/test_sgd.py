@@ -105,7 +105,7 @@ def test_hinge_certificate_comes_from_averaged_slopes(small, batch):
     assert result.certificate.dual <= best.primal
     # One w's slopes, 0 or 1 on either side of the kink, prove less.
     at_once = dualgap.certify(problem, result.coef, result.intercept, epochs=0)
-    assert at_once.relative_gap > 2 * result.certificate.relative_gap
+    assert at_once.relative_gap > result.certificate.relative_gap
 
 
 def test_weight_two_is_a_row_twice(small):

@@ -15,9 +15,12 @@ from dualgap.core import NoOffset, compiled, kernel, prefetch, rows_ahead
 from dualgap.kernels import add_rows, load_block, split_order
 from dualgap.problem import Problem, Samples
 from dualgap.solvers.base import YES, Support, no
-from dualgap.solvers.coordinate.bias import BiasColumn
+from dualgap.solvers.coordinate.bias import BiasColumn, least_square, matching_square, mean_product
 
 __all__ = ["Ascent", "Coordinates", "NoSums", "RunningSums", "ascend", "coordinates", "first_beta", "needs_l2"]
+
+
+SCALE_CHANGE = 1.5  # change of scale² that is worth new constants of the steps
 
 
 class Coordinates(NamedTuple):
@@ -87,7 +90,7 @@ def ascend(rows, loss, penalty, coords, beta, v, order, ahead, sums, t):
         old, factor = beta[i], coords.factor[i]
         # 1) margin. The factor c·y/l2 carries y's sign (that of −0.0 too, where c = 0): one array fewer to look up at a random place.
         margin = math.copysign(1.0, factor) * (penalty.score(rows, i, v) + coords.offset.at(i))
-        new = loss.dual_step(old, margin, coords.q[i])  # 2) the new β
+        new = loss.ascent_step(old, margin, coords.q[i])  # 2) the new β
         if new != old:  # 3) v
             sums.record(i, old, t + s)
             rows.add(i, (new - old) * factor, v)
@@ -106,6 +109,7 @@ class Ascent:
         self.sums: NoSums | RunningSums = NoSums()
         self.ahead = rows_ahead(problem.rows)  # places in the order by which a row is prefetched before its step; 0: not at all
         self.bias = BiasColumn.of(problem, centre)
+        self.mean_product: float | None = None  # of two rows; set by `match_scale`
         self.rows = self.bias.rows(problem.rows)
         self.coords = coordinates(problem.samples, self.bias.squares(problem.sqnorms), problem.l2)
         self.rebuild()
@@ -140,6 +144,22 @@ class Ascent:
         """Set the centre of a free intercept."""
         self.bias.centre = centre
         self.rows = self.bias.rows(self.problem.rows)
+
+    def match_scale(self) -> None:
+        """Make the column of a free intercept as long as the free variables need, at the same b; without one, do nothing."""
+        problem, bias = self.problem, self.bias
+        if bias.intercept != "free":
+            return
+        if self.mean_product is None:
+            self.mean_product = mean_product(problem)
+        square = max(matching_square(problem, self.beta), self.mean_product, least_square(problem))
+        if bias.scale**2 / SCALE_CHANGE <= square <= bias.scale**2 * SCALE_CHANGE or not 0.0 < square < math.inf:
+            return
+        scale, b = math.sqrt(square), self.intercept()
+        self.v[-1] *= scale / bias.scale
+        bias.scale = scale
+        self.set_centre(b - scale * float(self.v[-1]))
+        self.coords = coordinates(problem.samples, bias.squares(problem.sqnorms), problem.l2)
 
     def intercept(self) -> float:
         """Return b of (β, v)."""

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import L2, fresh_seed, kernel, machine, natural_order, nbytes, prefetch, shuffle, shuffle_blocks, stored
+from dualgap.core import L2, fresh_seed, inner, kernel, machine, natural_order, nbytes, prefetch, shuffle, shuffle_blocks, stored
 from dualgap.problem import Problem
 from dualgap.proof import scores_of
 from dualgap.solvers.base import Solver, State, Support, Warm, register
 from dualgap.solvers.coordinate.ascent import Ascent, needs_l2
-from dualgap.solvers.coordinate.extrapolation import extrapolate
+from dualgap.solvers.coordinate.extrapolation import Extrapolation
+from dualgap.solvers.coordinate.first_pass import pass_in_threads, pays_off
+from dualgap.solvers.coordinate.first_point import start_by_class
 from dualgap.solvers.coordinate.free_step import FreeSteps
 
 __all__ = ["DCA"]
@@ -27,14 +29,18 @@ EPOCH_RATIO = (
 # 1) order
 BLOCK_ROWS, BLOCK_BYTES = 16, 16_384  # rows of a block, at most, and their bytes, which are read in one go
 RESORT = 0.8  # sort the active rows again once fewer than this part of those that were last sorted are left
+# 2) sweep
+LARGE_MARGIN = 100.0  # a margin at which every loss that is flat somewhere is flat
+SAMPLE_ONE_IN, SAMPLE_LEAST = 32, 200  # rows whose gap is computed after a sweep without sums: one in 32, and at least 200
+SAMPLE_ERRORS = 2.0  # standard errors by which the sampled gap is raised: a certificate that is asked for too early costs a sweep
 # 5) full gradient pass
 UNSHRINK = 0.1  # check all rows once the active rows' gap has fallen to this part of the gap over all rows
 TARGET_FACTOR = 0.7  # `target` shrinks by this factor when the active rows' gap was within the tolerance and that of all was not
+FIRST_BOUND = 0.5  # `bound` after the first pass, in units of the mean violation: that of the rows read first is large
 VISIT = 1.5  # nanoseconds of a visit to a row for each stored number, of which most visits near the end change nothing
 # 6) extrapolation
-EVERY = 5  # sweeps over a part of the rows between extrapolation steps: passes over all rows start the count anew
-GAP_BELOW = 0.1  # relative gap below which they are tried …
-SWEEPS_BEFORE = 8  # … and sweeps of the run after which: a short run then keeps no second copy of β and v
+GAP_BELOW = 0.1  # relative gap below which steps are tried …
+SWEEPS_BEFORE = 4  # … and sweeps of the run after which: a short run then keeps no other copies of β and v
 
 
 class Sums(NamedTuple):
@@ -65,10 +71,10 @@ class DCAState(State):
     primal: float = math.inf  # objective
     unshrink_at: float = 0.0  # active_gap at which a full gradient pass follows …
     target: float = 1.0  # … or gap / tol at which it does
+    checked: bool = False  # whether the gap of a sample is checked by a full gradient pass before it counts
     last_sorted: int  # active rows when they were last in ascending order: after a full gradient pass, or a sort by _shuffle
     # changed by extrapolation steps
-    origin: tuple[np.ndarray, np.ndarray] | None = None  # (β, v) from which the next direction is taken
-    sweeps_left: int = 0  # until the next extrapolation step
+    extrapolation: Extrapolation = field(default_factory=Extrapolation)
     # changed by every epoch
     free_steps: FreeSteps = field(default_factory=FreeSteps)
 
@@ -100,8 +106,12 @@ class DCA(Solver):
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> DCAState:
         dual, centre = (None, None) if warm is None else (warm.dual, warm.intercept)
+        ascent = Ascent(problem, dual, centre)
+        if dual is None and stays_free(problem.loss) and self._extrapolates(problem):
+            start_by_class(problem, ascent)
+        ascent.match_scale()
         return DCAState(
-            ascent=Ascent(problem, dual, centre),
+            ascent=ascent,
             row_bytes=nbytes(problem.rows) / problem.n,
             row_cost=machine.STEP + VISIT * (problem.n if problem.kernel is not None else stored(problem.rows) / problem.n),
             order=natural_order(problem.n),
@@ -111,6 +121,9 @@ class DCA(Solver):
 
     def epoch(self, problem: Problem, state: DCAState, rng: np.random.Generator) -> None:
         before, visited = state.gap, 0
+        # 0) first pass
+        if state.sweeps == 0 and pays_off(problem) and not state.ascent.beta.any():
+            visited = self._first_pass(problem, state, rng)
         while visited < problem.n and (visited == 0 or state.gap > EPOCH_RATIO * before):
             visited += self._sweep(problem, state, rng)
         state.passes += visited / problem.n
@@ -123,13 +136,23 @@ class DCA(Solver):
         state.free_steps.record(visited * state.row_cost, state.gap)
         free = state.free_steps.pays_off(problem, state.ascent.beta, state.tol)
         if free is not None and state.free_steps.take(problem, state.ascent, free, state.gap):
-            state.origin = None
+            state.extrapolation.restart()
             state.passes += len(free) / problem.n
+
+    def _first_pass(self, problem: Problem, state: DCAState, rng: np.random.Generator) -> int:
+        """Carry out step 0 of the box, with the full gradient pass that follows it; return how many rows were read."""
+        self._shuffle(state, state.order, rng)
+        pass_in_threads(problem, state.ascent, state.order)
+        state.sweeps += 1
+        self._full_pass(problem, state)
+        return 2 * problem.n
 
     def _sweep(self, problem: Problem, state: DCAState, rng: np.random.Generator) -> int:
         """Carry out steps 1 to 6 of the box; return how many rows were read."""
+        if stays_free(problem.loss):
+            return self._sweep_free(problem, state, rng)
         ascent, visited = state.ascent, state.active
-        order = state.order[:visited]
+        order, partial = state.order[:visited], visited < problem.n
         # 1) order
         self._shuffle(state, order, rng)
         # 2) sweep
@@ -139,7 +162,7 @@ class DCA(Solver):
         ascent.move_centre()
         # 4) bound and gap
         state.sweeps += 1
-        self._take(problem, state, sums, full=visited == problem.n)
+        self._take(problem, state, sums, full=not partial)
         # 5) full gradient pass
         if not state.full and (state.active_gap <= state.unshrink_at or state.gap <= state.target * state.tol or state.active == 0):
             estimate = state.gap
@@ -147,9 +170,33 @@ class DCA(Solver):
             visited += problem.n
             if estimate <= state.tol < state.gap:
                 state.target *= TARGET_FACTOR
+        # 3) column of a free intercept
+        if state.full:
+            ascent.match_scale()
         # 6) extrapolation
-        if state.gap < GAP_BELOW and state.sweeps >= SWEEPS_BEFORE and self._extrapolates(problem):
-            self._extrapolate(problem, state)
+        if partial and state.gap < GAP_BELOW and state.sweeps >= SWEEPS_BEFORE and self._extrapolates(problem):
+            state.extrapolation.count(problem, ascent, state.order[: state.active])
+        return visited
+
+    def _sweep_free(self, problem: Problem, state: DCAState, rng: np.random.Generator) -> int:
+        """Carry out steps 1 to 5 for a loss whose β stay between their bounds: all rows are active, and a sample gives the gap."""
+        ascent, visited = state.ascent, problem.n
+        # The last gap was small enough, and yet the run goes on: a few rows with large terms are not in the sample.
+        state.checked |= 0.0 < state.gap <= state.tol
+        self._shuffle(state, state.order, rng)  # 1)
+        ascent.steps(state.order)  # 2)
+        args = (ascent.rows, problem.loss, problem.penalty, ascent.coords, ascent.beta, ascent.v)
+        sums = Sums(*sampled_sums(*args, state.order, max(1, min(SAMPLE_ONE_IN, visited // SAMPLE_LEAST))))
+        sums = sums._replace(gap=sums.gap + imbalance_gap(problem, ascent))
+        ascent.move_centre()  # 3)
+        state.sweeps += 1
+        self._take(problem, state, sums, full=True)  # 4)
+        if state.checked and state.gap <= state.target * state.tol:  # 5)
+            self._full_pass(problem, state)
+            visited += problem.n
+            if state.gap > state.tol:
+                state.target *= TARGET_FACTOR
+        ascent.match_scale()  # 3)
         return visited
 
     def _shuffle(self, state: DCAState, order: np.ndarray, rng: np.random.Generator) -> None:
@@ -180,30 +227,16 @@ class DCA(Solver):
         ascent = state.ascent
         stored = problem.penalty.primal(ascent.v[: problem.size])
         scores = scores_of(problem, stored) if problem.kernel is None else problem.scores(stored)
-        sums = full_pass(problem.loss, ascent.coords, ascent.beta, problem.l2, scores, ascent.intercept(), state.order, state.bound)
-        self._take(problem, state, Sums(*sums), full=True)
+        args = (problem.loss, ascent.coords, ascent.beta, problem.l2, scores, ascent.intercept(), state.order)
+        if state.bound == math.inf:  # there was no sweep yet
+            state.bound = FIRST_BOUND * Sums(*full_pass(*args, math.inf)).violation
+        self._take(problem, state, Sums(*full_pass(*args, state.bound)), full=True)
         state.last_sorted = state.active
+        state.extrapolation.restart()  # rows that are unshrunk move in ways of their own
 
     def _extrapolates(self, problem: Problem) -> bool:
         """Return whether D is quadratic in β where the loss is linear: w(β) is linear in β, and has coordinates."""
         return isinstance(problem.penalty, L2) and problem.kernel is None
-
-    def _extrapolate(self, problem: Problem, state: DCAState) -> None:
-        ascent = state.ascent
-        # Rows that were just unshrunk move in ways of their own: a direction starts anew at a pass over all rows. While no row is shrunk,
-        # every sweep is one, so that no step is taken.
-        if not state.full and state.origin is not None:
-            state.sweeps_left -= 1
-            if state.sweeps_left > 0:
-                return
-            weight = ascent.bias.centre * problem.l2 / ascent.bias.scale if problem.intercept == "free" else 0.0
-            extrapolate(ascent.rows, problem.loss, ascent.coords, ascent.beta, ascent.v, problem.l2, weight, *state.origin)
-        state.sweeps_left = EVERY
-        if state.origin is None:
-            state.origin = ascent.beta.copy(), ascent.v.copy()
-        else:
-            np.copyto(state.origin[0], ascent.beta)
-            np.copyto(state.origin[1], ascent.v)
 
     def model(self, problem: Problem, state: DCAState) -> tuple[np.ndarray | None, float | None]:
         if problem.kernel is not None:
@@ -220,16 +253,35 @@ class DCA(Solver):
         # The gap of some rows says nothing of the others.
         return state.gap if state.full else math.inf
 
+    def plan(self, problem: Problem) -> str:
+        return "first pass" if pays_off(problem) else ""
+
     def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, DCAState]:
         small, state = super().warm_up(problem, rng)
+        if pays_off(problem):
+            self._first_pass(small, self.start(small, rng), rng)
         shuffle_blocks(state.order, 2, fresh_seed(rng))
         self._full_pass(small, state)
-        if self._extrapolates(problem):
-            state.full, state.origin = True, None
-            self._extrapolate(small, state)
-            state.full, state.sweeps_left = False, 1
-            self._extrapolate(small, state)
+        if self._extrapolates(problem) and not stays_free(problem.loss):
+            state.extrapolation.count(small, state.ascent, state.order)
+            state.extrapolation.step(small, state.ascent)
         return small, state
+
+
+def stays_free(loss: Any) -> bool:
+    """Return whether every β ends strictly between its bounds, as with the logistic loss, whose slope is nowhere 0: no row is shrunk."""
+    return math.isfinite(loss.curvature()) and loss.slope(LARGE_MARGIN) != 0.0
+
+
+def imbalance_gap(problem: Problem, ascent: Ascent) -> float:
+    """Return about how much the dual point loses when it is made to satisfy the constraint s = Σ cᵢβᵢyᵢ = 0 of a free intercept.
+
+    β changes by about s, and u by s times a row: D loses s²·‖x‖²/(2·l2), and s²/2 times −ψ'', which is at least 4 for the logistic loss.
+    """
+    if problem.intercept != "free":
+        return 0.0
+    imbalance = float(ascent.v[-1]) * problem.l2 / ascent.bias.scale
+    return imbalance**2 * (0.5 * float(inner(problem.c, problem.sqnorms)) / problem.l2 + 0.5 / problem.loss.curvature())
 
 
 @kernel
@@ -284,10 +336,38 @@ def sweep(rows, loss, penalty, coords, beta, v, order, bound, ahead):
 
 
 @kernel
+def sampled_sums(rows, loss, penalty, coords, beta, v, order, one_in):
+    """Return Sums of all rows, whose gap and objective are estimated by one row in some, at the present v; no row is shrunk.
+
+    The gap is SAMPLE_ERRORS standard errors above the mean, which is that of all rows on average.
+    """
+    l2, count = penalty.strength(), 0
+    gap, squares, value = 0.0, 0.0, 0.0
+    for s in range(0, order.shape[0], one_in):
+        i = order[s]
+        old, factor, fixed = beta[i], coords.factor[i], coords.offset.at(i)
+        y, c = math.copysign(1.0, factor), abs(factor) * l2
+        margin = y * (penalty.score(rows, i, v) + fixed)
+        phi = loss.value(margin)
+        term = c * (phi - loss.psi(old) + old * margin)
+        gap += term
+        squares += term * term
+        value += c * (phi + 0.5 * old * (margin - y * fixed))
+        count += 1
+    all_rows = order.shape[0]
+    if one_in > 1:
+        gap += SAMPLE_ERRORS * math.sqrt(squares)
+    return all_rows, math.inf, gap * all_rows / count, value * all_rows / count
+
+
+@kernel
 def full_pass(loss, coords, beta, l2, scores, intercept, order, bound):
-    """Sum over all rows, whose scores are given, without a step; rebuild the active set by test 2b, in ascending order; return Sums."""
-    gap, value = 0.0, 0.0
-    kept = 0
+    """Sum over all rows, whose scores are given, without a step; rebuild the active set by test 2b, in ascending order; return Sums.
+
+    Where the bound is infinite, the violation is the mean |gradient| over all rows that are free or violate KKT at a bound.
+    """
+    gap, value, violation = 0.0, 0.0, 0.0
+    kept, violated = 0, 0
     for i in range(beta.shape[0]):
         factor, old = coords.factor[i], beta[i]
         c, y = abs(factor) * l2, math.copysign(1.0, factor)
@@ -295,8 +375,12 @@ def full_pass(loss, coords, beta, l2, scores, intercept, order, bound):
         phi = loss.value(margin)
         value += c * (phi + 0.5 * old * (margin - y * coords.offset.at(i)))
         gap += c * (phi - loss.psi(old) + old * margin)
-        if not loss.is_free(old) and loss.slack(old, margin) > bound:
+        free = loss.is_free(old)
+        if not free and loss.slack(old, margin) > bound:
             continue
+        if bound == math.inf and (free or loss.slack(old, margin) < 0.0):
+            violation += abs(loss.gradient(old, margin)) if free else -loss.slack(old, margin)
+            violated += 1
         order[kept] = i
         kept += 1
-    return kept, bound, gap, value
+    return kept, violation / max(violated, 1) if bound == math.inf else bound, gap, value

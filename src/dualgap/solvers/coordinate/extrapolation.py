@@ -1,17 +1,18 @@
-"""The extrapolation step of DCA: a line search along the direction in which β has moved over the last sweeps.
+"""The extrapolation step of DCA: the best point in the plane of the last two moves of β.
 
-Towards the end, coordinate steps push β along directions in which D is nearly flat, a little further each sweep. The direction
-s = β − β₀ over a few sweeps points there. Since v is linear in β, a line search needs no pass over the data:
+Towards the end, coordinate steps push β along directions in which D is nearly flat, a little further each sweep. Let s = β − β₁ be the move
+of the last sweeps and p = β₁ − β₂ the one before, extrapolation included. D is maximised over β + ts + rp. Since v is linear in β, this
+needs no pass over the data:
 
-    D(β + ts) = Σ cᵢ[ψ(βᵢ + tsᵢ) − (βᵢ + tsᵢ)yᵢoᵢ] − (l2/2)‖v + t(v − v₀)‖²        o: the fixed part of a score
+    D(β + e) = Σ cᵢ[ψ(βᵢ + eᵢ) − (βᵢ + eᵢ)yᵢoᵢ] − (l2/2)‖v + ts_v + rp_v‖²        e = ts + rp,   o: the fixed part of a score
 
-1) direction: s = β − β₀ over the free variables; those that have come to a bound stay there
-2) line search: t = D'(0)/−D''(0), exact where ψ is quadratic
+1) moves: s and p over the free variables; those that have come to a bound stay there
+2) plane search: (t, r) maximises the quadratic model of D, exact where ψ is quadratic
 3) projection: variables that would pass a bound stop at it, and v is put right row by row
 4) acceptance: the step is taken only if it raises D
 
-It is the pattern move of Hooke and Jeeves (1961) with a line search. Bertrand and Massias (2021) also extrapolate coordinate descent every
-five epochs and keep what improves the objective, but combine several iterates (Anderson acceleration); here there is one direction.
+It is the memory gradient method of Miele and Cantrell (1969), with sweeps in place of a gradient. On a quadratic without bounds, steps
+along both a gradient and the last move are those of conjugate gradients; sweeps are then their preconditioner.
 
 With a free intercept D is what the steps raise: the bias column's part of v is among the squares, and its centre adds −centre·Σ cβy to
 D, where Σ cβy is l2/scale times that part of v.
@@ -20,70 +21,151 @@ D, where Σ cβy is l2/scale times that part of v.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
-from dualgap.core import kernel
+import numpy as np
 
-__all__ = ["extrapolate"]
+from dualgap.core import kernel, kernel_part
+from dualgap.problem import Problem
+from dualgap.solvers.coordinate.ascent import Ascent
 
-LARGEST_STEP = 1e3  # largest t: beyond it, v would mainly move by the rounding of v − v₀
+__all__ = ["EVERY", "Extrapolation", "Point", "extrapolate"]
+
+EVERY = 2  # sweeps between extrapolation steps: with 1, the steps take a large part of the time; with 5, more sweeps are needed
+LARGEST_STEP = 1e3  # largest t and r: beyond them, v would mainly move by the rounding of v − v₁
+PARALLEL = 1e-10  # 1 − cos² of the angle between s and p in the metric of D, below which p is left out
 ROUNDING = 1e-12  # part of l2·‖v‖² below which a rise of D may be rounding: the step is then not taken
 
 
-@kernel
-def extrapolate(rows, loss, coords, beta, v, l2, centre_weight, beta_from, v_from):
-    """Move (β, v) further along the direction from (beta_from, v_from), which are overwritten; return by how much D rises, or 0.
+class Point(NamedTuple):
+    """A dual point and its v."""
 
-    D has the term −centre_weight·(v's last number); centre_weight is centre·l2/scale with a free intercept, else 0.
+    beta: np.ndarray
+    v: np.ndarray
+
+
+class Extrapolation:
+    """The points β₁ and β₂ of a run, and the steps from them.
+
+    Order of calls: `count` after each sweep; `restart` when rows are unshrunk, or β was changed by anything else than sweeps.
     """
-    # 1) direction
-    n, d, lower, upper = beta.shape[0], v.shape[0], loss.lower_bound(), loss.upper_bound()
-    rise, curvature = 0.0, 0.0
-    for i in range(n):
-        s = beta[i] - beta_from[i]
-        if s == 0.0:
-            continue
-        if loss.is_free(beta[i]):
-            c, y = abs(coords.factor[i]) * l2, math.copysign(1.0, coords.factor[i])
-            rise += c * s * loss.gradient(beta[i], y * coords.offset.at(i))
-            curvature += c * s * s * (1.0 / loss.curvature_at(beta[i], 1.0) - 1.0)
-        else:
-            rows.add(i, s * coords.factor[i], v_from)  # come to a bound: no part of the direction
-            beta_from[i] = beta[i]
-    # 2) line search
-    along, square, size = 0.0, 0.0, 0.0
-    for j in range(d):
-        step = v[j] - v_from[j]
-        along += v[j] * step
-        square += step * step
-        size += v[j] * v[j]
-    rise -= l2 * along + centre_weight * (v[d - 1] - v_from[d - 1])
-    curvature += l2 * square
-    if not (rise > 0.0 and curvature > 0.0):
-        return 0.0
-    t = min(rise / curvature, LARGEST_STEP)
+
+    def __init__(self) -> None:
+        self.points: tuple[Point, Point] | None = None  # β₁ and β₂: where the last extrapolation step ended, and the one before
+        self.which = np.zeros(0, dtype=np.int64)  # rows that may have moved since: those that were active then
+        self.left = EVERY  # sweeps until the next step
+
+    def restart(self) -> None:
+        """Forget the moves so far."""
+        self.points = None
+
+    def count(self, problem: Problem, ascent: Ascent, active: np.ndarray) -> None:
+        """Count a sweep, after which the rows `active` are active; where a step is due, take it."""
+        if self.points is None:
+            self.points = Point(ascent.beta.copy(), ascent.v.copy()), Point(ascent.beta.copy(), ascent.v.copy())
+            self.which = active.copy()
+            self.left = EVERY
+            return
+        self.left -= 1
+        if self.left == 0:
+            self.step(problem, ascent)
+            self.left = EVERY
+
+    def step(self, problem: Problem, ascent: Ascent) -> float:
+        """Move (β, v) to the best point of the plane; return by how much D rises, or 0."""
+        assert self.points is not None
+        last, before = self.points
+        weight = ascent.bias.centre * problem.l2 / ascent.bias.scale if problem.intercept == "free" else 0.0
+        now = Point(ascent.beta, ascent.v)
+        gain = extrapolate(ascent.rows, problem.loss, ascent.coords, now, last, before, self.which, problem.l2, weight)
+        self.points = before, last
+        return float(gain)
+
+
+@kernel
+def extrapolate(rows, loss, coords, now, last, before, which, l2, centre_weight):
+    """Move `now` to the best point of its plane with `last` and `before`; return by how much D rises, or 0.
+
+    The three differ in the rows `which` alone. `before` becomes that point. D has the term −centre_weight·(v's last number); the weight is
+    centre·l2/scale with a free intercept, else 0.
+    """
+    d, lower, upper = now.v.shape[0], loss.lower_bound(), loss.upper_bound()
+    # 1) moves
+    for i in which:
+        beta = now.beta[i]
+        if (last.beta[i] != beta or before.beta[i] != beta) and not loss.is_free(beta):
+            rows.add(i, (beta - last.beta[i]) * coords.factor[i], last.v)
+            rows.add(i, (beta - before.beta[i]) * coords.factor[i], before.v)
+            last.beta[i] = before.beta[i] = beta
+    # 2) plane search
+    t, r, size = _best_in_plane(loss, coords, now, last, before, which, l2, centre_weight)
     # 3) projection
     for j in range(d):
-        v_from[j] = v[j] + t * (v[j] - v_from[j])
+        before.v[j] = now.v[j] + t * (now.v[j] - last.v[j]) + r * (last.v[j] - before.v[j])
     gain = 0.0
-    for i in range(n):
-        s = beta[i] - beta_from[i]
-        if s == 0.0:
+    for i in which:
+        old = now.beta[i]
+        if last.beta[i] == old and before.beta[i] == old:
             continue
-        wanted = beta[i] + t * s
+        wanted = old + t * (old - last.beta[i]) + r * (last.beta[i] - before.beta[i])
         new = min(upper, max(lower, wanted))
         if new != wanted:
-            rows.add(i, (new - wanted) * coords.factor[i], v_from)
-        own = loss.psi(new) - loss.psi(beta[i])
-        gain += l2 * (abs(coords.factor[i]) * own - coords.factor[i] * coords.offset.at(i) * (new - beta[i]))
-        beta_from[i] = new
-    gain -= centre_weight * (v_from[d - 1] - v[d - 1])
+            rows.add(i, (new - wanted) * coords.factor[i], before.v)
+        own = loss.psi(new) - loss.psi(old)
+        gain += l2 * (abs(coords.factor[i]) * own - coords.factor[i] * coords.offset.at(i) * (new - old))
+        before.beta[i] = new
+    gain -= centre_weight * (before.v[d - 1] - now.v[d - 1])
     for j in range(d):
-        gain -= 0.5 * l2 * (v_from[j] - v[j]) * (v_from[j] + v[j])
+        gain -= 0.5 * l2 * (before.v[j] - now.v[j]) * (before.v[j] + now.v[j])
     # 4) acceptance
-    if not gain > ROUNDING * l2 * size:
-        return 0.0
-    for i in range(n):  # loops: to compile a copy of arrays takes numba seconds
-        beta[i] = beta_from[i]
-    for j in range(d):
-        v[j] = v_from[j]
-    return gain
+    if gain > ROUNDING * l2 * size:
+        _copy(before, now, which)
+        return gain
+    _copy(now, before, which)
+    return 0.0
+
+
+@kernel_part
+def _best_in_plane(loss, coords, now, last, before, which, l2, centre_weight):
+    """Return t and r, which maximise the quadratic model of D, and ‖v‖²."""
+    rise_s, rise_p, ss, sp, pp = 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in which:
+        beta = now.beta[i]
+        s, p = beta - last.beta[i], last.beta[i] - before.beta[i]
+        if s != 0.0 or p != 0.0:
+            c, y = abs(coords.factor[i]) * l2, math.copysign(1.0, coords.factor[i])
+            gradient = c * loss.gradient(beta, y * coords.offset.at(i))
+            curvature = c * (1.0 / loss.curvature_at(beta, 1.0) - 1.0)
+            rise_s += s * gradient
+            rise_p += p * gradient
+            ss += curvature * s * s
+            sp += curvature * s * p
+            pp += curvature * p * p
+    vs, vp, vss, vsp, vpp, size = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    end = now.v.shape[0] - 1
+    for j in range(end + 1):
+        s, p = now.v[j] - last.v[j], last.v[j] - before.v[j]
+        vs += now.v[j] * s
+        vp += now.v[j] * p
+        vss += s * s
+        vsp += s * p
+        vpp += p * p
+        size += now.v[j] * now.v[j]
+    rise_s -= l2 * vs + centre_weight * (now.v[end] - last.v[end])
+    rise_p -= l2 * vp + centre_weight * (last.v[end] - before.v[end])
+    ss, sp, pp = ss + l2 * vss, sp + l2 * vsp, pp + l2 * vpp
+    t, r = rise_s / ss if ss > 0.0 else 0.0, 0.0
+    determinant = ss * pp - sp * sp
+    if determinant > PARALLEL * ss * pp:
+        t, r = (rise_s * pp - rise_p * sp) / determinant, (rise_p * ss - rise_s * sp) / determinant
+    scale = min(1.0, LARGEST_STEP / max(abs(t), abs(r), 1.0))
+    return t * scale, r * scale, size
+
+
+@kernel_part
+def _copy(source, target, which):
+    """Copy a point. Loops: to compile a copy of arrays takes numba seconds."""
+    for i in which:
+        target.beta[i] = source.beta[i]
+    for j in range(source.v.shape[0]):
+        target.v[j] = source.v[j]

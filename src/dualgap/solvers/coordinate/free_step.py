@@ -37,6 +37,7 @@ PROXIMAL = (1e-10, 1e-6, 1e-3, 1.0)
 ROUNDING = 1e-13  # of the long column, in units of its square
 PIVOT_FLOPS = 2.8  # times m³: up to four factors, one for each proximal term, and columns of their inverses
 LONG_COLUMN = 1e4  # S² in units of the mean ‖x‖²: longer, and rounding in the sum would be seen in b
+RATE_EPOCHS = 2  # since the last step, or the start, before which no rate of convergence is known
 EPOCHS = 100  # since the last step, after which it may take longer than the sweeps have taken
 EXPECTED = 30.0  # gap before / after, that a step is expected to reach, or what is left to the tolerance
 GOOD = 4.0  # the ratio that it must reach: after a failure, a step must be cheaper by this factor
@@ -78,7 +79,7 @@ class FreeSteps:
         more, in proportion: a run has a budget of epochs too, and is evaluated more often when it is slow.
         """
         spent, gap = self.spent[-1] * max(1.0, len(self.gaps) / EPOCHS) / GOOD**self.failures, self.gaps[-1]
-        if spent < machine.CALL or not tol < gap < math.inf:
+        if len(self.gaps) < RATE_EPOCHS or spent < machine.CALL or not tol < gap < math.inf:
             return None
         half = bisect_left(self.spent, 0.5 * self.spent[-1])
         rate = math.log(max(self.gaps[half] / gap, 1.0)) / max(self.spent[-1] - self.spent[half], 1.0)

@@ -13,8 +13,8 @@ import numpy as np
 from dualgap.core import L2, fresh_seed, kernel, shuffle
 from dualgap.problem import Problem
 from dualgap.solvers.coordinate.ascent import Ascent
-from dualgap.solvers.coordinate.dca import EVERY, sweep
-from dualgap.solvers.coordinate.extrapolation import extrapolate
+from dualgap.solvers.coordinate.dca import sweep
+from dualgap.solvers.coordinate.extrapolation import Extrapolation
 
 __all__ = ["LocalAscent"]
 
@@ -33,7 +33,7 @@ class LocalAscent:
         self.order = rows.astype(np.int64)
         self.sweeps = 0
         self.bound = math.inf  # |gradient| beyond which a row at its bound is shrunk
-        self.origin: tuple[np.ndarray, np.ndarray] | None = None  # (β, v) from which the next direction is taken
+        self.extrapolation = Extrapolation()
 
     @property
     def beta(self) -> np.ndarray:
@@ -45,7 +45,8 @@ class LocalAscent:
 
     def visit(self, rows: np.ndarray) -> None:
         """Visit these rows too; a direction of extrapolation starts anew, and no row is shrunk by the next sweep."""
-        self.origin, self.bound = None, math.inf
+        self.extrapolation.restart()
+        self.bound = math.inf
         self.order = np.union1d(self.order, rows)
 
     def sweep(self) -> float:
@@ -67,17 +68,9 @@ class LocalAscent:
         self.order, self.bound = self.order[:active], SHRINK * violation if violation > 0.0 else math.inf
         ascent.move_centre()
         self.sweeps += 1
-        if self.sweeps % EVERY == 0 and isinstance(problem.penalty, L2) and problem.kernel is None:
-            self._extrapolate()
+        if isinstance(problem.penalty, L2) and problem.kernel is None:
+            self.extrapolation.count(problem, ascent, self.order)
         return float(gap)
-
-    def _extrapolate(self) -> None:
-        """Take an extrapolation step from where the last one ended, as DCA does."""
-        problem, ascent = self.problem, self.ascent
-        if self.origin is not None:
-            weight = ascent.bias.centre * problem.l2 / ascent.bias.scale if problem.intercept == "free" else 0.0
-            extrapolate(ascent.rows, problem.loss, ascent.coords, ascent.beta, ascent.v, problem.l2, weight, *self.origin)
-        self.origin = ascent.beta.copy(), ascent.v.copy()
 
     def score(self, i: int) -> float:
         """Return xᵢ·w + b of the present dual point."""

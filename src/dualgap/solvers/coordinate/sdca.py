@@ -7,10 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from dualgap.core import draw, fresh_seed, kernel, natural_order, one_of, shuffle
+from dualgap.core import draw, fresh_seed, natural_order, one_of, shuffle
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, no, register
 from dualgap.solvers.coordinate.ascent import Ascent, RunningSums, needs_l2
+from dualgap.solvers.coordinate.first_pass import modified_sgd
 from dualgap.solvers.suffix import SecondHalf
 
 __all__ = ["SDCA"]
@@ -91,8 +92,8 @@ class SDCA(Solver):
         t = state.epochs * problem.n
         if state.epochs == 0 and self.first_epoch == "sgd" and not ascent.beta.any():
             rows = ascent.bias.rows(problem.rows, centre=0.0)
-            modified_sgd(rows, problem.loss, problem.penalty, ascent.coords, ascent.beta, ascent.v, state.order)
-            ascent.rebuild()
+            modified_sgd(rows, problem.loss, problem.penalty, ascent.coords, ascent.beta, ascent.v, state.order, ascent.ahead)
+            ascent.v /= problem.n
         elif isinstance(state.suffix, DrawnSuffix):
             # The epoch's candidate is its iterate at a step drawn uniformly.
             cut = int(rng.integers(problem.n))
@@ -154,26 +155,3 @@ class DrawnSuffix:
 
     def beta(self) -> np.ndarray:
         return np.array(self.chosen)
-
-
-@kernel
-def modified_sgd(rows, loss, penalty, coords, beta, v, order):
-    """Make one pass that treats the t rows seen so far as the whole data: l2·t in place of l2·n, from β = 0 and v = 0.
-
-        β_t = argmax of the coordinate objective with q = ‖x_t‖²/(l2·t);   w ← ((t−1)/t)·w + β_t y_t x_t/(l2·t)
-
-    v is Σ n·cβyx/l2, so that w = v/t needs no scaling of w. With weights, t counts them in units of the mean weight.
-    """
-    n = order.shape[0]
-    seen = 0.0
-    for s in range(n):
-        i = order[s]
-        y, weight = coords.y[i], n * coords.c[i]
-        if weight > 0.0:
-            score = penalty.scaled_score(rows, i, v, seen) if seen > 0.0 else 0.0
-            margin = y * (score + coords.offset.at(i))
-            seen += weight
-            new = loss.dual_step(0.0, margin, n * coords.q[i] / seen)
-            if new != 0.0:
-                beta[i] = new
-                rows.add(i, n * new * coords.factor[i], v)

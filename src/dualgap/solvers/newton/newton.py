@@ -79,7 +79,8 @@ SAMPLE_STEPS = 30  # steps on the sample, at most
 
 # The first δ after a sample: free variables that it leaves. Fewer make cheaper systems, which know less of the rows near the kink.
 FREE_PER_FEATURE = 4  # 4 free variables for each feature …
-FREE_ONE_IN = 20  # … or one row in 20, if these are more
+FREE_ONE_IN = 20  # … or one row in 20, if these are more …
+FREE_EXPECTED = 2.0  # … but at most twice the number of free rows that the sample predicts, which is small for a rare class
 LEAST_DELTA = 1e-6  # in units of margins: δ stays positive even where that many margins are at the kink
 
 FAR = 0.25  # δ grows by this power of cap / δ after an inner problem that was too hard, if that is more than DELTA_UNSOLVED
@@ -205,7 +206,7 @@ class Newton(PrimalNewton):
             margins_into(rows, x, problem.samples, margins)
         else:
             # 1) start from a sample
-            x, delta, passes = self._solve_sample(problem, x, rng)
+            x, delta, passes, free = self._solve_sample(problem, x, rng)
             margins_into(rows, x, problem.samples, margins)
             if x.any() and smooth and problem.bounds is None:  # a multiple of x need not be within bounds
                 # A sample with few rows of a rare feature may overrate it: go along its x as far as the losses of all rows fall.
@@ -216,7 +217,7 @@ class Newton(PrimalNewton):
                 x *= t
                 margins = at_zero + t * way
             elif x.any() and not smooth:
-                delta = min(delta, _first_delta(problem, margins))
+                delta = min(delta, _first_delta(problem, margins, free))
                 jump_middles(problem.loss, margins, centre)
         state = NewtonState(
             passes=passes,
@@ -248,12 +249,15 @@ class Newton(PrimalNewton):
             state.one_in = _first_one_in(problem)
         return state
 
-    def _solve_sample(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float, float]:
-        """Return (x, δ, passes) of a sample of the rows, half of each class where that can be; x as it is where rows are few."""
+    def _solve_sample(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float, float, float]:
+        """Return (x, δ, passes) of a sample of the rows, half of each class where that can be; x as it is where rows are few.
+
+        The last number is that of the rows for which the sample's free ones stand.
+        """
         size = problem.n // SAMPLE_ONE_IN
         smooth = math.isfinite(problem.loss.curvature())
         if size < max((SMOOTH_SAMPLE_PER_FEATURE if smooth else SAMPLE_PER_FEATURE) * problem.d, SAMPLE_LEAST):
-            return x, self._delta(problem), 0.0
+            return x, self._delta(problem), 0.0, 0.0
         chosen, weights = [], []
         sides = [np.flatnonzero((problem.y == sign) & (problem.c > 0)) for sign in (1.0, -1.0)]
         sides = [members for members in sides if len(members)]
@@ -267,7 +271,9 @@ class Newton(PrimalNewton):
             if state.gap <= SAMPLE_GAP:
                 break
             self._epoch(sample, state)
-        return state.x, state.prox.delta, state.passes * sample.n / problem.n
+        curvatures(problem.loss, state.beta, state.prox.delta, state.samples.c, state.work)
+        free = problem.n * float(state.samples.c[state.work > 0.0].sum())
+        return state.x, state.prox.delta, state.passes * sample.n / problem.n, free
 
     def epoch(self, problem: Problem, state: NewtonState | SmallState, rng: np.random.Generator) -> None:
         if isinstance(state, SmallState):
@@ -553,13 +559,16 @@ def _least_curvature(state: NewtonState) -> float:
     return LEAST_CURVATURE * min(1.0, max(mass, TINY)) / float(state.samples.offset.scale)
 
 
-def _first_delta(problem: Problem, margins: np.ndarray) -> float:
+def _first_delta(problem: Problem, margins: np.ndarray, expected: float) -> float:
     """Return the δ that leaves FREE_… variables free: with a centre amid the jump of β, those whose margin is within δ/2 of the kink.
+
+    `expected` is the number of free variables that the sample foretells.
 
     The sample's w has put the margins nearly where they belong, so that the rows near the kink are to be decided. A larger δ would fill the
     first systems with rows that are not.
     """
-    count = min(problem.n - 1, max(FREE_PER_FEATURE * problem.d, problem.n // FREE_ONE_IN))
+    some_rows = min(problem.n // FREE_ONE_IN, int(FREE_EXPECTED * expected))
+    count = min(problem.n - 1, max(FREE_PER_FEATURE * problem.d, some_rows))
     distance = np.empty(problem.n)
     kink_distances(problem.loss, margins, distance)
     distance.partition(count)

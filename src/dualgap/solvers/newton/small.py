@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualgap.core import (
+    GRAM_SCRATCH,
     L2,
     accumulate,
     add_gram,
@@ -21,7 +22,7 @@ from dualgap.core import (
     layers,
     machine,
     scores,
-    solve_by_rotations,
+    solve_by_rows,
     solve_in_place,
 )
 from dualgap.problem import Problem, Samples
@@ -59,6 +60,7 @@ class Small(NamedTuple):
     weight: np.ndarray  # scratch: their curvatures
     H: np.ndarray  # scratch: the Newton system, …
     damping: np.ndarray  # … and what is added to its diagonal
+    scratch: np.ndarray  # of `add_gram`
 
 
 class Point(NamedTuple):
@@ -81,6 +83,8 @@ class Course(NamedTuple):
     gap: float
     steps: int
     no_descent: bool
+    moved: bool  # the centre was, in the last step
+    refused: int  # rows with curvature in a Newton system that is too ill-conditioned for its Cholesky factor; -1 where it is not
 
 
 @dataclass(kw_only=True)
@@ -114,47 +118,61 @@ def start_small(problem: Problem, x: np.ndarray, ridge: np.ndarray, centre: np.n
         np.empty(n),
         np.empty((d, d)),
         np.empty(d),
+        np.empty((GRAM_SCRATCH, d)),
     )
     point = Point(x, np.zeros(n), np.zeros(n), centre, np.empty(n), np.zeros(d), np.empty(d))
     if problem.is_regression or np.count_nonzero(x):  # else all margins are zero, as they are already
         margins_into(rows, x, problem.samples, point.margins)
-    course = Course(0.0 if math.isfinite(problem.loss.curvature()) else delta, 0.0, math.inf, 0, False)
+    course = Course(0.0 if math.isfinite(problem.loss.curvature()) else delta, 0.0, math.inf, 0, False, False, -1)
     return SmallState(ridge=ridge, x=x, gap=math.inf, small=small, point=point, course=course)
 
 
 def small_epoch(state: SmallState, largest_delta: float) -> None:
     """Take Newton steps until the gap is at most the tolerance, SMALL_STEPS at most; one where no tolerance is known."""
     most = SMALL_STEPS if state.tol > 0.0 else 1
-    state.course, taken = small_steps(state.small, state.point, state.course, largest_delta, state.tol, most)
+    small, point, total = state.small, state.point, 0
+    while True:
+        state.course, taken = small_steps(small, point, state.course, largest_delta, state.tol, most - total)
+        total, count = total + taken, state.course.refused
+        if count < 0:
+            break
+        places, weight = small.places[:count], small.weight[:count]
+        point.direction[:] = solve_by_rows(small.data, small.scale, places, weight, small.damping, point.direction)
     state.gap = state.course.gap
-    state.passes += 2.0 * taken
+    state.passes += 2.0 * total
 
 
 @kernel
 def small_steps(small, point, course, largest_delta, tol, most):
-    """Take Newton steps until the gap is at most `tol`, at most `most` of them; return the new Course, and how many they were."""
-    delta, prox_term, gap, steps, no_descent = course
-    taken, flat = 0, gap == math.inf and _is_flat(small.loss, point.margins)
+    """Take Newton steps until the gap is at most `tol`, at most `most` of them; return the new Course, and how many they were.
+
+    Return in the middle of a step whose system is refused. The next call goes on with its line search, `direction` being the solution.
+    """
+    delta, prox_term, gap, steps, no_descent, moved, refused = course
+    taken, flat = 0, refused < 0 and gap == math.inf and _is_flat(small.loss, point.margins)
     while True:
-        # 6) dual point of the margins, its sum u, and the gap. A smooth loss without curvature, or on which plain steps fail, gets a δ.
-        gap, prox_term = _update(small, point, delta, delta == 0.0 or steps == 0)
-        if delta == 0.0 and (flat or (steps == PLAIN_STEPS and gap > PLAIN_GAP)):
-            delta, steps, flat = largest_delta, 0, False
-            _copy(point.beta, point.centre, taken > 0)
-            continue
-        if taken >= most or (taken > 0 and gap <= tol):
-            return Course(delta, prox_term, gap, steps, no_descent), taken
-        # 2) outer loop: move the centre if the inner problem is solved, or too hard
-        solved = no_descent or _descent(small.ridge, point) <= SOLVED * prox_term
-        moved = delta > 0.0 and (solved or steps >= INNER_STEPS)
-        steps += 1
-        if moved:
-            delta, steps = min((DELTA_SOLVED if solved else DELTA_UNSOLVED) * delta, max(largest_delta, delta)), 0
-            _copy(point.beta, point.centre, True)
-        # 3) Newton system
-        _solve(small, point, delta, moved)
+        if refused < 0:
+            # 6) dual point of the margins, its sum u, and the gap. A smooth loss without curvature, or on which plain steps fail, gets a δ.
+            gap, prox_term = _update(small, point, delta, delta == 0.0 or steps == 0)
+            if delta == 0.0 and (flat or (steps == PLAIN_STEPS and gap > PLAIN_GAP)):
+                delta, steps, flat = largest_delta, 0, False
+                _copy(point.beta, point.centre, taken > 0)
+                continue
+            if taken >= most or (taken > 0 and gap <= tol):
+                return Course(delta, prox_term, gap, steps, no_descent, moved, -1), taken
+            # 2) outer loop: move the centre if the inner problem is solved, or too hard
+            solved = no_descent or _descent(small.ridge, point) <= SOLVED * prox_term
+            moved = delta > 0.0 and (solved or steps >= INNER_STEPS)
+            steps += 1
+            if moved:
+                delta, steps = min((DELTA_SOLVED if solved else DELTA_UNSOLVED) * delta, max(largest_delta, delta)), 0
+                _copy(point.beta, point.centre, True)
+            # 3) Newton system
+            refused = _solve(small, point, delta, moved)
+            if refused >= 0:
+                return Course(delta, prox_term, gap, steps, no_descent, moved, refused), taken
         # 4) line search on F
-        no_descent = _search(small, point, delta, moved) == 0.0
+        no_descent, refused = _search(small, point, delta, moved) == 0.0, -1
         taken += 1
 
 
@@ -201,7 +219,9 @@ def _descent(ridge, point):
 
 @kernel_part
 def _solve(small, point, delta, moved):
-    """Step 3: direction = the solution of the Newton system."""
+    """Step 3: direction = the solution of the Newton system; return −1, or the number of rows in a system that is refused, its right
+    side in `direction`.
+    """
     direction, H, last = point.direction, small.H, small.ridge.shape[0] - 1
     curvatures(small.loss, point.beta, delta, small.samples.c, point.work)
     count, mass = 0, 0.0
@@ -219,15 +239,14 @@ def _solve(small, point, delta, moved):
     for j in range(last + 1):
         for k in range(j + 1):
             H[j, k] = 0.0
-    add_gram(small.data, small.scale, small.places[:count], small.weight[:count], H)
+    add_gram(small.data, small.scale, small.places[:count], small.weight[:count], H, small.scratch)
     for j in range(last + 1):
         small.damping[j] = small.ridge[j]
     if small.ridge[last] == 0.0:
         small.damping[last] = max(least * small.scale * small.scale - H[last, last], 0.0)
     for j in range(last + 1):
         H[j, j] += small.damping[j]
-    if not solve_in_place(H, direction):
-        solve_by_rotations(small.data, small.scale, small.places[:count], small.weight[:count], small.damping, H, direction)
+    return -1 if solve_in_place(H, direction) else count
 
 
 @kernel_part
