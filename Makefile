@@ -51,12 +51,19 @@ lint: $(VENV)/.stamp-lint-test ## ruff and mypy
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 
-bench: $(VENV)/.stamp-bench-dask-lab ## time dualgap against its peers on this machine, and on a cluster of local processes
+bench: $(VENV)/.stamp-bench-dask-lab ## all parts of the benchmark: peers, threads, first fits, kernels, a cluster of local processes; ends with a table of goals
+	@$(PY) -m benchmarks.robustness --afresh
 	@$(PY) -m benchmarks --quick
+	@$(PY) -m benchmarks.threads
+	@$(PY) -m benchmarks.intercept
+	@$(PY) -m benchmarks.small
+	@$(PY) -m benchmarks.first_fit
+	@$(PY) -m benchmarks.kernel_variants
 	@$(PY) -m benchmarks.kernel
 	@$(PY) -m benchmarks.scale cluster
 	@$(PY) -m benchmarks.rounds
 	@$(PY) -m benchmarks.faults
+	@$(PY) -m benchmarks.goals
 
 docs: $(VENV)/.stamp-docs ## build the documentation in site/
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet

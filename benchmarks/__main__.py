@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,9 @@ import numpy as np
 from benchmarks.cases import CASES, GENERATED
 from benchmarks.linear import PATIENCE, PENALTIES, ratios, run
 from benchmarks.profile import write_profile
+from benchmarks.records import OUTPUTS, write_csv
 
 QUICK_PATIENCE = 2.0  # seconds: most fits of dualgap take less than 0.1
-OUTPUTS = Path(__file__).parent / "outputs"
 
 
 def main() -> None:
@@ -56,8 +55,8 @@ def main() -> None:
     for records in problems:
         # After each problem, so that a run that is ended early has left what it found.
         table = ratios(records)
-        write_csv(OUTPUTS / "linear.csv", records)
-        write_csv(OUTPUTS / "ratios.csv", table)
+        write_csv("linear.csv", records)
+        write_csv("ratios.csv", table)
         write_markdown(OUTPUTS / "ratios.md", table)
         write_profile(OUTPUTS, records, table)
     if not table:
@@ -66,13 +65,6 @@ def main() -> None:
     print("\n" + (OUTPUTS / "profile.md").read_text(encoding="utf-8"))
     figure(table, OUTPUTS / "linear.png")
     print(f"\ntables and figure in {OUTPUTS}")
-
-
-def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 def write_markdown(path: Path, table: list[dict[str, Any]]) -> None:

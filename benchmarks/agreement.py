@@ -20,8 +20,7 @@ from scipy import sparse
 from sklearn.preprocessing import scale
 
 import dualgap
-from benchmarks import kernel, regression
-from benchmarks.kernel import DATA
+from benchmarks import DATA, kernel, regression
 from benchmarks.nu import objective as nu_objective
 
 __all__ = ["main"]

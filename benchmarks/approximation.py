@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 import dualgap
-from benchmarks.kernel import DATA, a9a
+from benchmarks import DATA
+from benchmarks.kernel import a9a
 from dualgap.run.approximation import approximate
 
 OUTPUTS = Path(__file__).parent / "outputs"

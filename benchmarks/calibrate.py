@@ -20,7 +20,8 @@ from dualgap.core import rows as storage
 from dualgap.core.order import natural_order, shuffle
 from dualgap.core.threads import blas_alone, one_processor, share
 from dualgap.solvers.coordinate import Ascent
-from dualgap.solvers.working_set.pair_steps import pair_steps
+from dualgap.solvers.working_set.dual_box import Box
+from dualgap.solvers.working_set.pair_steps import all_rows, pair_steps
 
 RNG = np.random.default_rng(0)
 
@@ -240,8 +241,9 @@ def pair_step() -> float:
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
 
     def work() -> int:
-        box = (np.zeros(n), np.minimum(y, 0.0), np.maximum(y, 0.0), y.copy(), np.zeros(n))
-        return int(pair_steps(K, np.diag(K).copy(), box, 1e-12, 0.0, most))
+        none, group = np.zeros(n), np.zeros(n, dtype=np.int64)
+        box = Box(np.zeros(n), np.minimum(y, 0.0), np.maximum(y, 0.0), y.copy(), none, none, np.ones(n), group)
+        return int(pair_steps(all_rows(K), np.diag(K).copy(), box, 1e-12, 0.0, most, 1.0, np.array([n])))
 
     return 1e9 * seconds(work) / (work() * n)
 

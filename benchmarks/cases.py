@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
+from benchmarks import DATA
 from dualgap import data
 
-__all__ = ["CASES", "DATA", "GENERATED", "Case", "load_case"]
-
-DATA = Path(os.environ.get("DUALGAP_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+__all__ = ["CASES", "GENERATED", "Case", "load_case"]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -22,14 +21,15 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import DATA
+from benchmarks.records import OUTPUTS
+
 TARGETS = (1e-3, 1e-6)
 MEASURES = ("dual", "primal")
 REFERENCE = 1e-8  # the tolerance of the fit that says where the optimum is
 TOLERANCES = (1.0, 1e-1, 1e-2, 1e-3, 1e-5, 1e-7)  # of the peers: the violation of the optimality conditions
 AGREE = (1e-5, 1e-3)  # libsvm's tolerance at which its decision function is compared with ours, and how far apart they may be
 LIMIT = 300.0  # seconds for one fit
-OUTPUTS = Path(__file__).parent / "outputs"
-DATA = Path(os.environ.get("DUALGAP_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 
 
 # ----------------------------------------------------------------------------------------------------------------------- data

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.kernel import DATA
+from benchmarks import DATA
 
 KERNEL_CASES = {
     "one class 10k, ν = 0.5": ("one", 10_000, 0.5),

@@ -8,7 +8,6 @@ Dense data are standardised, texts have rows of length one. The data are those o
 from __future__ import annotations
 
 import argparse
-import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dualgap
+from benchmarks import DATA
 from dualgap import data
 
 __all__ = ["main"]
@@ -41,16 +41,11 @@ class Row(NamedTuple):
     radius: float  # as a share of P
 
 
-def folder() -> Path:
-    """Return the folder of the data: DUALGAP_DATA, or the one beside the checkout."""
-    return Path(os.environ.get("DUALGAP_DATA") or Path(__file__).parents[2] / "shared" / "data")
-
-
 def sets(only: str | None = None) -> Iterator[tuple[str, Any, np.ndarray]]:
     """Yield name, samples and labels ±1 of every data set that is at hand."""
     for name in (only,) if only else NAMES:
         try:
-            X, y = _arrays(folder() / f"{name}.npz") if name in ARRAYS else _known(name)
+            X, y = _arrays(DATA / f"{name}.npz") if name in ARRAYS else _known(name)
         except (OSError, data.DataError) as error:
             print(f"{name} is left out: {error}")
             continue
@@ -58,7 +53,7 @@ def sets(only: str | None = None) -> Iterator[tuple[str, Any, np.ndarray]]:
 
 
 def _known(name: str) -> tuple[Any, np.ndarray]:
-    found = data.load(name, folder=folder(), download=False)
+    found = data.load(name, folder=DATA, download=False)
     return found.X, np.where(found.y == np.unique(found.y)[-1], 1, -1)
 
 

@@ -26,13 +26,14 @@ import numpy as np
 from scipy import sparse
 
 import dualgap
+from benchmarks.records import OUTPUTS
 from dualgap import data
 from dualgap.core import LOSSES
 from dualgap.problem import INTERCEPTS
 
 __all__ = ["DATA", "VALUES_OF_C", "Key", "Outcome", "draw", "run"]
 
-OUTPUT = Path(__file__).parent / "outputs" / "robustness.csv"
+OUTPUT = OUTPUTS / "robustness.csv"
 VALUES_OF_C = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1.0, 1e2, 1e3, 1e4)
 PENALTIES = {"l2": 0.0, "elastic-net": 0.5, "l1": 1.0}  # share of the l1 part
 TOL = 1e-3

@@ -24,6 +24,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks import DATA
+
 TENTH = 0.1
 LONG = 20.0  # seconds of runs after which none is repeated
 
@@ -154,9 +156,7 @@ def store_tenth(options: argparse.Namespace) -> None:
 
 def data_folder(folder: str | None) -> Path:
     """Return where the data sets are."""
-    import os
-
-    return Path(folder or os.environ.get("DUALGAP_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+    return Path(folder or DATA)
 
 
 def load_set(name: str, where: Path) -> tuple[Any, np.ndarray] | None:

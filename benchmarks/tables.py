@@ -10,7 +10,6 @@ predict the same rows. The last column is the mean difference in points, with it
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 import warnings
 from pathlib import Path
@@ -27,6 +26,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
 import dualgap
+from benchmarks import DATA
 from dualgap.data import TableOptions, open_samples
 
 MOST_TRAIN, MOST_TEST = 12_000, 6_000  # rows of a split
@@ -233,7 +233,7 @@ def main():
     parser.add_argument("--only", default="", help="part of a file's name")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    folder = Path(os.environ.get("DUALGAP_DATA", "../shared/data")) / "tables"
+    folder = DATA / "tables"
     print("| table, label column | rows | classes | dualgap fit | by hand | difference |\n| --- | --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as made:
         shared = [(folder / name, target, above) for name, target, above in SHARED if (folder / name).exists()]

@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 
 import dualgap
 from benchmarks.cases import load_case
+from benchmarks.records import write_csv
 from dualgap import data
 
 REPEATS = 5
@@ -31,6 +32,7 @@ def main() -> None:
     if len(everyone) < 2:
         raise SystemExit("this process may use one processor only: there is nothing to compare")
     print(f"{'work':44s} {'1 processor':>12s} {f'{len(everyone)} processors':>14s} {'ratio':>7s} {'busy':>17s} {'ratio':>7s}")
+    records: list[dict[str, Any]] = []
     for name, work in works():
         seconds, busy = [], []
         for allowed in ({min(everyone)}, everyone):
@@ -47,6 +49,8 @@ def main() -> None:
             f"{busy[0]:7.3f} / {busy[1]:5.3f} s {busy[0] / busy[1]:7.2f}",
             flush=True,
         )
+        records.append({"work": name, "ratio": seconds[0] / seconds[1], "busy ratio": busy[0] / busy[1]})
+        write_csv("threads.csv", records)
 
 
 def best_of(function: Callable[[], Any], threads: int) -> tuple[float, float]:
