@@ -23,6 +23,7 @@ __all__ = ["Ascent", "Coordinates", "NoSums", "RunningSums", "ascend", "coordina
 SCALE_CHANGE = 1.5  # change of scale² that is worth new constants of the steps
 
 
+@compiled
 class Coordinates(NamedTuple):
     """Constants of the coordinate steps on each row."""
 
@@ -31,6 +32,13 @@ class Coordinates(NamedTuple):
     q: np.ndarray  # c‖x‖²/l2: the second derivative of R*(u) in β, divided by c
     factor: np.ndarray  # c·y/l2: v changes by this times x for a unit of β
     offset: Any = NoOffset()  # fixed part of the score
+
+    def prefetch_step(self, i, rows, beta):
+        """Fetch what a step on row i reads."""
+        rows.prefetch(i)
+        prefetch(beta, i)
+        prefetch(self.q, i)
+        prefetch(self.factor, i)
 
 
 def coordinates(samples: Samples, squares: np.ndarray, l2: float) -> Coordinates:
@@ -81,11 +89,7 @@ def ascend(rows, loss, penalty, coords, beta, v, order, ahead, sums, t):
     n = order.shape[0]
     for s in range(n):
         if ahead > 0 and s + ahead < n:
-            j = order[s + ahead]
-            rows.prefetch(j)
-            prefetch(beta, j)
-            prefetch(coords.q, j)
-            prefetch(coords.factor, j)
+            coords.prefetch_step(order[s + ahead], rows, beta)
         i = order[s]
         old, factor = beta[i], coords.factor[i]
         # 1) margin. The factor c·y/l2 carries y's sign (that of −0.0 too, where c = 0): one array fewer to look up at a random place.

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import L2, fresh_seed, inner, kernel, machine, natural_order, nbytes, prefetch, shuffle, shuffle_blocks, stored
+from dualgap.core import L2, fresh_seed, inner, kernel, machine, natural_order, nbytes, shuffle, shuffle_blocks, stored
 from dualgap.problem import Problem
 from dualgap.proof import scores_of
 from dualgap.solvers.base import Solver, State, Support, Warm, register
@@ -295,11 +295,7 @@ def sweep(rows, loss, penalty, coords, beta, v, order, bound, ahead):
     violated, kept = 0, 0
     for s in range(count):
         if ahead > 0 and s + ahead < count:
-            j = order[s + ahead]
-            rows.prefetch(j)
-            prefetch(beta, j)
-            prefetch(coords.q, j)
-            prefetch(coords.factor, j)
+            coords.prefetch_step(order[s + ahead], rows, beta)
         i = order[s]
         # y and c come from factor = c·y/l2: on short rows, an array that is read at a random place costs as much as the row.
         old, q, factor = beta[i], coords.q[i], coords.factor[i]

@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from dualgap.core import inner, kernel, prefetch, rows_per_thread, share_sum
+from dualgap.core import inner, kernel, rows_per_thread, share_sum
 from dualgap.problem import Problem
 from dualgap.solvers.coordinate.ascent import Ascent
 
@@ -59,11 +59,7 @@ def modified_sgd(rows, loss, penalty, coords, beta, v, order, ahead):
     seen = 0.0
     for s in range(count):
         if ahead > 0 and s + ahead < count:
-            j = order[s + ahead]
-            rows.prefetch(j)
-            prefetch(beta, j)
-            prefetch(coords.q, j)
-            prefetch(coords.factor, j)
+            coords.prefetch_step(order[s + ahead], rows, beta)
         i = order[s]
         factor = coords.factor[i]
         weight = n * abs(factor) * l2
