@@ -138,9 +138,82 @@ def test_a_matched_column_keeps_b_and_the_sums():
     np.testing.assert_allclose(kept, ascent.v)
 
 
-@pytest.mark.parametrize("intercept", ["none", "penalised"])
-def test_only_a_free_intercept_has_a_column_that_is_matched(intercept):
-    ascent = Ascent(problem_with(intercept), np.linspace(0.0, 1.0, 30))
+def test_without_an_intercept_no_column_is_matched():
+    ascent = Ascent(problem_with("none"), np.linspace(0.0, 1.0, 30))
     before = ascent.bias.scale
     ascent.match_scale()
     assert ascent.bias.scale == before
+
+
+def penalised_ascent(scale):
+    """Return an ascent on orthogonal rows, whose free variables need a column of about the square 1/30, at a dual point inside its box."""
+    y = np.where(np.arange(30) % 3 == 0, 1.0, -1.0)
+    problem = dualgap.Problem(np.eye(30), y, l2=1e-3, intercept="penalised", intercept_scale=scale)
+    return Ascent(problem, np.linspace(0.1, 0.9, 30))
+
+
+def test_a_penalised_column_is_shortened_at_the_same_b():
+    ascent = penalised_ascent(2.0)
+    b = ascent.intercept()
+    ascent.match_scale()
+    assert ascent.bias.scale < 0.5
+    assert ascent.intercept() == pytest.approx(b)
+    assert ascent.intercept_terms() == pytest.approx((0.0, 0.0), abs=1e-12)
+    ascent.move_centre()  # b follows from β: the proximal-point loop has ended
+    assert ascent.intercept() == pytest.approx(b)
+
+
+def test_a_penalised_column_is_never_longer_than_its_penalty_makes_it():
+    ascent = penalised_ascent(1e-3)
+    ascent.match_scale()
+    assert (ascent.bias.scale, ascent.bias.share, ascent.bias.centre) == (1e-3, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "l2", "slow"), [(1.0, 1e-3, True), (2.0, 1e-3, False), (1.0, 1.0, False)], ids=["as long", "short", "strong"]
+)
+def test_a_penalised_column_stays_where_it_does_not_slow_the_sweeps(rows, l2, slow):
+    problem = dualgap.Problem(rows * np.eye(30), np.resize([1.0, -1.0, -1.0], 30), l2=l2, intercept="penalised")
+    ascent = Ascent(problem, np.linspace(0.1, 0.9, 30))
+    ascent.match_scale()
+    assert (ascent.bias.scale < 1.0) == slow
+    assert (ascent.bias.share > 0.0) == slow
+
+
+def test_the_proximal_point_loop_brings_a_penalised_b_to_the_one_of_its_dual_point():
+    ascent = penalised_ascent(2.0)
+    ascent.match_scale()
+    wanted = 4.0 * float(ascent.problem.c * ascent.problem.y @ ascent.beta) / ascent.problem.l2
+    ascent.set_intercept(wanted + 1.0)
+    errors = []
+    for _ in range(4):
+        ascent.move_centre()
+        errors.append(ascent.intercept() - wanted)
+    np.testing.assert_allclose(errors, ascent.bias.share ** np.arange(1, 5), rtol=1e-6)
+
+
+def test_the_gap_of_a_penalised_b_and_the_terms_of_the_rows_are_the_gap():
+    ascent = penalised_ascent(2.0)
+    ascent.match_scale()
+    ascent.set_intercept(0.3)
+    problem, beta, loss = ascent.problem, ascent.beta, REFERENCE_LOSSES["hinge"]
+    w, margins = ascent.v[:-1], problem.y * (ascent.v[:-1] + 0.3)
+    rows = float(problem.c @ (loss.value(margins) - beta + beta * margins))  # ψ(β) = β for the hinge
+    total = float(problem.c * problem.y @ beta)
+    dual = float(problem.c @ beta) - 0.5 * problem.l2 * float(w @ w) - 0.5 * 4.0 * total**2 / problem.l2
+    gap, objective = ascent.intercept_terms()
+    assert rows + gap == pytest.approx(problem.objective(w, 0.3) - dual)
+    assert float(problem.c @ (loss.value(margins) + 0.5 * beta * margins)) + objective == pytest.approx(problem.objective(w, 0.3))
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
+@pytest.mark.parametrize("scale", [0.1, 1.0, 30.0])
+def test_a_penalised_intercept_is_a_column_of_ones_to_dca(loss, scale):
+    X, y = make_data(80, 6, seed=5)
+    y = np.where(X[:, 0] > 0.8, 1.0, -1.0)
+    shown = dualgap.Problem(np.column_stack([X, np.full(len(X), scale)]), y, loss=loss, l2=1e-3)
+    hidden = dualgap.Problem(X, y, loss=loss, l2=1e-3, intercept="penalised", intercept_scale=scale)
+    best = dualgap.solve(shown, "auto", tol=1e-8)
+    found = dualgap.solve(hidden, "dca", tol=1e-6, max_epochs=20_000)
+    assert found.status == "converged"
+    assert found.certificate.primal == pytest.approx(best.certificate.primal, rel=2e-6)

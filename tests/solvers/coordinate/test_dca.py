@@ -169,6 +169,7 @@ def sweeps_between_extrapolations(problem, rounds):
     state = solver.start(problem, rng)
     own = Extrapolation()
     own.count(problem, state.ascent, state.order[: problem.n])
+    state.ascent.match_scale = lambda: None  # the moves are those of one column
     for _ in range(rounds):
         for _ in range(3):
             state.extrapolation.restart()
@@ -176,16 +177,22 @@ def sweeps_between_extrapolations(problem, rounds):
         yield state.ascent, own
 
 
-@pytest.mark.parametrize("intercept", ["none", "penalised"])
+def raised_by_steps(problem, ascent):
+    """Return D with the column and the centre that the steps have at present."""
+    value, bias = lower_bound(problem.replace(intercept="none"), ascent.beta), ascent.bias
+    return value - bias.width * problem.l2 * ascent.v[-1] * (0.5 * ascent.v[-1] + bias.centre / bias.scale)
+
+
+@pytest.mark.parametrize("intercept", ["none", "penalised", "free"])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
 def test_an_extrapolation_step_keeps_v_in_step_and_never_lowers_the_dual(intercept, loss):
     X, y = make_data(400, 8, seed=6)
     problem = dualgap.Problem(X, y, l2=1e-4, intercept=intercept, loss=loss)
     gains = []
     for ascent, own in sweeps_between_extrapolations(problem, 30):
-        value = lower_bound(problem, ascent.beta)
+        value = raised_by_steps(problem, ascent)
         gains.append(own.step(problem, ascent))
-        assert lower_bound(problem, ascent.beta) - value == pytest.approx(gains[-1], abs=1e-9)
+        assert raised_by_steps(problem, ascent) - value == pytest.approx(gains[-1], abs=1e-9)
         for beta, v in ((ascent.beta, ascent.v), *own.points):
             np.testing.assert_allclose(v[:8], problem.combine(beta * ascent.coords.factor), atol=1e-10)
         np.testing.assert_array_equal(own.points[0].beta, ascent.beta)

@@ -15,7 +15,7 @@ from dualgap.core import NoOffset, compiled, kernel, prefetch, rows_ahead
 from dualgap.kernels import add_rows, load_block, split_order
 from dualgap.problem import Problem, Samples
 from dualgap.solvers.base import YES, Support, no
-from dualgap.solvers.coordinate.bias import BiasColumn, least_square, matching_square, mean_product
+from dualgap.solvers.coordinate.bias import BiasColumn, least_square, matching_square, mean_product, slows_sweeps
 
 __all__ = ["Ascent", "Coordinates", "NoSums", "RunningSums", "ascend", "coordinates", "first_beta", "needs_l2"]
 
@@ -126,7 +126,7 @@ class Ascent:
             add_rows(self.rows, self.beta * self.coords.factor, self.v)
 
     def epoch(self, order: np.ndarray, t: int = 0) -> None:
-        """Take steps in the given order, then move the centre of a free intercept."""
+        """Take steps in the given order, then move the centre of the intercept."""
         self.steps(order, t)
         self.move_centre()
 
@@ -139,31 +139,44 @@ class Ascent:
             t += len(part)
 
     def move_centre(self) -> None:
-        """Move the centre of a free intercept to b; without one, do nothing."""
-        if self.bias.intercept == "free":
+        """Take one step of the proximal-point loop on b; where the column alone is its penalty, do nothing."""
+        if self.bias.share > 0.0:
             self.bias.move_centre(float(self.v[-1]))
             self.rows = self.bias.rows(self.problem.rows)
 
-    def set_centre(self, centre: float) -> None:
-        """Set the centre of a free intercept."""
-        self.bias.centre = centre
+    def set_intercept(self, b: float) -> None:
+        """Move the centre so that b has this value; where the column alone is its penalty, b follows from v."""
+        self.bias.centre = b - self.bias.scale * float(self.v[-1]) if self.bias.share > 0.0 else 0.0
         self.rows = self.bias.rows(self.problem.rows)
 
     def match_scale(self) -> None:
-        """Make the column of a free intercept as long as the free variables need, at the same b; without one, do nothing."""
+        """Make the column as long as the free variables need, at the same b, but no longer than the intercept's penalty makes it."""
         problem, bias = self.problem, self.bias
-        if bias.intercept != "free":
+        if not slows_sweeps(problem):
             return
         if self.mean_product is None:
             self.mean_product = mean_product(problem)
-        square = max(matching_square(problem, self.beta), self.mean_product, least_square(problem))
+        square = min(max(matching_square(problem, self.beta), self.mean_product, least_square(problem)), bias.longest**2)
         if bias.scale**2 / SCALE_CHANGE <= square <= bias.scale**2 * SCALE_CHANGE or not 0.0 < square < math.inf:
             return
-        scale, b = math.sqrt(square), self.intercept()
+        scale, b = min(math.sqrt(square), bias.longest), self.intercept()
         self.v[-1] *= scale / bias.scale
         bias.scale = scale
-        self.set_centre(b - scale * float(self.v[-1]))
+        self.set_intercept(b)
         self.coords = coordinates(problem.samples, bias.squares(problem.sqnorms), problem.l2)
+
+    def intercept_terms(self) -> tuple[float, float]:
+        """Return what a penalised b that does not follow from β adds to the gap and to the objective, beyond the sums over rows.
+
+        Let t = longest²·Σ cβy/l2. P(w, b) − D(β) is the sum of c(φ(m) − ψ(β) + βm) plus (l2/2)(b − t)²/longest², and P(w, b) that of
+        c(φ(m) + βm/2) plus (l2/2)b(b − t)/longest².
+        """
+        bias, coefficient = self.bias, float(self.v[-1])
+        if not 0.0 < bias.share < 1.0:
+            return 0.0, 0.0
+        own = bias.value(coefficient) / bias.longest
+        off = own - bias.longest / bias.scale * coefficient
+        return 0.5 * self.problem.l2 * off * off, 0.5 * self.problem.l2 * own * off
 
     def intercept(self) -> float:
         """Return b of (β, v)."""

@@ -109,7 +109,8 @@ class DCA(Solver):
         ascent = Ascent(problem, dual, centre)
         if dual is None and stays_free(problem.loss) and self._extrapolates(problem):
             start_by_class(problem, ascent)
-        ascent.match_scale()
+        if not self._starts_with_pass(problem, ascent):
+            ascent.match_scale()
         return DCAState(
             ascent=ascent,
             row_bytes=nbytes(problem.rows) / problem.n,
@@ -122,7 +123,7 @@ class DCA(Solver):
     def epoch(self, problem: Problem, state: DCAState, rng: np.random.Generator) -> None:
         before, visited = state.gap, 0
         # 0) first pass
-        if state.sweeps == 0 and pays_off(problem) and not state.ascent.beta.any():
+        if state.sweeps == 0 and self._starts_with_pass(problem, state.ascent):
             visited = self._first_pass(problem, state, rng)
         while visited < problem.n and (visited == 0 or state.gap > EPOCH_RATIO * before):
             visited += self._sweep(problem, state, rng)
@@ -147,6 +148,10 @@ class DCA(Solver):
         self._full_pass(problem, state)
         return 2 * problem.n
 
+    def _starts_with_pass(self, problem: Problem, ascent: Ascent) -> bool:
+        """Return whether the run begins with step 0 of the box."""
+        return not ascent.beta.any() and pays_off(problem)
+
     def _sweep(self, problem: Problem, state: DCAState, rng: np.random.Generator) -> int:
         """Carry out steps 1 to 6 of the box; return how many rows were read."""
         if stays_free(problem.loss):
@@ -158,7 +163,7 @@ class DCA(Solver):
         # 2) sweep
         args = (ascent.rows, problem.loss, problem.penalty, ascent.coords, ascent.beta, ascent.v)
         sums = Sums(*sweep(*args, order, state.bound, ascent.ahead))
-        # 3) centre of a free intercept
+        # 3) centre
         ascent.move_centre()
         # 4) bound and gap
         state.sweeps += 1
@@ -170,7 +175,7 @@ class DCA(Solver):
             visited += problem.n
             if estimate <= state.tol < state.gap:
                 state.target *= TARGET_FACTOR
-        # 3) column of a free intercept
+        # 3) column
         if state.full:
             ascent.match_scale()
         # 6) extrapolation
@@ -185,10 +190,10 @@ class DCA(Solver):
         state.checked |= 0.0 < state.gap <= state.tol
         self._shuffle(state, state.order, rng)  # 1)
         ascent.steps(state.order)  # 2)
+        ascent.move_centre()  # 3)
         args = (ascent.rows, problem.loss, problem.penalty, ascent.coords, ascent.beta, ascent.v)
         sums = Sums(*sampled_sums(*args, state.order, max(1, min(SAMPLE_ONE_IN, visited // SAMPLE_LEAST))))
         sums = sums._replace(gap=sums.gap + imbalance_gap(problem, ascent))
-        ascent.move_centre()  # 3)
         state.sweeps += 1
         self._take(problem, state, sums, full=True)  # 4)
         if state.checked and state.gap <= state.target * state.tol:  # 5)
@@ -213,6 +218,8 @@ class DCA(Solver):
 
     def _take(self, problem: Problem, state: DCAState, sums: Sums, full: bool) -> None:
         """Enter the sums of a pass into the state."""
+        gap, objective = state.ascent.intercept_terms()
+        sums = sums._replace(gap=sums.gap + gap, objective=sums.objective + objective)
         state.active, state.bound, state.active_gap, state.full = sums.active, sums.violation, sums.gap, full
         if full:
             state.unshrink_at, state.primal = UNSHRINK * sums.gap, sums.objective

@@ -14,7 +14,7 @@ needs no pass over the data:
 It is the memory gradient method of Miele and Cantrell (1969), with sweeps in place of a gradient. On a quadratic without bounds, steps
 along both a gradient and the last move are those of conjugate gradients; sweeps are then their preconditioner.
 
-With a free intercept D is what the steps raise: the bias column's part of v is among the squares, and its centre adds −centre·Σ cβy to
+With an intercept D is what the steps raise: the bias column's part of v is among the squares, and its centre adds −centre·Σ cβy to
 D, where Σ cβy is l2/scale times that part of v.
 """
 
@@ -75,7 +75,7 @@ class Extrapolation:
         """Move (β, v) to the best point of the plane; return by how much D rises, or 0."""
         assert self.points is not None
         last, before = self.points
-        weight = ascent.bias.centre * problem.l2 / ascent.bias.scale if problem.intercept == "free" else 0.0
+        weight = ascent.bias.centre * problem.l2 / ascent.bias.scale
         now = Point(ascent.beta, ascent.v)
         gain = extrapolate(ascent.rows, problem.loss, ascent.coords, now, last, before, self.which, problem.l2, weight)
         self.points = before, last
@@ -87,7 +87,7 @@ def extrapolate(rows, loss, coords, now, last, before, which, l2, centre_weight)
     """Move `now` to the best point of its plane with `last` and `before`; return by how much D rises, or 0.
 
     The three differ in the rows `which` alone. `before` becomes that point. D has the term −centre_weight·(v's last number); the weight is
-    centre·l2/scale with a free intercept, else 0.
+    centre·l2/scale, which is 0 without an intercept.
     """
     d, lower, upper = now.v.shape[0], loss.lower_bound(), loss.upper_bound()
     # 1) moves

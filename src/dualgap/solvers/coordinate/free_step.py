@@ -6,8 +6,9 @@ with K = XXᵀ of the free rows. Sweeps soon find which variables are free. Thei
 nearly parallel, or C is large, coordinate steps take hundreds of sweeps to find them. The quadratic problem is solved by block principal
 pivoting on one factor (`BoxQP`, Júdice and Pires 1994), which lets variables come to a bound and leave it.
 
-S² is the square of the bias column's entry. For a free intercept it is LONG_COLUMN times the mean of ‖x‖²: one step then finds b, where the
-proximal-point loop takes many. K is kept from step to step; only rows that have become free since are multiplied.
+S² is the square of the bias column's entry: that of a penalised intercept's own column, and at most LONG_COLUMN times the mean of ‖x‖². One
+step then finds b, where the proximal-point loop takes many. K is kept from step to step; only rows that have become free since are
+multiplied.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,6 +48,17 @@ MATCH = 2.0  # nanoseconds of a product of two stored numbers in a sparse matrix
 def free_rows(loss: Any, beta: np.ndarray) -> np.ndarray:
     """Return the rows whose β is neither at a bound nor 0."""
     return np.flatnonzero((beta != 0.0) & (beta > loss.lower_bound()) & (beta < loss.upper_bound()))
+
+
+class LongColumn(NamedTuple):
+    """A bias column by which one step finds b, and its centre; see bias.py."""
+
+    square: float  # of its entry; 0 without an intercept
+    centre: float
+
+    def intercept(self, ascent: Ascent) -> float:
+        """Return b of this column at a dual point; the point's own column holds scale·Σ cβy/l2."""
+        return self.centre + self.square / ascent.bias.scale * float(ascent.v[-1])
 
 
 @dataclass
@@ -115,20 +127,18 @@ class FreeSteps:
         side, offset = np.sign(beta), problem.offset.some(free)
         rise, fall, _ = problem.loss.psi_pieces()
         wanted = np.where(side > 0.0, rise, fall)  # the margin at which the gradient is 0
-        gradient = problem.y[free] * wanted - (offset.added(np.asarray(X @ w).reshape(-1)) + ascent.intercept())
-        square = ascent.bias.scale**2 if ascent.bias.width else 0.0
+        gradient = problem.y[free] * wanted - offset.added(np.asarray(X @ w).reshape(-1))
         with blas_alone:
             self._update_gram(problem, free)
-            if problem.intercept == "free":
-                square = LONG_COLUMN * float(self.gram.diagonal().mean())
-                gradient -= (square - ascent.bias.scale**2) / ascent.bias.scale * ascent.v[-1]
+            column = self._long_column(ascent)
+            gradient -= column.intercept(ascent)
             # β stays on its side of 0, where ψ may have a kink.
             far = np.where(side > 0.0, problem.loss.upper_bound(), problem.loss.lower_bound()) * factor
             low, high = np.minimum(far, 0.0) - a, np.maximum(far, 0.0) - a
             for added in PROXIMAL:
-                step = self._best_step(gradient, low, high, square, added)
+                step = self._best_step(gradient, low, high, column.square, added)
                 if step is not None:
-                    return self._move(problem, ascent, free, step, gradient, square)
+                    return self._move(problem, ascent, free, step, gradient, column)
         return False
 
     def _best_step(self, gradient: np.ndarray, low: np.ndarray, high: np.ndarray, square: float, added: float) -> np.ndarray | None:
@@ -154,13 +164,13 @@ class FreeSteps:
         self.rows, self.gram = free, gram
 
     def _move(
-        self, problem: Problem, ascent: Ascent, free: np.ndarray, step: np.ndarray, gradient: np.ndarray, square: float
+        self, problem: Problem, ascent: Ascent, free: np.ndarray, step: np.ndarray, gradient: np.ndarray, column: LongColumn
     ) -> bool:
         """Add the best multiple of the step, at most 1, to a, v and β."""
         change = np.zeros(len(ascent.v))
         accumulate(ascent.bias.rows(some(problem.rows, free.astype(natural_order(0).dtype))), step, change)
         slope, total = float(gradient @ step), float(step.sum())
-        curvature = float(change[: problem.d] @ change[: problem.d]) + square * total * total
+        curvature = float(change[: problem.d] @ change[: problem.d]) + column.square * total * total
         if not (slope > 0.0 and curvature > 0.0):
             return False
         t = min(slope / curvature, 1.0)
@@ -168,8 +178,14 @@ class FreeSteps:
         beta = ascent.beta[free] + t * step / factor
         ascent.beta[free] = np.clip(beta, problem.loss.lower_bound(), problem.loss.upper_bound())
         ascent.v += t * change
-        if problem.intercept == "free":
-            # b of the long column: its multiplier. The short column's part of v stands for Σ cβy, of which little is left.
-            b = ascent.bias.centre + square / ascent.bias.scale * float(ascent.v[-1])
-            ascent.set_centre(b - ascent.bias.scale * float(ascent.v[-1]))
+        if ascent.bias.width:
+            ascent.set_intercept(column.intercept(ascent))
         return True
+
+    def _long_column(self, ascent: Ascent) -> LongColumn:
+        """Return the column of the step on the rows of the Gram matrix: the longest, or LONG_COLUMN where that is shorter."""
+        bias = ascent.bias
+        if not bias.width:
+            return LongColumn(0.0, 0.0)
+        square = max(min(LONG_COLUMN * float(self.gram.diagonal().mean()), bias.longest**2), bias.scale**2)
+        return LongColumn(square, (1.0 - square / bias.longest**2) * ascent.intercept())
