@@ -51,7 +51,7 @@ lint: $(VENV)/.stamp-lint-test ## ruff and mypy
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 
-bench: $(VENV)/.stamp-bench-dask-lab ## all parts of the benchmark: peers, threads, first fits, kernels, a cluster of local processes; ends with a table of goals
+bench: $(VENV)/.stamp-bench-dask-lab-pictures ## all parts of the benchmark: peers, threads, first fits, kernels, a cluster of local processes; ends with a table of goals
 	@$(PY) -m benchmarks.robustness --afresh
 	@$(PY) -m benchmarks --quick
 	@$(PY) -m benchmarks.threads
