@@ -110,6 +110,17 @@ def test_gram_of_some_rows_in_threads(monkeypatch, threads, kind):
     np.testing.assert_allclose(np.tril(found), np.tril((A * weight[:, None]).T @ A), atol=1e-11)
 
 
+@pytest.mark.parametrize("width", [9, 10, 11, NARROW + 10])
+def test_products_in_float32_are_summed_in_float64(width):
+    rng = np.random.default_rng(4)
+    X, weight = rng.standard_normal((5000, width)), rng.random(5000)
+    found = gram_of_rows(storage.dense(X), weight, width, np.float32)
+    exact = (X * weight[:, None]).T @ X
+    error = np.abs(np.tril(found - exact)).max()
+    assert 0.0 < error < 1e-6 * exact.max()
+    assert found.dtype == np.float64
+
+
 def test_no_row_no_matrix():
     assert not gram_of_rows(storage.dense(np.ones((3, 2))), np.zeros(3), 2).any()
 

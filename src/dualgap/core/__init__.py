@@ -22,10 +22,10 @@ from dualgap.core.jit import (
     wide_vectors,
 )
 from dualgap.core.linalg import (
-    GRAM_SCRATCH,
     add_gram,
     factor_and_solve,
     factor_of,
+    gram_block,
     gram_of_rows,
     inner,
     solve_by_rows,
@@ -98,7 +98,6 @@ from dualgap.core.threads import (
 
 __all__ = [
     "CSR",
-    "GRAM_SCRATCH",
     "L1",
     "L2",
     "LOSSES",
@@ -139,6 +138,7 @@ __all__ = [
     "gamma",
     "generator",
     "gram",
+    "gram_block",
     "gram_of_rows",
     "held",
     "hold",

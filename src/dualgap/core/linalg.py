@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.core.jit import kernel
+from dualgap.core.jit import kernel, kernel_part
 from dualgap.core.machine import NARROW, THREAD_WORK
 from dualgap.core.rows import is_dense, layers, stored
 from dualgap.core.threads import blas_alone, share
 
 __all__ = [
-    "GRAM_SCRATCH",
     "add_gram",
     "factor_and_solve",
     "factor_of",
+    "gram_block",
     "gram_of_rows",
     "inner",
     "solve_by_rows",
@@ -34,7 +34,9 @@ BLAS_ROWS = 512  # rows that are copied and multiplied at once: a small buffer a
 LEAST_PIVOT = (
     1e-10  # of a diagonal entry, that the pivot of a small Cholesky factor must be: six digits of the pivot are then right
 )
-GRAM_SCRATCH = 16  # rows of the scratch of `add_gram`: eight as they are, and eight weighted
+GRAM_ROWS = (
+    248  # rows of a block of `add_gram`, at most; a power of two would put the columns of a row into the same few lines of a cache
+)
 OWN_MATRIX = 4  # columns per row that are worth a thread: each has a matrix of its own, to clear and to add to the first one
 SERIAL = 64  # unknowns up to which the BLAS starts no second thread, so that its threads need not be limited
 
@@ -42,8 +44,8 @@ SERIAL = 64  # unknowns up to which the BLAS starts no second thread, so that it
 def gram_of_rows(rows: Any, weight: np.ndarray, size: int, products: Any = np.float64) -> np.ndarray:
     """Return the lower triangle of Σ weightᵢ xᵢxᵢᵀ; rows of weight zero are not read, and a bias column comes last.
 
-    The entries above the diagonal have no meaning. With `products` of float32 the BLAS multiplies BLAS_ROWS rows at a time in that
-    precision, where it is used; their products are added up in float64.
+    The entries above the diagonal have no meaning. With `products` of float32 dense rows are multiplied in that precision, a block of them
+    at a time; the sums of blocks are added up in float64.
     """
     active = np.flatnonzero(weight)
     data, which, scale = layers(rows)
@@ -53,8 +55,11 @@ def gram_of_rows(rows: Any, weight: np.ndarray, size: int, products: Any = np.fl
 
     def work(first: int, last: int) -> np.ndarray:
         H = np.zeros((size, size))
-        further = {_add_by_blas: (products,), add_gram: (np.empty((GRAM_SCRATCH, size)),)}.get(add, ())
-        add(data, scale, places[first:last], weight[first:last], H, *further)
+        args = (data, scale, places[first:last], weight[first:last], H)
+        if add is _add_sparse:
+            _add_sparse(*args)
+        else:
+            add(*args, products if add is _add_by_blas else gram_block(size, last - first, products))
         return H
 
     with blas_alone if add is _add_by_blas else nullcontext():
@@ -62,6 +67,11 @@ def gram_of_rows(rows: Any, weight: np.ndarray, size: int, products: Any = np.fl
     for part in parts[1:]:
         parts[0] += part
     return parts[0]
+
+
+def gram_block(size: int, rows: int, products: Any = np.float64) -> np.ndarray:
+    """Return the scratch of `add_gram` for so many unknowns and rows."""
+    return np.empty((size, min(max(rows, 1), GRAM_ROWS)), products)
 
 
 @kernel
@@ -75,37 +85,72 @@ def inner(a, b):
 
 @kernel
 def _add_sparse(rows, scale, places, weight, H):
-    last = H.shape[0] - 1
+    last, ascending = H.shape[0] - 1, True
     for k in range(places.shape[0]):
         i = places[k]
-        rows.outer(i, weight[k], H)
+        ascending &= rows.outer(i, weight[k], H)
         if scale > 0.0:
             rows.add(i, weight[k] * scale, H[last])
             H[last, last] += weight[k] * scale * scale
+    if not ascending:  # some products are above the diagonal
+        for j in range(last + 1):
+            for k in range(j):
+                H[j, k] += H[k, j]
 
 
 @kernel
-def add_gram(rows, scale, places, weight, H, scratch):
+def add_gram(rows, scale, places, weight, H, block):
     """H += Σ weightₖ xxᵀ over the dense rows x with numbers `places`, below the diagonal; a bias column `scale` > 0 comes last.
 
-    Eight rows at a time, so that each entry of H is loaded and stored once for eight products. `scratch` has GRAM_SCRATCH rows like H's.
+    `block` is scratch as `gram_block` makes it, and its type is the precision of the products: block[k, r] = √weight·x[k] of row r. The
+    sums over a block are added to H.
     """
-    x, size, count = rows.x, H.shape[0], places.shape[0]
-    a, b = scratch[:8], scratch[8:]
-    for start in range(0, count, 8):
-        for r in range(8):
-            i = start + r
-            row, c = x[places[i if i < count else 0]], weight[i] if i < count else 0.0
+    size, most = block.shape
+    tiled = size - size % 3
+    for start in range(0, places.shape[0], most):
+        count = min(most, places.shape[0] - start)
+        for r in range(count):
+            row, root = rows.x[places[start + r]], math.sqrt(weight[start + r])
             for k in range(row.shape[0]):
-                a[r, k] = row[k]
-                b[r, k] = c * row[k]
+                block[k, r] = root * row[k]
             if scale > 0.0:
-                a[r, size - 1], b[r, size - 1] = scale, c * scale
-        for k in range(size):
-            b0, b1, b2, b3, b4, b5, b6, b7 = b[0, k], b[1, k], b[2, k], b[3, k], b[4, k], b[5, k], b[6, k], b[7, k]
+                block[size - 1, r] = root * scale
+        for k in range(0, tiled, 3):
+            for m in range(0, k + 1, 3):
+                _add_tile(block, count, k, m, H)
+        for k in range(tiled, size):
             for m in range(k + 1):
-                low = b0 * a[0, m] + b1 * a[1, m] + b2 * a[2, m] + b3 * a[3, m]
-                H[k, m] += low + (b4 * a[4, m] + b5 * a[5, m] + b6 * a[6, m] + b7 * a[7, m])
+                a, b, s = block[k], block[m], block.dtype.type(0.0)
+                for r in range(count):
+                    s += a[r] * b[r]
+                H[k, m] += s
+
+
+@kernel_part
+def _add_tile(block, count, k, m, H):
+    """Add the products of columns k to k + 2 with columns m to m + 2 to H: nine sums over six columns, which are read once for all."""
+    a, b, c = block[k], block[k + 1], block[k + 2]
+    x, y, z = block[m], block[m + 1], block[m + 2]
+    ax = ay = az = bx = by = bz = cx = cy = cz = block.dtype.type(0.0)
+    for r in range(count):
+        ax += a[r] * x[r]
+        ay += a[r] * y[r]
+        az += a[r] * z[r]
+        bx += b[r] * x[r]
+        by += b[r] * y[r]
+        bz += b[r] * z[r]
+        cx += c[r] * x[r]
+        cy += c[r] * y[r]
+        cz += c[r] * z[r]
+    H[k, m] += ax
+    H[k, m + 1] += ay
+    H[k, m + 2] += az
+    H[k + 1, m] += bx
+    H[k + 1, m + 1] += by
+    H[k + 1, m + 2] += bz
+    H[k + 2, m] += cx
+    H[k + 2, m + 1] += cy
+    H[k + 2, m + 2] += cz
 
 
 def _add_by_blas(

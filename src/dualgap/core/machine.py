@@ -35,7 +35,7 @@ NEWTON_ROW = 10.0  # for each row: losses and the line search
 CHOLESKY = 0.03  # times d³: a factorisation with its solves
 BLAS_PRODUCT, NARROW_PRODUCT = (
     0.03,
-    0.08,
+    0.04,
 )  # for each product of two numbers of a dense row that enters the matrix: by BLAS, by a loop
 LOOP_PRODUCT = 0.5  # the same for sparse rows
 

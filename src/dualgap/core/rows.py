@@ -12,7 +12,8 @@ The only module that knows storage: other modules call its functions and never t
     row_length(i)        how many numbers row i stores; column_at(i, k) and value_at(i, k) are its k-th one (not for kernel matrices)
 
 CSR rows also have column(k), for k from begin(i) up to end(i): the coordinates of the stored entries of row i. Their outer(i, a, H) adds
-a·xᵢxᵢᵀ to the lower triangle of H; linalg.py does that for dense rows, several at a time.
+the products of a·xᵢxᵢᵀ to H, each pair once, and returns whether the columns ascend: all are then in the lower triangle. linalg.py does
+that for dense rows, many at a time.
 
 For Dense and CSR rows v is w itself. For Gram rows (a kernel machine) v holds the n scores ⟨φ(xᵢ), w⟩, so that the same solver trains
 kernel machines. Data arrays are read-only views of the caller's arrays. Index arrays are viewed as unsigned, so that numba does not
@@ -172,11 +173,13 @@ class CSR(NamedTuple):
         return s
 
     def outer(self, i, a, H):
+        ascending = True
         for k in range(self.indptr[i], self.indptr[i + 1]):
-            row, ax = self.indices[k], a * self.data[k]
+            row, ax = H[self.indices[k]], a * self.data[k]
+            ascending &= k == self.indptr[i] or self.indices[k - 1] < self.indices[k]
             for m in range(self.indptr[i], k + 1):
-                column = self.indices[m]
-                H[max(row, column), min(row, column)] += ax * self.data[m]
+                row[self.indices[m]] += ax * self.data[m]
+        return ascending
 
     def row_length(self, i):
         return np.int64(self.indptr[i + 1] - self.indptr[i])

@@ -128,6 +128,8 @@ class NewtonState(Unknowns):
     primal: float = math.inf  # P at x, by the running sums
     # Bounds of x, where coefficients have bounds; its sides are set by `_solve`
     box: Box | None = None
+    # Fixed by `_start`
+    products: Any = np.float64  # type in which dense rows are multiplied
     # The last Newton system; set by `_solve`
     one_in: int = 1  # the next system is of one row in this number
     # Its Cholesky factor, or itself where there are bounds; None before the first one, and once the active rows have changed
@@ -197,8 +199,9 @@ class Newton(PrimalNewton):
         x, ridge = first_x(problem, warm)
         return start_small(problem, x, ridge, _first_centre(problem, warm), self._delta(problem))
 
-    def _start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> NewtonState:
+    def _start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None, products: Any = None) -> NewtonState:
         n, smooth = problem.n, math.isfinite(problem.loss.curvature())
+        products = _precision(problem) if products is None else products
         x, ridge = first_x(problem, warm)
         rows = bias_column(problem, some(problem.rows, natural_order(n)))
         centre, margins, delta, passes = _first_centre(problem, warm), np.empty(n), self._delta(problem), 0.0
@@ -206,7 +209,7 @@ class Newton(PrimalNewton):
             margins_into(rows, x, problem.samples, margins)
         else:
             # 1) start from a sample
-            x, delta, passes, free = self._solve_sample(problem, x, rng)
+            x, delta, passes, free = self._solve_sample(problem, x, rng, products)
             margins_into(rows, x, problem.samples, margins)
             if x.any() and smooth and problem.bounds is None:  # a multiple of x need not be within bounds
                 # A sample with few rows of a rare feature may overrate it: go along its x as far as the losses of all rows fall.
@@ -235,6 +238,7 @@ class Newton(PrimalNewton):
             u=np.zeros(len(x)),
             residual=np.zeros(len(x)),
             box=_box(problem, len(x)),
+            products=products,
         )
         self._update_dual(problem, state)
         if smooth:
@@ -249,7 +253,9 @@ class Newton(PrimalNewton):
             state.one_in = _first_one_in(problem)
         return state
 
-    def _solve_sample(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float, float, float]:
+    def _solve_sample(
+        self, problem: Problem, x: np.ndarray, rng: np.random.Generator, products: Any
+    ) -> tuple[np.ndarray, float, float, float]:
         """Return (x, δ, passes) of a sample of the rows, half of each class where that can be; x as it is where rows are few.
 
         The last number is that of the rows for which the sample's free ones stand.
@@ -266,7 +272,7 @@ class Newton(PrimalNewton):
             chosen.append(part)
             weights.append(problem.c[part] * (problem.c[members].sum() / problem.c[part].sum()))
         sample = problem.subset(np.concatenate(chosen).astype(natural_order(0).dtype), np.concatenate(weights))
-        state = self._start(sample, rng)
+        state = self._start(sample, rng, products=products)
         for _ in range(SAMPLE_STEPS):
             if state.gap <= SAMPLE_GAP:
                 break
@@ -361,7 +367,7 @@ class Newton(PrimalNewton):
             state.work[np.arange(len(state.work)) % state.one_in != 0] = 0.0
             state.work *= state.one_in
             state.one_in //= ONE_IN_GROWTH
-        H = gram_of_rows(state.rows, state.work, len(state.x), _precision(problem) if plain else np.float64)
+        H = gram_of_rows(state.rows, state.work, len(state.x), state.products)
         H[np.diag_indices(len(H))] += state.ridge
         if state.ridge[-1] == 0.0:
             H[-1, -1] = max(H[-1, -1], _least_curvature(state) * problem.intercept_scale**2)
@@ -469,7 +475,7 @@ class Newton(PrimalNewton):
         vars(state).update(which=which, rows=rows, samples=samples, work=np.empty(len(which)), factor=None, curved=None, **changed)
 
     def plan(self, problem: Problem) -> str:
-        return "small" if is_small(problem) else ""
+        return "small" if is_small(problem) else _precision(problem).__name__
 
     def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, NewtonState | SmallState]:
         few = problem.head(4)
@@ -477,7 +483,7 @@ class Newton(PrimalNewton):
             small = self._start_small(few, None)
             self.epoch(few, small, rng)
             return few, small
-        state = self._start(few, rng)
+        state = self._start(few, rng, products=_precision(problem))
         for _ in range(2):
             self._epoch(few, state)
         self._shrink(few, state, 1.0)
@@ -536,8 +542,8 @@ def _first_one_in(problem: Problem) -> int:
 
 
 def _precision(problem: Problem) -> Any:
-    """Return the type in which the BLAS multiplies: float32 where the errors of a system, a random sum over the rows, are far below l2."""
-    if problem.d <= machine.NARROW or not is_dense(problem.rows):  # no BLAS there
+    """Return the type in which rows are multiplied: float32 where the errors of a system, a random sum over the rows, are far below l2."""
+    if not is_dense(problem.rows) or not math.isfinite(problem.loss.curvature()):
         return np.float64
     trace = problem.loss.curvature() * float(inner(problem.c, problem.sqnorms))
     return np.float32 if 2.0**-24 * trace / math.sqrt(problem.n) <= SINGLE_SHARE * problem.l2 else np.float64

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualgap.core import (
-    GRAM_SCRATCH,
     L2,
     accumulate,
     add_gram,
+    gram_block,
     is_dense,
     kernel,
     kernel_part,
@@ -118,7 +118,7 @@ def start_small(problem: Problem, x: np.ndarray, ridge: np.ndarray, centre: np.n
         np.empty(n),
         np.empty((d, d)),
         np.empty(d),
-        np.empty((GRAM_SCRATCH, d)),
+        gram_block(d, n),
     )
     point = Point(x, np.zeros(n), np.zeros(n), centre, np.empty(n), np.zeros(d), np.empty(d))
     if problem.is_regression or np.count_nonzero(x):  # else all margins are zero, as they are already
