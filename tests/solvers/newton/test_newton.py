@@ -6,7 +6,7 @@ from scipy import sparse
 
 import dualgap
 from conftest import make_data, random_sparse
-from dualgap.solvers.newton.newton import Newton
+from dualgap.solvers.newton.newton import Newton, _draw
 from dualgap.solvers.newton.small import is_small
 
 
@@ -68,6 +68,30 @@ def test_a_sample_of_many_rows_gives_the_start_and_the_rare_class_its_share():
     best = dualgap.solve(problem, solver, tol=1e-8)
     assert best.converged
     assert problem.objective(state.x[:-1], state.x[-1]) < 1.2 * best.certificate.primal < 0.5 * problem.objective(np.zeros(4))
+
+
+def test_a_sample_has_the_long_rows_and_weighs_them_as_the_others():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((8000, 10))
+    X[::1000] *= 100.0
+    y = np.where(rng.random(8000) < 0.5, 1.0, -1.0)
+    problem = dualgap.Problem(X, y, loss="logistic", l2=1e-3)
+    chosen, weights = _draw(problem, 1000, rng)
+    assert set(range(0, 8000, 1000)) <= set(chosen.tolist())
+    assert len(set(chosen.tolist())) == len(chosen) < 2500
+    for sign in (1.0, -1.0):
+        assert weights[y[chosen] == sign].sum() == pytest.approx(problem.c[y == sign].sum())
+    weighted, exact = (X[chosen] ** 2).T @ weights, (X**2).T @ problem.c
+    np.testing.assert_allclose(weighted, exact, rtol=0.5)
+
+
+def test_rare_features_do_not_spoil_the_start_from_a_sample():
+    rng = np.random.default_rng(1)
+    rare = (rng.random((40_000, 10)) < 2e-4) * 70.0 - 0.014
+    X = np.hstack([rng.standard_normal((40_000, 10)), rare])
+    y = np.where(X[:, 0] + rng.standard_normal(40_000) > 1.0, 1.0, -1.0)
+    problem = dualgap.Problem(X, y, loss="logistic", l2=1e-5)
+    assert dualgap.solve(problem, "newton", tol=1e-6, max_epochs=3).converged
 
 
 def test_too_many_features_are_refused_with_a_way_out():

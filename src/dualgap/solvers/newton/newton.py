@@ -264,14 +264,8 @@ class Newton(PrimalNewton):
         smooth = math.isfinite(problem.loss.curvature())
         if size < max((SMOOTH_SAMPLE_PER_FEATURE if smooth else SAMPLE_PER_FEATURE) * problem.d, SAMPLE_LEAST):
             return x, self._delta(problem), 0.0, 0.0
-        chosen, weights = [], []
-        sides = [np.flatnonzero((problem.y == sign) & (problem.c > 0)) for sign in (1.0, -1.0)]
-        sides = [members for members in sides if len(members)]
-        for members in sides:
-            part = np.sort(rng.choice(members, min(len(members), size // len(sides)), replace=False))
-            chosen.append(part)
-            weights.append(problem.c[part] * (problem.c[members].sum() / problem.c[part].sum()))
-        sample = problem.subset(np.concatenate(chosen).astype(natural_order(0).dtype), np.concatenate(weights))
+        chosen, weights = _draw(problem, size, rng)
+        sample = problem.subset(chosen, weights)
         state = self._start(sample, rng, products=products)
         for _ in range(SAMPLE_STEPS):
             if state.gap <= SAMPLE_GAP:
@@ -502,6 +496,26 @@ class Newton(PrimalNewton):
         if isinstance(state, SmallState):
             return state.gap
         return min(state.gap, state.tangent_gap) if state.all_active() else math.inf
+
+
+def _draw(problem: Problem, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Draw `size` rows or more, half of them from each class as far as it has rows; return their numbers and weights.
+
+    Rows with more than the mean of ‖x‖² are drawn more often, in proportion to it, and weigh less for it (Drineas, Kannan & Mahoney
+    2006): a few long rows may be all that is known of a rare feature, whose coefficient a sample without them would leave to chance.
+    """
+    sides = [np.flatnonzero((problem.y == sign) & (problem.c > 0)) for sign in (1.0, -1.0)]
+    sides = [members for members in sides if len(members)]
+    chosen, weights = [], []
+    for members in sides:
+        squares = problem.sqnorms[members]
+        longer = np.maximum(squares / max(float(squares.mean()), TINY), 1.0)
+        likely = np.minimum(size / (len(sides) * len(members)) * longer, 1.0)
+        drawn = rng.random(len(members)) < likely
+        weight = problem.c[members[drawn]] / likely[drawn]
+        chosen.append(members[drawn])
+        weights.append(weight * (problem.c[members].sum() / weight.sum()))
+    return np.concatenate(chosen).astype(natural_order(0).dtype), np.concatenate(weights)
 
 
 def _box(problem: Problem, size: int) -> Box | None:
