@@ -211,6 +211,37 @@ def test_working_sets_take_over_from_coordinate_steps_on_the_hinge(monkeypatch, 
     assert again.relative_gap <= 1e-6
 
 
+@pytest.mark.parametrize(
+    ("passes", "before", "now", "hands_over"),
+    [
+        (3.0, 1e-1, 1e-2, ""),  # four more passes at this rate, as many as switch_at
+        (3.0, 1e-1, 2e-2, "more passes"),
+        (5.0, 1e-3, 1e-4, ""),  # past switch_at, but done after two more
+        (5.0, 1e-2, 1e-3, ""),  # after three, as many as there may be
+        (5.0, 1e-2, 2e-3, "passes are spent"),
+        (5.0, 1e-3, 2e-3, "passes are spent"),  # no rate
+        (9.0, 1e-3, 5e-7, ""),  # done: the certificate follows
+    ],
+)
+def test_a_steady_rate_tells_whether_newton_takes_over(passes, before, now, hands_over):
+    state = auto.AutoState(
+        method=auto.DCA(),
+        inner=auto.State(),
+        problem=problem_of(50, 5, loss="logistic"),
+        successor=Newton(),
+        switch_at=4.0,
+        passes=passes,
+        before=(passes - 1.0, before),
+        latest=(passes, now),
+        steps=int(passes),
+        least_at=int(passes),
+    )
+    state.tol = 1.001e-6
+    reason = Auto()._reason_to_hand_over(state)
+    assert hands_over in reason
+    assert bool(reason) == bool(hands_over)
+
+
 def test_coordinate_steps_that_will_soon_be_done_go_on(monkeypatch):
     data = text_like(600, 4500, 30, seed=5)
     problem, solver, rng = dualgap.Problem(data.X, data.y, loss="logistic", l2=1e-6), Auto(), np.random.default_rng(0)

@@ -22,8 +22,8 @@ A problem that coordinate steps solve in a few passes thus never pays for a fact
 long. Three rules change the method in a run, and each change is an entry of `Trace.handovers`:
 
     a  DCA, or ProxNewton, hands over to its successor after the passes of steps 2, 5 or 8, unless at its present rate of convergence it
-       will reach the tolerance within a quarter as many passes again. With a smooth loss, DCA hands over to Newton earlier if at that rate
-       it needs more than these passes still.
+       will reach the tolerance within a quarter as many passes again; with a smooth loss and Newton as the successor, within as many
+       again. There DCA hands over earlier if at that rate it needs more than these passes still.
     b  A method whose gap has not halved for `stall_steps` epochs hands its β to DCA. Where l2 = 0, LinearProgram hands over to SSNAL,
        and SSNAL to APG. A method succeeds DCA again after RETRY_PASSES. Both numbers double each time, so that no method waits for
        ever, and none is given up.
@@ -60,7 +60,7 @@ QR_PRODUCTS = 2  # products of two numbers in a QR factorisation with its basis,
 SWEEP_PASSES = 100.0  # passes of ProxNewton, nearly all of them sweeps of its coordinate descent, before SSNAL takes over
 ELASTIC_PASSES = 10.0, 100.0  # passes of DCA before SSNAL takes over, at least and at most: no shape foretells what SSNAL costs
 # Steps 7 and 8
-NEWTON_STEPS, SMOOTH_STEPS = 25, 8  # steps of a typical Newton run on the hinge, and on a smooth loss
+NEWTON_STEPS, SMOOTH_STEPS = 25, 5  # steps of a typical Newton run on the hinge, and on a smooth loss
 FREE_ROWS = 10  # rows per feature that have curvature after the first steps on the hinge, at most
 SPARSE_PASSES, DENSE_PASSES = 20.0, 200.0  # passes of DCA that a Newton run may cost for Newton to be first
 # A penalty is strong if the mean of qᵢ = ‖xᵢ‖²/(n·l2), the curvature of D in βᵢ, is at most STRONG_KINK for a loss with a kink, or at most
@@ -75,6 +75,7 @@ SET_PASSES = 200.0  # passes of DCA before it does; rule c is often earlier
 LARGE_MARGIN = 100.0  # a margin at which every loss that is flat somewhere is flat
 # Rule a
 EXTRA_PASSES = 0.25  # part of the passes of step 8 for which DCA may go on if it will then have reached the tolerance
+STEADY_EXTRA_PASSES = 1.0  # the same where a loss is smooth and Newton the successor: two estimates tell the rate of convergence
 SLOW_PASSES, SLOW_EPOCHS = (
     1.0,
     3,
@@ -198,9 +199,7 @@ class Auto(Solver):
             return f"its gap has not fallen by 1 % for {STUCK_EPOCHS} epochs"
         if state.passes > state.switch_at and not self._soon_done(state):
             return f"{state.switch_at:.3g} passes are spent"
-        # The gap of a loss with a kink falls faster once it is known which variables are free.
-        smooth = math.isfinite(state.problem.loss.curvature())
-        left = self._passes_left(state) if smooth and isinstance(state.successor, Newton) else 0.0
+        left = self._passes_left(state) if _is_steady(state) and state.steps >= SLOW_EPOCHS else 0.0
         if left > SLOW_PASSES * state.switch_at:
             return f"{left:.3g} more passes would be needed"
         return ""
@@ -208,7 +207,7 @@ class Auto(Solver):
     def _passes_left(self, state: AutoState) -> float:
         """Return how many passes more the method needs at the rate of its last two estimates; 0 where there are no two."""
         (passes, gap), (passes_now, gap_now) = state.before, state.latest
-        if state.steps < SLOW_EPOCHS or not state.tol < gap_now < gap < math.inf:
+        if not state.tol < gap_now < gap < math.inf:
             return 0.0
         return math.log(gap_now / state.tol) * (passes_now - passes) / math.log(gap / gap_now) if state.tol > 0.0 else 0.0
 
@@ -226,7 +225,10 @@ class Auto(Solver):
             state.least, state.least_at = state.inner.gap, state.steps
 
     def _soon_done(self, state: AutoState) -> bool:
-        """Return whether DCA, at its present rate of convergence, reaches the tolerance within EXTRA_PASSES."""
+        """Return whether DCA, at its present rate of convergence, reaches the tolerance within EXTRA_PASSES, or STEADY_EXTRA_PASSES."""
+        if _is_steady(state):
+            left = self._passes_left(state)
+            return state.latest[1] <= state.tol or 0.0 < left <= (1.0 + STEADY_EXTRA_PASSES) * state.switch_at - state.passes
         (passes, gap), (passes_now, gap_now) = state.halfway, state.latest
         if not 0.0 < gap_now < gap or state.tol <= 0.0:
             return False
@@ -308,6 +310,11 @@ def _chosen(problem: Problem) -> Choice:
         found[kind] = choose(problem)
     choice: Choice = found[kind]
     return choice.strong if choice.strong is not None and is_strong(problem) else choice
+
+
+def _is_steady(state: AutoState) -> bool:
+    """Return whether two estimates tell the rate of convergence: that of a loss with a kink rises once the free variables are known."""
+    return math.isfinite(state.problem.loss.curvature()) and isinstance(state.successor, Newton)
 
 
 def _fallback(state: AutoState) -> Solver:
