@@ -38,7 +38,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import L2, Hinge, Logistic, is_dense, machine, stored
+from dualgap.core import L2, Hinge, Logistic, inner, is_dense, machine, stored
 from dualgap.kernels import make_kernel
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, can, register
@@ -416,8 +416,10 @@ def is_strong(problem: Problem) -> bool:
     a rare class with long rows, such as frauds, decides how many passes are needed. A smooth loss with a free intercept never counts:
     Newton finds b in the same steps, coordinate ascent needs a loop of its own for it.
     """
-    classes = [problem.sqnorms[members] for members in (problem.y > 0.0, problem.y < 0.0) if members.any()]
-    mean = max(float(squares.mean()) for squares in classes) / (problem.n * problem.l2)
+    total, signed = float(problem.sqnorms.sum()), float(inner(problem.sqnorms, problem.y))
+    positive = int(np.count_nonzero(problem.y > 0.0))
+    means = [0.5 * (total + s * signed) / count for s, count in ((1, positive), (-1, problem.n - positive)) if count]
+    mean = max(means) / (problem.n * problem.l2)
     curvature = problem.loss.curvature()
     if math.isfinite(curvature):
         return problem.intercept != "free" and curvature * mean <= STRONG_SMOOTH
