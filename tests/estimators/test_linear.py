@@ -472,3 +472,22 @@ def test_a_warm_fit_does_not_end_worse_than_it_began(cancer, solver, loss):
     assert model.certificate_.primal == model.objective_
     check = dualgap.certify(dualgap.Problem(X, y, loss, l2=1 / len(y), intercept="free"), model.coef_, model.intercept_)
     assert check.primal == pytest.approx(model.objective_, rel=1e-9)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_arrays_that_need_no_check_are_scored_as_others(digits, classes):
+    X, y = digits[0], digits[1] % classes
+    model = LinearSVC(random_state=0).fit(X, y)
+    for given in (X.tolist(), np.asfortranarray(X), sparse.csr_matrix(X)):
+        np.testing.assert_allclose(model.decision_function(X), model.decision_function(given), atol=1e-12)
+        np.testing.assert_array_equal(model.predict(X), model.predict(given))
+    missing = X.copy()
+    missing[3, 5] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        model.predict(missing)
+    with pytest.raises(ValueError, match="features"):
+        model.predict(X[:, :-1])
+    with pytest.raises(sklearn.exceptions.NotFittedError):
+        LinearSVC().predict(X)
+    huge = np.where(X > 0, 1e200, 0.0)  # finite, though squares overflow
+    assert np.isfinite(model.decision_function(huge)).all()

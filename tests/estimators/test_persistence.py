@@ -40,6 +40,20 @@ def test_pickle(name):
     assert len(pickle.dumps(model)) < 200_000  # the training data stay behind
 
 
+@pytest.mark.parametrize("model", [LinearSVC(random_state=0), LinearSVR(random_state=0)])
+def test_attributes_that_are_made_on_demand(model):
+    """A copy that was saved before anybody has asked for them has them; a model that is not fitted has none, and another fit new ones."""
+    assert not any(hasattr(clone(model), name) for name in ("support_", "n_support_", "dual_coef_"))
+    first, second = clone(model).fit(X, CODES), clone(model).fit(X, CODES)
+    again = pickle.loads(pickle.dumps(first))
+    for name in ("support_", "n_support_", "dual_coef_"):
+        values = [getattr(each, name) for each in (again, second)]
+        np.testing.assert_array_equal(*(v.toarray() if sparse.issparse(v) else v for v in values))
+        assert getattr(second, name) is getattr(second, name)
+    np.testing.assert_allclose(second.dual_coef_ @ X[second.support_], np.atleast_2d(second.coef_), atol=1e-2)
+    assert second.fit(X[:100], CODES[:100]).support_.max() < 100
+
+
 @pytest.mark.parametrize("name", ["linear", "rbf"])
 def test_skops(name):
     sio = pytest.importorskip("skops.io", reason="skops is not installed")

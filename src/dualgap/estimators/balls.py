@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dualgap.estimators.fitted import refuse_uncertified
+from dualgap.estimators.fitted import complete, refuse_uncertified
 from dualgap.estimators.joint_ball import joint_ball_of
 from dualgap.estimators.on_store import is_store
 from dualgap.problem import is_dask
@@ -28,6 +28,7 @@ class BallsMixin:
     _balls: Any  # a list of balls, a JointBall, or the reason why there is none
 
     def __getstate__(self) -> dict[str, Any]:
+        complete(self)
         if "_kept" in vars(self) and "_balls" not in vars(self):
             try:
                 self._made_balls()

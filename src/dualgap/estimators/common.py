@@ -10,16 +10,18 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dualgap.core import is_whole, number
-from dualgap.problem import from_C
+from dualgap.problem import all_finite, from_C
 from dualgap.run import result
 
 __all__ = [
     "ConvergenceWarning",
+    "check_fitted",
     "fit_seed",
     "penalties",
+    "plain_rows",
     "validated",
     "validated_rows",
     "warn_unless_converged",
@@ -79,9 +81,25 @@ def validated_rows(estimator: Any, X: Any, **options: Any) -> Any:
 
     `options` are those of scikit-learn's `check_array`. Plain arrays are not looked at for NaN.
     """
-    if _is_table(X) and X.shape[1] == getattr(estimator, "n_features_in_", -1) and "feature_names_in_" not in vars(estimator):
+    if _is_plain_table(estimator, X):
         return X
     return validate_data(estimator, X, reset=False, **{**_ACCEPTED, **options})
+
+
+def plain_rows(estimator: Any, X: Any) -> np.ndarray | None:
+    """Return new rows that scikit-learn's checks would return as they are; None for others, which have to go through them."""
+    return X if _is_plain_table(estimator, X) and all_finite(X.reshape(-1)) else None
+
+
+def check_fitted(estimator: Any) -> None:
+    """Refuse an estimator that is not fitted; scikit-learn's own check first makes all tags of the estimator."""
+    if "intercept_" not in vars(estimator):
+        check_is_fitted(estimator)
+
+
+def _is_plain_table(estimator: Any, X: Any) -> bool:
+    """Return whether X is a plain table with the columns of training, which had no names."""
+    return _is_table(X) and X.shape[1] == getattr(estimator, "n_features_in_", -1) and "feature_names_in_" not in vars(estimator)
 
 
 def _is_plain(X: Any, y: Any) -> bool:

@@ -13,7 +13,9 @@ from dualgap.proof import ProofError
 from dualgap.run import Result
 
 __all__ = [
+    "Later",
     "as_csr",
+    "complete",
     "forget",
     "keep",
     "keep_uncertified",
@@ -41,7 +43,34 @@ OF_ONE_FIT = (
     "_streams",
     "_kept",
     "_balls",
+    "_later",
 )
+
+
+class Later:
+    """A fitted attribute that is made when it is first asked for, by a function `_later` that `fit` has set. A value that was set counts.
+
+    A search over parameters fits many small models and reads few of their attributes.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self
+        complete(model)
+        if self.name not in vars(model):
+            raise AttributeError(f"{type(model).__name__!r} object has no attribute {self.name!r}")
+        return vars(model)[self.name]
+
+
+def complete(model: Any) -> None:
+    """Make the attributes that nobody has asked for yet."""
+    make = vars(model).get("_later")
+    if make is not None:
+        vars(model).update(make())
+        vars(model).pop("_later", None)
 
 
 def forget(model: Any) -> None:
@@ -53,22 +82,20 @@ def forget(model: Any) -> None:
 def keep(model: Any, classes: np.ndarray | None, results: Sequence[Result], **attributes: Any) -> None:
     """Set the attributes that every fitted estimator has from the results of its problems, and those given; a regression has no classes."""
     forget(model)
-    found: dict[str, list[Any]] = {
-        "certificate_": [r.certificate for r in results],
-        "history_": [r.trace for r in results],
-        "objective_": [r.certificate.primal for r in results],
-        "dual_gap_": [r.certificate.gap for r in results],
-    }
-    for name, values in found.items():
-        numbers = name in ("objective_", "dual_gap_")
-        setattr(model, name, values[0] if len(values) == 1 else np.array(values) if numbers else values)
-    common = {
-        **({} if classes is None else {"classes_": classes}),
-        "intercept_": np.array([r.intercept for r in results]),
-        "n_iter_": max(r.epochs for r in results),
-    }
-    for name, value in (common | attributes).items():
-        setattr(model, name, value)
+    certificates, traces = [r.certificate for r in results], [r.trace for r in results]
+    primals, gaps = [c.primal for c in certificates], [c.gap for c in certificates]
+    one = len(results) == 1
+    vars(model).update(
+        certificate_=certificates[0] if one else certificates,
+        history_=traces[0] if one else traces,
+        objective_=primals[0] if one else np.array(primals),
+        dual_gap_=gaps[0] if one else np.array(gaps),
+        intercept_=np.array([r.intercept for r in results]),
+        n_iter_=max([r.epochs for r in results]),
+    )
+    if classes is not None:
+        model.classes_ = classes
+    vars(model).update(attributes)
 
 
 def keep_uncertified(model: Any, classes: np.ndarray, **attributes: Any) -> None:
@@ -94,10 +121,10 @@ def support(signed: np.ndarray, codes: np.ndarray) -> dict[str, Any]:
     return {"support_": found, "n_support_": np.bincount(codes[found], minlength=codes.max() + 1), "dual_coef_": signed[:, found]}
 
 
-def linear_support(results: Sequence[Result], codes: np.ndarray, C: float) -> dict[str, Any]:
+def linear_support(signed: np.ndarray, codes: np.ndarray) -> dict[str, Any]:
     """Make those attributes of linear models, one against the rest."""
-    found = support(signed_duals(results, C), codes)
-    if len(results) > 1:
+    found = support(signed, codes)
+    if len(signed) > 1:
         found["dual_coef_"] = as_csr(found["dual_coef_"])
     return found
 

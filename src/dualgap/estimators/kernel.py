@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import _ovr_decision_function
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from dualgap.core import Hinge, blas_alone, kept, number, one_of, whole_number
 from dualgap.estimators.bounds import BoundsMixin, Pairs
-from dualgap.estimators.common import check_labels, penalties
+from dualgap.estimators.common import check_fitted, check_labels, penalties
 from dualgap.estimators.deciding import PairVotes, solve_all
 from dualgap.estimators.ending import end_fit
 from dualgap.estimators.fitted import keep, keep_uncertified, support
@@ -322,10 +322,10 @@ class SVC(
         """Return the fitted attributes from the coefficients of the pairs, in scikit-learn's layout."""
         signed = np.zeros((len(data.classes) - 1, data.n))
         for (i, j), coef in zip(pairs, coefs, strict=True):
-            rows = np.flatnonzero((data.codes == i) | (data.codes == j))
-            # The coefficients of a row of class i against class j stand in line j, or j − 1 where j > i.
-            other = np.where(data.codes[rows] == i, j, i)
-            signed[other - (other > data.codes[rows]), rows] = coef
+            both = data.members(i) | data.members(j)
+            for own, other in ((i, j), (j, i)):
+                # The coefficients of a row of class i against class j stand in line j, or j − 1 where j > i.
+                signed[other - (other > own), data.members(own)] = coef[data.members(own)[both]]
         found = support(signed, data.codes)
         rows = found["support_"]
         rows = rows[np.argsort(data.codes[rows], kind="stable")].astype(np.int32)
@@ -339,11 +339,12 @@ class SVC(
         dual, K = _dense(self.dual_coef_), len(self.classes_)
         if K == 2:
             return dual.T
-        of_class = np.repeat(np.arange(K), self.n_support_)
-        columns = []
-        for i, j in combinations(range(K), 2):
-            columns.append(np.where(of_class == i, dual[j - 1], np.where(of_class == j, dual[i], 0.0)))
-        return np.stack(columns, axis=1)
+        ends = np.cumsum(self.n_support_).tolist()
+        of_class = [slice(end - count, end) for end, count in zip(ends, self.n_support_.tolist(), strict=True)]
+        columns = np.zeros((K * (K - 1) // 2, dual.shape[1]))
+        for column, (i, j) in zip(columns, combinations(range(K), 2), strict=True):
+            column[of_class[i]], column[of_class[j]] = dual[j - 1, of_class[i]], dual[i, of_class[j]]
+        return columns.T
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: with two classes one, positive for the second; else a column for each class or pair of classes.
@@ -351,7 +352,7 @@ class SVC(
         With kernel="precomputed", X has kernel values with all training rows or, which is less to compute, with the support vectors
         alone: the columns `support_`, in that order.
         """
-        check_is_fitted(self)
+        check_fitted(self)
         if len(self.classes_) == 2 or self.decision_function_shape == "ovr":
             return self._class_scores(X)
         return self._scores(X)
@@ -362,7 +363,7 @@ class SVC(
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels: with more than two classes the one with most votes of the pairs."""
-        check_is_fitted(self)
+        check_fitted(self)
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         if len(self.classes_) == 2:
@@ -402,7 +403,7 @@ class SVC(
         >>> float((high - low).max()) < 0.5
         True
         """
-        check_is_fitted(self)
+        check_fitted(self)
         low, high = self._score_bounds(X, diagonal)
         if len(self.classes_) == 2:
             return low[:, 0], high[:, 0]
@@ -459,8 +460,8 @@ class SVC(
 
 def _sides(data: Labelled, pair: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return the rows of two classes, +1 for those of the first and −1 for the others, and their weights (None: all 1)."""
-    positive = data.codes == pair[0]
-    rows = np.flatnonzero(positive | (data.codes == pair[1]))
+    positive = data.members(pair[0])
+    rows = np.flatnonzero(positive | data.members(pair[1]))
     unweighted = data.weights is None and data.by_class is None
     return rows, np.where(positive[rows], 1.0, -1.0), None if unweighted else data.own_weights()[rows]
 

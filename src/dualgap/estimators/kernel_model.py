@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.utils import _safe_indexing, check_array
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from dualgap.core import is_sparse, number
 from dualgap.estimators.balls import BallsMixin
-from dualgap.estimators.common import penalties, validated, validated_rows
+from dualgap.estimators.common import check_fitted, penalties, validated, validated_rows
 from dualgap.estimators.indefinite import NO_NEW_ROWS, Treated, treat
 from dualgap.kernels import call_kernel, expansion, make_kernel
 from dualgap.problem import Problem, check_finite
@@ -151,7 +151,7 @@ class KernelModelMixin(BallsMixin):
     @property
     def coef_(self) -> Any:
         """Weights of the features; kernel="linear" only."""
-        check_is_fitted(self)
+        check_fitted(self)
         if self.kernel != "linear":
             raise AttributeError(f"coef_ is there for kernel='linear' only, not for kernel={self.kernel!r}")
         coef: Any = self._coefficients().T @ self.support_vectors_
@@ -175,7 +175,7 @@ class KernelModelMixin(BallsMixin):
         return self.support_vectors_, self.support_, self._coefficients()
 
     def _scores(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
+        check_fitted(self)
         vectors, rows, coefficients = self._expansion_over()
         alone = isinstance(self.kernel, str) and self.kernel == "precomputed" and len(rows) < self._n_rows
         shape = np.shape(X) if isinstance(X, (list, tuple)) else getattr(X, "shape", ())

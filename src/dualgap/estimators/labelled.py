@@ -31,6 +31,7 @@ class Labelled:
 
     def __init__(self, X: Any, y: np.ndarray, sample_weight: Any, class_weight: Any, classes: np.ndarray | None = None) -> None:
         self.X, self.n = X, X.shape[0]
+        self._members: dict[int, np.ndarray] = {}
         if classes is None:
             self.classes = np.unique(y)
             self.codes = np.searchsorted(self.classes, y)
@@ -49,9 +50,15 @@ class Labelled:
             label = self.classes.tolist()[int(np.argmin(self.by_class))]
             raise ValueError(f"class_weight is zero for class {label!r}; leave its samples out of X and y")
 
+    def members(self, k: int) -> np.ndarray:
+        """Return which rows are of class k; a mask that is made once."""
+        if k not in self._members:
+            self._members[k] = self.codes == k
+        return self._members[k]
+
     def one_against_rest(self, k: int) -> Side:
         """Class k against the rest, which keeps weight 1; with two classes both have their class weights."""
-        signs = np.where(self.codes == k, 1.0, -1.0)
+        signs = np.where(self.members(k), 1.0, -1.0)
         if self.by_class is None:
             weights = self.weights
         else:

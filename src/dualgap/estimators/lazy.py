@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from dualgap.estimators.common import plain_rows
 from dualgap.problem import is_dask
 
 __all__ = ["LazyPredictionMixin"]
@@ -25,6 +26,9 @@ class LazyPredictionMixin:
 
     def decision_function(self, X: Any) -> Any:
         """Return the scores of samples: for two classes one each, else one for each class. Lazy on Dask data."""
+        rows = self._plain(X)
+        if rows is not None:
+            return _scores(rows, self.coef_, self.intercept_, self.classes_)
         X = self._prepared(X)
         if not is_dask(X):
             return super().decision_function(X)  # type: ignore[misc]
@@ -34,6 +38,9 @@ class LazyPredictionMixin:
 
     def predict(self, X: Any) -> Any:
         """Return the labels of samples. Lazy on Dask data."""
+        rows = self._plain(X)
+        if rows is not None:
+            return _labels(rows, self.coef_, self.intercept_, self.classes_)
         X = self._prepared(X)
         if not is_dask(X):
             return super().predict(X)  # type: ignore[misc]
@@ -52,6 +59,10 @@ class LazyPredictionMixin:
         weights = _as_array(sample_weight)
         total, weight = dask.compute((right * weights).sum(), weights.sum())
         return float(total / weight)
+
+    def _plain(self, X: Any) -> np.ndarray | None:
+        """Return rows that need no check, for a fitted model with an array of coefficients; else None."""
+        return plain_rows(self, X) if type(getattr(self, "coef_", None)) is np.ndarray else None
 
     def _prepared(self, X: Any) -> Any:
         """Return a data frame's features where the fit has prepared the columns of one; other data as they are."""

@@ -19,7 +19,7 @@ from dualgap.estimators.coefficients import coefficient_bounds, refusal_of_bound
 from dualgap.estimators.common import check_labels, validated, validated_rows
 from dualgap.estimators.deciding import ClassVotes, check_decide, joint_deciding, solve_all
 from dualgap.estimators.ending import end_fit
-from dualgap.estimators.fitted import keep, linear_support, rebuilt, warm_of
+from dualgap.estimators.fitted import Later, keep, linear_support, rebuilt, signed_duals, warm_of
 from dualgap.estimators.joint_fit import JOINT, fit_jointly, is_joint
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.lazy import LazyPredictionMixin
@@ -175,6 +175,7 @@ class LinearSVC(
     classes_: np.ndarray
     coef_: Any
     intercept_: np.ndarray
+    support_, n_support_, dual_coef_ = Later(), Later(), Later()
 
     def __init__(
         self,
@@ -290,8 +291,8 @@ class LinearSVC(
                     for j, k in enumerate(singles)
                 ]
                 results = solve_all(tasks, parameters.budget, monitor.task, rows, ClassVotes())
-                found = linear_support(results, data.codes, C)
-                keep(self, data.classes, results, coef_=np.array([r.coef for r in results]), _n_rows=data.n, **found)
+                later = partial(linear_support, signed_duals(results, C), data.codes)
+                keep(self, data.classes, results, coef_=np.array([r.coef for r in results]), _n_rows=data.n, _later=later)
             end_fit(self, given, results, monitor, parameters.budget.tol, ctrl_c)
             if not self.probability:
                 self.__dict__.pop("temperature_", None)  # of an earlier fit

@@ -13,7 +13,7 @@ from dualgap.estimators.bounds import FeatureMixin
 from dualgap.estimators.coefficients import coefficient_bounds
 from dualgap.estimators.common import validated
 from dualgap.estimators.ending import end_fit
-from dualgap.estimators.fitted import keep, signed_dual, signed_duals
+from dualgap.estimators.fitted import Later, keep, signed_dual, signed_duals
 from dualgap.estimators.multiclass import Task, solve_tasks
 from dualgap.estimators.on_store import is_store, problem_over, store_targets
 from dualgap.estimators.parameters import Parameters, checked, refuse_cluster_options
@@ -128,6 +128,8 @@ class LinearSVR(
     ('converged', True)
     """
 
+    support_, n_support_, dual_coef_ = Later(), Later(), Later()
+
     def __init__(
         self,
         *,
@@ -214,10 +216,8 @@ class LinearSVR(
             ]
             results = solve_tasks(tasks, parameters.budget, monitor.task)
             coef = np.stack([r.coef for r in results])
-            signed = signed_duals(results, parameters.C)
-            rows, counts = supports(signed)
-            found = {"support_": rows, "n_support_": counts, "dual_coef_": signed[:, rows]}
-            keep(self, None, results, coef_=coef[0] if data.flat else coef, _n_rows=data.n, _flat=data.flat, **found)
+            later = partial(_support, signed_duals(results, parameters.C))
+            keep(self, None, results, coef_=coef[0] if data.flat else coef, _n_rows=data.n, _flat=data.flat, _later=later)
             end_fit(self, (X, y, sample_weight), results, monitor, parameters.budget.tol, ctrl_c)
             return self
 
@@ -274,3 +274,9 @@ class LinearSVR(
             raise ProofError(f"the model was trained on {self._n_rows} rows; X has {data.n}")
         found = duals or [signed_dual(self, j, data.weights, parameters.C) for j in range(data.count)]
         return fitted_parts(self, self._problems(data, parameters), list(np.atleast_2d(self.coef_)), found, duals is not None)
+
+
+def _support(signed: np.ndarray) -> dict[str, Any]:
+    """Make support_, n_support_ and dual_coef_ from signed dual variables, a row for each target."""
+    rows, counts = supports(signed)
+    return {"support_": rows, "n_support_": counts, "dual_coef_": signed[:, rows]}

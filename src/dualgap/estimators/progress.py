@@ -9,7 +9,7 @@ import functools
 import logging
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 try:
@@ -34,12 +34,13 @@ __all__ = ["CallbackSupportMixin", "Monitor", "log_to_screen", "logged", "with_c
 LOGGER = logging.getLogger("dualgap")
 
 
-@contextmanager
-def log_to_screen(verbose: Any) -> Iterator[None]:
+def log_to_screen(verbose: Any) -> AbstractContextManager[None]:
     """With verbose > 0, messages of the logger "dualgap" are shown; where nobody has set logging up, on standard output."""
-    if not verbose:
-        yield
-        return
+    return _shown() if verbose else nullcontext()
+
+
+@contextmanager
+def _shown() -> Iterator[None]:
     level, handler = LOGGER.level, None
     if not LOGGER.hasHandlers():
         handler = logging.StreamHandler(sys.stdout)
@@ -102,12 +103,12 @@ class Monitor:
 
         return evaluated
 
-    @contextmanager
-    def task(self, task: int) -> Iterator[None]:
+    def task(self, task: int) -> AbstractContextManager[None]:
         """Around the solving of one problem out of several."""
-        if self.context is None or len(self.tasks) == 1:
-            yield
-            return
+        return nullcontext() if self.context is None or len(self.tasks) == 1 else self._subtask(task)
+
+    @contextmanager
+    def _subtask(self, task: int) -> Iterator[None]:
         subtask = self.context.subcontext(task_name=self.tasks[task], task_id=task)
         subtask.call_on_fit_task_begin(estimator=self.estimator, **self.data)
         yield

@@ -1,4 +1,4 @@
-"""A kernel matrix that several problems over parts of the same rows read: its values are computed once for all of them.
+"""A kernel matrix that is computed once, for several problems over parts of the same rows or for one problem whose rows are shrunk.
 
 For K classes of equal size, the matrices of all pairs of classes together have 4(K − 1)/K times as many values.
 """
@@ -32,6 +32,7 @@ class HeldMatrix:
         self._place = np.empty(len(order), dtype=np.int64)
         self._place[order] = np.arange(len(order))
         self._values: np.ndarray | None = None
+        self._diagonal: np.ndarray | None = None
         self._distances: Distances | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -44,8 +45,14 @@ class HeldMatrix:
             if self._values is None:
                 X = self._X[self._order]
                 self._values = KernelBlocks(self.kernel, X, np.float64, np.float32 if exact_in_float32(X) else None).matrix()
-                self._distances = distances_of(self.kernel, X)
+                self._distances, self._diagonal = distances_of(self.kernel, X), self._values.diagonal().copy()
         return self._values
+
+    def diagonal(self, places: np.ndarray) -> np.ndarray:
+        """Return the values of some places with themselves."""
+        assert self.values is not None
+        assert self._diagonal is not None
+        return self._diagonal[places]
 
     def distances(self, places: np.ndarray) -> Distances:
         """Return what bounds the errors of the values of some places."""
@@ -73,7 +80,11 @@ class HeldBlocks(KernelBlocks):
     @property
     def diagonal(self) -> np.ndarray:
         """The value of each row with itself."""
-        return self.held.values.diagonal()[self.places]
+        return self.held.diagonal(self.places)
+
+    def rows(self, wanted: np.ndarray) -> np.ndarray:
+        """Return the kernel values of some rows with all rows."""
+        return self._values(self.own(wanted))
 
     def take(self, indices: np.ndarray) -> HeldBlocks:
         return self if len(indices) == self.count else HeldBlocks(self.held, self.places[indices])

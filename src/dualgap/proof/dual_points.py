@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualgap.core import ROUNDOFF, SMALLEST, Gram, gamma, kernel, settle, slopes
+from dualgap.core import ROUNDOFF, SMALLEST, Gram, gamma, kernel, kernel_part, settle, slopes
 from dualgap.kernels import WHOLE_SPECTRUM, extreme_eigenvalues, is_semidefinite, rounding_of
 from dualgap.problem import Problem
 from dualgap.proof.bounded_scores import kernel_scores
@@ -64,17 +64,17 @@ def dual_point(problem: Problem, beta: np.ndarray) -> DualPoint:
     scaled down. With l1 alone all of β is scaled.
     """
     require_semidefinite(problem)
-    bottom, top, samples = problem.loss.lower_bound(), problem.loss.upper_bound(), problem.samples
+    loss, samples, l2, a = problem.loss, problem.samples, problem.l2, np.empty(problem.n)
+    bottom, top, norms = loss.lower_bound(), loss.upper_bound(), problem.norms
     if problem.intercept == "free":
-        balanced = np.empty(problem.n)
-        _balance_into(samples, beta, bottom, top, balanced)
-        beta = balanced
-    elif not (beta.min() >= bottom and beta.max() <= top):  # a copy only where it is needed: β may be a large part of the memory
-        beta = np.clip(beta, bottom, top)
-    if problem.l2 == 0.0:
+        given, beta = beta, np.empty(problem.n)
+        mass, count = _balance_and_expand(samples, given, bottom, top, beta, l2, norms, a)
+    else:
+        if not (beta.min() >= bottom and beta.max() <= top):  # a copy only where it is needed: β may be a large part of the memory
+            beta = np.clip(beta, bottom, top)
+        mass, count = _expand(samples, beta, l2, norms, a)
+    if l2 == 0.0:
         return DualPoint(_within_l1(problem, beta), None, None)
-    a = np.empty(problem.n)
-    mass, count = _expand(samples, beta, problem.l2, problem.norms, a)
     if problem.kernel is not None:
         return DualPoint(beta, a, kernel_scores(problem, a).values)
     v = problem.combine(a)
@@ -118,6 +118,13 @@ def _within_l1(problem: Problem, beta: np.ndarray) -> np.ndarray:
 
 
 @kernel
+def _balance_and_expand(samples, beta, bottom, top, out, l2, norms, a):
+    """`_balance_into`, then what `_expand` does with its β."""
+    _balance_into(samples, beta, bottom, top, out)
+    return _expand(samples, out, l2, norms, a)
+
+
+@kernel_part
 def _balance_into(samples, beta, bottom, top, out):
     """out = β within its bounds and with Σ cᵢβᵢyᵢ = 0: free β move, or the heavier class is scaled down; then one β takes up rounding.
 
@@ -143,13 +150,13 @@ def _balance_into(samples, beta, bottom, top, out):
     settle(samples.c, samples.y, out, 0.0)
 
 
-@kernel
+@kernel_part
 def _room(beta, bottom, top):
     """Return the distance of β from the nearer of 0 and its bound on the same side, within which it may move either way."""
     return min(abs(beta), abs((top if beta > 0.0 else bottom) - beta))
 
 
-@kernel
+@kernel_part
 def _move_free(samples, bottom, top, difference, beta):
     """Take `difference` out of Σ cᵢβᵢyᵢ by moves of the free β, each by the same share of its room; return False if that is too little.
 

@@ -111,7 +111,11 @@ class SolverRun(Stepper):
         self._offer_warm_start()
         own = self._own_point()
         coef, intercept = self._model(own)
-        scores = scores_of(problem, coef) if problem.kernel is None else problem.offset.added(kernel_scores(problem, coef).values)
+        if problem.kernel is None:
+            scores = scores_of(problem, coef)
+        else:
+            stored = own.stored if own is not None and coef is own.coef else kernel_scores(problem, coef).values
+            scores = problem.offset.added(stored)
         finite = all_finite(scores)
         best_b = intercept is None
         if intercept is None:

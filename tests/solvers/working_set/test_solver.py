@@ -6,7 +6,7 @@ import sklearn.svm
 from scipy import sparse
 
 import dualgap
-from dualgap.kernels import HeldMatrix
+from dualgap.kernels import HeldBlocks, HeldMatrix
 from dualgap.kernels.function import make_kernel
 from dualgap.kernels.sums import expansion
 from dualgap.solvers.working_set.dual_box import intercept_of
@@ -272,10 +272,10 @@ def test_the_intercept_that_rows_are_chosen_by_is_the_best_one(weights):
 
 def test_a_large_scale_is_worked_on_in_float64():
     """Values of 10⁷, as a linear kernel has on features in the thousands, are known to 1 in float32, and a margin to nothing."""
-    wide = np.random.default_rng(0).normal(size=(600, 4)) * [3000.0, 1.0, 0.1, 500.0]
+    wide = np.random.default_rng(0).normal(size=(1100, 4)) * [3000.0, 1.0, 0.1, 500.0]
     labels = np.where(wide[:, 1] + 10 * wide[:, 2] > 0, 1.0, -1.0)
     for data, dtype in ((wide, np.float64), (wide / 3000.0, np.float32)):
-        problem = dualgap.Problem(data, labels, l2=1 / 600, kernel="linear", intercept="free")
+        problem = dualgap.Problem(data, labels, l2=1 / 1100, kernel="linear", intercept="free")
         assert dualgap.WorkingSet().start(problem, np.random.default_rng(0)).blocks.dtype == dtype
 
 
@@ -283,11 +283,11 @@ def test_a_large_scale_is_worked_on_in_float64():
 def test_neighbours_far_from_the_mean_are_worked_on_in_float64(distance, dtype):
     """In float32 the distances within two clusters would be rounding; runs stalled there."""
     rng = np.random.default_rng(0)
-    data = rng.normal(size=(600, 3))
-    labels = np.where(np.sin(2 * data[:, 0]) + data[:, 1] + 0.5 * rng.normal(size=600) > 0, 1.0, -1.0)
-    data[::2] += distance
-    data[1::2] -= distance
-    problem = dualgap.Problem(data, labels, l2=1e-5, kernel="rbf", gamma=0.5, intercept="free")
+    data = rng.normal(size=(1100, 3))
+    labels = np.where(np.sin(2 * data[:, 0]) + data[:, 1] + 0.5 * rng.normal(size=1100) > 0, 1.0, -1.0)
+    data[:550] += distance
+    data[550:] -= distance
+    problem = dualgap.Problem(data, labels, l2=5e-6, kernel="rbf", gamma=0.5, intercept="free")
     assert dualgap.WorkingSet().start(problem, np.random.default_rng(0)).blocks.dtype == dtype
     assert dualgap.solve(problem, "working_set", tol=1e-6).status == "converged"
 
@@ -326,3 +326,24 @@ def test_values_of_a_held_matrix_lead_to_the_same_optimum(intercept):
     assert set(np.flatnonzero(state.box.a)) <= set(here)
     np.testing.assert_allclose(state.cache.store[here], problem.kernel(X, X)[here], atol=1e-12)
     assert intercept == "penalised" or len(here) < N
+
+
+@pytest.mark.parametrize("options", [{}, {"intercept": "none"}, {"intercept": "penalised"}, {"loss": "squared_hinge"}])
+def test_up_to_two_sets_of_rows_share_one_matrix(options, monkeypatch):
+    """Steps on active rows and certificates copy its values, and compute no others; rows are shrunk and come back as elsewhere."""
+    size = 2 * N // 3
+    theirs, ours = solve(build(**options), size=size, precision="float64"), solve(build(**options), size=size)
+    assert abs(ours.certificate.primal - theirs.certificate.primal) <= 1e-7 * theirs.certificate.primal
+    computed = []
+    monkeypatch.setattr("dualgap.proof.bounded_scores.expansion", lambda *given: computed.append(1) or expansion(*given))
+    solve(build(**options), size=size)  # its kernels are compiled, which computes other values
+    assert not computed
+    solver, problem, rng = dualgap.WorkingSet(size=size), build(**options), np.random.default_rng(0)
+    state = solver.start(problem, rng)
+    assert isinstance(state.blocks, HeldBlocks)
+    assert len(state.active) == N
+    for _ in range(5):
+        solver.epoch(problem, state, rng)
+    rows = state.cache.row_in[state.cache.row_in >= 0]
+    K = problem.kernel(X, X)[np.ix_(state.active[rows], state.active)]
+    np.testing.assert_allclose(state.cache.store[state.cache.row_in >= 0], K, atol=1e-12)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualgap.core import kernel
+from dualgap.core import kernel, kernel_part
 from dualgap.problem import Problem
 from dualgap.proof import best_intercept, nu_threshold
 
@@ -66,9 +66,9 @@ def start_box(problem: Problem, groups: int = 1) -> Box:
     if curvature != 0.0:
         np.divide(curvature, weight, out=r, where=weight > 0)
     p = -problem.offset.added(-rise * y)
-    bottom, up = 0.0 if _has_kink(problem) else problem.loss.lower_bound(), y > 0
-    low, high = _times(weight, bottom), _times(weight, problem.loss.upper_bound())
-    low, high = np.where(up, low, -high), np.where(up, high, -low)
+    bottom = 0.0 if _has_kink(problem) else problem.loss.lower_bound()
+    ends = y * _times(weight, bottom), y * _times(weight, problem.loss.upper_bound())
+    low, high = np.minimum(*ends), np.maximum(*ends)
     group = (y < 0.0).astype(np.int8) if groups == 2 else np.zeros(problem.n, dtype=np.int8)
     box = Box(np.zeros(problem.n), low, high, p.copy(), r, p, weight, group)
     choose_sides(problem, box)
@@ -216,6 +216,13 @@ def may_move(box: Box, groups: int) -> np.ndarray:
 
 
 @kernel
+def group_gap(loss, box, samples, group, free):
+    """Return the gap/l2 of a group at the best intercept between the two of `max_up_min_low`; at 0 if the intercept is not `free`."""
+    m, M = max_up_min_low(box, group) if free else (0.0, 0.0)
+    return _gap_between(loss, box, samples, group, min(m, M), max(m, M))
+
+
+@kernel
 def max_up_min_low(box, group):
     """Return the largest gradient among variables of a group that can rise and the smallest among those that can fall.
 
@@ -230,7 +237,7 @@ def max_up_min_low(box, group):
     return m, M
 
 
-@kernel
+@kernel_part
 def _gap_at(loss, box, samples, group, b):
     """Return Σ (c/l2)(φ(m) − ψ(β) + βm) over the rows of a group, at intercept b."""
     total = 0.0
@@ -243,8 +250,8 @@ def _gap_at(loss, box, samples, group, b):
     return total
 
 
-@kernel
-def gap_between(loss, box, samples, group, low, high):
+@kernel_part
+def _gap_between(loss, box, samples, group, low, high):
     """Return the gap/l2 of a group at the best intercept in [low, high], by golden sections: it is convex in the intercept."""
     if not -np.inf < low < high < np.inf:
         return _gap_at(loss, box, samples, group, low if -np.inf < low < np.inf else 0.0)

@@ -38,7 +38,10 @@ MAX_SETS, EPOCH_PARTS = 8, 4  # … this many sets, or sets of n/EPOCH_PARTS row
 EPOCH_RATIO = 0.1  # … the gap is this part of what it was when the epoch began; or once …
 MAX_VISITS = 4  # … rows in sets / active rows reach this: the tolerance may be reached
 INNER_RATIO = 0.1  # violation after / before the inner steps on one set
-INNER_RATIO_WHOLE = 1e-4  # the same if the set has all active rows
+INNER_RATIO_WHOLE = 1e-4  # the same if the set has all active rows, unless rows may be shrunk and none is yet
+# Rows / `size` up to which the whole kernel matrix is computed at once. At 1,500 to 2,000 rows of 2 features it would take 1.2 to 1.6 times
+# as long as computing the rows that are needed, at 40 and more features 0.5 to 1.0 times.
+HELD_SETS = 2
 MAX_INNER = 100  # inner steps / rows of the set
 MIN_CURVATURE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-12}  # of an inner step, relative to the mean diagonal of K
 FLOAT64 = np.dtype(np.float64)
@@ -55,7 +58,8 @@ class WorkingSet(Solver):
     ----------
     size : int
         Rows of a working set, at most an eighth of the active rows unless `size` has room for all; more, up to 2048, if more are free.
-        With at most `size` rows a problem is not shrunk. It also sets the first sample, the precision and the sets of an epoch.
+        With at most `size` rows a problem is not shrunk. Up to twice as many, its kernel matrix is computed once. It also sets the first
+        sample, the precision and the sets of an epoch.
     cache_size : float
         Megabytes for kernel rows. Rows that do not fit are computed again when they are needed.
     precision : {"auto", "float32", "float64"}
@@ -106,6 +110,8 @@ class WorkingSet(Solver):
         """Start from β = 0, or from that of `warm`; with `nu` at a feasible point of the ν-problem, whose D the epochs then maximise."""
         assert problem.kernel is not None
         groups = count_groups(problem, nu)
+        if self._holds_matrix(problem):
+            _hold_matrix(problem)
         blocks = problem.kernel_blocks(self._precision(problem))
         self._check_cache(problem, blocks)
         box, scores, shrinks = start_box(problem, groups), BoundedScores(problem, blocks), self.shrinking and problem.n > self.size
@@ -119,7 +125,8 @@ class WorkingSet(Solver):
         elif self.shrinking and blocks.cheap:
             sampled = shrinking.sample_size(problem.n, self.size)
         order = shrinking.stratified_order(problem.y, rng) if sampled < problem.n else np.empty(0, dtype=np.int64)
-        active = shrinking.rows_to_activate(problem, box, order[:sampled], nu) if shrinks else np.arange(problem.n)
+        every = not shrinks or isinstance(blocks, HeldBlocks)
+        active = np.arange(problem.n) if every else shrinking.rows_to_activate(problem, box, order[:sampled], nu)
         state = WorkingSetState(
             blocks=blocks,
             scores=scores,
@@ -151,12 +158,24 @@ class WorkingSet(Solver):
         assert kernel is not None
         if kernel.function is not None or kernel.name == "precomputed":
             return X.dtype if kernel.name == "precomputed" else FLOAT64
-        if problem.n <= self.size and 8 * problem.n**2 <= 1e6 * self.cache_size:  # one set, whose matrix serves the certificate too
+        if self._whole_matrix(problem, self.size) or self._holds_matrix(problem):  # which serves the certificate too
             return FLOAT64
         if kernel.name == "rbf" and not kernel.gamma * max(float(X.max()), -float(X.min())) ** 2 < FLOAT32_RANGE:
             return FLOAT64
         margin = float32_error(problem) * float(problem.c.max()) / problem.l2
         return np.dtype(np.float32) if margin < FLOAT32_MARGIN else FLOAT64
+
+    def _whole_matrix(self, problem: Problem, most: int) -> bool:
+        """Return whether there are at most so many rows, and their kernel matrix fits in the memory for kernel rows."""
+        return problem.n <= most and 8 * problem.n**2 <= 1e6 * self.cache_size
+
+    def _holds_matrix(self, problem: Problem) -> bool:
+        """Return whether the kernel matrix is computed once, and steps on active rows and certificates copy from it."""
+        kernel = problem.kernel
+        computed = kernel is not None and kernel.function is None and kernel.name != "precomputed"
+        return (
+            computed and self.precision == "auto" and problem.n > self.size and self._whole_matrix(problem, HELD_SETS * self.size)
+        )
 
     def _check_cache(self, problem: Problem, blocks: KernelBlocks) -> None:
         row = problem.n * blocks.dtype.itemsize
@@ -205,8 +224,11 @@ class WorkingSet(Solver):
             visits += len(rows)
             if visits >= MAX_VISITS * len(box.a) or state.gap <= EPOCH_RATIO * gap_before:
                 break
+        # A certificate needs no other values than those at hand.
         if problem.n <= self.size and state.blocks.dtype == FLOAT64 and state.cache.roomy:
-            keep_rows(problem, state.cache.values, state.blocks)  # a certificate needs no other values
+            keep_rows(problem, state.cache.values, state.blocks)
+        elif isinstance(state.blocks, HeldBlocks):
+            keep_rows(problem, state.blocks.rows, state.blocks)
         state.passes += max(visits, 1) / problem.n
         cost = pair_step_cost(state.steps - steps_before, len(rows), visits, len(box.a))
         changed = int(np.count_nonzero(free_before != box.free()))
@@ -223,7 +245,7 @@ class WorkingSet(Solver):
         K = cache.matrix(rows, slots, bias_weight(problem))
         # 5) inner steps
         small = box.take(rows)
-        steps = self._inner_steps(problem, all_rows(K), K.diagonal(), small, state.groups, len(rows) == len(box.a))
+        steps = self._inner_steps(problem, all_rows(K), K.diagonal(), small, state.groups, _inner_ratio(problem, state, rows))
         # 6) the gradient of all active rows
         change = small.a - box.a[rows]
         state.dual_value += 0.5 * float(change @ (box.g[rows] + small.g))
@@ -234,15 +256,15 @@ class WorkingSet(Solver):
     def _solve_all(self, problem: Problem, state: WorkingSetState, rows: np.ndarray) -> int:
         """Take steps 4 to 6 on all active rows, of which steps may copy kernel rows as they need them. Return the number of inner steps."""
         box, cache, bias = state.box, state.cache, bias_weight(problem)
-        a, g = box.a.copy(), box.g.copy()
+        a, g, ratio = box.a.copy(), box.g.copy(), _inner_ratio(problem, state, rows)
         if isinstance(cache.blocks, HeldBlocks) and cache.roomy and bias == 0.0:
             slots, values = rows, cache.rows_of_all()
-            steps = self._inner_steps(problem, values, cache.blocks.diagonal, box, state.groups, True)
+            steps = self._inner_steps(problem, values, cache.blocks.diagonal, box, state.groups, ratio)
             cache.enter_copied(values)
         else:
             slots = cache.fetch(rows, state.at_bound())
             K = cache.matrix(rows, slots, bias)
-            steps = self._inner_steps(problem, all_rows(K), K.diagonal(), box, state.groups, True)
+            steps = self._inner_steps(problem, all_rows(K), K.diagonal(), box, state.groups, ratio)
         change = box.a - a
         state.dual_value += 0.5 * float(change @ (g + box.g))
         # One sum for g, not one for each step: its rounding does not grow with the number of steps.
@@ -255,7 +277,8 @@ class WorkingSet(Solver):
         """Return the active rows that step 3 of README.md selects. Sets `state.last_set`."""
         box, last = state.box, state.last_set
         n = len(box.a)
-        if n <= min(self.size, state.cache.capacity):
+        first = state.steps == 0 and isinstance(state.blocks, HeldBlocks)
+        if n <= state.cache.capacity and (n <= self.size or first):
             return np.arange(n)
         free = box.free()
         size = self.size if n <= self.size else min(self.size, max(n // SET_PARTS, MIN_SET))
@@ -273,10 +296,10 @@ class WorkingSet(Solver):
         state.last_set = np.concatenate([worst, kept])  # the newest first
         return np.sort(state.last_set)  # kernel values are read in the order of memory
 
-    def _inner_steps(self, problem: Problem, rows: SetRows, diagonal: np.ndarray, small: Box, groups: int, whole: bool) -> int:
-        """Solve the problem of one working set approximately, in place. Return the number of steps."""
+    def _inner_steps(self, problem: Problem, rows: SetRows, diagonal: np.ndarray, small: Box, groups: int, ratio: float) -> int:
+        """Solve the problem of one working set until its violation is `ratio` of that before, in place. Return the number of steps."""
         tiny = MIN_CURVATURE[rows.values.dtype] * float(diagonal.sum()) / len(diagonal)
-        ratio, most, margin = INNER_RATIO_WHOLE if whole else INNER_RATIO, MAX_INNER * len(small.a), float(problem.offset.scale)
+        most, margin = MAX_INNER * len(small.a), float(problem.offset.scale)
         if groups == 0:
             return int(coupled_steps(rows, diagonal + small.r, small, tiny, ratio, most, margin))
         ends = np.array([len(small.a)]) if groups == 1 else np.searchsorted(small.group, np.arange(groups), side="right")
@@ -285,14 +308,12 @@ class WorkingSet(Solver):
     # ----------------------------------------------------------------------------------------------------------------- compile
 
     def plan(self, problem: Problem) -> str:
-        return f"{self._precision(problem).name} {_is_held(problem)}"
+        return f"{self._precision(problem).name} {_is_held(problem) or self._holds_matrix(problem)}"
 
     def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, WorkingSetState]:
         small = problem.head(32)
-        if _is_held(problem):
-            assert small.kernel is not None
-            every = np.arange(small.n)
-            small.shared.blocks[FLOAT64] = HeldMatrix(small.kernel, small.X, every).part(every)
+        if _is_held(problem) or self._holds_matrix(problem):
+            _hold_matrix(small)
         state = replace(self, precision=self._precision(problem).name).start(small, rng)
         for _ in range(2):
             self.epoch(small, state, rng)
@@ -317,6 +338,20 @@ class WorkingSet(Solver):
         return gap_estimate(problem, state)
 
 
+def _inner_ratio(problem: Problem, state: WorkingSetState, rows: np.ndarray) -> float:
+    """Return the violation after / before the inner steps on a set of these rows."""
+    first = state.shrinks and len(state.active) == problem.n
+    return INNER_RATIO_WHOLE if len(rows) == len(state.box.a) and not first else INNER_RATIO
+
+
+def _hold_matrix(problem: Problem) -> None:
+    """Let the kernel values of a problem be copied from its matrix, which is computed when a value is first asked for."""
+    if not _is_held(problem):
+        assert problem.kernel is not None
+        every = np.arange(problem.n)
+        problem.shared.blocks[FLOAT64] = HeldMatrix(problem.kernel, problem.X, every).part(every)
+
+
 def _is_held(problem: Problem) -> bool:
-    """Return whether kernel values are copied from a matrix that is held for several problems."""
+    """Return whether kernel values are copied from a matrix that is held."""
     return isinstance(problem.shared.blocks.get(FLOAT64), HeldBlocks)

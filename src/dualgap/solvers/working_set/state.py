@@ -13,7 +13,7 @@ from dualgap.kernels import KernelBlocks
 from dualgap.problem import Problem
 from dualgap.proof import BoundedScores
 from dualgap.solvers.base import State
-from dualgap.solvers.working_set.dual_box import Box, bias_weight, gap_between, max_up_min_low
+from dualgap.solvers.working_set.dual_box import Box, bias_weight, group_gap
 from dualgap.solvers.working_set.pair_steps import subtract_rows
 from dualgap.solvers.working_set.row_cache import RowCache
 
@@ -104,11 +104,7 @@ class WorkingSetState(State):
 def update_gap(problem: Problem, state: WorkingSetState) -> None:
     """Step 7: compute the gap of the active rows at the best intercept that their gradient allows."""
     samples = problem.samples if len(state.active) == problem.n else problem.some_samples(state.active)
-    gap = 0.0
-    for group in range(max(state.groups, 1)):
-        low, high = sorted(max_up_min_low(state.box, group)) if state.groups else (0.0, 0.0)
-        gap += gap_between(problem.loss, state.box, samples, group, low, high)
-    state.gap = gap
+    state.gap = sum(group_gap(problem.loss, state.box, samples, group, state.groups > 0) for group in range(max(state.groups, 1)))
 
 
 def gap_estimate(problem: Problem, state: WorkingSetState) -> float:
@@ -141,9 +137,11 @@ def gap_rounding(problem: Problem, state: WorkingSetState) -> float:
 def update_gradient(problem: Problem, state: WorkingSetState, rows: np.ndarray, slots: np.ndarray, change: np.ndarray) -> None:
     """Step 6: update g of all active rows after a change of a in `rows`, whose kernel rows are in those slots of the cache."""
     box, store = state.box, state.cache.store
-    box.g[rows] -= box.r[rows] * change
-    moved = np.flatnonzero(change)
-    slots, change = slots[moved], change[moved]
+    if np.count_nonzero(change) < len(change):
+        moved = np.flatnonzero(change)
+        rows, slots, change = rows[moved], slots[moved], change[moved]
+    if problem.loss.psi_pieces()[2] != 0.0:  # else r is 0
+        box.g[rows] -= box.r[rows] * change
     if problem.intercept == "penalised":
         box.g[:] -= bias_weight(problem) * change.sum()
     share(lambda first, last: subtract_rows(store, slots, change, box.g, first, last), len(box.g), THREAD_ROWS)
