@@ -31,7 +31,7 @@ from dualgap.core.machine import SHARED_CACHE
 
 LINE = 64  # bytes in a cache line
 AHEAD = 4  # rows between a prefetch and its use
-LONG_ROW = 24  # entries from which on a sparse row's product is summed in four parts: a second loop costs shorter rows more
+LONG_ROW = 32  # entries from which on a sparse row's product is summed in four parts: a second loop costs shorter rows more
 
 
 @compiled
