@@ -10,7 +10,7 @@ import pytest
 from numba.core.runtime import _nrt_python, rtsys
 
 from dualgap.core import jit, pipeline
-from dualgap.core.jit import compiled, kernel, kernel_part, sequential, strict, strict_part
+from dualgap.core.jit import compiled, kernel, kernel_part, prefetch, sequential, strict, strict_part
 
 
 @compiled
@@ -87,6 +87,36 @@ def with_closure(x):
     return twice(x[0])
 
 
+class Shifted(NamedTuple):
+    x: np.ndarray
+    offset: Offset  # a number inside a tuple beside an array
+
+
+@compiled
+class Fetched(NamedTuple):
+    x: np.ndarray
+
+    def fetch_then_read(self, i):
+        prefetch(self.x, i)
+        return self.x[i]
+
+
+@kernel
+def sum_of_shifted(shifted, which):
+    s = 0.0
+    for i in which:
+        s += shifted.offset.shifted(shifted.x[i])
+    return s
+
+
+@kernel
+def fetched_sum(fetched):
+    s = 0.0
+    for i in range(fetched.x.shape[0]):
+        s += fetched.fetch_then_read(i)
+    return s
+
+
 @sequential
 def halved(x):
     return 0.5 * x
@@ -135,6 +165,15 @@ def test_references_are_counted_where_arrays_are_made_or_returned(monkeypatch, t
     wanted = {"outer": False, "inner": False, "part": False, "with_closure": False}
     wanted |= {"sum_of_made": True, "doubled": True, "second_of": True, "made": True, "expression": True, "fancy": True}
     assert {name: found[name] for name in wanted} == wanted
+
+
+def test_no_references_are_counted_where_arrays_are_only_read(monkeypatch, tmp_path):
+    found = counted(monkeypatch, tmp_path)
+    x = np.arange(4, dtype=np.float32)
+    assert sum_of_shifted(Shifted(x, Offset()), np.array([1, 3])) == 7.0
+    assert fetched_sum(Fetched(x)) == 6.0
+    names = ("sum_of_shifted", "fetched_sum", "fetch_then_read")
+    assert [found[name] for name in names] == [False] * len(names)
 
 
 def test_arrays_that_kernels_make_and_pass_on_are_freed():

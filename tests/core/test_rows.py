@@ -169,6 +169,16 @@ def test_a_column_given_twice_counts_twice():
     np.testing.assert_array_equal(v, [3.0, 4.0])
 
 
+def test_products_of_sparse_rows_of_every_length():
+    lengths = np.arange(60)  # some are summed in four parts, with 0 to 3 entries left
+    indptr = np.concatenate(([0], np.cumsum(lengths)))
+    rng = np.random.default_rng(0)
+    X = sparse.csr_matrix((rng.standard_normal(indptr[-1]), rng.integers(0, 9, indptr[-1]), indptr), shape=(60, 9))
+    v, out = rng.standard_normal(9), np.empty(60)
+    scores(csr(X), v, out)
+    np.testing.assert_allclose(out, X @ v, rtol=1e-12, atol=1e-12)
+
+
 def test_float32_sums_are_taken_in_float64():
     x = np.full((1, 4096), 0.1, dtype=np.float32)
     v = np.full(4096, 1e-3)

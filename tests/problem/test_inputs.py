@@ -402,6 +402,25 @@ def test_threads_find_what_one_finds(monkeypatch):
             as_features(dense)
 
 
+@pytest.mark.parametrize("width", [60, 300_000])
+@pytest.mark.parametrize("length", [3, 40])
+def test_rows_whose_columns_descend_are_checked(width, length):
+    down = np.arange(length)[::-1]
+    empty_first = np.array([0, 0, length, length, 2 * length])  # rows 0 and 2 are empty
+    X = sparse.csr_matrix((np.ones(2 * length), np.tile(down, 2), empty_first), shape=(4, width))
+    assert as_features(X) is X
+    for row, place in ((1, 0), (3, 2 * length - 1)):
+        bad = X.copy()
+        bad.indices[place] = width
+        with pytest.raises(ValueError, match=f"row {row} has a column outside"):
+            as_features(bad)
+        twice = X.copy()
+        twice.indices[place] = 1
+        found = as_features(twice)
+        assert found.nnz == X.nnz - 1
+        np.testing.assert_array_equal(found.sum(axis=1), X.sum(axis=1))
+
+
 def test_plain_inputs_are_not_dask_collections():
     for given in ([[1.0, 2.0]], [], (1.0,), X, sparse.csr_matrix(X)):
         assert not is_dask(given)

@@ -41,7 +41,7 @@ from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic, overload, overload_method
 
 from dualgap.core.cache_files import cache_folder, read_own, warn_once, write_own
-from dualgap.core.pipeline import KernelCompiler, PartCompiler, collector_paused
+from dualgap.core.pipeline import READERS, KernelCompiler, PartCompiler, collector_paused
 
 __all__ = [
     "compiled",
@@ -468,7 +468,8 @@ def prefetch(array: Any, index: int) -> None:
     """Ask the processor to fetch `array[index]` (of the flat array) ahead of its use; plain Python does nothing."""
 
 
-_implement(prefetch, lambda array, index: lambda array, index: _prefetch(array, index), strict=False)
+_implement(prefetch, lambda array, index: lambda array, index: _prefetch(array, index), strict=False, jit_options=METHOD_OPTIONS)
+READERS.update((prefetch, _prefetch))
 
 
 @intrinsic

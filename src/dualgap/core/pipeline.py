@@ -29,7 +29,9 @@ from numba.core.typed_passes import IRLegalization, NativeLowering, NopythonRewr
 from numba.core.types.functions import BaseFunction
 from numba.core.untyped_passes import InlineClosureLikes
 
-__all__ = ["KernelCompiler", "PartCompiler", "collector_paused"]
+__all__ = ["READERS", "KernelCompiler", "PartCompiler", "collector_paused"]
+
+READERS: set[Any] = {len}  # functions in place of which numba runs others, which read an array and keep no reference to it
 
 
 @contextlib.contextmanager
@@ -76,9 +78,10 @@ def counts_nothing(state: Any) -> bool:
         return bool(state.targetctx.data_model_manager[kind].contains_nrt_meminfo())
 
     def is_plain(kind: Any) -> bool:
-        return isinstance(kind, types.Array) or (isinstance(kind, types.BaseTuple) and all(is_plain(each) for each in kind))
+        inside = isinstance(kind, types.BaseTuple) and all(is_plain(each) for each in kind)
+        return inside or isinstance(kind, types.Array) or not refers(kind)
 
-    if code.is_generator or refers(state.return_type) or any(refers(kind) and not is_plain(kind) for kind in state.args):
+    if code.is_generator or refers(state.return_type) or not all(is_plain(kind) for kind in state.args):
         return False
     for block in code.blocks.values():
         for step in block.body:
@@ -97,13 +100,15 @@ def counts_nothing(state: Any) -> bool:
 
 
 def _passes_on(value: Any, typemap: dict[str, Any]) -> bool:
-    """Return whether an expression with references only passes on those of its operands: a field, a view, a tuple of them."""
+    """Return whether an expression with references only passes on those of its operands: a field, a view, an iterator, a tuple of them."""
     if value.op in ("build_tuple", "exhaust_iter", "cast", "phi", "null"):
         return True
     if value.op == "getattr":
         return isinstance(typemap[value.value.name], types.BaseNamedTuple)
     if value.op == "call":
         return isinstance(typemap[value.func.name], types.NamedTupleClass)
+    if value.op == "getiter":
+        return isinstance(typemap[value.value.name], types.Array)
     if value.op not in ("getitem", "static_getitem"):
         return False
     owner = typemap[value.value.name]
@@ -117,7 +122,7 @@ def _passes_on(value: Any, typemap: dict[str, Any]) -> bool:
 def _may_allocate(call: Any, typemap: dict[str, Any], refers: Any) -> bool:
     """Return whether a call is of a function of numba's own that takes an array: what it does with it is not known here."""
     function = typemap[call.func.name]
-    own = isinstance(function, types.Function) and function.typing_key is not len
+    own = isinstance(function, types.Function) and function.typing_key not in READERS
     return own and any(refers(typemap[each.name]) for each in call.args)
 
 

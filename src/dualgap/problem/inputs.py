@@ -72,7 +72,7 @@ def _as_csr(X: Any, name: str) -> Any:
             share(lambda first, last: _is_canonical(matrix.indptr[first : last + 1], matrix.indices, width), rows, least)
         )
     if bad < 0 and not ascending:
-        bad = int(_first_outside(matrix.indptr, matrix.indices, width))
+        bad = _first_outside(matrix.indptr, matrix.indices, width)
     if bad >= 0:
         raise ValueError(f"{name} is a damaged CSR matrix: row {bad} has a column outside 0…{width - 1} or a bad indptr")
     if not ascending and _has_duplicates(matrix.indptr, matrix.indices, width):
@@ -107,43 +107,37 @@ def _is_canonical(indptr, indices, width):
     return True
 
 
-@kernel
-def _first_outside(indptr, indices, width):
+def _first_outside(indptr: np.ndarray, indices: np.ndarray, width: int) -> int:
     """Return the first row with a column outside 0…width − 1; −1 where there is none."""
-    for i in range(indptr.shape[0] - 1):
-        for k in range(indptr[i], indptr[i + 1]):
-            if indices[k] < 0 or indices[k] >= width:
-                return i
-    return -1
+    used = indices[indptr[0] : indptr[-1]]
+    if len(used) == 0 or (used.min() >= 0 and used.max() < width):
+        return -1
+    first = indptr[0] + int(((used < 0) | (used >= width)).argmax())
+    return int(np.searchsorted(indptr, first, side="right")) - 1
 
 
 @kernel
 def _has_duplicates(indptr, indices, width):
-    seen = np.empty(0, np.int32)  # a mark for each column, allocated at the first row that is not sorted
+    """Return whether a row has a column twice; all columns are within 0…width − 1."""
+    # All pairs of a short row are compared faster than marks outside the cache are read.
+    few = 32 if width > 250_000 else 0
+    marks = np.zeros(width, np.int32)  # the last row, of those with marks, that has a column
+    twice = False
     for i in range(indptr.shape[0] - 1):
         row = indices[indptr[i] : indptr[i + 1]]
-        ascending = True
-        for k in range(1, row.shape[0]):
-            ascending &= row[k - 1] < row[k]
-        if ascending:
-            continue
-        # All pairs of a short row are compared faster than marks outside the cache are read.
-        if row.shape[0] <= 32 and width > 250_000:
-            twice = False
+        if row.shape[0] <= few:
             for k in range(1, row.shape[0]):
                 for m in range(k):
                     twice |= row[m] == row[k]
-            if twice:
-                return True
-            continue
-        if seen.shape[0] == 0:
-            seen = np.zeros(width, np.int32)
-        mark = np.int32(i % 2**30 + 1)
-        for k in range(row.shape[0]):
-            if seen[row[k]] == mark:
-                return True
-            seen[row[k]] = mark
-    return False
+        else:
+            mark = np.int32(i % 2**30 + 1)
+            for k in range(row.shape[0]):
+                column = np.uint64(row[k])
+                twice |= marks[column] == mark
+                marks[column] = mark
+        if twice:
+            break
+    return twice
 
 
 def _as_array(X: Any, name: str) -> np.ndarray:

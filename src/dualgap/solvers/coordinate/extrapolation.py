@@ -52,17 +52,18 @@ class Extrapolation:
 
     def __init__(self) -> None:
         self.points: tuple[Point, Point] | None = None  # β₁ and β₂: where the last extrapolation step ended, and the one before
+        self.begun = False  # whether the points are those of the present moves; their arrays are used again after a restart
         self.which = np.zeros(0, dtype=np.int64)  # rows that may have moved since: those that were active then
         self.left = EVERY  # sweeps until the next step
 
     def restart(self) -> None:
         """Forget the moves so far."""
-        self.points = None
+        self.begun = False
 
     def count(self, problem: Problem, ascent: Ascent, active: np.ndarray) -> None:
         """Count a sweep, after which the rows `active` are active; where a step is due, take it."""
-        if self.points is None:
-            self.points = Point(ascent.beta.copy(), ascent.v.copy()), Point(ascent.beta.copy(), ascent.v.copy())
+        if not self.begun:
+            self._begin(ascent)
             self.which = active.copy()
             self.left = EVERY
             return
@@ -70,6 +71,15 @@ class Extrapolation:
         if self.left == 0:
             self.step(problem, ascent)
             self.left = EVERY
+
+    def _begin(self, ascent: Ascent) -> None:
+        """Make both points the present one."""
+        if self.points is None:  # new arrays cost more than the copies: the system clears their pages first
+            self.points = _unset_point(ascent), _unset_point(ascent)
+        for point in self.points:
+            point.beta[:] = ascent.beta
+            point.v[:] = ascent.v
+        self.begun = True
 
     def step(self, problem: Problem, ascent: Ascent) -> float:
         """Move (β, v) to the best point of the plane; return by how much D rises, or 0."""
@@ -80,6 +90,10 @@ class Extrapolation:
         gain = extrapolate(ascent.rows, problem.loss, ascent.coords, now, last, before, self.which, problem.l2, weight)
         self.points = before, last
         return float(gain)
+
+
+def _unset_point(ascent: Ascent) -> Point:
+    return Point(np.empty_like(ascent.beta), np.empty_like(ascent.v))
 
 
 @kernel
