@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Any
 
+from llvmlite import binding as llvm
 from numba import types
 from numba._dynfunc import make_function
 from numba.core import ir
@@ -29,7 +30,9 @@ from numba.core.typed_passes import IRLegalization, NativeLowering, NopythonRewr
 from numba.core.types.functions import BaseFunction
 from numba.core.untyped_passes import InlineClosureLikes
 
-__all__ = ["KernelCompiler", "PartCompiler", "collector_paused"]
+from dualgap.core.lowering import KernelLower
+
+__all__ = ["KernelCompiler", "PartCompiler", "SeparateCompiler", "collector_paused"]
 
 
 @contextlib.contextmanager
@@ -47,19 +50,82 @@ def collector_paused() -> Iterator[None]:
 # ------------------------------------------------------------------------------------------------------- functions inside kernels
 
 
+class OwnModule:
+    """The module of a part alone, for a kernel that links what the part calls by itself."""
+
+    def __init__(self, part: PartLibrary) -> None:
+        self._module, self.counts = part._final_module, part.counts
+        self._reload_init: set[Any] = getattr(part, "_reload_init", set())  # since numba 0.62
+        for function in self._module.functions:
+            if not function.is_declaration and function.linkage == llvm.Linkage.external:
+                function.linkage = "linkonce_odr"  # may be there twice, and is dropped where all calls are inlined
+
+    def _get_module_for_linking(self) -> Any:
+        return self._module
+
+
 class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """Keep the intermediate form of a function that only kernels call, with all that it calls; the kernel that links it optimises it."""
+    """Keep the intermediate form of a function that only kernels call; the kernel that links it optimises it."""
+
+    counts: bool  # references
+    _linking_libraries: list[Any]
+    _shared_module: Any
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
-        """Link what the function calls, and no more."""
-        for library in dict.fromkeys(self._linking_libraries):
-            if hasattr(library, "_reload_init"):  # since numba 0.62
-                self._reload_init.update(library._reload_init)
-            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        """Keep the function as it is."""
+        self.alone = OwnModule(self)
         self._finalized = True
+
+    def _get_module_for_linking(self) -> Any:
+        """Return the function with all that it calls, for a function of another user."""
+        if self._shared_module is None:
+            self._shared_module = self._final_module.clone()
+            for library in all_parts(self._linking_libraries):
+                self._shared_module.link_in(library._get_module_for_linking(), preserve=True)
+                getattr(self, "_reload_init", set()).update(getattr(library, "_reload_init", ()))
+        return self._shared_module
+
+
+def all_parts(libraries: list[Any]) -> list[Any]:
+    """Return libraries with all that they call, each once: parts without what they call, and numba's libraries as they are."""
+    found: dict[Any, Any] = {}
+    waiting = [*reversed(libraries)]
+    while waiting:
+        library = waiting.pop()
+        if library not in found:
+            is_part = isinstance(library, PartLibrary)
+            found[library] = library.alone if is_part else library
+            waiting += reversed(library._linking_libraries) if is_part else []
+    return [*found.values()]
+
+
+class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """Link a kernel with all that it calls, each function once, and optimise the whole once."""
+
+    counts: bool  # references, itself or by a part
+    _linking_libraries: list[Any]
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def finalize(self) -> None:
+        """Link, optimise and load."""
+        self._linking_libraries = all_parts(self._linking_libraries)
+        self.counts = self.counts or any(each.counts for each in self._linking_libraries if isinstance(each, OwnModule))
+        super().finalize()
+
+    def _optimize_final_module(self) -> None:
+        if self.counts:  # numba first inlines what it can, so that references that cancel each other meet
+            super()._optimize_final_module()
+            return
+        if hasattr(self._codegen, "_mpm_full"):  # before numba 0.62
+            self._codegen._mpm_full.run(self._final_module)
+            return
+        manager, builder = self._codegen._module_pass_manager()
+        manager.run(self._final_module, builder)
 
 
 # -------------------------------------------------------------------------------------------------------------- reference counts
@@ -76,9 +142,11 @@ def counts_nothing(state: Any) -> bool:
         return bool(state.targetctx.data_model_manager[kind].contains_nrt_meminfo())
 
     def is_plain(kind: Any) -> bool:
-        return isinstance(kind, types.Array) or (isinstance(kind, types.BaseTuple) and all(is_plain(each) for each in kind))
+        if isinstance(kind, types.BaseTuple):
+            return all(is_plain(each) for each in kind)
+        return isinstance(kind, types.Array) or not refers(kind)
 
-    if code.is_generator or refers(state.return_type) or any(refers(kind) and not is_plain(kind) for kind in state.args):
+    if code.is_generator or refers(state.return_type) or not all(is_plain(kind) for kind in state.args):
         return False
     for block in code.blocks.values():
         for step in block.body:
@@ -174,9 +242,17 @@ class KernelLowering(NativeLowering):  # type: ignore[misc]
     """Make LLVM's intermediate form, without reference counts where none are needed."""
 
     _name = "dualgap_kernel_lowering"
+    library: type = KernelLibrary
+
+    @property
+    def lowering_class(self) -> type:
+        return KernelLower
 
     def run_pass(self, state: Any) -> bool:
         target = state.targetctx
+        state.library = self.library(target.codegen(), state.func_id.func_qualname)
+        state.library.counts = not state.counts_nothing
+        state.library.enable_object_caching()
         state.targetctx = target.subtarget(enable_nrt=False) if state.counts_nothing else target
         try:
             return bool(super().run_pass(state))
@@ -189,9 +265,9 @@ class PartLowering(KernelLowering):
     """Do so in a `PartLibrary`, and let kernels call the function."""
 
     _name = "dualgap_part_lowering"
+    library = PartLibrary
 
     def run_pass(self, state: Any) -> bool:
-        state.library = PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = True
         super().run_pass(state)
         lowered = state["cr"]
@@ -199,6 +275,18 @@ class PartLowering(KernelLowering):
         entry = make_function(lowered.fndesc.lookup_module(), state.func_id.func_name, "", 0, lowered.env, (state.library,))
         state.targetctx.insert_user_function(entry, lowered.fndesc, [state.library])
         state["cr"] = lowered._replace(cfunc=entry)
+        return True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class SeparateLowering(PartLowering):
+    """Do so, and keep LLVM from inlining the function."""
+
+    _name = "dualgap_separate_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        super().run_pass(state)
+        state.library.get_function(state["cr"].fndesc.llvm_func_name).add_function_attribute("noinline")
         return True
 
 
@@ -285,3 +373,9 @@ class PartCompiler(KernelCompiler):
     """Compile a function that only kernels call."""
 
     lowering = PartLowering
+
+
+class SeparateCompiler(PartCompiler):
+    """Compile a function that only kernels call and that is not inlined."""
+
+    lowering = SeparateLowering
