@@ -20,12 +20,14 @@ def combined(a, b, out):
     out[7] = 1.0 if a >= b else 0.0
     out[8] = 1.0 if a == b else 0.0
     out[9] = 1.0 if a != b else 0.0
+    out[10] = min(a, b)
+    out[11] = max(a, b)
 
 
 @pytest.mark.parametrize("b", SPECIAL)
 @pytest.mark.parametrize("a", SPECIAL)
 def test_operations_on_floats_are_pythons(a, b):
-    out, wanted = np.empty(10), np.empty(10)
+    out, wanted = np.empty(12), np.empty(12)
     combined(a, b, out)
     with np.errstate(all="ignore"):
         combined.py_func(np.float64(a), np.float64(b), wanted)
@@ -35,7 +37,7 @@ def test_operations_on_floats_are_pythons(a, b):
 @pytest.mark.parametrize(("a", "b"), [(7, 2), (9, 5), (30000, 20000), (3, 3)])
 @pytest.mark.parametrize("kind", [np.int64, np.uint64, np.int32, np.float32])
 def test_operations_on_other_numbers_are_numpys(a, b, kind):
-    out, wanted = np.empty(10), np.empty(10)
+    out, wanted = np.empty(12), np.empty(12)
     combined(kind(a), kind(b), out)
     combined.py_func(kind(a), kind(b), wanted)
     np.testing.assert_allclose(out, wanted, rtol=1e-6)

@@ -236,10 +236,11 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
     def __init__(self, dispatcher: Any) -> None:
         self._dispatcher = dispatcher
         self._claimed: set[Path] = set()
+        self._wanted: dict[Any, Path | None] = {}  # signature -> its file, from load to save
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         target_context.refresh()
-        path = self._path(sig, target_context)
+        path = self._wanted[sig] = self._path(sig, target_context)
         shipped = self._shipped(sig) if path is None or not path.exists() else None
         if shipped is not None:
             with contextlib.suppress(Exception):  # a damaged file may raise anything: the kernel is compiled then
@@ -254,7 +255,7 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
             return None
 
     def save_overload(self, sig: Any, result: Any) -> None:
-        path = self._path(sig, result.target_context)
+        path = self._wanted.pop(sig) if sig in self._wanted else self._path(sig, result.target_context)
         if path is None:
             return
         try:

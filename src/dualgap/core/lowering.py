@@ -1,4 +1,4 @@
-"""LLVM's intermediate form of the commonest steps of a kernel, written at once: arithmetic on numbers, and elements of arrays.
+"""LLVM's intermediate form of the commonest steps of a kernel, written at once: arithmetic, min and max, elements of arrays.
 
 numba looks for the implementation of each `+` and each `a[i]` anew, for constant operands too. It writes an element in thirty instructions,
 of which LLVM removes all but a few. The form here is what LLVM leaves of numba's. All other steps, and all other types, are numba's.
@@ -13,7 +13,7 @@ from numba import types
 from numba.core import cgutils
 from numba.core.lowering import Lower
 
-__all__ = ["KernelLower"]
+__all__ = ["KernelLower", "is_extreme"]
 
 _IN_PLACE = {
     operator.iadd: operator.add,
@@ -45,6 +45,11 @@ def _is_plain(array: Any, dimensions: int) -> bool:
     )
 
 
+def is_extreme(function: Any, args: Any, kws: Any) -> bool:
+    """Return whether a call is of min or max with two float64 numbers."""
+    return function in (min, max) and tuple(args) == (types.float64, types.float64) and not kws
+
+
 class KernelLower(Lower):  # type: ignore[misc]
     """Lower a function's steps to LLVM's intermediate form."""
 
@@ -67,6 +72,20 @@ class KernelLower(Lower):  # type: ignore[misc]
             return self.builder.icmp_signed(_COMPARED[op], left, right)
         compare = self.builder.fcmp_unordered if op is operator.ne else self.builder.fcmp_ordered  # NaN ≠ NaN
         return compare(_COMPARED[op], left, right)
+
+    def _lower_call_normal(self, fnty: Any, expr: Any, signature: Any) -> Any:
+        """Write min and max of two float64 numbers, as Python has them: the first one unless the second is smaller, or larger.
+
+        Each `if` calls `bool`, which leaves a truth value as it is.
+        """
+        key = getattr(fnty, "typing_key", None)
+        if key is bool and signature.args == (types.boolean,):
+            return self._cast_var(expr.args[0], types.boolean)
+        if not is_extreme(key, signature.args, expr.kws) or expr.vararg:
+            return super()._lower_call_normal(fnty, expr, signature)
+        first, second = (self._cast_var(each, types.float64) for each in expr.args)
+        replaces = self.builder.fcmp_ordered("<" if key is min else ">", second, first)
+        return self.builder.select(replaces, second, first)
 
     # ------------------------------------------------------------------------------------------------------------ elements of arrays
 

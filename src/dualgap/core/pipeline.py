@@ -26,11 +26,12 @@ from numba.core import ir
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import AnalysisPass, PassManager, register_pass
-from numba.core.typed_passes import IRLegalization, NativeLowering, NopythonRewrites
+from numba.core.typed_passes import InlineOverloads, IRLegalization, NativeLowering, NopythonRewrites
 from numba.core.types.functions import BaseFunction
+from numba.core.typing import signature as signature_of
 from numba.core.untyped_passes import InlineClosureLikes
 
-from dualgap.core.lowering import KernelLower
+from dualgap.core.lowering import KernelLower, is_extreme
 
 __all__ = ["KernelCompiler", "PartCompiler", "SeparateCompiler", "collector_paused"]
 
@@ -218,6 +219,28 @@ class Closures(InlineClosureLikes):  # type: ignore[misc]
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
+class Overloads(InlineOverloads):  # type: ignore[misc]
+    """Inline the functions that ask for it, if there are any; numba would look at each attribute too."""
+
+    _name = "dualgap_overloads"
+
+    def run_pass(self, state: Any) -> bool:
+        wanted = not state.counts_nothing or any(_may_inline(step, state) for step in state.calltypes)
+        return wanted and bool(super().run_pass(state))
+
+
+def _may_inline(step: Any, state: Any) -> bool:
+    """Return whether a step calls a function that numba may inline. The one for `bool` is for containers."""
+    if not isinstance(step, ir.Expr) or step.op != "call":
+        return False
+    function, args = state.typemap[step.func.name], state.calltypes[step].args
+    if getattr(function, "typing_key", None) is bool and isinstance(args[0], (types.Number, types.Boolean)):
+        return False
+    inline = (getattr(template, "_inline", None) for template in getattr(function, "templates", ()))
+    return any(option is not None and not option.is_never_inline for option in inline)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
 class ArrayExpressions(NopythonRewrites):  # type: ignore[misc]
     """Fuse array expressions, if there are any."""
 
@@ -319,6 +342,8 @@ class Typing:
         function = self.context._lookup_global(func) or func
         if kws or not isinstance(function, BaseFunction):
             return self.context.resolve_function_type(func, args, kws)
+        if is_extreme(function.typing_key, args, kws):  # numba would compile a function for it
+            return signature_of(types.float64, types.float64, types.float64)
         key = id(function), tuple(args)
         if key in self.resolved:
             _, signature, implementation = self.resolved[key]
@@ -356,13 +381,14 @@ class KernelCompiler(CompilerBase):  # type: ignore[misc]
         """Return numba's passes with ours in place of some."""
         ours = {
             InlineClosureLikes: Closures,
+            InlineOverloads: Overloads,
             NopythonRewrites: ArrayExpressions,
             IRLegalization: Deletions,
             NativeLowering: self.lowering,
         }
         manager = PassManager("dualgap")
         for each, purpose in DefaultPassBuilder.define_nopython_pipeline(self.state).passes:
-            if each is NopythonRewrites:
+            if each is InlineOverloads:
                 manager.add_pass(FindCounts, "find functions without reference counts")
             manager.add_pass(ours.get(each, each), purpose)
         manager.finalize()
