@@ -26,6 +26,11 @@ class Pair(NamedTuple):
     second: np.ndarray
 
 
+class Weighted(NamedTuple):
+    pair: Pair
+    weight: float
+
+
 @kernel_part
 def part(x, i):
     return x[i] * 2.0
@@ -42,6 +47,11 @@ def inner(x):
 @kernel
 def outer(pair, offset):
     return inner(pair.first) + offset.shifted(inner(pair.second[1:]))
+
+
+@kernel
+def weighted(both):
+    return both.weight * inner(both.pair.first)
 
 
 @kernel_part
@@ -157,12 +167,13 @@ def test_references_are_counted_where_arrays_are_made_or_returned(monkeypatch, t
     x = np.arange(4, dtype=np.float32)  # types that no other test has compiled
     pair = Pair(x, x)
     outer(pair, Offset())
+    weighted(Weighted(pair, 2.0))
     sum_of_made(pair)
     made(x)
     expression(x)
     fancy(x, np.array([2, 1]))
     with_closure(x)
-    wanted = {"outer": False, "inner": False, "part": False, "with_closure": False}
+    wanted = {"weighted": False, "outer": False, "inner": False, "part": False, "with_closure": False}
     wanted |= {"sum_of_made": True, "doubled": True, "second_of": True, "made": True, "expression": True, "fancy": True}
     assert {name: found[name] for name in wanted} == wanted
 
@@ -206,6 +217,35 @@ def test_functions_of_other_users_call_methods_of_compiled_classes():
         return offset.shifted(x)
 
     assert theirs(Offset(2.0), 1.0) == 3.0
+
+
+def test_functions_of_other_users_call_kernels_with_all_their_parts():
+    @numba.njit
+    def theirs(pair, offset):
+        return outer(pair, offset) + inner(pair.first)
+
+    pair = Pair(np.arange(3.0), np.arange(4.0))
+    assert theirs(pair, Offset()) == 6.0 + 12.0 + 1.5 + 6.0
+
+
+@compiled
+class Line(NamedTuple):
+    steepness: float
+
+    def evaluate(self, x):
+        return self.steepness * x
+
+
+@kernel
+def twice(line, x):
+    return line.evaluate(x) + line.evaluate(2.0 * x)
+
+
+def test_what_a_search_evaluates_is_there_once(monkeypatch, tmp_path):
+    monkeypatch.setenv("DUALGAP_CACHE_DIR", str(tmp_path))
+    assert twice(Line(3.0), 1.0) == 9.0
+    (result,) = twice.overloads.values()
+    assert any("evaluate" in function.name for function in result.library.get_defined_functions())
 
 
 @kernel_part

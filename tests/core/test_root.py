@@ -16,7 +16,7 @@ class Cubic(NamedTuple):
     crossing: float
     steepness: float
 
-    def at(self, x):
+    def evaluate(self, x):
         return self.steepness * ((self.crossing - x) ** 3 + 1e-3 * (self.crossing - x))
 
 
@@ -24,7 +24,7 @@ class Cubic(NamedTuple):
 class Steps(NamedTuple):
     kinks: np.ndarray
 
-    def at(self, x):
+    def evaluate(self, x):
         s = 0.0
         for kink in self.kinks:
             s += 1.0 if x < kink else -1.0
@@ -43,7 +43,7 @@ def test_the_root_is_brents(crossing, steepness):
     assert around.at_low >= 0.0 >= around.at_high
     assert nearest(find(f)) == pytest.approx(crossing, rel=1e-12, abs=1e-12)
     assert nearest(find(f)) == pytest.approx(
-        brentq(f.at, around.low, around.high, xtol=1e-13, rtol=1e-13, maxiter=1000), rel=1e-12, abs=1e-12
+        brentq(f.evaluate, around.low, around.high, xtol=1e-13, rtol=1e-13, maxiter=1000), rel=1e-12, abs=1e-12
     )
 
 
@@ -62,7 +62,7 @@ def test_a_root_at_an_end_is_returned_as_it_is():
 def test_it_stops_where_it_is_told_to():
     f = Cubic(0.3, 1.0)
     rough = nearest(find(f, near_zero=1e-2))
-    assert abs(f.at(rough)) <= 1e-2
+    assert abs(f.evaluate(rough)) <= 1e-2
     assert rough != nearest(find(f))
     wide = find(f, narrow=0.1)
     assert 0.0 < wide.high - wide.low <= 0.1

@@ -41,7 +41,8 @@ from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic, overload, overload_method
 
 from dualgap.core.cache_files import cache_folder, read_own, warn_once, write_own
-from dualgap.core.pipeline import READERS, KernelCompiler, PartCompiler, collector_paused
+from dualgap.core.lowering import KernelLower
+from dualgap.core.pipeline import READERS, KernelCompiler, PartCompiler, SeparateCompiler, collector_paused
 
 __all__ = [
     "compiled",
@@ -62,6 +63,8 @@ FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
 OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy", "no_cfunc_wrapper": True}
 METHOD_OPTIONS: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "pipeline_class": PartCompiler}
 STRICT_METHODS = {"gap_terms"}  # compiled without fast-math: their rounding errors are bounded operation by operation
+# Called, not inlined: a loop over all rows that a search has in several places. Copies of it would take longer to compile than the rest.
+SEPARATE_METHODS = {"evaluate"}
 
 LOGGER = logging.getLogger("dualgap")
 Class = TypeVar("Class", bound=type)
@@ -121,8 +124,10 @@ def _make_dispatch(name: str, first: Any, table: dict[type, Any]) -> None:
     # numba folds a call's arguments by the chooser's signature, so it must look like the methods it stands for.
     choose.__signature__ = inspect.signature(first)  # type: ignore[attr-defined]
     options = {**METHOD_OPTIONS, "fastmath": False} if name in STRICT_METHODS else METHOD_OPTIONS
-    # LLVM leaves some as calls in the inner loop over sparse rows, which then takes 1.7 times as long.
-    options = {**options, "forceinline": True}
+    if name in SEPARATE_METHODS:
+        options = {**options, "pipeline_class": SeparateCompiler}
+    else:  # LLVM leaves some as calls in the inner loop over sparse rows, which then takes 1.7 times as long.
+        options = {**options, "forceinline": True}
     overload_method(types.BaseNamedTuple, name, strict=False, jit_options=options)(choose)
 
 
@@ -231,10 +236,11 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
     def __init__(self, dispatcher: Any) -> None:
         self._dispatcher = dispatcher
         self._claimed: set[Path] = set()
+        self._wanted: dict[Any, Path | None] = {}  # signature -> its file, from load to save
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         target_context.refresh()
-        path = self._path(sig, target_context)
+        path = self._wanted[sig] = self._path(sig, target_context)
         shipped = self._shipped(sig) if path is None or not path.exists() else None
         if shipped is not None:
             with contextlib.suppress(Exception):  # a damaged file may raise anything: the kernel is compiled then
@@ -249,7 +255,7 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
             return None
 
     def save_overload(self, sig: Any, result: Any) -> None:
-        path = self._path(sig, result.target_context)
+        path = self._wanted.pop(sig) if sig in self._wanted else self._path(sig, result.target_context)
         if path is None:
             return
         try:
@@ -398,15 +404,16 @@ def _describe(value: Any) -> tuple[str, list[Any]]:
 
 @functools.cache
 def _pipeline_source() -> str:
-    """The module that decides how a kernel is compiled, without comments and docstrings; '' where only bytecode is installed."""
+    """The modules that decide how a kernel is compiled, without comments and docstrings; '' where only bytecode is installed."""
     try:
-        tree = ast.parse(inspect.getsource(sys.modules[KernelCompiler.__module__]))
+        trees = [ast.parse(inspect.getsource(sys.modules[cls.__module__])) for cls in (KernelCompiler, KernelLower)]
     except OSError:
         return ""
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
-            del node.body[0]
-    return ast.dump(tree)
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+                del node.body[0]
+    return "".join(ast.dump(tree) for tree in trees)
 
 
 def _ingredients(function: Any) -> tuple[Any, ...]:

@@ -282,7 +282,8 @@ class SmoothHinge(NamedTuple):
         if short < delta:
             slope = short / delta
             distance = slope - beta
-            return 0.5 * short * slope, 0.5 * delta * distance * distance, delta * (slope + beta) ** 2
+            total = slope + beta
+            return 0.5 * short * slope, 0.5 * delta * distance * distance, delta * (total * total)
         return short - 0.5 * delta, left * ((short - delta) + 0.5 * delta * left), left * (short + delta)
 
     def upper_bound(self):
@@ -337,7 +338,8 @@ class SquaredHinge(NamedTuple):
             excess = beta * (0.25 * beta - short)
             return 0.0, excess, excess
         distance = short - 0.5 * beta
-        return short * short, distance * distance, (short + 0.5 * beta) ** 2
+        total = short + 0.5 * beta
+        return short * short, distance * distance, total * total
 
     def upper_bound(self):
         return np.inf
@@ -515,7 +517,8 @@ class ResidualLoss(NamedTuple):
             value = 0.5 * excess * excess / self.delta
             if along >= 0.0:
                 distance = excess - self.delta * along
-                return value, 0.5 * distance * distance / self.delta, (excess + self.delta * along) ** 2 / self.delta
+                total = excess + self.delta * along
+                return value, 0.5 * distance * distance / self.delta, total * total / self.delta
         else:
             value = bound * (excess - 0.5 * self.delta * bound)
             if along >= 0.0:

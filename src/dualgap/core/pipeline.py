@@ -19,17 +19,21 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Any
 
+from llvmlite import binding as llvm
 from numba import types
 from numba._dynfunc import make_function
 from numba.core import ir
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import AnalysisPass, PassManager, register_pass
-from numba.core.typed_passes import IRLegalization, NativeLowering, NopythonRewrites
+from numba.core.typed_passes import InlineOverloads, IRLegalization, NativeLowering, NopythonRewrites
 from numba.core.types.functions import BaseFunction
+from numba.core.typing import signature as signature_of
 from numba.core.untyped_passes import InlineClosureLikes
 
-__all__ = ["READERS", "KernelCompiler", "PartCompiler", "collector_paused"]
+from dualgap.core.lowering import KernelLower, is_extreme
+
+__all__ = ["READERS", "KernelCompiler", "PartCompiler", "SeparateCompiler", "collector_paused"]
 
 READERS: set[Any] = {len}  # functions in place of which numba runs others, which read an array and keep no reference to it
 
@@ -49,19 +53,80 @@ def collector_paused() -> Iterator[None]:
 # ------------------------------------------------------------------------------------------------------- functions inside kernels
 
 
+class OwnModule:
+    """The module of a part alone, for a kernel that links what the part calls by itself."""
+
+    def __init__(self, part: PartLibrary) -> None:
+        self._module, self.counts = part._final_module, part.counts
+        self._reload_init: set[Any] = getattr(part, "_reload_init", set())  # since numba 0.62
+        for function in self._module.functions:
+            if not function.is_declaration and function.linkage == llvm.Linkage.external:
+                function.linkage = "linkonce_odr"  # may be there twice, and is dropped where all calls are inlined
+
+    def _get_module_for_linking(self) -> Any:
+        return self._module
+
+
 class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """Keep the intermediate form of a function that only kernels call, with all that it calls; the kernel that links it optimises it."""
+    """Keep the intermediate form of a function that only kernels call; the kernel that links it optimises it."""
+
+    counts: bool  # references
+    _linking_libraries: list[Any]
+    _shared_module: Any
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
-        """Link what the function calls, and no more."""
-        for library in dict.fromkeys(self._linking_libraries):
-            if hasattr(library, "_reload_init"):  # since numba 0.62
-                self._reload_init.update(library._reload_init)
-            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        """Keep the function as it is."""
+        self.alone = OwnModule(self)
         self._finalized = True
+
+    def _get_module_for_linking(self) -> Any:
+        """Return the function with all that it calls, for a function of another user."""
+        if self._shared_module is None:
+            self._shared_module = self._final_module.clone()
+            for library in all_parts(self._linking_libraries):
+                self._shared_module.link_in(library._get_module_for_linking(), preserve=True)
+                getattr(self, "_reload_init", set()).update(getattr(library, "_reload_init", ()))
+        return self._shared_module
+
+
+def all_parts(libraries: list[Any]) -> list[Any]:
+    """Return libraries with all that they call, each once: parts without what they call, and numba's libraries as they are."""
+    found: dict[Any, Any] = {}
+    waiting = [*reversed(libraries)]
+    while waiting:
+        library = waiting.pop()
+        if library not in found:
+            is_part = isinstance(library, PartLibrary)
+            found[library] = library.alone if is_part else library
+            waiting += reversed(library._linking_libraries) if is_part else []
+    return [*found.values()]
+
+
+class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """Link a kernel with all that it calls, each function once, and optimise the whole once."""
+
+    counts: bool  # references, itself or by a part
+    _linking_libraries: list[Any]
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def finalize(self) -> None:
+        """Link, optimise and load."""
+        self._linking_libraries = all_parts(self._linking_libraries)
+        self.counts = self.counts or any(each.counts for each in self._linking_libraries if isinstance(each, OwnModule))
+        super().finalize()
+
+    def _optimize_final_module(self) -> None:
+        if self.counts:  # numba first inlines what it can, so that references that cancel each other meet
+            super()._optimize_final_module()
+            return
+        made = self._codegen._module_pass_manager()
+        manager, *builder = made if isinstance(made, tuple) else (made,)  # with a pass builder since numba 0.62
+        manager.run(self._final_module, *builder)
 
 
 # -------------------------------------------------------------------------------------------------------------- reference counts
@@ -78,8 +143,9 @@ def counts_nothing(state: Any) -> bool:
         return bool(state.targetctx.data_model_manager[kind].contains_nrt_meminfo())
 
     def is_plain(kind: Any) -> bool:
-        inside = isinstance(kind, types.BaseTuple) and all(is_plain(each) for each in kind)
-        return inside or isinstance(kind, types.Array) or not refers(kind)
+        if isinstance(kind, types.BaseTuple):
+            return all(is_plain(each) for each in kind)
+        return isinstance(kind, types.Array) or not refers(kind)
 
     if code.is_generator or refers(state.return_type) or not all(is_plain(kind) for kind in state.args):
         return False
@@ -155,6 +221,28 @@ class Closures(InlineClosureLikes):  # type: ignore[misc]
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
+class Overloads(InlineOverloads):  # type: ignore[misc]
+    """Inline the functions that ask for it, if there are any; numba would look at each attribute too."""
+
+    _name = "dualgap_overloads"
+
+    def run_pass(self, state: Any) -> bool:
+        wanted = not state.counts_nothing or any(_may_inline(step, state) for step in state.calltypes)
+        return wanted and bool(super().run_pass(state))
+
+
+def _may_inline(step: Any, state: Any) -> bool:
+    """Return whether a step calls a function that numba may inline. The one for `bool` is for containers."""
+    if not isinstance(step, ir.Expr) or step.op != "call":
+        return False
+    function, args = state.typemap[step.func.name], state.calltypes[step].args
+    if getattr(function, "typing_key", None) is bool and isinstance(args[0], (types.Number, types.Boolean)):
+        return False
+    inline = (getattr(template, "_inline", None) for template in getattr(function, "templates", ()))
+    return any(option is not None and not option.is_never_inline for option in inline)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
 class ArrayExpressions(NopythonRewrites):  # type: ignore[misc]
     """Fuse array expressions, if there are any."""
 
@@ -179,9 +267,17 @@ class KernelLowering(NativeLowering):  # type: ignore[misc]
     """Make LLVM's intermediate form, without reference counts where none are needed."""
 
     _name = "dualgap_kernel_lowering"
+    library: type = KernelLibrary
+
+    @property
+    def lowering_class(self) -> type:
+        return KernelLower
 
     def run_pass(self, state: Any) -> bool:
         target = state.targetctx
+        state.library = self.library(target.codegen(), state.func_id.func_qualname)
+        state.library.counts = not state.counts_nothing
+        state.library.enable_object_caching()
         state.targetctx = target.subtarget(enable_nrt=False) if state.counts_nothing else target
         try:
             return bool(super().run_pass(state))
@@ -194,9 +290,9 @@ class PartLowering(KernelLowering):
     """Do so in a `PartLibrary`, and let kernels call the function."""
 
     _name = "dualgap_part_lowering"
+    library = PartLibrary
 
     def run_pass(self, state: Any) -> bool:
-        state.library = PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = True
         super().run_pass(state)
         lowered = state["cr"]
@@ -204,6 +300,18 @@ class PartLowering(KernelLowering):
         entry = make_function(lowered.fndesc.lookup_module(), state.func_id.func_name, "", 0, lowered.env, (state.library,))
         state.targetctx.insert_user_function(entry, lowered.fndesc, [state.library])
         state["cr"] = lowered._replace(cfunc=entry)
+        return True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class SeparateLowering(PartLowering):
+    """Do so, and keep LLVM from inlining the function."""
+
+    _name = "dualgap_separate_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        super().run_pass(state)
+        state.library.get_function(state["cr"].fndesc.llvm_func_name).add_function_attribute("noinline")
         return True
 
 
@@ -236,6 +344,8 @@ class Typing:
         function = self.context._lookup_global(func) or func
         if kws or not isinstance(function, BaseFunction):
             return self.context.resolve_function_type(func, args, kws)
+        if is_extreme(function.typing_key, args, kws):  # numba would compile a function for it
+            return signature_of(types.float64, types.float64, types.float64)
         key = id(function), tuple(args)
         if key in self.resolved:
             _, signature, implementation = self.resolved[key]
@@ -273,13 +383,14 @@ class KernelCompiler(CompilerBase):  # type: ignore[misc]
         """Return numba's passes with ours in place of some."""
         ours = {
             InlineClosureLikes: Closures,
+            InlineOverloads: Overloads,
             NopythonRewrites: ArrayExpressions,
             IRLegalization: Deletions,
             NativeLowering: self.lowering,
         }
         manager = PassManager("dualgap")
         for each, purpose in DefaultPassBuilder.define_nopython_pipeline(self.state).passes:
-            if each is NopythonRewrites:
+            if each is InlineOverloads:
                 manager.add_pass(FindCounts, "find functions without reference counts")
             manager.add_pass(ours.get(each, each), purpose)
         manager.finalize()
@@ -290,3 +401,9 @@ class PartCompiler(KernelCompiler):
     """Compile a function that only kernels call."""
 
     lowering = PartLowering
+
+
+class SeparateCompiler(PartCompiler):
+    """Compile a function that only kernels call and that is not inlined."""
+
+    lowering = SeparateLowering

@@ -84,11 +84,17 @@ def weighted_balance(c, y, beta, others):
     """Return others + Σ cᵢβᵢyᵢ rounded once from a double-double sum, and Σ cᵢ|βᵢ|."""
     high, low, mass = others, 0.0, 0.0
     for i in range(beta.shape[0]):
-        product = c[i] * beta[i]
-        mass += abs(product)
-        high, error = two_sum(high, y[i] * product)
-        low += error + y[i] * fma(c[i], beta[i], -product)
+        mass += abs(c[i] * beta[i])
+        high, low = _plus_product(high, low, y[i], c[i], beta[i])
     return high + low, mass
+
+
+@strict_part
+def _plus_product(high, low, sign, a, b):
+    """Return the double-double sum (high, low) + sign·a·b, for a sign of ±1."""
+    product = a * b
+    high, error = two_sum(high, sign * product)
+    return high, low + (error + sign * fma(a, b, -product))
 
 
 @strict
@@ -101,13 +107,12 @@ def settle(c, y, beta, others):
     above, below = -1, -1  # the heaviest of the rows with yβ > 0, and of those with yβ < 0
     most, least = 0.0, 0.0
     for i in range(beta.shape[0]):
-        product = c[i] * beta[i]
-        high, error = two_sum(high, y[i] * product)
-        low += error + y[i] * fma(c[i], beta[i], -product)
-        if y[i] * product > most:
-            most, above = y[i] * product, i
-        if y[i] * product < least:
-            least, below = y[i] * product, i
+        high, low = _plus_product(high, low, y[i], c[i], beta[i])
+        part = y[i] * (c[i] * beta[i])
+        if part > most:
+            most, above = part, i
+        if part < least:
+            least, below = part, i
     for _ in range(3):
         rest = high + low
         k = above if rest > 0.0 else below
@@ -116,10 +121,8 @@ def settle(c, y, beta, others):
         new = math.copysign(max(0.0, abs(beta[k]) - abs(rest) / c[k]), beta[k])
         if new == beta[k]:
             break
-        for sign, value in ((-1.0, beta[k]), (1.0, new)):
-            product = c[k] * value
-            high, error = two_sum(high, sign * y[k] * product)
-            low += error + sign * y[k] * fma(c[k], value, -product)
+        high, low = _plus_product(high, low, -y[k], c[k], beta[k])
+        high, low = _plus_product(high, low, y[k], c[k], new)
         beta[k] = new
     return high + low
 

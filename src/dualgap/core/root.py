@@ -24,10 +24,10 @@ class Bracket(NamedTuple):
 @kernel_part
 def _outwards(f, start, step, growth):
     """(x, f(x)) for the first x = start + step, start + growth·step, … that the root does not lie beyond."""
-    y = f.at(start + step)
+    y = f.evaluate(start + step)
     while (y < 0.0 if step < 0.0 else y > 0.0) and abs(step) < WIDEST:
         step *= growth
-        y = f.at(start + step)
+        y = f.evaluate(start + step)
     return start + step, y
 
 
@@ -48,7 +48,7 @@ def illinois(f, bracket, near_zero, narrow, steps):
     than from the second time an end stays, and every third step is a bisection.
 
     Stop at |f| ≤ `near_zero`, at a width of `narrow`·max(1, |x|), or after `steps` steps. `f` is a compiled NamedTuple with a method
-    `at(x)`; a compiled function as argument would not be found in the disk cache.
+    `evaluate(x)`; a compiled function as argument would not be found in the disk cache.
     """
     low, at_low, high, at_high = bracket
     weight_low, weight_high = at_low, at_high
@@ -61,7 +61,7 @@ def illinois(f, bracket, near_zero, narrow, steps):
             x = low + (high - low) * weight_low / (weight_low - weight_high)
             if not low < x < high:
                 x = middle
-        y = f.at(x)
+        y = f.evaluate(x)
         if y > 0.0:
             low, at_low, weight_low, weight_high = x, y, y, 0.5 * weight_high
         else:

@@ -207,8 +207,20 @@ def row_sums_and_balance(loss: Any, samples: Samples, margins: Margins, beta: np
     partial = np.empty((4, -(-len(beta) // BLOCK)))
     by_slope = _transcendental(loss)
     terms = _sums_and_balance_by_slope if by_slope else _sums_and_balance_by_ends
-    rest, off, row, cost = terms(loss, samples, margins, beta, partial, gamma(2.0 * (len(beta) + 2)) ** 2)
-    return _joined(partial), Balance(rest, off, row, 1.000001 * cost)
+    rest, off, row = terms(loss, samples, margins, beta, partial, gamma(2.0 * (len(beta) + 2)) ** 2)
+    cost = _cost_of_move(loss, samples, margins, beta, rest, off, row) if row >= 0 else math.inf
+    if not math.isfinite(cost):  # try all rows
+        row, cost = _row_to_move(loss, samples, margins, beta, rest, off, not by_slope)
+    return _joined(partial), Balance(rest, off, int(row), 1.000001 * cost)
+
+
+def _cost_of_move(loss: Any, samples: Samples, margins: Margins, beta: np.ndarray, rest: float, off: float, row: int) -> float:
+    """Return `_move_cost` of one row, in plain Python: a kernel for it would make each first fit wait. Infinite where Python cannot."""
+    z, d = margins.shortfall(margins.scores_.item(row), margins.signs.item(row), margins.scale.item(row))
+    try:
+        return float(_move_cost(loss, samples.c.item(row), samples.y.item(row), beta.item(row), z, d, rest, off))
+    except (ArithmeticError, ValueError):  # an overflow, or the logarithm of 0
+        return math.inf
 
 
 @strict
@@ -227,8 +239,7 @@ def _sums_and_balance_by_slope(loss, samples, margins, beta, partial, factor):
 def _own_balance(loss, samples, margins, beta, factor, by_gap):
     rest, mass = weighted_balance(samples.c, samples.y, beta, 0.0)
     off = ROUNDOFF * abs(rest) * 1.000001 + factor * mass + SMALLEST  # balance_radius
-    row, cost = _row_to_move(loss, samples, margins, beta, rest, off, by_gap)
-    return rest, off, row, cost
+    return rest, off, _inner_row(loss, samples, margins, beta, by_gap)
 
 
 def _joined(partial: np.ndarray) -> RowSums:
@@ -336,28 +347,36 @@ def _row_to_move(loss, samples, margins, beta, rest, off, by_gap):
 
 @strict_part
 def _balance_row(loss, samples, margins, beta, rest, off, first, last):
-    u = 1.1102230246251565e-16
-    bottom, top, found, least = loss.lower_bound(), loss.upper_bound(), -1, np.inf
+    found, least = -1, np.inf
     for i in range(first, last):
-        c, y, b = samples.c[i], samples.y[i], beta[i]
-        if c <= 0.0:
-            continue
-        # The exact β is β − s for an s within these two, which are widened by the rounding of these operations.
-        middle, wide = y * rest / c, off / c + 8.0 * u * abs(rest) / c
-        most, fewest = (middle + wide) * (1.0 + 4.0 * u), middle - wide
-        below = most <= b - bottom if bottom == 0.0 else most <= 0.0 or b - most * (1.0 + 4.0 * u) >= bottom * (1.0 - 4.0 * u)
-        if not (below and (fewest >= 0.0 or b - fewest * (1.0 + 4.0 * u) <= top * (1.0 - 4.0 * u))):
-            continue
-        low, high = max(b - 4.0 * u * abs(b) - most, bottom), min(b + 4.0 * u * abs(b) - fewest, top)
         z, d = margins.shortfall(margins.scores_[i], margins.signs[i], margins.scale[i])
-        _, own, scale = loss.gap_terms(z, b)
-        _, at_low, scale_low = loss.gap_terms(z, low)
-        _, at_high, scale_high = loss.gap_terms(z, high)
-        rise = max(at_low, at_high) - own + 32.0 * u * (scale + scale_low + scale_high)
-        cost = c * max(rise, 0.0) + 2.0 * d * (abs(rest) + off)
+        cost = _move_cost_part(loss, samples.c[i], samples.y[i], beta[i], z, d, rest, off)
         if cost < least:
             found, least = i, cost
     return found, least
+
+
+def _move_cost(loss, c, y, b, z, d, rest, off):
+    """Return how much the gap of a row grows if its β takes up the rest of Σ cβy; infinite if the exact β may then leave its box."""
+    u = 1.1102230246251565e-16
+    bottom, top = loss.lower_bound(), loss.upper_bound()
+    if c <= 0.0:
+        return np.inf
+    # The exact β is β − s for an s within these two, which are widened by the rounding of these operations.
+    middle, wide = y * rest / c, off / c + 8.0 * u * abs(rest) / c
+    most, fewest = (middle + wide) * (1.0 + 4.0 * u), middle - wide
+    below = most <= b - bottom if bottom == 0.0 else most <= 0.0 or b - most * (1.0 + 4.0 * u) >= bottom * (1.0 - 4.0 * u)
+    if not (below and (fewest >= 0.0 or b - fewest * (1.0 + 4.0 * u) <= top * (1.0 - 4.0 * u))):
+        return np.inf
+    low, high = max(b - 4.0 * u * abs(b) - most, bottom), min(b + 4.0 * u * abs(b) - fewest, top)
+    _, own, scale = loss.gap_terms(z, b)
+    _, at_low, scale_low = loss.gap_terms(z, low)
+    _, at_high, scale_high = loss.gap_terms(z, high)
+    rise = max(at_low, at_high) - own + 32.0 * u * (scale + scale_low + scale_high)
+    return c * max(rise, 0.0) + 2.0 * d * (abs(rest) + off)
+
+
+_move_cost_part = strict_part(_move_cost)
 
 
 @kernel
@@ -365,9 +384,18 @@ def _penalty_excess(penalty, w, v, v_low):
     l2, kept, precise = penalty.strength(), penalty.threshold(), v_low.shape[0] == v.shape[0]
     total = 0.0
     for j in range(w.shape[0]):
+        total += _coordinate_excess(w[j], v[j], v_low[j] if precise else 0.0, kept)
+    return l2 * total
+
+
+@kernel
+def _penalty_excess_within_bounds(penalty, w, v, v_low):
+    l2, kept, precise = penalty.strength(), penalty.threshold(), v_low.shape[0] == v.shape[0]
+    total = 0.0
+    for j in range(w.shape[0]):
         low, high = penalty.ends(j)
         rest = v_low[j] if precise else 0.0
-        if low == -np.inf and high == np.inf:  # known to the compiler where no coefficient has bounds
+        if low == -np.inf and high == np.inf:
             total += _coordinate_excess(w[j], v[j], rest, kept)
         else:
             total += _bounded_excess(w[j], v[j], rest, kept, low, high)
@@ -407,14 +435,13 @@ def _bounded_excess(w, v, v_low, kept, low, high):
 
 def penalty_excess(penalty: Any, w: np.ndarray, v: np.ndarray, v_low: np.ndarray, error: float) -> tuple[float, float]:
     """Return R(w) + R*(u) − u·w at the computed v = u/l2, and the radius if ‖v − u/l2‖ ≤ error. `v_low`: low parts of v, or one zero."""
-    value = float(_penalty_excess(penalty, w, v, v_low))
+    bounded = isinstance(penalty, Bounded)
+    value = float((_penalty_excess_within_bounds if bounded else _penalty_excess)(penalty, w, v, v_low))
     relative = gamma(len(w) + 16)
     kept = penalty.threshold()
     if kept > 0.0:  # l1/l2 is rounded, and so is v − l1/l2 before w is subtracted from it
         error += 8.0 * ROUNDOFF * (kept * math.sqrt(len(w)) + length_bound(v))
-    if isinstance(
-        penalty, Bounded
-    ):  # v − w(β) is rounded; where it or a comparison of v with a bound is off, another v near by fits
+    if bounded:  # v − w(β) is rounded; where it or a comparison of v with a bound is off, another v near by fits
         error += 8.0 * ROUNDOFF * (length_bound(v) + length_bound(penalty.primal(v)))
     root = math.sqrt(value) * (1.0 + relative)
     step = error * math.sqrt(0.5 * penalty.strength()) * (1.0 + 1e-12)

@@ -153,7 +153,7 @@ class _InterceptGradient(NamedTuple):
     rho: float  # the penalty (ρ/2)b² of the intercept
     unit: float = 1.0
 
-    def at(self, x):
+    def evaluate(self, x):
         b = self.unit * x
         s = -self.rho * b
         for i in range(self.scores.shape[0]):

@@ -213,7 +213,7 @@ class Balance(NamedTuple):
     q: float
     out: np.ndarray
 
-    def at(self, shift):
+    def evaluate(self, shift):
         return step_all(self.loss, self.samples, self.beta, self.margins, self.q, shift, self.out)
 
 

@@ -156,7 +156,8 @@ def small_steps(small, point, course, largest_delta, tol, most):
             gap, prox_term = _update(small, point, delta, delta == 0.0 or steps == 0)
             if delta == 0.0 and (flat or (steps == PLAIN_STEPS and gap > PLAIN_GAP)):
                 delta, steps, flat = largest_delta, 0, False
-                _copy(point.beta, point.centre, taken > 0)
+                if taken > 0:
+                    _copy(point.beta, point.centre)
                 continue
             if taken >= most or (taken > 0 and gap <= tol):
                 return Course(delta, prox_term, gap, steps, no_descent, moved, -1), taken
@@ -166,7 +167,7 @@ def small_steps(small, point, course, largest_delta, tol, most):
             steps += 1
             if moved:
                 delta, steps = min((DELTA_SOLVED if solved else DELTA_UNSOLVED) * delta, max(largest_delta, delta)), 0
-                _copy(point.beta, point.centre, True)
+                _copy(point.beta, point.centre)
             # 3) Newton system
             refused = _solve(small, point, delta, moved)
             if refused >= 0:
@@ -186,8 +187,8 @@ def _is_flat(loss, margins):
 
 
 @kernel_part
-def _copy(source, target, wanted):
-    for i in range(target.shape[0] if wanted else 0):  # an assignment of slices would compile its error message, for two seconds
+def _copy(source, target):
+    for i in range(target.shape[0]):  # an assignment of slices would compile its error message, for two seconds
         target[i] = source[i]
 
 

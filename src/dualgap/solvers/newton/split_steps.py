@@ -72,8 +72,8 @@ class SplitDescent(NamedTuple):
     w: np.ndarray
     step: np.ndarray
 
-    def at(self, t):
-        total = self.smooth.at(t)
+    def evaluate(self, t):
+        total = self.smooth.evaluate(t)
         for j in range(self.w.shape[0]):
             if self.step[j] != 0.0:
                 total -= self.step[j] * subgradient(self.kinks, j, self.w[j] + t * self.step[j])[0]

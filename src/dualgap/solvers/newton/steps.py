@@ -164,7 +164,7 @@ class Descent(NamedTuple):
     linear: float
     quadratic: float
 
-    def at(self, t):
+    def evaluate(self, t):
         s = -self.linear - t * self.quadratic
         if self.proximal.delta == 0.0:
             for i in range(self.margins.shape[0]):
@@ -184,17 +184,17 @@ def line_search(descent, first):
     have the wrong sign near the end.
     """
     if not first > 0.0:
-        first = descent.at(0.0)
+        first = descent.evaluate(0.0)
     if not first > 0.0:
         return 0.0
-    low, at_low, high, at_high = 0.0, first, 1.0, descent.at(1.0)
+    low, at_low, high, at_high = 0.0, first, 1.0, descent.evaluate(1.0)
     if abs(at_high) <= FULL_STEP * first:
         return 1.0
     while at_high > 0.0:
         if high >= LONGEST_STEP:
             return high
         low, at_low, high = high, at_high, 2.0 * high
-        at_high = descent.at(high)
+        at_high = descent.evaluate(high)
     found = illinois(descent, Bracket(low, at_low, high, at_high), SEARCHED * first, 0.0, SEARCH_STEPS)
     # dF/dt jumps where a row with a stiff loss is met, from one number to the next: behind the jump, the next system knows of that row.
     return found.high if min(found.at_low, -found.at_high) > SEARCHED * first else nearest(found)
