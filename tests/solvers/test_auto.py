@@ -355,3 +355,22 @@ def test_problems_of_one_kind_over_the_same_rows_share_a_choice(monkeypatch):
     for count, other in enumerate(kinds, start=2):
         assert Auto().supports(other)
         assert len(asked) == count
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_a_hand_over_takes_the_best_free_intercept_of_its_w(monkeypatch, loss):
+    taken, start = [], Newton.start
+    monkeypatch.setattr(Newton, "start", lambda *given: taken.append(given[3]) or start(*given))
+    rng = np.random.default_rng(1)
+    X = random_sparse(400, 60, 0.2, rng)
+    problem = dualgap.Problem(X, np.arange(400) % 10 == 0, loss=loss, l2=1e-4, intercept="free")
+    state = Auto().start(problem, rng)
+    vars(state).update(method=auto.DCA(), inner=auto.DCA().start(problem, rng))
+    Auto().epoch(problem, state, rng)
+    Auto()._hand_over(state, Newton(), "a test", rng)
+    warm = taken[-1]
+
+    def losses(b):
+        return problem.c @ [problem.loss.value(m) for m in problem.y * (X @ warm.coef + b)]
+
+    assert all(losses(warm.intercept) <= losses(warm.intercept + shift) + 1e-12 for shift in (-0.5, -0.01, 0.01, 0.5))

@@ -15,13 +15,20 @@ from dualgap.solvers.coordinate.first_pass import pass_in_threads, pays_off
 from reference import REFERENCE_LOSSES, Model, modified_sgd_epoch
 
 
-def strong_problem(**options):
+def strong_problem(rare=None, **options):
+    """A strong penalty; `rare` is the share of the positive class, where it is given."""
     X, y = make_data(600, 6, seed=1)
+    if rare is not None:
+        score = X @ np.arange(1.0, 7.0)
+        y = np.where(score > np.quantile(score, 1.0 - rare), 1.0, -1.0)
     return dualgap.Problem(sparse.csr_array(X), y, l2=1.0, **options)
 
 
+RARE = {"intercept": "free", "rare": 0.05}
+
+
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("options", [{}, {"intercept": "penalised"}, {"l1": 0.05}, {"sample_weight": np.arange(600) % 4}])
+@pytest.mark.parametrize("options", [{}, {"intercept": "penalised"}, RARE, {"l1": 0.05}, {"sample_weight": np.arange(600) % 4}])
 def test_beta_is_feasible_and_v_belongs_to_it(monkeypatch, threads, options):
     monkeypatch.setattr("dualgap.core.threads.processors", lambda: threads)
     monkeypatch.setattr(first_pass, "rows_per_thread", lambda rows: 100)
@@ -80,7 +87,29 @@ def test_where_it_is_not_made(options):
     assert not pays_off(dualgap.Problem(X, y, l2=1e-4))
 
 
-@pytest.mark.parametrize("options", [{}, {"intercept": "penalised"}, {"loss": "absolute"}])
+def test_with_a_free_intercept_one_of_two_classes_must_be_rare():
+    assert pays_off(strong_problem(**RARE))
+    assert not pays_off(strong_problem(intercept="free", rare=0.3))
+    X, target = make_data(600, 6, seed=1)
+    assert not pays_off(dualgap.Problem(X, target, loss="absolute", l2=1.0, intercept="free"))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_pass_nearly_balances_a_rare_class(monkeypatch, threads):
+    """What is left of Σ cβy is what keeps b off its centre: BALANCE = 10 makes that a tenth of the rare class for each unit of b."""
+    monkeypatch.setattr("dualgap.core.threads.processors", lambda: threads)
+    monkeypatch.setattr(first_pass, "rows_per_thread", lambda rows: 100)
+    problem = strong_problem(**RARE)
+    ascent = Ascent(problem)
+    centre = ascent.bias.centre
+    pass_in_threads(problem, ascent, np.random.default_rng(0).permutation(600).astype(np.uint32))
+    imbalance = float(problem.c @ (problem.y * ascent.beta))
+    kappa = min(first_pass.BALANCE / 0.05, first_pass.LARGEST_Q * 600)
+    assert ascent.intercept() - centre == pytest.approx(kappa * imbalance, rel=1e-9)
+    assert abs(imbalance) < 0.05
+
+
+@pytest.mark.parametrize("options", [{}, {"intercept": "penalised"}, {"loss": "absolute"}, RARE])
 def test_dca_goes_on_from_it(monkeypatch, options):
     made, whole = [], DCA._first_pass
     monkeypatch.setattr(DCA, "_first_pass", lambda *given: made.append(given[1].n) or whole(*given))

@@ -148,3 +148,20 @@ def test_rows_are_shrunk_and_unshrunk_before_a_gap_is_believed(intercept):
     assert all(np.isinf(estimate) for count, estimate in zip(counts, estimates, strict=True) if count < 5000)
     coef, _ = solver.model(problem, state)
     assert dualgap.certify(problem, coef, solver.intercept(problem, state), dual=beta).relative_gap <= 2e-8
+
+
+def test_within_the_tolerance_the_inner_problem_is_solved_before_the_centre_moves():
+    """A kernel machine's w is that of β: it is good enough where the gradient of the inner problem is gone."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 8))
+    y = np.where(X[:, 0] + rng.standard_normal(3000) > 0, 1.0, -1.0)
+    problem, solver = dualgap.Problem(X, y, l2=1e-3, intercept="free"), Newton()
+    state = solver._start(problem, rng)
+    state.tol, moves = 1.0, []
+    for _ in range(40):
+        delta, left, inside = state.prox.delta, state.penalty_gap / (state.gap * state.primal), state.gap <= state.tol
+        solver._epoch(problem, state)
+        if inside and state.prox.delta < delta:
+            moves.append(left)
+    assert moves
+    assert max(moves) <= 1e-3

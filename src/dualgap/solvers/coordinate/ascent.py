@@ -159,7 +159,11 @@ class Ascent:
         square = min(max(matching_square(problem, self.beta), self.mean_product, least_square(problem)), bias.longest**2)
         if bias.scale**2 / SCALE_CHANGE <= square <= bias.scale**2 * SCALE_CHANGE or not 0.0 < square < math.inf:
             return
-        scale, b = min(math.sqrt(square), bias.longest), self.intercept()
+        self.set_scale(min(math.sqrt(square), bias.longest))
+
+    def set_scale(self, scale: float) -> None:
+        """Change the length of the column, at the same b."""
+        problem, bias, b = self.problem, self.bias, self.intercept()
         self.v[-1] *= scale / bias.scale
         bias.scale = scale
         self.set_intercept(b)

@@ -148,6 +148,7 @@ class DCA(Solver):
         pass_in_threads(problem, state.ascent, state.order)
         state.sweeps += 1
         self._full_pass(problem, state)
+        state.ascent.match_scale()
         return 2 * problem.n
 
     def _starts_with_pass(self, problem: Problem, ascent: Ascent) -> bool:

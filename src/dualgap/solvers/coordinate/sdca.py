@@ -91,8 +91,9 @@ class SDCA(Solver):
         ascent = state.ascent
         t = state.epochs * problem.n
         if state.epochs == 0 and self.first_epoch == "sgd" and not ascent.beta.any():
-            rows = ascent.bias.rows(problem.rows, centre=0.0)
-            modified_sgd(rows, problem.loss, problem.penalty, ascent.coords, ascent.beta, ascent.v, state.order, ascent.ahead)
+            bias = ascent.bias
+            args = (bias.rows(problem.rows, centre=0.0), problem.loss, problem.penalty, ascent.coords, ascent.beta, ascent.v)
+            modified_sgd(*args, state.order, float(bias.centre), ascent.ahead)
             ascent.v /= problem.n
         elif isinstance(state.suffix, DrawnSuffix):
             # The epoch's candidate is its iterate at a step drawn uniformly.

@@ -83,6 +83,8 @@ FREE_ONE_IN = 20  # … or one row in 20, if these are more …
 FREE_EXPECTED = 2.0  # … but at most twice the number of free rows that the sample predicts, which is small for a rare class
 LEAST_DELTA = 1e-6  # in units of margins: δ stays positive even where that many margins are at the kink
 
+EXACT = 1e-3  # gap part, in units of the gap, at which the inner problem is solved once the gap is within the tolerance
+
 FAR = 0.25  # δ grows by this power of cap / δ after an inner problem that was too hard, if that is more than DELTA_UNSOLVED
 
 # A smooth loss without a proximal term
@@ -284,7 +286,10 @@ class Newton(PrimalNewton):
     def _epoch(self, problem: Problem, state: NewtonState) -> None:
         # 2) outer loop: move the centre if the inner problem is solved, or too hard
         solved = state.no_descent or state.penalty_gap <= SOLVED * state.prox_term
-        if state.prox.delta > 0.0 and (solved or state.steps >= INNER_STEPS):
+        # Where the run goes on although x and β are good enough, the certificate is that of another w, such as w(β) of a kernel machine. At
+        # the solution of the inner problem both are the same.
+        again = state.gap <= state.tol and state.penalty_gap > EXACT * state.gap * state.primal and not state.no_descent
+        if state.prox.delta > 0.0 and ((solved and not again) or state.steps >= INNER_STEPS):
             rhs = self._move_centre(problem, state, DELTA_SOLVED if solved else DELTA_UNSOLVED)
             state.steps, centre_moved = 0, True
         else:
