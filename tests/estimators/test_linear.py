@@ -1,6 +1,7 @@
 """LinearSVC: what it promises about objective, gap and status, its parameters, weights, warm starts, callbacks and streams."""
 
 import logging
+import pickle
 import re
 import warnings
 from types import SimpleNamespace
@@ -481,13 +482,41 @@ def test_arrays_that_need_no_check_are_scored_as_others(digits, classes):
     for given in (X.tolist(), np.asfortranarray(X), sparse.csr_matrix(X)):
         np.testing.assert_allclose(model.decision_function(X), model.decision_function(given), atol=1e-12)
         np.testing.assert_array_equal(model.predict(X), model.predict(given))
-    missing = X.copy()
-    missing[3, 5] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
-        model.predict(missing)
+    for rows in (X, X[:20]):  # few values are checked in another way
+        missing = rows.copy()
+        missing[3, 5] = np.nan
+        with pytest.raises(ValueError, match="NaN"):
+            model.predict(missing)
+        huge = np.where(rows > 0, 1e200, 0.0)  # finite, though squares overflow
+        assert np.isfinite(model.decision_function(huge)).all()
     with pytest.raises(ValueError, match="features"):
         model.predict(X[:, :-1])
     with pytest.raises(sklearn.exceptions.NotFittedError):
         LinearSVC().predict(X)
-    huge = np.where(X > 0, 1e200, 0.0)  # finite, though squares overflow
-    assert np.isfinite(model.decision_function(huge)).all()
+
+
+def test_labels_come_from_the_scores_of_a_subclass(cancer):
+    class Shifted(LinearSVC):
+        def decision_function(self, X):
+            return super().decision_function(X) + 1e6
+
+    X, y = cancer
+    model = Shifted().fit(X, y)
+    for rows in (X, X.tolist()):
+        assert (model.predict(rows) == model.classes_[1]).all()
+
+
+def test_a_vector_of_coefficients_scores_as_a_matrix_of_one_row(cancer):
+    X, y = cancer
+    model = LinearSVC().fit(X, y)
+    scores = model.decision_function(X)
+    model.coef_ = model.coef_.ravel()
+    np.testing.assert_allclose(model.decision_function(X), scores, atol=1e-12)
+
+
+def test_an_attribute_that_was_assigned_stays(cancer):
+    X, y = cancer
+    model = LinearSVC().fit(X, y)
+    model.dual_coef_ = np.zeros((1, 3))
+    assert len(model.support_) > 3
+    assert pickle.loads(pickle.dumps(model)).dual_coef_.shape == (1, 3)

@@ -11,10 +11,8 @@ third one is raised at once. Signals reach Python's main thread alone; in other 
 
 from __future__ import annotations
 
+import signal
 import threading
-
-# Those of `signal` look every handler up in an enum, which takes an exception for all but two.
-from _signal import SIGINT, getsignal, signal  # type: ignore[import-not-found]
 from contextlib import nullcontext
 from typing import Any, Self
 
@@ -44,11 +42,11 @@ class _Handler:
         if self.installed:
             return False
         self.begun = self.open = self.answered = self.urgent = False
-        self.before, self.waiting, self.holds = getsignal(SIGINT), 0, 0
+        self.before, self.waiting, self.holds = signal.getsignal(signal.SIGINT), 0, 0
         if not callable(self.before):
             return False
         try:
-            signal(SIGINT, self.handler)
+            signal.signal(signal.SIGINT, self.handler)
         except ValueError:  # not the main interpreter
             return False
         self.installed = True
@@ -59,13 +57,13 @@ class _Handler:
         if not self.installed:
             return
         self.installed = False
-        if getsignal(SIGINT) is not self.handler:  # a callback has put its own there
+        if signal.getsignal(signal.SIGINT) is not self.handler:  # a callback has put its own there
             return
         if self.waiting + self.answered > 1 and not raised:
-            signal(SIGINT, self.before)
-            self.before(SIGINT, None)
+            signal.signal(signal.SIGINT, self.before)
+            self.before(signal.SIGINT, None)
         else:
-            signal(SIGINT, self.before)
+            signal.signal(signal.SIGINT, self.before)
 
     def pressed(self, number: int, frame: Any) -> None:
         if self.begun and self.waiting < 2 and (self.holds or not self.open):
@@ -74,7 +72,7 @@ class _Handler:
         self.open, self.urgent = False, self.waiting >= 2
         if self.urgent or not self.begun:
             self.installed = False
-            signal(SIGINT, self.before)
+            signal.signal(signal.SIGINT, self.before)
         self.before(number, frame)
 
 
@@ -188,4 +186,4 @@ class held:
         h = _handler
         if kind is None and h.waiting > self.found and h.open and h.holds == 0 and in_main_thread():
             h.open, h.waiting = False, h.waiting - 1
-            h.before(SIGINT, None)
+            h.before(signal.SIGINT, None)

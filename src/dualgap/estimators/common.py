@@ -92,7 +92,7 @@ def plain_rows(estimator: Any, X: Any) -> np.ndarray | None:
 
 
 def check_fitted(estimator: Any) -> None:
-    """Refuse an estimator that is not fitted; scikit-learn's own check first makes all tags of the estimator."""
+    """Raise NotFittedError unless fitted. scikit-learn's check builds all tags first, so it runs only if `intercept_` is missing."""
     if "intercept_" not in vars(estimator):
         check_is_fitted(estimator)
 

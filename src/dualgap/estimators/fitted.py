@@ -48,9 +48,9 @@ OF_ONE_FIT = (
 
 
 class Later:
-    """A fitted attribute that is made when it is first asked for, by a function `_later` that `fit` has set. A value that was set counts.
+    """Compute a fitted attribute on first access. `fit` sets `_later`, a function that returns all of them.
 
-    A search over parameters fits many small models and reads few of their attributes.
+    A value that the user assigns is kept. A search over parameters fits many small models and reads few of their attributes.
     """
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -69,7 +69,8 @@ def complete(model: Any) -> None:
     """Make the attributes that nobody has asked for yet."""
     make = vars(model).get("_later")
     if make is not None:
-        vars(model).update(make())
+        for name, value in make().items():
+            vars(model).setdefault(name, value)
         vars(model).pop("_later", None)
 
 

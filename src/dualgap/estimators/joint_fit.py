@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from dualgap.estimators.crammer_singer import CrammerSinger, CrammerSingerRun
-from dualgap.estimators.fitted import keep, support
+from dualgap.estimators.fitted import as_csr, keep, support
 from dualgap.estimators.joint import JointProblem, JointStepper
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.multiclass import Budget
@@ -54,7 +53,7 @@ def fit_jointly(
     W, b, certificate = run.best.coef, run.best.intercept, run.certificate()
     result = Result(problem=base, coef=W, intercept=b, dual=run.best.beta, certificate=certificate, **ended._asdict())
     found = support(((joint.own - result.dual) * scale[:, None]).T, data.codes)
-    found["dual_coef_"] = sparse.csr_matrix(found["dual_coef_"])
+    found["dual_coef_"] = as_csr(found["dual_coef_"])
     two = joint.K == 2
     coef, intercept = (np.diff(W, axis=0), np.diff(b)) if two else (W, b)
     keep(model, data.classes, [result], coef_=coef, intercept_=intercept, _n_rows=data.n, **found)

@@ -306,7 +306,7 @@ class SVC(
             return None
         signed = np.zeros(data.n)
         signed[self.support_] = self._coefficients()[:, k]
-        rows = np.flatnonzero((data.codes == pair[0]) | (data.codes == pair[1]))
+        rows = np.flatnonzero(data.members(pair[0]) | data.members(pair[1]))
         scale = C * data.own_weights()[rows]
         beta = np.divide(np.abs(signed[rows]), scale, out=np.zeros(len(rows)), where=scale > 0)
         return None, float(self.intercept_[k]), beta

@@ -38,9 +38,6 @@ class LazyPredictionMixin:
 
     def predict(self, X: Any) -> Any:
         """Return the labels of samples. Lazy on Dask data."""
-        rows = self._plain(X)
-        if rows is not None:
-            return _labels(rows, self.coef_, self.intercept_, self.classes_)
         X = self._prepared(X)
         if not is_dask(X):
             return super().predict(X)  # type: ignore[misc]
@@ -61,8 +58,9 @@ class LazyPredictionMixin:
         return float(total / weight)
 
     def _plain(self, X: Any) -> np.ndarray | None:
-        """Return rows that need no check, for a fitted model with an array of coefficients; else None."""
-        return plain_rows(self, X) if type(getattr(self, "coef_", None)) is np.ndarray else None
+        """Return rows that need no check, for a fitted model with a matrix of coefficients; else None."""
+        coef = getattr(self, "coef_", None)
+        return plain_rows(self, X) if type(coef) is np.ndarray and coef.ndim == 2 else None
 
     def _prepared(self, X: Any) -> Any:
         """Return a data frame's features where the fit has prepared the columns of one; other data as they are."""

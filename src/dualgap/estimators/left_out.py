@@ -9,12 +9,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from dualgap.core import number, round_up
-from dualgap.estimators.fitted import keep, refuse_uncertified, support
+from dualgap.estimators.fitted import keep, linear_support, refuse_uncertified
 from dualgap.estimators.joint_fit import is_joint
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.on_store import is_store
@@ -225,9 +224,7 @@ def _attributes(model: Any, state: _Forgetting) -> None:
     """Set the fitted attributes for the rows that stay."""
     results = [each.result for each in state.fits]
     signed = np.stack([r.problem.y * r.dual * r.problem.c / r.problem.l2 for r in results]) * _share(model)
-    found = support(signed, state.data.codes)
-    if len(results) > 1:
-        found["dual_coef_"] = sparse.csr_matrix(found["dual_coef_"])
+    found = linear_support(signed, state.data.codes)
     scaled = [Result.of(r, certificate=_scaled(r.certificate, state.scale(k))) for k, r in enumerate(results)]
     history, epochs = model.history_, model.n_iter_
     keep(

@@ -231,8 +231,7 @@ def _first_not_finite(flat: np.ndarray) -> int:
 def all_finite(vector: np.ndarray) -> bool:
     """Return whether no value is NaN or infinite."""
     if len(vector) <= len(_ZEROS[FLOATS[0]]):  # one block: a mask of it costs less than the change of NumPy's error state
-        # A finite sum of squares says so, and costs less than the mask; it may overflow for finite values.
-        return math.isfinite(vector.dot(vector)) or bool(np.isfinite(vector).all())
+        return bool(np.isfinite(vector).all())
     return bool(_first_not_finite(vector) < 0)
 
 

@@ -321,7 +321,7 @@ def _is_steady(state: AutoState) -> bool:
 
 
 def _best_for(problem: Problem, coef: np.ndarray, intercept: float) -> float:
-    """Return the best free intercept of a w, from which the next method starts; else the last method's.
+    """Return the b that is best for `coef`, if the intercept is free and there is no kernel; else `intercept`.
 
     The b of coordinate ascent swings from sweep to sweep. Where one class is most of the data, its margins lie together near the kink,
     and a b that is off by a tenth puts all of them on the wrong side.

@@ -328,6 +328,22 @@ def test_values_of_a_held_matrix_lead_to_the_same_optimum(intercept):
     assert intercept == "penalised" or len(here) < N
 
 
+def test_a_matrix_that_is_held_ends_with_its_run():
+    """The same seed gives the same answer, whatever was solved on the problem before; and memory is free again."""
+    used, fresh = build(), build()
+    solve(used, size=2 * N // 3)
+    assert not any(isinstance(blocks, HeldBlocks) for blocks in used.shared.blocks.values())
+    again, wanted = (solve(problem, size=2 * N // 3, precision="float64") for problem in (used, fresh))
+    np.testing.assert_array_equal(again.dual, wanted.dual)
+
+
+def test_a_held_matrix_counts_in_the_cache():
+    problem, rng = build(), np.random.default_rng(0)
+    for copies, held in ((1.9, False), (2.1, True)):
+        solver = dualgap.WorkingSet(size=2 * N // 3, cache_size=copies * 8e-6 * N * N)
+        assert isinstance(solver.start(problem, rng).blocks, HeldBlocks) == held
+
+
 @pytest.mark.parametrize("options", [{}, {"intercept": "none"}, {"intercept": "penalised"}, {"loss": "squared_hinge"}])
 def test_up_to_two_sets_of_rows_share_one_matrix(options, monkeypatch):
     """Steps on active rows and certificates copy its values, and compute no others; rows are shrunk and come back as elsewhere."""

@@ -69,7 +69,7 @@ def slows_sweeps(problem: Problem) -> bool:
 
 @dataclass
 class BiasColumn:
-    """The column of a problem's intercept. `move_centre` and Ascent's `match_scale` and `set_intercept` alone change it."""
+    """The column of a problem's intercept. `move_centre` and Ascent's `match_scale`, `set_scale` and `set_intercept` change it."""
 
     intercept: str  # the problem's: "none", "penalised" or "free"
     scale: float

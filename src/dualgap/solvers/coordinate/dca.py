@@ -219,7 +219,7 @@ class DCA(Solver):
             state.last_sorted = len(order)
         shuffle_blocks(order, block, fresh_seed(rng))
 
-    def _take(self, problem: Problem, state: DCAState, sums: Any, full: bool) -> None:
+    def _take(self, problem: Problem, state: DCAState, sums: tuple[Any, float, float, float], full: bool) -> None:
         """Enter the Sums of a pass into the state."""
         active, bound, gap, objective = sums
         own_gap, own_objective = state.ascent.intercept_terms()

@@ -504,17 +504,18 @@ class Newton(PrimalNewton):
 
 
 def _draw(problem: Problem, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Draw `size` rows or more, half of them from each class as far as it has rows; return their numbers and weights.
+    """Draw about `size` rows, at most about twice as many, half of them from each class as far as it has rows; return them and weights.
 
-    Rows with more than the mean of ‖x‖² are drawn more often, in proportion to it, and weigh less for it (Drineas, Kannan & Mahoney
+    Rows with more than the mean of c‖x‖² are drawn more often, in proportion to it, and weigh less for it (Drineas, Kannan & Mahoney
     2006): a few long rows may be all that is known of a rare feature, whose coefficient a sample without them would leave to chance.
     """
     sides = [np.flatnonzero((problem.y == sign) & (problem.c > 0)) for sign in (1.0, -1.0)]
     sides = [members for members in sides if len(members)]
     chosen, weights = [], []
     for members in sides:
-        squares = problem.sqnorms[members]
-        longer = np.maximum(squares / max(float(squares.mean()), TINY), 1.0)
+        squares = problem.c[members] * problem.sqnorms[members]
+        mean = float(squares.mean())
+        longer = np.maximum(squares / mean, 1.0) if 0.0 < mean < math.inf else np.ones(len(members))
         likely = np.minimum(size / (len(sides) * len(members)) * longer, 1.0)
         drawn = rng.random(len(members)) < likely
         weight = problem.c[members[drawn]] / likely[drawn]

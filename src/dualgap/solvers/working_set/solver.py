@@ -110,9 +110,7 @@ class WorkingSet(Solver):
         """Start from β = 0, or from that of `warm`; with `nu` at a feasible point of the ν-problem, whose D the epochs then maximise."""
         assert problem.kernel is not None
         groups = count_groups(problem, nu)
-        if self._holds_matrix(problem):
-            _hold_matrix(problem)
-        blocks = problem.kernel_blocks(self._precision(problem))
+        blocks = self._blocks(problem)
         self._check_cache(problem, blocks)
         box, scores, shrinks = start_box(problem, groups), BoundedScores(problem, blocks), self.shrinking and problem.n > self.size
         dual_value, sampled = 0.0, problem.n
@@ -158,24 +156,29 @@ class WorkingSet(Solver):
         assert kernel is not None
         if kernel.function is not None or kernel.name == "precomputed":
             return X.dtype if kernel.name == "precomputed" else FLOAT64
-        if self._whole_matrix(problem, self.size) or self._holds_matrix(problem):  # which serves the certificate too
+        whole = problem.n <= self.size and self._fits(problem, 1)
+        if whole or self._holds_matrix(problem):  # the matrix serves the certificate too
             return FLOAT64
         if kernel.name == "rbf" and not kernel.gamma * max(float(X.max()), -float(X.min())) ** 2 < FLOAT32_RANGE:
             return FLOAT64
         margin = float32_error(problem) * float(problem.c.max()) / problem.l2
         return np.dtype(np.float32) if margin < FLOAT32_MARGIN else FLOAT64
 
-    def _whole_matrix(self, problem: Problem, most: int) -> bool:
-        """Return whether there are at most so many rows, and their kernel matrix fits in the memory for kernel rows."""
-        return problem.n <= most and 8 * problem.n**2 <= 1e6 * self.cache_size
+    def _blocks(self, problem: Problem) -> KernelBlocks:
+        """Return the kernel values of the rows: of a matrix that is computed once, or in blocks when they are asked for."""
+        held = self._holds_matrix(problem) and not _is_held(problem)
+        return _held(problem) if held else problem.kernel_blocks(self._precision(problem))
+
+    def _fits(self, problem: Problem, copies: int) -> bool:
+        """Return whether `cache_size` has room for the kernel matrix that many times."""
+        return copies * 8 * problem.n**2 <= 1e6 * self.cache_size
 
     def _holds_matrix(self, problem: Problem) -> bool:
         """Return whether the kernel matrix is computed once, and steps on active rows and certificates copy from it."""
         kernel = problem.kernel
         computed = kernel is not None and kernel.function is None and kernel.name != "precomputed"
-        return (
-            computed and self.precision == "auto" and problem.n > self.size and self._whole_matrix(problem, HELD_SETS * self.size)
-        )
+        some = self.size < problem.n <= HELD_SETS * self.size
+        return computed and some and self.precision == "auto" and self._fits(problem, 2)  # the matrix, and rows copied from it
 
     def _check_cache(self, problem: Problem, blocks: KernelBlocks) -> None:
         row = problem.n * blocks.dtype.itemsize
@@ -313,7 +316,7 @@ class WorkingSet(Solver):
     def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, WorkingSetState]:
         small = problem.head(32)
         if _is_held(problem) or self._holds_matrix(problem):
-            _hold_matrix(small)
+            small.shared.blocks[FLOAT64] = _held(small)
         state = replace(self, precision=self._precision(problem).name).start(small, rng)
         for _ in range(2):
             self.epoch(small, state, rng)
@@ -344,14 +347,13 @@ def _inner_ratio(problem: Problem, state: WorkingSetState, rows: np.ndarray) -> 
     return INNER_RATIO_WHOLE if len(rows) == len(state.box.a) and not first else INNER_RATIO
 
 
-def _hold_matrix(problem: Problem) -> None:
-    """Let the kernel values of a problem be copied from its matrix, which is computed when a value is first asked for."""
-    if not _is_held(problem):
-        assert problem.kernel is not None
-        every = np.arange(problem.n)
-        problem.shared.blocks[FLOAT64] = HeldMatrix(problem.kernel, problem.X, every).part(every)
+def _held(problem: Problem) -> HeldBlocks:
+    """Return the kernel values of a problem as a matrix, which is computed when a value is first asked for."""
+    assert problem.kernel is not None
+    every = np.arange(problem.n)
+    return HeldMatrix(problem.kernel, problem.X, every).part(every)
 
 
 def _is_held(problem: Problem) -> bool:
-    """Return whether kernel values are copied from a matrix that is held."""
+    """Return whether kernel values are copied from a matrix that is held for several problems."""
     return isinstance(problem.shared.blocks.get(FLOAT64), HeldBlocks)
