@@ -583,3 +583,24 @@ def test_a_key_has_the_text_of_the_compiler(monkeypatch):
     before = jit._digest(jit.METHOD_OPTIONS["pipeline_class"])
     monkeypatch.setattr(jit, "_pipeline_source", lambda: "another compiler")
     assert jit._digest(jit.METHOD_OPTIONS["pipeline_class"]) != before
+
+
+def test_a_class_defined_again_has_kernels_of_its_own():
+    """As in a notebook, where a cell is run a second time: numba's dispatcher compares the names of the classes."""
+
+    def defined(factor):
+        @compiled
+        class Scaled(NamedTuple):
+            unit: float = 1.0
+
+            def times_factor(self, x):
+                return factor * self.unit * x
+
+        return Scaled()
+
+    @kernel
+    def scaled_by(how, x):
+        return how.times_factor(x)
+
+    first, second = defined(2.0), defined(3.0)
+    assert [scaled_by(each, 5.0) for each in (first, second, first)] == [10.0, 15.0, 10.0]

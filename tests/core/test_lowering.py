@@ -111,3 +111,13 @@ def test_an_array_is_added_in_place():
     x = np.arange(3.0)
     assert added_in_place(x, np.ones(3)) == 1.0
     np.testing.assert_array_equal(x, [1.0, 2.0, 3.0])
+
+
+@kernel
+def extremes_of(pair):
+    return min(*pair), max(*pair)
+
+
+def test_the_extremes_of_an_unpacked_tuple_are_pythons():
+    assert extremes_of((1.0, 2.0)) == (1.0, 2.0)
+    assert extremes_of((2.0, -1.0)) == (-1.0, 2.0)

@@ -63,7 +63,7 @@ FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
 OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy", "no_cfunc_wrapper": True}
 METHOD_OPTIONS: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "pipeline_class": PartCompiler}
 STRICT_METHODS = {"gap_terms"}  # compiled without fast-math: their rounding errors are bounded operation by operation
-# Called, not inlined: a loop over all rows that a search has in several places. Copies of it would take longer to compile than the rest.
+# Called, not inlined: each loops over all rows and is called from several places of a search. Copies would take longer to compile.
 SEPARATE_METHODS = {"evaluate"}
 
 LOGGER = logging.getLogger("dualgap")
@@ -72,6 +72,7 @@ Class = TypeVar("Class", bound=type)
 # method name -> class -> the function; read by numba while it types a call. field name -> the class that has it.
 _methods: dict[str, dict[type, Any]] = {}
 _fields: dict[str, type] = {}
+_named: dict[str, list[type]] = {}  # classes by the name that they were given
 # function -> what kernels run in its place, with numba's options
 _implementations: dict[Any, tuple[Any, dict[str, Any]]] = {}
 
@@ -108,6 +109,7 @@ def compiled(cls: Class) -> Class:
     for name in own.keys() & _fields.keys():
         other = _fields[name].__name__
         raise TypeError(f"{cls.__name__}.{name} is a method, but {other}.{name} is a field: rename one of them")
+    _name_apart(cls)
     _fields.update(fields)
     for name, function in own.items():
         if name not in _methods:
@@ -115,6 +117,17 @@ def compiled(cls: Class) -> Class:
             _make_dispatch(name, function, _methods[name])
         _methods[name][cls] = function
     return cls
+
+
+def _name_apart(cls: type) -> None:
+    """Rename a class if there was another one of its name, such as an earlier version in a notebook.
+
+    numba's dispatcher tells named tuples apart by the names of their classes, and would run the kernel of the other class.
+    """
+    same = _named.setdefault(cls.__name__, [])
+    same.append(cls)
+    if len(same) > 1:
+        cls.__name__ = f"{cls.__name__}_{len(same)}"
 
 
 def _make_dispatch(name: str, first: Any, table: dict[type, Any]) -> None:

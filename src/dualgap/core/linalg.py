@@ -34,9 +34,8 @@ BLAS_ROWS = 512  # rows that are copied and multiplied at once: a small buffer a
 LEAST_PIVOT = (
     1e-10  # of a diagonal entry, that the pivot of a small Cholesky factor must be: six digits of the pivot are then right
 )
-GRAM_ROWS = (
-    248  # rows of a block of `add_gram`, at most; a power of two would put the columns of a row into the same few lines of a cache
-)
+# Rows of a block of `add_gram`, at most. Not a power of two: the entries of one row would compete for the same cache lines.
+GRAM_ROWS = 248
 OWN_MATRIX = 4  # columns per row that are worth a thread: each has a matrix of its own, to clear and to add to the first one
 SERIAL = 64  # unknowns up to which the BLAS starts no second thread, so that its threads need not be limited
 
@@ -70,7 +69,7 @@ def gram_of_rows(rows: Any, weight: np.ndarray, size: int, products: Any = np.fl
 
 
 def gram_block(size: int, rows: int, products: Any = np.float64) -> np.ndarray:
-    """Return the scratch of `add_gram` for so many unknowns and rows."""
+    """Return the scratch of `add_gram` for `size` unknowns and at most `rows` rows."""
     return np.empty((size, min(max(rows, 1), GRAM_ROWS)), products)
 
 

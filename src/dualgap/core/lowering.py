@@ -81,11 +81,17 @@ class KernelLower(Lower):  # type: ignore[misc]
         key = getattr(fnty, "typing_key", None)
         if key is bool and signature.args == (types.boolean,):
             return self._cast_var(expr.args[0], types.boolean)
-        if not is_extreme(key, signature.args, expr.kws) or expr.vararg:
+        if not is_extreme(key, signature.args, expr.kws):
             return super()._lower_call_normal(fnty, expr, signature)
-        first, second = (self._cast_var(each, types.float64) for each in expr.args)
+        first, second = [self._cast_var(each, types.float64) for each in expr.args] + self._unpacked(expr.vararg)
         replaces = self.builder.fcmp_ordered("<" if key is min else ">", second, first)
         return self.builder.select(replaces, second, first)
+
+    def _unpacked(self, numbers: Any) -> list[Any]:
+        """Return the numbers of a tuple that a call unpacks; none if there is no such tuple."""
+        if numbers is None:
+            return []
+        return list(cgutils.unpack_tuple(self.builder, self.loadvar(numbers.name), len(self.typeof(numbers.name))))
 
     # ------------------------------------------------------------------------------------------------------------ elements of arrays
 

@@ -35,7 +35,7 @@ from dualgap.core.lowering import KernelLower, is_extreme
 
 __all__ = ["READERS", "KernelCompiler", "PartCompiler", "SeparateCompiler", "collector_paused"]
 
-READERS: set[Any] = {len}  # functions in place of which numba runs others, which read an array and keep no reference to it
+READERS: set[Any] = {len}  # functions whose implementation, numba's or ours, reads an array and keeps no reference to it
 
 
 @contextlib.contextmanager
@@ -54,7 +54,7 @@ def collector_paused() -> Iterator[None]:
 
 
 class OwnModule:
-    """The module of a part alone, for a kernel that links what the part calls by itself."""
+    """The module of a part without the functions that it calls; the kernel links those separately."""
 
     def __init__(self, part: PartLibrary) -> None:
         self._module, self.counts = part._final_module, part.counts
@@ -83,7 +83,7 @@ class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
         self._finalized = True
 
     def _get_module_for_linking(self) -> Any:
-        """Return the function with all that it calls, for a function of another user."""
+        """Return the function with all that it calls, for a library other than a `KernelLibrary`, which would not link them itself."""
         if self._shared_module is None:
             self._shared_module = self._final_module.clone()
             for library in all_parts(self._linking_libraries):
@@ -232,7 +232,7 @@ class Overloads(InlineOverloads):  # type: ignore[misc]
 
 
 def _may_inline(step: Any, state: Any) -> bool:
-    """Return whether a step calls a function that numba may inline. The one for `bool` is for containers."""
+    """Return whether a step calls a function that numba may inline; its inlinable `bool` is for containers alone."""
     if not isinstance(step, ir.Expr) or step.op != "call":
         return False
     function, args = state.typemap[step.func.name], state.calltypes[step].args
@@ -305,7 +305,7 @@ class PartLowering(KernelLowering):
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class SeparateLowering(PartLowering):
-    """Do so, and keep LLVM from inlining the function."""
+    """Do as `PartLowering`, and keep LLVM from inlining the function."""
 
     _name = "dualgap_separate_lowering"
 

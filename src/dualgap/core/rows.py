@@ -12,8 +12,8 @@ The only module that knows storage: other modules call its functions and never t
     row_length(i)        how many numbers row i stores; column_at(i, k) and value_at(i, k) are its k-th one (not for kernel matrices)
 
 CSR rows also have column(k), for k from begin(i) up to end(i): the coordinates of the stored entries of row i. Their outer(i, a, H) adds
-the products of a·xᵢxᵢᵀ to H, each pair once, and returns whether the columns ascend: all are then in the lower triangle. linalg.py does
-that for dense rows, many at a time.
+each product a·xⱼxₖ of the row to H once and returns whether its columns ascend. If they do, all products are in the lower triangle; else
+some are above the diagonal. linalg.py does that for dense rows, many at a time.
 
 For Dense and CSR rows v is w itself. For Gram rows (a kernel machine) v holds the n scores ⟨φ(xᵢ), w⟩, so that the same solver trains
 kernel machines. Data arrays are read-only views of the caller's arrays. Index arrays are viewed as unsigned, so that numba does not

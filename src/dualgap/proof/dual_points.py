@@ -64,8 +64,9 @@ def dual_point(problem: Problem, beta: np.ndarray) -> DualPoint:
     scaled down. With l1 alone all of β is scaled.
     """
     require_semidefinite(problem)
-    loss, samples, l2, a = problem.loss, problem.samples, problem.l2, np.empty(problem.n)
+    loss, samples, a = problem.loss, problem.samples, np.empty(problem.n)
     bottom, top, norms = loss.lower_bound(), loss.upper_bound(), problem.norms
+    l2 = problem.l2 or 1.0  # with l1 alone nothing is expanded
     if problem.intercept == "free":
         given, beta = beta, np.empty(problem.n)
         mass, count = _balance_and_expand(samples, given, bottom, top, beta, l2, norms, a)
@@ -73,7 +74,7 @@ def dual_point(problem: Problem, beta: np.ndarray) -> DualPoint:
         if not (beta.min() >= bottom and beta.max() <= top):  # a copy only where it is needed: β may be a large part of the memory
             beta = np.clip(beta, bottom, top)
         mass, count = _expand(samples, beta, l2, norms, a)
-    if l2 == 0.0:
+    if problem.l2 == 0.0:
         return DualPoint(_within_l1(problem, beta), None, None)
     if problem.kernel is not None:
         return DualPoint(beta, a, kernel_scores(problem, a).values)

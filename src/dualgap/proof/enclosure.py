@@ -203,7 +203,7 @@ class Balance(NamedTuple):
 
 
 def row_sums_and_balance(loss: Any, samples: Samples, margins: Margins, beta: np.ndarray) -> tuple[RowSums, Balance]:
-    """Return what `row_sums` and, for Σ cβy of these rows, `balance_row` return, by one compiled call."""
+    """Return what `row_sums` and, for Σ cβy of these rows, `balance_row` return, with one pass over the rows in most cases."""
     partial = np.empty((4, -(-len(beta) // BLOCK)))
     by_slope = _transcendental(loss)
     terms = _sums_and_balance_by_slope if by_slope else _sums_and_balance_by_ends
@@ -215,10 +215,11 @@ def row_sums_and_balance(loss: Any, samples: Samples, margins: Margins, beta: np
 
 
 def _cost_of_move(loss: Any, samples: Samples, margins: Margins, beta: np.ndarray, rest: float, off: float, row: int) -> float:
-    """Return `_move_cost` of one row, in plain Python: a kernel for it would make each first fit wait. Infinite where Python cannot."""
+    """Return `_move_cost` of one row, infinite where Python raises an error. A compiled kernel for one row would delay every first fit."""
     z, d = margins.shortfall(margins.scores_.item(row), margins.signs.item(row), margins.scale.item(row))
     try:
-        return float(_move_cost(loss, samples.c.item(row), samples.y.item(row), beta.item(row), z, d, rest, off))
+        with np.errstate(all="ignore"):  # a loss of the user's may call NumPy
+            return float(_move_cost(loss, samples.c.item(row), samples.y.item(row), beta.item(row), z, d, rest, off))
     except (ArithmeticError, ValueError):  # an overflow, or the logarithm of 0
         return math.inf
 
