@@ -604,3 +604,5 @@ def test_a_class_defined_again_has_kernels_of_its_own():
 
     first, second = defined(2.0), defined(3.0)
     assert [scaled_by(each, 5.0) for each in (first, second, first)] == [10.0, 15.0, 10.0]
+    names = [type(each).__name__ for each in (first, second)]
+    assert [compiled(type(each)).__name__ for each in (first, second)] == names

@@ -124,10 +124,12 @@ def _name_apart(cls: type) -> None:
 
     numba's dispatcher tells named tuples apart by the names of their classes, and would run the kernel of the other class.
     """
-    same = _named.setdefault(cls.__name__, [])
-    same.append(cls)
-    if len(same) > 1:
-        cls.__name__ = f"{cls.__name__}_{len(same)}"
+    name = cls.__qualname__.rpartition(".")[2]  # as it was given
+    same = _named.setdefault(name, [])
+    if not any(other is cls for other in same):  # a class may be compiled again, with more methods
+        same.append(cls)
+        if len(same) > 1:
+            cls.__name__ = f"{name}_{len(same)}"
 
 
 def _make_dispatch(name: str, first: Any, table: dict[type, Any]) -> None:
