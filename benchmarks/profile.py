@@ -84,7 +84,8 @@ def _draw(found: dict[str, np.ndarray], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axis = plt.subplots(figsize=(7.0, 4.2))
+    figure, axis = plt.subplots(figsize=(8.5, 4.2))
+    axis.set_prop_cycle(color=[plt.get_cmap("tab20")(k) for k in (0, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 18)])
     for solver, factors in found.items():
         finite = factors[np.isfinite(factors)]
         steps = np.concatenate([[1.0], finite, [max(100.0, finite.max(initial=1.0))]])
@@ -97,7 +98,7 @@ def _draw(found: dict[str, np.ndarray], path: Path) -> None:
     axis.set_xlabel("time / time of the fastest")
     axis.set_ylabel("share of the problems")
     axis.grid(alpha=0.3)
-    axis.legend(fontsize=7, frameon=False)
+    axis.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     figure.tight_layout()
     figure.savefig(path, dpi=150)
     plt.close(figure)
