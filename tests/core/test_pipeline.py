@@ -241,7 +241,7 @@ def twice(line, x):
     return line.evaluate(x) + line.evaluate(2.0 * x)
 
 
-@pytest.mark.skipif(numba.version_info[:2] < (0, 62), reason="the LLVM of that time evaluates so small a function itself")
+@pytest.mark.skipif(numba.version_info[:2] < (0, 62), reason="the LLVM of numba 0.61 leaves no call of it")
 def test_what_a_search_evaluates_is_there_once(monkeypatch, tmp_path):
     monkeypatch.setenv("DUALGAP_CACHE_DIR", str(tmp_path))
     assert twice(Line(3.0), 1.0) == 9.0

@@ -214,10 +214,10 @@ def test_working_sets_take_over_from_coordinate_steps_on_the_hinge(monkeypatch, 
 @pytest.mark.parametrize(
     ("passes", "before", "now", "hands_over"),
     [
-        (3.0, 1e-1, 1e-2, ""),  # four more passes at this rate, as many as switch_at
+        (3.0, 1e-1, 1e-2, ""),  # needs four more passes at this rate; switch_at allows four
         (3.0, 1e-1, 2e-2, "more passes"),
         (5.0, 1e-3, 1e-4, ""),  # past switch_at, but done after two more
-        (5.0, 1e-2, 1e-3, ""),  # after three, as many as there may be
+        (5.0, 1e-2, 1e-3, ""),  # done after three more, the most that are allowed
         (5.0, 1e-2, 2e-3, "passes are spent"),
         (5.0, 1e-3, 2e-3, "passes are spent"),  # no rate
         (9.0, 1e-3, 5e-7, ""),  # done: the certificate follows
