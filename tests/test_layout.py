@@ -8,7 +8,6 @@ import graphlib
 import importlib
 import inspect
 import os
-import pickle
 import re
 import subprocess
 import sys
@@ -152,31 +151,6 @@ def test_the_map_is_the_tree():
             inside[room].append(module.removeprefix(f"dualgap.{room}.").replace(".__init__", ""))
     inside["lab"] = [name for name in inside["lab"] if name not in ("claims", "printed")]
     assert {room: sorted(names) for room, names in listed.items()} == {room: sorted(names) for room, names in inside.items()}
-
-
-def test_old_module_names_still_work():
-    from dualgap.core.moved import MOVED
-
-    for old, new in MOVED.items():
-        assert importlib.import_module(old) is importlib.import_module(new)
-
-
-def test_old_module_names_do_not_replace_functions():
-    code = "import dualgap.store.convert, dualgap.distributed.train, dualgap.distributed.pose, dualgap.cluster, dualgap.store; "
-    code += "print(*map(callable, [dualgap.store.convert, dualgap.cluster.train, dualgap.cluster.pose]))"
-    assert run_python(code) == ["True", "True", "True"]
-
-
-def test_pickles_of_the_hall_can_be_read():
-    import dualgap
-    from dualgap.core.moved import MOVED
-
-    model = dualgap.LinearSVC(solver=dualgap.SDCA()).fit([[0.0], [1.0]], [0, 1])
-    text = pickle.dumps(model, protocol=0)
-    for old, new in MOVED.items():
-        text = text.replace(f"c{new}\n".encode(), f"c{old}\n".encode())
-    assert b"cdualgap.solvers.sdca\n" in text
-    assert pickle.loads(text).predict([[1.0]]) == 1
 
 
 def run_python(code):

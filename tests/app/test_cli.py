@@ -10,7 +10,6 @@ import polars
 import pytest
 import skops.io
 
-from dualgap import LinearSVC
 from dualgap.app.cli import main
 from dualgap.app.model_file import load_model
 from dualgap.lab import study_names
@@ -265,10 +264,10 @@ def test_a_file_name_is_not_a_pattern(capsys, model, tmp_path):
     "content",
     [
         {"format": "dualgap-model-1"},
-        {"format": "dualgap-model-1", "pipeline": {"a": 1}, "columns": []},
-        {"format": "dualgap-model-1", "pipeline": LinearSVC(), "columns": []},
+        {"format": "dualgap-model-1", "estimator": {"a": 1}},
+        {"format": "dualgap-model-1", "estimator": {"type": "Pipeline"}, "preparation": None, "scaler": None},
     ],
-    ids=["nothing", "no pipeline", "no steps"],
+    ids=["nothing", "no estimator", "another estimator"],
 )
 def test_model_files_that_hold_something_else(capsys, table, tmp_path, content):
     (tmp_path / "odd.skops").write_bytes(skops.io.dumps(content))
@@ -300,7 +299,7 @@ class Stranger:
 
 def test_strange_models_are_refused(capsys, table, tmp_path):
     path = tmp_path / "strange.skops"
-    skops.io.dump({"format": "dualgap-model-1", "pipeline": Stranger(), "columns": []}, path)
+    skops.io.dump({"format": "dualgap-model-1", "estimator": Stranger()}, path)
     code, _, err = run(capsys, "predict", path, table)
     assert code == 1
     assert "holds types that a model of dualgap does not have, so it is not opened" in err

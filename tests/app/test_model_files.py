@@ -1,6 +1,5 @@
 """Model files: every model that `fit` can write opens again, elsewhere and in later versions; nothing else does."""
 
-import csv
 import json
 import os
 import shutil
@@ -12,13 +11,10 @@ import numpy as np
 import polars
 import pytest
 import skops.io
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 
 import dualgap
 from dualgap.app.cli import main
 from dualgap.app.model_file import ModelError, load_model
-from dualgap.data import load
 
 
 def animals(path, rows=60, classes=("cat", "dog", "emu"), seed=0):
@@ -129,36 +125,8 @@ def test_a_file_holds_plain_data_alone(folder, tmp_path, capsys):
 def test_a_file_of_a_newer_version_says_so(tmp_path):
     path = tmp_path / "new.skops"
     skops.io.dump({"format": "dualgap-model-99", "dualgap": "7.0"}, path)
-    with pytest.raises(ModelError, match=r"has format 99, written by dualgap 7\.0; .* reads formats up to 3"):
+    with pytest.raises(ModelError, match=r"has format 99, written by dualgap 7\.0; .* reads format 1"):
         load_model(path)
-    skops.io.dump({"format": "dualgap-model-2", "estimator": {}}, path)
+    skops.io.dump({"format": "dualgap-model-1", "estimator": {}}, path)
     with pytest.raises(ModelError, match="is a damaged model file"):
         load_model(path)
-
-
-@pytest.mark.parametrize("named", [True, False])
-@pytest.mark.parametrize("classes", [2, 3])
-def test_a_file_of_format_1_opens(tmp_path, classes, named, capsys):
-    """It held a pipeline, its certificate and its trace under the module names of version 0.1."""
-    data = load("digits")
-    keep = data.y < classes
-    X, y = data.X[keep][:, 10:30], data.y[keep]
-    pipeline = Pipeline([("scale", StandardScaler()), ("svc", dualgap.LinearSVC(loss="hinge", random_state=0))]).fit(X, y)
-    del pipeline[-1]._kept  # from which bounds of the exact model would be made, which that version did not have
-    names = [f"p{j}" for j in range(20)] if named else []
-    new, older = tmp_path / "new.model", tmp_path / "old.model"
-    skops.io.dump({"format": "dualgap-model-1", "pipeline": pipeline, "columns": names}, new)
-    with zipfile.ZipFile(new) as read, zipfile.ZipFile(older, "w") as old:
-        for name in read.namelist():
-            content = read.read(name)
-            for now, then in (("dualgap.proof.certificate", "dualgap.certificate"), ("dualgap.run.result", "dualgap.result")):
-                content = content.replace(f'"{now}"'.encode(), f'"{then}"'.encode())
-            old.writestr(name, content)
-    assert b'"dualgap.certificate"' in zipfile.ZipFile(older).read("schema.json")
-    if named:
-        polars.DataFrame(X, schema=names).select(names[::-1]).write_csv(tmp_path / "x.csv")
-    else:
-        np.savez(tmp_path / "x.npz", X=X, y=y)
-    assert main(["predict", str(older), str(tmp_path / ("x.csv" if named else "x.npz"))]) == 0
-    said = [row[0] for row in csv.reader(capsys.readouterr().out.splitlines())][1:]
-    assert said == [str(label) for label in pipeline.predict(X)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualgap.core.jit import compiled, kernel
+from dualgap.core.jit import kernel
 from dualgap.core.losses import LOSSES as REGISTERED
 from dualgap.core.losses import Hinge, Logistic, SmoothHinge, SquaredHinge, make_loss, slopes, total_psi, total_value
 from dualgap.problem import Samples
@@ -271,27 +271,6 @@ def test_a_field_that_no_formula_reads_takes_its_default_only(cls, field):
     for make in (cls, lambda value: make_loss(cls()._replace(**{field: value}))):
         with pytest.raises(ValueError, match=f"{field}=0.25.*has no parameter.*numba"):
             make(0.25)
-
-
-def test_a_loss_with_the_method_names_of_version_0_1_still_works():
-    class Old(NamedTuple):
-        delta: float = 1.0
-        value = SmoothHinge.value
-        slope = SmoothHinge.slope
-        psi = SmoothHinge.psi
-        dual_step = SmoothHinge.dual_step
-        pull = SmoothHinge.gradient
-        bend = SmoothHinge.curvature_at
-        ceiling = SmoothHinge.upper_bound
-        curvature = SmoothHinge.curvature
-
-    compiled(Old)
-    with pytest.warns(DeprecationWarning, match="Old has .* rename pull to gradient, bend to curvature_at, ceiling to upper_bound"):
-        loss = make_loss(Old(0.5))
-    found, wanted = np.empty((8, 1)), np.empty((8, 1))
-    for tested, out in ((loss, found), (SmoothHinge(0.5), wanted)):
-        compiled_methods(tested, np.array([0.3]), np.array([0.7]), np.array([0.2]), out)
-    np.testing.assert_array_equal(found, wanted)
 
 
 def test_a_loss_that_lacks_a_method_is_refused():

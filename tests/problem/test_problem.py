@@ -308,13 +308,6 @@ def test_pickles_and_copies(options):
         assert same.objective(a) == pytest.approx(value, rel=1e-12)
 
 
-def test_a_pickle_of_an_older_version_fails_with_a_sentence():
-    problem = build(l2=0.1)
-    state = {name: value for name, value in vars(problem).items() if name != "shared"} | {"_shared": {}}
-    with pytest.raises(ValueError, match="this Problem was pickled by an older dualgap; make it again from X and y"):
-        object.__new__(Problem).__setstate__(state)
-
-
 def test_replace_takes_only_what_fits_together():
     problem = Problem(X, Y, l2=0.1)
     with pytest.raises(ValueError, match=r"X has shape \(2, "):

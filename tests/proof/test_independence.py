@@ -45,7 +45,7 @@ class Liar(SDCA):
 
     handed_over: ClassVar[list] = []
 
-    # What solvers of version 0.1 could hand over; nothing asks for it any more.
+    # Sums that a solver could hand over; nothing asks for them.
     def scores(self, problem, state):
         return 5.0 * problem.y
 

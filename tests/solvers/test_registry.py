@@ -185,16 +185,6 @@ def test_a_refusal_names_the_reason_and_a_solver_that_can(solver, options, reaso
         assert can(dualgap.solvers.get_solver(name), problem)
 
 
-def test_hooks_by_their_old_names_are_called():
-    with pytest.warns(DeprecationWarning, match="rename it to gap_estimate"):
-
-        class Older(dualgap.SDCA):
-            def hint(self, problem, state):
-                return 0.5
-
-    assert Older().gap_estimate(None, None) == 0.5
-
-
 def test_objects_that_are_completed_keep_their_own_attributes():
     class Plain:
         def __init__(self, size):

@@ -22,18 +22,8 @@ from dualgap.store import Store
 
 __all__ = ["ModelError", "SavedModel", "check_place", "load_model", "save_model"]
 
-FORMAT, NUMBER = "dualgap-model-", 3  # 3 is a regression; a classifier is written as format 2, which older versions read
-# Types in files of format 1, which held a scikit-learn pipeline. skops builds no object of any other type.
-TRUSTED = (
-    "dualgap.proof.certificate.Certificate",
-    "dualgap.estimators.linear.LinearSVC",
-    "dualgap.run.result.Trace",
-    "dualgap.certificate.Certificate",  # the same two as version 0.1 called them
-    "dualgap.result.Trace",
-    "scipy.sparse._csr.csr_matrix",  # dual_coef_ of a model for more than two classes
-)
+FORMAT, NUMBER = "dualgap-model-", 1
 ESTIMATORS: dict[str, type] = {"LinearSVC": LinearSVC, "LinearSVR": LinearSVR}
-NUMBERS_OF = {"LinearSVC": 2, "LinearSVR": 3}
 ARRAYS = ("coef_", "intercept_", "classes_", "support_", "n_support_")
 NUMBERS = ("n_iter_", "n_features_in_", "_n_rows")
 
@@ -128,7 +118,7 @@ def save_model(model: SavedModel, path: Path) -> None:
 
     preparation, scaler = model.encoder.preparation, model.encoder.scaler
     content = {
-        "format": f"{FORMAT}{NUMBERS_OF[type(model.estimator).__name__]}",
+        "format": f"{FORMAT}{NUMBER}",
         "dualgap": __version__,
         "estimator": _estimator_to_dict(model.estimator),
         "preparation": None if preparation is None else preparation.to_dict(),
@@ -194,7 +184,7 @@ def load_model(path: str | Path) -> SavedModel:
     )
     try:
         check_zip(path)
-        strange = sorted(set(skops.io.get_untrusted_types(file=path)) - set(TRUSTED))
+        strange = skops.io.get_untrusted_types(file=path)
     except DataError:
         raise
     except unreadable as error:
@@ -202,28 +192,28 @@ def load_model(path: str | Path) -> SavedModel:
     if strange:
         raise ModelError(f"{path} holds types that a model of dualgap does not have, so it is not opened: {', '.join(strange)}")
     try:
-        content = skops.io.load(path, trusted=list(TRUSTED))
+        content = skops.io.load(path, trusted=[])
     except Exception as error:  # a file that was tampered with may raise anything
         raise ModelError(f"{path} is not a model that dualgap fit wrote: {' '.join(str(error).split())[:200]}") from None
-    number = _format_number(path, content)
+    _check_format(path, content)
     try:
-        return _from_pipeline(content) if number == 1 else _from_plain(content)
+        return _from_plain(content)
     except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
         raise ModelError(f"{path} is a damaged model file ({type(error).__name__}: {error}); train it again") from None
 
 
-def _format_number(path: Path, content: Any) -> int:
+def _check_format(path: Path, content: Any) -> None:
+    """Refuse what is no model file, and one of a newer format."""
     form = content.get("format") if isinstance(content, dict) else None
     if not isinstance(form, str) or not form.startswith(FORMAT) or not form.removeprefix(FORMAT).isdigit():
         raise ModelError(f"{path} is not a model that dualgap fit wrote")
     number = int(form.removeprefix(FORMAT))
-    if not 1 <= number <= NUMBER:
+    if number != NUMBER:
         written = content.get("dualgap", "a newer version")
         raise ModelError(
-            f"{path} has format {number}, written by dualgap {written}; this is dualgap {__version__}, which reads formats up to "
+            f"{path} has format {number}, written by dualgap {written}; this is dualgap {__version__}, which reads format "
             f"{NUMBER}. Install the newer version, or train the model again"
         )
-    return number
 
 
 def _from_plain(content: dict[str, Any]) -> SavedModel:
@@ -268,24 +258,3 @@ def _check_shapes(estimator: Any) -> None:
         expected = ((rows, d), (rows,), f"{len(estimator.classes_)} classes")
     if (coef.shape, b.shape) != expected[:2] or coef.dtype.kind != "f" or b.dtype.kind != "f":
         raise ValueError(f"coefficients of shape {coef.shape} for {expected[2]} and {d} features")
-
-
-def _from_pipeline(content: dict[str, Any]) -> SavedModel:
-    """Return a model of format 1: a pipeline of a scaler and a classifier, and the names of the columns."""
-    from sklearn.pipeline import Pipeline
-
-    pipeline, columns = content["pipeline"], list(content["columns"])
-    if not isinstance(pipeline, Pipeline) or not pipeline.steps or not isinstance(pipeline[-1], LinearSVC):
-        raise ValueError(f"it holds a {type(pipeline).__name__} that is not a pipeline of dualgap's LinearSVC")
-    svc = pipeline[-1]
-    centre, scale = np.zeros(svc.n_features_in_), np.ones(svc.n_features_in_)
-    if len(pipeline) > 1:
-        centre, scale = np.asarray(pipeline[0].mean_), np.asarray(pipeline[0].scale_)
-    if not columns:
-        return SavedModel(svc, Encoder(scaler=Scaler(centre, scale) if len(pipeline) > 1 else None))
-    rules = [
-        {"kind": "number", "name": name, "style": "plain", "fill": float(c), "centre": float(c), "scale": float(s), "flag": False}
-        for name, c, s in zip(columns, centre, scale, strict=True)
-    ]
-    made = {"rules": rules, "target": "", "named": True, "width": len(columns) + 1}
-    return SavedModel(svc, Encoder(Preparation.from_dict(made)))

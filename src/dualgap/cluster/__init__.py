@@ -14,9 +14,6 @@ from dualgap.cluster.rounds import RoundsResult, run_rounds
 from dualgap.cluster.stored import newton_on_store, newton_suits
 from dualgap.cluster.train import CHECKPOINT_SECONDS, checkpoint_meta, current_client, make_pool, train
 from dualgap.cluster.worker_pool import ClusterLost, InProcess
-from dualgap.core import moved
-
-DaskTeam, Whole, make_team, pose = DaskPool, DataStatistics, make_pool, make_objective  # their names in version 0.1
 
 __all__ = [
     "CHECKPOINT_SECONDS",
@@ -24,26 +21,20 @@ __all__ = [
     "CheckpointError",
     "ClusterLost",
     "DaskPool",
-    "DaskTeam",
     "DataStatistics",
     "InProcess",
     "Objective",
     "Partition",
     "RoundsResult",
-    "Whole",
     "checkpoint_meta",
     "current_client",
     "has_words",
     "make_objective",
     "make_pool",
-    "make_team",
     "newton_on_store",
     "newton_suits",
-    "pose",
     "prepare_frame",
     "run_rounds",
     "to_polars",
     "train",
 ]
-
-moved.keep_functions("dualgap.distributed.train", "dualgap.distributed.pose")

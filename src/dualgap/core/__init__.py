@@ -5,7 +5,7 @@ What needs labels or an objective belongs in `problem`; what evaluates kernel fu
 
 from __future__ import annotations
 
-from dualgap.core import machine, moved, rows
+from dualgap.core import machine, rows
 from dualgap.core.cache_files import cache_folder
 from dualgap.core.checks import count, is_number, is_sparse, is_whole, number, number_of_bytes, one_of, whole_number
 from dualgap.core.interrupts import held, hold, kept, release
@@ -157,7 +157,6 @@ __all__ = [
     "machine",
     "make_loss",
     "make_penalty",
-    "moved",
     "natural_order",
     "nbytes",
     "nearest",

@@ -34,7 +34,6 @@ A loss knows neither the data nor n. With q = 0 (an empty row) the step is β⁺
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -593,7 +592,6 @@ METHODS = (
     "curvature",
     *_OF_CLASSIFICATION,
 )
-_RENAMED = {"gradient": "pull", "curvature_at": "bend", "upper_bound": "ceiling"}  # new: name in version 0.1
 _ALIASES = {"log_loss": "logistic", "huberised_hinge": "smooth_hinge", "huberized_hinge": "smooth_hinge"}
 
 
@@ -606,7 +604,6 @@ def make_loss(loss: Any, delta: float | None = None, epsilon: float | None = Non
             takes = [loss for loss, (_, own) in RESIDUAL_LOSSES.items() if own == name]
             raise ValueError(f"{name}={value!r} belongs to loss={' or '.join(map(repr, takes))}, not to loss={loss!r}")
     if not isinstance(loss, str):
-        _rename_methods(type(loss))
         _complete(type(loss))
         missing = [m for m in METHODS if not hasattr(loss, m)]
         if missing or isinstance(loss, type):
@@ -671,17 +668,6 @@ def _checked_residual_loss(loss: ResidualLoss) -> ResidualLoss:
     if delta == 0.0 and not math.isfinite(low + high):
         raise ValueError(f"{loss}: an infinite slope needs delta > 0, the width over which the loss is quadratic")
     return ResidualLoss(epsilon, delta, low, high)
-
-
-def _rename_methods(cls: Any) -> None:
-    """Give a user's loss class the present names of methods that it has under their names of version 0.1."""
-    old = {new: name for new, name in _RENAMED.items() if not hasattr(cls, new) and name in vars(cls)}
-    for new, name in old.items():
-        setattr(cls, new, vars(cls)[name])
-    if old:
-        compiled(cls)
-        names = ", ".join(f"{name} to {new}" for new, name in old.items())
-        warnings.warn(f"{cls.__name__} has methods by their names of version 0.1: rename {names}", DeprecationWarning, stacklevel=5)
 
 
 def _gap_terms(self, short, beta):

@@ -82,7 +82,7 @@ class BallsMixin:
         refuse_uncertified(self, what)
         kept = vars(self).get("_kept")
         if kept is None:
-            trained = "a model trained by partial_fit, on a cluster or by an older dualgap has no such bounds"
+            trained = "a model trained by partial_fit or on a cluster has no such bounds"
             raise ProofError(f"{what} need the training data, which this model does not have; {trained}; use fit")
         if is_store(kept.X) or is_dask(kept.X):
             raise ProofError(f"{what} need the training rows in memory; these are in a store or on a cluster")

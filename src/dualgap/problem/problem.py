@@ -90,9 +90,6 @@ class Shared:
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "found": {}}  # what is compiled here need not be elsewhere
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update({"found": {}} | state)
-
 
 class Problem:
     """A regularised problem over samples X with two labels or targets y. Immutable: `variant` and `replace` return copies.
@@ -263,11 +260,6 @@ class Problem:
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"a {type(self).__name__} is immutable; {name} cannot be deleted")
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        if not isinstance(state.get("shared"), Shared):
-            raise ValueError(f"this {type(self).__name__} was pickled by an older dualgap; make it again from X and y")
-        vars(self).update(state)
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with other attributes, given by name and taken as they are; `variant` checks labels and weights of a user.

@@ -59,8 +59,6 @@ class Approximation:
         assert point.stored is not None
         return certify_pair(problem, point.coef, best_intercept(problem, point.stored), point, "approximation").certificate
 
-    judge = certify  # its name in version 0.1
-
 
 @dataclass(frozen=True, kw_only=True)
 class ApproximateResult(Result):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple
 
@@ -94,13 +93,6 @@ class Solver:
     takes_streams: ClassVar[bool] = False  # whether it works on rows that are read from disk block by block
     takes_bounds: ClassVar[bool] = False  # whether it keeps bounds on coefficients
     stall_steps: ClassVar[float] = math.inf  # epochs without halving `State.gap` after which `auto` changes the method
-
-    def __init_subclass__(cls) -> None:
-        for old, new in {"hint": "gap_estimate", "rehearse": "warm_up"}.items():
-            if old in vars(cls) and new not in vars(cls):
-                setattr(cls, new, vars(cls)[old])
-                text = f"{cls.__name__}.{old} has its name of version 0.1: rename it to {new}"
-                warnings.warn(text, DeprecationWarning, stacklevel=2)
 
     def chosen(self, problem: Problem) -> Solver:
         """Return the solver that runs on this problem: itself, unless it only chooses another."""

@@ -5,7 +5,6 @@ File formats belong in `data`; many machines belong in `cluster`.
 
 from __future__ import annotations
 
-from dualgap.core import moved
 from dualgap.store.conversion import convert, write_store
 from dualgap.store.manifest import Manifest, StoreError
 from dualgap.store.problem import StoreProblem
@@ -19,5 +18,3 @@ __all__ = [
     "convert",
     "write_store",
 ]
-
-moved.keep_functions("dualgap.store.convert")
