@@ -41,7 +41,7 @@ ROOMS = [
     "app",
 ]
 HEAVY = ["pandas", "polars", "pyarrow", "matplotlib", "plotly", "typer", "rich", "dask", "cv2"]
-TOP = {"dualgap", "dualgap.__main__"}
+TOP = {"dualgap", "dualgap.__main__", "dualgap.dask"}
 
 
 def module_files():
@@ -79,6 +79,8 @@ def wrong_import(here, imported, name, files):
     mine, theirs = room_of(here), room_of(imported)
     if here in TOP or mine == theirs:
         return None
+    if theirs is None and imported == "dualgap.dask":  # the door for users of a cluster
+        return None if mine == "app" else "the estimators of a cluster"
     if theirs is None:
         return "the package itself" if name != "__version__" else None
     if mine.startswith(theirs + "."):  # a room inside `solvers` and a module beside it

@@ -111,6 +111,8 @@ _ESTIMATORS = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "dask":  # its estimators import Dask where they need it
+        return import_module("dualgap.dask")
     if name not in _ESTIMATORS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module("dualgap.estimators"), name)

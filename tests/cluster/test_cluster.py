@@ -1,14 +1,17 @@
 """On a real cluster of two processes: every kind of input, a worker killed in the middle, a cluster that is gone."""
 
 import os
+import pickle
 import signal
 
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 import dualgap
 from dualgap.cluster import ClusterLost, train
+from dualgap.dask import LinearSVC
 from dualgap.store import write_store
 
 pytest.importorskip("distributed", reason="dask.distributed is not installed: pip install 'dualgap[dask]'")
@@ -78,7 +81,7 @@ def test_fixed_epochs_give_the_same_model_every_time(client):
 
 
 def test_linear_svc(client):
-    model = dualgap.LinearSVC(loss="smooth_hinge", C=0.1, class_weight="balanced", tol=1e-3, random_state=0).fit(*as_array())
+    model = LinearSVC(loss="smooth_hinge", C=0.1, class_weight="balanced", tol=1e-3, random_state=0).fit(*as_array())
     alone = dualgap.LinearSVC(loss="smooth_hinge", C=0.1, class_weight="balanced", tol=1e-6, random_state=0, solver="sdca").fit(
         X, y
     )
@@ -87,7 +90,12 @@ def test_linear_svc(client):
     assert model.dual_gap_ >= model.objective_ - alone.objective_ - 1e-9
     assert (model.predict(X) == alone.predict(X)).mean() > 0.98
     with pytest.raises(ValueError, match="solver='sdca' on a cluster"):
-        dualgap.LinearSVC(solver="sdca").fit(*as_array())
+        LinearSVC(solver="sdca").fit(*as_array())
+    local = model.to_local()
+    assert type(local) is dualgap.LinearSVC
+    np.testing.assert_array_equal(local.predict(X), model.predict(X))
+    assert clone(model).get_params() == model.get_params()
+    assert pickle.loads(pickle.dumps(model.set_params(client=client))).client is None
 
 
 def test_linear_svc_of_three_classes(client):
@@ -95,7 +103,7 @@ def test_linear_svc_of_three_classes(client):
     import dask.array
 
     rows = dask.array.from_array(X.toarray(), chunks=(100, -1))
-    model = dualgap.LinearSVC(loss="smooth_hinge", C=0.02, tol=1e-2, random_state=0).fit(rows, labels)
+    model = LinearSVC(loss="smooth_hinge", C=0.02, tol=1e-2, random_state=0).fit(rows, labels)
     alone = dualgap.LinearSVC(loss="smooth_hinge", C=0.02, tol=1e-6, random_state=0, solver="sdca").fit(X, labels)
     assert model.classes_.tolist() == [0, 1, 2]
     assert model.objective_ == pytest.approx(alone.objective_, rel=1e-2)
@@ -225,12 +233,12 @@ def test_a_worker_that_starts_again_is_given_its_rows_again(client, best):
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_predictions_on_dask_data_are_lazy(classes):
+def test_predictions_on_dask_data_are_lazy(client, classes):
     import dask.array
 
     labels = np.array(["a", "b", "c"])[(y + (np.arange(400) % 7 == 0)) % classes]
-    model = dualgap.LinearSVC(C=0.1, random_state=0).fit(X.toarray(), labels)
     rows = dask.array.from_array(X.toarray(), chunks=(60, 10))
+    model = LinearSVC(C=0.1, random_state=0).fit(rows, labels)
     predicted, scores = model.predict(rows), model.decision_function(rows)
     assert isinstance(predicted, dask.array.Array)
     assert isinstance(scores, dask.array.Array)
@@ -245,24 +253,46 @@ def test_predictions_on_dask_data_are_lazy(classes):
         model.predict(rows[:, :3])
 
 
-def test_predictions_on_frames_are_lazy():
-    frame, _ = as_frame()
-    model = dualgap.LinearSVC(C=0.1, random_state=0).fit(X.toarray(), y)
+def test_predictions_on_frames_are_lazy(client):
+    frame, target = as_frame()
+    model = LinearSVC(C=0.1, random_state=0).fit(frame, target)
     np.testing.assert_array_equal(model.predict(frame).compute(), model.predict(X.toarray()))
+
+
+@pytest.mark.parametrize(
+    "name", ["LinearSVC", "LinearSVR", "SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM", "LinearSVCPath", "SVCPath"]
+)
+def test_the_plain_classes_do_not_draw_dask_rows_into_this_process(name):
+    """Each says what to use, and computes nothing."""
+    import dask.array
+
+    rows = dask.array.map_blocks(
+        lambda: pytest.fail("the rows were computed"), chunks=((20,), (3,)), dtype=float, meta=np.empty((0, 0))
+    )
+    model = getattr(dualgap, name)()
+    with pytest.raises(TypeError, match=rf"{name} works on rows in this process.*dualgap\.dask"):
+        model.fit(rows, np.arange(20) % 2)
+    if not name.endswith("Path"):
+        model.fit(X[:40].toarray(), y[:40])
+        with pytest.raises(TypeError, match=r"works on rows in this process.*dualgap\.dask"):
+            model.predict(dask.array.from_array(X[:40].toarray(), chunks=(20, -1)))
+
+
+def test_the_classes_of_a_cluster_take_no_rows_in_memory():
+    with pytest.raises(TypeError, match=r"X is a ndarray: use dualgap\.LinearSVC"):
+        LinearSVC().fit(X.toarray(), y)
 
 
 def test_a_fit_goes_on_from_its_checkpoint(client, tmp_path):
     """What the first fit reached in a few rounds is where the second one begins, on another number of partitions."""
     options = {"loss": "smooth_hinge", "C": 0.1, "tol": 1e-9, "random_state": 0, "solver": "cocoa", "checkpoint": tmp_path / "run"}
     with pytest.warns(dualgap.ConvergenceWarning):
-        first = dualgap.LinearSVC(**options, max_iter=8).fit(*as_array())
+        first = LinearSVC(**options, max_iter=8).fit(*as_array())
     with pytest.warns(dualgap.ConvergenceWarning):
-        second = dualgap.LinearSVC(**options, max_iter=1, partitions=3).fit(*as_array())
+        second = LinearSVC(**options, max_iter=1, partitions=3).fit(*as_array())
     assert second.history_["relative_gap"][0] <= 1.01 * first.certificate_.relative_gap
     with pytest.raises(dualgap.cluster.CheckpointError, match=r"another problem.*give another folder"):
-        dualgap.LinearSVC(**{**options, "C": 0.2}).fit(*as_array())
-    with pytest.raises(ValueError, match="partitions=3 is for Dask data"):
-        dualgap.LinearSVC(partitions=3).fit(X, y)
+        LinearSVC(**{**options, "C": 0.2}).fit(*as_array())
 
 
 def test_three_classes_have_a_checkpoint_each(client, tmp_path):
@@ -270,12 +300,12 @@ def test_three_classes_have_a_checkpoint_each(client, tmp_path):
 
     labels = y + (np.arange(400) % 7 == 0)
     rows = dask.array.from_array(X.toarray(), chunks=(100, -1))
-    dualgap.LinearSVC(loss="smooth_hinge", C=0.02, tol=1e-2, random_state=0, checkpoint=tmp_path / "run").fit(rows, labels)
+    LinearSVC(loss="smooth_hinge", C=0.02, tol=1e-2, random_state=0, checkpoint=tmp_path / "run").fit(rows, labels)
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["class-000", "class-001", "class-002"]
 
 
 def test_progress_is_on_the_scheduler(client):
-    model = dualgap.LinearSVC(loss="smooth_hinge", C=0.1, tol=1e-3, random_state=0, solver="cocoa").fit(*as_array())
+    model = LinearSVC(loss="smooth_hinge", C=0.1, tol=1e-3, random_state=0, solver="cocoa").fit(*as_array())
     events = [event for _, event in client.get_events("dualgap")]
     assert {"name", "round", "relative_gap", "tol", "lost"} <= set(events[-1])
     assert 1 <= events[-1]["round"] <= model.n_iter_
@@ -296,7 +326,7 @@ def test_frames_with_categories(client):
     table.loc[3, "size"] = np.nan
     labels = pandas.Series(np.where((colour == "red") ^ (rng.random(400) < 0.1), "yes", "no"))
     rows, target = frames.from_pandas(table, npartitions=5), frames.from_pandas(labels, npartitions=5)
-    model = dualgap.LinearSVC(loss="smooth_hinge", C=0.1, tol=1e-4, random_state=0).fit(rows, target)
+    model = LinearSVC(loss="smooth_hinge", C=0.1, tol=1e-4, random_state=0).fit(rows, target)
     import polars
 
     expected = Preparation.learn(polars.from_pandas(table), "", labels=labels.to_numpy())
@@ -358,7 +388,7 @@ def test_three_classes_in_data_frames(client):
     table = pandas.DataFrame(X.toarray(), columns=[f"x{j}" for j in range(25)])
     rows = frames.from_pandas(table, npartitions=5)
     target = frames.from_pandas(pandas.Series(labels), npartitions=5)
-    model = dualgap.LinearSVC(loss="smooth_hinge", C=0.02, tol=1e-4, random_state=0).fit(rows, target)
+    model = LinearSVC(loss="smooth_hinge", C=0.02, tol=1e-4, random_state=0).fit(rows, target)
     alone = dualgap.LinearSVC(loss="smooth_hinge", C=0.02, tol=1e-6, random_state=0).fit(X.toarray(), labels)
     assert model.classes_.tolist() == ["a", "b", "c"]
     assert model.objective_ == pytest.approx(alone.objective_, rel=1e-3)

@@ -69,24 +69,25 @@ def test_newton_on_a_store(tmp_path):
 
 
 def test_words_and_options():
-    X, y, _ = made_data(60)
+    X, _, _ = made_data(60)
     pool = InProcess([Partition(X, np.array(["a", "b"] * 30))])
     with pytest.raises(ValueError, match="a regression needs numbers as targets"):
         make_objective(pool, "huber", l2=0.1)
-    with pytest.raises(ValueError, match="partitions=2 is for Dask data"):
-        LinearSVR(partitions=2).fit(X, y)
 
 
 def test_on_a_dask_cluster(client):
     array = pytest.importorskip("dask.array")
     X, y, _ = made_data()
     rows, targets = array.from_array(X, chunks=(150, -1)), array.from_array(y, chunks=150)
-    model = LinearSVR(epsilon=0.5, tol=1e-3, random_state=0).fit(rows, targets)
+    model = dualgap.dask.LinearSVR(epsilon=0.5, tol=1e-3, random_state=0).fit(rows, targets)
     alone = LinearSVR(epsilon=0.5, tol=1e-6, random_state=0).fit(X, y)
     assert model.status_ == "converged"
     assert model.objective_ <= 1.0011 * alone.objective_
     assert model.coef_.shape == (6,)
     assert np.abs(model.predict(X) - alone.predict(X)).mean() < 0.5
+    np.testing.assert_allclose(model.predict(rows).compute(), model.predict(X), rtol=1e-12)
+    weights = array.from_array(np.arange(len(y)) % 3.0, chunks=150)
+    assert model.score(rows, targets, weights) == pytest.approx(model.to_local().score(X, y, weights.compute()))
     found = train(rows, targets, loss="epsilon_insensitive", epsilon=0.5, l2=1 / len(y), intercept="free", tol=1e-3, client=client)
     assert found.certificate.primal <= 1.0011 * alone.objective_
     assert found.predict(X).shape == (len(y),)

@@ -17,7 +17,7 @@ from dualgap.app.model_file import ModelError, SavedModel, load_model, save_mode
 from dualgap.app.tasks import TASKS
 from dualgap.app.terminal import console
 from dualgap.app.training import fit_facts, important_features
-from dualgap.estimators import ConvergenceWarning, fit_on_cluster
+from dualgap.estimators import ConvergenceWarning
 from dualgap.store import Store
 
 __all__ = ["ClusterOptions", "fit_store"]
@@ -137,8 +137,17 @@ def _on_cluster(store: Store, cluster: ClusterOptions, listen: Any, parameters: 
         from distributed import Client
     except ImportError:
         raise ImportError("--scheduler needs Dask: pip install 'dualgap[dask]'") from None
-    svc = TASKS[store.task].estimator(**parameters, callbacks=None if listen is None else [listen])
-    svc.set_params(checkpoint=cluster.checkpoint, partitions=cluster.partitions, patience=cluster.patience)
-    with Client(cluster.scheduler):
-        fit_on_cluster(svc, Store(store.folder.absolute()))  # a worker's own folder is another one
-    return svc.set_params(checkpoint=None, partitions=None)  # of this run, not of the model
+    from dualgap.dask import LinearSVC, LinearSVR
+
+    estimator = LinearSVR if store.task == "regression" else LinearSVC
+    callbacks = None if listen is None else [listen]
+    with Client(cluster.scheduler) as client:
+        made = estimator(
+            client=client,
+            partitions=cluster.partitions,
+            checkpoint=cluster.checkpoint,
+            patience=cluster.patience,
+            callbacks=callbacks,
+            **parameters,
+        )
+        return made.fit(Store(store.folder.absolute())).to_local()  # a worker's own folder is another one

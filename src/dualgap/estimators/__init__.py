@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
-
 from dualgap.estimators.bounds import class_winners_proven
 from dualgap.estimators.coefficients import coefficient_bounds
 from dualgap.estimators.common import ConvergenceWarning, weights_by_class
@@ -39,13 +36,6 @@ __all__ = [
     "SVCPathCV",
     "class_winners_proven",
     "coefficient_bounds",
-    "fit_on_cluster",
     "warm_up",
     "weights_by_class",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name != "fit_on_cluster":  # the one name that needs the room `cluster`
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module("dualgap.estimators.on_cluster").fit_on_cluster

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from dualgap.estimators.fitted import complete, refuse_uncertified
 from dualgap.estimators.joint_ball import joint_ball_of
 from dualgap.estimators.on_store import is_store
-from dualgap.problem import is_dask
 from dualgap.proof import JointPart, ProofError, ball_of, bounds_of, forget_scores, without_data
 
 __all__ = ["BallsMixin"]
@@ -84,8 +83,8 @@ class BallsMixin:
         if kept is None:
             trained = "a model trained by partial_fit or on a cluster has no such bounds"
             raise ProofError(f"{what} need the training data, which this model does not have; {trained}; use fit")
-        if is_store(kept.X) or is_dask(kept.X):
-            raise ProofError(f"{what} need the training rows in memory; these are in a store or on a cluster")
+        if is_store(kept.X):
+            raise ProofError(f"{what} need the training rows in memory; these are in a store")
         return kept
 
 

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dualgap.core import is_whole, number
-from dualgap.problem import all_finite, from_C
+from dualgap.problem import all_finite, from_C, is_dask
 from dualgap.run import result
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "fit_seed",
     "penalties",
     "plain_rows",
+    "refuse_dask",
     "validated",
     "validated_rows",
     "warn_unless_converged",
@@ -70,6 +71,7 @@ def validated(estimator: Any, X: Any, y: Any, *, reset: bool = True, **options: 
     Plain arrays that those checks would return as they are do not go through them: on a small problem they take a fifth of a fit.
     """
     if not (reset and _is_plain(X, y)):
+        refuse_dask(estimator, X)
         return validate_data(estimator, X, y, reset=reset, **_ACCEPTED, **options)
     estimator.n_features_in_ = X.shape[1]
     vars(estimator).pop("feature_names_in_", None)
@@ -83,7 +85,19 @@ def validated_rows(estimator: Any, X: Any, **options: Any) -> Any:
     """
     if _is_plain_table(estimator, X):
         return X
+    refuse_dask(estimator, X)
     return validate_data(estimator, X, reset=False, **{**_ACCEPTED, **options})
+
+
+def refuse_dask(estimator: Any, X: Any) -> None:
+    """Raise where X is a Dask collection: it would be drawn into this process without a word."""
+    if is_dask(X):
+        name = type(estimator).__name__
+        own = f"dualgap.dask.{name}" if name in ("LinearSVC", "LinearSVR") else "LinearSVC or LinearSVR of dualgap.dask"
+        raise TypeError(
+            f"X is a Dask collection, and {name} works on rows in this process: train and predict on a cluster's workers with {own}, "
+            "or bring the rows here with X.compute()"
+        )
 
 
 def plain_rows(estimator: Any, X: Any) -> np.ndarray | None:

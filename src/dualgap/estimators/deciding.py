@@ -22,7 +22,7 @@ from dualgap.estimators.joint import JointProblem
 from dualgap.estimators.joint_ball import NO_FREE_INTERCEPT, joint_ball_of
 from dualgap.estimators.multiclass import Budget, Task, solve_tasks
 from dualgap.estimators.on_store import is_store
-from dualgap.problem import Problem, is_dask
+from dualgap.problem import Problem
 from dualgap.proof import Ball, JointPart
 from dualgap.run import Best, Deciding, Result
 
@@ -79,8 +79,8 @@ def check_decide(decide: Any, X: Any, l1_ratio: float = 0.0) -> None:
     """Refuse `decide` where it cannot be done."""
     if decide is None:
         return
-    if is_store(X) or is_dask(X):
-        raise ValueError("decide needs the training rows in memory; these are in a store or on a cluster: fit without decide")
+    if is_store(X):
+        raise ValueError("decide needs the training rows in memory; these are in a store: fit without decide")
     if l1_ratio == 1.0:
         raise ValueError("decide needs an l2 penalty, without which no label is proven; give l1_ratio below 1")
 

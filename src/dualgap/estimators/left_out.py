@@ -18,7 +18,6 @@ from dualgap.estimators.joint_fit import is_joint
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.on_store import is_store
 from dualgap.estimators.proving import Kept
-from dualgap.problem import is_dask
 from dualgap.proof import Certificate, ProofError
 from dualgap.run import Forgettable, LeaveOneOut, Receipt, Result, Trace, row_numbers
 from dualgap.solvers import get_solver
@@ -180,8 +179,8 @@ def _fits(model: Any, method: str, X: Any, y: Any, sample_weight: Any) -> tuple[
                 f"or by partial_fit; {again}"
             )
         X, y, sample_weight, duals = kept.X, kept.y, kept.sample_weight, kept.duals
-    if is_store(X) or is_dask(X):
-        raise ProofError(f"{method} needs the rows in memory; these are in a store or on a cluster")
+    if is_store(X):
+        raise ProofError(f"{method} needs the rows in memory; these are in a store")
     if not hasattr(model, "certificate_"):
         raise ProofError(
             f"{method} needs a certificate for all training data; this model was trained by partial_fit or on a cluster"

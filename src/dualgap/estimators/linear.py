@@ -16,22 +16,21 @@ from sklearn.utils.validation import check_is_fitted
 from dualgap.core import classification_loss, kept, one_of
 from dualgap.estimators.bounds import BoundsMixin, FeatureMixin
 from dualgap.estimators.coefficients import coefficient_bounds, refusal_of_bounds
-from dualgap.estimators.common import check_labels, validated, validated_rows
+from dualgap.estimators.common import check_labels, plain_rows, refuse_dask, validated, validated_rows
 from dualgap.estimators.deciding import ClassVotes, check_decide, joint_deciding, solve_all
 from dualgap.estimators.ending import end_fit
 from dualgap.estimators.fitted import Later, keep, linear_support, rebuilt, signed_duals, warm_of
 from dualgap.estimators.joint_fit import JOINT, fit_jointly, is_joint
 from dualgap.estimators.labelled import Labelled
-from dualgap.estimators.lazy import LazyPredictionMixin
 from dualgap.estimators.left_out import ForgettingMixin
 from dualgap.estimators.multiclass import Task
 from dualgap.estimators.on_store import is_store, problem_over, store_labels
-from dualgap.estimators.parameters import Parameters, checked, refuse_cluster_options
+from dualgap.estimators.parameters import Parameters, checked
 from dualgap.estimators.probability import CalibratedMixin, agreed, is_calibrated
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
 from dualgap.estimators.proving import ProvableMixin, linear_parts
 from dualgap.estimators.streaming import partial_fit
-from dualgap.problem import Problem, as_features, is_dask
+from dualgap.problem import Problem, as_features
 
 __all__ = ["LinearSVC"]
 
@@ -54,7 +53,6 @@ class LinearSVC(
     ForgettingMixin,
     ProvableMixin,
     CallbackSupportMixin,
-    LazyPredictionMixin,
     LinearClassifierMixin,
     SparseCoefMixin,
     BaseEstimator,
@@ -124,13 +122,6 @@ class LinearSVC(
         The sign of each coefficient: with 1 the score of the second class never falls if the feature rises, with -1 it never rises; 0
         leaves it open. For two classes only, as in scikit-learn. `positive`, `bounds` and `monotonic_cst` hold at the same time. The
         intercept has no bounds; l1_ratio must be below 1.
-    checkpoint : folder, optional
-        For Dask data: where the workers save their dual variables once a minute; all of them must see it. A fit of the same problem
-        that finds a checkpoint there goes on from it, on any number of workers.
-    partitions : int, optional
-        For Dask data: into how many partitions the rows are divided. By default one a thread of a worker.
-    patience : float
-        For Dask data: seconds to wait for a worker once none is left, before the fit gives up.
     probability : bool
         Whether `fit` also fits `temperature_` for `predict_proba`, by five more fits on parts of the rows. Without effect for
         loss="log_loss".
@@ -153,9 +144,6 @@ class LinearSVC(
     temperature_ : with probability=True, the factor of the scores in `predict_proba`
     dual_coef_ : array of shape (1, number of support vectors), or a sparse one with a row for each class
         yᵢ·C·sᵢ·βᵢ: for l1_ratio=0 and no bounds on coefficients, coef_ is dual_coef_ @ X[support_].
-    preparation_ : Preparation
-        After a fit on a Dask data frame with columns that are not numbers: what became of each column. `coef_` is over
-        `preparation_.feature_names`, and predictions take frames with the same columns.
 
     Notes
     -----
@@ -204,9 +192,6 @@ class LinearSVC(
         positive: bool = False,
         bounds: Any = None,
         monotonic_cst: Any = None,
-        checkpoint: Any = None,
-        partitions: int | None = None,
-        patience: float = 60.0,
         probability: bool = False,
     ) -> None:
         self.penalty = penalty
@@ -233,9 +218,6 @@ class LinearSVC(
         self.positive = positive
         self.bounds = bounds
         self.monotonic_cst = monotonic_cst
-        self.checkpoint = checkpoint
-        self.partitions = partitions
-        self.patience = patience
         self.probability = probability
 
     # -------------------------------------------------------------------------------------------------------------- fitting
@@ -247,8 +229,7 @@ class LinearSVC(
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or a Store, which has its own labels
-            A Dask array, data frame or delayed parts (X, y) are left to the current client's workers: no `support_`, `n_iter_` rounds.
-            Columns of a Dask frame that are not numbers are prepared as those of table files are, and numbers beside them standardised.
+            Dask collections are for `dualgap.dask.LinearSVC`.
         y : n labels, of any number of classes of at least two
         sample_weight : n numbers, optional
         decide : samples, optional
@@ -259,12 +240,6 @@ class LinearSVC(
         self._check_multi_class(parameters)
         check_decide(decide, X, parameters.ratio)
         self._check_probability(X)
-        if is_dask(X):
-            from dualgap.estimators.on_cluster import fit_on_cluster
-
-            fit_on_cluster(self, X, y, sample_weight, parameters, stacklevel=4)
-            return self
-        refuse_cluster_options(self)
         given = (X, y, sample_weight)
         X, y = (X, store_labels(self, X, y)) if is_store(X) else validated(self, X, y)
         check_labels(y)
@@ -356,9 +331,6 @@ class LinearSVC(
     def _loss(self) -> Any:
         return classification_loss(self.loss, self.delta)
 
-    def _check_on_cluster(self, classes: int) -> None:
-        self._check_bounds(False, classes)
-
     # -------------------------------------------------------------------------------------------------------------- streams
 
     @available_if(_takes_batches)
@@ -398,7 +370,16 @@ class LinearSVC(
         partial_fit(self, data, parameters)
         return self
 
-    # ------------------------------------------------------------------------------------------------------- probabilities
+    # --------------------------------------------------------------------------------------------------------- predictions
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the scores of samples: for two classes one each, else one for each class."""
+        rows = plain_rows(self, X) if isinstance(getattr(self, "coef_", None), np.ndarray) else None
+        if rows is None:  # scikit-learn's checks, or coefficients made sparse
+            refuse_dask(self, X)
+            return super().decision_function(X)
+        scores = rows @ self.coef_.T + self.intercept_
+        return scores[:, 0] if scores.shape[1] == 1 else scores
 
     @available_if(is_calibrated)
     def predict_proba(self, X: Any) -> np.ndarray:

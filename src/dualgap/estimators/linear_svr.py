@@ -16,11 +16,11 @@ from dualgap.estimators.ending import end_fit
 from dualgap.estimators.fitted import Later, keep, signed_dual, signed_duals
 from dualgap.estimators.multiclass import Task, solve_tasks
 from dualgap.estimators.on_store import is_store, problem_over, store_targets
-from dualgap.estimators.parameters import Parameters, checked, refuse_cluster_options
+from dualgap.estimators.parameters import Parameters, checked
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
 from dualgap.estimators.regression import LinearPredictionMixin, ProvableRegressionMixin
 from dualgap.estimators.targets import NUMERIC, FittedPart, Targets, fitted_parts, supports
-from dualgap.problem import Problem, is_dask
+from dualgap.problem import Problem
 from dualgap.proof import ProofError
 
 __all__ = ["LinearSVR"]
@@ -94,8 +94,6 @@ class LinearSVR(
     monotonic_cst : array of -1, 0 or 1 for each feature, or dict of feature names, optional
         The sign of each coefficient: with 1 a prediction never falls if the feature rises, with -1 it never rises; 0 leaves it open. As in
         `LinearSVC`, the three hold at the same time, the intercept has no bounds, and l1_ratio must be below 1.
-    checkpoint, partitions, patience
-        For Dask data, as in `LinearSVC`.
 
     Attributes
     ----------
@@ -156,9 +154,6 @@ class LinearSVR(
         positive: bool = False,
         bounds: Any = None,
         monotonic_cst: Any = None,
-        checkpoint: Any = None,
-        partitions: int | None = None,
-        patience: float = 60.0,
     ) -> None:
         self.epsilon = epsilon
         self.tol = tol
@@ -183,9 +178,6 @@ class LinearSVR(
         self.positive = positive
         self.bounds = bounds
         self.monotonic_cst = monotonic_cst
-        self.checkpoint = checkpoint
-        self.partitions = partitions
-        self.patience = patience
 
     # -------------------------------------------------------------------------------------------------------------- fitting
 
@@ -195,17 +187,12 @@ class LinearSVR(
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d); a `dualgap.store.Store`; or a Dask array or data frame
-        y : array of n numbers, or of shape (n, targets); a store has its own; with Dask data a Dask array or series of n numbers
+        X : array, sparse matrix or data frame of shape (n, d), or a `dualgap.store.Store`, which has its own targets
+            Dask collections are for `dualgap.dask.LinearSVR`.
+        y : array of n numbers, or of shape (n, targets)
         sample_weight : n numbers, optional
         """
         parameters = checked(self)
-        if is_dask(X):
-            from dualgap.estimators.on_cluster import fit_on_cluster
-
-            fit_on_cluster(self, X, y, sample_weight, parameters, stacklevel=4)
-            return self
-        refuse_cluster_options(self)
         data = Targets(*self._checked(X, y), sample_weight)
         problems = self._problems(data, parameters)
         monitor = Monitor(self, data.shown(), data.names())
@@ -220,9 +207,6 @@ class LinearSVR(
             keep(self, None, results, coef_=coef[0] if data.flat else coef, _n_rows=data.n, _flat=data.flat, _later=later)
             end_fit(self, (X, y, sample_weight), results, monitor, parameters.budget.tol, ctrl_c)
             return self
-
-    def _check_on_cluster(self, classes: int) -> None:
-        """Do nothing: what goes on a cluster for classes alone is not here."""
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
         return (X, store_targets(self, X, y)) if is_store(X) else validated(self, X, y, **NUMERIC)

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dualgap.core import kept, number
-from dualgap.estimators.common import warn_unless_converged
+from dualgap.estimators.common import refuse_dask, warn_unless_converged
 from dualgap.estimators.kernel_path import checked_kernel
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.nu_machine import expanded, hinge_problem, keep_machine, nu_budget, solve_nu
@@ -117,6 +117,7 @@ class OneClassSVM(OutlierMixin, BaseEstimator):
         if not callable(self.kernel):
             if sparse.issparse(X) and self.kernel == "precomputed":
                 raise TypeError("Sparse precomputed kernels are not supported: give X as an array of kernel values")
+            refuse_dask(self, X)
             X = validate_data(self, X, **_ACCEPTED)
         n = X.shape[0] if hasattr(X, "shape") else len(X)
         kernel, table = checked_kernel(self, X, n)

@@ -8,7 +8,7 @@ from dualgap.core import number, one_of, whole_number
 from dualgap.estimators.common import fit_seed, penalties
 from dualgap.estimators.multiclass import Budget
 
-__all__ = ["Parameters", "budget_of", "checked", "refuse_cluster_options"]
+__all__ = ["Parameters", "budget_of", "checked"]
 
 
 class Parameters(NamedTuple):
@@ -57,11 +57,3 @@ def _ratio(model: Any) -> float:
     if ratio not in (0.0, asked):
         raise ValueError(f"penalty={penalty!r} and l1_ratio={model.l1_ratio!r} contradict each other; leave penalty at None")
     return asked
-
-
-def refuse_cluster_options(model: Any) -> None:
-    """Raise where an option is given that only a fit on Dask data can follow; remove what only such a fit sets."""
-    for name in ("checkpoint", "partitions"):
-        if getattr(model, name) is not None:
-            raise ValueError(f"{name}={getattr(model, name)!r} is for Dask data, and X is none; leave it out")
-    vars(model).pop("preparation_", None)

@@ -24,7 +24,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from dualgap.estimators.common import fit_seed
 from dualgap.estimators.on_store import is_store
-from dualgap.problem import is_dask
 
 __all__ = ["CalibratedMixin", "agreed", "best_temperature", "is_calibrated"]
 
@@ -52,10 +51,8 @@ class CalibratedMixin:
         """Refuse what is neither True nor False, and probability=True where it cannot be had, before training."""
         if not isinstance(self.probability, (bool, np.bool_)):  # type: ignore[attr-defined]
             raise ValueError(f"probability={self.probability!r} must be True or False")  # type: ignore[attr-defined]
-        if self.probability and (is_store(X) or is_dask(X)):  # type: ignore[attr-defined]
-            raise ValueError(
-                "probability=True needs the rows in memory, for fits on parts of them; these are in a store or on a cluster"
-            )
+        if self.probability and is_store(X):  # type: ignore[attr-defined]
+            raise ValueError("probability=True needs the rows in memory, for fits on parts of them; these are in a store")
 
     def _calibrate(self, X: Any, y: np.ndarray, weights: np.ndarray | None) -> None:
         """Set `temperature_` if it is wanted, by FOLDS more fits; remove that of an earlier fit. Rows of weight 0 have no part in it."""

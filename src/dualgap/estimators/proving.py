@@ -17,7 +17,7 @@ from dualgap.estimators.joint_fit import is_joint, joint_problem
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.on_store import is_store
 from dualgap.estimators.parameters import checked
-from dualgap.problem import Problem, is_dask
+from dualgap.problem import Problem
 from dualgap.proof import BinaryPart, JointPart, ProofError, Table, make_proof
 from dualgap.run import minimise
 
@@ -75,8 +75,8 @@ class ProvableMixin:
             if kept is None:
                 raise ProofError("this model has not its training data any more: give X, y and sample_weight as in fit")
             X, y, sample_weight, duals = kept.X, kept.y, kept.sample_weight, kept.duals
-        if is_store(X) or is_dask(X):
-            raise ProofError("a proof needs the rows in memory; these are in a store or on a cluster")
+        if is_store(X):
+            raise ProofError("a proof needs the rows in memory; these are in a store")
         if not hasattr(self, "certificate_") and not hasattr(self, "certificates_"):
             raise ProofError("this model has no certificate for all of its data: it was trained by partial_fit or on a cluster")
         table, parts = self._proof_parts(X, y, sample_weight, duals)
