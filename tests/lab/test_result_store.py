@@ -1,24 +1,9 @@
 """The store: whole records or none, failures that are tried again, parts that join without loss."""
 
 import polars as pl
-import pytest
 
-from dualgap.lab.files import file_name, write_atomically
+from dualgap.lab.files import file_name
 from dualgap.lab.result_store import ResultStore
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
-    path = tmp_path / "file"
-    write_atomically(path, "old")
-
-    def full(*_):
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr("os.replace", full)
-    with pytest.raises(OSError, match="no space"):
-        write_atomically(path, "new")
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]  # no temporary file is left
 
 
 def test_failures_are_recorded_and_not_finished(tmp_path):

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from fractions import Fraction
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from scipy import sparse
 from dualgap import SVR, LinearSVR, Problem, ResidualLoss, solve
 from dualgap.proof import ProofError, Table, TargetPart, canonical_text, exact_values, make_proof, verify
 
-ROOT = Path(__file__).resolve().parents[2]
 LOSSES = {
     "epsilon_insensitive": {"epsilon": 0.3},
     "squared_epsilon_insensitive": {"epsilon": 0.3},
@@ -147,7 +145,7 @@ def test_the_plain_checker_reads_libsvm_text_and_csv(tmp_path):
     X, y, _ = made_data()
     loss = ResidualLoss(epsilon=0.25, low=0.5, high=2.0)
     solve(Problem(X, y, loss, l2=0.1, intercept="free"), tol=1e-3, seed=0).save_proof(tmp_path / "proof")
-    checker = shutil.copy(ROOT / "docs" / "verify.py", tmp_path)
+    checker = shutil.copy(verify.__file__, tmp_path)
     entries = [" ".join(f"{j + 1}:{x!r}" for j, x in enumerate(row)) for row in X.tolist()]
     (tmp_path / "data").write_text("".join(f"{t!r} {line}\n" for t, line in zip(y.tolist(), entries, strict=True)))
     table = [",".join(map(repr, [row[0], t, *row[1:]])) + "\n" for row, t in zip(X.tolist(), y.tolist(), strict=True)]

@@ -397,8 +397,9 @@ def predict(
     from dualgap.app.json_output import json_text
     from dualgap.app.model_file import load_model
     from dualgap.app.tasks import task_of
+    from dualgap.core import write_atomically
     from dualgap.data import Notes, open_features
-    from dualgap.lab import TableData, write_atomically
+    from dualgap.lab import TableData
     from dualgap.store import Store
 
     made, notes = load_model(model), Notes()

@@ -114,7 +114,7 @@ def save_model(model: SavedModel, path: Path) -> None:
     """Write a model. After a crash the file is the old one or the new one, never a part."""
     import skops.io
 
-    from dualgap.lab import write_atomically
+    from dualgap.core import write_atomically
 
     preparation, scaler = model.encoder.preparation, model.encoder.scaler
     content = {

@@ -29,13 +29,14 @@ def verify(
     """Check a proof file in exact arithmetic.
 
     Exit code 0: every gap in the file is proven. Exit code 1: refused, with the reason. The same check in one file for plain Python is
-    docs/verify.py; --export writes the data in a form that it reads.
+    dualgap/proof/verify.py; --export writes the data in a form that it reads.
 
     \b
     Examples:
       dualgap verify a9a.proof a9a
       dualgap verify model.proof mydata.csv --target label --model model.skops
     """
+    from dualgap.core import write_atomically
     from dualgap.proof import Refused, parse_proof, report, verify_proof
 
     try:
@@ -43,7 +44,7 @@ def verify(
         said = parse_proof(content)
         text = canonical_data(said, data, target, model)
         if export is not None:
-            export.write_bytes(text)
+            write_atomically(export, text)
             if not json_:
                 print(export)
         said, values = verify_proof(content, text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dualgap.core import machine, rows
 from dualgap.core.cache_files import cache_folder
 from dualgap.core.checks import count, is_number, is_sparse, is_whole, number, number_of_bytes, one_of, whole_number
+from dualgap.core.files import write_atomically
 from dualgap.core.interrupts import held, hold, kept, release
 from dualgap.core.jit import (
     compiled,
@@ -198,4 +199,5 @@ __all__ = [
     "whole_number",
     "wide_vectors",
     "with_bias_of",
+    "write_atomically",
 ]

@@ -51,8 +51,9 @@ class ProvableMixin:
     ) -> None:
         """Write a proof of the certified gaps that anybody can check without dualgap.
 
-        `dualgap verify PROOF DATA` checks it, and so does docs/verify.py, a single file for plain Python. The proof is about the data that
-        this estimator was fitted on: after the preparation, in a pipeline. With several classes the file has a proof for each problem.
+        `dualgap verify PROOF DATA` checks it, and so does dualgap/proof/verify.py, a single file for plain Python. The proof is about the
+        data that this estimator was fitted on: after the preparation, in a pipeline. With several classes the file has a proof for each
+        problem.
 
         Parameters
         ----------

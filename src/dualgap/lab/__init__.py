@@ -30,7 +30,6 @@ _DOOR = {
     "shown_number": "tables",
     "study_names": "study",
     "summary_table": "tables",
-    "write_atomically": "files",
     "write_overview": "overview",
     "write_report": "report",
 }

@@ -6,9 +6,9 @@ from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
+from dualgap.core import write_atomically
 from dualgap.lab.claims.judge import SIGNS, Verdict, judge, tally
 from dualgap.lab.claims.verdicts import CALIBRATED, FAILS, HOLDS, NOT_JUDGED, OPEN
-from dualgap.lab.files import write_atomically
 from dualgap.lab.results import Results
 from dualgap.lab.tables import TableData
 

@@ -11,10 +11,11 @@ from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
+from dualgap.core import write_atomically
 from dualgap.lab.claims.judge import SIGNS, Verdict
 from dualgap.lab.curves import curve_data
 from dualgap.lab.draw import save
-from dualgap.lab.files import file_name, write_atomically
+from dualgap.lab.files import file_name
 from dualgap.lab.interactive import packed_json, plotly_figure, plotly_script, png_address
 from dualgap.lab.lineup import LINEUP, PAPERS
 from dualgap.lab.markdown import markdown_report

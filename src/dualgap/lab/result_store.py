@@ -16,7 +16,8 @@ from typing import Any, get_args
 import numpy as np
 import polars as pl
 
-from dualgap.lab.files import file_name, write_atomically
+from dualgap.core import write_atomically
+from dualgap.lab.files import file_name
 from dualgap.lab.plan import Planned
 from dualgap.run import Status
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dualgap.core import write_atomically
 from dualgap.data import DataError
 from dualgap.lab.environment import describe_environment, measure_epoch_overhead
-from dualgap.lab.files import write_atomically
 from dualgap.lab.live import Display
 from dualgap.lab.plan import Cell, cells_of, data_fingerprint, planned
 from dualgap.lab.prepare import open_prepared, share_prepared

@@ -8,19 +8,17 @@ from __future__ import annotations
 import json
 import math
 import os
-import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from hashlib import sha256
 from importlib.metadata import version
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dualgap.core import LOSSES, ResidualLoss, is_sparse
+from dualgap.core import LOSSES, ResidualLoss, is_sparse, write_atomically
 from dualgap.problem import Problem
 from dualgap.proof import verify
 
@@ -218,10 +216,12 @@ def _frame(problem: Problem, gap: float | None) -> verify.Claim:
     gap = 0.0 if gap is None else gap
     if not math.isfinite(gap):
         raise ProofError(f"the certificate's gap is {gap}: there is nothing to prove; train longer, or scale the features")
-    claim = verify.Claim(Fraction(gap), [Fraction(x) for x in problem.c.tolist()], [], [])
+    claim = verify.Claim(Fraction(gap), verify.Runs(map(Fraction, problem.c.tolist())), [], [])
     claim.l2, claim.l1 = Fraction(problem.l2), Fraction(problem.l1)
     if problem.bounds is not None:
-        claim.low, claim.high = ([Fraction(x) if math.isfinite(x) else None for x in end.tolist()] for end in problem.bounds)
+        claim.low, claim.high = (
+            verify.Runs(Fraction(x) if math.isfinite(x) else None for x in end.tolist()) for end in problem.bounds
+        )
     claim.intercept = problem.intercept
     if problem.intercept == "penalised":
         claim.scale = Fraction(problem.intercept_scale)
@@ -269,7 +269,7 @@ def _balance(claim: verify.Claim, problem: Problem, beta: np.ndarray, data: veri
     costs: dict[int, Fraction] = {}
     chosen, _ = verify.sides(claim, data)
     t = verify.targets(claim, data, chosen)
-    u = verify.combination(data, chosen, v) if problem.kernel is None else ([], 1)
+    u = verify.combination(data, chosen, v) if problem.kernel is None else ({}, 1)
     for row in np.argsort(_balance_cost(problem, beta, float(rest)), kind="stable").tolist():
         if c[row] == 0:
             continue
@@ -288,7 +288,7 @@ def _balance(claim: verify.Claim, problem: Problem, beta: np.ndarray, data: veri
     return [min(costs, key=lambda row: costs[row])], beta
 
 
-def _conjugate_rise(claim: verify.Claim, data: verify.Data, row: int, u: tuple[list[int], int], rest: Fraction) -> Fraction:
+def _conjugate_rise(claim: verify.Claim, data: verify.Data, row: int, u: tuple[dict[int, int], int], rest: Fraction) -> Fraction:
     """Return R*(u − rest·x) − R*(u) of a row x of the data, exactly; for l1 alone by how much |u| exceeds l1, as a share of l1."""
     rise = verify.ZERO
     for j, x in zip(*data.rows[row], strict=True):
@@ -323,7 +323,7 @@ def _within_l1(claim: verify.Claim, problem: Problem, beta: np.ndarray, data: ve
         try:
             chosen, y = verify.sides(claim, data)
             u, common = verify.combination(data, chosen, verify.dual_variables(claim, y)[0])
-            longest = Fraction(max(map(abs, u), default=0), common)
+            longest = Fraction(max(map(abs, u.values()), default=0), common)
             if longest <= claim.l1:
                 return beta * share
             share *= float(claim.l1 / longest) * (1.0 - less)
@@ -377,16 +377,7 @@ class ProofText:
         """Write the proof and, where a path is given, the data. A reader sees a whole file or none."""
         for target, content in ((path, self.proof), (data, self.data)):
             if target is not None:
-                _write(Path(target), content)
-
-
-def _write(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+                write_atomically(target, content)
 
 
 def make_proof(
@@ -502,14 +493,7 @@ def _entries(vector: dict[int, Fraction]) -> list[str]:
     return [f"{i}:{_written(value)}" for i, value in sorted(vector.items())]
 
 
-def _runs(values: Sequence[Fraction | None]) -> list[str]:
+def _runs(values: verify.Runs[Any]) -> list[str]:
     """Return numbers as words, None as "none"; a run of equal ones is "times*number"."""
-    words: list[str] = []
-    start = 0
-    for i in range(1, len(values) + 1):
-        if i == len(values) or values[i] != values[start]:
-            value = values[start]
-            word = "none" if value is None else _written(value)
-            words.append(word if i - start == 1 else f"{i - start}*{word}")
-            start = i
-    return words
+    words = (("none" if value is None else _written(value), times) for value, times in values.runs())
+    return [word if times == 1 else f"{times}*{word}" for word, times in words]

@@ -18,17 +18,32 @@ import hashlib
 import json
 import re
 import sys
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise, repeat
 from operator import mul
 from pathlib import Path
+from typing import Generic, TypeVar
 
-__all__ = ["Claim", "Data", "Proof", "Refused", "canonical", "evaluate", "literal", "parse_data", "parse_proof", "report", "verify"]
+__all__ = [
+    "Claim",
+    "Data",
+    "Proof",
+    "Refused",
+    "Runs",
+    "canonical",
+    "evaluate",
+    "literal",
+    "parse_data",
+    "parse_proof",
+    "report",
+    "verify",
+]
 
 LOSSES = ("hinge", "smooth_hinge", "squared_hinge", "logistic", "crammer_singer", "residual")
 KERNELS = {"none": 0, "linear": 0, "poly": 3, "rbf": 1, "precomputed": 0}  # name: how many parameters follow
@@ -50,6 +65,8 @@ def require(condition: object, reason: str) -> None:
 
 NUMBER = re.compile(r"(-?)([1-9a-f][0-9a-f]{0,13})p(0|-?[1-9][0-9]{0,3})")
 COUNT = re.compile(r"0|[1-9][0-9]{0,17}")
+PLACE = re.compile(r"[0-9]{1,18}")  # a column in LIBSVM text
+DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def number(text: str) -> Fraction:
@@ -64,6 +81,11 @@ def number(text: str) -> Fraction:
     require(not wide, f"{text[:40]!r} is not a float64 number with an odd mantissa")
     value = -mantissa if match[1] else mantissa
     return Fraction(value << exponent) if exponent >= 0 else Fraction(value, 1 << -exponent)
+
+
+def number_or_none(text: str) -> Fraction | None:
+    """Return a number, or None for the word "none"."""
+    return None if text == "none" else number(text)
 
 
 def literal(numerator: int, denominator: int = 1) -> str:
@@ -93,6 +115,40 @@ def total(terms: Iterable[Fraction]) -> Fraction:
     for term in terms:
         sums[term.denominator] += term.numerator
     return sum((Fraction(n, d) for d, n in sums.items()), ZERO)
+
+
+T = TypeVar("T")
+
+
+class Runs(Generic[T]):
+    """Values by place, kept as runs of equal ones: a file of 1 kB can name 10^17 places."""
+
+    def __init__(self, values: Iterable[T] = ()) -> None:
+        self.values: list[T] = []
+        self.ends: list[int] = []  # where each run ends
+        for value in values:
+            self.append(value, 1)
+
+    def append(self, value: T, times: int) -> None:
+        """Add a value for as many places as `times`."""
+        if self.values and self.values[-1] == value:
+            self.ends[-1] += times
+        elif times:
+            self.values.append(value)
+            self.ends.append(len(self) + times)
+
+    def __len__(self) -> int:
+        return self.ends[-1] if self.ends else 0
+
+    def __getitem__(self, place: int) -> T:
+        return self.values[bisect_right(self.ends, place)]
+
+    def __iter__(self) -> Iterator[T]:
+        return chain.from_iterable(repeat(value, times) for value, times in self.runs())
+
+    def runs(self) -> Iterable[tuple[T, int]]:
+        """Return each run: its value and its length."""
+        return [(value, end - start) for value, (start, end) in zip(self.values, pairwise([0, *self.ends]), strict=True)]
 
 
 # ------------------------------------------------------------------------------------------------ exponentials and logarithms
@@ -163,9 +219,9 @@ class Data:
     targets: list[list[Fraction]] = field(default_factory=list)  # of a regression, which has no codes
 
     @cached_property
-    def width(self) -> int:
-        """The number of columns up to the last one that is not empty."""
-        return 1 + max((cols[-1] for cols, _ in self.rows if cols), default=-1)
+    def used(self) -> list[int]:
+        """The columns that are not empty."""
+        return sorted(set(chain.from_iterable(cols for cols, _ in self.rows)))
 
     @cached_property
     def integers(self) -> tuple[list[tuple[Sequence[int], list[int]]], int]:
@@ -231,7 +287,7 @@ class Claim:
     """One problem with a model, a dual point and the gap that is claimed. Lists have one entry; for crammer_singer one a class."""
 
     gap: Fraction
-    c: list[Fraction]  # weights of the problem's rows
+    c: Runs[Fraction]  # weights of the problem's rows
     coef: list[dict[int, Fraction]]  # w; with a kernel the expansion
     beta: list[dict[int, Fraction]]  # β; for crammer_singer p without each row's own class
     bias: list[Fraction] = field(default_factory=lambda: [ZERO])
@@ -241,10 +297,8 @@ class Claim:
     slopes: tuple[Fraction | None, Fraction | None] = (None, None)  # of residual: above and below the target; None: no limit
     l2: Fraction = ZERO
     l1: Fraction = ZERO
-    low: list[Fraction | None] | None = (
-        None  # least value of each coefficient, None: none; None for all of it where there are no bounds
-    )
-    high: list[Fraction | None] | None = None
+    low: Runs[Fraction | None] | None = None  # least value of each coefficient, None: none; no runs where there are no bounds
+    high: Runs[Fraction | None] | None = None
     intercept: str = "none"
     scale: Fraction = Fraction(1)  # of a penalised intercept
     kernel: str = "none"
@@ -297,7 +351,7 @@ class Lines:
     def string(self, keyword: str) -> str:
         rest = self.take(keyword)
         try:
-            value = json.loads(rest)
+            value = json.loads(rest) if rest.startswith('"') else None
         except ValueError:
             value = None
         require(isinstance(value, str) and rest == rest.strip(), f"line {self.at + 2}: a JSON string must follow {keyword!r}")
@@ -333,22 +387,20 @@ def _label(lines: Lines) -> Fraction | str:
 
 
 def _claim(lines: Lines, proof: Proof) -> Claim:
-    claim = Claim(ZERO, [], [], [], title=lines.string("problem"))
+    claim = Claim(ZERO, Runs(), [], [], title=lines.string("problem"))
     sides = lines.words("sides")
     _parse_loss(lines, claim)
     claim.l2, claim.l1 = number(lines.word("l2")), number(lines.word("l1"))
     if lines.next_is("low"):
-        claim.low, claim.high = _ends(lines, "low", proof.columns), _ends(lines, "high", proof.columns)
+        claim.low, claim.high = (_runs(lines, end, proof.columns, number_or_none) for end in ("low", "high"))
+        require(len(claim.low) == len(claim.high) == proof.columns, f"there are bounds on less than {proof.columns} columns")
     claim.intercept, scale = _named(lines, "intercept", {"none": 0, "free": 0, "penalised": 1})
     claim.scale = scale[0] if scale else Fraction(1)
     claim.kernel, claim.parameters = _named(lines, "kernel", KERNELS)
     claim.gap = number(lines.word("gap"))
     classes, joint = len(proof.classes), claim.loss == "crammer_singer"
     _parse_sides(sides, claim, classes)
-    for word in lines.words("weights"):
-        times, _, value = word.rpartition("*") if "*" in word else ("1", "", word)
-        claim.c += [number(value)] * min(count(times, "how often a weight comes"), proof.rows + 1)
-        require(len(claim.c) <= proof.rows, "there are more weights than rows")
+    claim.c = _runs(lines, "weights", proof.rows, number)
     models, size = classes if joint else 1, proof.columns if claim.kernel == "none" else proof.rows
     claim.coef = [_vector(lines, "coef", size) for _ in range(models)]
     claim.bias = [number(word) for word in lines.words("bias")]
@@ -368,8 +420,7 @@ def _parse_loss(lines: Lines, claim: Claim) -> None:
         return
     require(len(words) == 5, "four words must follow 'loss residual'")
     claim.loss, claim.epsilon, claim.delta = "residual", number(words[1]), number(words[2])
-    low, high = (None if word == "none" else number(word) for word in words[3:])
-    claim.slopes = (low, high)
+    claim.slopes = (number_or_none(words[3]), number_or_none(words[4]))
 
 
 def _parse_sides(sides: list[str], claim: Claim, classes: int) -> None:
@@ -389,15 +440,14 @@ def _parse_sides(sides: list[str], claim: Claim, classes: int) -> None:
         require(claim.positive != claim.negative, "both sides are the same class")
 
 
-def _ends(lines: Lines, keyword: str, columns: int) -> list[Fraction | None]:
-    """Parse one end of the interval of each coefficient: numbers, "none", and runs of them."""
-    ends: list[Fraction | None] = []
+def _runs(lines: Lines, keyword: str, most: int, parse: Callable[[str], T]) -> Runs[T]:
+    """Parse words of the form "value", and "times*value" for a run, for `most` places at most."""
+    found: Runs[T] = Runs()
     for word in lines.words(keyword):
         times, _, value = word.rpartition("*") if "*" in word else ("1", "", word)
-        ends += [None if value == "none" else number(value)] * min(count(times, "how often a bound comes"), columns + 1)
-        require(len(ends) <= columns, f"{keyword} has more bounds than there are columns")
-    require(len(ends) == columns, f"{keyword} has {len(ends)} bounds for {columns} columns")
-    return ends
+        found.append(parse(value), count(times, f"how often a word of {keyword!r} comes"))
+        require(len(found) <= most, f"{keyword!r} has more than {most} numbers")
+    return found
 
 
 def _named(lines: Lines, keyword: str, known: dict[str, int]) -> tuple[str, tuple[Fraction, ...]]:
@@ -457,7 +507,7 @@ def _check(claim: Claim) -> None:
     """Refuse a problem that the format does not have."""
     joint, alone = claim.loss == "crammer_singer", claim.kernel == "none"
     require(claim.gap >= 0, "the gap is negative")
-    require(all(ci >= 0 for ci in claim.c), "a weight is negative")
+    require(all(ci >= 0 for ci in claim.c.values), "a weight is negative")
     require(claim.l2 >= 0 and claim.l1 >= 0 and claim.l2 + claim.l1 > 0, "l2 and l1 are not a penalty")
     require(claim.l1 == 0 or (alone and not joint), "a kernel and crammer_singer take no l1")
     require(alone or not joint, "crammer_singer takes no kernel")
@@ -484,10 +534,22 @@ def _check(claim: Claim) -> None:
 
 def _check_bounds(claim: Claim) -> None:
     """Refuse intervals without a number in them, and a model that is not within its bounds, where P is infinite."""
-    for j, (low, high) in enumerate(zip(claim.low or [], claim.high or [], strict=True)):
-        w = claim.coef[0].get(j, ZERO)
-        require(low is None or high is None or low <= high, f"the bounds of coefficient {j} exclude each other")
-        require((low is None or low <= w) and (high is None or w <= high), f"coefficient {j} is outside of its bounds")
+    places = sorted(claim.coef[0])
+    for start, end, low, high in intervals(claim):
+        require(low is None or high is None or low <= high, f"the bounds of coefficient {start} exclude each other")
+        here = places[bisect_left(places, start) : bisect_left(places, end)]
+        zeros = [] if len(here) == end - start else [ZERO]
+        for w in chain(zeros, (claim.coef[0][j] for j in here)):
+            inside = (low is None or low <= w) and (high is None or w <= high)
+            require(inside, f"a coefficient from {start} to {end - 1} is outside of its bounds")
+
+
+def intervals(claim: Claim) -> Iterable[tuple[int, int, Fraction | None, Fraction | None]]:
+    """Return where coefficients with the same bounds begin and end, and these bounds."""
+    assert claim.low is not None
+    assert claim.high is not None
+    for start, end in pairwise([0, *sorted({*claim.low.ends, *claim.high.ends})]):
+        yield start, end, claim.low[start], claim.high[start]
 
 
 def most(claim: Claim, m: Fraction, slack: Fraction) -> Fraction:
@@ -567,14 +629,15 @@ def _linear(claim: Claim, data: Data, chosen: list[int], v: dict[int, Fraction])
     scores, norms, squares = _scores(claim.coef[0], data, chosen)
     u, common = combination(data, chosen, v)
     if l2 == 0:
-        require(max(map(abs, u), default=0) <= l1 * common, "|u| exceeds l1, and there is no l2")
+        require(max(map(abs, u.values()), default=0) <= l1 * common, "|u| exceeds l1, and there is no l2")
         return scores, ZERO, l1 * norms, ZERO
     if claim.low is not None:
-        short = [Fraction(x, common) for x in u] + [ZERO] * (len(claim.low) - len(u))
-        return scores, ZERO, l1 * norms + l2 * squares / 2, total(conjugate(claim, j, x) for j, x in enumerate(short))
+        of_zero = total((end - start) * conjugate(claim, start, ZERO) for start, end, _, _ in intervals(claim))
+        rises = (conjugate(claim, j, Fraction(x, common)) - conjugate(claim, j, ZERO) for j, x in u.items())
+        return scores, ZERO, l1 * norms + l2 * squares / 2, of_zero + total(rises)
     scale = max(common, l1.denominator)  # both are powers of two
     limit = l1.numerator * (scale // l1.denominator)
-    above = sum((abs(x) - limit) ** 2 for x in (x * (scale // common) for x in u) if abs(x) > limit)
+    above = sum((abs(x) - limit) ** 2 for x in (x * (scale // common) for x in u.values()) if abs(x) > limit)
     return scores, ZERO, l1 * norms + l2 * squares / 2, Fraction(above, scale * scale) / (2 * l2)
 
 
@@ -593,19 +656,16 @@ def _scores(coef: dict[int, Fraction], data: Data, chosen: Sequence[int]) -> tup
     """Return x·w of the chosen rows, ‖w‖₁ and ‖w‖²."""
     rows, common = data.integers
     integers, scale = whole(coef.values())
-    w = [0] * data.width
-    for j, value in zip(coef, integers, strict=True):
-        if j < data.width:
-            w[j] = value
+    w = dict.fromkeys(data.used, 0) | dict(zip(coef, integers, strict=True))
     scores = [Fraction(sum(map(mul, map(w.__getitem__, rows[i][0]), rows[i][1])), common * scale) for i in chosen]
     return scores, Fraction(sum(map(abs, integers)), scale), Fraction(sum(value * value for value in integers), scale * scale)
 
 
-def combination(data: Data, chosen: Sequence[int], v: dict[int, Fraction]) -> tuple[list[int], int]:
-    """Return u = Σ v x as integers with a common denominator."""
+def combination(data: Data, chosen: Sequence[int], v: dict[int, Fraction]) -> tuple[dict[int, int], int]:
+    """Return u = Σ v x, an integer for each column that is not empty, and their common denominator."""
     rows, common = data.integers
     integers, scale = whole(v.values())
-    u = [0] * data.width
+    u = dict.fromkeys(data.used, 0)
     for i, a in zip(v, integers, strict=True):
         for j, x in zip(*rows[chosen[i]], strict=True):
             u[j] += a * x
@@ -670,12 +730,14 @@ def _joint(claim: Claim, data: Data) -> tuple[Fraction, Fraction]:
     c, codes, K = claim.c, data.codes, len(claim.coef)
     everyone = range(len(codes))
     require(len(c) == len(codes) > 0 and all(code < K for code in codes), f"there are {len(c)} weights for {len(codes)} rows")
-    found = [_scores(coef, data, everyone) for coef in claim.coef]
-    primal = claim.l2 * sum((squares for _, _, squares in found), ZERO) / 2
-    losses = []
-    for i in everyone:
-        g = [scores[i] + b for (scores, _, _), b in zip(found, claim.bias, strict=True)]
-        losses.append(c[i] * (max(g[k] + (k != codes[i]) for k in range(K)) - g[codes[i]]))
+    primal, highest, own = ZERO, [], [ZERO] * len(codes)  # of the scores with 1 added for the other classes, and of the row's class
+    for k, (coef, b) in enumerate(zip(claim.coef, claim.bias, strict=True)):
+        scores, _, squares = _scores(coef, data, everyone)
+        primal += claim.l2 * squares / 2
+        raised = [score + b + (k != code) for score, code in zip(scores, codes, strict=True)]
+        highest = list(map(max, highest, raised)) if k else raised
+        own = [g if code == k else o for g, code, o in zip(raised, codes, own, strict=True)]
+    losses = (ci * (high - g) for ci, high, g in zip(c, highest, own, strict=True))
     flow = class_flow(claim, data)
     dual = total(value for column in flow for value in column.values())
     for k in range(K):
@@ -685,7 +747,7 @@ def _joint(claim: Claim, data: Data) -> tuple[Fraction, Fraction]:
                 if codes[i] == k:
                     v[i] = v.get(i, ZERO) + value
         u, common = combination(data, everyone, v)
-        dual -= Fraction(sum(x * x for x in u), common * common) / (2 * claim.l2)
+        dual -= Fraction(sum(x * x for x in u.values()), common * common) / (2 * claim.l2)
         if claim.intercept == "penalised":
             dual -= (claim.scale * total(v.values())) ** 2 / (2 * claim.l2)
             primal += claim.l2 * (claim.bias[k] / claim.scale) ** 2 / 2
@@ -753,7 +815,7 @@ def report(proof: Proof, values: list[tuple[Fraction, Fraction]]) -> list[str]:
     for step in proof.preparation:
         lines.append(f"the writer says that the data were prepared by {json.dumps(step)[:200]}")
     for claim, (primal, dual) in zip(proof.claims, values, strict=True):
-        low, high = min(claim.c), max(claim.c)
+        low, high = min(claim.c.values), max(claim.c.values)
         weights = f"each of weight {shown(low)}" if low == high else f"of weights from {shown(low)} to {shown(high)}"
         settings = [
             _loss_words(claim),
@@ -782,7 +844,7 @@ def _loss_words(claim: Claim) -> str:
 
 def _bounded(claim: Claim) -> int:
     """Return how many coefficients have a bound."""
-    return sum(low is not None or high is not None for low, high in zip(claim.low or [], claim.high or [], strict=True))
+    return sum(end - start for start, end, low, high in intervals(claim) if low is not None or high is not None)
 
 
 def shown(value: Fraction, rounding: str = ROUND_HALF_EVEN) -> str:
@@ -797,6 +859,7 @@ def shown(value: Fraction, rounding: str = ROUND_HALF_EVEN) -> str:
 def decimal(text: str) -> Fraction:
     """Return the float64 number nearest to a decimal number, as a fraction."""
     try:
+        require(DECIMAL.fullmatch(text.strip()), "")  # float accepts 1_0, and the digits of other scripts
         return Fraction(*float(text).as_integer_ratio())
     except (ValueError, OverflowError):
         raise Refused(f"{text[:40]!r} in the data is not a finite number") from None
@@ -835,13 +898,18 @@ def _written(word: str, known: dict[str, str]) -> str:
     return known[word]
 
 
+def _place(word: str) -> int:
+    require(PLACE.fullmatch(word), f"{word[:40]!r} in the data is not the number of a column")
+    return int(word)
+
+
 def _from_libsvm(text: str) -> Iterable[tuple[str, str]]:
     """Labels, and entries in canonical form. Columns are counted from 0 if a column 0 occurs, else from 1."""
     table, known = [], {"0": "0"}
     for line in text.splitlines():
         label, *words = line.split("#")[0].split() or [""]
         pairs = [
-            (int(place), _written(value, known)) for place, _, value in (word.partition(":") for word in words) if place != "qid"
+            (_place(place), _written(value, known)) for place, _, value in (word.partition(":") for word in words) if place != "qid"
         ]
         require(all(a[0] < b[0] for a, b in pairwise(pairs)), f"the columns of {line[:40]!r} do not rise")
         if label:
@@ -851,6 +919,7 @@ def _from_libsvm(text: str) -> Iterable[tuple[str, str]]:
 
 
 def _from_csv(text: str, target: str | None) -> Iterable[tuple[str, str]]:
+    require(text.strip(), "the table is empty")
     header, *lines = csv.reader(text.splitlines())
     names = [target] if target else [name for name in ("target", "label", "class", "y") if name in header]
     require(names and names[0] in header, f"the table has no column {target or 'target, label, class or y'} in its header")

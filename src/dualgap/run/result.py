@@ -385,7 +385,7 @@ class Result:
     ) -> None:
         """Write a proof of the certified gap that anybody can check without dualgap.
 
-        `dualgap verify PROOF DATA` checks it, and so does docs/verify.py, a single file for plain Python, in exact arithmetic.
+        `dualgap verify PROOF DATA` checks it, and so does dualgap/proof/verify.py, a single file for plain Python, in exact arithmetic.
 
         Parameters
         ----------
