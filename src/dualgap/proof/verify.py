@@ -730,7 +730,8 @@ def _joint(claim: Claim, data: Data) -> tuple[Fraction, Fraction]:
     c, codes, K = claim.c, data.codes, len(claim.coef)
     everyone = range(len(codes))
     require(len(c) == len(codes) > 0 and all(code < K for code in codes), f"there are {len(c)} weights for {len(codes)} rows")
-    primal, highest, own = ZERO, [], [ZERO] * len(codes)  # of the scores with 1 added for the other classes, and of the row's class
+    primal, own = ZERO, [ZERO] * len(codes)  # the score of each row's class
+    highest: list[Fraction] = []  # score, with 1 added for another class than the row's
     for k, (coef, b) in enumerate(zip(claim.coef, claim.bias, strict=True)):
         scores, _, squares = _scores(coef, data, everyone)
         primal += claim.l2 * squares / 2
