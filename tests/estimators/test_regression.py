@@ -143,7 +143,7 @@ def test_bounds_hold_the_predictions_of_a_much_more_exact_model(make, settings):
     X, Y = table()
     new = table(seed=1)[0]
     rough = make(tol=1e-3, **settings).fit(X[:, :5], Y[:, 0])
-    exact = make(tol=1e-12, max_iter=5000, **settings).fit(X[:, :5], Y[:, 0])
+    exact = make(tol=2e-12, max_iter=5000, **settings).fit(X[:, :5], Y[:, 0])
     for rows in (X[:, :5], new[:, :5]):
         low, high = rough.prediction_bounds(rows)
         far = 1e-5 * (1 + np.abs(exact.predict(rows)))  # the exact one is known to its own tolerance
@@ -278,7 +278,7 @@ def test_targets_that_a_constant_fits(make):
     X, _ = table(n=30)
     for value in (0.0, 7.0):
         model = make().fit(X, np.full(30, value))
-        assert model.status_ == "converged"
+        assert model.status_ == "zero_optimum"
         np.testing.assert_allclose(model.predict(X), value, atol=0.11)
 
 

@@ -184,7 +184,7 @@ def test_odd_targets(loss, targets):
     X = np.random.default_rng(0).standard_normal((20, 3))
     for intercept in INTERCEPTS:
         result = dualgap.solve(dualgap.Problem(X, targets, loss, l2=0.1, intercept=intercept, **LOSSES[loss]), tol=1e-4)
-        assert result.converged
+        assert result.converged or (result.status == "zero_optimum" and result.certificate.gap <= 1e-28)
 
 
 @pytest.mark.parametrize(

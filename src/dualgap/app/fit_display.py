@@ -14,7 +14,7 @@ import numpy as np
 from dualgap.app.options import ERROR, INTERRUPTED, OK
 from dualgap.app.terminal import console
 
-__all__ = ["SAID", "exit_code", "live_gap", "print_confusion", "print_features", "print_preparation", "print_proof"]
+__all__ = ["SAID", "ended", "exit_code", "live_gap", "print_confusion", "print_features", "print_preparation", "print_proof"]
 
 QUIET = 10.0  # seconds between lines where there is no terminal to show a live one
 MOST_COLUMNS, MOST_CLASSES = 40, 12  # rows of the tables that are shown
@@ -23,13 +23,21 @@ MOST_COLUMNS, MOST_CLASSES = 40, 12  # rows of the tables that are shown
 SAID: list[str] = []  # words on an interrupted fit that were shown already
 
 
+def ended(status: str) -> str:
+    """Return how a fit ended, in words."""
+    words = {"converged": "converged", "zero_optimum": "came to an objective of 0, as far as float64 can tell,"}
+    return words.get(status, f"did not converge ({status})")
+
+
 def exit_code(status: str, out: Path) -> int:
     """Return the exit code of a fit, and say on standard error where its model is if it did not converge."""
+    from dualgap.run import SUCCESSES
+
     if status == "interrupted":
         SAID.append(status)
         print(f"dualgap: stopped by Ctrl-C; the best model so far is in {out}, with its proof", file=sys.stderr)
         return INTERRUPTED
-    if status != "converged":
+    if status not in SUCCESSES:
         print(f"dualgap: the gap asked for was not reached ({status}); the model and its true gap are in {out}", file=sys.stderr)
         return ERROR
     return OK

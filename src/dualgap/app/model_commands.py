@@ -360,9 +360,10 @@ def _show_fit(made: Any, task: Any, y: Any, cv: int | None, screen: Any) -> None
 
 def _fit_words(about: dict[str, Any]) -> str:
     """Return how a fit ended."""
-    ended = {"converged": "converged"}.get(about["status"], f"did not converge ({about['status']})")
+    from dualgap.app.fit_display import ended
+
     epochs = f"{about['epochs']} epoch" + "s" * (about["epochs"] != 1)
-    return f"{ended} after {epochs} in {about['seconds']:.2f} s, relative gap asked for {about['tol']:g}"
+    return f"{ended(about['status'])} after {epochs} in {about['seconds']:.2f} s, relative gap asked for {about['tol']:g}"
 
 
 def predict(

@@ -67,8 +67,8 @@ def fit_store(store: Store, cluster: ClusterOptions | None, out: Path, as_json: 
 
 def _show(made: SavedModel, task: Any, unit: str) -> None:
     about, screen = made.about, console()
-    ended = about["status"] if about["status"] == "converged" else f"did not converge ({about['status']})"
-    print(f"{ended} after {about['epochs']} {unit} in {about['seconds']:.1f} s, relative gap asked for {about['tol']:g}")
+    took = f"{about['epochs']} {unit} in {about['seconds']:.1f} s"
+    print(f"{show.ended(about['status'])} after {took}, relative gap asked for {about['tol']:g}")
     show.print_proof(about["certificates"], screen)
     print()
     task.show(about, None, screen)

@@ -49,7 +49,8 @@ class Coordinator(Stepper):
         self.complete = True  # whether the sums are of the β that the partitions have now
         self.target = tol  # relative gap by the sums at which the next proof is due
         # of w = 0; the weights add up to 1
-        self.at_zero = self.primal = float(objective.loss.value(0.0)) if objective.at_zero is None else objective.at_zero
+        self.primal = float(objective.loss.value(0.0)) if objective.at_zero is None else objective.at_zero
+        self.at_zero = self.primal if objective.penalty.contains_point(np.zeros(objective.features)) else math.inf
         self.bound = 0.0  # D(0) = 0, whatever the loss
         self.best = Best(np.zeros(0), 0.0, math.inf)  # infinite until the first proof
 

@@ -118,7 +118,7 @@ def run_rounds(
             run, tol, whole_number("max_rounds", max_rounds), max_seconds, evaluate="epoch", callbacks=callbacks, halt=halt
         )
         certificate = run.certificate()
-        if ended.status != "interrupted" and certificate.relative_gap <= tol:
+        if ended.status != "interrupted" and certificate.within(tol):
             ended = ended._replace(status="converged")  # by the last proof, though the sums did not say so
         if ctrl_c.take():
             ended = ended._replace(status="interrupted")

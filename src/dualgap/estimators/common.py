@@ -163,7 +163,7 @@ def weights_by_class(
 
 # ------------------------------------------------------------------------------------------------------------------- outcome
 
-_BADNESS = ("converged", "decided", "max_epochs", "max_seconds", "rounding_limit", "stalled", "interrupted", "diverged")
+_BADNESS: tuple[str, ...] = (*result.SUCCESSES, "max_epochs", "max_seconds", "rounding_limit", "stalled", "interrupted", "diverged")
 _TRY = {
     "max_epochs": "raise max_iter",
     "max_seconds": "raise max_time",
@@ -180,11 +180,11 @@ def worst_status(statuses: Sequence[str]) -> str:
 
 
 def warn_unless_converged(name: str, results: Sequence[Any], tol: float, stacklevel: int = 3) -> str:
-    """The status of the fit; unless "converged" or "decided", warn with gap, tolerance, distance from optimal and what to try."""
+    """The status of the fit; unless it is a success, warn with gap, tolerance, distance from optimal and what to try."""
     status = worst_status([r.status for r in results])
-    if status in ("converged", "decided") or (tol == 0.0 and status in ("max_epochs", "max_seconds", "stalled", "rounding_limit")):
+    if status in result.SUCCESSES or (tol == 0.0 and status in ("max_epochs", "max_seconds", "stalled", "rounding_limit")):
         return status  # with tol=0 the budget, or the last bit of precision, is the end that was asked for
-    late = [r for r in results if r.status not in ("converged", "decided")]
+    late = [r for r in results if r.status not in result.SUCCESSES]
     worst = max((r.certificate for r in late), key=lambda c: c.relative_gap)
     which = f" on {len(late)} of {len(results)} problems" if len(results) > 1 else ""
     above = f"at most {100 * worst.gap / worst.dual:.3g} % above" if worst.dual > 0 else f"at most {worst.gap:.3g} above"

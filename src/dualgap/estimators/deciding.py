@@ -148,7 +148,7 @@ def _the(problem: Problem) -> Callable[[], Problem]:
 
 
 def _within(result: Result, budget: Budget) -> bool:
-    return result.certificate.relative_gap <= budget.tol or result.certificate.gap <= budget.atol
+    return result.certificate.within(budget.tol, budget.atol)
 
 
 def _look(

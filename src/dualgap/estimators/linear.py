@@ -137,8 +137,8 @@ class LinearSVC(
         The objective (the mean of scikit-learn's: that one divided by C·Σs), and how far above the least possible one it is at most.
     certificate_ : Certificate, or a list of them, one a class
     history_ : Trace, or a list of them: objective, gap, seconds at each evaluation
-    status_ : "converged" (where every certified gap is within `tol`), "decided" (by `decide` of `fit`), "max_epochs", "max_seconds",
-        "interrupted", "stalled", "rounding_limit" (as near as float64 can tell), "diverged"
+    status_ : "converged" (where every certified gap is within `tol` or `atol`), "decided" (by `decide` of `fit`), "max_epochs",
+        "max_seconds", "interrupted", "stalled", "rounding_limit" (as near as float64 can tell), "diverged"
     support_ : rows with a dual variable above 0
     n_support_ : how many of them each class has
     temperature_ : with probability=True, the factor of the scores in `predict_proba`

@@ -597,13 +597,16 @@ def by_turns(n: int) -> np.ndarray:
     return np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
 
 
+LEAST_SCALE = 1e-290  # of targets: other numbers divided by a smaller one overflow
+
+
 def target_offset(targets: Any, n: int) -> Offset:
     """Return the offset of a regression: minus its targets, checked."""
     values = -as_vector(targets, "y", n)
     scale = float(np.abs(values - np.median(values)).mean())
     if not np.isfinite(scale):
         raise ValueError("y has targets so large that their differences overflow float64; divide y by a constant")
-    return Offset(values, scale if scale > 0.0 else 1.0)
+    return Offset(values, scale if scale > LEAST_SCALE else 1.0)
 
 
 def _signs(labels: np.ndarray, classes: np.ndarray, name: str) -> np.ndarray:

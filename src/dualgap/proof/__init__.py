@@ -34,7 +34,15 @@ from dualgap.proof.files import (
     make_proof,
 )
 from dualgap.proof.forgetting import Remaining, RemainingProof, remaining_of
-from dualgap.proof.intercepts import best_intercept, first_intercept, fitted_gap, intercept_of_zero, zero_model, zero_objective
+from dualgap.proof.intercepts import (
+    best_intercept,
+    first_intercept,
+    fitted_gap,
+    intercept_of_zero,
+    objective_floor,
+    zero_model,
+    zero_objective,
+)
 from dualgap.proof.nu import LARGEST_PART, Threshold, dual_mass, largest_nu, nu_certificate, nu_threshold, zero_certificate
 from dualgap.proof.nu_regression import Tube, best_tube, nu_regression_certificate, size_of_dual
 from dualgap.proof.ranges import (
@@ -120,6 +128,7 @@ __all__ = [
     "nu_certificate",
     "nu_regression_certificate",
     "nu_threshold",
+    "objective_floor",
     "parse_proof",
     "penalty_excess",
     "penalty_value",

@@ -68,6 +68,10 @@ class Certificate:
         least = self.primal if self.dual >= 0.0 and self.pair_gap == math.inf else self.primal - 2.0 * self.radius
         return round_up(gap / least) if 0.0 < least < math.inf else math.inf
 
+    def within(self, tol: float, atol: float = 0.0) -> bool:
+        """Whether the relative gap is at most `tol`, or the gap at most `atol`. A run has converged if its certificate is."""
+        return self.relative_gap <= tol or self.gap <= atol
+
     def __str__(self) -> str:
         # A gap of g means that primal ≤ optimum + g, and the optimum is at least `dual`.
         above = f"{100 * self.gap / self.dual:.3g} % above the optimum" if self.dual > 0 else f"{self.gap:.2g} above the optimum"

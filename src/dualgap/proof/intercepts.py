@@ -30,6 +30,7 @@ __all__ = [
     "fitted_gap",
     "intercept_from_support_vectors",
     "intercept_of_zero",
+    "objective_floor",
     "zero_model",
     "zero_objective",
 ]
@@ -92,8 +93,9 @@ def zero_objective(problem: Problem, intercept: float) -> float:
 def zero_model(problem: Problem) -> tuple[float, float, float]:
     """Return the best intercept of w = 0, an upper bound of the objective with it, and one of the objective with the intercept 0."""
     if problem.is_regression:
-        intercept = intercept_of_zero(problem)
-        return intercept, zero_objective(problem, intercept), zero_objective(problem, 0.0)
+        intercept, at_zero = intercept_of_zero(problem), zero_objective(problem, 0.0)
+        objective = zero_objective(problem, intercept)
+        return (intercept, objective, at_zero) if objective < at_zero else (0.0, at_zero, at_zero)
     classes = _class_weights(problem)
     intercept = _intercept_of_classes(problem, *classes)
     at_zero = _objective_of_classes(problem, 0.0, *classes)
@@ -114,7 +116,7 @@ def _constant_objective(problem: Problem, intercept: float) -> tuple[float, floa
     # A residual is a sum rounded once, by u times itself; the slope of a loss is at most its own bound, or 2κ times the residual.
     sizes = np.abs(residuals)
     bound = max(problem.loss.upper_bound(), -problem.loss.lower_bound())
-    slope = bound if np.isfinite(bound) else 2.0 * problem.loss.curvature() * float(sizes.max())
+    slope = min(bound, 2.0 * problem.loss.curvature() * float(sizes.max())) if sizes.any() else 0.0
     reach = float(problem.c @ sizes)
     return value, 1.00001 * gamma(problem.n + 16) * (value + slope * reach) + SMALLEST
 
@@ -130,6 +132,12 @@ def fitted_gap(problem: Problem) -> float:
     nearest = problem.loss.epsilon + 8.0 * ROUNDOFF * largest  # b is a float64 number, too
     rounding += max(float(problem.loss.value(nearest)), float(problem.loss.value(-nearest)))
     return FITTED * value if value > rounding else 2.0 * (value + rounding)
+
+
+def objective_floor(problem: Problem) -> float:
+    """Return the objective of a regression that float64 cannot tell from 0: that of residuals of a few units in the last place of y."""
+    nearest = problem.loss.epsilon + 8.0 * ROUNDOFF * max(problem.offset.largest(), SMALLEST)
+    return 2.0 * max(float(problem.loss.value(nearest)), float(problem.loss.value(-nearest))) + 4.0 * SMALLEST
 
 
 def _class_weights(problem: Problem) -> tuple[float, float]:

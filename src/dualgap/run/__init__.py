@@ -15,10 +15,11 @@ from dualgap.run.leave_one_out import LeaveOneOut
 from dualgap.run.nu import minimise_nu
 from dualgap.run.nu_candidate import NuResult
 from dualgap.run.nu_regression import minimise_nu_regression
-from dualgap.run.result import ConvergenceWarning, Result, Status, Trace
+from dualgap.run.result import SUCCESSES, ConvergenceWarning, Result, Status, Trace
 from dualgap.run.stepper import Best, Evaluation, Stepper
 
 __all__ = [
+    "SUCCESSES",
     "ApproximateResult",
     "Approximation",
     "Best",

@@ -21,7 +21,7 @@ from dualgap.problem import Problem, as_vector
 from dualgap.proof import Certificate, require_semidefinite
 from dualgap.run.deciding import decide_rows
 from dualgap.run.evaluation import SolverRun, make_watched
-from dualgap.run.result import ConvergenceWarning, Result, Status, Trace, advice, of_zero
+from dualgap.run.result import SUCCESSES, ConvergenceWarning, Result, Status, Trace, advice, of_zero
 from dualgap.run.stepper import STALL_EVALUATIONS, Evaluation, Stepper
 from dualgap.solvers import Solver, Warm, get_solver, require
 
@@ -188,10 +188,14 @@ def _row(epoch: int, clock: Clock, found: Evaluation) -> dict[str, float]:
 
 
 def stopping_rule(stepper: Stepper, trace: Trace, primal: float, stall: bool) -> Status | None:
-    """Return the status of a run that has converged, decided its rows, diverged, stalled or come to the limit of rounding; else None."""
+    """Return the status of a run that has converged, come to an optimum of 0 or to the limit of rounding, decided its rows, diverged or
+    stalled; else None.
+    """
     certificate = stepper.certificate()
     if stepper.reached(certificate):
         return "converged"
+    if certificate.primal <= stepper.floor:
+        return "zero_optimum"
     if stepper.decided:
         return "decided"
     limit = DIVERGED * stepper.at_zero
@@ -222,6 +226,8 @@ class _Due:
             self.by_epoch = _grows_by(DECIDE_GROWTH)
         self.looked_at = DECIDE_RATIO  # the estimate at the last evaluation for rows to decide
         self.by_estimate = evaluate == "auto" and (stepper.tol > 0 or stepper.atol > 0)  # no estimate is ever as small as 0
+        if stepper.floor > 0.0 and stepper.best.primal <= stepper.floor:
+            self.by_estimate = False  # the first evaluation ends the run
         self.target = math.inf
         self.wait, self.again = 1, 0
         self.least, self.since = math.inf, 0  # the smallest estimate, and its epoch
@@ -304,7 +310,8 @@ def solve(
         A name from `dualgap.solvers()`, or an object such as `dualgap.SDCA(order="cyclic")`. "auto" picks the method by the
         problem's shape.
     tol : float
-        Bound on gap / primal, certified, rounding included. 0 asks for as much as the budget gives: unless stall=False, the run ends
+        Bound on gap / primal, certified, rounding included. A regression whose objective float64 cannot tell from 0 ends with status
+        "zero_optimum": nothing is relative to 0. 0 asks for as much as the budget gives: unless stall=False, the run ends
         earlier where the gap has stopped falling ("stalled") or is as small as float64 can tell ("rounding_limit"). It ends without a
         warning.
     max_epochs, max_seconds
@@ -329,8 +336,8 @@ def solve(
     stall : bool
         Whether a gap that has stopped falling ends the run with status "stalled" or "rounding_limit".
     atol : float
-        Bound on the gap itself, certified: the run has converged if the gap is at most `atol` or at most tol·primal. For separable data and
-        weak penalties, where the optimum tends to 0 and a relative gap asks for more digits than float64 has.
+        Bound on the gap itself, certified. The run has converged if the relative gap is at most `tol` or the gap at most `atol`, and only
+        then. For separable data and weak penalties, where the optimum tends to 0 and a relative gap asks for more digits than float64 has.
     decide : samples, optional
         End the run with status "decided" once the labels of these samples are proven to be those of the exact model, if that is
         earlier than `tol`. `Result.predict_proven` then proves them all. The trace has the share proven so far as column `decided`. With
@@ -367,7 +374,7 @@ def solve(
             atol=atol,
             decide=decide,
         )
-        if result.status not in ("converged", "decided", "interrupted") and (tol > 0 or atol > 0):
+        if result.status not in (*SUCCESSES, "interrupted") and (tol > 0 or atol > 0):
             warnings.warn(advice(result, tol), ConvergenceWarning, stacklevel=2)
         elif zero := of_zero(result):
             warnings.warn(f"{result.solver.label()} ended with status {result.status!r}.{zero}", ConvergenceWarning, stacklevel=2)

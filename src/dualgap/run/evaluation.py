@@ -15,9 +15,9 @@ from dualgap.proof import (
     certify_pair,
     dual_from_margins,
     dual_point,
-    fitted_gap,
     forget_scores,
     kernel_scores,
+    objective_floor,
     scores_of,
     zero_model,
     zero_point,
@@ -54,13 +54,14 @@ def make_watched(problem: Problem, watch: Any) -> list[Watched]:
 
 
 def _first_candidate(problem: Problem) -> tuple[Best, float]:
-    """Return w = 0 with its best intercept, or where bounds exclude 0 what is nearest to it within them; and P(0, 0)."""
+    """Return w = 0, or where bounds exclude 0 what is nearest to it within them, with its best intercept; and its objective with b = 0."""
     coef = np.zeros(problem.size)
     intercept, objective, at_zero = zero_model(problem)
     if not problem.penalty.contains_point(coef):
         coef = problem.penalty.nearest_point(coef)
-        intercept = best_intercept(problem, scores_of(problem, coef))
-        objective = certify_pair(problem, coef, intercept, zero_point(problem), "margins").certificate.primal
+        best = best_intercept(problem, scores_of(problem, coef))
+        objectives = [certify_pair(problem, coef, b, zero_point(problem), "margins").certificate.primal for b in (best, 0.0)]
+        intercept, (objective, at_zero) = (best if objectives[0] < objectives[1] else 0.0), (min(objectives), objectives[1])
     return Best(coef, intercept, objective, "margins"), at_zero
 
 
@@ -87,7 +88,7 @@ class SolverRun(Stepper):
         self.tol, self.atol = tol, atol
         self.state: Any = None  # whatever the solver's `start` returns
         if problem.is_regression:
-            self.atol = max(atol, fitted_gap(problem))
+            self.floor = objective_floor(problem)
         # No run ends worse than it began: w = 0 with its best intercept is the first candidate, a warm start as it was given the second.
         self.best, self.at_zero = _first_candidate(problem)
         self.first = warm

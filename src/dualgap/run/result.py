@@ -27,9 +27,12 @@ from dualgap.proof import (
     row_status,
 )
 
-__all__ = ["ConvergenceWarning", "Result", "Status", "Trace", "action", "advice", "of_zero", "strong_penalty"]
+__all__ = ["SUCCESSES", "ConvergenceWarning", "Result", "Status", "Trace", "action", "advice", "of_zero", "strong_penalty"]
 
-Status = Literal["converged", "decided", "max_epochs", "max_seconds", "interrupted", "diverged", "stalled", "rounding_limit"]
+Status = Literal[
+    "converged", "zero_optimum", "decided", "max_epochs", "max_seconds", "interrupted", "diverged", "stalled", "rounding_limit"
+]
+SUCCESSES: tuple[Status, ...] = ("converged", "zero_optimum", "decided")  # the ends of a run that no warning is given for
 
 
 Action = TypeVar("Action", bound=Callable[..., Any])
@@ -153,7 +156,7 @@ class Result:
     coef, intercept : the model w, b; for a kernel problem coef holds the n coefficients of the kernel expansion
     dual : one dual variable β a sample, feasible; `certificate.dual` is its value. None where they stayed with the workers of a cluster
     certificate : primal, dual, gap, relative_gap, source
-    status : "converged", "decided", "max_epochs", "max_seconds", "interrupted", "diverged", "stalled" or "rounding_limit"
+    status : "converged", "zero_optimum", "decided", "max_epochs", "max_seconds", "interrupted", "diverged", "stalled" or "rounding_limit"
     trace : what was seen along the way
     epochs, cpu_seconds, wall_seconds : the cost of the updates; evaluation is not counted
     compile_seconds : spent on compiling or loading kernels before the clock started
@@ -189,7 +192,7 @@ class Result:
 
     @property
     def converged(self) -> bool:
-        """Whether the certified relative gap is at most the tolerance that was asked for."""
+        """Whether the certified relative gap is at most the `tol`, or the gap at most the `atol`, that was asked for."""
         return self.status == "converged"
 
     def _repr_html_(self) -> str:
@@ -469,6 +472,6 @@ def strong_penalty(problem: Any) -> bool:
 
 def of_zero(result: Result) -> str:
     """What to say of a run whose best model is w = 0 although it trained; nothing of other runs."""
-    if result.status in ("converged", "decided", "interrupted") or result.epochs == 0 or result.coef.any():
+    if result.status in (*SUCCESSES, "interrupted") or result.epochs == 0 or result.coef.any():
         return ""
     return " No model that the run found has a lower objective than w = 0, which is returned."

@@ -84,7 +84,8 @@ class Stepper:
     """
 
     best: Best  # set by the constructor, changed by `evaluate`
-    at_zero: float  # the objective of w = 0, against which divergence is measured
+    at_zero: float  # the objective of w = 0, or of a first model within the bounds, against which divergence is measured
+    floor: float = 0.0  # the objective that float64 cannot tell from 0: a model that has it ends the run
     recorded: bool = True  # whether the trace and the CPU seconds are wanted: on a batch of 100 rows they take a tenth of the time
     stall_evaluations: int = STALL_EVALUATIONS
     tol: float = 0.0  # the relative gap that ends the run
@@ -117,7 +118,7 @@ class Stepper:
 
     def reached(self, certificate: Certificate) -> bool:
         """Whether a certificate proves what was asked for."""
-        return certificate.relative_gap <= self.tol or certificate.gap <= self.atol
+        return certificate.within(self.tol, self.atol)
 
     def relative_tolerance(self) -> float:
         """The larger of the relative tolerance and what the absolute one is in terms of the best objective so far."""
