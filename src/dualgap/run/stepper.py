@@ -85,7 +85,7 @@ class Stepper:
 
     best: Best  # set by the constructor, changed by `evaluate`
     at_zero: float  # the objective of w = 0, or of a first model within the bounds, against which divergence is measured
-    floor: float = 0.0  # the objective that float64 cannot tell from 0: a model that has it ends the run
+    floor: float = -math.inf  # the objective that float64 cannot tell from 0, where 0 is the least possible one: it ends the run
     recorded: bool = True  # whether the trace and the CPU seconds are wanted: on a batch of 100 rows they take a tenth of the time
     stall_evaluations: int = STALL_EVALUATIONS
     tol: float = 0.0  # the relative gap that ends the run
