@@ -86,6 +86,39 @@ def test_refused(name, tmp_path, capsys):
     assert not (tmp_path / "m").exists()
 
 
+def test_a_class_called_none(tmp_path, capsys):
+    """600 rows with the classes gold, silver and none have three classes, in every command."""
+    rows = "".join(f"{i % 7},{i % 5},{['gold', 'silver', 'none'][i % 3]}\n" for i in range(600))
+    assert run(tmp_path, "t.csv", "a,b,y\n" + rows) == 0
+    out = capsys.readouterr().out
+    assert "600 rows × 2 columns, 3 classes (gold 200, none 200, silver 200)\n'none' is taken as a class; if it says" in out
+    words = [str(tmp_path / "m"), str(tmp_path / "t.csv")]
+    assert main(["certify", *words, "--tol", "0.1"]) == main(["predict", *words]) == 0
+    assert "on 600 rows with a label" in capsys.readouterr().err
+    convert = ["convert", words[1], "--target", "y"]
+    assert main([*convert[:2], str(tmp_path / "all"), *convert[2:]]) == 0
+    assert "Store(600 × 2 dense float64, 3 classes" in capsys.readouterr().out
+    assert main([*convert[:2], str(tmp_path / "two"), *convert[2:], "--missing", "none"]) == 0
+    assert "Store(400 × 2 dense float64, 2 classes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("cell", ["0x10", "1_0", "٣"])
+def test_an_odd_cell_is_refused_by_every_command(cell, tmp_path, capsys):
+    good = "a,b,y\n" + "".join(f"{i * 0.37:.2f},{i % 5},{'pq'[i % 2]}\n" for i in range(40))
+    assert run(tmp_path, "good.csv", good) == 0
+    (tmp_path / "bad.csv").write_text(good.replace("0.74", cell))
+    data, model = str(tmp_path / "bad.csv"), str(tmp_path / "m")
+    for words in (
+        ["fit", data, "--model", model],
+        ["convert", data, str(tmp_path / "s")],
+        ["predict", model, data],
+        ["certify", model, data],
+    ):
+        capsys.readouterr()
+        assert main([*words, *([] if words[0] == "predict" else ["--target", "y"])]) == 1
+        assert f"column 'a', row 3: '{cell}' is not a finite number" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["sixteen.csv", "pipes.csv", "lines in quotes.csv", "old mac.csv", "target with gaps.csv"])
 def test_convert_reads_the_same(name, tmp_path, capsys):
     content = READ[name]

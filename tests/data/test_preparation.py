@@ -199,3 +199,80 @@ def test_chance_flags_for_missing_values_are_rare():
     flagged = [name for name in made.feature_names if name.endswith("is missing")]
     assert "told is missing" in flagged
     assert len(flagged) <= 3
+
+
+def kinds_of(frame, **options):
+    return {name: says for name, _, _, says in Preparation.learn(frame, "y", **options).table()}
+
+
+@pytest.mark.parametrize("cell", ["0x10", "1_0", "1e", "٣", "TRUE"])
+def test_a_slip_in_a_column_of_numbers_is_refused(cell):
+    """One cell of many that is no number is refused where the column is learned, as it is where the column is known."""
+    words = [f"{v:.3f}" for v in np.random.default_rng(0).normal(size=60)]
+    odd = pl.DataFrame({"a": [*words[:2], cell, *words[3:]], "y": [0, 1] * 30})
+    match = f"column 'a', row 3: '{cell}' is not a finite number"
+    with pytest.raises(DataError, match=match):
+        Preparation.learn(odd, "y")
+    with pytest.raises(DataError, match=match):
+        Preparation.learn(odd.with_columns(a=pl.Series(words)), "y").apply(odd)
+    assert "missing filled" in kinds_of(odd, missing=[cell.lower()])["a"]
+    assert "categories" in kinds_of(odd, kinds={"a": "category"})["a"]
+    codes = pl.DataFrame({"a": ["1", "2", "x", *["1", "2", "3"] * 19], "y": [0, 1] * 30})
+    assert "4 categories" in kinds_of(codes)["a"]  # few different numbers are codes, and a letter is one more
+
+
+def test_numbers_that_tell_rows_apart_are_left_out():
+    rng, n = np.random.default_rng(0), 2000
+    seldom = np.sort(rng.choice(3 * n, n, replace=False)) ** 2  # unevenly spread, with many neighbours among the small ones
+    made = kinds_of(
+        pl.DataFrame(
+            {
+                "shuffled": rng.permutation(n),
+                "customer": rng.choice(10**6, n, replace=False),
+                "phone": rng.choice(10**10, n, replace=False),
+                "step": np.arange(n) * 7,
+                "survey": np.concatenate(
+                    [np.sort(rng.choice(n, n // 4, replace=False)), n * 4 + rng.permutation(2 * n)[: 3 * n // 4]]
+                ),
+                "income": np.exp(rng.normal(16, 2, n)).astype(int),
+                "area": seldom,
+                "weight": np.round(rng.normal(size=n), 3),
+                "whole": rng.choice(10**6, n, replace=False) * 1.0,
+                "year": rng.integers(1900, 2020, n),
+                "y": rng.integers(2, size=n),
+            }
+        )
+    )
+    left = {name for name, says in made.items() if "an identifier" in says}
+    assert left == {"shuffled", "customer", "phone", "step", "survey"}
+    few = rng.choice(10**5, 40, replace=False)  # populations of forty towns
+    assert "standardised" in kinds_of(pl.DataFrame({"people": few, "y": [0, 1] * 20}))["people"]
+
+
+def test_a_word_such_as_none_can_be_a_value():
+    words = ["none", "wood", "brick", "wood"] * 20
+    table = pl.DataFrame({"deck": words, "size": ["NA", "1.5", "2.5", "3.5"] * 20, "y": [0, 1] * 40})
+    made = Preparation.learn(table, "y")
+    assert made.feature_names[:3] == ["deck = brick", "deck = none", "deck = wood"]
+    assert made.apply(table)[:4, :3].tolist() == [[0, 1, 0], [0, 0, 1], [1, 0, 0], [0, 0, 1]]
+    assert made.doubts() == [
+        "'none' is taken as a category of 'deck', as it stands in many rows; if it stands for nothing, say --missing none"
+    ]
+    assert Preparation.from_dict(json.loads(json.dumps(made.to_dict()))) == made
+    assert "missing filled" in made.table()[1][3]  # among numbers it is none
+    told = Preparation.learn(table, "y", missing=["none"])
+    assert (told.feature_names[:3], told.doubts()) == (["deck = brick", "deck = wood", "deck is missing"], [])
+    rare = pl.DataFrame({"deck": ["none", *["wood", "brick"] * 30, "wood"], "y": [0, 1] * 31})
+    assert "deck is missing" in Preparation.learn(rare, "y").feature_names
+
+
+def test_frames_of_other_packages(frame):
+    """pandas and pyarrow in, the same features out."""
+    made = Preparation.learn(frame, "y")
+    for other in (frame.to_pandas(), frame.to_pandas().astype({"city": "category"}), frame.to_arrow()):
+        assert Preparation.learn(other, "y").feature_names == made.feature_names
+        assert abs(made.apply(other) - made.apply(frame)).sum() == 0
+    mixed = frame.select("age", "y").to_pandas().assign(code=[i if i % 2 else f"c{i % 5}" for i in range(ROWS)])
+    assert any(name.startswith("code = ") for name in Preparation.learn(mixed, "y").feature_names)
+    with pytest.raises(DataError, match="this is a dict"):
+        Preparation.learn({"a": [1]}, "y")

@@ -134,10 +134,17 @@ def test_two_columns_of_one_name(tmp_path):
 def test_labels():
     assert labels_of(pl.Series([1.0, 2.0, 1.0]), "y").y.tolist() == [1, 2, 1]
     assert labels_of(pl.Series([True, False]), "y").y.tolist() == ["true", "false"]
-    found = labels_of(pl.Series([" a", "?", "b ", None]), "y")
-    assert (found.y.tolist(), found.rows.tolist(), found.without) == (["a", "b"], [0, 2], 2)
+    given = pl.Series([" a", "None", "b ", None, " "])
+    found = labels_of(given, "y")
+    assert (found.y.tolist(), found.rows.tolist(), found.without) == (
+        ["a", "None", "b"],
+        [0, 1, 2],
+        2,
+    )  # a class may be called none
+    assert labels_of(given, "y", missing=["none"]).rows.tolist() == [0, 2]
+    assert labels_of(pl.Series(["1", "NA", "0"]), "y").y.tolist() == [1, 0]  # among numbers it is no class
     with pytest.raises(DataError, match="is empty"):
-        labels_of(pl.Series(["", "NA"]), "y")
+        labels_of(pl.Series(["", " "]), "y")
 
 
 def test_a_measured_quantity_is_recognised():

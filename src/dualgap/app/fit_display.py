@@ -97,6 +97,8 @@ def print_preparation(preparation: Any, rows: int, screen: Any) -> None:
     """Print what was done to each column."""
     from rich.text import Text
 
+    for line in preparation.doubts():
+        screen.print(line, markup=False, highlight=False)
     found = preparation.table()
     table = _table([("column", "left"), ("kind", "left"), ("features", "right"), ("what is done", "left")])
     for name, kind, features, says in found[:MOST_COLUMNS]:

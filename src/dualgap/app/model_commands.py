@@ -19,6 +19,7 @@ from dualgap.app.options import (
     Header,
     Json,
     MaxSeconds,
+    Missing,
     Prepare,
     Seed,
     Standardise,
@@ -49,6 +50,7 @@ def convert(
     shuffle: Annotated[bool, typer.Option("--shuffle/--no-shuffle", help="Put the rows in random order.")] = True,
     drop: Drop = [],  # noqa: B006
     as_: As = [],  # noqa: B006
+    missing: Missing = [],  # noqa: B006
     above: Above = None,
     task: TaskName = "",
     prepare: Prepare = True,
@@ -76,7 +78,7 @@ def convert(
     from dualgap.app.fit_display import print_preparation
     from dualgap.app.json_output import columns_of, print_json
     from dualgap.app.terminal import console
-    from dualgap.data import TableOptions, is_url, named_files
+    from dualgap.data import TableOptions, doubtful_labels, is_url, named_files
     from dualgap.store import convert as convert_files
 
     if len(data) < 2:
@@ -86,7 +88,7 @@ def convert(
         print(f"{'read' if stage == 'read' else 'mixed'} {rows:,} rows", file=sys.stderr)
 
     options: dict[str, Any] = {"dtype": dtype, "block_bytes": int(block_mb * 1e6), "n_features": n_features}
-    table = TableOptions(target, drop, kinds_of(as_), prepare, standardise, header, above, loss_and_task("", task)[1])
+    table = TableOptions(target, drop, kinds_of(as_), prepare, standardise, header, above, loss_and_task("", task)[1], missing)
     # convert copies files at an address to where it can go on with them after a stop
     opened: list[Any] = [nullcontext([word]) if is_url(word) else named_files([word]) for word in data[:-1]]
     with ExitStack() as stack:
@@ -105,6 +107,8 @@ def convert(
         }
         print_json({"store": data[-1], **kept, "bytes": store.nbytes, "prepared": columns_of(preparation)})
         return OK
+    for line in doubtful_labels(store.classes):
+        print(line)
     if preparation is not None:
         print_preparation(preparation, store.shape[0], console())
     print(f"{store}, {store.nbytes / 1e6:,.1f} MB")
@@ -179,6 +183,7 @@ def fit(
     ] = None,
     drop: Drop = [],  # noqa: B006
     as_: As = [],  # noqa: B006
+    missing: Missing = [],  # noqa: B006
     above: Above = None,
     prepare: Prepare = True,
     standardise: Standardise = None,
@@ -227,7 +232,7 @@ def fit(
     chosen, asked = loss_and_task(loss, task)
     if intercept not in ("free", "penalised", "none"):
         raise ValueError(f"--intercept {intercept}: choose free, penalised or none")
-    table = TableOptions(target, drop, kinds_of(as_), prepare, standardise, header, above, asked)
+    table = TableOptions(target, drop, kinds_of(as_), prepare, standardise, header, above, asked, missing)
     samples = open_samples(data, table)
     _check_scheduler(samples, data[0], scheduler, checkpoint, partitions)
     common: dict[str, Any] = {
@@ -283,6 +288,7 @@ def _refuse_table_options(table: Any, store: Any) -> None:
         "--drop": table.drop,
         "--as": table.kinds,
         "--above": table.above,
+        "--missing": table.missing,
         "--standardise": table.standardise,
     }
     for option, value in given.items():
@@ -300,6 +306,7 @@ def _fit_rows(samples: Any, out: Path, proof: Path | None, cv: int | None, as_js
     from dualgap.app.tasks import TASKS
     from dualgap.app.terminal import console
     from dualgap.app.training import CV_SECONDS, cross_validate, fit_samples, important_features
+    from dualgap.data import doubtful_labels
     from dualgap.estimators import ConvergenceWarning
 
     task, screen = TASKS[samples.task], console()
@@ -310,6 +317,8 @@ def _fit_rows(samples: Any, out: Path, proof: Path | None, cv: int | None, as_js
             print(line)
         if samples.without:
             print(f"{samples.without:,} rows without a label in {samples.target!r} are left out")
+        for line in doubtful_labels(samples.y):
+            print(line)
     with warnings.catch_warnings(), show.live_gap(task.problems(samples.y), quiet=as_json) as listen:
         warnings.simplefilter("ignore", ConvergenceWarning)  # the status is printed below
         made, X = fit_samples(samples, listen, **parameters)
@@ -454,7 +463,8 @@ def certify(
     prepared = made.encoder.preparation
     header = None if prepared is None or prepared.named else False
     above, task = made.about.get("above"), task_of(made.estimator)
-    samples = open_samples(data, TableOptions(target, header=header, above=above, task=task.name), made.target)
+    missing = () if prepared is None else prepared.missing
+    samples = open_samples(data, TableOptions(target, header=header, above=above, task=task.name, missing=missing), made.target)
     found, sentence, told = task.certified(made, samples)
     worst = max(certificate.relative_gap for _, certificate in found)
     if json_:

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from dualgap import __version__
 from dualgap.app.proven import balls_from_dict, balls_to_dict
-from dualgap.data import DataError, Encoder, Notes, Preparation, Samples, Scaler, Table, check_zip, open_features
+from dualgap.data import DataError, Encoder, Notes, Preparation, Samples, Scaler, Table, check_zip, frame_of, open_features
 from dualgap.estimators import LinearSVC, LinearSVR
 from dualgap.store import Store
 
@@ -62,8 +62,7 @@ class SavedModel:
         if not hasattr(table, "columns"):
             X = table if sparse.issparse(table) else np.asarray(table, dtype=np.float64)
             return self.encoder.of_array("the array", X, width)
-        frame = table if hasattr(table, "get_column") else _from_pandas(table)
-        return self.encoder.of_table(Table("the table", frame, True), width)
+        return self.encoder.of_table(Table("the table", frame_of(table), True), width)
 
     def features_of(self, samples: Samples | Store) -> Any:
         """Return the features of labelled rows; a store is its own."""
@@ -96,15 +95,6 @@ class SavedModel:
     def target(self) -> str:
         """The label column of the training table; empty where there was none."""
         return "" if self.encoder.preparation is None else self.encoder.preparation.target
-
-
-def _from_pandas(table: Any) -> Any:
-    """Return a pandas data frame as one of polars, without pyarrow between the two."""
-    import polars
-
-    columns = {str(name): table[name].tolist() for name in table.columns}
-    known = {name: [None if value is None or value != value else value for value in values] for name, values in columns.items()}
-    return polars.DataFrame(known, strict=False)
 
 
 # ---------------------------------------------------------------------------------------------------------------------- writing

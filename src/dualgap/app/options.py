@@ -18,6 +18,7 @@ __all__ = [
     "Header",
     "Json",
     "MaxSeconds",
+    "Missing",
     "Prepare",
     "Seed",
     "Standardise",
@@ -51,6 +52,14 @@ Drop = Annotated[list[str], typer.Option("--drop", metavar="COLUMN", help="Leave
 As = Annotated[
     list[str],
     typer.Option("--as", metavar="COLUMN=KIND", help="Take a column as number, category, text or date; may be repeated."),
+]
+Missing = Annotated[
+    list[str],
+    typer.Option(
+        "--missing",
+        metavar="WORD",
+        help="A word that stands for nothing, in the target too; may be repeated. [more: ?, NA, nan, …]",
+    ),
 ]
 Prepare = Annotated[bool, typer.Option("--prepare/--no-prepare", help="Turn text, dates and missing values into numbers.")]
 Header = Annotated[

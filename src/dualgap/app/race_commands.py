@@ -19,6 +19,7 @@ from dualgap.app.options import (
     Drop,
     Header,
     Json,
+    Missing,
     Prepare,
     Seed,
     Standardise,
@@ -55,6 +56,7 @@ def compare(
     balance: Annotated[str, typer.Option(help="none, class_weight, undersample or both.")] = "none",
     drop: Drop = [],  # noqa: B006
     as_: As = [],  # noqa: B006
+    missing: Missing = [],  # noqa: B006
     above: Above = None,
     prepare: Prepare = True,
     standardise: Standardise = None,
@@ -93,7 +95,7 @@ def compare(
             raise ValueError(f"{word} is a store; compare needs the rows in memory: give the files that the store was made from")
         made = Comparison(
             words,
-            table=TableOptions(target, drop, kinds_of(as_), prepare, standardise, header, above),
+            table=TableOptions(target, drop, kinds_of(as_), prepare, standardise, header, above, missing=missing),
             positive=positive,
             solvers=_words(solvers),
             losses=[loss_called(word) for word in _words(loss)],

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dualgap.data.columns import MISSING
+from dualgap.data.columns import MISSING, frame_of
 from dualgap.data.compressed import COMPRESSED, unpacked
 from dualgap.data.csv_parquet import (
     all_finite,
@@ -48,7 +48,18 @@ from dualgap.data.table_files import (
     read_table,
     spooled_input,
 )
-from dualgap.data.target import TASKS, LabelRule, Labels, NumberRule, grouped, labels_of, learn_labels, learn_target, target_of
+from dualgap.data.target import (
+    TASKS,
+    LabelRule,
+    Labels,
+    NumberRule,
+    doubtful_labels,
+    grouped,
+    labels_of,
+    learn_labels,
+    learn_target,
+    target_of,
+)
 from dualgap.data.text import text_like
 from dualgap.data.unpacking import check_zip
 
@@ -85,6 +96,7 @@ __all__ = [
     "csv_first_line",
     "decode",
     "describe",
+    "doubtful_labels",
     "draw_cell",
     "entry",
     "fetch",
@@ -94,6 +106,7 @@ __all__ = [
     "first_record",
     "fit_pca",
     "fit_scaler",
+    "frame_of",
     "grouped",
     "hold_out",
     "integer_labels",

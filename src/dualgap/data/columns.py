@@ -6,16 +6,33 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dualgap.data.dataset import DataError
 
-__all__ = ["KINDS", "MISSING", "Found", "clean", "dates", "is_missing", "is_number", "kind_of_column", "number_style", "numbers"]
+__all__ = [
+    "DOUBTFUL",
+    "KINDS",
+    "MISSING",
+    "Found",
+    "clean",
+    "dates",
+    "frame_of",
+    "is_missing",
+    "is_number",
+    "kind_of_column",
+    "number_style",
+    "numbers",
+    "values_of",
+]
 
 KINDS = ("number", "category", "text", "date", "drop")
 MISSING = ("", "?", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "-", "--", ".", "<na>", "missing")
+DOUBTFUL = ("na", "null", "none", "nil", "missing")  # of these, the words that can also be a value
+OFTEN = 0.05  # share of the rows of a column of words from which they are a value
 ID_NAME = re.compile(r"(^|[_\s.-])(id|uuid|guid|index|key|no|nr|number|row|rownum|unnamed: \d+)$", re.IGNORECASE)
 
 PERSON_NAME = re.compile(r"(^|[_\s.-])(name|names|fullname|surname|e-?mail|phone|address|url)$", re.IGNORECASE)
@@ -23,8 +40,13 @@ PERSON_NAME = re.compile(r"(^|[_\s.-])(name|names|fullname|surname|e-?mail|phone
 FEW = 40  # categories at most in a column of several words an entry; more are free text
 LONG = 2.5  # words an entry on average from which a column with many different entries is free text
 TRIED = 1000  # entries that a style of dates or numbers is tried on before all of them
+SEVERAL = 20  # rows or different numbers above which a column is judged by what nearly all of its values are
+SLIP = 1000  # rows for each word, in a column of numbers, that is taken for a slip of the pen
+SPREAD = 100  # different numbers from which their even spread is looked at
+EVEN = 0.1  # distance of their distribution from a uniform one (Kolmogorov and Smirnov) below which they are spread evenly
+NEIGHBOURS = 20  # pairs of numbers that differ by one: were the numbers measured, about half as many pairs would be equal
 
-MONEY = r"[$€£¥%\s_]"
+MONEY = r"[$€£¥%\s]"
 GROUPED = r"^[-+]?\d{1,3}(,\d{3})+(\.\d+)?$|^[-+]?\d+(\.\d+)?$"
 COMMA = r"^[-+]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?$"
 DAYS = (
@@ -44,7 +66,7 @@ TIMES = ("", " %H:%M:%S%.f", " %H:%M", " %I:%M %p", " %I:%M:%S %p")
 
 
 class Found(NamedTuple):
-    """The kind of a column, how it is written (a style of numbers, a format of dates), and why."""
+    """The kind of a column ("slip": numbers and a word), how it is written (a style of numbers, a format of dates), and why."""
 
     kind: str
     style: str = ""
@@ -56,6 +78,17 @@ def is_missing(word: str) -> bool:
     return word.strip().lower() in MISSING
 
 
+def values_of(series: Any, missing: Collection[str]) -> set[str]:
+    """Return the words such as none that stand in many rows of a column of words, so that they are values; `missing` ones are not."""
+    import polars as pl
+
+    if series.dtype != pl.String:
+        return set()
+    lower = series.str.strip_chars().str.to_lowercase()
+    counts = {word: int((lower == word).sum()) for word in DOUBTFUL if word not in missing}
+    return {word for word, count in counts.items() if count >= max(OFTEN * len(series), 1)}
+
+
 def is_number(word: str) -> bool:
     """Return whether a word is a number."""
     try:
@@ -65,8 +98,29 @@ def is_number(word: str) -> bool:
     return True
 
 
-def clean(series: Any) -> Any:
-    """Return a column as numbers, booleans as words, dates or stripped text, with nulls for every way to write "missing"."""
+def frame_of(given: Any) -> Any:
+    """Return a data frame of polars, pandas (without its index) or pyarrow as one of polars."""
+    import polars as pl
+
+    if isinstance(given, pl.DataFrame):
+        return given
+    if hasattr(given, "iloc"):
+        given = given.rename(columns=str)
+        try:
+            return pl.from_pandas(given)
+        except (ImportError, TypeError, ValueError, pl.exceptions.PolarsError):  # no pyarrow, or a column of several types
+            columns = {
+                name: [None if value is None or value != value else value for value in given[name].tolist()]
+                for name in given.columns
+            }
+            return pl.DataFrame(columns, strict=False)
+    if hasattr(given, "column_names") or hasattr(given, "__arrow_c_stream__"):
+        return pl.DataFrame(given)
+    raise DataError(f"a table is a data frame of polars, pandas or pyarrow, and this is a {type(given).__name__}")
+
+
+def clean(series: Any, missing: Collection[str] = MISSING) -> Any:
+    """Return a column as numbers, booleans as words, dates or stripped text, with nulls for the words that stand for nothing."""
     import polars as pl
 
     kind = series.dtype
@@ -79,7 +133,7 @@ def clean(series: Any) -> Any:
     if series.dtype == pl.String:
         series = series.str.strip_chars()
         lower = series.str.to_lowercase()
-        series = _without(series, lower.is_in(list(MISSING)).fill_null(True))
+        series = _without(series, lower.is_in(list(missing)).fill_null(True))
         return series.str.to_lowercase() if series.null_count() < len(series) and _all_boolean(series) else series
     return series.cast(pl.Datetime("us")) if kind in (pl.Date, pl.Datetime) else series
 
@@ -117,28 +171,52 @@ def kind_of_column(name: str, series: Any, whole: bool) -> Found:
         return Found("date")
     style = number_style(known)
     if style is not None:
-        return _kind_of_numbers(name, numbers(known, style, name), different, whole=False)._replace(style=style)
+        whole = style == "plain" and bool(known.str.contains(r"^[-+]?\d+$").all())
+        return _kind_of_numbers(name, numbers(known, style, name), different, whole)._replace(style=style)
     form = date_format(known)
     if form is not None:
         return Found("date", form)
-    return _kind_of_words(name, known, rows, different)
+    return _slip(name, series) or _kind_of_words(name, known, rows, different)
 
 
 def _kind_of_numbers(name: str, known: Any, different: int, whole: bool) -> Found:
-    counted = whole and different == len(known) > 20 and known.max() - known.min() + 1 == different
-    named = different == len(known) > 20 and whole and ID_NAME.search(name) is not None
-    if counted or named:
-        return Found("drop", why="an identifier: another whole number in every row")
+    if whole and different == len(known) > SEVERAL and (ID_NAME.search(name) or _counts_rows(np.sort(known.to_numpy()))):
+        return Found("drop", why="an identifier: a different whole number in every row")
     return Found("number", "plain")
+
+
+def _counts_rows(values: np.ndarray) -> bool:
+    """Return whether different whole numbers, sorted, tell rows apart and measure nothing.
+
+    They do if they have no gaps; if many of them are neighbours, as measured numbers would then also be equal; and if they are spread
+    evenly from the least to the largest, as measured numbers hardly ever are.
+    """
+    low, span = values[0], values[-1] - values[0]
+    if span + 1 == len(values) or np.count_nonzero(np.diff(values) == 1) >= NEIGHBOURS:
+        return True
+    uniform = np.arange(len(values)) / (len(values) - 1)
+    return len(values) > SPREAD and float(np.abs((values - low) / span - uniform).max()) < EVEN
+
+
+def _slip(name: str, series: Any) -> Found | None:
+    """Return what is wrong with a column of numbers that a word or two is among; None for a column of words."""
+    for style in ("plain", "grouped", "comma"):
+        found = _parsed(series, style)
+        odd = found.is_null() & series.is_not_null()
+        if int(odd.sum()) <= max(1, len(series) // SLIP) and found.n_unique() > SEVERAL:
+            row = int(np.argmax(odd.to_numpy()))
+            told = f"column {name!r}, row {row + 1}: {series[row]!r} is not a finite number, and nearly all other values of the column are"
+            return Found("slip", why=f"{told}: correct it, or say that it stands for nothing (--missing {series[row]!r})")
+    return None
 
 
 def _kind_of_words(name: str, known: Any, rows: int, different: int) -> Found:
     words = float((known.str.count_matches(r"\s+") + 1).mean())
-    identifies = rows > 20 and different > 0.95 * rows
+    identifies = rows > SEVERAL and different > 0.95 * rows
     if words >= LONG and different > FEW and different > 0.2 * rows and not (identifies and PERSON_NAME.search(name)):
         return Found("text")
     if identifies:  # a category that does not come again tells nothing
-        return Found("drop", why=f"an identifier: another {'word' if words < 2 else 'name'} in nearly every row")
+        return Found("drop", why=f"an identifier: a different {'word' if words < 2 else 'name'} in nearly every row")
     return Found("category")
 
 
@@ -170,6 +248,8 @@ def numbers(series: Any, style: str, name: str) -> Any:
 
     if series.dtype == pl.Datetime or series.dtype.is_nested():
         raise DataError(f"column {name!r} holds {series.dtype}, where the model was trained on numbers")
+    if series.dtype == pl.Float64 and np.isfinite(series.sum()):  # of no numbers it is 0
+        return series
     found = series if series.dtype == pl.Float64 else _parsed(series, style)
     if style != "plain" and series.dtype == pl.String and found.null_count() > series.null_count():
         plain = _parsed(series, "plain")

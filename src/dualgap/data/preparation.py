@@ -14,8 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from dualgap.core import one_of
-from dualgap.data.columns import KINDS, clean, dates, kind_of_column, numbers
-from dualgap.data.csv_parquet import all_finite
+from dualgap.data.columns import DOUBTFUL, KINDS, MISSING, clean, dates, frame_of, kind_of_column, numbers, values_of
 from dualgap.data.dataset import DataError
 
 __all__ = ["Notes", "Preparation"]
@@ -104,12 +103,7 @@ class Number:
 
     def fill_columns(self, series: Any, out: np.ndarray, notes: Notes) -> None:
         """Write the column to out[0], filled but not yet scaled, and the flags to out[1], if there are any."""
-        if (series.dtype.is_float() or series.dtype.is_integer()) and not series.null_count():
-            out[0] = series.to_numpy()
-            if all_finite(out[0]):
-                out[1:] = 0.0
-                return
-        values = numbers(clean(series), self.style or "plain", self.name)
+        values = numbers(series, self.style or "plain", self.name)
         absent = values.is_null().to_numpy()
         if absent.any() and not self.gaps:
             notes.filled(self.name, int(absent.sum()), f"the median, {self.fill:g}")
@@ -346,6 +340,7 @@ class Preparation:
     target : the name of the label column
     named : whether the training table had a header; without one, columns are called 0, 1, …
     width : columns of the training table, with the labels
+    missing : words that stand for nothing, besides those that do anyway
 
     Examples
     --------
@@ -363,6 +358,7 @@ class Preparation:
     target: str
     named: bool = True
     width: int = 0
+    missing: tuple[str, ...] = ()
 
     @classmethod
     def learn(
@@ -376,8 +372,9 @@ class Preparation:
         standardise: bool = True,
         prepare: bool = True,
         labels: np.ndarray | None = None,
+        missing: Sequence[str] = (),
     ) -> Preparation:
-        """Decide what becomes of each column of a polars data frame.
+        """Decide what becomes of each column of a data frame of polars, pandas or pyarrow.
 
         Parameters
         ----------
@@ -388,21 +385,27 @@ class Preparation:
         prepare : False takes numbers alone: a column of words, or a missing value, is an error
         labels : the label of each row; a missing number then has a feature only if missing values and labels go together, by a
             chi-squared test at 5 % over all columns with missing values
+        missing : words in lower case that stand for nothing, besides ?, NA, N/A, null, nan, none and the like
         """
+        frame, stated = frame_of(frame), tuple(missing)
         kinds = dict(kinds or {}) | dict.fromkeys(drop, "drop")
         for name, kind in kinds.items():
             if name not in frame.columns or name == target:
                 others = ", ".join(each for each in frame.columns if each != target)
                 raise DataError(f"there is no column {name!r} to prepare as {kind!r}; the columns are {others}")
             one_of(f"kind of column {name!r}", kind, KINDS)
-        columns = {name: clean(frame[name]) for name in frame.columns if name != target}
+        columns = {name: clean(frame[name], {*MISSING, *stated}) for name in frame.columns if name != target}
         gaps = sum(series.null_count() > 0 for series in columns.values())
         known = None if labels is None else Target(labels, CHANCE / max(gaps, 1))  # Bonferroni: a test for each column with gaps
         rules = [
             _learn_column(name, series, frame[name].dtype.is_integer(), kinds.get(name), standardise, prepare, known)
             for name, series in columns.items()
         ]
-        made = cls(tuple(rules), target, named, frame.width)
+        for k, rule in enumerate(rules):
+            values = values_of(frame[rule.name], stated) if isinstance(rule, Category) else None
+            if values:
+                rules[k] = Category.learn(rule.name, clean(frame[rule.name], {*MISSING, *stated} - values))
+        made = cls(tuple(rules), target, named, frame.width, stated)
         if not made.feature_names:
             raise DataError("no column besides the labels has anything to learn from: " + _reasons(made.rules))
         return made
@@ -430,9 +433,10 @@ class Preparation:
 
     def apply(self, frame: Any, notes: Notes | None = None) -> Any:
         """Return the features of a table, an array or a CSR matrix; its columns may be in any order."""
+        frame = frame_of(frame)
         self._require_columns(frame)
         notes = Notes() if notes is None else notes
-        blocks: list[Any] = [rule.apply(clean(frame[rule.name]), notes) for rule in self._used_rules()]
+        blocks: list[Any] = [rule.apply(self._cleaned(frame, rule), notes) for rule in self._used_rules()]
         if self.is_sparse:
             return sparse.csr_matrix(sparse.hstack(blocks, format="csr"))
         return np.hstack([block if isinstance(block, np.ndarray) else block.toarray() for block in blocks])
@@ -447,13 +451,29 @@ class Preparation:
         for rule in self._used_rules():
             last = first + len(rule.features())
             if isinstance(rule, Number):
-                rule.fill_columns(frame[rule.name], values[first:last], notes)
+                rule.fill_columns(self._cleaned(frame, rule), values[first:last], notes)
                 centre[first], scale[first] = rule.centre, rule.scale
             else:
-                block = rule.apply(clean(frame[rule.name]), notes)
+                block = rule.apply(self._cleaned(frame, rule), notes)
                 values[first:last] = (block if isinstance(block, np.ndarray) else block.toarray()).T
             first = last
         return values, centre, scale
+
+    def _cleaned(self, frame: Any, rule: Rule) -> Any:
+        """Return a column with nulls where it has nothing; a word that is a category stands for itself."""
+        words = {*MISSING, *self.missing}
+        return clean(frame[rule.name], words - {level.lower() for level in rule.levels} if isinstance(rule, Category) else words)
+
+    def doubts(self) -> list[str]:
+        """Return a sentence on each word such as none that is taken as a category, in whatever columns."""
+        categories = [(rule.name, {level.lower() for level in rule.levels}) for rule in self.rules if isinstance(rule, Category)]
+        found = {word: [repr(name) for name, levels in categories if word in levels] for word in DOUBTFUL}
+        return [
+            f"{word!r} is taken as a category of {', '.join(names[:SHOWN])}{', …' * (len(names) > SHOWN)}, as it stands in many rows; "
+            f"if it stands for nothing, say --missing {word}"
+            for word, names in found.items()
+            if names
+        ]
 
     def number_styles(self) -> dict[str, str]:
         """Return how the words of each column of numbers are written."""
@@ -498,14 +518,15 @@ class Preparation:
     def to_dict(self) -> dict[str, Any]:
         """Return all that was learned as plain data: text, numbers, lists."""
         rules = [{"kind": rule.kind, **_plain(asdict(rule))} for rule in self.rules]
-        return {"rules": rules, "target": self.target, "named": self.named, "width": self.width}
+        return {"rules": rules, "target": self.target, "named": self.named, "width": self.width, "missing": list(self.missing)}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Preparation:
         """Return the preparation that `to_dict` wrote; anything else is an error."""
         try:
             rules = tuple(_rule_from(entry) for entry in content["rules"])
-            return cls(rules, str(content["target"]), bool(content["named"]), int(content["width"]))
+            words = tuple(str(word) for word in content["missing"])
+            return cls(rules, str(content["target"]), bool(content["named"]), int(content["width"]), words)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(f"the preparation of the columns is damaged ({type(error).__name__}: {error})") from None
 
@@ -526,6 +547,8 @@ def _learn_column(
     found = kind_of_column(name, series, whole)
     if kind is not None and kind != found.kind:
         found = found._replace(kind=kind, style="plain" if kind == "number" else "")
+    if found.kind == "slip":
+        raise DataError(found.why)
     if found.kind == "drop":
         return Left(name, found.why)
     if found.kind == "number":

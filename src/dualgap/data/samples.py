@@ -36,6 +36,7 @@ class TableOptions:
     header : whether the first line of CSV has names; None finds it out
     above : a number, or "median", that parts a measured target in two classes
     task : "classification", "regression", or "" for what the target asks for; see `dualgap.data.learn_target`
+    missing : words that stand for nothing, in the target too, besides those that do in a column of features anyway
 
     Examples
     --------
@@ -57,9 +58,11 @@ class TableOptions:
     header: bool | None = None
     above: str | float | None = None
     task: str = "classification"
+    missing: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "drop", tuple(self.drop))
+        object.__setattr__(self, "missing", tuple(sorted({word.strip().lower() for word in self.missing})))
         object.__setattr__(self, "kinds", dict(self.kinds))
 
     def learn(self, frame: Any, target: str, named: bool, labels: np.ndarray) -> Preparation:
@@ -73,11 +76,12 @@ class TableOptions:
             standardise=self.standardise is not False,
             prepare=self.prepare,
             labels=labels,
+            missing=self.missing,
         )
 
     def refuse(self, name: str) -> None:
         """Raise if an option is given that data without columns of their own cannot follow."""
-        for given, option in ((self.drop, "--drop"), (self.kinds, "--as"), (self.above, "--above")):
+        for given, option in ((self.drop, "--drop"), (self.kinds, "--as"), (self.above, "--above"), (self.missing, "--missing")):
             if given:
                 raise DataError(f"{option} is for tables, and {name} is none: its columns have no names")
 
@@ -156,7 +160,7 @@ class TableSamples:
         self.target = target_of(table, None if options.target == "" else options.target)
         if table.frame.width < 2:
             raise DataError(f"{table.name} has no column besides the labels in {self.target!r}")
-        labels = labels_of(table.frame[self.target], self.target, options.above, options.task)
+        labels = labels_of(table.frame[self.target], self.target, options.above, options.task, options.missing)
         self.y, self.without, self.above, self.task = labels.y, labels.without, labels.limit, labels.task
         self.frame = table.frame if not labels.without else table.frame[labels.rows]
         self.shape = len(self.y), table.frame.width - 1

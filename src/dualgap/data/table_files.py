@@ -258,8 +258,8 @@ def _read_csv(path: Path, header: bool | None, expected: Sequence[str]) -> Table
     try:
         try:
             frame = pl.read_csv(text, infer_schema_length=10_000, **options)
-        except pl.exceptions.ComputeError:  # a word late in a column of numbers: all rows decide the types
-            frame = pl.read_csv(text, infer_schema_length=None, **options)
+        except pl.exceptions.ComputeError:  # a word late in a column of numbers: the preparation decides what words mean
+            frame = pl.read_csv(text, infer_schema_length=0, **options)
     except Exception as error:  # malformed in one of many ways
         raise DataError(
             f"{path} is not a well-formed CSV table: {_what_is_wrong(path, text, separator) or _short(error)}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dualgap.data.columns import clean, number_style, numbers
+from dualgap.data.columns import MISSING, clean, number_style, numbers
 from dualgap.data.csv_parquet import choose_target
 from dualgap.data.dataset import DataError, integer_labels
 from dualgap.data.table_files import Table
@@ -19,6 +20,7 @@ __all__ = [
     "Labels",
     "NumberRule",
     "array_target",
+    "doubtful_labels",
     "grouped",
     "labels_of",
     "learn_labels",
@@ -47,18 +49,22 @@ class Labels:
 
 @dataclass(frozen=True)
 class LabelRule:
-    """How a column's values become labels: as numbers written in a style, parted at a limit, or as text."""
+    """How a column's values become labels: as numbers written in a style, parted at a limit, or as text.
+
+    `missing` are words that stand for nothing. Of a column of words they and the empty cells have no label, of numbers NA and the like too.
+    """
 
     name: str
     style: str | None
     limit: float | None = None
+    missing: tuple[str, ...] = ()
     task: ClassVar[str] = "classification"
 
     def apply(self, series: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return (labels, the rows that have one)."""
         import polars as pl
 
-        values = clean(series)
+        values = clean(series, {*(("",) if self.style is None else MISSING), *self.missing})
         present = np.flatnonzero(values.is_not_null().to_numpy())
         known = values.drop_nulls()
         if self.style is None:
@@ -77,12 +83,13 @@ class NumberRule:
 
     name: str
     style: str
+    missing: tuple[str, ...] = ()
     limit: ClassVar[None] = None
     task: ClassVar[str] = "regression"
 
     def apply(self, series: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return (numbers, the rows that have one)."""
-        values = clean(series)
+        values = clean(series, {*MISSING, *self.missing})
         present = np.flatnonzero(values.is_not_null().to_numpy())
         return numbers(values.drop_nulls(), self.style, self.name).to_numpy().astype(np.float64), present
 
@@ -96,29 +103,31 @@ def target_of(table: Table, target: str | int | None) -> str:
     return choose_target(Path(table.name), table.columns, target, table.named)
 
 
-def learn_labels(series: Any, name: str, above: float | str | None = None) -> LabelRule:
+def learn_labels(series: Any, name: str, above: float | str | None = None, missing: Sequence[str] = ()) -> LabelRule:
     """Decide how the values of a column become labels; see `labels_of`."""
     import polars as pl
 
-    known, style = _known(series, name)
+    known, style = _known(series, name, missing)
     if style is None:
         if above is not None:
             raise DataError(f"--above parts numbers, and column {name!r} holds words such as {str(known[0])!r}; leave it out")
         _refuse_names(name, known.cast(pl.String).to_numpy().astype(str))
-        return LabelRule(name, None)
+        return LabelRule(name, None, missing=tuple(missing))
     values = numbers(known, style, name).to_numpy()
     if above is None:
         _refuse_measured(name, values)
-        return LabelRule(name, style)
+        return LabelRule(name, style, missing=tuple(missing))
     limit = _limit(values, above)
     if not (values > limit).any() or (values > limit).all():
         raise DataError(
             f"--above {limit:g}: every value of {name!r} is on one side; they go from {values.min():g} to {values.max():g}"
         )
-    return LabelRule(name, style, limit)
+    return LabelRule(name, style, limit, tuple(missing))
 
 
-def learn_target(series: Any, name: str, above: float | str | None = None, task: str = "") -> LabelRule | NumberRule:
+def learn_target(
+    series: Any, name: str, above: float | str | None = None, task: str = "", missing: Sequence[str] = ()
+) -> LabelRule | NumberRule:
     """Decide whether a column holds classes or a measured quantity, unless `task` says it, and how its values are read.
 
     Words are classes. So are numbers of at most 10 different values, whole numbers of at most 50, and more whole numbers if they are
@@ -128,12 +137,12 @@ def learn_target(series: Any, name: str, above: float | str | None = None, task:
     if task not in ("", *TASKS):
         raise DataError(f"--task {task}: choose classification or regression")
     if task == "regression":
-        return _learn_numbers(series, name, above)
-    known, style = _known(series, name)
+        return _learn_numbers(series, name, above, missing)
+    known, style = _known(series, name, missing)
     if task == "classification" or above is not None or style is None:
-        return learn_labels(series, name, above)
+        return learn_labels(series, name, above, missing)
     kind = _kind_of_numbers(numbers(known, style, name).to_numpy(), f"column {name!r}")
-    return LabelRule(name, style) if kind == "classification" else NumberRule(name, style)
+    return LabelRule(name, style, missing=tuple(missing)) if kind == "classification" else NumberRule(name, style, tuple(missing))
 
 
 def array_target(y: np.ndarray, name: str, task: str) -> tuple[np.ndarray, str]:
@@ -152,14 +161,17 @@ def array_target(y: np.ndarray, name: str, task: str) -> tuple[np.ndarray, str]:
     return y, "classification"
 
 
-def labels_of(series: Any, name: str, above: float | str | None = None, task: str = "classification") -> Labels:
+def labels_of(
+    series: Any, name: str, above: float | str | None = None, task: str = "classification", missing: Sequence[str] = ()
+) -> Labels:
     """Return the labels in a column or, where the task is a regression, its numbers.
 
-    Whole numbers are labels as they are, other values as text. Rows without a label are left out. Many different numbers are a
+    Whole numbers are labels as they are, other values as text. Rows without a label are left out: those with an empty cell or with one of
+    the words `missing` and, where the labels are numbers, those with NA and the like. Many different numbers are a
     measured quantity, which a classifier does not predict: that is an error, unless `above` gives a number (or "median") that parts
     the values in two classes, or `task` is "regression". With task="" the column decides; see `learn_target`.
     """
-    rule = learn_target(series, name, above, task)
+    rule = learn_target(series, name, above, task, missing)
     y, rows = rule.apply(series)
     return Labels(y, rows, len(series) - len(rows), rule.limit, rule.task)
 
@@ -169,28 +181,37 @@ def grouped(y: np.ndarray, task: str) -> np.ndarray:
     return y > np.median(y) if task == "regression" else y
 
 
-def _known(series: Any, name: str) -> tuple[Any, str | None]:
+def doubtful_labels(labels: np.ndarray) -> list[str]:
+    """Return a sentence on each class that is called none or the like."""
+    found = [str(label) for label in np.unique(labels) if str(label).lower() in MISSING] if labels.dtype.kind == "U" else []
+    return [f"{word!r} is taken as a class; if it says that a row has no label, say --missing {word}" for word in found]
+
+
+def _known(series: Any, name: str, missing: Sequence[str]) -> tuple[Any, str | None]:
     """Return the values of a column that are there, and the style of its numbers; None for words."""
     import polars as pl
 
-    known = clean(series).drop_nulls()
+    known = clean(series, {*MISSING, *missing}).drop_nulls()
+    style = "plain" if known.dtype == pl.Float64 else number_style(known) if known.dtype == pl.String and len(known) else None
+    if style is None:
+        known = clean(series, {"", *missing}).drop_nulls()
     if not len(known):
         raise DataError(f"the label column {name!r} is empty")
-    return known, "plain" if known.dtype == pl.Float64 else number_style(known) if known.dtype == pl.String else None
+    return known, style
 
 
-def _learn_numbers(series: Any, name: str, above: float | str | None) -> NumberRule:
+def _learn_numbers(series: Any, name: str, above: float | str | None, missing: Sequence[str]) -> NumberRule:
     if above is not None:
         raise DataError(
             f"--above {above} makes two classes of the numbers in {name!r}, and a regression predicts the numbers; leave one out"
         )
-    known, style = _known(series, name)
+    known, style = _known(series, name, missing)
     if style is None:
         raise DataError(
             f"a regression predicts numbers, and column {name!r} holds words such as {str(known[0])!r}; give another --target, or "
             "--task classification"
         )
-    return NumberRule(name, style)
+    return NumberRule(name, style, tuple(missing))
 
 
 def _kind_of_numbers(values: np.ndarray, what: str) -> str:

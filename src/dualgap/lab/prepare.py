@@ -108,7 +108,14 @@ def _loaded(name: str, options: str) -> DataSet:
 
 # ----------------------------------------------------------------------------------------------------------------------- tables
 
-TABLE_KEYS = ("drop", "kinds", "prepare", "header", "above")  # options of a table; others go to the reader of LIBSVM text
+TABLE_KEYS = (
+    "drop",
+    "kinds",
+    "prepare",
+    "header",
+    "above",
+    "missing",
+)  # options of a table; others go to the reader of LIBSVM text
 
 
 def _reading(spec: DataSpec) -> dict[str, Any]:
@@ -148,6 +155,7 @@ def _encoded(table: TableSamples, data: DataSet, spec: DataSpec, notes: list[str
     encoder = table.learn(train)
     assert encoder.preparation is not None
     notes.append("columns prepared by what the training rows show:")
+    notes += encoder.preparation.doubts()
     notes += [f"column {name!r}: {says}" for name, _, _, says in encoder.preparation.table()]
     X, X_test = table.features(encoder, train), table.features(encoder, test)
     data = data.with_(X=X, X_test=X_test, feature_names=tuple(encoder.preparation.feature_names))

@@ -190,8 +190,8 @@ class CsvLines:
         try:
             try:
                 frame = pl.read_csv(self.text, infer_schema_length=10_000, **options)
-            except pl.exceptions.ComputeError:  # a word late in a column of numbers: all rows decide the types
-                frame = pl.read_csv(self.text, infer_schema_length=None, **options)
+            except pl.exceptions.ComputeError:  # a word late in a column of numbers: the preparation decides what words mean
+                frame = pl.read_csv(self.text, infer_schema_length=0, **options)
         except pl.exceptions.PolarsError:
             return self.frame()
         return frame.rename(dict(zip(frame.columns, self.names, strict=True))) if frame.width == len(self.names) else self.frame()
@@ -239,7 +239,7 @@ def learn_tables(
     """Learn a preparation and the labels from a random sample of the rows of all files."""
     sample, named = _sample(paths, options.header, seed)
     chosen = target_of(TableData(paths[0].name, sample, named), target)
-    rule = learn_target(sample[chosen], chosen, options.above, options.task)
+    rule = learn_target(sample[chosen], chosen, options.above, options.task, options.missing)
     y, present = rule.apply(sample[chosen])
     made = options.learn(sample[present], chosen, named, grouped(y, rule.task))
     return [TableSource(path, dtype, named if k == 0 else options.header, made, rule) for k, path in enumerate(paths)]
