@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from dualgap.core.jit import kernel
 from dualgap.core.losses import LOSSES as REGISTERED
-from dualgap.core.losses import Hinge, Logistic, SmoothHinge, SquaredHinge, make_loss, slopes, total_psi, total_value
+from dualgap.core.losses import Hinge, Logistic, ResidualLoss, SmoothHinge, SquaredHinge, make_loss, slopes, total_psi, total_value
 from dualgap.problem import Samples
 from reference import REFERENCE_LOSSES
 from reference.losses import smooth_hinge
+from reference.own_loss import CubicHinge, UndeclaredCubicHinge
 
-LOSSES = {"hinge": Hinge(), "smooth_hinge": SmoothHinge(0.5), "squared_hinge": SquaredHinge(), "logistic": Logistic()}
+NAMED = {"hinge": Hinge(), "smooth_hinge": SmoothHinge(0.5), "squared_hinge": SquaredHinge(), "logistic": Logistic()}
+LOSSES = {**NAMED, "cubic_hinge": make_loss(CubicHinge())}
 NAMES = list(LOSSES)
 
 by_name = pytest.mark.parametrize("name", NAMES)
@@ -38,13 +40,44 @@ def compiled_methods(loss, beta, margin, q, out):
 
 
 def betas_for(name, unit):
-    """A point of β's domain from one of [0, 1]: the squared hinge takes any β ≥ 0."""
-    return 40.0 * unit if name == "squared_hinge" else unit
+    """A point of β's domain from one of [0, 1]: the squared and the cubic hinge take any β ≥ 0."""
+    return 40.0 * unit if name in ("squared_hinge", "cubic_hinge") else unit
 
 
 def test_every_loss_with_a_name_is_tested():
-    assert {name: type(loss) for name, loss in LOSSES.items()} == REGISTERED
-    assert REFERENCE_LOSSES.keys() == REGISTERED.keys()
+    assert {name: type(loss) for name, loss in NAMED.items()} == REGISTERED
+    assert REFERENCE_LOSSES.keys() == LOSSES.keys()
+
+
+@pytest.mark.parametrize(
+    ("loss", "kink", "smooth"),
+    [
+        (Hinge(), True, False),
+        (SmoothHinge(0.5), False, True),
+        (SquaredHinge(), False, True),
+        (Logistic(), False, True),
+        (ResidualLoss(epsilon=0.1), True, False),
+        (ResidualLoss(delta=0.5), False, True),
+        (make_loss(CubicHinge()), False, False),
+        (make_loss(UndeclaredCubicHinge()), True, False),  # on the safe side: as if φ' could jump
+    ],
+    ids=repr,
+)
+def test_a_loss_declares_its_kink_and_its_smoothness(loss, kink, smooth):
+    assert (loss.has_kink(), loss.is_smooth()) == (kink, smooth)
+    assert np.isfinite(loss.curvature()) == smooth
+
+
+@pytest.mark.parametrize("loss", [*LOSSES.values(), ResidualLoss(0.2, 0.5, 0.3, 0.6)], ids=repr)
+def test_quadratic_pieces_are_those_of_psi(loss):
+    if loss.quadratic_pieces() is None:
+        assert isinstance(loss, (Logistic, CubicHinge))
+        return
+    rise, fall, delta = loss.quadratic_pieces()
+    for beta in (0.1, 0.25):
+        assert loss.psi(beta) == pytest.approx(rise * beta - 0.5 * delta * beta**2, rel=1e-14)
+        if loss.lower_bound() < 0.0:
+            assert loss.psi(-beta) == pytest.approx(-fall * beta - 0.5 * delta * beta**2, rel=1e-14)
 
 
 @by_name
@@ -161,7 +194,7 @@ def test_bend_is_the_derivative_of_the_step(name, unit, m, q):
 @by_name
 def test_curvature_bounds_the_change_of_slope(name):
     loss = LOSSES[name]
-    m = np.linspace(-5, 5, 4001)
+    m = np.linspace(-5, 5, 4001) if loss.has_kink() or loss.is_smooth() else np.linspace(-100, 0, 4001)
     s = np.array([loss.slope(x) for x in m])
     steepest = np.max(np.abs(np.diff(s)) / np.diff(m))
     if np.isfinite(loss.curvature()):

@@ -15,14 +15,14 @@ import dualgap
 from conftest import make_data
 from dualgap import Problem
 from dualgap.core.rows import CSR, Dense, Gram
-from reference import REFERENCE_LOSSES, Model, primal_value
+from reference import REFERENCE_LOSSES, Model, loss_of, primal_value
 
 X, Y = make_data(30, 4)
 LOSSES = list(REFERENCE_LOSSES)
 
 
 def build(loss="hinge", X=X, y=Y, **options):
-    return Problem(X, y, loss=loss, delta=0.5 if loss == "smooth_hinge" else None, **options)
+    return Problem(X, y, loss=loss_of(loss), delta=0.5 if loss == "smooth_hinge" else None, **options)
 
 
 # ------------------------------------------------------------------------------------------------------------- the objective

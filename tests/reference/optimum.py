@@ -2,7 +2,7 @@
 
 Variables: w = p − r with p, r ≥ 0 where there is an l1 part, the intercept, and slacks e, t ≥ 0 with e + t ≥ 1 − m that make every
 hinge-like loss a quadratic: Σ c·t for the hinge, Σ c·(e²/2δ + t) for the smooth one, Σ c·e² for the squared one. The logistic loss
-is smooth as it is.
+and the cubic hinge are smooth as they are.
 """
 
 import numpy as np
@@ -40,13 +40,18 @@ def optimum(model, loss_name, delta=0.5):
     first[:d] = start_w
     if model.l1 > 0:
         first[:d], first[d : 2 * d] = np.maximum(start_w, 0) + 1, np.maximum(-start_w, 0) + 1
-    if loss_name == "logistic":
+    if loss_name in ("logistic", "cubic_hinge"):
 
         def f(x):
             m = M @ x
-            s = expit(-m)
-            value = model.c @ np.logaddexp(0, -m) + linear @ x + 0.5 * x @ quadratic @ x
-            return value, linear + quadratic @ x - M.T @ (model.c * s), quadratic + (M.T * (model.c * s * (1 - s))) @ M
+            if loss_name == "logistic":
+                s = expit(-m)
+                phi, bend = np.logaddexp(0, -m), s * (1 - s)
+            else:
+                short = np.maximum(0, 1 - m)
+                phi, s, bend = short**3 / 3, short**2, 2 * short
+            value = model.c @ phi + linear @ x + 0.5 * x @ quadratic @ x
+            return value, linear + quadratic @ x - M.T @ (model.c * s), quadratic + (M.T * (model.c * bend)) @ M
 
         return interior_point(f, np.vstack(rows), np.concatenate(limits), first)
     # Slacks: e where the loss has a quadratic part, t where it has a linear one.

@@ -23,7 +23,7 @@ from dualgap.run import solve
 from dualgap.run.driver import _Due
 from dualgap.run.stepper import Best, Stepper
 from dualgap.solvers import State, Support
-from reference import REFERENCE_LOSSES, Model, dual_value, optimum, primal_value
+from reference import REFERENCE_LOSSES, Model, dual_value, loss_of, optimum, primal_value
 
 LOSSES = list(REFERENCE_LOSSES)
 PENALTIES = {"l2": (0.0, 0.05), "elastic_net": (0.03, 0.05)}
@@ -33,7 +33,7 @@ X, Y = make_data(40, 4, 11)
 
 def build(loss="hinge", penalty="l2", intercept="none", X=X, y=Y, **options):
     l1, l2 = PENALTIES[penalty]
-    return Problem(X, y, loss, 0.5 if loss == "smooth_hinge" else None, l2, l1, intercept=intercept, **options)
+    return Problem(X, y, loss_of(loss), 0.5 if loss == "smooth_hinge" else None, l2, l1, intercept=intercept, **options)
 
 
 # ----------------------------------------------------------------------------------------------------------------- it solves

@@ -139,7 +139,7 @@ def run_rounds(
 def chosen_solver(solver: str, objective: Objective, tol: float) -> str:
     """Return the name of the solver for an objective: "auto" decides by the features, the loss, the partitions and the tolerance."""
     one_of("solver", solver, SOLVERS)
-    plain, smooth = isinstance(objective.penalty, L2), math.isfinite(objective.loss.curvature())
+    plain, smooth = isinstance(objective.penalty, L2), objective.loss.is_smooth()
     if solver in ("newton", "newton_cg") and not plain:
         raise ValueError(f"solver={solver!r} on a cluster takes the l2 penalty alone; use solver='cocoa' with an l1 part or bounds")
     if solver == "newton_cg" and not smooth:

@@ -80,7 +80,7 @@ class NewtonRun(Coordinator):
         if objective.intercept == "free":
             self.ridge[-1] = 0.0
         first = FIRST_DELTA * objective.unit
-        self.delta = first if not math.isfinite(objective.loss.curvature()) else 0.0
+        self.delta = 0.0 if objective.loss.is_smooth() else first
         self.recentre = bool(v.any())  # whether the centre moves to the last β before the next round
         self.inner = 0  # steps since the centre moved
         self.majorise = self.searching = False  # majorise: whether the next matrix is that of the largest curvature

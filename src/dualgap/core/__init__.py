@@ -36,7 +36,6 @@ from dualgap.core.linalg import (
 )
 from dualgap.core.losses import (
     LOSSES,
-    PIECEWISE,
     Hinge,
     Logistic,
     NoOffset,
@@ -102,7 +101,6 @@ __all__ = [
     "L1",
     "L2",
     "LOSSES",
-    "PIECEWISE",
     "READING",
     "ROUNDOFF",
     "SMALLEST",

@@ -16,9 +16,14 @@ For regression y = 1, and a target t is a fixed part of the score: m = x·w + b 
     kink_distance(m)      distance of m from the nearest kink of φ, or of the margin at which φ becomes 0
     jump_middle(m)        the middle of the values that β = −φ' takes at that kink
     curvature()           Lipschitz constant of φ' (infinite for the hinge)
+    is_smooth()           whether it is finite
+    has_kink()            whether φ' jumps. By default it does where the loss is not smooth; max(0, 1 − m)³ has no kink and is not smooth
 
-Two methods are for Python alone. `psi_pieces()` returns ψ'(0) from above and from below and −ψ'' of a ψ that is quadratic on both sides
-of 0; a loss without one lacks the method. `smoothed(width)` returns a loss without a kink in φ, quadratic over that width.
+Three are for Python alone:
+
+    quadratic_pieces()    ψ'(0) from above and from below, and −ψ'', of a ψ that is quadratic on both sides of 0; None of any other ψ
+    smoothed(width)       a loss without a kink in φ, quadratic over that width; None where there is none
+    keeps_shortfall()     whether gap_terms, below, computes from z without going back to m
 
 And for certificates, in terms of the shortfall z = reference() − m, which keeps its digits where m is close to the reference, 1 for
 classification and 0 for regression:
@@ -27,7 +32,8 @@ classification and 0 for regression:
                           cancellation where that is possible;  a bound s on the terms of that sum. The first is computed with an error
                           of at most 32·u times itself, the second of at most 32·u·s, where u = 2⁻⁵³
 
-A loss without it gets it from its `value` and `psi`, each of which must then be right to 16 units of the last digit.
+A loss must have the methods of REQUIRED; DEFAULTS has the others. By default gap_terms is computed from `value` and `psi`, each of which
+must then be right to 16 units of the last digit.
 A loss knows neither the data nor n. With q = 0 (an empty row) the step is β⁺ = −φ'(m), without a division by q.
 """
 
@@ -43,7 +49,6 @@ from dualgap.core.jit import compiled, kernel, negative_exp
 
 __all__ = [
     "LOSSES",
-    "PIECEWISE",
     "Hinge",
     "Logistic",
     "NoOffset",
@@ -140,7 +145,34 @@ def _reference(self):
     return 1.0
 
 
-_OF_CLASSIFICATION = {
+def _is_smooth(self):
+    return math.isfinite(self.curvature())
+
+
+def _has_kink(self):
+    return not self.is_smooth()
+
+
+def _gap_terms(self, short, beta):
+    margin = 1.0 - short
+    value, psi, product = self.value(margin), self.psi(beta), beta * margin
+    return value, value - psi + product, abs(value) + abs(psi) + abs(product)
+
+
+def _keeps_shortfall(self: Any) -> bool:
+    return False
+
+
+def _quadratic_pieces(self: Any) -> tuple[float, float, float] | None:
+    return None
+
+
+def _smoothed(self: Any, width: float) -> Any:
+    return None
+
+
+# the methods that a loss of classification need not have: those of any loss with β ≥ 0
+DEFAULTS = {
     "ascent_step": _ascent_step,
     "lower_bound": _lower_bound,
     "is_free": _is_free,
@@ -148,15 +180,23 @@ _OF_CLASSIFICATION = {
     "kink_distance": _kink_distance,
     "jump_middle": _jump_middle,
     "reference": _reference,
+    "is_smooth": _is_smooth,
+    "has_kink": _has_kink,
+    "gap_terms": _gap_terms,
+    "keeps_shortfall": _keeps_shortfall,
+    "quadratic_pieces": _quadratic_pieces,
+    "smoothed": _smoothed,
 }
+# the methods that it must have
+REQUIRED = ("value", "slope", "psi", "dual_step", "gradient", "curvature_at", "upper_bound", "curvature")
 
 
-def _classification(cls: Any) -> Any:
-    """Give a loss class the methods that all losses with β ≥ 0 share."""
-    for name, method in _OF_CLASSIFICATION.items():
-        if name not in vars(cls):
-            setattr(cls, name, method)
-    return cls
+def with_defaults(cls: Any) -> Any:
+    """Compile a loss class with what it lacks of DEFAULTS."""
+    lacking = {name: method for name, method in DEFAULTS.items() if not hasattr(cls, name)}
+    for name, method in lacking.items():
+        setattr(cls, name, method)
+    return compiled(cls) if lacking else cls
 
 
 def _without_parameters(cls: Any) -> Any:
@@ -184,8 +224,7 @@ def _check_fixed(loss: Any) -> None:
 
 
 @_without_parameters
-@compiled
-@_classification
+@with_defaults
 class Hinge(NamedTuple):
     """The hinge, max(0, 1 − m).
 
@@ -229,16 +268,18 @@ class Hinge(NamedTuple):
     def curvature(self):
         return np.inf
 
-    def psi_pieces(self) -> tuple[float, float, float]:
+    def quadratic_pieces(self) -> tuple[float, float, float]:
         return 1.0, 1.0, 0.0
 
     def smoothed(self, width: float) -> SmoothHinge:
         return SmoothHinge(width)
 
+    def keeps_shortfall(self) -> bool:
+        return True
+
 
 # --8<-- [start:smooth_hinge]
-@compiled
-@_classification
+@with_defaults
 class SmoothHinge(NamedTuple):
     """The huberised hinge: quadratic over a width δ below the margin 1, linear beneath.
 
@@ -291,16 +332,18 @@ class SmoothHinge(NamedTuple):
     def curvature(self):
         return 1.0 / self.delta
 
-    def psi_pieces(self) -> tuple[float, float, float]:
+    def quadratic_pieces(self) -> tuple[float, float, float]:
         return 1.0, 1.0, self.delta
+
+    def keeps_shortfall(self) -> bool:
+        return True
 
 
 # --8<-- [end:smooth_hinge]
 
 
 @_without_parameters
-@compiled
-@_classification
+@with_defaults
 class SquaredHinge(NamedTuple):
     """The squared hinge, max(0, 1 − m)².
 
@@ -346,13 +389,15 @@ class SquaredHinge(NamedTuple):
     def curvature(self):
         return 2.0
 
-    def psi_pieces(self) -> tuple[float, float, float]:
+    def quadratic_pieces(self) -> tuple[float, float, float]:
         return 1.0, 1.0, 0.5
+
+    def keeps_shortfall(self) -> bool:
+        return True
 
 
 @_without_parameters
-@compiled
-@_classification
+@with_defaults
 class Logistic(NamedTuple):
     """The logistic loss, log(1 + e^(−m)).
 
@@ -443,7 +488,7 @@ class Logistic(NamedTuple):
 
 
 # --8<-- [start:residual_loss]
-@compiled
+@with_defaults
 class ResidualLoss(NamedTuple):
     """All losses of regression here: insensitive up to ε, then quadratic over a width δ·bound, then linear with the slope of that side.
 
@@ -489,9 +534,6 @@ class ResidualLoss(NamedTuple):
         middle = -margin - self.delta * beta
         rise, fall = beta + (middle - self.epsilon) / curvature, beta + (middle + self.epsilon) / curvature
         return min(rise, self.high) if rise > 0.0 else max(fall, -self.low) if fall < 0.0 else 0.0
-
-    def ascent_step(self, beta, margin, q):
-        return self.dual_step(beta, margin, q)
 
     def gradient(self, beta, margin):
         middle = -margin - self.delta * beta
@@ -558,8 +600,11 @@ class ResidualLoss(NamedTuple):
     def curvature(self):
         return 1.0 / self.delta if self.delta > 0.0 else np.inf
 
-    def psi_pieces(self) -> tuple[float, float, float]:
+    def quadratic_pieces(self) -> tuple[float, float, float]:
         return -self.epsilon, self.epsilon, self.delta
+
+    def keeps_shortfall(self) -> bool:
+        return True
 
     def smoothed(self, width: float) -> ResidualLoss:
         return self._replace(delta=float(width))
@@ -579,19 +624,6 @@ RESIDUAL_LOSSES: dict[str, tuple[dict[str, float], str | None]] = {
     "quantile": ({}, "quantile"),
     "squared_error": ({"delta": 0.5, "low": np.inf, "high": np.inf}, None),
 }
-PIECEWISE = (Hinge, SmoothHinge, SquaredHinge, ResidualLoss)  # losses of pieces that are linear or quadratic: no exponentials
-# what kernels call on a loss
-METHODS = (
-    "value",
-    "slope",
-    "psi",
-    "dual_step",
-    "gradient",
-    "curvature_at",
-    "upper_bound",
-    "curvature",
-    *_OF_CLASSIFICATION,
-)
 _ALIASES = {"log_loss": "logistic", "huberised_hinge": "smooth_hinge", "huberized_hinge": "smooth_hinge"}
 
 
@@ -604,11 +636,11 @@ def make_loss(loss: Any, delta: float | None = None, epsilon: float | None = Non
             takes = [loss for loss, (_, own) in RESIDUAL_LOSSES.items() if own == name]
             raise ValueError(f"{name}={value!r} belongs to loss={' or '.join(map(repr, takes))}, not to loss={loss!r}")
     if not isinstance(loss, str):
-        _complete(type(loss))
-        missing = [m for m in METHODS if not hasattr(loss, m)]
-        if missing or isinstance(loss, type):
+        missing = [m for m in REQUIRED if not hasattr(loss, m)]
+        if missing or not isinstance(loss, tuple):
             known = sorted([*LOSSES, *RESIDUAL_LOSSES])
-            raise TypeError(f"loss={loss!r} is neither one of {known} nor a loss object (it lacks {missing})")
+            raise TypeError(f"loss={loss!r} is neither one of {known} nor a loss object, a NamedTuple (it lacks {missing})")
+        with_defaults(type(loss))
         _check_fixed(loss)
         if isinstance(loss, ResidualLoss):
             loss = _checked_residual_loss(loss)
@@ -668,24 +700,6 @@ def _checked_residual_loss(loss: ResidualLoss) -> ResidualLoss:
     if delta == 0.0 and not math.isfinite(low + high):
         raise ValueError(f"{loss}: an infinite slope needs delta > 0, the width over which the loss is quadratic")
     return ResidualLoss(epsilon, delta, low, high)
-
-
-def _gap_terms(self, short, beta):
-    margin = 1.0 - short
-    value, psi, product = self.value(margin), self.psi(beta), beta * margin
-    return value, value - psi + product, abs(value) + abs(psi) + abs(product)
-
-
-def _complete(cls: Any) -> None:
-    """Give a user's loss class what certificates and shrinking ask for, by its value, psi, gradient and upper bound."""
-    if not (isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "psi")):
-        return
-    if not hasattr(cls, "gap_terms"):
-        cls.gap_terms = _gap_terms  # type: ignore[attr-defined]
-        compiled(_classification(cls))
-    elif not hasattr(cls, "ascent_step"):  # a class with certificates of its own
-        cls.ascent_step = _ascent_step  # type: ignore[attr-defined]
-        compiled(cls)
 
 
 @kernel

@@ -12,7 +12,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from dualgap.core import (
-    PIECEWISE,
     ROUNDOFF,
     SMALLEST,
     balance_radius,
@@ -192,7 +191,7 @@ def _margins(problem: Problem, coef: np.ndarray, b: float, precise: bool) -> Mar
         here = problem.some_samples(block.index)
         precise_shortfalls(block.rows, coef, b, here.y, problem.loss.reference(), here.offset, values[block.index])
     # The other losses are computed from m = 1 − z, which is rounded again.
-    absolute = 0.0 if isinstance(problem.loss, PIECEWISE) else 2.0 * ROUNDOFF
+    absolute = 0.0 if problem.loss.keeps_shortfall() else 2.0 * ROUNDOFF
     twice = gamma(2.0 * (problem.longest + 8)) ** 2
     absolute += twice * (abs(b) + problem.loss.reference() + problem.offset.largest()) + SMALLEST
     return exact_margins(values, problem.norms, twice * length_bound(coef), absolute)

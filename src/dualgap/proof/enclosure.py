@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualgap.core import (
-    PIECEWISE,
     ROUNDOFF,
     SMALLEST,
     Bounded,
@@ -257,7 +256,7 @@ def _joined(partial: np.ndarray) -> RowSums:
 
 def _transcendental(loss: Any) -> bool:
     """Whether a loss takes logarithms, so that three evaluations a row would show; its curvature must be finite."""
-    return not isinstance(loss, PIECEWISE) and math.isfinite(loss.curvature())
+    return loss.quadratic_pieces() is None and bool(loss.is_smooth())
 
 
 @kernel

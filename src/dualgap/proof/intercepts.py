@@ -77,7 +77,7 @@ def first_intercept(problem: Problem) -> float:
 
     For class labels and a loss with a kink, whose best b jumps from −1 to 1, it is that of a smooth hinge of width 1.
     """
-    if math.isfinite(problem.loss.curvature()) or problem.is_regression:
+    if not problem.loss.has_kink() or problem.is_regression:
         return intercept_of_zero(problem)
     mean_label = float(inner(problem.c, problem.y))
     return 2.0 * mean_label / (1.0 + abs(mean_label))

@@ -130,8 +130,10 @@ def _gradient_interval(
         least, most = u - wide, u + wide
     if ball is not None and math.isfinite(ball.radius):
         lowest, highest = _dual_interval(problem.loss, *ball.training_margins())
-        if isinstance(problem.loss, Logistic):
-            lowest, highest = lowest * (1.0 - 1e-14), np.minimum(highest * (1.0 + 1e-14), 1.0)
+        if (
+            problem.loss.quadratic_pieces() is None
+        ):  # slopes of any other loss are rounded, those of the logistic loss by up to 3e-14
+            lowest, highest = lowest * (1.0 - 5e-14), np.minimum(highest * (1.0 + 5e-14), problem.loss.upper_bound())
         if np.isfinite(highest).all():
             u, off = _sum_over_rows(problem, 0.5 * (lowest + highest))
             wide = _column_sums(problem, 0.5 * (highest - lowest)) + off

@@ -6,7 +6,6 @@ until at most a tenth of the remaining gap can be the slack of the bound: the re
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -117,7 +116,7 @@ def _first_points(problem: Problem, margins: np.ndarray) -> Iterator[DualPoint]:
     """Yield some dual points: β = 0, that of the margins and, for a loss whose slope jumps, those of smoothed losses."""
     yield dual_point(problem, np.zeros(problem.n))
     yield dual_from_margins(problem, margins)
-    if not math.isfinite(problem.loss.curvature()) and hasattr(problem.loss, "smoothed"):
+    if problem.loss.has_kink() and problem.loss.smoothed(1.0) is not None:
         for width in (1.0, 0.1, 0.01):
             beta = np.empty(problem.n)
             slopes(problem.loss.smoothed(width), margins, beta)

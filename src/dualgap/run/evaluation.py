@@ -128,7 +128,7 @@ class SolverRun(Stepper):
             primal = self._certify(coef, intercept, own) if own is not None else math.inf
             # The hinge's slope is a coin toss at its kink, where the support vectors are: a solver's own β is better there.
             # On a store the slopes would cost another reading of all rows, and where the solver's bound will do they are not needed.
-            smooth = math.isfinite(problem.loss.curvature()) and not problem.streaming
+            smooth = not problem.loss.has_kink() and not problem.streaming
             if own is None or (smooth and not self.reached(best.certificate())):
                 primal = self._certify(coef, intercept, self._margin_point(scores, margins, best_b), "margins")
         beta = best.beta if own is None else own.beta

@@ -38,7 +38,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import L2, Hinge, Logistic, inner, is_dense, machine, stored
+from dualgap.core import L2, Hinge, inner, is_dense, machine, stored
 from dualgap.kernels import make_kernel
 from dualgap.problem import Problem
 from dualgap.proof import best_intercept, scores_of
@@ -317,7 +317,7 @@ def _chosen(problem: Problem) -> Choice:
 
 def _is_steady(state: AutoState) -> bool:
     """Return whether two estimates tell the rate of convergence: that of a loss with a kink rises once the free variables are known."""
-    return math.isfinite(state.problem.loss.curvature()) and isinstance(state.successor, Newton)
+    return not state.problem.loss.has_kink() and isinstance(state.successor, Newton)
 
 
 def _best_for(problem: Problem, coef: np.ndarray, intercept: float) -> float:
@@ -434,9 +434,8 @@ def is_strong(problem: Problem) -> bool:
     positive = int(np.count_nonzero(problem.y > 0.0))
     means = [0.5 * (total + s * signed) / count for s, count in ((1, positive), (-1, problem.n - positive)) if count]
     mean = max(means) / (problem.n * problem.l2)
-    curvature = problem.loss.curvature()
-    if math.isfinite(curvature):
-        return problem.intercept != "free" and curvature * mean <= STRONG_SMOOTH
+    if problem.loss.is_smooth():
+        return problem.intercept != "free" and problem.loss.curvature() * mean <= STRONG_SMOOTH
     return bool(mean <= STRONG_KINK * float(problem.offset.scale))
 
 
@@ -460,9 +459,9 @@ def costs(problem: Problem) -> tuple[float, float]:
 
 def run_costs(n: int, d: int, numbers: int, dense: bool, loss: Any) -> tuple[float, float]:
     """Return the same for a problem of n rows and d columns with the given count of stored numbers."""
-    smooth = math.isfinite(loss.curvature())
+    smooth = not loss.has_kink()
     dca_pass = numbers * (machine.DENSE_ENTRY if dense else machine.SPARSE_ENTRY) + machine.STEP * n
-    if isinstance(loss, Logistic):
+    if loss.quadratic_pieces() is None:
         dca_pass += machine.LOGISTIC_STEP * n
     curved = n if smooth else min(n, FREE_ROWS * d)  # rows that enter the Newton system
     product = machine.LOOP_PRODUCT if not dense else machine.BLAS_PRODUCT if d > machine.NARROW else machine.NARROW_PRODUCT

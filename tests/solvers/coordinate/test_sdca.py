@@ -10,7 +10,7 @@ import dualgap
 from conftest import make_data
 from dualgap import SDCA, NotSupported, Problem
 from dualgap.core.order import draw, natural_order, shuffle
-from reference import REFERENCE_LOSSES, Model, dual_value, modified_sgd_epoch, sdca_epoch, w_of_beta
+from reference import REFERENCE_LOSSES, Model, dual_value, loss_of, modified_sgd_epoch, sdca_epoch, w_of_beta
 
 N = 25
 X, Y = make_data(N, 3, 7)
@@ -22,7 +22,7 @@ INTERCEPTS = ["none", "penalised", "free"]
 def twins(loss="hinge", penalty="l2", intercept="none", weights=None, **options):
     l1, l2 = PENALTIES[penalty]
     delta = 0.5 if loss == "smooth_hinge" else None
-    problem = Problem(X, Y, loss, delta, l2, l1, weights, intercept, intercept_scale=1.5, **options)
+    problem = Problem(X, Y, loss_of(loss), delta, l2, l1, weights, intercept, intercept_scale=1.5, **options)
     c = np.full(N, 1 / N) if weights is None else weights / weights.sum()
     return problem, Model(X, Y, c, REFERENCE_LOSSES[loss], l2, l1, intercept, 1.5)
 
@@ -235,7 +235,7 @@ def test_empty_rows_and_zero_weights_change_nothing():
     y = np.append(Y, [1.0, -1.0, 1.0])
     weights = np.append(np.ones(N), [1.0, 1.0, 0.0])
     for loss in LOSSES:
-        result = dualgap.solve(Problem(x, y, loss, l2=0.05, sample_weight=weights), "sdca", tol=1e-7, max_epochs=3000)
+        result = dualgap.solve(Problem(x, y, loss_of(loss), l2=0.05, sample_weight=weights), "sdca", tol=1e-7, max_epochs=3000)
         assert result.status == "converged"
         assert np.isfinite(result.dual).all()
         slope = REFERENCE_LOSSES[loss].slope if loss != "smooth_hinge" else lambda m: np.clip(1 - m, 0, 1)

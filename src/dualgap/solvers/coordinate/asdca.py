@@ -169,7 +169,7 @@ class ASDCA(Solver):
         one_of("output", self.output, ("last", "average"))
 
     def supports(self, problem: Problem) -> Support:
-        if not np.isfinite(problem.loss.curvature()):
+        if not problem.loss.is_smooth():
             return no("its step θ needs a smooth loss; loss='smooth_hinge' with a small delta approximates the hinge")
         if problem.l1 > 0:
             return no("its w is a linear combination of past models w(β); with an l1 part w(β) is not linear. Use l1=0, or 'sdca'")

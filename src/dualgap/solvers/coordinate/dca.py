@@ -131,7 +131,7 @@ class DCA(Solver):
             visited += self._sweep(problem, state, rng)
         state.passes += visited / problem.n
         # 7) free variables
-        if self._extrapolates(problem) and not math.isfinite(problem.loss.curvature()):
+        if self._extrapolates(problem) and is_piecewise_linear(problem.loss):
             self._free_step(problem, state, visited)
 
     def _free_step(self, problem: Problem, state: DCAState, visited: int) -> None:
@@ -281,7 +281,13 @@ class DCA(Solver):
 
 def stays_free(loss: Any) -> bool:
     """Return whether every β ends strictly between its bounds, as with the logistic loss, whose slope is nowhere 0: no row is shrunk."""
-    return math.isfinite(loss.curvature()) and loss.slope(LARGE_MARGIN) != 0.0
+    return loss.is_smooth() and loss.slope(LARGE_MARGIN) != 0.0
+
+
+def is_piecewise_linear(loss: Any) -> bool:
+    """Return whether φ is piecewise linear, so that D is quadratic in the free variables."""
+    pieces = loss.quadratic_pieces()
+    return pieces is not None and pieces[2] == 0.0
 
 
 def imbalance_gap(problem: Problem, ascent: Ascent) -> float:

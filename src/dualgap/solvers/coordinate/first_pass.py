@@ -41,8 +41,7 @@ def pays_off(problem: Problem) -> bool:
 
     With a free intercept, only where one of two classes is rare. Not for a smooth loss, of which the first sweep finds β nearly as well.
     """
-    kink = not math.isfinite(problem.loss.curvature())
-    if not kink or problem.kernel is not None or problem.l2 == 0.0 or _mean_q(problem) > LARGEST_Q:
+    if not problem.loss.has_kink() or problem.kernel is not None or problem.l2 == 0.0 or _mean_q(problem) > LARGEST_Q:
         return False
     return problem.intercept != "free" or 0.5 / problem.n < _rarer_share(problem) <= RARE
 

@@ -125,7 +125,7 @@ class FreeSteps:
         X: Any = problem.X[free]
         beta = ascent.beta[free]
         side, offset = np.sign(beta), problem.offset.some(free)
-        rise, fall, _ = problem.loss.psi_pieces()
+        rise, fall, _ = problem.loss.quadratic_pieces()
         wanted = np.where(side > 0.0, rise, fall)  # the margin at which the gradient is 0
         gradient = problem.y[free] * wanted - offset.added(np.asarray(X @ w).reshape(-1))
         with blas_alone:

@@ -22,8 +22,8 @@ import numpy as np
 from dualgap.core import WithBias, accumulate, kernel, number, one_of, scores, slopes, total_psi
 from dualgap.problem import Problem
 from dualgap.proof import best_intercept, dual_point
-from dualgap.solvers.base import Solver, State, Support, Warm, register
-from dualgap.solvers.gradient.primal import linear_only
+from dualgap.solvers.base import Solver, State, Support, Warm, no, register
+from dualgap.solvers.gradient.primal import linear_only, typical_curvature
 
 __all__ = ["APG"]
 
@@ -97,11 +97,15 @@ class APG(Solver):
         number("shrink", self.shrink, "(0, 1)")
 
     def supports(self, problem: Problem) -> Support:
+        if problem.loss.has_kink() and problem.loss.smoothed(self.width) is None:
+            return no(
+                "the loss has a kink and no method `smoothed`, and it descends on a smooth loss; use sgd, subgradient or sdca"
+            )
         return linear_only(problem, "APG")
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> APGState:
         smoothed = problem
-        if not math.isfinite(problem.loss.curvature()):
+        if problem.loss.has_kink():
             smoothed = problem.replace(loss=problem.loss.smoothed(self.width * problem.offset.scale))
         scale = _bias_scale(problem)
         rows = problem.rows if problem.intercept == "none" else WithBias(problem.rows, scale, 0.0)
@@ -114,7 +118,7 @@ class APG(Solver):
             now=start,
             before=start,
             beta=np.empty(problem.n),
-            lipschitz=max(FIRST_SHARE * smoothed.loss.curvature() * squares, 1e-12),
+            lipschitz=max(FIRST_SHARE * typical_curvature(smoothed.loss) * squares, 1e-12),
             problem=smoothed,
             passes=1.0 if x.any() else 0.0,
         )

@@ -140,10 +140,16 @@ def make_schedule(problem: Problem, schedule: str | None, rate: float | None, st
 
 
 def typical_smoothness(problem: Problem) -> float:
-    """Return the L of SGD and Subgradient: the mean over samples of their Lipschitz constants; the hinge's curvature counts as 1."""
-    curvature = problem.loss.curvature()
-    mean = float(row_smoothness(problem).mean()) * (curvature if np.isfinite(curvature) else 1.0)
+    """Return the L of SGD and Subgradient: the mean over samples of their Lipschitz constants, by the typical curvature of the loss."""
+    mean = float(row_smoothness(problem).mean()) * typical_curvature(problem.loss)
     return mean if mean > 0.0 else 1.0
+
+
+def typical_curvature(loss: Any) -> float:
+    """Return the Lipschitz constant of φ'. Where there is none, return 1 for a loss with a kink, and φ''(0) for any other."""
+    if loss.is_smooth():
+        return float(loss.curvature())
+    return 1.0 if loss.has_kink() else float(loss.curvature_at(loss.slope(0.0), 0.0))
 
 
 def check_schedule(schedule: Any, rate: Any) -> None:
@@ -170,7 +176,9 @@ def linear_only(problem: Problem, name: str) -> Support:
 
 
 def smooth_only(problem: Problem, name: str) -> Support:
-    """Refuse kernel problems, and losses with a kink."""
-    if not np.isfinite(problem.loss.curvature()):
+    """Refuse kernel problems, and losses without a Lipschitz constant of their slope, by which steps are as long as they may be."""
+    if problem.loss.has_kink():
         return no(f"{name} needs a loss with a continuous slope; use loss='smooth_hinge', or SGD, Subgradient or SDCA for this one")
+    if not problem.loss.is_smooth():
+        return no(f"{name} needs a bound on the curvature of the loss, and {type(problem.loss).__name__} has none; use APG or SDCA")
     return linear_only(problem, name)

@@ -15,6 +15,7 @@ of all four for a stretch of steps. At its end every coordinate is brought up to
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -33,7 +34,7 @@ from dualgap.core import (
     whole_number,
 )
 from dualgap.problem import Problem
-from dualgap.solvers.base import Solver, State, Support, Warm, register
+from dualgap.solvers.base import Solver, State, Support, Warm, no, register
 from dualgap.solvers.gradient.primal import (
     OUTPUTS,
     Bias,
@@ -272,6 +273,11 @@ class SGD(Solver):
         one_of("output", self.output, tuple(OUTPUTS))
 
     def supports(self, problem: Problem) -> Support:
+        if self.rate is None and not math.isfinite(problem.loss.upper_bound()) and not problem.loss.is_smooth():
+            name = type(problem.loss).__name__
+            return no(
+                f"{name} has no bound on its slope nor on its curvature, so that no rate is safe; give rate=, or use APG or SDCA"
+            )
         return linear_only(problem, "SGD")
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> SGDState:

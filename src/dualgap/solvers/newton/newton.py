@@ -202,7 +202,7 @@ class Newton(PrimalNewton):
         return start_small(problem, x, ridge, _first_centre(problem, warm), self._delta(problem))
 
     def _start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None, products: Any = None) -> NewtonState:
-        n, smooth = problem.n, math.isfinite(problem.loss.curvature())
+        n, smooth = problem.n, not problem.loss.has_kink()
         products = _precision(problem) if products is None else products
         x, ridge = first_x(problem, warm)
         rows = bias_column(problem, some(problem.rows, natural_order(n)))
@@ -263,7 +263,7 @@ class Newton(PrimalNewton):
         The last number is that of the rows for which the sample's free ones stand.
         """
         size = problem.n // SAMPLE_ONE_IN
-        smooth = math.isfinite(problem.loss.curvature())
+        smooth = not problem.loss.has_kink()
         if size < max((SMOOTH_SAMPLE_PER_FEATURE if smooth else SAMPLE_PER_FEATURE) * problem.d, SAMPLE_LEAST):
             return x, self._delta(problem), 0.0, 0.0
         chosen, weights = _draw(problem, size, rng)
@@ -414,7 +414,7 @@ class Newton(PrimalNewton):
 
     def _update_dual(self, problem: Problem, state: NewtonState) -> None:
         """Update the dual variables of the active rows to the margins. Sets: beta, u, residual, prox_term, gap."""
-        if state.all_active() and (state.steps == 0 or math.isfinite(problem.loss.curvature())):
+        if state.all_active() and (state.steps == 0 or not problem.loss.has_kink()):
             # u afresh, with each inner problem: at first it is so large that its rounding would not let a small P be reached. The β of a
             # smooth loss all change in every step, so that this costs nothing.
             state.u[:], state.beta[:] = 0.0, 0.0
@@ -563,7 +563,7 @@ def _first_one_in(problem: Problem) -> int:
 
 def _precision(problem: Problem) -> Any:
     """Return the type in which rows are multiplied: float32 where the errors of a system, a random sum over the rows, are far below l2."""
-    if not is_dense(problem.rows) or not math.isfinite(problem.loss.curvature()):
+    if not is_dense(problem.rows) or not problem.loss.is_smooth():
         return np.float64
     trace = problem.loss.curvature() * float(inner(problem.c, problem.sqnorms))
     return np.float32 if 2.0**-24 * trace / math.sqrt(problem.n) <= SINGLE_SHARE * problem.l2 else np.float64

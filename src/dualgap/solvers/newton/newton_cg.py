@@ -95,7 +95,7 @@ class NewtonCG(PrimalNewton):
 
     def supports(self, problem: Problem) -> Support:
         answer = super().supports(problem)
-        return NOT_SMOOTH if answer and not math.isfinite(problem.loss.curvature()) else answer
+        return NOT_SMOOTH if answer and problem.loss.has_kink() else answer
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> NewtonCGState:
         n = problem.n

@@ -101,8 +101,10 @@ class ProxNewton(Solver):
     def supports(self, problem: Problem) -> Support:
         if problem.kernel is not None:
             return no("it works on single features, which a kernel machine does not have")
-        if not math.isfinite(problem.loss.curvature()):
+        if problem.loss.has_kink():
             return NOT_SMOOTH
+        if not problem.loss.is_smooth():
+            return no(f"its quadratic model needs a bound on the curvature of the loss, and {type(problem.loss).__name__} has none")
         if problem.l1 == 0 and problem.bounds is None:
             return no("without an l1 part every feature is in use, and a working set saves nothing; newton is made for that")
         return YES

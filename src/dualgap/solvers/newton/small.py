@@ -123,7 +123,7 @@ def start_small(problem: Problem, x: np.ndarray, ridge: np.ndarray, centre: np.n
     point = Point(x, np.zeros(n), np.zeros(n), centre, np.empty(n), np.zeros(d), np.empty(d))
     if problem.is_regression or np.count_nonzero(x):  # else all margins are zero, as they are already
         margins_into(rows, x, problem.samples, point.margins)
-    course = Course(0.0 if math.isfinite(problem.loss.curvature()) else delta, 0.0, math.inf, 0, False, False, -1)
+    course = Course(delta if problem.loss.has_kink() else 0.0, 0.0, math.inf, 0, False, False, -1)
     return SmallState(ridge=ridge, x=x, gap=math.inf, small=small, point=point, course=course)
 
 
@@ -183,7 +183,7 @@ def _is_flat(loss, margins):
     for i in range(margins.shape[0]):
         if loss.curvature_at(loss.slope(margins[i]), 0.0) > 0.0:
             return False
-    return math.isfinite(loss.curvature())
+    return not loss.has_kink()
 
 
 @kernel_part

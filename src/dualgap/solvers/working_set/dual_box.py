@@ -61,7 +61,7 @@ def count_groups(problem: Problem, nu: float | None) -> int:
 def start_box(problem: Problem, groups: int = 1) -> Box:
     """Return the box of all rows at a = 0; two groups are the two classes."""
     weight, y = problem.c / problem.l2, problem.y
-    rise, _, curvature = problem.loss.psi_pieces()
+    rise, _, curvature = problem.loss.quadratic_pieces()
     r = np.zeros(problem.n)
     if curvature != 0.0:
         np.divide(curvature, weight, out=r, where=weight > 0)
@@ -82,7 +82,7 @@ def _times(weight: np.ndarray, bound: float) -> np.ndarray:
 
 def _has_kink(problem: Problem) -> bool:
     """Return whether ψ has a kink at 0."""
-    rise, fall, _ = problem.loss.psi_pieces()
+    rise, fall, _ = problem.loss.quadratic_pieces()
     return bool(rise != fall)
 
 
@@ -94,7 +94,7 @@ def choose_sides(problem: Problem, box: Box) -> None:
     """
     if not _has_kink(problem):
         return
-    rise, fall, _ = problem.loss.psi_pieces()
+    rise, fall, _ = problem.loss.quadratic_pieces()
     _choose_sides(box, fall - rise, problem.loss.lower_bound(), problem.loss.upper_bound(), problem.intercept == "free")
 
 

@@ -98,7 +98,7 @@ class WorkingSet(Solver):
     def supports(self, problem: Problem) -> Support:
         if problem.kernel is None:
             return no("it is made for kernel problems; pass kernel='linear' to the problem to train on X itself")
-        if not hasattr(problem.loss, "psi_pieces"):
+        if problem.loss.quadratic_pieces() is None:
             return no(f"the small problems must be quadratic, which they are not for {type(problem.loss).__name__}")
         return YES
 

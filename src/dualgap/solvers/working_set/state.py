@@ -127,10 +127,9 @@ def gap_rounding(problem: Problem, state: WorkingSetState) -> float:
     moved = float(np.square(state.current_a() - state.exact_a).sum())
     error = state.value_error * math.sqrt(max(moved, state.float32_terms))
     weight = float(problem.c[state.active[state.box.free()]].sum()) / problem.l2
-    curvature = problem.loss.curvature()
-    if not math.isfinite(curvature):
+    if not problem.loss.is_smooth():
         return weight * error
-    distance = math.sqrt(0.5 * curvature * weight) * error
+    distance = math.sqrt(0.5 * problem.loss.curvature() * weight) * error
     return distance * (distance + 2.0 * math.sqrt(max(state.gap, 0.0)))
 
 
@@ -140,7 +139,7 @@ def update_gradient(problem: Problem, state: WorkingSetState, rows: np.ndarray, 
     if np.count_nonzero(change) < len(change):
         moved = np.flatnonzero(change)
         rows, slots, change = rows[moved], slots[moved], change[moved]
-    if problem.loss.psi_pieces()[2] != 0.0:  # else r is 0
+    if problem.loss.quadratic_pieces()[2] != 0.0:  # else r is 0
         box.g[rows] -= box.r[rows] * change
     if problem.intercept == "penalised":
         box.g[:] -= bias_weight(problem) * change.sum()
