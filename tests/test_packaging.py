@@ -54,6 +54,7 @@ PRIVATE = {
     "numba.np": ["arraymath"],
     "sklearn.linear_model._base": ["LinearClassifierMixin", "SparseCoefMixin"],
     "sklearn.utils": ["_safe_indexing"],
+    "sklearn.utils._param_validation": ["InvalidParameterError"],
     "sklearn.utils.multiclass": ["_ovr_decision_function"],
 }
 

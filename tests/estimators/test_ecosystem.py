@@ -6,17 +6,19 @@ import sys
 import numpy as np
 import pytest
 import sklearn
+import sklearn.svm
 from scipy import sparse
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_breast_cancer
-from sklearn.ensemble import StackingClassifier
+from sklearn.datasets import load_breast_cancer, load_iris, make_classification
+from sklearn.ensemble import AdaBoostClassifier, BaggingClassifier, StackingClassifier
 from sklearn.feature_selection import SelectFromModel
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dualgap import SVC, LinearSVC
+import dualgap
+from dualgap import SVC, LinearSVC, NuSVC
 
 
 @pytest.fixture(scope="module")
@@ -103,3 +105,84 @@ def test_sparsify(cancer):
     assert sparse.issparse(model.coef_)
     np.testing.assert_allclose(model.decision_function(X), expected)
     assert model.fit(X, y).status_ == "converged"
+
+
+@pytest.mark.parametrize("name", ["LinearSVC", "LinearSVR", "NuSVC", "NuSVR", "OneClassSVM", "SVC", "SVR"])
+def test_takes_what_get_params_of_scikit_learn_returns_and_has_its_attributes(name):
+    X, y = load_iris(return_X_y=True)
+    own = {"nu": 0.2} if name == "NuSVC" else {}
+    theirs = getattr(sklearn.svm, name)(**own).fit(X, y)
+    ours = getattr(dualgap, name)(**theirs.get_params()).fit(X, y)
+    varying = {"support_", "support_vectors_", "dual_coef_"}  # a row on the margin may be a support vector of one of them
+    for attribute in dir(theirs):
+        if (
+            attribute.endswith("_")
+            and not attribute.startswith("_")
+            and attribute not in ("probA_", "probB_")
+            and hasattr(theirs, attribute)
+        ):
+            assert attribute in varying or np.shape(getattr(ours, attribute)) == np.shape(getattr(theirs, attribute))
+
+
+@pytest.mark.parametrize("model", [LinearSVC(), SVC(), NuSVC(nu=0.2)], ids=str)
+def test_a_class_whose_rows_all_have_weight_0_is_left_out(model):
+    X, y = load_iris(return_X_y=True)
+    model.set_params(probability=True, tol=1e-8, random_state=0)
+    if not isinstance(model, LinearSVC):
+        model.set_params(gamma=0.5)  # "scale" looks at all rows
+    weights = np.where(y == 1, 0.0, 1.0)
+    model.fit(X, y, weights)
+    assert model.classes_.tolist() == [0, 2]
+    expected = model.decision_function(X)
+    if isinstance(model, (LinearSVC, SVC)):
+        assert (model.support_status()[y == 1] == "out").all()
+        assert not set(model.predict_proven(X)[0]) - {0, 2}
+    np.testing.assert_allclose(model.fit(X[y != 1], y[y != 1]).decision_function(X), expected, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")  # AdaBoost takes logarithms of the weights
+@pytest.mark.parametrize("ensemble", [BaggingClassifier, AdaBoostClassifier])
+@pytest.mark.parametrize("model", [LinearSVC(), SVC()], ids=str)
+def test_ensembles_may_give_a_class_no_weight(ensemble, model):
+    X, y = make_classification(200, 5, random_state=0)
+    y[0] = 7
+    weights = np.where(y == 7, 0.0, 1.0)
+    assert ensemble(model, n_estimators=5, random_state=0).fit(X, y, sample_weight=weights).score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("model", [LinearSVC, SVC])
+def test_class_weight_may_name_a_class_that_a_fold_lacks(model):
+    X, y = make_classification(200, 5, random_state=0)
+    y[0] = 7
+    assert cross_val_score(model(class_weight={0: 1, 1: 2, 7: 5}), X, y, cv=KFold(4), error_score="raise").min() > 0.8
+    with pytest.raises(ValueError, match="class_weight has the label 6"):
+        model(class_weight={0: 1, 6: 2}).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "model", [LinearSVC(loss="hinge"), SVC(kernel="linear"), dualgap.SVR(kernel="linear"), dualgap.LinearSVR()], ids=str
+)
+def test_small_tables_have_one_model_dense_and_sparse(cancer, model):
+    X, y = cancer
+    X = StandardScaler().fit_transform(X)
+    dense = model.fit(X, y)
+    support, dual = dense.support_, dense.dual_coef_
+    model.fit(sparse.csr_array(X), y)
+    np.testing.assert_array_equal(model.support_, support)
+    np.testing.assert_allclose(
+        model.dual_coef_.toarray() if sparse.issparse(model.dual_coef_) else model.dual_coef_, dual, rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("model", [LinearSVC, SVC, dualgap.SVR, dualgap.LinearSVR])
+def test_an_infinite_C_says_what_to_give_instead(cancer, model):
+    with pytest.raises(ValueError, match="C=inf must be finite"):
+        model(C=np.inf).fit(*cancer)
+
+
+def test_a_finite_C_has_the_hard_margin_model():
+    X, y = load_iris(return_X_y=True)
+    X, y = X[:100], y[:100]
+    first, second = (SVC(kernel="linear", C=C, tol=1e-8).fit(X, y) for C in (1e3, 1e5))
+    assert np.abs(first.dual_coef_).max() < 1e3
+    np.testing.assert_allclose(first.coef_, second.coef_, rtol=1e-3)

@@ -14,6 +14,7 @@ import sklearn.svm
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.preprocessing import scale
+from sklearn.utils._param_validation import InvalidParameterError
 
 import dualgap
 from dualgap import LinearSVC
@@ -287,17 +288,17 @@ def test_interrupt_keeps_the_best_model(digits, n_jobs):
     ],
 )
 def test_errors_name_the_parameter(params, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(InvalidParameterError, match=re.escape(message)):
         LinearSVC(**params).fit([[0.0], [1.0]], [0, 1])
 
 
 def test_errors_on_data():
     X = [[0.0], [1.0], [2.0]]
-    with pytest.raises(ValueError, match="sample_weight is zero for every sample of class 'b'"):
+    with pytest.raises(ValueError, match="sample_weight is 0 for all rows but those of class 'a'"):
         LinearSVC().fit(X, ["a", "a", "b"], sample_weight=[1, 1, 0])
     with pytest.raises(ValueError, match=r"sample_weight\[1\] is -1"):
         LinearSVC().fit(X, ["a", "a", "b"], sample_weight=[1, -1, 1])
-    with pytest.raises(ValueError, match="NaN at row 1"):
+    with pytest.raises(ValueError, match="Input X contains NaN at row 1"):
         LinearSVC().fit([[0.0], [np.nan], [1.0]], [0, 1, 1])
 
 

@@ -145,6 +145,25 @@ def test_onnx_of_a_regression(name, dtype, targets):
     np.testing.assert_allclose(predicted, expected, atol=1e-4 if dtype == np.float32 else 1e-10)
 
 
+@pytest.mark.parametrize("labels", [NAMES[CODES], (CODES > 0).astype(int)], ids=["three", "two"])
+@pytest.mark.parametrize("model", [LinearSVC(), LinearSVC(loss="log_loss"), SVC(), NuSVC(nu=0.2), LinearSVR(), SVR()], ids=str)
+def test_skl2onnx_itself_converts_registered_models(model, labels):
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
+    from dualgap.estimators.onnx import register_onnx_converters
+
+    register_onnx_converters()
+    regression = isinstance(model, (LinearSVR, SVR))
+    model = make_pipeline(StandardScaler(), clone(model)).fit(X, TARGETS[:, 0] if regression else labels)
+    session = runtime.InferenceSession(skl2onnx.to_onnx(model, X[:1]).SerializeToString(), providers=["CPUExecutionProvider"])
+    found = session.run(None, {session.get_inputs()[0].name: X})
+    if regression:
+        np.testing.assert_allclose(found[0].ravel(), model.predict(X), atol=1e-8)
+    else:
+        np.testing.assert_array_equal(found[0], model.predict(X))
+        np.testing.assert_allclose(found[1], scores(model, X), atol=1e-8)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     "model",

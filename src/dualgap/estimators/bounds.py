@@ -18,6 +18,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dualgap.estimators.balls import BallsMixin
+from dualgap.estimators.labelled import coded
 from dualgap.proof import JointPart, ProofError, bounds_of, feature_status, forget_scores, margins_of, row_status
 
 __all__ = ["BoundsMixin", "FeatureMixin", "Pairs", "class_winners_proven"]
@@ -115,7 +116,7 @@ class BoundsMixin(BallsMixin):
             X, y, weights = kept.X, kept.y, kept.sample_weight
         elif y is None:
             raise ValueError("support_status needs the labels of the rows: give y beside X, or neither")
-        codes = self._codes(y, len(y))
+        codes = coded(np.asarray(y).ravel(), self.classes_, weights)
         found = self._row_statuses(X, codes)
         if weights is not None:
             found[np.asarray(weights) == 0.0] = "out"
@@ -145,14 +146,6 @@ class BoundsMixin(BallsMixin):
             y = np.where(codes == (1 if low.shape[1] == 1 else k), 1.0, -1.0)
             columns.append(row_status(loss, *margins_of(y, low[:, k], high[:, k])))
         return np.stack(columns, axis=1)
-
-    def _codes(self, y: Any, n: int) -> np.ndarray:
-        y = np.asarray(y).ravel()
-        codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
-        if not (self.classes_[codes] == y).all():
-            strange = y[self.classes_[codes] != y].tolist()[0]
-            raise ValueError(f"y has the label {strange!r}, which is not one of the classes {self.classes_.tolist()}")
-        return codes
 
 
 class FeatureMixin:

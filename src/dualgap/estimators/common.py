@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dualgap.core import is_whole, number
+from dualgap.core import is_sparse, is_whole, number
 from dualgap.problem import all_finite, from_C, is_dask
 from dualgap.run import result
 
 __all__ = [
     "ConvergenceWarning",
     "check_fitted",
+    "finite_C",
     "fit_seed",
+    "invalid_parameters",
     "penalties",
     "plain_rows",
     "refuse_dask",
+    "small_as_dense",
     "validated",
     "validated_rows",
     "warn_unless_converged",
@@ -46,11 +51,30 @@ class ConvergenceWarning(result.ConvergenceWarning, SklearnConvergenceWarning):
 # ---------------------------------------------------------------------------------------------------------------- parameters
 
 
+@contextmanager
+def invalid_parameters() -> Iterator[None]:
+    """Raise the ValueErrors of checks of parameters as scikit-learn's InvalidParameterError, which is one."""
+    try:
+        yield
+    except ValueError as error:
+        raise InvalidParameterError(str(error)) from None
+
+
 def fit_seed(random_state: Any) -> int:
     """The seed of a fit: the number given, or one drawn from the generator given (scikit-learn's convention)."""
     if is_whole(random_state) and random_state >= 0:
         return int(random_state)
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def finite_C(C: Any) -> float:
+    """Check C; say of C=inf, scikit-learn's hard margin, what comes to the same."""
+    if isinstance(C, (float, np.floating)) and np.inf == C:
+        raise ValueError(
+            "C=inf must be finite. With the hinge loss, any C above the largest |dual_coef_| has the hard-margin model. Give C=1e3, or up "
+            "to 1e6; with a much larger C the objective of separable rows is too near to 0 for a relative gap in float64"
+        )
+    return number("C", C)
 
 
 def penalties(C: float, l1_ratio: float, total: float) -> tuple[float, float]:
@@ -59,6 +83,7 @@ def penalties(C: float, l1_ratio: float, total: float) -> tuple[float, float]:
     return strengths["l2"], strengths["l1"]
 
 
+SMALL = 32_768  # values of a table: 256 kB
 # Problem looks for NaN and infinity, and says where they are.
 _ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
 
@@ -76,6 +101,14 @@ def validated(estimator: Any, X: Any, y: Any, *, reset: bool = True, **options: 
     estimator.n_features_in_ = X.shape[1]
     vars(estimator).pop("feature_names_in_", None)
     return X, y
+
+
+def small_as_dense(X: Any) -> Any:
+    """Return a small sparse table as an array, so that its model has the same bits as that of an array; other X as they are.
+
+    The smallest dense tables have a method of their own, see `solvers.newton`. It is faster than those for sparse rows, too.
+    """
+    return X.toarray() if is_sparse(X) and X.shape[0] * X.shape[1] <= SMALL else X
 
 
 def validated_rows(estimator: Any, X: Any, **options: Any) -> Any:
@@ -137,6 +170,7 @@ def check_labels(y: np.ndarray) -> None:
     check_classification_targets(y)
 
 
+@invalid_parameters()
 def weights_by_class(
     class_weight: Any, classes: np.ndarray, codes: np.ndarray, sample_weight: np.ndarray | None
 ) -> np.ndarray | None:
@@ -152,12 +186,19 @@ def weights_by_class(
         return counts.sum() / (len(classes) * counts)
     if not hasattr(class_weight, "items"):
         raise ValueError(f"class_weight={class_weight!r} must be 'balanced', a dict of weights by label, or None")
-    weights = np.ones(len(classes))
+    weights, given = np.ones(len(classes)), np.zeros(len(classes), dtype=bool)
+    absent = []
     for label, value in class_weight.items():
+        checked = number(f"class_weight[{label!r}]", value, "[0, inf)")
         place = np.flatnonzero(classes == label)
         if len(place) == 0:
-            raise ValueError(f"class_weight has the label {label!r}, which is not one of the classes {classes.tolist()}")
-        weights[place[0]] = number(f"class_weight[{label!r}]", value, "[0, inf)")
+            absent.append(label)
+        weights[place], given[place] = checked, True
+    if absent and not given.all():  # perhaps misspelt; a part of the rows may lack a class, as scikit-learn allows
+        raise ValueError(
+            f"class_weight has the label {absent[0]!r}, which is not one of the classes {classes.tolist()}, and no weight for "
+            f"{classes[~given].tolist()[0]!r}"
+        )
     return weights
 
 

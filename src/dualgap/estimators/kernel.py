@@ -13,15 +13,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import validate_data
 
-from dualgap.core import Hinge, blas_alone, kept, number, one_of, whole_number
+from dualgap.core import Hinge, blas_alone, kept, one_of, whole_number
 from dualgap.estimators.bounds import BoundsMixin, Pairs
-from dualgap.estimators.common import check_fitted, check_labels, penalties
+from dualgap.estimators.common import check_fitted, check_labels, finite_C, invalid_parameters, penalties
 from dualgap.estimators.deciding import PairVotes, solve_all
 from dualgap.estimators.ending import end_fit
 from dualgap.estimators.fitted import keep, keep_uncertified, support
 from dualgap.estimators.indefinite import stationary_points
 from dualgap.estimators.kernel_model import ACCEPTED, UNLIMITED, KernelModelMixin
-from dualgap.estimators.labelled import Labelled
+from dualgap.estimators.labelled import Labelled, coded
 from dualgap.estimators.left_out import LeaveOneOutMixin
 from dualgap.estimators.multiclass import Task
 from dualgap.estimators.parameters import budget_of
@@ -101,6 +101,8 @@ class SVC(
     atol : float
         Bound on the gap itself, in the units of `certificate_`: a fit has converged if it or `tol` is met. For separable data and a
         large C, where the objective tends to 0 and a relative gap asks for more digits than float64 has.
+    shrinking : ignored
+        Accepted for code written for scikit-learn: whether to shrink is the solver's business.
 
     Attributes
     ----------
@@ -112,6 +114,9 @@ class SVC(
     intercept_ : one for each pair of classes
     coef_ : for kernel="linear", one row for each pair of classes; read-only
     classes_, n_features_in_, feature_names_in_
+    class_weight_ : the weight of each class
+    shape_fit_ : the shape of X in `fit`
+    fit_status_ : 0 where `status_` is "converged" or "decided", else 1
     n_iter_ : epochs for each pair
     objective_, dual_gap_, certificate_, history_ : of the problem, or one for each pair
         The objective is scikit-learn's divided by C·Σs.
@@ -155,8 +160,9 @@ class SVC(
         verbose: int = 0,
         callbacks: Any = None,
         atol: float = 0.0,
+        shrinking: Any = True,
         indefinite: str = "error",
-        probability: bool = False,
+        probability: bool | str = False,
     ) -> None:
         self.C = C
         self.kernel = kernel
@@ -178,6 +184,7 @@ class SVC(
         self.verbose = verbose
         self.callbacks = callbacks
         self.atol = atol
+        self.shrinking = shrinking
         self.indefinite = indefinite
         self.probability = probability
 
@@ -201,10 +208,11 @@ class SVC(
             raise ValueError(
                 f"decide does not go with kernel={self.kernel!r}, which says nothing of k(x, x) of new rows; name a kernel"
             )
-        C = number("C", self.C)
-        budget = budget_of(self, self._solver(), UNLIMITED if self.max_iter == -1 else whole_number("max_iter", self.max_iter))
-        one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
-        self._check_probability(X)
+        with invalid_parameters():
+            C = finite_C(self.C)
+            budget = budget_of(self, self._solver(), UNLIMITED if self.max_iter == -1 else whole_number("max_iter", self.max_iter))
+            one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
+            self._check_probability(X)
         given = (X, y, sample_weight)
         X, y = self._checked(X, y)
         check_labels(y)
@@ -242,9 +250,6 @@ class SVC(
             if treated is not None and treated.clips:
                 self._X_fit, self._expansion = X, treated.spectrum.coefficients(self._over_all_rows())
             end_fit(self, given, results, monitor, budget.tol, ctrl_c, treated)
-            if not self.probability:
-                self.__dict__.pop("temperature_", None)  # of an earlier fit
-                return self
         self._calibrate(X, y, data.weights)
         return self
 
@@ -330,6 +335,7 @@ class SVC(
         rows = found["support_"]
         rows = rows[np.argsort(data.codes[rows], kind="stable")].astype(np.int32)
         counts = {"n_support_": found["n_support_"].astype(np.int32), "n_iter_": np.array(epochs, dtype=np.int32)}
+        counts["class_weight_"] = np.ones(len(data.classes)) if data.by_class is None else data.by_class
         return counts | self._expansion_attributes(X, signed, rows)
 
     # ----------------------------------------------------------------------------------------------------------- prediction
@@ -349,8 +355,7 @@ class SVC(
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: with two classes one, positive for the second; else a column for each class or pair of classes.
 
-        With kernel="precomputed", X has kernel values with all training rows or, which is less to compute, with the support vectors
-        alone: the columns `support_`, in that order.
+        With kernel="precomputed", X has a column for each training row. Only the columns `support_` count; the others may be 0.
         """
         check_fitted(self)
         if len(self.classes_) == 2 or self.decision_function_shape == "ovr":
@@ -443,7 +448,7 @@ class SVC(
         X, y = self._checked(kept.X, kept.y)
         if self._on_nearest():
             X = kept.treated.matrix
-        codes = np.searchsorted(self.classes_, y)
+        codes = coded(y, self.classes_, kept.sample_weight)
         places = [np.flatnonzero((codes == part.positive) | (codes == part.negative)) for part in parts]
         return without_data(balls, X, places)
 

@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import _safe_indexing, check_array
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from dualgap.core import is_sparse, number
 from dualgap.estimators.balls import BallsMixin
-from dualgap.estimators.common import check_fitted, penalties, validated, validated_rows
+from dualgap.estimators.common import check_fitted, invalid_parameters, penalties, small_as_dense, validated, validated_rows
 from dualgap.estimators.indefinite import NO_NEW_ROWS, Treated, treat
 from dualgap.kernels import call_kernel, expansion, make_kernel
 from dualgap.problem import Problem, check_finite
 from dualgap.proof import ProofError, bounds_of
 from dualgap.solvers.working_set import WorkingSet
 
-__all__ = ["ACCEPTED", "UNLIMITED", "KernelModelMixin", "called_kernel"]
+__all__ = ["ACCEPTED", "UNLIMITED", "KernelModelMixin", "called_kernel", "fit_status"]
 
 UNLIMITED = 10**9  # epochs
 BLOCK_VALUES = 8_000_000  # kernel values held at a time in prediction: 64 MB
@@ -28,6 +28,11 @@ NO_FUNCTION = (
     "with kernel='precomputed'"
 )
 ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
+
+
+def fit_status(model: Any) -> int:
+    """Return 0 for a fit that has reached its tolerance, else 1, as scikit-learn's `fit_status_` is."""
+    return int(model.status_ not in ("converged", "decided"))
 
 
 class KernelModelMixin(BallsMixin):
@@ -56,7 +61,7 @@ class KernelModelMixin(BallsMixin):
     _n_rows: int
 
     def _make_kernel(self, X: Any) -> None:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"), invalid_parameters():
             self._kernel = make_kernel(self.kernel, None if callable(self.kernel) else X, self.gamma, self.degree, self.coef0)
         self._gamma = self._kernel.gamma
         if not 0.0 < self._gamma < np.inf:
@@ -116,7 +121,7 @@ class KernelModelMixin(BallsMixin):
         """Return the problem of some rows, or of their kernel matrix; `total` is the sum of the weights."""
         l2, _ = penalties(C, 0.0, total)
         problem = Problem(
-            X,
+            small_as_dense(X) if self.kernel == "linear" else X,
             y,
             loss,
             l2=l2,
@@ -140,7 +145,10 @@ class KernelModelMixin(BallsMixin):
             "dual_coef_": sparse.csr_matrix(dual) if sparse.issparse(X) else dual,
             "support_vectors_": np.empty((0, 0)) if self._kernel.name == "precomputed" else _rows_of(X, rows),
             "_n_rows": signed.shape[1],
+            "shape_fit_": getattr(X, "shape", (signed.shape[1],)),
         }
+
+    fit_status_ = property(fit_status)
 
     # ----------------------------------------------------------------------------------------------------------- prediction
 
@@ -177,10 +185,6 @@ class KernelModelMixin(BallsMixin):
     def _scores(self, X: Any) -> np.ndarray:
         check_fitted(self)
         vectors, rows, coefficients = self._expansion_over()
-        alone = isinstance(self.kernel, str) and self.kernel == "precomputed" and len(rows) < self._n_rows
-        shape = np.shape(X) if isinstance(X, (list, tuple)) else getattr(X, "shape", ())
-        if alone and tuple(shape[1:]) == (len(rows),):
-            return check_array(X, dtype=ACCEPTED["dtype"]) @ coefficients + self.intercept_
         if not callable(self.kernel):
             given, X = X, validated_rows(self, X, ensure_all_finite=True)
             check_finite(X, "X", given)

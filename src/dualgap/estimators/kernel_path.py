@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dualgap.core import gram, kept, number, one_of, whole_number
-from dualgap.estimators.common import check_labels, fit_seed, penalties
+from dualgap.estimators.common import check_labels, fit_seed, invalid_parameters, penalties
 from dualgap.estimators.guaranteed_fit import (
     Deadline,
     check_guarantee,
@@ -369,7 +369,7 @@ def checked_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Kernel
 
 def checked_kernel(model: Any, X: Any, n: int) -> tuple[Kernel, Any]:
     """Return the kernel of an estimator for n rows X, and X: its matrix if the kernel is a function."""
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"), invalid_parameters():
         kernel = make_kernel(model.kernel, None if callable(model.kernel) else X, model.gamma, model.degree, model.coef0)
     if not 0.0 < kernel.gamma < np.inf:
         raise ValueError(

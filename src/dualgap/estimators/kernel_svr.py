@@ -10,7 +10,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
-from dualgap.core import blas_alone, kept, number, one_of, whole_number
+from dualgap.core import blas_alone, kept, one_of, whole_number
+from dualgap.estimators.common import finite_C, invalid_parameters
 from dualgap.estimators.ending import end_fit
 from dualgap.estimators.fitted import keep, signed_dual
 from dualgap.estimators.kernel_model import UNLIMITED, KernelModelMixin
@@ -49,9 +50,10 @@ class KernelRegression(KernelModelMixin, CallbackSupportMixin, MultiOutputMixin,
         y : array of n numbers, or of shape (n, targets)
         sample_weight : n numbers, optional
         """
-        C = number("C", self.C)
-        budget = budget_of(self, self._solver(), UNLIMITED if self.max_iter == -1 else whole_number("max_iter", self.max_iter))
-        one_of("indefinite", self.indefinite, ("error", "clip", "shift"))  # a stationary point, "uncertified", is for SVC alone
+        with invalid_parameters():
+            C = finite_C(self.C)
+            budget = budget_of(self, self._solver(), UNLIMITED if self.max_iter == -1 else whole_number("max_iter", self.max_iter))
+            one_of("indefinite", self.indefinite, ("error", "clip", "shift"))  # a stationary point, "uncertified", is for SVC alone
         given = (X, y, sample_weight)
         X, y = self._checked(X, y, **NUMERIC)
         self._make_kernel(X)
@@ -105,8 +107,7 @@ class KernelRegression(KernelModelMixin, CallbackSupportMixin, MultiOutputMixin,
     def predict(self, X: Any) -> np.ndarray:
         """Return the predictions for samples: one each, or a column for each target.
 
-        With kernel="precomputed", X has kernel values with all training rows or, which is less to compute, with the support vectors
-        alone: the columns `support_`, in that order.
+        With kernel="precomputed", X has a column for each training row. Only the columns `support_` count; the others may be 0.
         """
         scores = self._scores(X)
         return scores[:, 0] if self._flat else scores
@@ -138,6 +139,8 @@ class SVR(KernelRegression, RegressionBoundsMixin, ProvableRegressionMixin):
     atol : float
         Bound on the gap itself, in the units of `certificate_`: a fit has converged if it or `tol` is met. For targets that a model fits
         within ε, where the objective tends to 0.
+    shrinking : ignored
+        Accepted for code written for scikit-learn: whether to shrink is the solver's business.
 
     Attributes
     ----------
@@ -148,7 +151,7 @@ class SVR(KernelRegression, RegressionBoundsMixin, ProvableRegressionMixin):
         C·sᵢ·βᵢ, positive where the prediction is below its target.
     intercept_ : one for each target
     coef_ : for kernel="linear", one row for each target; read-only
-    n_features_in_, feature_names_in_
+    n_features_in_, feature_names_in_, shape_fit_, fit_status_
     n_iter_ : int, the most epochs that any target took
     objective_, dual_gap_, certificate_, history_ : of the problem, or one for each target
         The objective is scikit-learn's divided by C·Σs.
@@ -190,6 +193,7 @@ class SVR(KernelRegression, RegressionBoundsMixin, ProvableRegressionMixin):
         verbose: int = 0,
         callbacks: Any = None,
         atol: float = 0.0,
+        shrinking: Any = True,
     ) -> None:
         self.kernel = kernel
         self.degree = degree
@@ -213,6 +217,7 @@ class SVR(KernelRegression, RegressionBoundsMixin, ProvableRegressionMixin):
         self.verbose = verbose
         self.callbacks = callbacks
         self.atol = atol
+        self.shrinking = shrinking
 
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> list[FittedPart]:
         rows, y = self._checked(X, y, **NUMERIC)

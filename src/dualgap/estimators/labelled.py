@@ -9,7 +9,7 @@ import numpy as np
 from dualgap.estimators.common import weights_by_class
 from dualgap.problem import as_weights
 
-__all__ = ["Labelled", "Side"]
+__all__ = ["Labelled", "Side", "coded"]
 
 
 class Side(NamedTuple):
@@ -38,17 +38,26 @@ class Labelled:
             if len(self.classes) < 2:
                 raise ValueError(f"y has one class only, {self.classes.tolist()[0]!r}; a classifier needs at least two classes")
         else:
-            self.classes, self.codes = classes, _coded(y, classes)
+            self.classes, self.codes = classes, coded(y, classes)
         self.weights = None if sample_weight is None else as_weights(sample_weight, self.n)
         if self.weights is not None and classes is None:
-            empty = np.flatnonzero(np.bincount(self.codes, weights=self.weights, minlength=len(self.classes)) == 0)
-            if len(empty):
-                label = self.classes.tolist()[empty[0]]
-                raise ValueError(f"sample_weight is zero for every sample of class {label!r}; leave those samples out of X and y")
+            self._leave_out_classes_without_weight()
         self.by_class = weights_by_class(class_weight, self.classes, self.codes, self.weights)
         if self.by_class is not None and classes is None and not self.by_class.all():
             label = self.classes.tolist()[int(np.argmin(self.by_class))]
             raise ValueError(f"class_weight is zero for class {label!r}; leave its samples out of X and y")
+
+    def _leave_out_classes_without_weight(self) -> None:
+        """Leave out classes whose rows all have weight 0, as if these rows were not there. The rows get code 0, which changes nothing."""
+        has = np.bincount(self.codes, weights=self.weights, minlength=len(self.classes)) > 0
+        if has.all():
+            return
+        self.codes = np.where(has, np.cumsum(has) - 1, 0)[self.codes]
+        self.classes = self.classes[has]
+        if len(self.classes) < 2:
+            raise ValueError(
+                f"sample_weight is 0 for all rows but those of class {self.classes.tolist()[0]!r}; a classifier needs two classes"
+            )
 
     def members(self, k: int) -> np.ndarray:
         """Return which rows are of class k; a mask that is made once."""
@@ -74,9 +83,13 @@ class Labelled:
         return weights if self.by_class is None else weights * self.by_class[self.codes]
 
 
-def _coded(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    places = np.searchsorted(classes, y)
-    known = classes[np.minimum(places, len(classes) - 1)] == y
-    if not known.all():
-        raise ValueError(f"y has the label {y[~known].tolist()[0]!r}, which is not one of the classes {classes.tolist()}")
-    return places
+def coded(y: np.ndarray, classes: np.ndarray, weights: Any = None) -> np.ndarray:
+    """Return the codes of labels. A row of weight 0 may have a label that is none of the classes; its code is then 0."""
+    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    strange = classes[codes] != y
+    if weights is not None:
+        codes[strange] = 0
+        strange &= np.asarray(weights) > 0
+    if strange.any():
+        raise ValueError(f"y has the label {y[strange].tolist()[0]!r}, which is not one of the classes {classes.tolist()}")
+    return codes

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from dualgap.core import classification_loss, kept, one_of
 from dualgap.estimators.bounds import BoundsMixin, FeatureMixin
 from dualgap.estimators.coefficients import coefficient_bounds, refusal_of_bounds
-from dualgap.estimators.common import check_labels, plain_rows, refuse_dask, validated, validated_rows
+from dualgap.estimators.common import check_labels, invalid_parameters, plain_rows, refuse_dask, validated, validated_rows
 from dualgap.estimators.deciding import ClassVotes, check_decide, joint_deciding, solve_all
 from dualgap.estimators.ending import end_fit
 from dualgap.estimators.fitted import Later, keep, linear_support, rebuilt, signed_duals, warm_of
@@ -26,7 +26,7 @@ from dualgap.estimators.left_out import ForgettingMixin
 from dualgap.estimators.multiclass import Task
 from dualgap.estimators.on_store import is_store, problem_over, store_labels
 from dualgap.estimators.parameters import Parameters, checked
-from dualgap.estimators.probability import CalibratedMixin, agreed, is_calibrated
+from dualgap.estimators.probability import CalibratedMixin, agreed, is_calibrated, wants_probability
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
 from dualgap.estimators.proving import ProvableMixin, linear_parts
 from dualgap.estimators.streaming import partial_fit
@@ -36,7 +36,7 @@ __all__ = ["LinearSVC"]
 
 
 def _takes_batches(estimator: Any) -> bool:
-    if getattr(estimator, "probability", False):  # a model of an older release has no such parameter
+    if wants_probability(estimator):
         raise AttributeError("partial_fit does not go with probability=True: a batch that is forgotten cannot be held out")
     if estimator.multi_class != "ovr":
         raise AttributeError(f"partial_fit works with multi_class='ovr', not with multi_class={estimator.multi_class!r}")
@@ -237,9 +237,11 @@ class LinearSVC(
             `predict_proven` proves them all), or at `tol` if that comes first. It needs an l2 penalty and the rows in memory.
         """
         parameters = checked(self)
-        self._check_multi_class(parameters)
+        with invalid_parameters():
+            self._loss()
+            self._check_multi_class(parameters)
+            self._check_probability(X)
         check_decide(decide, X, parameters.ratio)
-        self._check_probability(X)
         given = (X, y, sample_weight)
         X, y = (X, store_labels(self, X, y)) if is_store(X) else validated(self, X, y)
         check_labels(y)
@@ -269,9 +271,6 @@ class LinearSVC(
                 later = partial(linear_support, signed_duals(results, C), data.codes)
                 keep(self, data.classes, results, coef_=np.array([r.coef for r in results]), _n_rows=data.n, _later=later)
             end_fit(self, given, results, monitor, parameters.budget.tol, ctrl_c)
-            if not self.probability:
-                self.__dict__.pop("temperature_", None)  # of an earlier fit
-                return self
         self._calibrate(X, y, data.weights)
         return self
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dualgap.core import number, whole_number
-from dualgap.estimators.common import fit_seed
+from dualgap.estimators.common import fit_seed, invalid_parameters, small_as_dense
 from dualgap.estimators.kernel import SVC
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.multiclass import Budget
@@ -24,6 +24,7 @@ UNLIMITED = 10**9  # epochs
 LOGGER = logging.getLogger("dualgap")
 
 
+@invalid_parameters()
 def nu_budget(model: Any) -> Budget:
     """Check the parameters of a run; draws its seed."""
     solver = model.solver
@@ -47,7 +48,7 @@ def hinge_problem(model: Any, kernel: Kernel, X: Any, signs: np.ndarray, weights
         raise ValueError(f"the kernel matrix must be square, one row and one column a sample; it has shape {X.shape}")
     automatic = isinstance(model.solver, str) and model.solver == "auto"
     return Problem(
-        X,
+        small_as_dense(X) if kernel.name == "linear" else X,
         signs,
         l2=1.0,
         sample_weight=weights,

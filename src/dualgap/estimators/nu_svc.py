@@ -12,11 +12,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dualgap.core import kept, number, one_of
-from dualgap.estimators.common import warn_unless_converged
+from dualgap.estimators.common import invalid_parameters, warn_unless_converged
+from dualgap.estimators.kernel_model import fit_status
 from dualgap.estimators.kernel_path import checked_rows, pairs_of
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.multiclass import TimeShare
 from dualgap.estimators.nu_machine import expanded, hinge_problem, keep_machine, nu_budget, solve_nu
+from dualgap.estimators.probability import CalibratedMixin
 from dualgap.estimators.progress import log_to_screen
 from dualgap.kernels import Kernel
 from dualgap.problem import Problem
@@ -31,7 +33,7 @@ ZERO = (
 )
 
 
-class NuSVC(ClassifierMixin, BaseEstimator):
+class NuSVC(CalibratedMixin, ClassifierMixin, BaseEstimator):
     """Support vector classifier whose parameter bounds the share of margin errors, with a certified duality gap.
 
     Minimises ½‖f‖² − νρ + mean of max(0, ρ − yᵢ(f(xᵢ) + b)) over f, b and ρ, for every pair of classes. The model is then divided by
@@ -55,10 +57,15 @@ class NuSVC(ClassifierMixin, BaseEstimator):
         Above 0, each step of the search is logged at level INFO by the logger "dualgap".
     atol : float
         Bound on the gap itself, in the units of `certificate_`: a fit has converged if it or `tol` is met.
+    shrinking : ignored
+        Accepted for code written for scikit-learn: whether to shrink is the solver's business.
+    probability : bool
+        Whether `fit` also fits `temperature_` for `predict_proba`, as in `SVC`.
 
     Attributes
     ----------
-    support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_, classes_, n_features_in_, feature_names_in_
+    support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_, classes_, n_features_in_, feature_names_in_,
+    class_weight_, shape_fit_, fit_status_
         As in `SVC`, of the model divided by ρ.
     C_ : the C with which `SVC` has the same solution, or one for each pair of classes
     rho_ : the thresholds ρ, one for each pair of classes, in the scale of scikit-learn's ν-problem: 1/C_
@@ -96,6 +103,8 @@ class NuSVC(ClassifierMixin, BaseEstimator):
         random_state: Any = None,
         verbose: int = 0,
         atol: float = 0.0,
+        shrinking: Any = True,
+        probability: bool | str = False,
     ) -> None:
         self.nu = nu
         self.kernel = kernel
@@ -113,6 +122,8 @@ class NuSVC(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.atol = atol
+        self.shrinking = shrinking
+        self.probability = probability
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NuSVC:
         """Train on samples X with labels y.
@@ -124,10 +135,13 @@ class NuSVC(ClassifierMixin, BaseEstimator):
         y : n labels
         sample_weight : n numbers, optional
         """
-        nu = number("nu", self.nu, "(0, 1]")
-        one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
+        with invalid_parameters():
+            nu = number("nu", self.nu, "(0, 1]")
+            one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
+            self._check_probability(X)
         budget = nu_budget(self)
         kernel, X, data = checked_rows(self, X, y, sample_weight)
+        y = data.classes[data.codes]
         check_feasible(nu, data)
         pairs, labels = pairs_of(data), data.classes.tolist()
         seconds = TimeShare(budget.max_seconds, len(pairs))
@@ -148,7 +162,8 @@ class NuSVC(ClassifierMixin, BaseEstimator):
             self.status_ = warn_unless_converged(type(self).__name__, results, budget.tol)
             if ctrl_c.take():
                 self.status_ = "interrupted"
-            return self
+        self._calibrate(X, y, data.weights)
+        return self
 
     def _problem(self, kernel: Kernel, data: Labelled, pair: tuple[int, int]) -> Problem:
         rows = np.flatnonzero((data.codes == pair[0]) | (data.codes == pair[1]))
@@ -157,6 +172,8 @@ class NuSVC(ClassifierMixin, BaseEstimator):
             X = X[np.ix_(rows, rows)] if kernel.function is not None or kernel.name == "precomputed" else X[rows]
         weights = None if data.weights is None and data.by_class is None else data.own_weights()[rows]
         return hinge_problem(self, kernel, X, np.where(data.codes[rows] == pair[0], 1.0, -1.0), weights, "free")
+
+    fit_status_ = property(fit_status)
 
     @property
     def coef_(self) -> Any:
@@ -168,6 +185,9 @@ class NuSVC(ClassifierMixin, BaseEstimator):
         """Scores, as those of `SVC`: with two classes one, positive for the second; else a column for each class or pair of classes."""
         check_is_fitted(self)
         return self._machine.decision_function(X)
+
+    def _class_scores(self, X: Any) -> np.ndarray:
+        return self._machine._class_scores(X)
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels: with more than two classes the one with most votes of the pairs."""

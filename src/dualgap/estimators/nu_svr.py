@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from dualgap.core import ResidualLoss, number
+from dualgap.estimators.common import invalid_parameters
 from dualgap.estimators.kernel_svr import KernelRegression
 from dualgap.proof import ProofError
 from dualgap.run import Result, minimise_nu_regression
@@ -37,12 +38,15 @@ class NuSVR(KernelRegression):
         Threads over the targets; -1 for all processors.
     atol : float
         Bound on the gap itself, in the units of `certificate_`: a fit has converged if it or `tol` is met.
+    shrinking : ignored
+        Accepted for code written for scikit-learn: whether to shrink is the solver's business.
 
     Attributes
     ----------
     epsilon_ : float, or one for each target
         The half width of the tube.
-    support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_, n_features_in_, feature_names_in_, n_iter_, indefinite_
+    support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_, n_features_in_, feature_names_in_, n_iter_, shape_fit_,
+    fit_status_, indefinite_
         As in `SVR`.
     objective_, dual_gap_, certificate_, history_ : of the problem, or one for each target
         The objective is scikit-learn's divided by C·Σs. The history is that of the ε-insensitive problems.
@@ -82,6 +86,7 @@ class NuSVR(KernelRegression):
         verbose: int = 0,
         callbacks: Any = None,
         atol: float = 0.0,
+        shrinking: Any = True,
     ) -> None:
         self.nu = nu
         self.C = C
@@ -101,6 +106,7 @@ class NuSVR(KernelRegression):
         self.verbose = verbose
         self.callbacks = callbacks
         self.atol = atol
+        self.shrinking = shrinking
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on samples X with targets y.
@@ -111,8 +117,9 @@ class NuSVR(KernelRegression):
         y : array of n numbers, or of shape (n, targets)
         sample_weight : n numbers, optional
         """
-        number("nu", self.nu, "(0, 1]")
-        number("tol", self.tol, "(0, 1]")
+        with invalid_parameters():
+            number("nu", self.nu, "(0, 1]")
+            number("tol", self.tol, "(0, 1]")
         return super().fit(X, y, sample_weight)
 
     def _keep(self, results: list[Result], **attributes: Any) -> None:

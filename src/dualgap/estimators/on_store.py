@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dualgap.estimators.common import small_as_dense
 from dualgap.problem import Problem
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def is_store(X: Any) -> bool:
 def problem_over(X: Any, signs: np.ndarray, *args: Any, **options: Any) -> Problem:
     """A problem over what an estimator was given: rows in memory, or a store."""
     if not is_store(X):
-        return Problem(X, signs, *args, **options)
+        return Problem(small_as_dense(X), signs, *args, **options)
     from dualgap.store import StoreProblem
 
     return StoreProblem(X, *args, y=signs, **options)

@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dualgap.core import kept, number
-from dualgap.estimators.common import refuse_dask, warn_unless_converged
+from dualgap.estimators.common import invalid_parameters, refuse_dask, warn_unless_converged
+from dualgap.estimators.kernel_model import fit_status
 from dualgap.estimators.kernel_path import checked_kernel
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.nu_machine import expanded, hinge_problem, keep_machine, nu_budget, solve_nu
@@ -47,6 +48,8 @@ class OneClassSVM(OutlierMixin, BaseEstimator):
         Above 0, each step of the search is logged at level INFO by the logger "dualgap".
     atol : float
         Bound on the gap itself, in the units of `certificate_`: a fit has converged if it or `tol` is met.
+    shrinking : ignored
+        Accepted for code written for scikit-learn: whether to shrink is the solver's business.
 
     Attributes
     ----------
@@ -59,7 +62,7 @@ class OneClassSVM(OutlierMixin, BaseEstimator):
     objective_, dual_gap_, certificate_, history_
         The objective is scikit-learn's divided by (Σs)². It is negative.
     status_ : "converged" where the certified gap is within `tol`; else as in `LinearSVC`
-    n_features_in_, feature_names_in_
+    n_features_in_, feature_names_in_, shape_fit_, fit_status_
 
     Examples
     --------
@@ -87,6 +90,7 @@ class OneClassSVM(OutlierMixin, BaseEstimator):
         random_state: Any = None,
         verbose: int = 0,
         atol: float = 0.0,
+        shrinking: Any = True,
     ) -> None:
         self.kernel = kernel
         self.degree = degree
@@ -101,6 +105,7 @@ class OneClassSVM(OutlierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.atol = atol
+        self.shrinking = shrinking
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> OneClassSVM:
         """Train on samples X.
@@ -112,7 +117,8 @@ class OneClassSVM(OutlierMixin, BaseEstimator):
         y : ignored
         sample_weight : n numbers, optional
         """
-        nu = number("nu", self.nu, "(0, 1]")
+        with invalid_parameters():
+            nu = number("nu", self.nu, "(0, 1]")
         budget = nu_budget(self)
         if not callable(self.kernel):
             if sparse.issparse(X) and self.kernel == "precomputed":
@@ -130,7 +136,7 @@ class OneClassSVM(OutlierMixin, BaseEstimator):
             rho = total * found.rho
             result = expanded(found, total, -rho)
             keep_machine(self, kernel, X, data, [(1, 0)], [result])
-            del self.classes_
+            del self.classes_, self.class_weight_
             self.offset_, self.n_support_, self.n_iter_ = np.array([rho]), self._machine.n_support_[1:], found.epochs
             if found.zero and found.status == "converged":
                 warnings.warn(ZERO.format(nu, found.certificate.dual), UserWarning, stacklevel=2)
@@ -138,6 +144,8 @@ class OneClassSVM(OutlierMixin, BaseEstimator):
             if ctrl_c.take():
                 self.status_ = "interrupted"
             return self
+
+    fit_status_ = property(fit_status)
 
     @property
     def coef_(self) -> Any:
@@ -148,7 +156,7 @@ class OneClassSVM(OutlierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """f(x) − ρ for each sample: negative for an outlier.
 
-        With kernel="precomputed", X has kernel values with all training rows, or with the support vectors alone.
+        With kernel="precomputed", X has a column for each training row. Only the columns `support_` count; the others may be 0.
         """
         check_is_fitted(self)
         return self._machine.decision_function(X)

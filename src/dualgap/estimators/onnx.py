@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from dualgap.estimators.kernel import SVC
-from dualgap.estimators.kernel_svr import SVR, KernelRegression
+from dualgap.estimators.kernel_svr import SVR
 from dualgap.estimators.linear import LinearSVC
 from dualgap.estimators.linear_svr import LinearSVR
 from dualgap.estimators.nu_svc import NuSVC
 from dualgap.estimators.nu_svr import NuSVR
 from dualgap.estimators.one_class import OneClassSVM
+from dualgap.estimators.probability import wants_probability
 from dualgap.kernels import origin_of
 
 __all__ = ["register_onnx_converters", "to_onnx"]
@@ -48,24 +49,40 @@ def to_onnx(model: Any, X: Any, **options: Any) -> Any:
     import skl2onnx
 
     register_onnx_converters()
-    last = model.steps[-1][1] if hasattr(model, "steps") else model
-    flags = {} if isinstance(last, (LinearSVR, KernelRegression, OneClassSVM)) else {"options": {id(last): {"zipmap": False}}}
-    return skl2onnx.to_onnx(model, X[:1], **flags, **options)
+    return skl2onnx.to_onnx(model, X[:1], **options)
 
 
 def register_onnx_converters() -> None:
-    """Make the estimators known to skl2onnx, so that its own functions convert whatever contains them."""
+    """Make the estimators known to skl2onnx, so that its own functions convert whatever contains them.
+
+    The outputs are tensors, as those of `to_onnx`. skl2onnx's option `zipmap`, a dictionary a row, has no effect: it needs a column for
+    each class, and the scores of two classes are one column.
+    """
     from skl2onnx import update_registered_converter
 
     flags = {"zipmap": [True, False, "columns"], "nocl": [True, False], "output_class_labels": [True, False]}
-    update_registered_converter(LinearSVC, "DualgapLinearSVC", _shapes, _convert_linear, options=flags, overwrite=True)
-    kind: type
-    for kind in (SVC, NuSVC):
-        update_registered_converter(kind, f"Dualgap{kind.__name__}", _shapes, _convert_kernel, options=flags, overwrite=True)
-    update_registered_converter(OneClassSVM, "DualgapOneClassSVM", _one_class_shapes, _convert_one_class, overwrite=True)
-    update_registered_converter(LinearSVR, "DualgapLinearSVR", _regression_shape, _convert_linear_regression, overwrite=True)
-    for kind in (SVR, NuSVR):
-        update_registered_converter(kind, f"Dualgap{kind.__name__}", _regression_shape, _convert_kernel_regression, overwrite=True)
+    kinds: list[tuple[type, Any, Any, dict[str, Any]]] = [
+        (LinearSVC, _shapes, _convert_linear, {"options": flags, "parser": _parse_classifier}),
+        (SVC, _shapes, _convert_kernel, {"options": flags, "parser": _parse_classifier}),
+        (NuSVC, _shapes, _convert_kernel, {"options": flags, "parser": _parse_classifier}),
+        (OneClassSVM, _one_class_shapes, _convert_one_class, {}),
+        (LinearSVR, _regression_shape, _convert_linear_regression, {}),
+        (SVR, _regression_shape, _convert_kernel_regression, {}),
+        (NuSVR, _regression_shape, _convert_kernel_regression, {}),
+    ]
+    for kind, shapes, convert, options in kinds:
+        update_registered_converter(kind, f"Dualgap{kind.__name__}", shapes, convert, overwrite=True, **options)
+
+
+def _parse_classifier(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
+    """Declare the outputs of a classifier. `_shapes` sets their types."""
+    from skl2onnx.common.data_types import Int64TensorType
+
+    operator = scope.declare_local_operator(f"Dualgap{type(model).__name__}", model)
+    operator.inputs.append(inputs[0])
+    operator.outputs.append(scope.declare_local_variable("label", Int64TensorType()))
+    operator.outputs.append(scope.declare_local_variable("probabilities", type(inputs[0].type)()))
+    return operator.outputs
 
 
 def _shapes(operator: Any) -> None:
@@ -169,7 +186,7 @@ def _convert_kernel_regression(scope: Any, operator: Any, container: Any) -> Non
 
 def _refuse_calibrated(model: Any) -> None:
     """Raise for a model whose probabilities the graph does not have: the output of that name would hold scores."""
-    if model.probability and getattr(model, "loss", "hinge") not in ("log_loss", "logistic"):
+    if wants_probability(model) and getattr(model, "loss", "hinge") not in ("log_loss", "logistic"):
         raise ValueError("probability=True has no ONNX form: the output would hold scores; set probability=False and fit again")
 
 

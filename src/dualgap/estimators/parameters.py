@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dualgap.core import number, one_of, whole_number
-from dualgap.estimators.common import fit_seed, penalties
+from dualgap.estimators.common import finite_C, fit_seed, invalid_parameters, penalties
 from dualgap.estimators.multiclass import Budget
+from dualgap.solvers import get_solver
 
 __all__ = ["Parameters", "budget_of", "checked"]
 
@@ -25,8 +26,10 @@ class Parameters(NamedTuple):
         return penalties(self.C, self.ratio, total)
 
 
+@invalid_parameters()
 def budget_of(model: Any, solver: Any, max_epochs: int) -> Budget:
     """Check what a run of an estimator may cost; draws its seed."""
+    get_solver(solver)
     return Budget(
         solver=solver,
         tol=number("tol", model.tol, "[0, 1]"),
@@ -38,9 +41,10 @@ def budget_of(model: Any, solver: Any, max_epochs: int) -> Budget:
     )
 
 
+@invalid_parameters()
 def checked(model: Any) -> Parameters:
     """Check the parameters of a linear estimator; draws its seed."""
-    C, ratio = number("C", model.C), _ratio(model)
+    C, ratio = finite_C(model.C), _ratio(model)
     budget = budget_of(model, model.solver, whole_number("max_iter", model.max_iter))
     one_of("intercept", model.intercept, ("free", "penalised"))
     kind = model.intercept if model.fit_intercept else "none"

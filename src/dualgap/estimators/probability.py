@@ -25,15 +25,20 @@ from sklearn.utils.validation import check_is_fitted
 from dualgap.estimators.common import fit_seed
 from dualgap.estimators.on_store import is_store
 
-__all__ = ["CalibratedMixin", "agreed", "best_temperature", "is_calibrated"]
+__all__ = ["CalibratedMixin", "agreed", "best_temperature", "is_calibrated", "wants_probability"]
 
 FOLDS = 5
 LEAST, MOST = 1e-9, 1e9  # T·(standard deviation of the scores): where the log loss still falls beyond these, T stays there
 
 
+def wants_probability(estimator: Any) -> bool:
+    """Return whether `probability` is True; scikit-learn's default value of it, "deprecated", is False."""
+    return bool(getattr(estimator, "probability", False)) and estimator.probability != "deprecated"
+
+
 def is_calibrated(estimator: Any) -> bool:
     """Return whether a classifier has probabilities; raise AttributeError with the way to them where not."""
-    if getattr(estimator, "probability", False) or getattr(estimator, "loss", None) in ("log_loss", "logistic"):
+    if wants_probability(estimator) or getattr(estimator, "loss", None) in ("log_loss", "logistic"):
         return True
     raise AttributeError(
         f"predict_proba needs probability=True{', or loss=' + repr('log_loss') if hasattr(estimator, 'loss') else ''}, before fit; "
@@ -49,16 +54,17 @@ class CalibratedMixin:
 
     def _check_probability(self, X: Any) -> None:
         """Refuse what is neither True nor False, and probability=True where it cannot be had, before training."""
-        if not isinstance(self.probability, (bool, np.bool_)):  # type: ignore[attr-defined]
-            raise ValueError(f"probability={self.probability!r} must be True or False")  # type: ignore[attr-defined]
-        if self.probability and is_store(X):  # type: ignore[attr-defined]
+        given = self.probability  # type: ignore[attr-defined]
+        if not isinstance(given, (bool, np.bool_)) and given != "deprecated":
+            raise ValueError(f"probability={given!r} must be True or False")
+        if wants_probability(self) and is_store(X):
             raise ValueError("probability=True needs the rows in memory, for fits on parts of them; these are in a store")
 
     def _calibrate(self, X: Any, y: np.ndarray, weights: np.ndarray | None) -> None:
         """Set `temperature_` if it is wanted, by FOLDS more fits; remove that of an earlier fit. Rows of weight 0 have no part in it."""
         vars(self).pop("temperature_", None)
         model: Any = self
-        if not model.probability or getattr(model, "loss", None) in ("log_loss", "logistic"):
+        if not wants_probability(model) or getattr(model, "loss", None) in ("log_loss", "logistic"):
             return
         rows = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
         codes = np.searchsorted(self.classes_, y[rows])

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dualgap.core import ROUNDOFF, make_loss
 from dualgap.estimators.balls import BallsMixin
-from dualgap.estimators.common import validated_rows
+from dualgap.estimators.common import invalid_parameters, validated_rows
 from dualgap.estimators.proving import ProvableMixin, refuse_function
 from dualgap.estimators.targets import FittedPart, Targets
 from dualgap.problem import as_features
@@ -20,6 +20,7 @@ __all__ = ["LinearPredictionMixin", "ProvableRegressionMixin", "RegressionBounds
 WITH_EPSILON = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
 
+@invalid_parameters()
 def regression_loss(model: Any) -> Any:
     """Return the loss object of an estimator; refuse one of classification."""
     takes_epsilon = isinstance(model.loss, str) and model.loss in WITH_EPSILON  # others do not use it, as kernels their `degree`

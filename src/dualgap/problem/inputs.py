@@ -205,7 +205,7 @@ def check_finite(matrix: Any, name: str, given: Any) -> None:
         column = given.columns[column]
     what = "NaN" if math.isnan(flat[place]) else "infinity"
     raise ValueError(
-        f"{name} contains {what} at row {row}, column {column!r}; fill or drop missing values and clip infinite ones first"
+        f"Input {name} contains {what} at row {row}, column {column!r}; fill or drop missing values and clip infinite ones first"
     )
 
 
