@@ -14,7 +14,9 @@ def main() -> int:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] == "dualgap":
             raise
-        print(f"dualgap: {error.name} is not installed; the command line needs it: pip install 'dualgap[lab]'", file=sys.stderr)
+        from dualgap.core import missing_packages, needs
+
+        print(f"dualgap: {needs('the command line', *dict.fromkeys([error.name, *missing_packages('lab')]))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:  # while modules are loaded
         print("dualgap: stopped by Ctrl-C; nothing was written", file=sys.stderr)

@@ -106,9 +106,7 @@ def test_all_kinds_of_data_open_in_another_process(folder, tmp_path, capsys):
     package = tmp_path / "installed" / "dualgap"  # the package in another place, as an installed one is
     shutil.copytree(os.path.dirname(dualgap.__file__), package, ignore=shutil.ignore_patterns("__pycache__"))
     env = {**os.environ, "PYTHONPATH": str(package.parent)}
-    ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=elsewhere, env=env, capture_output=True, text=True, timeout=300, check=False
-    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=elsewhere, env=env, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout) == expected
 
@@ -125,7 +123,7 @@ def test_a_file_holds_plain_data_alone(folder, tmp_path, capsys):
 def test_a_file_of_a_newer_version_says_so(tmp_path):
     path = tmp_path / "new.skops"
     skops.io.dump({"format": "dualgap-model-99", "dualgap": "7.0"}, path)
-    with pytest.raises(ModelError, match=r"has format 99, written by dualgap 7\.0; .* reads format 1"):
+    with pytest.raises(ModelError, match=r"has the format dualgap-model-99, written by dualgap 7\.0; .* reads dualgap-model-1"):
         load_model(path)
     skops.io.dump({"format": "dualgap-model-1", "estimator": {}}, path)
     with pytest.raises(ModelError, match="is a damaged model file"):

@@ -26,7 +26,9 @@ def test_convert_fit_predict(data, tmp_path, capsys):
     assert main(["fit", str(store), "--model", str(model), "--l2", "0.01", "--tol", "1e-3"]) == 0
     assert "converged after" in capsys.readouterr().out
     assert main(["predict", str(model), str(data)]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    out, err = capsys.readouterr()
+    assert "there is no column 'proven': a model that was trained on a store has no bounds" in err
+    lines = out.splitlines()
     predicted = [line.split(",")[0] for line in lines if line[:1] in "1-"]
     truth = [str(int(float(line.split()[0]))) for line in data.read_text().splitlines()]
     assert np.mean([float(a) == float(b) for a, b in zip(predicted, truth, strict=True)]) > 0.9
@@ -41,6 +43,9 @@ def test_errors_are_one_line(data, tmp_path, capsys):
     assert "--target with a store" in capsys.readouterr().err
     assert main(["fit", str(data), "--model", str(tmp_path / "m"), "--scheduler", "tcp://nowhere:1"]) == 1
     assert "`dualgap convert" in capsys.readouterr().err
+    for options in (["--no-prepare"], ["--cv", "3"], ["--proof", "p"]):
+        assert main(["fit", str(store), "--model", str(tmp_path / "m"), *options]) == 1
+        assert options[0] in capsys.readouterr().err
     (store / "part-00000.data.npy").unlink()
     assert main(["fit", str(store), "--model", str(tmp_path / "m")]) == 1
     error = capsys.readouterr().err

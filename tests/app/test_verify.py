@@ -118,5 +118,5 @@ def test_a_store_has_no_proof(capsys, text, tmp_path):
     assert run(capsys, "convert", text, tmp_path / "store")[0] == 0
     code, _, err = run(capsys, "fit", tmp_path / "store", "--model", tmp_path / "a.skops", "--proof", tmp_path / "a.proof", *FIT)
     assert code == 1
-    assert "--proof needs the rows in memory" in err
+    assert "a.proof needs the rows in memory, and" in err
     assert not (tmp_path / "a.skops").exists()

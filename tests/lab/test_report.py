@@ -194,7 +194,7 @@ def browser():
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     made = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    made.set_page_load_timeout(60)
+    made.set_page_load_timeout(1800)
     yield made
     made.quit()
 
@@ -205,7 +205,7 @@ def test_in_a_browser(evil, tmp_path, browser):
     from selenium.webdriver.support.ui import WebDriverWait
 
     browser.get(write_report(evil, tmp_path).resolve().as_uri())
-    wait = WebDriverWait(browser, 30)
+    wait = WebDriverWait(browser, 1800)
     lines = "return document.querySelectorAll('#explorer .scatterlayer .trace').length"
     shown = wait.until(lambda page: page.execute_script(lines))
     with pytest.raises(NoAlertPresentException):

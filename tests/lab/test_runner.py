@@ -59,20 +59,19 @@ def test_killed_twice_equals_undisturbed(tiny, tmp_path):
     disturbed, calm = tmp_path / "disturbed", tmp_path / "calm"
     for wanted in (3, 9):
         process = start(study, disturbed, source)
-        deadline = time.monotonic() + 120
-        while parts(disturbed) < wanted and process.poll() is None and time.monotonic() < deadline:
+        while parts(disturbed) < wanted and process.poll() is None:
             time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
-        process.wait(60)
+        process.wait()
         process.stdout.close()
         assert wanted <= parts(disturbed) < total, "it was to be killed in the middle"
     done = parts(disturbed)
-    last, _ = start(study, disturbed, source).communicate(timeout=240)
+    last, _ = start(study, disturbed, source).communicate()
     executed, found = json.loads(last)
     # Workers that lost their parent end what they were given, so that a few more may be there than at the kill.
     assert found >= done
     assert executed == total - found
-    whole, _ = start(study, calm, source).communicate(timeout=240)
+    whole, _ = start(study, calm, source).communicate()
     assert json.loads(whole) == [total, 0]
     one, other = table_of(disturbed), table_of(calm)
     assert one.height == total

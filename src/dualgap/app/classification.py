@@ -10,6 +10,7 @@ import numpy as np
 from dualgap.app import fit_display as show
 from dualgap.app.model_file import ModelError, SavedModel
 from dualgap.app.proven import proven_labels, share_words, winners_proven
+from dualgap.app.terminal import say
 from dualgap.data import DataError, Samples, labels_of
 from dualgap.estimators import LinearSVC, coefficient_bounds, weights_by_class
 from dualgap.problem import Problem, from_C
@@ -53,6 +54,7 @@ class Classification:
     """LinearSVC on labels."""
 
     name = "classification"
+    proves = "column 'proven'"
     estimator = LinearSVC
 
     # ------------------------------------------------------------------------------------------------------------------ training
@@ -144,28 +146,28 @@ class Classification:
 
     # ------------------------------------------------------------------------------------------------------------------- showing
 
-    def show(self, about: dict[str, Any], counted: np.ndarray | None, screen: Any) -> None:
+    def show(self, about: dict[str, Any], counted: np.ndarray | None) -> None:
         """Print accuracy and confusion."""
         training, validated = about["training"], about.get("cross_validation")
-        print(f"Accuracy on the training rows: {training['accuracy']:.4f} (mean over classes {training['balanced_accuracy']:.4f})")
+        say(f"Accuracy on the training rows: {training['accuracy']:.4f} (mean over classes {training['balanced_accuracy']:.4f})")
         if training.get("proven") is not None:
-            print(share_words(training["proven"]))
+            say(share_words(training["proven"]))
         if validated is not None:
             folds = validated["folds"]
             spread = f" (mean over classes {validated['balanced_accuracy']:.4f}; folds from {min(folds):.4f} to {max(folds):.4f})"
-            print(f"Accuracy in {len(folds)}-fold cross-validation: {validated['accuracy']:.4f}{spread}")
+            say(f"Accuracy in {len(folds)}-fold cross-validation: {validated['accuracy']:.4f}{spread}")
             if validated.get("proven") is not None:
-                print(share_words(validated["proven"]))
+                say(share_words(validated["proven"]))
         if "test" in about:
-            print(f"Accuracy on the test part of the data set: {about['test']['accuracy']:.4f}")
+            say(f"Accuracy on the test part of the data set: {about['test']['accuracy']:.4f}")
         if counted is not None:
             classes, counts = np.unique(counted, return_counts=True)
             commonest = str(classes.tolist()[int(counts.argmax())])
-            print(f"Always saying {commonest!r} would have: {counts.max() / counts.sum():.4f}")
-        print()
+            say(f"Always saying {commonest!r} would have: {counts.max() / counts.sum():.4f}")
+        say()
         where = "the training rows" if validated is None else "cross-validation"
         matrix = np.array((training if validated is None else validated)["confusion"])
-        show.print_confusion(about["classes"], matrix, f"Confusion {'on' if validated is None else 'in'} {where}", screen)
+        show.print_confusion(about["classes"], matrix, f"Confusion {'on' if validated is None else 'in'} {where}")
 
     # ---------------------------------------------------------------------------------------------------------------- predicting
 

@@ -25,7 +25,9 @@ from dualgap.app.fit_display import SAID
 from dualgap.app.model_commands import certify, convert, fit, predict
 from dualgap.app.options import ERROR, INTERRUPTED, OK, USAGE, Json
 from dualgap.app.race_commands import compare, report, reproduce
+from dualgap.app.terminal import print_table, say, warn
 from dualgap.app.verify_command import verify
+from dualgap.core import missing_packages, needs
 
 __all__ = ["app", "main"]
 
@@ -38,6 +40,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+
+FOUND = {"yes": "at hand", "download": "fetched when asked for", "by hand": "fetch by hand"}
 
 # What Ctrl-C leaves behind, where the command itself has not said it.
 KEPT = {
@@ -72,28 +76,30 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _stopped(command: str) -> int:
-    print(f"dualgap: stopped by Ctrl-C; {KEPT.get(command, 'nothing was written')}", file=sys.stderr)
+    warn(f"stopped by Ctrl-C; {KEPT.get(command, 'nothing was written')}")
     return INTERRUPTED
 
 
 def _explain(error: Exception, debug: bool) -> int:
     """Print an error in one line; return the exit code."""
     if hasattr(error, "format_message"):
-        print(f"dualgap: {' '.join(error.format_message().split())} (see dualgap --help)", file=sys.stderr)
+        warn(f"{' '.join(error.format_message().split())} (see dualgap --help)")
         return int(getattr(error, "exit_code", USAGE))
     if isinstance(error, ImportError):
-        print(f"dualgap: {error}; the command line needs the extra 'lab': pip install 'dualgap[lab]'", file=sys.stderr)
+        lacking = missing_packages("lab")
+        more = "; " + needs("the command line", *lacking) if lacking else ""
+        warn(f"{error}{more}")
         return ERROR
     expected = isinstance(error, ValueError | OSError | ArithmeticError)
     text = " ".join(str(error).split()) or type(error).__name__
     hint = "" if expected or debug else f" (unexpected {type(error).__name__}; --debug shows the traceback)"
-    print(f"dualgap: {text}{hint}", file=sys.stderr)
+    warn(f"{text}{hint}")
     return ERROR
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        print(f"dualgap {__version__}")
+        say(f"dualgap {__version__}")
         raise typer.Exit
 
 
@@ -121,7 +127,7 @@ def solvers(json_: Json = False) -> int:
     if json_:
         print_json({"solvers": list(found)})
     else:
-        print(found)
+        say(found)
     return OK
 
 
@@ -133,13 +139,25 @@ def datasets(json_: Json = False) -> int:
       dualgap datasets
     """
     from dualgap.app.json_output import print_json
-    from dualgap.app.terminal import print_datasets
     from dualgap.data import describe
 
+    found = describe()
     if json_:
-        print_json({"datasets": describe()})
-    else:
-        print_datasets()
+        print_json({"datasets": found})
+        return OK
+    rows = [
+        (
+            each["name"],
+            f"{each['rows']:,}",
+            f"{each['columns']:,}",
+            "generated" if each["generated"] else FOUND[each["found"]],
+            f"{each['description']}; {each['notes']}" if each["notes"] else each["description"],
+            each["licence"],
+        )
+        for each in found
+    ]
+    print_table(("name", "rows", "columns", "", "what it is", "licence"), rows, right=(1, 2))
+    say("Files are looked for in the folder that DUALGAP_DATA names, then in the cache, then at their source.")
     return OK
 
 
@@ -155,7 +173,7 @@ def warm_up(
     from dualgap.estimators import warm_up as compile_ahead
 
     for ready in compile_ahead(jobs):
-        print(ready)
+        say(ready)
     return OK
 
 
@@ -180,7 +198,7 @@ def example(
                 raise ValueError(f"{path} exists already, with other contents; give another folder: dualgap example FOLDER")
         for new in sorted(Path(made).iterdir()):
             shutil.copyfile(new, folder / new.name)
-            print(folder / new.name)
+            say(folder / new.name)
     return OK
 
 

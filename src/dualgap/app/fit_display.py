@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dualgap.app.options import ERROR, INTERRUPTED, OK
-from dualgap.app.terminal import console
+from dualgap.app.terminal import Screen, print_table, say, warn
 
 __all__ = ["SAID", "ended", "exit_code", "live_gap", "print_confusion", "print_features", "print_preparation", "print_proof"]
 
@@ -35,10 +34,10 @@ def exit_code(status: str, out: Path) -> int:
 
     if status == "interrupted":
         SAID.append(status)
-        print(f"dualgap: stopped by Ctrl-C; the best model so far is in {out}, with its proof", file=sys.stderr)
+        warn(f"stopped by Ctrl-C; the best model so far is in {out}, with its proof")
         return INTERRUPTED
     if status not in SUCCESSES:
-        print(f"dualgap: the gap asked for was not reached ({status}); the model and its true gap are in {out}", file=sys.stderr)
+        warn(f"the gap asked for was not reached ({status}); the model and its true gap are in {out}")
         return ERROR
     return OK
 
@@ -76,7 +75,7 @@ def live_gap(problems: int, quiet: bool = False) -> Iterator[LiveGap | None]:
     if quiet:
         yield None
         return
-    screen = console(stderr=True)
+    screen = Screen(stderr=True)
     if not screen.is_terminal:
         yield LiveGap(screen, None, problems)
         return
@@ -84,66 +83,44 @@ def live_gap(problems: int, quiet: bool = False) -> Iterator[LiveGap | None]:
         yield LiveGap(screen, status, problems)
 
 
-def _table(columns: Sequence[tuple[str, str]]) -> Any:
-    from rich.table import Table
-
-    table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
-    for name, justify in columns:
-        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
-    return table
-
-
-def print_preparation(preparation: Any, rows: int, screen: Any) -> None:
+def print_preparation(preparation: Any, rows: int) -> None:
     """Print what was done to each column."""
-    from rich.text import Text
-
     for line in preparation.doubts():
-        screen.print(line, markup=False, highlight=False)
+        say(line)
     found = preparation.table()
-    table = _table([("column", "left"), ("kind", "left"), ("features", "right"), ("what is done", "left")])
-    for name, kind, features, says in found[:MOST_COLUMNS]:
-        table.add_row(*(Text(str(cell)) for cell in (name, kind, features, says)))
-    screen.print(table)
+    print_table(("column", "kind", "features", "what is done"), found[:MOST_COLUMNS], right=(2,))
     if len(found) > MOST_COLUMNS:
-        screen.print(f"… and {len(found) - MOST_COLUMNS} more columns")
+        say(f"… and {len(found) - MOST_COLUMNS} more columns")
     if not preparation.named:
-        screen.print("The file has no header: columns are numbered from 0 (--header says otherwise).")
+        say("The file has no header: columns are numbered from 0 (--header says otherwise).")
 
 
-def print_confusion(classes: Sequence[str], matrix: np.ndarray, title: str, screen: Any) -> None:
+def print_confusion(classes: Sequence[str], matrix: np.ndarray, title: str) -> None:
     """Print how often each class was taken for each."""
-    from rich.text import Text
-
     if len(classes) > MOST_CLASSES:
-        screen.print(f"{title}: not shown for {len(classes)} classes; --json has it")
+        say(f"{title}: not shown for {len(classes)} classes; --json has it")
         return
-    screen.print(title)
-    table = _table([("truth \\ said", "left"), *((str(name), "right") for name in classes)])
-    for name, row in zip(classes, matrix.tolist(), strict=True):
-        table.add_row(Text(str(name)), *(f"{count:,}" for count in row))
-    screen.print(table)
+    say(title)
+    counts = ((name, *(f"{count:,}" for count in row)) for name, row in zip(classes, matrix.tolist(), strict=True))
+    print_table(("truth \\ said", *classes), counts, right=range(1, len(classes) + 1))
 
 
-def print_features(found: Sequence[dict[str, Any]], screen: Any) -> None:
+def print_features(found: Sequence[dict[str, Any]]) -> None:
     """Print the features that move the score most."""
-    from rich.text import Text
-
     if not found:
         return
-    screen.print("Features that move the score most (coefficient × deviation)")
-    table = _table([("feature", "left"), ("weight", "right"), ("speaks", "left")])
-    for each in found:
-        table.add_row(Text(each["feature"]), f"{each['weight']:+.3g}", Text(f"{each['speaks']} {each['class']}"))
-    screen.print(table)
+    say("Features that move the score most (coefficient × deviation)")
+    rows = ((each["feature"], f"{each['weight']:+.3g}", f"{each['speaks']} {each['class']}") for each in found)
+    print_table(("feature", "weight", "speaks"), rows, right=(1,))
 
 
-def print_proof(certificates: Sequence[dict[str, Any]], screen: Any) -> None:
+def print_proof(certificates: Sequence[dict[str, Any]]) -> None:
     """Print what the certificates prove, class by class."""
     if len(certificates) == 1:
-        screen.print(f"Proof: {certificates[0]['text']}", markup=False)
+        say(f"Proof: {certificates[0]['text']}")
         return
-    screen.print("Proof, class by class")
+    say("Proof, class by class")
     for each in sorted(certificates, key=lambda one: -one["relative_gap"])[:MOST_CLASSES]:
-        screen.print(f"  {each['problem']}: {each['text']}", markup=False)
+        say(f"  {each['problem']}: {each['text']}")
     if len(certificates) > MOST_CLASSES:
-        screen.print(f"  and {len(certificates) - MOST_CLASSES} more with smaller gaps")
+        say(f"  and {len(certificates) - MOST_CLASSES} more with smaller gaps")

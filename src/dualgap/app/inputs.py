@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from dualgap.data import Samples, TableOptions
+from dualgap.data import DataError, Samples, TableOptions
 from dualgap.data import open_samples as open_rows
 from dualgap.store import Store
 
@@ -23,4 +23,10 @@ def open_samples(data: Sequence[str], options: TableOptions, known_target: str =
     """Return the data that the words of a command name: a store, a data set by name, or the rows of files."""
     if len(data) == 1 and is_store_folder(data[0]):
         return Store(data[0])
-    return open_rows(data, options, known_target)
+    try:
+        return open_rows(data, options, known_target)
+    except DataError as error:
+        for folder in filter(Path.is_dir, map(Path, data)):
+            if any(str(error).startswith(str(each)) for each in folder.iterdir()):
+                raise DataError(f"{error}; it is one of the files in the folder {folder}") from None
+        raise

@@ -11,25 +11,30 @@ from typing import Any
 
 import numpy as np
 
+from dualgap.app.terminal import OBEYED, say
+
 __all__ = ["columns_of", "json_text", "print_json"]
 
 
 def print_json(content: Any) -> None:
     """Print an object on a line of its own."""
-    print(json_text(content))
+    say(json_text(content))
 
 
 def json_text(content: Any) -> str:
     """Return an object as a line of JSON.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualgap.app.json_output import json_text
-    >>> json_text({"gap": np.float64("inf"), "rows": np.arange(2)})
-    '{"gap": null, "rows": [0, 1]}'
+        Examples
+        --------
+        >>> import numpy as np
+
+    from dualgap.app.terminal import OBEYED, say
+        >>> from dualgap.app.json_output import json_text
+        >>> json_text({"gap": np.float64("inf"), "rows": np.arange(2)})
+        '{"gap": null, "rows": [0, 1]}'
     """
-    return json.dumps(_plain(content), allow_nan=False, ensure_ascii=False)
+    text = json.dumps(_plain(content), allow_nan=False, ensure_ascii=False)
+    return OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)  # as JSON escapes them, so that the content stays
 
 
 def _plain(value: Any) -> Any:

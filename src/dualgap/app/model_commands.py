@@ -25,9 +25,13 @@ from dualgap.app.options import (
     Standardise,
     Target,
     TaskName,
-    kinds_of,
+    is_given,
     loss_and_task,
+    refuse_both,
+    table_options,
 )
+from dualgap.app.terminal import say, shown, warn
+from dualgap.core import counted, suggest, write_atomically
 
 __all__ = ["certify", "convert", "fit", "predict"]
 
@@ -77,24 +81,23 @@ def convert(
     """
     from dualgap.app.fit_display import print_preparation
     from dualgap.app.json_output import columns_of, print_json
-    from dualgap.app.terminal import console
-    from dualgap.data import TableOptions, doubtful_labels, is_url, named_files
+    from dualgap.data import doubtful_labels, is_url, named_files
     from dualgap.store import convert as convert_files
 
     if len(data) < 2:
         raise ValueError("give at least one file and, last, the folder that the store goes to")
 
-    def say(stage: str, rows: int) -> None:
-        print(f"{'read' if stage == 'read' else 'mixed'} {rows:,} rows", file=sys.stderr)
+    def show_progress(stage: str, rows: int) -> None:
+        say(f"{'read' if stage == 'read' else 'mixed'} {rows:,} rows", error=True)
 
     options: dict[str, Any] = {"dtype": dtype, "block_bytes": int(block_mb * 1e6), "n_features": n_features}
-    table = TableOptions(target, drop, kinds_of(as_), prepare, standardise, header, above, loss_and_task("", task)[1], missing)
+    table = table_options(target, drop, as_, missing, prepare, standardise, header, above, loss_and_task("", task)[1])
     # convert copies files at an address to where it can go on with them after a stop
     opened: list[Any] = [nullcontext([word]) if is_url(word) else named_files([word]) for word in data[:-1]]
     with ExitStack() as stack:
         files = [file for each in opened for file in stack.enter_context(each)]
         store = convert_files(
-            files, data[-1], target=target or None, shuffle=shuffle, seed=seed, progress=say, tables=table, **options
+            files, data[-1], target=target or None, shuffle=shuffle, seed=seed, progress=show_progress, tables=table, **options
         )
     preparation = store.preparation
     if json_:
@@ -108,11 +111,11 @@ def convert(
         print_json({"store": data[-1], **kept, "bytes": store.nbytes, "prepared": columns_of(preparation)})
         return OK
     for line in doubtful_labels(store.classes):
-        print(line)
+        say(line)
     if preparation is not None:
-        print_preparation(preparation, store.shape[0], console())
-    print(f"{store}, {store.nbytes / 1e6:,.1f} MB")
-    print(data[-1])
+        print_preparation(preparation, store.shape[0])
+    say(f"{store}, {store.nbytes / 1e6:,.1f} MB")
+    say(data[-1])
     return OK
 
 
@@ -201,8 +204,11 @@ def fit(
         typer.Option(min=1, help="With --scheduler: partitions of the rows. [default: one a thread]", show_default=False),
     ] = None,
     patience: Annotated[
-        float, typer.Option(min=0.0, help="With --scheduler: seconds to wait for a worker once none is left.")
-    ] = 60.0,
+        float | None,
+        typer.Option(
+            min=0.0, help="With --scheduler: seconds to wait for a worker once none is left. [default: 60]", show_default=False
+        ),
+    ] = None,
     json_: Json = False,
 ) -> int:
     """Train a classifier or a regression, and prove how good it is.
@@ -226,15 +232,20 @@ def fit(
     from dualgap.app.model_file import check_place
     from dualgap.app.store_training import ClusterOptions, fit_store
     from dualgap.app.tasks import TASKS
-    from dualgap.data import TableOptions
+    from dualgap.solvers import REGISTRY
     from dualgap.store import Store
 
     chosen, asked = loss_and_task(loss, task)
     if intercept not in ("free", "penalised", "none"):
         raise ValueError(f"--intercept {intercept}: choose free, penalised or none")
-    table = TableOptions(target, drop, kinds_of(as_), prepare, standardise, header, above, asked, missing)
+    refuse_both(("--C", c), ("--l2", l2), "each sets the strength of the penalty")
+    if solver != "auto" and solver not in REGISTRY:
+        raise ValueError(f"--solver {solver}: there is no such solver; {suggest(solver, ['auto', *REGISTRY])}")
+    if cv == 1:
+        raise ValueError("--cv 1: with one fold no rows are left to train on; give at least 2, or 0 for no cross-validation")
+    table = table_options(target, drop, as_, missing, prepare, standardise, header, above, asked)
     samples = open_samples(data, table)
-    _check_scheduler(samples, data[0], scheduler, checkpoint, partitions)
+    _check_scheduler(samples, data[0], scheduler, checkpoint, partitions, patience)
     common: dict[str, Any] = {
         "fit_intercept": intercept != "none",
         "intercept": "penalised" if intercept == "penalised" else "free",
@@ -250,11 +261,16 @@ def fit(
     parameters = common | own
     out = model or Path(f"{'model' if data[0] == '-' else _plain_name(data[0])}.skops")
     check_place(out)
-    if isinstance(samples, Store) and proof is not None:
-        raise ValueError("--proof needs the rows in memory; it cannot be written for a store")
+    if out == proof or any(Path(word) == out for word in data):
+        raise ValueError(f"--model {out} is a file that this command reads or writes otherwise; give the model another name")
     if isinstance(samples, Store):
+        for option, value in (("--proof", proof), ("--cv", cv)):
+            if value:
+                raise ValueError(f"{option} {value} needs the rows in memory, and {data[0]} is a store; leave it out")
         _refuse_table_options(table, samples)
-        cluster = None if scheduler is None else ClusterOptions(scheduler, checkpoint, partitions, patience)
+        cluster = (
+            None if scheduler is None else ClusterOptions(scheduler, checkpoint, partitions, 60.0 if patience is None else patience)
+        )
         return fit_store(samples, cluster, out, json_, **parameters)
     return _fit_rows(samples, out, proof, cv, json_, parameters)
 
@@ -264,17 +280,19 @@ def _plain_name(name: str) -> str:
     return Path(name).name.split(".")[0] or "model"
 
 
-def _check_scheduler(samples: Any, name: str, scheduler: str | None, checkpoint: str | None, partitions: int | None) -> None:
+def _check_scheduler(
+    samples: Any, name: str, scheduler: str | None, checkpoint: str | None, partitions: int | None, patience: float | None
+) -> None:
     """Refuse a cluster without a store, and options of a cluster without one."""
     from dualgap.store import Store
 
     if scheduler is not None and not isinstance(samples, Store):
         raise ValueError(f"--scheduler trains on a store, and {name} is none: make one with `dualgap convert {name} FOLDER` first")
-    if scheduler is None and (checkpoint is not None or partitions is not None):
-        option = "--checkpoint" if checkpoint is not None else "--partitions"
-        raise ValueError(
-            f"{option} goes with --scheduler; a fit here keeps its own checkpoint beside the model, and has no partitions"
-        )
+    for option, value in (("--checkpoint", checkpoint), ("--partitions", partitions), ("--patience", patience)):
+        if scheduler is None and value is not None:
+            raise ValueError(
+                f"{option} goes with --scheduler; a fit here keeps its own checkpoint beside the model, and has no workers"
+            )
 
 
 def _refuse_table_options(table: Any, store: Any) -> None:
@@ -290,9 +308,11 @@ def _refuse_table_options(table: Any, store: Any) -> None:
         "--above": table.above,
         "--missing": table.missing,
         "--standardise": table.standardise,
+        "--no-prepare": not table.prepare,
+        "--header": table.header,
     }
     for option, value in given.items():
-        if value:
+        if is_given(value):
             raise ValueError(
                 f"{option} with a store: a store keeps the columns as `dualgap convert` made them; give the option there"
             )
@@ -304,21 +324,20 @@ def _fit_rows(samples: Any, out: Path, proof: Path | None, cv: int | None, as_js
     from dualgap.app.json_output import columns_of, print_json
     from dualgap.app.model_file import save_model
     from dualgap.app.tasks import TASKS
-    from dualgap.app.terminal import console
     from dualgap.app.training import CV_SECONDS, cross_validate, fit_samples, important_features
     from dualgap.data import doubtful_labels
     from dualgap.estimators import ConvergenceWarning
 
-    task, screen = TASKS[samples.task], console()
+    task = TASKS[samples.task]
     if not as_json:
         kind, *more = task.described(samples)
-        print(f"{samples.name}: {samples.shape[0]:,} rows × {samples.shape[1]:,} columns, {kind}")
+        say(f"{samples.name}: {samples.shape[0]:,} rows × {samples.shape[1]:,} columns, {kind}")
         for line in more:
-            print(line)
+            say(line)
         if samples.without:
-            print(f"{samples.without:,} rows without a label in {samples.target!r} are left out")
+            say(f"{samples.without:,} rows without a label in {samples.target!r} are left out")
         for line in doubtful_labels(samples.y):
-            print(line)
+            say(line)
     with warnings.catch_warnings(), show.live_gap(task.problems(samples.y), quiet=as_json) as listen:
         warnings.simplefilter("ignore", ConvergenceWarning)  # the status is printed below
         made, X = fit_samples(samples, listen, **parameters)
@@ -340,38 +359,38 @@ def _fit_rows(samples: Any, out: Path, proof: Path | None, cv: int | None, as_js
         told = {"prepared": columns_of(made.encoder.preparation), "model": out, **({"proof": proof} if proof else {})}
         print_json({**about, **told})
     else:
-        _show_fit(made, task, samples.y, cv, screen)
-        print(out)
+        _show_fit(made, task, samples.y, cv)
+        say(out)
     if proof is not None:
         estimator.save_proof(proof, preparation=made.preparation_words())
         if not as_json:
-            print(proof)
+            say(proof)
     return show.exit_code(about["status"], out)
 
 
-def _show_fit(made: Any, task: Any, y: Any, cv: int | None, screen: Any) -> None:
+def _show_fit(made: Any, task: Any, y: Any, cv: int | None) -> None:
     from dualgap.app import fit_display as show
 
     about, encoder = made.about, made.encoder
     if encoder.preparation is not None:
-        print()
-        show.print_preparation(encoder.preparation, about["rows"], screen)
-    print(f"\n{made.estimator.n_features_in_:,} features; {_fit_words(about)}")
-    show.print_proof(about["certificates"], screen)
-    print()
-    task.show(about, y, screen)
+        say()
+        show.print_preparation(encoder.preparation, about["rows"])
+    say(f"\n{made.estimator.n_features_in_:,} features; {_fit_words(about)}")
+    show.print_proof(about["certificates"])
+    say()
+    task.show(about, y)
     if "cross_validation" not in about and cv is None and about["status"] != "interrupted":
-        print("Cross-validation is left out, as it would take more than a minute; --cv 5 does it")
-    print()
-    show.print_features(about["features"], screen)
-    print()
+        say("Cross-validation is left out, as it would take more than a minute; --cv 5 does it")
+    say()
+    show.print_features(about["features"])
+    say()
 
 
 def _fit_words(about: dict[str, Any]) -> str:
     """Return how a fit ended."""
     from dualgap.app.fit_display import ended
 
-    epochs = f"{about['epochs']} epoch" + "s" * (about["epochs"] != 1)
+    epochs = counted(about["epochs"], "epoch")
     return f"{ended(about['status'])} after {epochs} in {about['seconds']:.2f} s, relative gap asked for {about['tol']:g}"
 
 
@@ -407,9 +426,7 @@ def predict(
     from dualgap.app.json_output import json_text
     from dualgap.app.model_file import load_model
     from dualgap.app.tasks import task_of
-    from dualgap.core import write_atomically
-    from dualgap.data import Notes, open_features
-    from dualgap.lab import TableData
+    from dualgap.data import Notes, csv_text, open_features
     from dualgap.store import Store
 
     made, notes = load_model(model), Notes()
@@ -418,18 +435,26 @@ def predict(
         truth: Any = X.labels()[np.argsort(X.origin())]
     else:
         X, truth = open_features(data, made.encoder, made.estimator.n_features_in_, target, notes)
-    heads, rows, told, sentence = task_of(made.estimator).predictions(made, X, truth)
+    task = task_of(made.estimator)
+    heads, rows, told, sentence = task.predictions(made, X, truth)
+    if not {"proven", "low"} & set(heads):
+        why = (
+            "rows of a store are not proven one by one"
+            if isinstance(X, Store)
+            else "a model that was trained on a store has no bounds"
+        )
+        notes.lines.append(f"there is no {task.proves}: {why}")
     for line in [*notes.lines, *([sentence] if sentence else [])]:
-        print(f"dualgap: {line}", file=sys.stderr)
+        warn(line)
     if json_:
         text = json_text({**told, "notes": notes.lines}) + "\n"
     else:
-        text = TableData("predictions", "", "", heads, tuple(rows)).to_csv()
+        text = csv_text([heads, *rows])
     if out is None:
-        print(text, end="")
+        print(shown(text) if sys.stdout.isatty() else text, end="")
     else:
         write_atomically(out, text)
-        print(out)
+        say(out)
     return OK
 
 
@@ -471,11 +496,11 @@ def certify(
         print_json({"relative_gap": worst, "certificates": [certificate_facts(*each) for each in found], **told})
     else:
         for name, certificate in found:
-            print(f"{name}: {certificate}")
+            say(f"{name}: {certificate}")
         if sentence:
-            print(sentence)
-        print(f"relative gap {worst:.3g}")
+            say(sentence)
+        say(f"relative gap {worst:.3g}")
     if tol is not None and worst > tol:
-        print(f"dualgap: the certified relative gap {worst:.3g} is above --tol {tol:g}", file=sys.stderr)
+        warn(f"the certified relative gap {worst:.3g} is above --tol {tol:g}")
         return ERROR
     return OK

@@ -6,6 +6,7 @@ A file holds the fitted model, what was done to the columns, the proof of the fi
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,13 +17,14 @@ from scipy import sparse
 
 from dualgap import __version__
 from dualgap.app.proven import balls_from_dict, balls_to_dict
+from dualgap.core import write_atomically
 from dualgap.data import DataError, Encoder, Notes, Preparation, Samples, Scaler, Table, check_zip, frame_of, open_features
 from dualgap.estimators import LinearSVC, LinearSVR
 from dualgap.store import Store
 
 __all__ = ["ModelError", "SavedModel", "check_place", "load_model", "save_model"]
 
-FORMAT, NUMBER = "dualgap-model-", 1
+FORMAT = "dualgap-model-1"
 ESTIMATORS: dict[str, type] = {"LinearSVC": LinearSVC, "LinearSVR": LinearSVR}
 ARRAYS = ("coef_", "intercept_", "classes_", "support_", "n_support_")
 NUMBERS = ("n_iter_", "n_features_in_", "_n_rows")
@@ -104,11 +106,9 @@ def save_model(model: SavedModel, path: Path) -> None:
     """Write a model. After a crash the file is the old one or the new one, never a part."""
     import skops.io
 
-    from dualgap.core import write_atomically
-
     preparation, scaler = model.encoder.preparation, model.encoder.scaler
     content = {
-        "format": f"{FORMAT}{NUMBER}",
+        "format": FORMAT,
         "dualgap": __version__,
         "estimator": _estimator_to_dict(model.estimator),
         "preparation": None if preparation is None else preparation.to_dict(),
@@ -116,10 +116,7 @@ def save_model(model: SavedModel, path: Path) -> None:
         "about": model.about,
     }
     check_place(path)
-    try:
-        write_atomically(path, skops.io.dumps(content))
-    except OSError as error:
-        raise OSError(f"{path} cannot be written: {error.strerror or error}") from None
+    write_atomically(path, skops.io.dumps(content))
 
 
 def check_place(path: Path) -> None:
@@ -157,56 +154,39 @@ def load_model(path: str | Path) -> SavedModel:
     path = Path(path)
     if not path.exists():
         raise ModelError(f"{path}: there is no such file; `dualgap fit` writes models")
-    import zipfile
-
     import skops.io
 
-    unreadable = (
-        zipfile.BadZipFile,
-        LookupError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        ImportError,
-        MemoryError,
-        RecursionError,
-        OSError,
-    )
     try:
         check_zip(path)
-        strange = skops.io.get_untrusted_types(file=path)
-    except DataError:
+        strange = sorted(skops.io.get_untrusted_types(file=path))
+        if strange:
+            raise ModelError(f"{path} holds types that a model of dualgap does not have, so it is not opened: {', '.join(strange)}")
+        content = skops.io.load(path)
+    except (DataError, ModelError):
         raise
-    except unreadable as error:
-        raise ModelError(f"{path} is not a model that dualgap fit wrote: {error}") from error
-    if strange:
-        raise ModelError(f"{path} holds types that a model of dualgap does not have, so it is not opened: {', '.join(strange)}")
-    try:
-        content = skops.io.load(path, trusted=[])
     except Exception as error:  # a file that was tampered with may raise anything
         raise ModelError(f"{path} is not a model that dualgap fit wrote: {' '.join(str(error).split())[:200]}") from None
     _check_format(path, content)
     try:
         return _from_plain(content)
-    except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
+    except Exception as error:
         raise ModelError(f"{path} is a damaged model file ({type(error).__name__}: {error}); train it again") from None
 
 
 def _check_format(path: Path, content: Any) -> None:
-    """Refuse what is no model file, and one of a newer format."""
     form = content.get("format") if isinstance(content, dict) else None
-    if not isinstance(form, str) or not form.startswith(FORMAT) or not form.removeprefix(FORMAT).isdigit():
+    if not isinstance(form, str) or not form.startswith("dualgap-model-"):
         raise ModelError(f"{path} is not a model that dualgap fit wrote")
-    number = int(form.removeprefix(FORMAT))
-    if number != NUMBER:
-        written = content.get("dualgap", "a newer version")
+    if form != FORMAT:
         raise ModelError(
-            f"{path} has format {number}, written by dualgap {written}; this is dualgap {__version__}, which reads format "
-            f"{NUMBER}. Install the newer version, or train the model again"
+            f"{path} has the format {form}, written by dualgap {content.get('dualgap', 'of another version')}; this is dualgap "
+            f"{__version__}, which reads {FORMAT}. Install the version that wrote it, or train the model again"
         )
 
 
 def _from_plain(content: dict[str, Any]) -> SavedModel:
+    for name in ("preparation", "scaler"):
+        _require_finite(name, content[name])
     preparation = None if content["preparation"] is None else Preparation.from_dict(content["preparation"])
     scaler = None if content["scaler"] is None else Scaler(**content["scaler"])
     svc = _estimator_from_dict(content["estimator"])
@@ -227,7 +207,7 @@ def _estimator_from_dict(content: dict[str, Any]) -> Any:
     for name in (*ARRAYS, *NUMBERS, "status_"):
         if name in fitted:
             setattr(svc, name, fitted[name])
-    _check_shapes(svc)
+    _check_numbers(svc)
     if "dual" in fitted:
         dual = fitted["dual"]
         matrix = sparse.csr_matrix((dual["data"], dual["indices"], dual["indptr"]), shape=tuple(dual["shape"]))
@@ -237,8 +217,8 @@ def _estimator_from_dict(content: dict[str, Any]) -> Any:
     return svc
 
 
-def _check_shapes(estimator: Any) -> None:
-    """Refuse coefficients that do not belong to the features and classes, or to one target."""
+def _check_numbers(estimator: Any) -> None:
+    """Refuse coefficients that are not finite, or do not belong to the features and classes, or to one target."""
     d, coef, b = estimator.n_features_in_, estimator.coef_, estimator.intercept_
     if isinstance(estimator, LinearSVR):
         estimator._flat = True
@@ -248,3 +228,16 @@ def _check_shapes(estimator: Any) -> None:
         expected = ((rows, d), (rows,), f"{len(estimator.classes_)} classes")
     if (coef.shape, b.shape) != expected[:2] or coef.dtype.kind != "f" or b.dtype.kind != "f":
         raise ValueError(f"coefficients of shape {coef.shape} for {expected[2]} and {d} features")
+    _require_finite("coef", coef.ravel())
+    _require_finite("intercept", b)
+
+
+def _require_finite(name: str, content: Any) -> None:
+    """Refuse plain data with a number in it that is not finite, and say which."""
+    if isinstance(content, np.ndarray):
+        content = content.tolist()
+    if isinstance(content, float) and not math.isfinite(content):
+        raise ValueError(f"{name} is {content}")
+    if isinstance(content, dict | list | tuple):
+        for place, value in content.items() if isinstance(content, dict) else enumerate(content):
+            _require_finite(f"{name}[{place}]", value)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from dualgap.data import TableOptions
 
 __all__ = [
     "ERROR",
@@ -24,9 +26,11 @@ __all__ = [
     "Standardise",
     "Target",
     "TaskName",
-    "kinds_of",
+    "is_given",
     "loss_and_task",
     "loss_called",
+    "refuse_both",
+    "table_options",
 ]
 
 OK = 0
@@ -115,12 +119,36 @@ def loss_and_task(loss: str, task: str) -> tuple[str | None, str]:
     return name, kind
 
 
-def kinds_of(given: list[str]) -> dict[str, str]:
-    """Return what --as says: the kind of each column named."""
+def is_given(value: Any) -> bool:
+    """Return whether an option was given: a flag that is set, a word, a number (0, too), or a list that is not empty."""
+    return value is not None and value is not False and value not in ("", [], (), {})
+
+
+def refuse_both(one: tuple[str, Any], other: tuple[str, Any], why: str) -> None:
+    """Raise if two options that exclude each other are both given; each is a pair of its name and its value."""
+    if is_given(one[1]) and is_given(other[1]):
+        first, second = (name if value is True else f"{name} {value}" for name, value in (one, other))
+        raise ValueError(f"{first} and {second} exclude each other: {why}; give one of them")
+
+
+def table_options(
+    target: str,
+    drop: list[str],
+    as_: list[str],
+    missing: list[str],
+    prepare: bool,
+    standardise: bool | None,
+    header: bool | None,
+    above: str | None,
+    task: str = "classification",
+) -> TableOptions:
+    """Return what the options of a command say about a table; --as names the kind of a column."""
     kinds = {}
-    for word in given:
+    for word in as_:
         name, equals, kind = word.rpartition("=")
         if not equals or not name:
             raise ValueError(f"--as {word}: give COLUMN=KIND, such as --as zip=category")
+        refuse_both(("--as", word), ("--no-prepare", not prepare), "the one prepares a column, the other takes numbers alone")
+        refuse_both(("--as", word), ("--drop", name if name in drop else ""), "the one prepares a column, the other leaves it out")
         kinds[name] = kind
-    return kinds
+    return TableOptions(target, drop, kinds, prepare, standardise, header, above, task, missing)

@@ -24,9 +24,10 @@ from dualgap.app.options import (
     Seed,
     Standardise,
     Target,
-    kinds_of,
     loss_called,
+    table_options,
 )
+from dualgap.app.terminal import Screen, print_table, say, warn
 
 __all__ = ["compare", "report", "reproduce"]
 
@@ -47,12 +48,16 @@ def compare(
         str, typer.Option(help="Solvers, with commas between. [default: all that support the problem]", show_default=False)
     ] = "",
     loss: Annotated[str, typer.Option(help="Losses, with commas between.")] = "hinge,smooth_hinge",
-    delta: Annotated[float, typer.Option(help="Width of the smooth hinge's bend.")] = 0.5,
+    delta: Annotated[
+        float | None, typer.Option(help="Width of the smooth hinge's bend. [default: 0.5]", show_default=False)
+    ] = None,
     l2: Annotated[str, typer.Option(help="Strength of the l2 penalty; several with commas between.")] = "1e-3",
     l1: Annotated[float, typer.Option(min=0, help="Strength of the l1 penalty.")] = 0.0,
     intercept: Annotated[str, typer.Option(help="none, penalised or free.")] = "free",
     kernel: Annotated[str, typer.Option(help="linear, rbf, poly or sigmoid. [default: no kernel]", show_default=False)] = "",
-    gamma: Annotated[str, typer.Option(help="The kernel's gamma: a number, scale or auto.")] = "scale",
+    gamma: Annotated[
+        str, typer.Option(help="The kernel's gamma: a number, scale or auto. [default: scale]", show_default=False)
+    ] = "",
     balance: Annotated[str, typer.Option(help="none, class_weight, undersample or both.")] = "none",
     drop: Drop = [],  # noqa: B006
     as_: As = [],  # noqa: B006
@@ -85,26 +90,30 @@ def compare(
       dualgap compare creditcard --balance class_weight --loss smooth_hinge --max-seconds 10
     """
     from dualgap.app.inputs import is_store_folder
-    from dualgap.data import TableOptions, spooled_input
+    from dualgap.data import spooled_input
     from dualgap.lab import Comparison, write_report
 
-    folder = out or Path("dualgap-report")
+    folder, losses = out or Path("dualgap-report"), [loss_called(word) for word in _words(loss)]
+    if delta is not None and "smooth_hinge" not in losses:
+        raise ValueError(f"--delta {delta:g} is the width of smooth_hinge, and --loss is {loss}; leave one of them out")
+    if gamma and kernel not in ("rbf", "poly", "sigmoid"):
+        raise ValueError(f"--gamma {gamma} belongs to --kernel rbf, poly or sigmoid, and --kernel is {kernel or 'not given'}")
     with ExitStack() as stack:
         words = [str(stack.enter_context(spooled_input())) if word == "-" else word for word in data or ()]
         for word in filter(is_store_folder, words):
             raise ValueError(f"{word} is a store; compare needs the rows in memory: give the files that the store was made from")
         made = Comparison(
             words,
-            table=TableOptions(target, drop, kinds_of(as_), prepare, standardise, header, above, missing=missing),
+            table=table_options(target, drop, as_, missing, prepare, standardise, header, above),
             positive=positive,
             solvers=_words(solvers),
-            losses=[loss_called(word) for word in _words(loss)],
-            delta=delta,
+            losses=losses,
+            delta=0.5 if delta is None else delta,
             l2=[_number(word, "--l2") for word in _words(l2)],
             l1=l1,
             intercept=intercept,
             kernel=kernel,
-            gamma=gamma if gamma in ("scale", "auto") else _number(gamma, "--gamma"),
+            gamma=gamma or "scale" if gamma in ("", "scale", "auto") else _number(gamma, "--gamma"),
             balance=balance,
             test_size=test_size,
             tol=tol,
@@ -125,13 +134,21 @@ def compare(
 
 
 def _show_race(results: Any, folder: Path, page: Path) -> None:
-    from dualgap.app.terminal import print_advice, print_tables
+    """Print how each solver ended, problem by problem, which solver to use, and where the figures are."""
+    from dualgap.lab import advice, rankings, shown_number, summary_table
 
-    print_tables(results)
-    print_advice(results)
+    found = rankings(results)
+    for data in map(summary_table, found):
+        last = len(data.columns) - 1
+        print_table(
+            data.columns, (tuple(map(shown_number, row)) for row in data.rows), right=range(1, last), title=data.title, fold=False
+        )
+        say()
+    for line in advice(results, found):
+        say(line)
     for picture in sorted((folder / "figures").glob("*.png")):
-        print(f"figure {picture}")
-    print(page)
+        say(f"figure {picture}")
+    say(page)
 
 
 def _race_facts(results: Any) -> dict[str, Any]:
@@ -165,8 +182,7 @@ def reproduce(
       dualgap reproduce blood-cells --runs 100
       dualgap reproduce my-study.toml
     """
-    from dualgap.app.terminal import console, print_claims, print_counts
-    from dualgap.lab import judge, load_study, study_names, write_overview, write_report
+    from dualgap.lab import counts_table, judge, load_study, study_names, write_overview, write_report
 
     studies = [load_study(each) for each in (study_names() if name == "all" else [name])]
     folder = out or Path("dualgap-reproductions")
@@ -175,14 +191,13 @@ def reproduce(
     for study in studies:
         changes: dict[str, Any] = {"seed": seed} | ({"runs": runs} if runs else {})
         if len(studies) > 1 and not json_:
-            console(stderr=True).rule(study.name)
+            Screen(stderr=True).rule(study.name)
         here = folder / study.name
         ran = done[study.name] = _run(study.with_(**changes).limited(max_seconds), here, jobs, lines=False, quiet=json_)
         pages[study.name] = write_report(ran.results, here, ran.missing)
         if not json_:
-            if study.claims:
-                print_claims(ran.results)
-            print(pages[study.name])
+            _show_statements(ran.results)
+            say(pages[study.name])
     results = {each: ran.results for each, ran in done.items()}
     overview = write_overview(results, folder) if len(studies) > 1 else None
     if json_:
@@ -192,9 +207,21 @@ def reproduce(
         }
         print_json({"studies": told, **({"overview": overview} if overview else {})})
     elif overview:
-        print_counts({each: [judge(found, claim) for claim in found.study.claims] for each, found in results.items()})
-        print(overview)
+        counts = counts_table({each: [judge(found, claim) for claim in found.study.claims] for each, found in results.items()})
+        print_table(counts.columns, counts.rows, right=range(1, len(counts.columns)))
+        say(overview)
     return max(_exit_code(ran) for ran in done.values())
+
+
+def _show_statements(results: Any) -> None:
+    """Print the verdict on each statement of a study's text, and why."""
+    from dualgap.lab import SIGNS, judge
+
+    for claim in results.study.claims:
+        verdict = judge(results, claim)
+        Screen().print(f"{SIGNS[verdict.verdict]} {verdict.verdict}: {claim.says}", style="bold", markup=False)
+        for line in verdict.why.splitlines():
+            say(f"  {line}")
 
 
 def _statements(results: Any) -> list[dict[str, Any]]:
@@ -232,22 +259,18 @@ def report(
     if json_:
         print_json({"report": page, **_race_facts(results), "statements": _statements(results)})
     else:
-        print(page)
+        say(page)
     return OK
 
 
 def _run(study: Any, out: Path, jobs: int | None, lines: bool = True, quiet: bool = False) -> Any:
     """Run a study and return what ran; its progress goes to standard error."""
-    from dualgap.app.terminal import console
     from dualgap.lab import Display, Live, run_study
 
     command = shlex.join(["dualgap", *sys.argv[1:]])
-    ran = run_study(study, out, jobs, Display() if quiet else Live(console(stderr=True), lines=lines), command)
+    ran = run_study(study, out, jobs, Display() if quiet else Live(Screen(stderr=True), lines=lines), command)
     if ran.failed:
-        print(
-            f"dualgap: {len(ran.failed)} run(s) failed; the report lists them, and the same command tries them again",
-            file=sys.stderr,
-        )
+        warn(f"{len(ran.failed)} run(s) failed; the report lists them, and the same command tries them again")
     return ran
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dualgap.app.model_file import SavedModel
+from dualgap.app.terminal import say
 from dualgap.data import DataError, Samples, labels_of
 from dualgap.estimators import LinearSVR
 from dualgap.proof import Certificate, ProofError, ball_of, forget_scores
@@ -29,6 +30,7 @@ class Regression:
     """LinearSVR on numbers."""
 
     name = "regression"
+    proves = "column 'low' or 'high'"
     estimator = LinearSVR
 
     # ------------------------------------------------------------------------------------------------------------------ training
@@ -112,26 +114,26 @@ class Regression:
 
     # ------------------------------------------------------------------------------------------------------------------- showing
 
-    def show(self, about: dict[str, Any], counted: np.ndarray | None, screen: Any) -> None:
+    def show(self, about: dict[str, Any], counted: np.ndarray | None) -> None:
         """Print R² and the mean absolute error."""
         settings = ", ".join(
             f"{name} {about[name]:g}" for name in ("C", "epsilon", "delta", "quantile") if about.get(name) is not None
         )
-        print(f"Loss {about['loss']}, {settings}")
+        say(f"Loss {about['loss']}, {settings}")
         training, validated = about["training"], about.get("cross_validation")
-        print(f"On the training rows: {_words(training)}")
+        say(f"On the training rows: {_words(training)}")
         _print_within(training)
         if validated is not None:
             folds = validated["folds"]
-            print(
+            say(
                 f"In {len(folds)}-fold cross-validation: {_words(validated)} (R² of the folds from {min(folds):.4f} to {max(folds):.4f})"
             )
             _print_within(validated)
         if "test" in about:
-            print(f"On the test part of the data set: {_words(about['test'])}")
+            say(f"On the test part of the data set: {_words(about['test'])}")
         if counted is not None:
             median = float(np.median(counted))
-            print(f"Always saying the median, {median:g}, would have: {_words(_measures(counted, np.full(len(counted), median)))}")
+            say(f"Always saying the median, {median:g}, would have: {_words(_measures(counted, np.full(len(counted), median)))}")
 
     # ---------------------------------------------------------------------------------------------------------------- predicting
 
@@ -205,7 +207,7 @@ def _within_words(measured: dict[str, Any]) -> str:
 
 def _print_within(measured: dict[str, Any]) -> None:
     if "within" in measured:
-        print(_within_words(measured))
+        say(_within_words(measured))
 
 
 def _bounds(svr: LinearSVR, X: Any) -> tuple[np.ndarray, np.ndarray] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 import time
 import warnings
 from pathlib import Path
@@ -15,8 +14,9 @@ from dualgap.app import fit_display as show
 from dualgap.app.json_output import columns_of, print_json
 from dualgap.app.model_file import ModelError, SavedModel, load_model, save_model
 from dualgap.app.tasks import TASKS
-from dualgap.app.terminal import console
+from dualgap.app.terminal import say, warn
 from dualgap.app.training import fit_facts, important_features
+from dualgap.core import counted, needs
 from dualgap.estimators import ConvergenceWarning
 from dualgap.store import Store
 
@@ -40,7 +40,7 @@ def fit_store(store: Store, cluster: ClusterOptions | None, out: Path, as_json: 
     began = time.perf_counter()
     if not as_json:
         kind = "a regression" if store.task == "regression" else f"{len(store.classes)} classes"
-        print(f"{store.folder}: {store.shape[0]:,} rows × {store.shape[1]:,} features, {kind}")
+        say(f"{store.folder}: {store.shape[0]:,} rows × {store.shape[1]:,} features, {kind}")
     problems = 1 if len(store.classes) in (0, 2) else len(store.classes)
     with warnings.catch_warnings(), show.live_gap(problems, quiet=as_json) as listen:
         warnings.simplefilter("ignore", ConvergenceWarning)  # the status is printed below
@@ -60,21 +60,21 @@ def fit_store(store: Store, cluster: ClusterOptions | None, out: Path, as_json: 
     if as_json:
         print_json({**about, "prepared": columns_of(encoder.preparation), "model": out})
     else:
-        _show(made, task, "epochs" if cluster is None else "rounds")
-        print(out)
+        _show(made, task, "epoch" if cluster is None else "round")
+        say(out)
     return show.exit_code(about["status"], out)
 
 
 def _show(made: SavedModel, task: Any, unit: str) -> None:
-    about, screen = made.about, console()
-    took = f"{about['epochs']} {unit} in {about['seconds']:.1f} s"
-    print(f"{show.ended(about['status'])} after {took}, relative gap asked for {about['tol']:g}")
-    show.print_proof(about["certificates"], screen)
-    print()
-    task.show(about, None, screen)
-    print()
-    show.print_features(about["features"], screen)
-    print()
+    about = made.about
+    took = f"{counted(about['epochs'], unit)} in {about['seconds']:.1f} s"
+    say(f"{show.ended(about['status'])} after {took}, relative gap asked for {about['tol']:g}")
+    show.print_proof(about["certificates"])
+    say()
+    task.show(about, None)
+    say()
+    show.print_features(about["features"])
+    say()
 
 
 # ----------------------------------------------------------------------------------------------------------------------- rounds
@@ -123,12 +123,12 @@ def _resumed(store: Store, checkpoint: Path, digest: str, parameters: dict[str, 
     try:
         saved = load_model(checkpoint)
     except ModelError as error:
-        print(f"dualgap: the checkpoint is left aside: {error}", file=sys.stderr)
+        warn(f"the checkpoint is left aside: {error}")
         return fresh, 0
     if saved.about.get("fingerprint") != digest:
-        print(f"dualgap: {checkpoint} is of other data or another objective; training starts afresh", file=sys.stderr)
+        warn(f"{checkpoint} is of other data or another objective; training starts afresh")
         return fresh, 0
-    print(f"dualgap: going on from {checkpoint}, after {saved.about['epochs']} epochs", file=sys.stderr)
+    warn(f"going on from {checkpoint}, after {counted(saved.about['epochs'], 'epoch')}")
     return saved.estimator.set_params(**parameters), int(saved.about["epochs"])
 
 
@@ -136,7 +136,7 @@ def _on_cluster(store: Store, cluster: ClusterOptions, listen: Any, parameters: 
     try:
         from distributed import Client
     except ImportError:
-        raise ImportError("--scheduler needs Dask: pip install 'dualgap[dask]'") from None
+        raise ImportError(needs("--scheduler", "dask[distributed]")) from None
     from dualgap.dask import LinearSVC, LinearSVR
 
     estimator = LinearSVR if store.task == "regression" else LinearSVC

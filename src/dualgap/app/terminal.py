@@ -1,91 +1,68 @@
-"""What the command line prints: the tables of a race, the verdicts of a study, the list of data sets."""
+"""How text reaches the terminal: every word that comes from data has its control characters escaped here, and nowhere else."""
 
 from __future__ import annotations
 
+import re
+import sys
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
-from dualgap.data import describe
-from dualgap.lab import SIGNS, Results, advice, counts_table, judge, rankings, shown_number, summary_table
+from rich.console import Console, ConsoleOptions
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
 
-__all__ = ["console", "print_advice", "print_claims", "print_counts", "print_datasets", "print_tables"]
+__all__ = ["OBEYED", "Screen", "print_table", "say", "shown", "warn"]
 
-FOUND = {"yes": "at hand", "download": "fetched when asked for", "by hand": "fetch by hand"}
-
-
-def console(stderr: bool = False) -> Any:
-    """Return a console: as wide as the terminal, or 120 characters for a file or a pipe."""
-    from rich.console import Console
-
-    made = Console(stderr=stderr, highlight=False, soft_wrap=True)
-    return made if made.is_terminal else Console(stderr=stderr, highlight=False, soft_wrap=True, width=120)
+# What a terminal obeys instead of showing it: control characters but tab and line feed, marks and overrides of the direction of writing,
+# separators of lines, half a pair of UTF-16.
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 
-def print_tables(results: Results) -> None:
-    """Print how each solver ended, problem by problem."""
-    from rich.table import Table
-    from rich.text import Text
+def shown(text: str) -> str:
+    r"""Return text with each character that a terminal would obey escaped, such as \x1b.
 
-    screen = console()
-    for ranking in rankings(results):
-        data = summary_table(ranking)
-        table = Table(title=Text(data.title, style="bold"), title_justify="left", box=None, header_style="dim", pad_edge=False)
-        for j, column in enumerate(data.columns):
-            table.add_column(column, justify="left" if j in (0, len(data.columns) - 1) else "right", no_wrap=True)
-        for row in data.rows:
-            table.add_row(*(Text(shown_number(cell)) for cell in row))
-        screen.print(table)
-        screen.print()
+    Examples
+    --------
+    >>> from dualgap.app.terminal import shown
+    >>> shown("red\x1b[2J, \u202eder")
+    'red\\x1b[2J, \\u202eder'
+    """
+    return OBEYED.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
-def print_advice(results: Results) -> None:
-    """Print which solver to use on each data set, and where no model is better than always the commoner class."""
-    for line in advice(results, rankings(results)):
-        console().print(line, markup=False)
+def say(text: Any = "", error: bool = False) -> None:
+    """Print a line on standard output, or on standard error."""
+    print(shown(str(text)), file=sys.stderr if error else sys.stdout)
 
 
-def print_claims(results: Results) -> None:
-    """Print the verdict on each claim, and why."""
-    screen = console()
-    for claim in results.study.claims:
-        verdict = judge(results, claim)
-        screen.print(f"{SIGNS[verdict.verdict]} {verdict.verdict}: {claim.says}", style="bold", markup=False)
-        for line in verdict.why.splitlines():
-            screen.print(f"  {line}", markup=False)
+def warn(text: str) -> None:
+    """Print a line of dualgap's own on standard error."""
+    say(f"dualgap: {text}", error=True)
 
 
-def print_counts(judged: dict[str, Any]) -> None:
-    """Print how many statements of each study came out each way."""
-    from rich.table import Table
+class Screen(Console):
+    """A console whose text is shown as `shown` has it; the control codes that are rich's own remain."""
 
-    data = counts_table(judged)
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for j, column in enumerate(data.columns):
-        table.add_column(column, justify="right" if j else "left", no_wrap=True)
-    for row in data.rows:
-        table.add_row(*(str(cell) for cell in row))
-    console().print(table)
+    def __init__(self, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, highlight=False, soft_wrap=True)
+        if not self.is_terminal:
+            self.width = 120  # of a file or a pipe
+
+    def render(self, renderable: Any, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield the pieces of what is printed."""
+        for piece in super().render(renderable, options):
+            yield piece if piece.control else Segment(shown(piece.text), piece.style)
 
 
-def print_datasets() -> None:
-    """Print a table of the data sets: size, whether at hand, what it is, its licence."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 1))
-    for name in ("name", "rows", "columns", "", "what it is", "licence"):
-        table.add_column(name, justify="right" if name in ("rows", "columns") else "left", overflow="fold")
-    for row in describe():
-        notes = f"{row['description']}; {row['notes']}" if row["notes"] else row["description"]
-        cells = (
-            row["name"],
-            f"{row['rows']:,}",
-            f"{row['columns']:,}",
-            "generated" if row["generated"] else FOUND[row["found"]],
-            notes,
-            row["licence"],
-        )
-        table.add_row(*(Text(cell) for cell in cells))
-    console().print(table)
-    console().print(
-        "Files are looked for in the folder that DUALGAP_DATA names, then in the cache, then at their source.", style="dim"
-    )
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Container[int], title: str = "", fold: bool = True
+) -> None:
+    """Print rows below the names of their columns; `right` has the places of the columns that are set to the right."""
+    heading = Text(title, style="bold") if title else None
+    table = Table(title=heading, title_justify="left", box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
+    for j, name in enumerate(columns):
+        table.add_column(Text(name), justify="right" if j in right else "left", overflow="fold", no_wrap=not fold)
+    for row in rows:
+        table.add_row(*(Text(str(cell)) for cell in row))
+    Screen().print(table)

@@ -9,6 +9,8 @@ import typer
 
 from dualgap.app.json_output import print_json
 from dualgap.app.options import ERROR, OK, Json, Target
+from dualgap.app.terminal import say
+from dualgap.core import write_atomically
 
 __all__ = ["verify"]
 
@@ -36,7 +38,6 @@ def verify(
       dualgap verify a9a.proof a9a
       dualgap verify model.proof mydata.csv --target label --model model.skops
     """
-    from dualgap.core import write_atomically
     from dualgap.proof import Refused, parse_proof, report, verify_proof
 
     try:
@@ -46,20 +47,20 @@ def verify(
         if export is not None:
             write_atomically(export, text)
             if not json_:
-                print(export)
+                say(export)
         said, values = verify_proof(content, text)
     except Refused as error:
         if json_:
             print_json({"proven": False, "reason": str(error)})
         else:
-            print(f"refused: {error}")
+            say(f"refused: {error}")
         return ERROR
     if json_:
         print_json({"proven": True, **_proven(said, values), **({"export": export} if export else {})})
         return OK
-    print("\n".join(report(said, values)))
+    say("\n".join(report(said, values)))
     if said.preparation:
-        print("what is proven concerns the data after this preparation")
+        say("what is proven concerns the data after this preparation")
     return OK
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dualgap.cluster.inputs import delayed_parts
+from dualgap.core import needs
 from dualgap.data import Preparation, grouped
 
 __all__ = ["has_words", "prepare_frame", "to_polars"]
@@ -44,9 +45,7 @@ def to_polars(frame: Any) -> Any:
     try:
         import polars as pl
     except ImportError:
-        raise ImportError(
-            "columns that are not numbers are prepared by polars: pip install 'dualgap[lab,dask]', here and on the workers"
-        ) from None
+        raise ImportError(f"{needs('preparing columns that are not numbers', 'polars')}, here and on the workers") from None
     return frame if isinstance(frame, pl.DataFrame) else pl.from_pandas(frame.rename(columns=str), include_index=False)
 
 

@@ -16,7 +16,7 @@ from dualgap.cluster.inputs import loaders_for
 from dualgap.cluster.objective import DataStatistics, make_objective
 from dualgap.cluster.partition import Objective
 from dualgap.cluster.rounds import RoundsResult, run_rounds
-from dualgap.core import kept, make_loss, number, whole_number
+from dualgap.core import kept, make_loss, needs, number, whole_number
 from dualgap.run import ConvergenceWarning
 
 __all__ = ["checkpoint_meta", "current_client", "make_pool", "train"]
@@ -29,7 +29,7 @@ def current_client(client: Any = None) -> Any:
     try:
         from distributed import Client, default_client
     except ImportError:
-        raise ImportError("training on a cluster needs Dask: pip install 'dualgap[dask]'") from None
+        raise ImportError(needs("training on a cluster", "dask[distributed]")) from None
     if isinstance(client, str):
         return Client(client)
     if client is not None:

@@ -95,6 +95,7 @@ from dualgap.core.threads import (
     share_sum,
     sqnorms_in_threads,
 )
+from dualgap.core.words import counted, missing_packages, needs, suggest
 
 __all__ = [
     "CSR",
@@ -128,6 +129,7 @@ __all__ = [
     "classification_loss",
     "compiled",
     "count",
+    "counted",
     "csr",
     "draw",
     "factor_and_solve",
@@ -156,9 +158,11 @@ __all__ = [
     "machine",
     "make_loss",
     "make_penalty",
+    "missing_packages",
     "natural_order",
     "nbytes",
     "nearest",
+    "needs",
     "negative_exp",
     "number",
     "number_of_bytes",
@@ -190,6 +194,7 @@ __all__ = [
     "stored",
     "strict",
     "strict_part",
+    "suggest",
     "total_psi",
     "total_value",
     "two_sum",

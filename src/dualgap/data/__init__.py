@@ -23,6 +23,7 @@ from dualgap.data.csv_parquet import (
     table_from_columns,
     typed_csv,
 )
+from dualgap.data.csv_text import csv_text
 from dualgap.data.dataset import DataError, DataSet, MissingFile, integer_labels
 from dualgap.data.drawn_cells import draw_cell
 from dualgap.data.example_table import write_example
@@ -94,6 +95,7 @@ __all__ = [
     "columns_of_table",
     "csv_engine",
     "csv_first_line",
+    "csv_text",
     "decode",
     "describe",
     "doubtful_labels",

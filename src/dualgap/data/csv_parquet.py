@@ -19,7 +19,7 @@ from typing import IO, Any, cast
 
 import numpy as np
 
-from dualgap.core import is_whole
+from dualgap.core import is_whole, needs
 from dualgap.data.compressed import COMPRESSED, open_bytes
 from dualgap.data.dataset import DataError, DataSet, integer_labels
 from dualgap.data.unpacking import bounded
@@ -59,7 +59,7 @@ def read_parquet(path: str | os.PathLike[str], target: str | int | None = None) 
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise DataError(f"{path}: reading Parquet needs pyarrow: pip install 'dualgap[parquet]'") from None
+        raise DataError(needs(f"{path}: reading Parquet", "pyarrow")) from None
     try:
         table = parquet.read_table(path)
     except (pyarrow.ArrowInvalid, OSError) as error:

@@ -1,7 +1,7 @@
 """The blood-cell pictures: find the nucleus in six steps, cut out 120 × 120 pixels around it, take the negative, flatten.
 
 Each step is a small function on arrays; `steps` gives every intermediate picture, `load_crops` runs them over the whole archive and
-keeps the result in the cache. Needs OpenCV (`pip install 'dualgap[pictures]'`).
+keeps the result in the cache. Needs OpenCV (the extra `pictures`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dualgap.core import needs
 from dualgap.data import pca as pca_module
 from dualgap.data.compressed import write_arrays
 from dualgap.data.dataset import DataError, DataSet
@@ -36,7 +37,7 @@ def _cv2() -> Any:
     try:
         import cv2
     except ImportError:
-        raise DataError("the picture pipeline needs OpenCV: pip install 'dualgap[pictures]'") from None
+        raise DataError(needs("the picture pipeline", "opencv-python-headless")) from None
     return cv2
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.core import cache_folder
+from dualgap.core import cache_folder, needs
 from dualgap.data.csv_parquet import read_csv
 from dualgap.data.dataset import DataError, MissingFile
 from dualgap.data.readers import read_mat
@@ -112,7 +112,7 @@ def _download(dataset: str, file: File, folder: str | os.PathLike[str] | None) -
     try:
         import pooch
     except ImportError:
-        raise _missing(dataset, file, folder, "downloading needs pooch: pip install 'dualgap[lab]'") from None
+        raise _missing(dataset, file, folder, needs("downloading", "pooch")) from None
     pooch.get_logger().setLevel("WARNING")
     # The download is verified under a temporary name: no later call finds a broken file.
     partial = f"{file.name}.{os.getpid()}.partial"

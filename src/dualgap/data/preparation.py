@@ -373,6 +373,7 @@ class Preparation:
         prepare: bool = True,
         labels: np.ndarray | None = None,
         missing: Sequence[str] = (),
+        rows: np.ndarray | None = None,
     ) -> Preparation:
         """Decide what becomes of each column of a data frame of polars, pandas or pyarrow.
 
@@ -386,6 +387,8 @@ class Preparation:
         labels : the label of each row; a missing number then has a feature only if missing values and labels go together, by a
             chi-squared test at 5 % over all columns with missing values
         missing : words in lower case that stand for nothing, besides ?, NA, N/A, null, nan, none and the like
+        rows : places of the rows to learn from, all of them by default; `labels` are theirs. What kind of values a column holds is decided
+            by all rows, so that a part of a table is prepared as the whole is: row numbers, say, are left out
         """
         frame, stated = frame_of(frame), tuple(missing)
         kinds = dict(kinds or {}) | dict.fromkeys(drop, "drop")
@@ -395,16 +398,17 @@ class Preparation:
                 raise DataError(f"there is no column {name!r} to prepare as {kind!r}; the columns are {others}")
             one_of(f"kind of column {name!r}", kind, KINDS)
         columns = {name: clean(frame[name], {*MISSING, *stated}) for name in frame.columns if name != target}
-        gaps = sum(series.null_count() > 0 for series in columns.values())
+        gaps = sum(_some(series, rows).null_count() > 0 for series in columns.values())
         known = None if labels is None else Target(labels, CHANCE / max(gaps, 1))  # Bonferroni: a test for each column with gaps
         rules = [
-            _learn_column(name, series, frame[name].dtype.is_integer(), kinds.get(name), standardise, prepare, known)
+            _learn_column(name, series, frame[name].dtype.is_integer(), kinds.get(name), standardise, prepare, known, rows)
             for name, series in columns.items()
         ]
         for k, rule in enumerate(rules):
             values = values_of(frame[rule.name], stated) if isinstance(rule, Category) else None
             if values:
-                rules[k] = Category.learn(rule.name, clean(frame[rule.name], {*MISSING, *stated} - values))
+                words = clean(frame[rule.name], {*MISSING, *stated} - values)
+                rules[k] = Category.learn(rule.name, _some(words, rows))
         made = cls(tuple(rules), target, named, frame.width, stated)
         if not made.feature_names:
             raise DataError("no column besides the labels has anything to learn from: " + _reasons(made.rules))
@@ -531,8 +535,19 @@ class Preparation:
             raise DataError(f"the preparation of the columns is damaged ({type(error).__name__}: {error})") from None
 
 
+def _some(series: Any, rows: np.ndarray | None) -> Any:
+    return series if rows is None else series[rows]
+
+
 def _learn_column(
-    name: str, series: Any, whole: bool, kind: str | None, standardise: bool, prepare: bool, target: Target | None
+    name: str,
+    series: Any,
+    whole: bool,
+    kind: str | None,
+    standardise: bool,
+    prepare: bool,
+    target: Target | None,
+    rows: np.ndarray | None = None,
 ) -> Rule:
     """Return the rule of a cleaned column; `whole` says that its numbers were written as whole ones."""
     if kind == "drop":
@@ -543,8 +558,11 @@ def _learn_column(
             raise DataError(
                 f"column {name!r} has {series.null_count()} missing value(s), the first in row {row}; leave --no-prepare out"
             )
-        return Number.learn(name, series, "plain", standardise)
+        return Number.learn(name, _some(series, rows), "plain", standardise)
     found = kind_of_column(name, series, whole)
+    series = _some(series, rows)
+    if found.kind != "drop" and series.n_unique() == 1:  # in these rows there is nothing to learn
+        found = kind_of_column(name, series, whole)
     if kind is not None and kind != found.kind:
         found = found._replace(kind=kind, style="plain" if kind == "number" else "")
     if found.kind == "slip":

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from dualgap.core import needs
 from dualgap.data.dataset import DataError
 from dualgap.data.table_files import ENDINGS, ending_of
 
@@ -61,7 +62,7 @@ def _open_system(url: str) -> tuple[Any, str]:
     try:
         import fsspec
     except ImportError:
-        raise DataError(f"{url}: reading from an address needs fsspec: pip install 'dualgap[remote]'") from None
+        raise DataError(needs(f"{url}: reading from an address", "fsspec")) from None
     try:
         system, path = fsspec.core.url_to_fs(url)
     except ImportError as error:  # the file system has a package of its own

@@ -65,8 +65,8 @@ class TableOptions:
         object.__setattr__(self, "missing", tuple(sorted({word.strip().lower() for word in self.missing})))
         object.__setattr__(self, "kinds", dict(self.kinds))
 
-    def learn(self, frame: Any, target: str, named: bool, labels: np.ndarray) -> Preparation:
-        """Return the preparation that is learned from the rows of a data frame, as the options say."""
+    def learn(self, frame: Any, target: str, named: bool, labels: np.ndarray, rows: np.ndarray | None = None) -> Preparation:
+        """Return the preparation that is learned from the rows of a data frame, or some of them, as the options say."""
         return Preparation.learn(
             frame,
             target,
@@ -77,6 +77,7 @@ class TableOptions:
             prepare=self.prepare,
             labels=labels,
             missing=self.missing,
+            rows=rows,
         )
 
     def refuse(self, name: str) -> None:
@@ -167,9 +168,9 @@ class TableSamples:
 
     def learn(self, rows: np.ndarray | None = None) -> Encoder:
         """Learn a preparation from some rows."""
-        frame, y = (self.frame, self.y) if rows is None else (self.frame[rows], self.y[rows])
+        y = self.y if rows is None else self.y[rows]
         try:
-            return Encoder(self.options.learn(frame, self.target, self.named, grouped(y, self.task)))
+            return Encoder(self.options.learn(self.frame, self.target, self.named, grouped(y, self.task), rows))
         except DataError as error:
             raise DataError(f"{self.name}: {error}") from None
 

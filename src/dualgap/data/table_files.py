@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dualgap.core import needs
 from dualgap.data.columns import is_missing, is_number
 from dualgap.data.compressed import COMPRESSED, open_bytes, unpacked
 from dualgap.data.csv_parquet import as_utf8, csv_first_line, open_csv
@@ -48,7 +49,9 @@ FOREIGN = {
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "; save the sheet as CSV"),
     **dict.fromkeys((".pkl", ".pickle", ".joblib"), ", which could run code"),
     **dict.fromkeys((".zst", ".7z", ".rar", ".tar", ".tgz"), "; unpack it first"),
-    **dict.fromkeys((".json", ".jsonl", ".h5", ".hdf5", ".arff", ".png", ".jpeg", ".jpg", ".skops"), ""),
+    **dict.fromkeys((".json", ".jsonl", ".h5", ".hdf5", ".arff", ".png", ".jpeg", ".jpg"), ""),
+    ".skops": "; it is a model: `dualgap predict` takes it",
+    ".proof": "; it is a proof: `dualgap verify` takes it",
 }
 LIBSVM_LINE = re.compile(rb"\s*[-+.\deE,]+(\s+(qid:\S+|\d+:\S+))+\s*(#.*)?\r?")
 HEADER_ROWS = 200  # lines that decide whether the first one is a header
@@ -73,7 +76,7 @@ def polars() -> Any:
     try:
         import polars as found
     except ImportError:
-        raise DataError("reading tables needs polars: pip install 'dualgap[lab]'") from None
+        raise DataError(needs("reading tables", "polars")) from None
     return found
 
 

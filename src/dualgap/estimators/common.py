@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dualgap.core import is_sparse, is_whole, number
+from dualgap.core import counted, is_sparse, is_whole, number
 from dualgap.problem import all_finite, from_C, is_dask
 from dualgap.run import result
 
@@ -231,7 +231,7 @@ def warn_unless_converged(name: str, results: Sequence[Any], tol: float, stackle
     above = f"at most {100 * worst.gap / worst.dual:.3g} % above" if worst.dual > 0 else f"at most {worst.gap:.3g} above"
     easier = "larger" if result.strong_penalty(getattr(late[0], "problem", None)) else "smaller"
     warnings.warn(
-        f"{name} did not converge{which}: status {status!r} after {max(r.epochs for r in late)} epochs, relative gap "
+        f"{name} did not converge{which}: status {status!r} after {counted(max(r.epochs for r in late), 'epoch')}, relative gap "
         f"{worst.relative_gap:.1e} (gap {worst.gap:.3g}) over tol={tol:.1e}; the objective is {above} the optimum. "
         f"What to try: {_TRY[status]}; standardise the features; use a {easier} C.",
         ConvergenceWarning,

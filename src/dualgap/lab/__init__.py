@@ -19,7 +19,6 @@ _DOOR = {
     "Results": "results",
     "Study": "study",
     "StudyError": "schema",
-    "TableData": "tables",
     "advice": "ranking",
     "counts_table": "overview",
     "judge": "claims.judge",

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.core import LOSSES
+from dualgap.core import LOSSES, suggest
 from dualgap.data import TableOptions, entry, names
 from dualgap.lab.lineup import OUTSIDE
-from dualgap.lab.schema import StudyError, suggest
+from dualgap.lab.schema import StudyError
 from dualgap.lab.study import Study, parse_study
 from dualgap.problem import Problem
 from dualgap.solvers import REGISTRY

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dualgap.core import write_atomically
 from dualgap.lab.figures import FigureData, Line, Panel
 from dualgap.lab.files import file_name
 from dualgap.lab.palette import BOUNDARY, INK
@@ -76,12 +78,13 @@ def save(figure: FigureData, folder: Path, formats: tuple[str, ...] = ("png", "p
     """Draw a figure into files; return their paths."""
     import matplotlib
 
-    folder.mkdir(parents=True, exist_ok=True)
     canvas = draw(figure)
     paths = [folder / f"{file_name(figure.id)}.{suffix}" for suffix in formats]
     with matplotlib.rc_context(STYLE):
         for path in paths:
-            canvas.savefig(path, dpi=160)
+            drawn = io.BytesIO()
+            canvas.savefig(drawn, format=path.suffix[1:], dpi=160)
+            write_atomically(path, drawn.getvalue())
             canvas.set_layout_engine("none")  # the first drawing has laid it out
     return paths
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from dualgap.core import counted
 from dualgap.lab.run_one import Outcome
 
 __all__ = ["Display", "Live"]
@@ -41,7 +42,7 @@ class Live(Display):
     Parameters
     ----------
     console : rich Console, optional
-        Standard error by default.
+        Of standard error by default.
     lines : bool
         Whether each run that ended gets a line; failures always do.
     """
@@ -106,5 +107,5 @@ class Live(Display):
         elif self.lines:
             mark = {"converged": "✓", "diverged": "✗"}.get(outcome.status, "·")
             ended = "" if outcome.status == "converged" else f" ({outcome.status.replace('_', ' ')})"
-            numbers = f"{outcome.epochs} epochs, {outcome.cpu_seconds:.3g} s, relative gap {outcome.relative_gap:.1e}"
+            numbers = f"{counted(outcome.epochs, 'epoch')}, {outcome.cpu_seconds:.3g} s, relative gap {outcome.relative_gap:.1e}"
             self.console.print(f"{mark} {outcome.what}: {numbers}{ended}", markup=False)

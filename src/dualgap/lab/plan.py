@@ -14,9 +14,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from dualgap.core import suggest
 from dualgap.data import files_of
 from dualgap.lab.lineup import LINEUP
-from dualgap.lab.schema import StudyError, suggest
+from dualgap.lab.schema import StudyError
 from dualgap.lab.study import PROBLEM_KEYS, DataSpec, Race, RunBudget, SolverSpec, Study
 
 __all__ = ["REFERENCE", "Cell", "Planned", "cells_of", "data_fingerprint", "planned", "problem_name", "sources_fingerprint"]

@@ -197,7 +197,8 @@ def _two_classes(data: DataSet, spec: DataSpec, notes: list[str]) -> DataSet:
         raise DataError(f"{data.name}: every label is {shown or 'missing'}; two classes are needed")
     else:
         raise DataError(
-            f"{data.name}: {len(classes)} classes ({shown}); say which of them is the positive one (--positive, or positive = [...])"
+            f"{data.name}: {len(classes)} classes ({shown}), and a race has two; say which of them are positive, such as --positive "
+            f'{classes[0]} (in the file of a study: positive = ["{classes[0]}"])'
         )
     y_test = None if data.y_test is None else np.isin(data.y_test, positive).astype(np.int64)
     return data.with_(y=np.isin(data.y, positive).astype(np.int64), y_test=y_test)

@@ -5,14 +5,13 @@ Knows nothing about studies: study.py says which tables there are.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
-from dualgap.core import is_number, is_whole
+from dualgap.core import is_number, is_whole, suggest
 
-__all__ = ["Kinds", "StudyError", "Where", "check_kind", "choice", "in_range", "read_table", "suggest"]
+__all__ = ["Kinds", "StudyError", "Where", "check_kind", "choice", "in_range", "read_table"]
 
 Spec = TypeVar("Spec")
 Maker = TypeVar("Maker", bound=Callable[..., Any])
@@ -87,12 +86,6 @@ def _read(wanted: Any, value: Any, where: Where) -> Any:
         if id in ids[:i]:
             raise where.key(i).key("id").error(f"{id!r} is taken already; the ids of a list must differ")
     return entries
-
-
-def suggest(word: str, known: Any) -> str:
-    """ "did you mean …?" where a known word is close, else the list of them all."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(known))}"
 
 
 class Kinds(dict[str, tuple[Any, frozenset[str]]]):

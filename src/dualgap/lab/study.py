@@ -13,7 +13,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
-from dualgap.lab.schema import StudyError, Where, check_kind, choice, in_range, read_table, suggest
+from dualgap.core import suggest
+from dualgap.lab.schema import StudyError, Where, check_kind, choice, in_range, read_table
 
 __all__ = [
     "Claim",

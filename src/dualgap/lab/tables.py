@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from dualgap.data import csv_text
 from dualgap.lab.figures import ended, named
 from dualgap.lab.ranking import LEVELS, Ranking
 from dualgap.lab.results import Group, Results
@@ -33,7 +31,7 @@ class TableData:
 
     def to_csv(self) -> str:
         """Return the table as CSV text; text that a spreadsheet would take for a formula has an apostrophe before it."""
-        return "".join(_csv_line(row) for row in (self.columns, *self.rows))
+        return csv_text([self.columns, *self.rows])
 
     def to_markdown(self) -> str:
         """Return the table as Markdown."""
@@ -42,27 +40,6 @@ class TableData:
             cells = [escaped(shown_number(cell)) for cell in row]
             lines.append("| " + " | ".join(f"**{c}**" if (i, j) in self.best and c else c for j, c in enumerate(cells)) + " |")
         return "\n".join(lines)
-
-
-# How text begins that Excel, LibreOffice Calc or Google Sheets computes when it opens a CSV file; also after apostrophes of its own, so
-# that dropping one apostrophe always returns the text.
-FORMULA = re.compile("'*[=+\\-@\t\r\n＝＋－＠]")
-
-
-def _csv_line(row: tuple[Any, ...]) -> str:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\r\n").writerow([_plain(cell) for cell in row])  # it quotes characters of its line end alone
-    return out.getvalue().removesuffix("\r\n") + "\n"
-
-
-def _plain(cell: Any) -> Any:
-    if isinstance(cell, str) and FORMULA.match(cell) and not _is_number(cell):
-        return "'" + cell
-    return "" if cell is None else cell
-
-
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII) is not None
 
 
 def escaped(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
-from dualgap.core import inner
+from dualgap.core import counted, inner
 from dualgap.proof import (
     Ball,
     BinaryPart,
@@ -144,7 +144,7 @@ class Trace:
             return "Trace(empty)"
         last = self.last()
         changes = "".join(f"; after epoch {epoch} {text}" for epoch, text in self.handovers)
-        return f"Trace({len(self)} evaluations to epoch {last['epoch']:.0f}, relative gap {last['relative_gap']:.1e}{changes})"
+        return f"Trace({counted(len(self), 'evaluation')} to epoch {last['epoch']:.0f}, relative gap {last['relative_gap']:.1e}{changes})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +198,11 @@ class Result:
     def _repr_html_(self) -> str:
         """Return the result as notebooks show it: how the run ended, and the certificate."""
         name = getattr(self.solver, "name", "")
-        ended = f"{self.status} after {self.epochs} epochs" + (f" of {name}" if name else "") + f", {self.wall_seconds:.3g} s"
+        ended = (
+            f"{self.status} after {counted(self.epochs, 'epoch')}"
+            + (f" of {name}" if name else "")
+            + f", {self.wall_seconds:.3g} s"
+        )
         return f"<p>{escape(ended)}</p>{self.certificate._repr_html_()}"
 
     def decision(self, X: Any) -> np.ndarray:
@@ -428,7 +432,8 @@ class Result:
     def __repr__(self) -> str:
         c = self.certificate
         return (
-            f"{type(self).__name__}({self.solver.label()}: {self.status} after {self.epochs} epochs, {self.cpu_seconds:.3g} s CPU; "
+            f"{type(self).__name__}({self.solver.label()}: {self.status} after {counted(self.epochs, 'epoch')}, "
+            f"{self.cpu_seconds:.3g} s CPU; "
             f"primal {c.primal:.6g}, relative gap {c.relative_gap:.1e})"
         )
 
@@ -438,9 +443,9 @@ def advice(result: Result, tol: float) -> str:
     c = result.certificate
     if result.status == "rounding_limit":
         return (
-            f"{result.solver.label()} ended with status 'rounding_limit' after {result.epochs} epochs: proven is a gap of at most "
-            f"{c.gap:.3g} (relative {c.relative_gap:.1e}), above the tolerance {tol:.1e}, and float64 cannot tell better models from "
-            f"this one. What to try: standardise or centre the features; {_other_penalty(result.problem)}; "
+            f"{result.solver.label()} ended with status 'rounding_limit' after {counted(result.epochs, 'epoch')}: proven is a gap of "
+            f"at most {c.gap:.3g} (relative {c.relative_gap:.1e}), above the tolerance {tol:.1e}, and float64 cannot tell better models "
+            f"from this one. What to try: standardise or centre the features; {_other_penalty(result.problem)}; "
             "a larger tol; or, if the optimum is near 0, an absolute tolerance atol."
         )
     tried = {
@@ -450,7 +455,7 @@ def advice(result: Result, tol: float) -> str:
         "diverged": "the objective blew up: scale the features, lower the step, or try another solver",
     }[result.status]
     return (
-        f"{result.solver.label()} ended with status {result.status!r} after {result.epochs} epochs at a relative gap of "
+        f"{result.solver.label()} ended with status {result.status!r} after {counted(result.epochs, 'epoch')} at a relative gap of "
         f"{c.relative_gap:.1e} (gap {c.gap:.3g}), above the tolerance {tol:.1e}; the model is at most "
         f"{100 * c.gap / c.primal:.3g} % of its objective from optimal. "
         f"What to try: {tried}; standardise the features; or use {_other_penalty(result.problem)}.{of_zero(result)}"

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from dualgap.core import needs
 from dualgap.data import (
     DataError,
     Encoder,
@@ -202,7 +203,7 @@ def open_parquet(path: Path) -> Iterator[Any]:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise DataError(f"{path}: to stream Parquet needs pyarrow: pip install 'dualgap[parquet]'") from None
+        raise DataError(needs(f"{path}: streaming Parquet", "pyarrow")) from None
     try:
         with unpacked(path) as plain, parquet.ParquetFile(plain, pre_buffer=False) as file:
             yield file

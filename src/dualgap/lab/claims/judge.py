@@ -13,10 +13,11 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
+from dualgap.core import suggest
 from dualgap.lab.claims import facts, levels, speed, trends
 from dualgap.lab.claims.verdicts import CALIBRATED, CHECKS, FAILS, HOLDS, NOT_JUDGED, OPEN, SIGNS, Answer, Check, Untold, Verdict
 from dualgap.lab.results import Results
-from dualgap.lab.schema import StudyError, suggest
+from dualgap.lab.schema import StudyError
 from dualgap.lab.study import Claim
 
 __all__ = ["SIGNS", "Verdict", "facts", "judge", "levels", "speed", "tally", "trends"]
