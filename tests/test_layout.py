@@ -33,6 +33,7 @@ ROOMS = [
     "solvers.working_set",
     "solvers",
     "run",
+    "answers",
     "data",
     "store",
     "cluster",

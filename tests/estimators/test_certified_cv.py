@@ -11,8 +11,9 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dualgap import SVC, LinearSVC, LinearSVCPathCV, SVCPathCV
+from dualgap.answers import Fold, contest, decide_one_against_rest, decide_pairs
 from dualgap.estimators import ConvergenceWarning
-from dualgap.estimators.certified_cv import Fold, contest, decide_one_against_rest, decide_pairs, held_out
+from dualgap.estimators.path_choice import held_out
 from dualgap.proof import verify_proof
 
 CS = [0.001, 0.01, 0.1, 1.0, 10.0]

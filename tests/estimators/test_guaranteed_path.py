@@ -9,8 +9,9 @@ from scipy import sparse
 from sklearn.datasets import make_classification
 
 import dualgap
-from dualgap import LinearSVCPath
-from dualgap.estimators import ConvergenceWarning, guaranteed_path
+from dualgap import LinearSVC, LinearSVCPath
+from dualgap.answers import path as guaranteed_path
+from dualgap.estimators import ConvergenceWarning
 from dualgap.proof import ProofError, reach, verify_proof
 
 LOSSES = ("hinge", "smooth_hinge", "squared_hinge", "logistic")
@@ -189,6 +190,10 @@ def test_model_at_asks_for_a_guarantee_and_a_c_of_the_range():
             path.model_at(C)
     with pytest.raises(ValueError, match="C=-1 must be a positive number"):
         path.model_at(-1)
+    exact = LinearSVC(C=1.0, tol=1e-9, random_state=0).fit(X, y)
+    labels, proven = path.predict_proven(X)  # predictions are those of the largest C
+    assert proven.any()
+    np.testing.assert_array_equal(labels[proven], exact.predict(X)[proven])
     path.set_params(guarantee=None).fit(X, y)
     assert not hasattr(path, "breakpoints_")
 

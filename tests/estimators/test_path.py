@@ -47,15 +47,14 @@ def test_screening_proves_zeros_and_changes_nothing(data):
 
 def test_features_left_out_are_zero_at_the_optimum(data):
     from dualgap import Problem
-    from dualgap.estimators.linear_path import Point, _kept
+    from dualgap.estimators.path import features_left
     from dualgap.run.driver import minimise
 
     X, y = data
     problem = Problem(X, y, loss="squared_hinge", l1=0.05, l2=0.0, intercept="free")
     exact = minimise(problem, "prox_newton", 1e-10, 200)
     rough = minimise(problem, "prox_newton", 1e-3, 200)
-    last = Point.of(rough)
-    kept = _kept(problem, last)
+    kept = features_left(problem, rough)
     assert 0 < np.count_nonzero(kept) < problem.d
     assert not exact.coef[~kept].any()
 

@@ -6,17 +6,14 @@ from dualgap.estimators.bounds import class_winners_proven
 from dualgap.estimators.coefficients import coefficient_bounds
 from dualgap.estimators.common import ConvergenceWarning, weights_by_class
 from dualgap.estimators.kernel import SVC
-from dualgap.estimators.kernel_path import SVCPath
-from dualgap.estimators.kernel_path_cv import SVCPathCV
+from dualgap.estimators.kernel_path import SVCPath, SVCPathCV
 from dualgap.estimators.kernel_svr import SVR
 from dualgap.estimators.linear import LinearSVC
+from dualgap.estimators.linear_path import LinearSVCPath, LinearSVCPathCV, LinearSVRPath, LinearSVRPathCV
 from dualgap.estimators.linear_svr import LinearSVR
-from dualgap.estimators.linear_svr_path import LinearSVRPath, LinearSVRPathCV
 from dualgap.estimators.nu_svc import NuSVC
 from dualgap.estimators.nu_svr import NuSVR
 from dualgap.estimators.one_class import OneClassSVM
-from dualgap.estimators.path import LinearSVCPath
-from dualgap.estimators.path_cv import LinearSVCPathCV
 from dualgap.estimators.warming import warm_up
 
 __all__ = [

@@ -24,6 +24,7 @@ __all__ = [
     "finite_C",
     "fit_seed",
     "invalid_parameters",
+    "keep_parameters",
     "penalties",
     "plain_rows",
     "refuse_dask",
@@ -58,6 +59,13 @@ def invalid_parameters() -> Iterator[None]:
         yield
     except ValueError as error:
         raise InvalidParameterError(str(error)) from None
+
+
+def keep_parameters(model: Any, given: dict[str, Any]) -> None:
+    """Set the parameters of a constructor, from its `locals()`."""
+    for name, value in given.items():
+        if name not in ("self", "__class__"):
+            setattr(model, name, value)
 
 
 def fit_seed(random_state: Any) -> int:

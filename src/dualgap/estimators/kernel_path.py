@@ -1,168 +1,89 @@
-"""SVCPath: kernel machines for every C of a range, each proven within a guarantee; kernel values are computed once for all C."""
+"""SVCPath: kernel machines for every C of a range; SVCPathCV: the C that does best in cross-validation, proven."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from functools import partial
-from itertools import combinations
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from dualgap.core import gram, kept, number, one_of, whole_number
-from dualgap.estimators.common import check_labels, fit_seed, invalid_parameters, penalties
-from dualgap.estimators.guaranteed_fit import (
-    Deadline,
-    check_guarantee,
-    check_range,
-    draw_guarantee,
-    fitted_at,
-    forget_path,
-    guaranteed_paths,
-    keep_guaranteed,
-)
-from dualgap.estimators.guaranteed_path import SOLVED_SHARE, walk
+from dualgap.answers import Fold, decide_pairs
+from dualgap.core import number, one_of
+from dualgap.estimators.common import keep_parameters
 from dualgap.estimators.kernel import SVC
-from dualgap.estimators.kernel_model import called_kernel
 from dualgap.estimators.labelled import Labelled
-from dualgap.kernels import Kernel, make_kernel
-from dualgap.problem import Problem
-from dualgap.proof import Certificate, require_semidefinite
-from dualgap.run import Result, Trace, minimise
-from dualgap.solvers import WorkingSet
+from dualgap.estimators.machine import Limits, Machine, checked_rows, kernel_machines, pairs_of
+from dualgap.estimators.path import Given, Path
+from dualgap.estimators.path_choice import PathChoice, contest_solver, held_out
+from dualgap.kernels import Kernel
+from dualgap.run import Result
 
-__all__ = [
-    "KernelMachines",
-    "KernelProblems",
-    "SVCPath",
-    "Shape",
-    "as_Cs",
-    "checked_kernel",
-    "checked_rows",
-    "each_pair",
-    "pairs_of",
-    "svc_like",
-]
+__all__ = ["SVCPath", "SVCPathCV"]
 
-
-class Shape:
-    """What `KernelProblems` needs to know of an estimator: the loss, the intercept, the kernel, the memory, the solver."""
-
-    def __init__(self, model: Any, kernel: Any) -> None:
-        self.loss, self.delta = model.loss, model.delta
-        self.intercept = one_of("intercept", model.intercept, ("free", "penalised")) if model.fit_intercept else "none"
-        self.kernel = make_kernel("precomputed") if kernel.function is not None else kernel
-        self.memory = int(1e6 * number("cache_size", model.cache_size))
-        self.solver = model.solver
+OF_AN_SVC = (
+    "kernel",
+    "degree",
+    "gamma",
+    "coef0",
+    "fit_intercept",
+    "class_weight",
+    "cache_size",
+    "max_iter",
+    "solver",
+    "random_state",
+    "decision_function_shape",
+)
 
 
-class KernelProblems:
-    """The problems of two classes for any C, over one kernel matrix.
+class _Pairs(ClassifierMixin, Path):
+    """Paths of SVC, one for each pair of classes, over one kernel matrix.
 
-    If the matrix fits into the memory, solvers work on it as a precomputed one, and certificates take their sums from it, with bounds on
-    the errors of its values. Else every solve computes the kernel rows that it needs.
-
-    `X` are the rows, or the kernel matrix of a precomputed kernel; `matrix` the kernel matrix, where it is known.
+    Sets: `fit` sets the kernel and the training rows, which are those of the expansions.
     """
 
-    def __init__(
-        self, shape: Shape, X: Any, signs: np.ndarray, weights: np.ndarray | None, matrix: np.ndarray | None = None
-    ) -> None:
-        self.total = float(len(signs) if weights is None else weights.sum())
-        self.solver = shape.solver
-        self.proven = Problem(X, signs, shape.loss, shape.delta, 1.0, 0.0, weights, shape.intercept, kernel=shape.kernel)
-        self.solved = self.proven
-        if isinstance(self.solver, str) and self.solver == "auto":
-            working_set = WorkingSet(cache_size=shape.memory / 1e6)
-            self.solver = working_set if working_set.supports(self.proven) else "auto"
-        n = self.proven.n
-        assert self.proven.kernel is not None
-        if self.proven.kernel.name != "precomputed" and 8 * n * n <= shape.memory:
-            values = self.proven.kernel(X, X) if matrix is None else matrix
-            self.proven = self.proven.replace(rows=gram(values))
-            require_semidefinite(self.proven)
-            self.solved = self.proven.replace(X=values, d=n, kernel=make_kernel("precomputed"))
-            self.solved.shared.semidefinite = True  # the kernel is, and the values are its values
+    _coefs = "dual_coefs_"
+    kernel: Any
+    decision_function_shape: str
+    classes_: np.ndarray
+    _kernel: Kernel
+    _X: Any
+    _data: Labelled
 
-    @property
-    def matrix(self) -> np.ndarray | None:
-        """The kernel matrix, where it is held."""
-        return None if self.solved is self.proven else self.solved.X
-
-    def strengths(self, C: float) -> tuple[float, float]:
-        """Return (l2, l1) for a C."""
-        return penalties(C, 0.0, self.total)
-
-    def solve(self, C: float, warm: Any, tol: float, max_epochs: int, seconds: float | None, seed: int) -> Result:
-        """Solve for one C; the result is one of the problem that certificates are for."""
-        l2, _ = self.strengths(C)
-        result = minimise(self.solved.variant(l2=l2), self.solver, tol, max_epochs, seconds, seed, warm_start=warm)
-        return result if self.solved is self.proven else Result.of(result, problem=self.proven.variant(l2=l2))
-
-
-class KernelMachines(ClassifierMixin, BaseEstimator):
-    """What estimators of kernel machines at several values of C share: parameters, their checks, and predictions.
-
-    Sets: a subclass sets `_chosen` in `fit`, the fitted SVC that predicts.
-    """
-
-    _chosen: SVC
-
-    def __init__(
-        self,
-        Cs: Any,
-        *,
-        kernel: Any,
-        degree: int,
-        gamma: float | str,
-        coef0: float,
-        loss: Any,
-        delta: float | None,
-        fit_intercept: bool,
-        intercept: str,
-        class_weight: Any,
-        cache_size: float,
-        max_iter: int,
-        max_time: float | None,
-        decision_function_shape: str,
-        solver: Any,
-        random_state: Any,
-    ) -> None:
-        self.Cs = Cs
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.loss = loss
-        self.delta = delta
-        self.fit_intercept = fit_intercept
-        self.intercept = intercept
-        self.class_weight = class_weight
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.decision_function_shape = decision_function_shape
-        self.solver = solver
-        self.random_state = random_state
-
-    def _checked_Cs(self) -> np.ndarray:
-        """Check the parameters that do not depend on the data, and return the values of C in rising order."""
-        whole_number("max_iter", self.max_iter)
+    def _checked(self, X: Any, y: Any, sample_weight: Any) -> Given:
         one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
-        return as_Cs(self.Cs)
+        if np.ndim(self.Cs) != 1 or len(self.Cs) == 0:
+            raise ValueError(f"Cs={self.Cs!r} must be a list of positive numbers, such as [0.01, 100]")
+        for C in self.Cs:
+            number("Cs", C)
+        self._kernel, self._X, self._data = checked_rows(self, X, y, sample_weight)
+        self.classes_ = self._data.classes
+        return Given(X, y, sample_weight, self._data, self.classes_[self._data.codes])
+
+    def _machines(self, data: Labelled) -> list[Machine]:
+        return list(kernel_machines(self, self._kernel, data))
+
+    def _model(self, given: Given | None, C: float, ratio: float, results: Sequence[Result]) -> SVC:
+        model = SVC(C=C, **{name: getattr(self, name) for name in OF_AN_SVC})
+        model._kernel, model._gamma = self._kernel, self._kernel.gamma
+        model._keep(self._X, self._data, pairs_of(self._data), list(results))
+        model.status_ = "converged"
+        for name in ("n_features_in_", "feature_names_in_"):  # a function as kernel takes rows without columns
+            if hasattr(self, name):
+                setattr(model, name, getattr(self, name))
+        return model
+
+    def _titles(self) -> tuple[list[Any], list[str]]:
+        names = self.classes_.tolist()
+        titles = [f"{names[i]} or {names[j]}" for i, j in pairs_of(self._data)]
+        return titles, titles
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores of the model that predicts, as those of `SVC`."""
+        """Return the scores of the model that is chosen, as those of `SVC`."""
         check_is_fitted(self)
         return self._chosen.decision_function(X)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Labels by the model that predicts."""
-        check_is_fitted(self)
-        return self._chosen.predict(X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -171,7 +92,7 @@ class KernelMachines(ClassifierMixin, BaseEstimator):
         return tags
 
 
-class SVCPath(KernelMachines):
+class SVCPath(_Pairs):
     """Kernel machines for every C of a range: at each C the model is proven to be within a guarantee of the optimum.
 
     How many models that takes, and for which C they are trained, is found out. Kernel values are computed once for all C. With more than
@@ -239,171 +160,115 @@ class SVCPath(KernelMachines):
         solver: Any = "auto",
         random_state: Any = None,
     ) -> None:
-        super().__init__(
-            Cs,
-            kernel=kernel,
-            degree=degree,
-            gamma=gamma,
-            coef0=coef0,
-            loss=loss,
-            delta=delta,
-            fit_intercept=fit_intercept,
-            intercept=intercept,
-            class_weight=class_weight,
-            cache_size=cache_size,
-            max_iter=max_iter,
-            max_time=max_time,
-            decision_function_shape=decision_function_shape,
-            solver=solver,
-            random_state=random_state,
-        )
-        self.guarantee = guarantee
+        keep_parameters(self, locals())
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVCPath:
-        """Train models for the whole range of C.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d); for kernel="precomputed" the kernel matrix
-        y : n labels
-        sample_weight : n numbers, optional
-        """
-        epsilon = check_guarantee(self.guarantee)
-        low, high = check_range(self._checked_Cs())
-        forget_path(self)
-        with kept() as ctrl_c:
-            kernel, X, data = checked_rows(self, X, y, sample_weight)
-            shape = Shape(self, kernel)
-            clock, seed = Deadline(self.max_time, len(pairs_of(data))), fit_seed(self.random_state)
-            paths, results = [], []
-            for here in each_pair(shape, data):
-                solve = partial(_timed, here, SOLVED_SHARE * epsilon, self.max_iter, clock.next(), seed)
-                path, found = walk(solve, here.strengths, low, high, epsilon)
-                paths.append(path)
-                results.append(found)
-            self.classes_, self._kernel, self._X, self._data = data.classes, kernel, X, data
-            keep_guaranteed(self, paths, [result for found in results for result in found])
-            self.dual_coefs_ = paths[0].coefs if len(paths) == 1 else [path.coefs for path in paths]
-            ends = [found[-1] for found in results]
-            self._chosen = self._model(high, [(r.coef, r.intercept) for r in ends], [r.certificate for r in ends])
-            if ctrl_c.take():
-                self.status_ = "interrupted"
-            return self
-
-    def _model(self, C: float, models: list[tuple[np.ndarray, float]], certificates: list[Certificate]) -> SVC:
-        """Return a fitted SVC with the given expansion and intercept for each pair of classes."""
-        fitted = svc_like(self, C, self._kernel)
-        results = [
-            Result(
-                coef=coef,
-                intercept=b,
-                certificate=c,
-                status="converged",
-                trace=Trace(),
-                epochs=self.n_iter_,
-                cpu_seconds=0.0,
-                wall_seconds=0.0,
-            )
-            for (coef, b), c in zip(models, certificates, strict=True)
-        ]
-        fitted._keep(self._X, self._data, pairs_of(self._data), results)
-        fitted_at(fitted, self, certificates)
-        return fitted
-
-    def model_at(self, C: float) -> SVC:
-        """Return the model that is proven at C, as a fitted SVC with its certificate.
-
-        Parameters
-        ----------
-        C : float
-            Any value from the least to the largest of `Cs`.
-        """
-        check_is_fitted(self)
-        paths, C = guaranteed_paths(self), number("C", C)
-        return self._model(C, [path.model(path.index(C)) for path in paths], [path.certificate(C) for path in paths])
-
-    def plot_guarantee(self, ax: Any = None, label: Any = None) -> Any:
-        """Draw how far from the optimum the models are at most, over C; returns matplotlib's axes.
-
-        With more than two classes, `label` says which pair of classes is drawn, such as "0 or 2" (the first one unless told).
-        """
-        check_is_fitted(self)
-        names = self.classes_.tolist()
-        titles = [f"{names[i]} or {names[j]}" for i, j in pairs_of(self._data)]
-        return draw_guarantee(self, ax, label, titles, titles)
+    def _run(self, given: Given, limits: Limits) -> None:
+        self._run_every_C(given, limits)
 
 
-def as_Cs(Cs: Any) -> np.ndarray:
-    """Return values of C as an array in rising order, checked."""
-    if np.ndim(Cs) != 1 or len(Cs) == 0:
-        raise ValueError(f"Cs={Cs!r} must be a list of positive numbers, such as [0.01, 100]")
-    return np.sort([number("Cs", float(C) if isinstance(C, (int, np.integer)) else C) for C in Cs])
+class SVCPathCV(PathChoice, _Pairs):
+    """The C of a kernel machine that does best in cross-validation, proven to be so where that can be proven.
 
+    Every fold's models are trained on, from gap to gap, until it is proven which validation rows the exact models get right, as far as
+    that decides which C is the best; a C that cannot win is dropped early. Kernel values are computed once for all C and folds.
 
-def svc_like(model: Any, C: float, kernel: Kernel) -> SVC:
-    """Return an SVC, not fitted, with the parameters of another kernel estimator."""
-    names = (
-        "kernel",
-        "degree",
-        "gamma",
-        "coef0",
-        "fit_intercept",
-        "class_weight",
-        "cache_size",
-        "max_iter",
-        "solver",
-        "random_state",
-    )
-    made = SVC(C=C, decision_function_shape=model.decision_function_shape, **{name: getattr(model, name) for name in names})
-    made._kernel, made._gamma = kernel, kernel.gamma
-    return made
+    Parameters
+    ----------
+    Cs : array
+        The values of C to choose from.
+    kernel, degree, gamma, coef0, fit_intercept, class_weight, max_iter, tol, solver, random_state, decision_function_shape
+        As in `SVC`; `tol` is that of the final model, on all the data. gamma="scale" is computed from all rows.
+    loss, delta, intercept
+        As in `LinearSVC`.
+    cache_size : float
+        Megabytes (of 10⁶ bytes) for the kernel matrix of all rows. Where it takes more, kernel values are computed again for each solve.
+    max_time : float, optional
+        Seconds for the cross-validation.
+    cv : int, splitter or list of splits
+    n_jobs : int, optional
+        Threads over the folds.
 
+    Attributes
+    ----------
+    C_ : the value chosen; of equally good ones the smallest
+    proven_ : whether the exact models of C_ have the least mean validation error of all Cs on these folds, proven
+    verdict_ : the outcome in a sentence
+    winners_ : values of C that tie with C_ or, unless proven_, cannot be told apart from it
+    Cs_ : the values of C, in rising order
+    intervals_ : array of shape (folds, Cs, 2): the least and the largest validation error of each exact model; those of a dropped C are as
+        wide as they were when it was dropped
+    gaps_ : array of shape (folds, Cs): relative gaps that the models were trained to
+    best_estimator_ : an `SVC` with C_, fitted on all the data
+    certificate_, objective_, dual_gap_, status_, classes_, n_features_in_, feature_names_in_ : of that SVC
 
-def checked_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Kernel, Any, Labelled]:
-    """Return the kernel of an estimator, X as it was given, checked, and the labelled rows: a matrix if the kernel is a function."""
-    X, y = SVC._checked(model, X, y)
-    check_labels(y)
-    kernel, table = checked_kernel(model, X, len(y))
-    return kernel, X, Labelled(table, y, sample_weight, model.class_weight)
+    Examples
+    --------
+    >>> from dualgap import SVCPathCV
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(100, noise=0.3, random_state=0)
+    >>> model = SVCPathCV([0.1, 1.0, 10.0], cv=3, random_state=0).fit(X, y)
+    >>> model.C_ in model.Cs_, model.intervals_.shape
+    (True, (3, 3, 2))
+    """
 
+    certified = True
+    class_weight: Any
+    cache_size: float
 
-def checked_kernel(model: Any, X: Any, n: int) -> tuple[Kernel, Any]:
-    """Return the kernel of an estimator for n rows X, and X: its matrix if the kernel is a function."""
-    with np.errstate(over="ignore"), invalid_parameters():
-        kernel = make_kernel(model.kernel, None if callable(model.kernel) else X, model.gamma, model.degree, model.coef0)
-    if not 0.0 < kernel.gamma < np.inf:
-        raise ValueError(
-            f"gamma={model.gamma!r} comes to {kernel.gamma} on these data: X is too large or too small; scale the features"
-        )
-    return kernel, called_kernel(model.kernel, X, n) if callable(model.kernel) else X
+    def __init__(
+        self,
+        Cs: Any = (0.01, 0.1, 1.0, 10.0, 100.0),
+        *,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        loss: Any = "hinge",
+        delta: float | None = None,
+        fit_intercept: bool = True,
+        intercept: str = "free",
+        class_weight: Any = None,
+        cache_size: float = 1000,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        decision_function_shape: str = "ovr",
+        solver: Any = "auto",
+        random_state: Any = None,
+        cv: Any = 5,
+        n_jobs: int | None = None,
+    ) -> None:
+        keep_parameters(self, locals())
 
+    def _run(self, given: Given, limits: Limits) -> None:
+        table = callable(self.kernel) or self.kernel == "precomputed"
+        held = not table and 8 * given.data.n**2 <= int(1e6 * number("cache_size", self.cache_size))
+        self._matrix = self._kernel(given.data.X, given.data.X) if held else None
+        try:
+            super()._run(given, limits)
+        finally:
+            del self._matrix
+        self.best_estimator_ = self._chosen
+        self.intervals_, self.gaps_ = self.intervals_[:, 0], self.gaps_[:, 0]  # without an axis of ratios
+        self.winners_ = [C for C, _ in self.winners_]
 
-def pairs_of(data: Labelled) -> list[tuple[int, int]]:
-    """Return the pairs of classes, the positive one first."""
-    return [(1, 0)] if len(data.classes) == 2 else list(combinations(range(len(data.classes)), 2))
+    def _machines(self, data: Labelled) -> list[Machine]:
+        return list(kernel_machines(self, self._kernel, data, self._matrix))
 
+    def _fold(self, given: Given, machines: list[Machine], train: Any, test: Any, points: Any, limits: Limits) -> Fold:
+        data, table = given.data, callable(self.kernel) or self.kernel == "precomputed"
+        X, labels = data.X, given.labels
+        rows = np.ascontiguousarray(X[np.ix_(train, train)]) if table else _safe_indexing(X, train)
+        part = Labelled(rows, labels[train], None if data.weights is None else data.weights[train], self.class_weight)
+        matrix = None if self._matrix is None else np.ascontiguousarray(self._matrix[np.ix_(train, train)])
+        own, pairs = list(kernel_machines(self, self._kernel, part, matrix)), pairs_of(part)
+        members = [np.flatnonzero((part.codes == i) | (part.codes == j)) for i, j in pairs]
+        new = [np.ascontiguousarray(X[np.ix_(test, train[each])]) if table else _safe_indexing(X, test) for each in members]
+        diagonal = X[test, test] if table else None
+        codes = held_out(part.classes, labels[test])
 
-def each_pair(shape: Shape, data: Labelled, matrix: np.ndarray | None = None) -> Iterator[KernelProblems]:
-    """Yield the problems of each pair of classes; the kernel matrix of all rows is computed once, if it fits, unless it is given."""
-    table = shape.kernel.function is not None or shape.kernel.name == "precomputed"
-    if table and data.X.shape[0] != data.X.shape[1]:
-        raise ValueError(f"the kernel matrix must be square, one row and one column a sample; it has shape {data.X.shape}")
-    unweighted = data.weights is None and data.by_class is None
-    for pair in pairs_of(data):
-        rows = np.flatnonzero((data.codes == pair[0]) | (data.codes == pair[1]))
-        whole = len(rows) == data.n
-        if not whole and not table and matrix is None and 8 * data.n**2 <= shape.memory:
-            matrix = shape.kernel(data.X, data.X)
-        X = data.X if whole else data.X[np.ix_(rows, rows)] if table else data.X[rows]
-        yield KernelProblems(
-            shape,
-            X,
-            np.where(data.codes[rows] == pair[0], 1.0, -1.0),
-            None if unweighted else data.own_weights()[rows],
-            matrix if matrix is None or whole else np.ascontiguousarray(matrix[np.ix_(rows, rows)]),
-        )
+        def decide(results: list[Result]) -> tuple[np.ndarray, np.ndarray]:
+            bounds = [result.decision_bounds(held, diagonal) for result, held in zip(results, new, strict=True)]
+            return decide_pairs(bounds, pairs, codes, len(part.classes))
 
-
-def _timed(here: KernelProblems, tol: float, max_epochs: int, until: float | None, seed: int, C: float, warm: Any) -> Result:
-    seconds = None if until is None else max(until - time.perf_counter(), 1e-9)
-    return here.solve(C, warm, tol, max_epochs, seconds, seed)
+        return Fold(len(test), contest_solver(own, points, limits), decide)

@@ -1,279 +1,507 @@
-"""Paths of linear models: for a grid of C and l1_ratio, or for every C of a range, each model warm from the one before.
-
-Classes and targets differ in the problems that a path is traced for; those are made by the subclasses. Features that the dual point at hand
-proves to be zero in the next model are left out of its problem (for smooth losses with an l1 part); the certificate of every model is taken
-on the whole problem.
-"""
+"""LinearSVCPath and LinearSVRPath: linear models over C and l1_ratio; and those whose point is chosen by cross-validation."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
-from threading import Event
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from dualgap.core import is_sparse, kept, number, slopes, whole_number
-from dualgap.estimators.common import fit_seed, penalties, validated_rows, warn_unless_converged
-from dualgap.estimators.guaranteed_fit import (
-    Deadline,
-    check_guarantee,
-    check_range,
-    draw_guarantee,
-    forget_path,
-    keep_guaranteed,
-    known_label,
-    solve_at,
-)
-from dualgap.estimators.guaranteed_path import SOLVED_SHARE, walk
-from dualgap.estimators.proving import Kept
-from dualgap.problem import Problem, as_features
-from dualgap.proof import best_intercept, forget_scores, scores_of, zero_features
-from dualgap.run import Result, certify, minimise
+from dualgap.answers import Fold, decide_one_against_rest
+from dualgap.estimators.common import check_labels, keep_parameters, validated
+from dualgap.estimators.fitted import keep, linear_support, signed_duals
+from dualgap.estimators.labelled import Labelled
+from dualgap.estimators.linear import LinearSVC
+from dualgap.estimators.linear_svr import LinearSVR, target_support
+from dualgap.estimators.machine import Limits, Machine, linear_machines, target_machines
+from dualgap.estimators.path import Given, Path
+from dualgap.estimators.path_choice import PathChoice, contest_solver, held_out
+from dualgap.estimators.proving import Kept, ProvableMixin, table_of
+from dualgap.estimators.regression import regression_loss
+from dualgap.estimators.targets import NUMERIC, Targets
+from dualgap.proof import BinaryPart, ProofError, Table, mixed_coef
+from dualgap.run import Result
 
-__all__ = ["LinearPath", "Point"]
+__all__ = ["LinearSVCPath", "LinearSVCPathCV", "LinearSVRPath", "LinearSVRPathCV"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Point(Result):
-    """One model of a path."""
+class _LinearPath(Path):
+    """What paths of classes and of targets share."""
 
-    screened: int = 0  # features that were proved to be zero before it was trained
+    def _shared(self, kind: type, C: float, ratio: float) -> dict[str, Any]:
+        """Return the parameters of an estimator of one point."""
+        mine, theirs = self.get_params(deep=False), kind().get_params()
+        return {name: value for name, value in mine.items() if name in theirs} | {"C": C, "l1_ratio": ratio}
 
+    def _prove(self, model: Any, given: Given | None, results: Sequence[Result]) -> Any:
+        """Give a model what proofs need, where the training data and the dual variables are at hand."""
+        model.n_features_in_, model.status_ = self.n_features_in_, "converged"
+        if hasattr(self, "feature_names_in_"):
+            model.feature_names_in_ = self.feature_names_in_
+        if given is not None:
+            model._kept = Kept(*given[:3], [result.dual for result in results])
+        return model
 
-class LinearPath:
-    """Tracing and fitted attributes of a path. Subclasses check the data, and make and name the problems."""
-
-    Cs: Any
-    l1_ratios: Any
-    screen: bool
-    fit_intercept: bool
-    intercept: str
-    intercept_scaling: float
-    tol: float
-    max_iter: int
-    max_time: float | None
-    solver: Any
-    random_state: Any
-    guarantee: float | None
-    n_features_in_: int
-    coefs_: Any
-
-    # ----------------------------------------------------------------------------------------------------- what subclasses change
-
-    def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Return X and y after scikit-learn's checks."""
-        raise NotImplementedError
-
-    def _data(self, X: Any, y: Any, sample_weight: Any) -> Any:
-        """Return the training data, with weights."""
-        raise NotImplementedError
-
-    def _bases(self, data: Any) -> list[tuple[Problem, float]]:
-        """Return the problems but for their penalties, each with the sum of its weights."""
-        raise NotImplementedError
-
-    def _keep_kind(self, data: Any) -> None:
-        """Set the fitted attributes that tell classes or targets."""
-        raise NotImplementedError
-
-    def _titles(self) -> tuple[list[Any], list[str]]:
-        """Return the labels that select one of several problems, and what a figure calls it."""
-        raise NotImplementedError
-
-    def _set_model(self, coef: np.ndarray, intercept: np.ndarray) -> None:
-        """Set coef_ and intercept_ from a row and a number for each problem."""
-        raise NotImplementedError
-
-    # ------------------------------------------------------------------------------------------------------------------- fitting
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """Train every model of the grid, or models for every C of a range."""
-        given = (X, y, sample_weight)
-        X, y = self._checked(X, y)
-        forget_path(self)
-        with kept() as ctrl_c:
-            if self.guarantee is not None:
-                self._kept = Kept(*given, self._fit_every_C(X, y, sample_weight))
-            else:
-                points = self._trace(X, y, sample_weight)
-                self._keep(points)
-                self._kept = Kept(*given, [[[p.dual for p in row] for row in grid] for grid in points])
-            if ctrl_c.take():
-                self.status_ = "interrupted"
-            return self
-
-    def _fit_every_C(self, X: Any, y: np.ndarray, sample_weight: Any) -> list[list[np.ndarray]]:
-        """Train models for a whole range of C; return the dual variables of the trained ones, for each problem."""
-        epsilon = check_guarantee(self.guarantee)
-        whole_number("max_iter", self.max_iter)
-        data = self._data(X, y, sample_weight)
-        self.l1_ratios_ = np.atleast_1d(np.asarray(self.l1_ratios, dtype=float))
-        if len(self.l1_ratios_) != 1 or not 0.0 <= self.l1_ratios_[0] < 1.0:
-            raise ValueError(
-                f"l1_ratios={self.l1_ratios!r} must be one number in [0, 1) with a guarantee: each ratio has ranges of its own, and with "
-                "l1_ratio=1 no dual point of one C is feasible at a larger one"
-            )
-        bases, ratio = self._bases(data), float(self.l1_ratios_[0])
-        Cs = np.concatenate([self._grid(base, total) for base, total in bases])
-        clock = Deadline(self.max_time, len(bases))
-        seed, found = fit_seed(self.random_state), []
-        for base, total in bases:
-            strengths = partial(penalties, l1_ratio=ratio, total=total)
-            solve = partial(solve_at, base, strengths, self.solver, SOLVED_SHARE * epsilon, self.max_iter, clock.next(), seed)
-            found.append(walk(solve, strengths, *check_range(Cs), epsilon))
-        self._keep_kind(data)
-        keep_guaranteed(self, [path for path, _ in found], [result for _, results in found for result in results], stacklevel=5)
-        coefs = [path.coefs for path, _ in found]
-        self.coefs_ = coefs[0] if len(found) == 1 else coefs
-        self._set_model(np.stack([each[-1] for each in coefs]), np.array([path.intercepts[-1] for path, _ in found]))
-        return [[result.dual for result in results] for _, results in found]
-
-    def plot_guarantee(self, ax: Any = None, label: Any = None) -> Any:
-        """Draw how far from the optimum the models are at most, over C; returns matplotlib's axes. Needs `guarantee`.
-
-        With several problems, `label` says which is drawn (the first one unless told).
-        """
+    def feature_status(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> np.ndarray:
+        """Say for each feature of the model that is chosen whether its exact coefficient is zero, as those of one C do."""
         check_is_fitted(self)
-        return draw_guarantee(self, ax, label, *self._titles())
+        return self._chosen.feature_status(X, y, sample_weight)
 
-    def _trace(self, X: Any, y: np.ndarray, sample_weight: Any) -> list[list[list[Point]]]:
-        """The points of the path of each problem, for each l1_ratio those of every C. Sets the grid, and what `_keep_kind` sets."""
-        tol, seed = number("tol", self.tol, "[0, 1]"), fit_seed(self.random_state)
-        whole_number("max_iter", self.max_iter)
-        data = self._data(X, y, sample_weight)
-        self.l1_ratios_ = np.atleast_1d(np.asarray(self.l1_ratios, dtype=float))
-        for ratio in self.l1_ratios_:
-            number("l1_ratios", float(ratio), "[0, 1]")
-        bases = self._bases(data)
-        self._keep_kind(data)
-        self.Cs_ = min((self._grid(base, total) for base, total in bases), key=lambda Cs: float(Cs[0]))
-        deadline = None if self.max_time is None else time.perf_counter() + number("max_time", self.max_time)
-        left = len(self.Cs_) * len(self.l1_ratios_) * len(bases)
-        found = []
-        stop = Event()  # after Ctrl-C: one epoch each for the points that are left
-        for base, total in bases:
-            grid = []
-            for ratio in self.l1_ratios_:
-                row: list[Point] = []
-                for C in self.Cs_:
-                    l2, l1 = penalties(float(C), float(ratio), total)
-                    seconds = None if deadline is None else max((deadline - time.perf_counter()) / left, 1e-9)
-                    row.append(self._point(base.variant(l2=l2, l1=l1), row[-1] if row else None, tol, seconds, seed, stop.is_set))
-                    left -= 1
-                    if row[-1].status == "interrupted":
-                        stop.set()
-                grid.append(row)
-            found.append(grid)
-        return found
-
-    def _grid(self, base: Problem, total: float) -> np.ndarray:
-        if np.ndim(self.Cs) > 0:
-            Cs = np.sort(np.asarray(self.Cs, dtype=float))
-            for C in Cs:
-                number("Cs", float(C))
-            return Cs
-        count = whole_number("Cs", self.Cs)
-        positive = self.l1_ratios_[self.l1_ratios_ > 0]
-        if len(positive) == 0:
-            return np.geomspace(1e-4, 1e2, count)
-        # At w = 0 the first feature comes in where l1 = ratio/(C·Σs) has come down to the largest |u|.
-        zero = np.zeros(base.n)
-        beta = np.empty(base.n)
-        scores = base.offset.added(zero)
-        slopes(base.loss, base.y * (scores + best_intercept(base, scores)), beta)
-        largest = float(np.abs(base.combine(base.c * base.y * beta)).max())
-        lowest = float(positive.min()) / (total * max(largest, 1e-300))
-        return np.geomspace(lowest, 1e3 * lowest, count)
-
-    def _point(
-        self, problem: Problem, last: Point | None, tol: float, seconds: float | None, seed: int, halt: Callable[[], bool]
-    ) -> Point:
-        start = (None, 0.0, None) if last is None else (last.coef, last.intercept, last.dual)
-        keep = _kept(problem, last) if self.screen and last is not None else np.ones(problem.d, dtype=bool)
-        screened = problem.d - int(np.count_nonzero(keep))
-        reduced, warm = problem, start
-        if 0 < screened < problem.d:
-            columns = problem.X[:, np.flatnonzero(keep)]
-            reduced = problem.replace(X=columns if is_sparse(columns) else np.ascontiguousarray(columns), d=columns.shape[1])
-            warm = (None if start[0] is None else start[0][keep], *start[1:])
-        elif screened == problem.d:
-            screened, keep = 0, np.ones(problem.d, dtype=bool)
-        budget = (self.solver, tol, self.max_iter, seconds, seed)
-        result = minimise(reduced, *budget, warm_start=None if last is None else warm, halt=halt)
-        if not screened:
-            return Point.of(result)
-        coef = np.zeros(problem.d)
-        coef[keep] = result.coef
-        certificate = certify(problem, coef, result.intercept, result.dual)
-        if result.converged and certificate.relative_gap > tol:  # nearly never: go on with all features
-            result = minimise(problem, *budget, warm_start=(coef, result.intercept, result.dual), halt=halt)
-            return Point.of(result, screened=screened)
-        dual = result.dual if certificate.dual > 0.0 else np.zeros(problem.n)  # β of the bound, for a proof
-        return Point.of(result, problem=problem, coef=coef, dual=dual, certificate=certificate, screened=screened)
-
-    def _keep(self, points: list[list[list[Point]]]) -> None:
-        def gathered(of: Callable[[Point], Any]) -> np.ndarray:
-            values = np.array([[[of(p) for p in row] for row in grid] for grid in points])
-            return values[0] if len(points) == 1 else np.moveaxis(values, 0, 2)
-
-        self.coefs_ = gathered(lambda p: p.coef)
-        self.intercepts_ = gathered(lambda p: p.intercept)
-        self.objectives_ = gathered(lambda p: p.certificate.primal)
-        self.dual_gaps_ = gathered(lambda p: p.certificate.gap)
-        self.n_iters_ = gathered(lambda p: p.epochs)
-        self.screened_ = gathered(lambda p: p.screened)
-        self.statuses_ = gathered(lambda p: p.status)
-        alike = [[[p.certificate for p in each] for each in zip(*rows, strict=True)] for rows in zip(*points, strict=True)]
-        self.certificates_ = [[each[0] if len(points) == 1 else each for each in row] for row in alike]
-        self._use(0, len(self.Cs_) - 1)
-        flat = [p for grid in points for row in grid for p in row]
-        self.n_iter_ = max(p.epochs for p in flat)
-        self.status_ = warn_unless_converged(type(self).__name__, flat, self.tol, stacklevel=5)
-
-    def _new_rows(self, X: Any) -> Any:
+    def support_status(self, X: Any = None, y: Any = None) -> np.ndarray:
+        """Say for each training row what is certain of its dual variable at the optimum, as the models of one C do."""
         check_is_fitted(self)
-        return as_features(validated_rows(self, X), columns=self.n_features_in_)
-
-    def _use(self, i: int, j: int) -> None:
-        self._place = i, j
-        self.__dict__.pop("_balls", None)  # of another point
-        self._set_model(self.coefs_[i, j].reshape(-1, self.coefs_.shape[-1]).copy(), np.atleast_1d(self.intercepts_[i, j]).copy())
-
-    def plot_path(self, l1_ratio: float | None = None, ax: Any = None, label: Any = None) -> Any:
-        """Draw the coefficients over C for one l1_ratio (the first one unless told); returns matplotlib's axes.
-
-        With several problems, `label` says which is drawn (the first one unless told): a class, or the number of a target.
-        """
-        import matplotlib.pyplot as plt
-
-        i = 0 if l1_ratio is None else int(np.argmin(np.abs(self.l1_ratios_ - l1_ratio)))
-        coefs, gaps, of_class = self.coefs_[i], self.dual_gaps_[i] / self.objectives_[i], ""
-        if coefs.ndim == 3:
-            labels, titles = self._titles()
-            k = labels.index(labels[0] if label is None else known_label(label, labels))
-            coefs, gaps, of_class = coefs[:, k], gaps[:, k], f"{titles[k]}, "
-        ax = ax or plt.gca()
-        ax.semilogx(self.Cs_, coefs)
-        ax.axhline(0.0, color="0.7", linewidth=0.8)
-        ax.set_xlabel("C")
-        ax.set_ylabel("coefficient")
-        ax.set_title(f"{of_class}l1_ratio = {self.l1_ratios_[i]:g}; relative gaps at most {float(np.max(gaps)):.0e}")
-        return ax
+        return self._chosen.support_status(X, y)
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
 
-def _kept(problem: Problem, last: Point) -> np.ndarray:
-    """Return which features may be other than zero in the minimiser, by what the last model and dual point prove."""
-    b = best_intercept(problem, scores_of(problem, last.coef))
-    kept = ~zero_features(problem, last.coef, b, last.dual)
-    forget_scores(problem)
-    return kept
+class _Classes(ProvableMixin, ClassifierMixin, _LinearPath):
+    """Paths of LinearSVC, one for each class against the rest."""
+
+    class_weight: Any
+    classes_: np.ndarray
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any) -> Given:
+        given = X, y, sample_weight
+        X, y = validated(self, X, y)
+        check_labels(y)
+        data = Labelled(X, y, sample_weight, self.class_weight)
+        self.classes_ = data.classes
+        return Given(*given, data, data.classes[data.codes])
+
+    def _machines(self, data: Labelled) -> list[Machine]:
+        return linear_machines(self, data)
+
+    def _model(self, given: Given | None, C: float, ratio: float, results: Sequence[Result]) -> LinearSVC:
+        model = LinearSVC(**self._shared(LinearSVC, C, ratio))
+        found: dict[str, Any] = {"coef_": np.stack([result.coef for result in results])}
+        if given is not None:
+            found["_n_rows"] = given.data.n
+            found["_later"] = partial(linear_support, signed_duals(results, C), given.data.codes)
+        keep(model, self.classes_ if given is None else given.data.classes, results, **found)
+        return self._prove(model, given, results)
+
+    def _titles(self) -> tuple[list[Any], list[str]]:
+        labels = self.classes_.tolist()
+        return labels, [f"{label} against the rest" for label in labels]
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the scores by the model that is chosen."""
+        check_is_fitted(self)
+        return self._chosen.decision_function(X)
+
+    def decision_bounds(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Bound the scores of the exact model, as `LinearSVC` does, for the C and l1_ratio that are chosen."""
+        check_is_fitted(self)
+        return self._chosen.decision_bounds(X)
+
+    def predict_proven(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Predict labels, and say which of them cannot change at the optimum, as `LinearSVC` does."""
+        check_is_fitted(self)
+        return self._chosen.predict_proven(X)
+
+    def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Table, list[Any]]:
+        """Return a part for each point of a grid, or for each model of a guarantee at both ends of its range.
+
+        Without dual variables, a run from each model finds some.
+        """
+        X, y = validated(self, X, y, reset=False)
+        data = Labelled(X, y, sample_weight, self.class_weight)
+        table = table_of(self, data)
+        if hasattr(self, "proven_"):  # a certified choice keeps its winner alone
+            return self._chosen._parts(X, y, sample_weight, duals)
+        machines = linear_machines(self, data)
+        proofs = [self._grid_parts, self._range_parts]["_paths" in vars(self)]
+        return table, [part for k, machine in enumerate(machines) for part in proofs(data, k, machine, duals)]
+
+    def _grid_parts(self, data: Labelled, k: int, machine: Machine, duals: Any) -> list[BinaryPart]:
+        parts, many = [], self.coefs_.ndim == 4
+        for i, ratio in enumerate(self.l1_ratios_.tolist()):
+            for j, C in enumerate(self.Cs_.tolist()):
+                at = (i, j, k) if many else (i, j)
+                coef, b = self.coefs_[at], float(self.intercepts_[at])
+                if duals is not None:
+                    dual, gap = duals[k][i][j], float(self.dual_gaps_[at])
+                else:
+                    limits = Limits(self.max_iter, None, 0)
+                    dual, gap = machine.solve(C, ratio, (coef, b, None), self.tol, limits).dual, None
+                title = f"C = {C:.6g}, l1_ratio = {ratio:g}"
+                parts.append(self._part_of(data, k, machine, (C, ratio), (coef, b, dual, gap), title, float(self.objectives_[at])))
+        return parts
+
+    def _range_parts(self, data: Labelled, k: int, machine: Machine, duals: Any) -> list[BinaryPart]:
+        """Return two parts for each model of machine k: together they prove it for all C between."""
+        path, ratio, parts = self._paths[k], float(self.l1_ratios_[0]), []
+        if duals is None:
+            raise ProofError("this path was loaded from a file without its dual variables; fit it again to write its proof")
+        for number, (each, (i, j, t)) in enumerate(zip(path.ranges, path.mixes, strict=True)):
+            coef, b = path.model(number)
+            beta = np.clip(mixed_coef(duals[k][i], duals[k][j], t), 0.0, machine.proven.loss.upper_bound())
+            for C in (each.Cs[0], each.Cs[-1]):
+                title = f"model {number} at C = {C:.17g}, an end of its range"
+                parts.append(self._part_of(data, k, machine, (C, ratio), (coef, b, beta, None), title, each.at(C).primal))
+        return parts
+
+    def _part_of(
+        self, data: Labelled, k: int, machine: Machine, at: tuple[float, float], found: tuple[Any, ...], title: str, primal: float
+    ) -> BinaryPart:
+        many = len(data.classes) > 2
+        sides: tuple[int, int | None] = (k, None) if many else (1, 0)
+        of_class = f"class {data.classes[k]} against the rest, " if many else ""
+        coef, b, dual, gap = found
+        return BinaryPart(machine.problem(*at), coef, b, dual, gap, *sides, of_class + title, primal)
+
+
+class _Targets(MultiOutputMixin, RegressorMixin, _LinearPath):
+    """Paths of LinearSVR, one for each target."""
+
+    loss: Any
+    epsilon: float
+    delta: float | None
+    quantile: float | None
+    _flat: bool
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any) -> Given:
+        given = X, y, sample_weight
+        data = Targets(*validated(self, X, y, **NUMERIC), sample_weight)
+        self._flat = data.flat
+        return Given(*given, data, data.values[:, 0] if data.flat else data.values)
+
+    def _machines(self, data: Targets) -> list[Machine]:
+        return target_machines(self, data, regression_loss(self))
+
+    def _model(self, given: Given | None, C: float, ratio: float, results: Sequence[Result]) -> LinearSVR:
+        model = LinearSVR(**self._shared(LinearSVR, C, ratio))
+        coef = np.stack([result.coef for result in results])
+        found: dict[str, Any] = {"coef_": coef[0] if self._flat else coef, "_flat": self._flat}
+        if given is not None:
+            found["_n_rows"], found["_later"] = given.data.n, partial(target_support, signed_duals(results, C))
+        keep(model, None, results, **found)
+        return self._prove(model, given, results)
+
+    def _titles(self) -> tuple[list[Any], list[str]]:
+        numbers = list(range(len(self.intercept_)))
+        return numbers, [f"target {j}" for j in numbers]
+
+    def prediction_bounds(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Bound the predictions of the exact model, as `LinearSVR` does, for the C and l1_ratio that are chosen."""
+        check_is_fitted(self)
+        return self._chosen.prediction_bounds(X)
+
+
+class LinearSVCPath(_Classes):
+    """Linear models for a grid of C and l1_ratio, from strong to weak penalty, each started from the last.
+
+    With more than two classes there is one such path for each class against the rest, all on the same grid.
+
+    Parameters
+    ----------
+    Cs : int or array
+        Values of C, or how many to take: from where the first feature comes in (for any class), over three decades (for l1_ratio=0
+        alone: from 1e-4 to 1e2).
+    l1_ratios : float or array
+    screen : bool
+        Whether features that are proved to be zero are left out. The models are the same to the tolerance.
+    loss, delta, fit_intercept, intercept, intercept_scaling, class_weight, tol, max_iter, solver, random_state
+        As in `LinearSVC`. solver="auto" is prox_newton for smooth losses with an l1 part.
+    max_time : float, optional
+        Seconds for the whole path, shared out among the points.
+    guarantee : float, optional
+        With a number such as 0.01, the models are for every C from the least to the largest of `Cs`, not for these values alone: at each C
+        there is a model, `model_at(C)`, whose objective is proven to be at most 1 + guarantee times the optimum. How many models that
+        takes, and for which C, is found out. One l1_ratio below 1; `tol` and `screen` are not used.
+
+    Attributes
+    ----------
+    Cs_, l1_ratios_ : the grid
+    coefs_ : array of shape (l1_ratios, Cs, d)
+    intercepts_, objectives_, dual_gaps_, n_iters_, screened_ : arrays of shape (l1_ratios, Cs)
+        screened_ counts the features that were proved to be zero before the model was trained.
+    certificates_ : a list for each l1_ratio, with a Certificate for each C
+    statuses_ : array of shape (l1_ratios, Cs) of strings
+        With more than two classes, the arrays above have one more axis after that of the Cs, with an entry for each class (coefs_ has
+        shape (l1_ratios, Cs, classes, d)), and each C has a list of certificates.
+    classes_, coef_, intercept_ : of the last C with the first l1_ratio, which is what `predict` uses
+    status_ : "converged" where every point is
+
+    With a guarantee there are, in place of those of a grid:
+
+    guarantee_ : the largest relative distance from the optimum that any model may have at any C of its range; infinite if a part of the
+        range has no proven model
+    breakpoints_ : array of shape (models, 2): the ends of the range of C that each model is proven for; each begins where the last ends
+    Cs_, coefs_, intercepts_ : of the models that were trained, in rising order of C
+    mixes_ : a tuple (i, j, t) for each model, which is (1 − t) times trained model i plus t times trained model j
+    certificates_ : for each model a `ProvenRange`: certificates at some C of its range, which hold between them, too
+    uncovered_ : pairs (low, high): ranges of C without a proven model; empty unless a solve ended early
+    status_ : "converged" where `uncovered_` is empty, else why the walk ended
+        With more than two classes, the last five are lists with an entry for each class against the rest.
+
+    Examples
+    --------
+    >>> from dualgap import LinearSVCPath
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(100, 30, random_state=0)
+    >>> path = LinearSVCPath(Cs=5, l1_ratios=[1.0, 0.5], random_state=0).fit(X, y)
+    >>> path.coefs_.shape, path.status_
+    ((2, 5, 30), 'converged')
+
+    One model for every C, proven to be within 1 % of the optimum:
+
+    >>> path = LinearSVCPath(Cs=[1e-3, 10.0], l1_ratios=0.0, guarantee=0.01, random_state=0).fit(X, y)
+    >>> model = path.model_at(0.123)
+    >>> model.certificate_.primal <= 1.01 * model.certificate_.dual
+    True
+    """
+
+    def __init__(
+        self,
+        Cs: Any = 20,
+        *,
+        l1_ratios: Any = 0.5,
+        screen: bool = True,
+        loss: Any = "squared_hinge",
+        delta: float | None = None,
+        fit_intercept: bool = True,
+        intercept: str = "free",
+        intercept_scaling: float = 1.0,
+        class_weight: Any = None,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        solver: Any = "auto",
+        random_state: Any = None,
+        guarantee: float | None = None,
+    ) -> None:
+        keep_parameters(self, locals())
+
+
+class LinearSVCPathCV(PathChoice, _Classes):
+    """The point of a path that does best in cross-validation.
+
+    Parameters
+    ----------
+    Cs, l1_ratios, screen, loss, delta, fit_intercept, intercept, intercept_scaling, class_weight, tol, max_iter, solver, random_state
+        As in `LinearSVCPath`. A number of Cs is turned into values on all the data, so that the folds share them.
+    max_time : float, optional
+        Seconds for each path.
+    cv : int, splitter or list of splits
+    scoring : str or function, optional
+        As in scikit-learn; None is the accuracy.
+    n_jobs : int, optional
+        Threads over the folds.
+    certified : bool
+        Whether the choice is to be proven. Every fold's models are then trained on, from gap to gap, until it is proven which validation
+        rows the exact models get right, as far as that decides which C is the best; a C that cannot win is dropped early. For the
+        accuracy alone (scoring=None), l1_ratios below 1, and without `scores_` and the models of the grid.
+
+    Attributes
+    ----------
+    C_, l1_ratio_ : the point that was chosen; of equally good ones that with the strongest penalty
+    scores_ : array of shape (folds, l1_ratios, Cs)
+    coef_, intercept_ : its model, trained on all the data
+    Further attributes as in `LinearSVCPath`.
+
+    With certified=True there are, in place of those of a grid:
+
+    proven_ : whether the exact models of C_ and l1_ratio_ have the least mean validation error on this grid and these folds, proven
+    verdict_ : the outcome in a sentence
+    winners_ : list of (C, l1_ratio): those that tie with the chosen point or, unless proven_, cannot be told apart from it
+    intervals_ : array of shape (folds, l1_ratios, Cs, 2): the least and the largest validation error of each exact model; those of a
+        dropped point are as wide as they were when it was dropped
+    gaps_ : array of shape (folds, l1_ratios, Cs): relative gaps that the models were trained to
+    certificate_ : of the model on all the data; with more than two classes one for each
+
+    Examples
+    --------
+    >>> from dualgap import LinearSVCPathCV
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(100, 30, random_state=0)
+    >>> model = LinearSVCPathCV(Cs=4, l1_ratios=1.0, cv=3, random_state=0).fit(X, y)
+    >>> model.scores_.shape, model.C_ in model.Cs_
+    ((3, 1, 4), True)
+
+    A choice that is proven:
+
+    >>> model = LinearSVCPathCV(Cs=[0.01, 0.1, 1.0], l1_ratios=0.0, cv=3, certified=True, random_state=0).fit(X, y)
+    >>> print(model.verdict_)
+    C = ...: proven best of 3 settings on these 3 folds...
+    """
+
+    def __init__(
+        self,
+        Cs: Any = 20,
+        *,
+        l1_ratios: Any = 0.5,
+        screen: bool = True,
+        loss: Any = "squared_hinge",
+        delta: float | None = None,
+        fit_intercept: bool = True,
+        intercept: str = "free",
+        intercept_scaling: float = 1.0,
+        class_weight: Any = None,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        solver: Any = "auto",
+        random_state: Any = None,
+        cv: Any = 5,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        certified: bool = False,
+    ) -> None:
+        keep_parameters(self, locals())
+
+    def _part(self, given: Given, train: Any) -> Labelled:
+        data = given.data
+        weights = None if data.weights is None else data.weights[train]
+        return Labelled(_safe_indexing(data.X, train), given.labels[train], weights, self.class_weight)
+
+    def _fold(self, given: Given, machines: list[Machine], train: Any, test: Any, points: Any, limits: Limits) -> Fold:
+        part = self._part(given, train)
+        rows, codes = _safe_indexing(given.data.X, test), held_out(part.classes, given.labels[test])
+
+        def decide(results: list[Result]) -> tuple[np.ndarray, np.ndarray]:
+            return decide_one_against_rest([result.decision_bounds(rows) for result in results], codes)
+
+        return Fold(len(test), contest_solver(self._machines(part), points, limits), decide)
+
+
+class LinearSVRPath(_Targets):
+    """Linear regressions for a grid of C and l1_ratio, from strong to weak penalty, each started from the last.
+
+    With several targets there is one such path for each, all on the same grid.
+
+    Parameters
+    ----------
+    Cs : int or array
+        Values of C, or how many to take: from where the first feature comes in (for any target), over three decades (for l1_ratio=0
+        alone: from 1e-4 to 1e2).
+    l1_ratios : float or array
+    screen : bool
+        Whether features that are proved to be zero are left out. The models are the same to the tolerance.
+    loss, epsilon, delta, quantile, fit_intercept, intercept, intercept_scaling, tol, max_iter, solver, random_state
+        As in `LinearSVR`, with the squared error as the default loss: C then does not depend on the units of y.
+    max_time : float, optional
+        Seconds for the whole path, shared out among the points.
+    guarantee : float, optional
+        With a number such as 0.01, models for every C from the least to the largest of `Cs`, as in `LinearSVCPath`: `model_at(C)` has an
+        objective that is proven to be at most 1 + guarantee times the optimum. One l1_ratio below 1; `tol` and `screen` are not used.
+
+    Attributes
+    ----------
+    Cs_, l1_ratios_ : the grid
+    coefs_ : array of shape (l1_ratios, Cs, d)
+    intercepts_, objectives_, dual_gaps_, n_iters_, screened_ : arrays of shape (l1_ratios, Cs)
+    certificates_ : a list for each l1_ratio, with a Certificate for each C
+    statuses_ : array of shape (l1_ratios, Cs) of strings
+        With several targets, these have one more axis after that of the Cs, as those of `LinearSVCPath` have for classes.
+    coef_, intercept_ : of the last C with the first l1_ratio, which is what `predict` uses; shapes as in `LinearSVR`
+    status_ : "converged" where every point is
+    guarantee_, breakpoints_, mixes_, uncovered_ : with a guarantee, as in `LinearSVCPath`
+
+    Examples
+    --------
+    >>> from dualgap import LinearSVRPath
+    >>> from sklearn.datasets import make_regression
+    >>> X, y = make_regression(100, 30, n_informative=5, noise=1.0, random_state=0)
+    >>> path = LinearSVRPath(Cs=5, l1_ratios=[1.0, 0.5], random_state=0).fit(X, y)
+    >>> path.coefs_.shape, path.status_
+    ((2, 5, 30), 'converged')
+
+    One model for every C, proven to be within 1 % of the optimum:
+
+    >>> path = LinearSVRPath(Cs=[1e-3, 10.0], l1_ratios=0.0, guarantee=0.01, random_state=0).fit(X, y)
+    >>> model = path.model_at(0.123)
+    >>> model.certificate_.primal <= 1.01 * model.certificate_.dual
+    True
+    """
+
+    def __init__(
+        self,
+        Cs: Any = 20,
+        *,
+        l1_ratios: Any = 0.5,
+        screen: bool = True,
+        loss: Any = "squared_error",
+        epsilon: float = 0.0,
+        delta: float | None = None,
+        quantile: float | None = None,
+        fit_intercept: bool = True,
+        intercept: str = "free",
+        intercept_scaling: float = 1.0,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        solver: Any = "auto",
+        random_state: Any = None,
+        guarantee: float | None = None,
+    ) -> None:
+        keep_parameters(self, locals())
+
+
+class LinearSVRPathCV(PathChoice, _Targets):
+    """The point of a path of regressions that does best in cross-validation.
+
+    Parameters
+    ----------
+    Cs, l1_ratios, screen, loss, epsilon, delta, quantile, fit_intercept, intercept, intercept_scaling, tol, max_iter, solver, random_state
+        As in `LinearSVRPath`. A number of Cs is turned into values on all the data, so that the folds share them.
+    max_time : float, optional
+        Seconds for each path.
+    cv : int, splitter or list of splits
+    scoring : str or function, optional
+        As in scikit-learn; None is R².
+    n_jobs : int, optional
+        Threads over the folds.
+
+    Attributes
+    ----------
+    C_, l1_ratio_ : the point that was chosen; of equally good ones that with the strongest penalty
+    scores_ : array of shape (folds, l1_ratios, Cs)
+    coef_, intercept_ : its model, trained on all the data
+    Further attributes as in `LinearSVRPath`.
+
+    Examples
+    --------
+    >>> from dualgap import LinearSVRPathCV
+    >>> from sklearn.datasets import make_regression
+    >>> X, y = make_regression(100, 30, n_informative=5, noise=1.0, random_state=0)
+    >>> model = LinearSVRPathCV(Cs=4, l1_ratios=1.0, cv=3, random_state=0).fit(X, y)
+    >>> model.scores_.shape, model.C_ in model.Cs_, bool(model.scores_.max() > 0.99)
+    ((3, 1, 4), True, True)
+    """
+
+    def __init__(
+        self,
+        Cs: Any = 20,
+        *,
+        l1_ratios: Any = 0.5,
+        screen: bool = True,
+        loss: Any = "squared_error",
+        epsilon: float = 0.0,
+        delta: float | None = None,
+        quantile: float | None = None,
+        fit_intercept: bool = True,
+        intercept: str = "free",
+        intercept_scaling: float = 1.0,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        solver: Any = "auto",
+        random_state: Any = None,
+        cv: Any = 5,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        keep_parameters(self, locals())
+
+    def _part(self, given: Given, train: Any) -> Targets:
+        data = given.data
+        return Targets(_safe_indexing(data.X, train), given.labels[train], None if data.weights is None else data.weights[train])

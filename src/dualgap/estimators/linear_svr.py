@@ -23,7 +23,7 @@ from dualgap.estimators.targets import NUMERIC, FittedPart, Targets, fitted_part
 from dualgap.problem import Problem
 from dualgap.proof import ProofError
 
-__all__ = ["LinearSVR"]
+__all__ = ["LinearSVR", "target_support"]
 
 
 class LinearSVR(
@@ -203,7 +203,7 @@ class LinearSVR(
             ]
             results = solve_tasks(tasks, parameters.budget, monitor.task)
             coef = np.stack([r.coef for r in results])
-            later = partial(_support, signed_duals(results, parameters.C))
+            later = partial(target_support, signed_duals(results, parameters.C))
             keep(self, None, results, coef_=coef[0] if data.flat else coef, _n_rows=data.n, _flat=data.flat, _later=later)
             end_fit(self, (X, y, sample_weight), results, monitor, parameters.budget.tol, ctrl_c)
             return self
@@ -260,7 +260,7 @@ class LinearSVR(
         return fitted_parts(self, self._problems(data, parameters), list(np.atleast_2d(self.coef_)), found, duals is not None)
 
 
-def _support(signed: np.ndarray) -> dict[str, Any]:
+def target_support(signed: np.ndarray) -> dict[str, Any]:
     """Make support_, n_support_ and dual_coef_ from signed dual variables, a row for each target."""
     rows, counts = supports(signed)
     return {"support_": rows, "n_support_": counts, "dual_coef_": signed[:, rows]}

@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from dualgap.core import kept, number, one_of
 from dualgap.estimators.common import invalid_parameters, warn_unless_converged
 from dualgap.estimators.kernel_model import fit_status
-from dualgap.estimators.kernel_path import checked_rows, pairs_of
 from dualgap.estimators.labelled import Labelled
+from dualgap.estimators.machine import checked_rows, pairs_of
 from dualgap.estimators.multiclass import TimeShare
 from dualgap.estimators.nu_machine import expanded, hinge_problem, keep_machine, nu_budget, solve_nu
 from dualgap.estimators.probability import CalibratedMixin

@@ -1,243 +1,425 @@
-"""LinearSVCPath: models of classes for a grid of C and l1_ratio, each with its certificate, each warm from the one before."""
+"""Path: the models of an estimator over C, in one mechanism for classes, targets and kernels.
+
+A path has the models of a grid of C and l1_ratio, or for every C of a range, each started from the one before. Subclasses say how rows
+become machines and how models become a fitted estimator. Predictions, and what is proven of them, are those of one fitted estimator, which
+is chosen. Cross-validation chooses another one: `path_choice`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from threading import Event
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.linear_model._base import LinearClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dualgap.core import classification_loss, number, one_of
-from dualgap.estimators.bounds import BoundsMixin, FeatureMixin
-from dualgap.estimators.common import check_labels, penalties, validated
-from dualgap.estimators.guaranteed_fit import fitted_at, guaranteed_paths
-from dualgap.estimators.labelled import Labelled
-from dualgap.estimators.linear import LinearSVC
-from dualgap.estimators.linear_path import LinearPath
-from dualgap.estimators.proving import ProvableMixin, path_parts, table_of
+from dualgap.answers import SOLVED_SHARE, GuaranteedPath, walk
+from dualgap.core import kept, number, slopes, whole_number
+from dualgap.estimators.common import ConvergenceWarning, fit_seed, warn_unless_converged, worst_status
+from dualgap.estimators.machine import Limits, Machine
+from dualgap.estimators.proving import Kept
 from dualgap.problem import Problem
-from dualgap.proof import BinaryPart, ProofError, mixed_coef
+from dualgap.proof import best_intercept, forget_scores, mixed_coef, scores_of, zero_features
+from dualgap.run import Result, Trace, certify
 
-__all__ = ["LinearSVCPath"]
+__all__ = ["Given", "Path", "Point", "trace"]
+
+DRAWN = 40  # points of each range that the figure of a guarantee shows
 
 
-class LinearSVCPath(LinearPath, BoundsMixin, FeatureMixin, ProvableMixin, LinearClassifierMixin, BaseEstimator):
-    """Linear models for a grid of C and l1_ratio, from strong to weak penalty, each started from the last.
+class Given(NamedTuple):
+    """What `fit` was given, the checked training data made of it, and their labels or targets."""
 
-    With more than two classes there is one such path for each class against the rest, all on the same grid.
+    X: Any
+    y: Any
+    sample_weight: Any
+    data: Any
+    labels: np.ndarray
 
-    Parameters
-    ----------
-    Cs : int or array
-        Values of C, or how many to take: from where the first feature comes in (for any class), over three decades (for l1_ratio=0
-        alone: from 1e-4 to 1e2).
-    l1_ratios : float or array
-    screen : bool
-        Whether features that are proved to be zero are left out. The models are the same to the tolerance.
-    loss, delta, fit_intercept, intercept, intercept_scaling, class_weight, tol, max_iter, solver, random_state
-        As in `LinearSVC`. solver="auto" is prox_newton for smooth losses with an l1 part.
-    max_time : float, optional
-        Seconds for the whole path, shared out among the points.
-    guarantee : float, optional
-        With a number such as 0.01, the models are for every C from the least to the largest of `Cs`, not for these values alone: at each C
-        there is a model, `model_at(C)`, whose objective is proven to be at most 1 + guarantee times the optimum. How many models that
-        takes, and for which C, is found out. One l1_ratio below 1; `tol` and `screen` are not used.
 
-    Attributes
-    ----------
-    Cs_, l1_ratios_ : the grid
-    coefs_ : array of shape (l1_ratios, Cs, d)
-    intercepts_, objectives_, dual_gaps_, n_iters_, screened_ : arrays of shape (l1_ratios, Cs)
-        screened_ counts the features that were proved to be zero before the model was trained.
-    certificates_ : a list for each l1_ratio, with a Certificate for each C
-    statuses_ : array of shape (l1_ratios, Cs) of strings
-        With more than two classes, the arrays above have one more axis after that of the Cs, with an entry for each class (coefs_ has
-        shape (l1_ratios, Cs, classes, d)), and each C has a list of certificates.
-    classes_, coef_, intercept_ : of the last C with the first l1_ratio, which is what `predict` uses
-    status_ : "converged" where every point is
+@dataclass(frozen=True, kw_only=True)
+class Point(Result):
+    """One model of a grid."""
 
-    With a guarantee there are, in place of those of a grid:
+    screened: int = 0  # features that were proved to be zero before it was trained
 
-    guarantee_ : the largest relative distance from the optimum that any model may have at any C of its range; infinite if a part of the
-        range has no proven model
-    breakpoints_ : array of shape (models, 2): the ends of the range of C that each model is proven for; each begins where the last ends
-    Cs_, coefs_, intercepts_ : of the models that were trained, in rising order of C
-    mixes_ : a tuple (i, j, t) for each model, which is (1 − t) times trained model i plus t times trained model j
-    certificates_ : for each model a `ProvenRange`: certificates at some C of its range, which hold between them, too
-    uncovered_ : pairs (low, high): ranges of C without a proven model; empty unless a solve ended early
-    status_ : "converged" where `uncovered_` is empty, else why the walk ended
-        With more than two classes, the last five are lists with an entry for each class against the rest.
 
-    Examples
-    --------
-    >>> from dualgap import LinearSVCPath
-    >>> from sklearn.datasets import make_classification
-    >>> X, y = make_classification(100, 30, random_state=0)
-    >>> path = LinearSVCPath(Cs=5, l1_ratios=[1.0, 0.5], random_state=0).fit(X, y)
-    >>> path.coefs_.shape, path.status_
-    ((2, 5, 30), 'converged')
+class Path(BaseEstimator):
+    """Tracing, fitted attributes and figures of a path.
 
-    One model for every C, proven to be within 1 % of the optimum:
-
-    >>> path = LinearSVCPath(Cs=[1e-3, 10.0], l1_ratios=0.0, guarantee=0.01, random_state=0).fit(X, y)
-    >>> model = path.model_at(0.123)
-    >>> model.certificate_.primal <= 1.01 * model.certificate_.dual
-    True
+    Sets: `fit` sets `_chosen`, the fitted estimator that predicts; `_kept`, what `fit` was given with the dual variables, which is not
+    pickled; for a guarantee `_paths`, a GuaranteedPath for each machine.
     """
 
-    classes_: np.ndarray
-    coefs_: Any
+    Cs: Any
+    tol: float
+    max_iter: int
+    max_time: float | None
+    random_state: Any
+    guarantee: float | None = None
+    screen: bool = False
+    l1_ratios: Any = 0.0
+    _chosen: Any
+    _coefs = "coefs_"  # the fitted attribute that has the coefficients of the trained models
 
-    def __init__(
-        self,
-        Cs: Any = 20,
-        *,
-        l1_ratios: Any = 0.5,
-        screen: bool = True,
-        loss: Any = "squared_hinge",
-        delta: float | None = None,
-        fit_intercept: bool = True,
-        intercept: str = "free",
-        intercept_scaling: float = 1.0,
-        class_weight: Any = None,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        solver: Any = "auto",
-        random_state: Any = None,
-        guarantee: float | None = None,
-    ) -> None:
-        self.Cs = Cs
-        self.l1_ratios = l1_ratios
-        self.screen = screen
-        self.loss = loss
-        self.delta = delta
-        self.fit_intercept = fit_intercept
-        self.intercept = intercept
-        self.intercept_scaling = intercept_scaling
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.solver = solver
-        self.random_state = random_state
-        self.guarantee = guarantee
+    # ----------------------------------------------------------------------------------------------------- what subclasses change
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVCPath:
-        """Train every model of the grid.
+    def _checked(self, X: Any, y: Any, sample_weight: Any) -> Given:
+        """Check the data; set n_features_in_, feature_names_in_ and what tells classes or targets."""
+        raise NotImplementedError
+
+    def _machines(self, data: Any) -> list[Machine]:
+        """Return the machines, one for each class, pair of classes or target."""
+        raise NotImplementedError
+
+    def _model(self, given: Given | None, C: float, ratio: float, results: Sequence[Result]) -> Any:
+        """Return a fitted estimator with these models of the machines; without the training data one that only predicts."""
+        raise NotImplementedError
+
+    def _titles(self) -> tuple[list[Any], list[str]]:
+        """Return the labels that select one of several machines, and what a figure calls it."""
+        raise NotImplementedError
+
+    # -------------------------------------------------------------------------------------------------------------------- fitting
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train every model of the path.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d)
-        y : n labels
-        sample_weight : n numbers, optional
+        X : array, sparse matrix or data frame of shape (n, d); for kernel="precomputed" the kernel matrix
+        y : n labels or targets
+        sample_weight : n numbers, optional; used in training, not in scoring
         """
-        return self._fit(X, y, sample_weight)
+        for name in [name for name in vars(self) if name in ("_chosen", "_kept", "_paths") or name[0] != "_" == name[-1]]:
+            delattr(self, name)  # of an earlier fit: a grid and a guarantee have different attributes
+        given = self._checked(X, y, sample_weight)
+        limits = Limits(whole_number("max_iter", self.max_iter), self.max_time, fit_seed(self.random_state))
+        with kept() as ctrl_c:
+            self._run(given, limits)
+            if ctrl_c.take():
+                self.status_ = "interrupted"
+        return self
 
-    def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
-        X, y = validated(self, X, y)
-        check_labels(y)
-        return X, y
+    def _run(self, given: Given, limits: Limits) -> None:
+        """Train, and set the fitted attributes."""
+        if self.guarantee is not None:
+            self._run_every_C(given, limits)
+        else:
+            self._run_grid(given, limits)
 
-    def _data(self, X: Any, y: Any, sample_weight: Any) -> Labelled:
-        return Labelled(X, y, sample_weight, self.class_weight)
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        assert isinstance(state, dict)
+        return {name: value for name, value in state.items() if name != "_kept"}
 
-    def _keep_kind(self, data: Labelled) -> None:
-        self.classes_ = data.classes
+    # ----------------------------------------------------------------------------------------------------------------------- grid
 
-    def _titles(self) -> tuple[list[Any], list[str]]:
-        labels = self.classes_.tolist()
-        return labels, [f"{label} against the rest" for label in labels]
+    def _run_grid(self, given: Given, limits: Limits, stacklevel: int = 5) -> list[list[list[Point]]]:
+        """Train the models of a grid, and keep the one of the largest C with the first ratio; return all, for each machine."""
+        machines = self._grid(given.data)
+        points = trace(machines, self.Cs_, self.l1_ratios_, number("tol", self.tol, "[0, 1]"), limits, self.screen)
+        self._keep_grid(points)
+        self._use(given, points, 0, len(self.Cs_) - 1)
+        flat = [p for grid in points for row in grid for p in row]
+        self.n_iter_ = max(p.epochs for p in flat)
+        self.status_ = warn_unless_converged(type(self).__name__, flat, self.tol, stacklevel)
+        self._kept = Kept(*given[:3], [[[p.dual for p in row] for row in grid] for grid in points])
+        return points
 
-    def _set_model(self, coef: np.ndarray, intercept: np.ndarray) -> None:
-        self.coef_, self.intercept_ = coef, intercept
+    def _grid(self, data: Any) -> list[Machine]:
+        """Set the grid, and return the machines."""
+        self.l1_ratios_ = np.atleast_1d(np.asarray(self.l1_ratios, dtype=float))
+        for ratio in self.l1_ratios_:
+            number("l1_ratios", float(ratio), "[0, 1]")
+        machines = self._machines(data)
+        self.Cs_ = min((grid_of(machine, self.Cs, self.l1_ratios_) for machine in machines), key=lambda Cs: float(Cs[0]))
+        return machines
 
-    def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
-        X, y = validated(self, X, y, reset=False)
-        data = Labelled(X, y, sample_weight, self.class_weight)
-        if "_paths" in vars(self):
-            return self._guaranteed_parts(data, duals)
-        made = [
-            [
-                [base.variant(**dict(zip(("l2", "l1"), penalties(float(C), float(ratio), total), strict=True))) for C in self.Cs_]
-                for ratio in self.l1_ratios_
-            ]
-            for base, total in self._bases(data)
-        ]
-        return path_parts(self, made, data, duals)
+    def _keep_grid(self, points: list[list[list[Point]]]) -> None:
+        def gathered(of: Callable[[Point], Any]) -> np.ndarray:
+            values = np.array([[[of(p) for p in row] for row in grid] for grid in points])
+            return values[0] if len(points) == 1 else np.moveaxis(values, 0, 2)
 
-    def _guaranteed_parts(self, data: Labelled, duals: Any) -> tuple[Any, list[Any]]:
-        """Return a part for each model at both ends of its range: together they prove it for all C between."""
-        if duals is None:
-            raise ProofError("this path was loaded from a file without its dual variables; fit it again to write its proof")
-        parts, many = [], len(self._paths) > 1
-        for k, ((base, total), path, betas) in enumerate(zip(self._bases(data), self._paths, duals, strict=True)):
-            sides: tuple[int, int | None]
-            sides, of_class = ((k, None), f"class {data.classes[k]} against the rest, ") if many else ((1, 0), "")
-            for number_, (each, (i, j, t)) in enumerate(zip(path.ranges, path.mixes, strict=True)):
-                coef, b = path.model(number_)
-                beta = np.clip(mixed_coef(betas[i], betas[j], t), 0.0, base.loss.upper_bound())
-                for C in (each.Cs[0], each.Cs[-1]):
-                    l2, l1 = penalties(C, float(self.l1_ratios_[0]), total)
-                    title = f"{of_class}model {number_} at C = {C:.17g}, an end of its range"
-                    parts.append(
-                        BinaryPart(base.variant(l2=l2, l1=l1), coef, b, beta, None, sides[0], sides[1], title, each.at(C).primal)
-                    )
-        return table_of(self, data), parts
+        self.coefs_ = gathered(lambda p: p.coef)
+        self.intercepts_ = gathered(lambda p: p.intercept)
+        self.objectives_ = gathered(lambda p: p.certificate.primal)
+        self.dual_gaps_ = gathered(lambda p: p.certificate.gap)
+        self.n_iters_ = gathered(lambda p: p.epochs)
+        self.screened_ = gathered(lambda p: p.screened)
+        self.statuses_ = gathered(lambda p: p.status)
+        alike = [[[p.certificate for p in each] for each in zip(*rows, strict=True)] for rows in zip(*points, strict=True)]
+        self.certificates_ = [[each[0] if len(points) == 1 else each for each in row] for row in alike]
 
-    def model_at(self, C: float) -> LinearSVC:
-        """Return the model that is proven at C, as a fitted LinearSVC with its certificate; needs `guarantee`.
+    def _use(self, given: Given, points: list[list[list[Point]]], i: int, j: int) -> None:
+        """Predict by the point of ratio i and value j of C from now on."""
+        self._choose(self._model(given, float(self.Cs_[j]), float(self.l1_ratios_[i]), [grid[i][j] for grid in points]))
+
+    def _choose(self, model: Any) -> None:
+        self._chosen = model
+        for name in ("coef_", "intercept_"):
+            if hasattr(model, name):
+                setattr(self, name, getattr(model, name))
+
+    # -------------------------------------------------------------------------------------------------------------------- every C
+
+    def _run_every_C(self, given: Given, limits: Limits) -> None:
+        """Train models such that at every C of the range one is proven to be within the guarantee."""
+        wanted = "a number between 0 and 1, such as 0.01: the relative distance from the optimum to be proven at every C"
+        epsilon = number("guarantee", self.guarantee, "(0, 1)", wanted)
+        self.l1_ratios_ = np.atleast_1d(np.asarray(self.l1_ratios, dtype=float))
+        if len(self.l1_ratios_) != 1 or not 0.0 <= self.l1_ratios_[0] < 1.0:
+            raise ValueError(
+                f"l1_ratios={self.l1_ratios!r} must be one number in [0, 1) with a guarantee: each ratio has ranges of its own, and with "
+                "l1_ratio=1 no dual point of one C is feasible at a larger one"
+            )
+        ratio = float(self.l1_ratios_[0])
+        machines = self._machines(given.data)
+        Cs = np.concatenate([grid_of(machine, self.Cs, self.l1_ratios_) for machine in machines])
+        low, high = float(np.min(Cs)), float(np.max(Cs))
+        if not low < high:
+            raise ValueError(
+                f"Cs={Cs.tolist()} has no two different values; a guarantee is for a range of C, such as Cs=[1e-3, 10]"
+            )
+        found: list[tuple[GuaranteedPath, list[Result]]] = []
+        for machine in machines:
+            until = limits.share(len(machines) - len(found))
+
+            def solve(C: float, warm: Any, machine: Machine = machine, until: float | None = until) -> Result:
+                return machine.solve(C, ratio, warm, SOLVED_SHARE * epsilon, limits, until)
+
+            found.append(walk(solve, partial(machine.strengths, ratio=ratio), low, high, epsilon))
+        self._paths = [path for path, _ in found]
+        self._kept = Kept(*given[:3], [[result.dual for result in results] for _, results in found])
+        self._keep_every_C([result for _, results in found for result in results])
+        if any(path.uncovered and path.uncovered[-1][1] >= high for path in self._paths):  # the walk has not come to the largest C
+            self._choose(self._model(None, high, ratio, [results[-1] for _, results in found]))
+        else:
+            ends = zip(machines, found, strict=True)
+            self._choose(self._model(given, high, ratio, [_proven_at(machine, *each, high, ratio) for machine, each in ends]))
+
+    def _keep_every_C(self, results: Sequence[Result]) -> None:
+        paths = self._paths
+
+        def each(values: list[Any]) -> Any:
+            return values[0] if len(values) == 1 else values
+
+        self.guarantee_ = max(path.guarantee for path in paths)
+        self.breakpoints_ = each([path.breakpoints for path in paths])
+        self.Cs_ = each([path.Cs for path in paths])
+        setattr(self, self._coefs, each([path.coefs for path in paths]))
+        self.intercepts_ = each([path.intercepts for path in paths])
+        self.mixes_ = each([path.mixes for path in paths])
+        self.certificates_ = each([path.ranges for path in paths])
+        self.uncovered_ = each([path.uncovered for path in paths])
+        self.n_iter_ = max(result.epochs for result in results)
+        self.status_ = self._status(results)
+
+    def _status(self, results: Sequence[Result]) -> str:
+        """Return "converged" where nothing is uncovered; else why the walk ended, with a warning."""
+        status = worst_status([result.status for result in results])
+        holes = [hole for path in self._paths for hole in path.uncovered]
+        if not holes:
+            return "converged"
+        if status == "converged":
+            status = "rounding_limit"  # the solves came to their tolerance, and rounding has used up the rest of the guarantee
+        if status != "interrupted":
+            low, high = min(low for low, _ in holes), max(high for _, high in holes)
+            tried = {"max_epochs": "raise max_iter", "max_seconds": "raise max_time"}.get(status, "standardise the features")
+            warnings.warn(
+                f"{type(self).__name__} has no proven model for some C between {low:.6g} and {high:.6g} (attribute uncovered_): status "
+                f"{status!r}. What to try: {tried}; a larger guarantee ({self.guarantee:g} now); a smaller range of C.",
+                ConvergenceWarning,
+                stacklevel=6,
+            )
+        return status
+
+    def model_at(self, C: float) -> Any:
+        """Return the model that is proven at C, as a fitted estimator with its certificate; needs `guarantee`.
 
         Parameters
         ----------
         C : float
             Any value from the least to the largest of `Cs`.
         """
+        paths, C = self._guaranteed(), number("C", C)
+        results = [_result_at(path, C, self.n_iter_) for path in paths]
+        return self._model(None, C, float(self.l1_ratios_[0]), results)
+
+    def _guaranteed(self) -> list[GuaranteedPath]:
         check_is_fitted(self)
-        paths = guaranteed_paths(self)
-        C = number("C", C)
-        model = LinearSVC(
-            C=C,
-            l1_ratio=float(self.l1_ratios_[0]),
-            loss=self.loss,
-            delta=self.delta,
-            fit_intercept=self.fit_intercept,
-            intercept=self.intercept,
-            intercept_scaling=self.intercept_scaling,
-            class_weight=self.class_weight,
-            max_iter=self.max_iter,
-            solver=self.solver,
-            random_state=self.random_state,
-        )
-        parts = [path.model(path.index(C)) for path in paths]
-        fitted_at(model, self, [path.certificate(C) for path in paths])
-        model.coef_, model.intercept_ = np.stack([coef for coef, _ in parts]), np.array([b for _, b in parts])
-        model.n_iter_ = self.n_iter_
-        return model
-
-    def _bases(self, data: Labelled) -> list[tuple[Problem, float]]:
-        """The problem of all points of each class against the rest but for its penalty, and the sum of its weights."""
-        one_of("intercept", self.intercept, ("free", "penalised"))
-        kind = self.intercept if self.fit_intercept else "none"
-        scale = number("intercept_scaling", self.intercept_scaling)
-        sides = [data.one_against_rest(k) for k in ([1] if len(data.classes) == 2 else range(len(data.classes)))]
-        first = Problem(data.X, sides[0].signs, self.loss, self.delta, 1.0, 0.0, sides[0].weights, kind, intercept_scale=scale)
-        bases = [first, *(first.variant(side.signs, side.weights, l2=1.0, l1=0.0) for side in sides[1:])]
-        return [(base, side.total) for base, side in zip(bases, sides, strict=True)]
-
-    def _bound_parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> list[Any]:
-        """Return the problems of the point in use, one for each class against the rest."""
-        if getattr(self, "guarantee", None) is not None:
-            raise ProofError(
-                "a path with a guarantee proves no labels: its models are within a range of the optimum; fit a LinearSVC at one C"
+        if "_paths" not in vars(self):
+            raise ValueError(
+                f"this {type(self).__name__} was fitted without a guarantee and has models at the values Cs_ alone; set guarantee=0.01 "
+                "for a model at every C"
             )
-        parts = self._parts(X, y, sample_weight, duals)[1]
-        if hasattr(self, "proven_"):  # a certified cross-validation, which trains its winner alone on all rows
-            return parts
-        i, j = self._place
-        return parts[i * len(self.Cs_) + j :: len(self.l1_ratios_) * len(self.Cs_)]
+        return self._paths
 
-    def _loss(self) -> Any:
-        return classification_loss(self.loss, self.delta)
+    # -------------------------------------------------------------------------------------------------------------------- figures
+
+    def plot_guarantee(self, ax: Any = None, label: Any = None) -> Any:
+        """Draw how far from the optimum the models are at most, over C; returns matplotlib's axes. Needs `guarantee`.
+
+        With several problems, `label` says which is drawn, the first one unless told: a class, "0 or 2" for a pair, the number of a target.
+        """
+        import matplotlib.pyplot as plt
+
+        paths = self._guaranteed()
+        k, title = self._drawn(label, len(paths))
+        path, ax = paths[k], ax or plt.gca()
+        Cs, bounds = [], []
+        for each in path.ranges:
+            for C in np.geomspace(each.Cs[0], each.Cs[-1], DRAWN)[1:-1]:
+                found = each.at(float(C))
+                Cs.append(C)
+                bounds.append(100.0 * found.gap / found.dual if found.dual > 0.0 else math.inf)
+        ax.fill_between(Cs, 0.0, bounds, alpha=0.3, linewidth=0.0, label="where the exact optimum can be, below the model")
+        ax.plot(Cs, bounds, linewidth=1.0)
+        percent = 100.0 * float(self.guarantee or 0.0)
+        ax.axhline(percent, color="0.4", linestyle="--", linewidth=0.8, label=f"guarantee: {percent:g} %")
+        ax.plot(path.Cs, np.zeros(len(path.Cs)), "k|", markersize=10, clip_on=False, label=f"trained at {len(path.Cs)} values of C")
+        for low, high in path.uncovered:
+            ax.axvspan(low, high, color="tab:red", alpha=0.3)
+        ax.set_xscale("log")
+        ax.set_xlabel("C")
+        ax.set_ylabel("above the optimum, at most [%]")
+        ax.set_title(f"{title}{': ' if title else ''}{len(path.ranges)} models, one for every C")
+        return ax
+
+    def plot_path(self, l1_ratio: float | None = None, ax: Any = None, label: Any = None) -> Any:
+        """Draw the coefficients over C for one l1_ratio (the first one unless told); returns matplotlib's axes.
+
+        With several problems, `label` says which is drawn (the first one unless told): a class, or the number of a target.
+        """
+        import matplotlib.pyplot as plt
+
+        check_is_fitted(self)
+        i = 0 if l1_ratio is None else int(np.argmin(np.abs(self.l1_ratios_ - l1_ratio)))
+        coefs, gaps = self.coefs_[i], self.dual_gaps_[i] / self.objectives_[i]
+        k, title = self._drawn(label, 1 if coefs.ndim == 2 else coefs.shape[1])
+        if coefs.ndim == 3:
+            coefs, gaps = coefs[:, k], gaps[:, k]
+        ax = ax or plt.gca()
+        ax.semilogx(self.Cs_, coefs)
+        ax.axhline(0.0, color="0.7", linewidth=0.8)
+        ax.set_xlabel("C")
+        ax.set_ylabel("coefficient")
+        of_class = f"{title}, " if title else ""
+        ax.set_title(f"{of_class}l1_ratio = {self.l1_ratios_[i]:g}; relative gaps at most {float(np.max(gaps)):.0e}")
+        return ax
+
+    def _drawn(self, label: Any, machines: int) -> tuple[int, str]:
+        """Return the number and the title of the machine that a figure shows."""
+        if machines == 1:
+            return 0, ""
+        labels, titles = self._titles()
+        if label is not None and label not in labels:
+            raise ValueError(f"label={label!r} is unknown; choose one of {labels}")
+        k = 0 if label is None else labels.index(label)
+        return k, titles[k]
+
+    # ---------------------------------------------------------------------------------------------------------------- predictions
+
+    def predict(self, X: Any) -> Any:
+        """Predict by the model that is chosen."""
+        check_is_fitted(self)
+        return self._chosen.predict(X)
+
+
+def grid_of(machine: Machine, Cs: Any, ratios: np.ndarray) -> np.ndarray:
+    """Return values of C in rising order: those given, or so many from where the first feature comes in, over three decades."""
+    if np.ndim(Cs) > 0:
+        if np.ndim(Cs) != 1 or len(Cs) == 0:
+            raise ValueError(f"Cs={Cs!r} must be a list of positive numbers, such as [0.01, 100]")
+        return np.sort([number("Cs", float(C) if isinstance(C, (int, np.integer)) else C) for C in Cs])
+    count = whole_number("Cs", Cs)
+    positive = ratios[ratios > 0]
+    if len(positive) == 0:
+        return np.geomspace(1e-4, 1e2, count)
+    # At w = 0 the first feature comes in where l1 = ratio/(C·Σs) has come down to the largest |u|.
+    base = machine.proven
+    beta = np.empty(base.n)
+    scores = base.offset.added(np.zeros(base.n))
+    slopes(base.loss, base.y * (scores + best_intercept(base, scores)), beta)
+    largest = float(np.abs(base.combine(base.c * base.y * beta)).max())
+    lowest = float(positive.min()) / (machine.total * max(largest, 1e-300))
+    return np.geomspace(lowest, 1e3 * lowest, count)
+
+
+def trace(
+    machines: Sequence[Machine], Cs: np.ndarray, ratios: np.ndarray, tol: float, limits: Limits, screen: bool
+) -> list[list[list[Point]]]:
+    """Train the models of a grid: for each machine and ratio those of every C, each started from the one before."""
+    left, stop = len(machines) * len(ratios) * len(Cs), Event()
+    found = []
+    for machine in machines:
+        grid = []
+        for ratio in ratios:
+            row: list[Point] = []
+            for C in Cs:
+                run = partial(
+                    machine.solve, float(C), float(ratio), tol=tol, limits=limits, until=limits.share(left), halt=stop.is_set
+                )
+                row.append(_point(machine.problem(float(C), float(ratio)), row[-1] if row else None, run, tol, screen))
+                left -= 1
+                if row[-1].status == "interrupted":
+                    stop.set()  # one epoch each for the points that are left
+            grid.append(row)
+        found.append(grid)
+    return found
+
+
+def _point(problem: Problem, last: Point | None, run: Callable[..., Result], tol: float, screen: bool) -> Point:
+    """Return the next model. With `screen`, features that the last model and dual point prove to be zero are left out of the run."""
+    if last is None:
+        return Point.of(run(warm=None))
+    keep = features_left(problem, last) if screen else np.ones(problem.d, dtype=bool)
+    if keep.all() or not keep.any():
+        return Point.of(run(warm=(last.coef, last.intercept, last.dual)))
+    screened = problem.d - int(np.count_nonzero(keep))
+    result = run(warm=(last.coef[keep], last.intercept, last.dual), features=keep)
+    coef = np.zeros(problem.d)
+    coef[keep] = result.coef
+    certificate = certify(problem, coef, result.intercept, result.dual)
+    if result.converged and certificate.relative_gap > tol:  # nearly never: go on with all features
+        return Point.of(run(warm=(coef, result.intercept, result.dual)), screened=screened)
+    dual = result.dual if certificate.dual > 0.0 else np.zeros(problem.n)  # β of the bound, for a proof
+    return Point.of(result, problem=problem, coef=coef, dual=dual, certificate=certificate, screened=screened)
+
+
+def features_left(problem: Problem, last: Result) -> np.ndarray:
+    """Return which features may be other than zero in the minimiser, by what another model and dual point prove."""
+    b = best_intercept(problem, scores_of(problem, last.coef))
+    left = ~zero_features(problem, last.coef, b, last.dual)
+    forget_scores(problem)
+    return left
+
+
+def _result_at(path: GuaranteedPath, C: float, epochs: int, **proof: Any) -> Result:
+    """Return the model that is proven at C as a result."""
+    coef, intercept = path.model(path.index(C))
+    return Result(
+        coef=coef,
+        intercept=intercept,
+        certificate=path.certificate(C),
+        status="converged",
+        trace=Trace(),
+        epochs=epochs,
+        cpu_seconds=0.0,
+        wall_seconds=0.0,
+        **proof,
+    )
+
+
+def _proven_at(machine: Machine, path: GuaranteedPath, results: Sequence[Result], C: float, ratio: float) -> Result:
+    """Return that model with its problem and its dual variables: the mix of those of two trained models, as the model is."""
+    i, j, t = path.mixes[path.index(C)]
+    loss = machine.proven.loss
+    dual = np.clip(mixed_coef(results[i].dual, results[j].dual, t), loss.lower_bound(), loss.upper_bound())
+    return _result_at(path, C, max(result.epochs for result in results), problem=machine.problem(C, ratio), dual=dual)

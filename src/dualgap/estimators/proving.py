@@ -19,9 +19,8 @@ from dualgap.estimators.on_store import is_store
 from dualgap.estimators.parameters import checked
 from dualgap.problem import Problem
 from dualgap.proof import BinaryPart, JointPart, ProofError, Table, make_proof
-from dualgap.run import minimise
 
-__all__ = ["Kept", "ProvableMixin", "kernel_parts", "linear_parts", "path_parts", "refuse_function", "table_of"]
+__all__ = ["Kept", "ProvableMixin", "kernel_parts", "linear_parts", "refuse_function", "table_of"]
 
 
 @dataclass(frozen=True)
@@ -146,28 +145,6 @@ def kernel_parts(model: Any, data: Labelled, duals: Sequence[Any] | None) -> tup
         title = "" if K == 2 else f"class {data.classes[i]} against class {data.classes[j]}"
         parts.append(_part(model, k, problem, (coef, float(model.intercept_[k]), dual), duals is not None, (i, j), title))
     return table, parts
-
-
-def path_parts(
-    model: Any, problems: list[list[list[Problem]]], data: Labelled, duals: Sequence[Any] | None
-) -> tuple[Table, list[Any]]:
-    """Return the parts of a LinearSVCPath, one for each point of each class. Without dual variables, a run from each model finds some."""
-    parts = []
-    for k, grid in enumerate(problems):
-        many = len(problems) > 1
-        sides: tuple[int, int | None]
-        sides, of_class = ((k, None), f"class {data.classes[k]} against the rest, ") if many else ((1, 0), "")
-        for i, row in enumerate(grid):
-            for j, problem in enumerate(row):
-                at = (i, j, k) if many else (i, j)
-                coef, b, certificate = model.coefs_[at], float(model.intercepts_[at]), model.certificates_[i][j]
-                if duals is not None:
-                    dual, gap = duals[k][i][j], (certificate[k] if many else certificate).gap
-                else:
-                    dual, gap = minimise(problem, model.solver, model.tol, model.max_iter, warm_start=(coef, b, None)).dual, None
-                title = f"{of_class}C = {model.Cs_[j]:.6g}, l1_ratio = {model.l1_ratios_[i]:g}"
-                parts.append(BinaryPart(problem, coef, b, dual, gap, sides[0], sides[1], title, float(model.objectives_[at])))
-    return table_of(model, data), parts
 
 
 def _part(model: Any, j: int, problem: Problem, found: tuple[Any, float, Any], kept: bool, sides: Any, title: str) -> BinaryPart:

@@ -9,7 +9,6 @@ error, known exactly, or when no open row can be decided any more.
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -18,7 +17,6 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-from dualgap.estimators.common import ConvergenceWarning
 from dualgap.run import Result
 
 __all__ = [
@@ -28,9 +26,6 @@ __all__ = [
     "contest",
     "decide_one_against_rest",
     "decide_pairs",
-    "forget_outcome",
-    "held_out",
-    "keep_outcome",
 ]
 
 GAPS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13)  # relative gaps of the rounds
@@ -206,29 +201,6 @@ class Contest:
 def contest(folds: list[Fold], count: int, n_jobs: int | None = None, until: float | None = None) -> Outcome:
     """Find the best of `count` settings, in the order in which ties are resolved."""
     return Contest(folds, count).run(n_jobs, until)
-
-
-OF_AN_OUTCOME = ("proven_", "verdict_", "winners_", "intervals_", "gaps_", "scores_", "certificate_", "objective_", "dual_gap_")
-
-
-def forget_outcome(model: Any) -> None:
-    """Remove what an earlier fit has set."""
-    for name in OF_AN_OUTCOME:
-        model.__dict__.pop(name, None)
-
-
-def keep_outcome(model: Any, outcome: Outcome, names: Sequence[str]) -> None:
-    """Set proven_ and verdict_; warn if a budget ended the contest."""
-    model.proven_, model.verdict_ = outcome.proven, outcome.verdict(names)
-    if not outcome.proven and outcome.status in ("max_epochs", "max_seconds"):
-        tried = "max_iter" if outcome.status == "max_epochs" else "max_time"
-        warnings.warn(f"{type(model).__name__}: {model.verdict_} What to try: raise {tried}.", ConvergenceWarning, stacklevel=4)
-
-
-def held_out(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the codes of validation labels among the classes of the training rows; −1 for a class that these lack."""
-    places = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-    return np.where(classes[places] == y, places, -1)
 
 
 def decide_one_against_rest(bounds: list[tuple[np.ndarray, np.ndarray]], codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
