@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from campaign.attempts import attempt, reduced
-from campaign.cases import GROUP, Case, draw, from_json
+from campaign.cases import GROUP, Case, draw, from_json, has_targets
 
 KEPT = Path(__file__).parents[1] / "proof" / "false_proofs.jsonl"  # a test replays its cases
 
@@ -23,24 +23,34 @@ class Tally:
     def __init__(self) -> None:
         self.problems = self.claims = self.false = self.refused = 0
         self.by: dict[str, Counter[str]] = {}
+        self.kinds: dict[str, Counter[str]] = {}  # problems, claims, refused and false of each kind
         self.refusals: Counter[str] = Counter()
 
-    def add(self, case: Case, judged: list[str]) -> None:
-        """Count a case and the names of its claims."""
+    def of(self, case: Case, **counts: int) -> None:
+        """Add to the counts of a kind: of a ν-problem that of its machine, of a regression its own."""
+        kind = case["machine"] if case["kind"] == "nu" else case["kind"] + (", targets" if has_targets(case.settings) else "")
+        bounds = ", bounds" if case.settings.get("bounds") else ""
+        self.kinds.setdefault(kind + bounds, Counter()).update(counts)
+
+    def add(self, case: Case, judged: list[str], wrong: list[str]) -> None:
+        """Count a case, the names of its claims and what is wrong."""
         self.problems += 1
         self.claims += len(judged)
+        self.of(case, problems=1, claims=len(judged), false=int(bool(wrong)))
         penalty = "l1" if case["l2"] == 0 else "elastic net" if case["l1"] > 0 else "l2"
-        one = {"kind": case["kind"], "loss": case["loss"] if case["kind"] != "joint" else "crammer_singer", "penalty": penalty}
+        one = {"loss": case["loss"] if case["kind"] != "joint" else "crammer_singer", "penalty": penalty}
         one |= {"intercept": case["intercept"], "kernel": str(case["kernel"]), "storage": case["storage"]}
         one |= {"solver": case["solver"]} if case["kind"] == "solve" else {}
         for name, value in one.items():
             self.by.setdefault(name, Counter())[value] += 1
 
     def show(self) -> str:
-        lines = [
-            f"{self.problems} problems, {self.claims} certificates judged, {self.refused} problems refused, {self.false} false"
-        ]
+        lines = [f"{self.problems} problems, {self.claims} claims judged, {self.refused} problems refused, {self.false} false"]
         lines += [f"  {name}: " + ", ".join(f"{k} {v}" for k, v in sorted(counter.items())) for name, counter in self.by.items()]
+        lines += [
+            f"  {kind}: {c['problems']} problems, {c['claims']} claims judged, {c['refused']} refused, {c['false']} false"
+            for kind, c in sorted(self.kinds.items())
+        ]
         lines += [f"  refused {count} times: {text}" for text, count in self.refusals.most_common(12)]
         return "\n".join(lines)
 
@@ -79,17 +89,18 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _one(seed: int, tally: Tally, out: Path) -> None:
+    case = draw(seed)
     try:
-        case = draw(seed)
         judged, wrong = attempt(case)
     except ValueError as error:
         tally.refused += 1
+        tally.of(case, refused=1)
         text = f"{type(error).__name__}: {str(error)[:110]}"
         if text not in tally.refusals:
             print(f"refused, seed {seed}: {text}", flush=True)  # whether these words are clear, a reader has to judge
         tally.refusals[text] += 1
         return
-    tally.add(case, judged)
+    tally.add(case, judged, wrong)
     if wrong:
         tally.false += 1
         print(f"FALSE, seed {seed}: {'; '.join(wrong)}\n  again: PYTHONPATH=tests python -m campaign --seed {seed}", flush=True)

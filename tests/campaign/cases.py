@@ -15,14 +15,18 @@ from scipy import sparse
 import dualgap
 from dualgap.solvers import NotSupported, get_solver, require
 
-GROUP = 300  # cases that share loss, penalty, storage and solvers
+GROUP = 100  # cases that share loss, penalty, storage and solvers
 LOSSES = ("hinge", "smooth_hinge", "squared_hinge", "logistic")
+REGRESSION = ("epsilon_insensitive", "squared_epsilon_insensitive", "huber", "absolute", "quantile", "squared_error")
 SOLVERS = tuple(dualgap.solvers().names)
 STORAGES = ("dense", "fortran", "float32", "csr", "csr_int64", "csr_float32", "csr_duplicates", "csr_unsorted")
 TYPES = {"dense": 0.5, "float32": 0.1, "csr": 0.3, "csr_int64": 0.05, "csr_float32": 0.05}  # storages by what is compiled for them
 SAME_TYPES = {"dense": ("dense", "dense", "fortran"), "csr": ("csr", "csr_duplicates", "csr_unsorted")}
-OTHERS = ("certify", "joint", "cluster", "svc", "path", "store")  # kinds beside "solve" and "pair"; a group has one of them
-SHARES = (0.62, 0.22, 0.16)  # of solve, pair and the other kind
+OTHERS = ("certify", "joint", "cluster", "svc", "path", "store", "nu", "answers", "forget", "guarantee", "certified_cv")
+OF_TARGETS = ("certify", "nu", "answers")  # those that take targets as well
+SHARES = (0.5, 0.18, 0.16, 0.16)  # of solve, pair and the two other kinds of a group
+MACHINES = ("OneClassSVM", "NuSVC", "NuSVR")
+BOUNDED = ("solve", "pair", "certify", "answers", "forget")  # kinds that take bounds on coefficients
 CLASSES = 4  # of the joint problem, at most
 
 
@@ -48,11 +52,14 @@ class Case:
         return stored(self.X, self["storage"])
 
     def problem(self) -> dualgap.Problem:
-        """Return the problem of two classes."""
+        """Return the problem of two classes, or of targets."""
         names = ("loss", "delta", "l2", "l1", "intercept", "intercept_scale", "kernel", "gamma", "degree", "coef0")
         options = {name: self[name] for name in names}
-        options["bounds"] = self.settings.get("bounds")  # cases of earlier campaigns have none
-        return dualgap.Problem(self.matrix(), self.y, sample_weight=self.weights, classes=[0, 1], **options)
+        options |= {
+            name: self.settings.get(name) for name in ("bounds", "epsilon", "quantile")
+        }  # cases of earlier campaigns have none
+        options["classes"] = None if self["loss"] in REGRESSION else [0, 1]
+        return dualgap.Problem(self.matrix(), self.y, sample_weight=self.weights, **options)
 
     def json(self) -> str:
         """Return the case as one line of JSON; Python writes floats so that they are read again bit for bit."""
@@ -64,7 +71,13 @@ def from_json(line: str) -> Case:
     """Return the case of a line of JSON."""
     settings = json.loads(line)
     X, y, weights = (settings.pop(name) for name in ("X", "y", "weights"))
-    return Case(settings, np.array(X, dtype=float), np.array(y, dtype=int), None if weights is None else np.array(weights))
+    dtype = float if has_targets(settings) else int
+    return Case(settings, np.array(X, dtype=float), np.array(y, dtype=dtype), None if weights is None else np.array(weights))
+
+
+def has_targets(settings: dict[str, Any]) -> bool:
+    """Whether y holds targets and no codes of classes."""
+    return settings["loss"] in REGRESSION or settings.get("machine") == "NuSVR"
 
 
 def stored(X: np.ndarray, storage: str) -> Any:
@@ -96,27 +109,27 @@ def stored(X: np.ndarray, storage: str) -> Any:
 def draw(seed: int) -> Case:
     """Return the case of a seed."""
     group, rng = np.random.default_rng([1, seed // GROUP]), np.random.default_rng([2, seed])
-    loss, kernel, storage, penalty, other, solvers = _group(group)
-    kind = str(rng.choice(["solve", "pair", other], p=SHARES))
-    if kind == "path" and loss == "hinge":
+    loss, kernel, storage, penalty, others, solvers = _group(group)
+    kind = str(rng.choice(["solve", "pair", *others], p=SHARES))
+    if kind in ("path", "guarantee") and loss == "hinge" and penalty != "l2":
         kind = "solve"
-    if kernel is not None and kind not in ("solve", "pair", "certify"):
+    if (kernel is not None and kind not in ("solve", "pair", "certify", "nu")) or (kind == "forget" and penalty == "l1"):
         kind = "solve"
     storage = str(rng.choice(SAME_TYPES.get(storage, (storage,))))
-    X, y, weights = _data(rng, kind, storage, kernel)
+    X, y, weights = _data(rng, kind, storage, kernel if kind != "nu" else None)
     intercept = str(rng.choice(["none", "penalised", "free"]))
     if penalty == "l1" and intercept == "penalised":
         intercept = "free"
-    if kind in ("joint", "svc", "cluster", "store") and penalty == "l1":
+    if kind in ("svc", "cluster", "store", "answers", "guarantee") and penalty == "l1":
         penalty = "l2"
-    if kind == "joint":
+    if kind in ("joint", "nu", "certified_cv"):
         penalty = "l2"
     l2, l1 = _penalties(rng, penalty, len(y))
     settings = {
         "seed": seed,
         "kind": kind,
         "loss": loss,
-        "delta": float(rng.choice([1.0, 0.5, 1e-3, 1e-8, 30.0])) if loss == "smooth_hinge" else None,
+        "delta": float(rng.choice([1.0, 0.5, 1e-3, 1e-8, 30.0])) if loss in ("smooth_hinge", "huber") else None,
         "l2": l2,
         "l1": l1,
         "intercept": intercept,
@@ -130,20 +143,32 @@ def draw(seed: int) -> Case:
         "atol": float(rng.choice([0.0, 0.0, 1e-6, 1e-12])),
         "max_epochs": int(rng.choice([1, 3, 10, 40, 200], p=[0.15, 0.2, 0.25, 0.2, 0.2])),
         "solver": "auto",
-        "bounds": _bounds(seed, X) if kernel is None and l2 > 0 and kind in ("solve", "pair", "certify") else None,
+        "bounds": _bounds(seed, X) if kernel is None and l2 > 0 and kind in BOUNDED else None,
+        "epsilon": float(rng.choice([0.0, 0.1, 1e-8, 10.0, 1e12])) if "insensitive" in loss else None,
+        "quantile": float(rng.choice([0.5, 0.1, 0.999, 1e-9])) if loss == "quantile" else None,
+        "guarantee": float(rng.choice([0.1, 0.03])),
+        "nu": float(rng.choice([0.5, 0.1, 0.01, 0.9, 1e-6])) if rng.random() < 0.8 else float(rng.random()),
     }
+    if kind == "certified_cv" and weights is not None:
+        weights = np.maximum(weights, 1e-14)  # each fold has weight in both classes
+    if kind == "nu":
+        settings["machine"] = "NuSVR" if loss in REGRESSION else str(rng.choice(MACHINES[:2]))
+        X, y, weights = X[:40], y[:40], None if weights is None else weights[:40]
+    if has_targets(settings):
+        y = _targets(rng, X)
     case = Case(settings, X, y, weights)
     return case.change(solver=_supported(case, solvers, rng)) if kind in ("solve", "pair") else case
 
 
-def _group(rng: np.random.Generator) -> tuple[str, str | None, str, str, str, list[str]]:
-    loss = str(rng.choice(LOSSES))
+def _group(rng: np.random.Generator) -> tuple[str, str | None, str, str, list[str], list[str]]:
+    loss = str(rng.choice(LOSSES if rng.random() < 0.55 else REGRESSION))
     kernel = None if rng.random() < 0.8 else str(rng.choice(["linear", "rbf", "poly", "precomputed"]))
     storage = str(rng.choice(list(TYPES), p=list(TYPES.values())))
     if kernel == "precomputed" and storage.startswith("csr"):
         storage = "dense"
     penalty = "l2" if kernel is not None else str(rng.choice(["l2", "elastic_net", "l1"], p=[0.55, 0.25, 0.2]))
-    return loss, kernel, storage, penalty, str(rng.choice(OTHERS)), rng.permutation(SOLVERS).tolist()
+    others = rng.permutation(OF_TARGETS if loss in REGRESSION else OTHERS)[:2].tolist()
+    return loss, kernel, storage, penalty, others, rng.permutation(SOLVERS).tolist()
 
 
 def _supported(case: Case, solvers: list[str], rng: np.random.Generator) -> str:
@@ -197,7 +222,7 @@ def _data(
     n, d = int(rng.integers(1, 41)), int(rng.choice([1, 2, 5, 10, 20]))
     if rng.random() < 0.02:
         n = 300
-    if kind in ("joint", "cluster", "svc", "path", "store"):
+    if kind in ("joint", "cluster", "svc", "path", "store", "forget", "guarantee", "certified_cv"):
         n = max(n, 8)
     X = _scaled(rng, _shape(rng, n, d))
     classes = int(rng.integers(2, CLASSES + 1)) if kind == "joint" else 2
@@ -206,6 +231,8 @@ def _data(
         y[:] = y[0]
     elif len(np.unique(y)) < classes and n >= classes:
         y[:classes] = np.arange(classes)
+    if kind == "certified_cv":  # each fold has both
+        y[:4] = [0, 0, 1, 1]
     if storage.endswith("float32"):
         X = X.astype(np.float32).astype(float)
     if kernel == "precomputed":
@@ -257,6 +284,24 @@ def _labels(rng: np.random.Generator, X: np.ndarray, classes: int) -> np.ndarray
     size = np.abs(X).max(axis=0)
     teacher = (X / np.where(size > 0, size, 1.0)) @ rng.normal(size=X.shape[1]) + 0.1 * rng.normal() * (rng.random() < 0.5)
     return np.searchsorted(np.quantile(teacher, np.arange(1, classes) / classes), teacher)
+
+
+def _targets(rng: np.random.Generator, X: np.ndarray) -> np.ndarray:
+    """Return targets that a model explains in part, at any scale, far from 0, equal, or whole numbers."""
+    size = np.abs(X).max(axis=0)
+    y = (X / np.where(size > 0, size, 1.0)) @ rng.normal(size=X.shape[1]) + 10.0 ** rng.uniform(-6, 0) * rng.normal(size=len(X))
+    kind = rng.integers(7)
+    if kind == 1:
+        return y * 10.0 ** rng.uniform(-12, 12)
+    if kind == 2:
+        return y + 10.0 ** rng.uniform(0, 12)
+    if kind == 3:
+        return np.full(len(X), y[0] * (rng.random() < 0.5))
+    if kind == 4:
+        return np.round(y)
+    if kind == 5:
+        return y * 10.0 ** rng.uniform(-150, 150)
+    return y
 
 
 def _weights(rng: np.random.Generator, y: np.ndarray, kind: str) -> np.ndarray | None:

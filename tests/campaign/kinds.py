@@ -11,27 +11,25 @@ import numpy as np
 
 import dualgap
 from campaign.cases import Case
-from campaign.judge import Claimed
+from campaign.following import answers, certified_choice, forgets, guarantee
+from campaign.judge import Claimed, Judged, part_of, table_of
+from campaign.nu import machine_of
 from dualgap.cluster import InProcess, Partition, make_objective, run_rounds
 from dualgap.cluster.partition import Others
 from dualgap.core import settle
 from dualgap.estimators.crammer_singer import CrammerSinger, CrammerSingerRun
-from dualgap.proof import BinaryPart, JointPart, Table, certificate_of_pair, certify_pair, dual_from_margins, dual_point, enclose
+from dualgap.proof import JointPart, Table, certificate_of_pair, certify_pair, dual_from_margins, dual_point, enclose
 from dualgap.run import drive
 from dualgap.store import StoreProblem, write_store
 
 
-def claims(case: Case) -> Iterator[Claimed]:
+def claims(case: Case) -> Iterator[Claimed | Judged]:
     """Run a case and yield what it claims."""
     yield from RUNS[case["kind"]](case)
 
 
-def _table(problem: dualgap.Problem) -> Table:
-    return Table(problem.X, (problem.y > 0).astype(int), problem.classes.tolist())
-
-
 def _claim(problem: dualgap.Problem, certificate: Any, coef: Any, b: float, beta: np.ndarray, **options: Any) -> Claimed:
-    return Claimed(certificate, BinaryPart(problem, coef, b, beta, None), _table(problem), **options)
+    return Claimed(certificate, part_of(problem, coef, b, beta), table_of(problem), **options)
 
 
 def _of_result(case: Case, result: Any, name: str = "") -> Claimed:
@@ -64,7 +62,9 @@ def _pair(case: Case) -> Iterator[Claimed]:
     problem, rng = case.problem(), np.random.default_rng([4, case["seed"]])
     for coef, b in _models(case, problem):
         margins = problem.y * (problem.scores(problem.stored(coef)) + b)
-        betas = [np.where(rng.random(problem.n) < 0.5, rng.random(problem.n), rng.integers(0, 2, problem.n)), None]
+        beta = np.where(rng.random(problem.n) < 0.5, rng.random(problem.n), rng.integers(0, 2, problem.n))
+        low = max(problem.loss.lower_bound(), -1e3 * problem.offset.scale) if problem.is_regression else 0.0
+        betas = [low + (min(problem.loss.upper_bound(), max(-low, 1.0)) - low) * beta, None]
         for beta in betas:
             point = dual_from_margins(problem, margins) if beta is None else dual_point(problem, beta)
             certificate = certify_pair(problem, coef, b, point, "given").certificate
@@ -204,7 +204,7 @@ def _store(case: Case) -> Iterator[Claimed]:
     yield _claim(problem, result.certificate, result.coef, result.intercept, result.dual, **options)
 
 
-RUNS: dict[str, Callable[[Case], Iterator[Claimed]]] = {
+RUNS: dict[str, Callable[[Case], Iterator[Claimed | Judged]]] = {
     "solve": _solve,
     "pair": _pair,
     "certify": _certify,
@@ -213,4 +213,9 @@ RUNS: dict[str, Callable[[Case], Iterator[Claimed]]] = {
     "svc": _svc,
     "path": _path,
     "store": _store,
+    "nu": machine_of,
+    "answers": answers,
+    "forget": forgets,
+    "guarantee": guarantee,
+    "certified_cv": certified_choice,
 }

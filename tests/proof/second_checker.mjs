@@ -174,7 +174,7 @@ function entropyLower(p) {
 // The data
 // ---------------------------------------------------------------------------------------------------------------------
 
-// Rows are { kind, at, x }: the class, the columns and the values over 2^bits. Columns without any entry are dropped and
+// Rows are { kind, at, x }: the class, or of a regression the targets, the columns and the values over 2^bits. Columns without any entry are dropped and
 // the others are numbered anew, still in rising order; index maps the file's columns to them.
 function parseData(bytes) {
   const lines = splitLines(bytes, 'data');
@@ -188,13 +188,15 @@ function parseData(bytes) {
   let bits = 0;
   const parsed = lines.slice(2).map((line) => {
     const words = line.split(' ');
-    const kind = parseCount(words.shift());
-    need(kind < classes, 'data: class out of range');
+    const first = words.shift();
+    const kind = classes ? parseCount(first) : first.split(',').map(parseNumber);
+    need(!classes || kind < classes, 'data: class out of range');
     const { at, number } = parseEntries(words, columns);
     for (const c of at) used.add(c);
     bits = Math.max(bits, bitsOf(number));
     return { kind, at, number };
   });
+  need(classes || parsed.every(({ kind }) => kind.length === parsed[0].kind.length), 'data: another number of targets');
   const index = new Map([...used].sort((a, b) => (a < b ? -1 : 1)).map((c, k) => [c, k]));
   const rows = parsed.map(({ kind, at, number }) => (
     { kind, at: at.map((c) => index.get(c)), x: toFixed(number, bits).v }));
@@ -248,6 +250,7 @@ function lineReader(lines) {
   return {
     take, one,
     next: () => (lines[position] ?? '').split(' ')[0],
+    nextLine: () => lines[position] ?? '',
     count: (keyword) => parseCount(one(keyword)),
     number: (keyword) => parseNumber(one(keyword)),
     string: (keyword) => parseString(take(keyword).join(' ')),
@@ -277,7 +280,7 @@ function checkProof(proofBytes, dataBytes) {
   need(file.count('columns') === data.columns, 'the number of columns differs from the data');
   const classes = file.count('classes');
   need(classes === data.classes, 'the number of classes differs from the data');
-  need(classes >= 2, 'less than 2 classes');
+  need(classes !== 1, 'only 1 class');
 
   const labels = new Set();
   for (let k = 0; k < classes; k++) {
@@ -315,8 +318,12 @@ function parseProblem(file, data) {
 
   const sides = file.take('sides');
   const all = sides.length === 1 && sides[0] === 'all';
-  let positive, negative = null;                               // negative is null for all other classes
-  if (!all) {
+  let positive, negative = null, target = null;                // negative is null for all other classes
+  if (sides[0] === 'target') {
+    need(sides.length === 2, 'bad line "sides"');
+    target = parseCount(sides[1]);
+    need(data.classes === 0 && data.rows.every(({ kind }) => target < kind.length), 'the target does not exist');
+  } else if (!all) {
     need(sides.length === 2, 'bad line "sides"');
     positive = parseCount(sides[0]);
     if (sides[1] !== 'rest') negative = parseCount(sides[1]);
@@ -324,10 +331,10 @@ function parseProblem(file, data) {
     need(positive !== negative, 'both sides are the same class');
   }
 
-  const loss = parseChoice(file, 'loss', { hinge: 0, smooth_hinge: 1, squared_hinge: 0, logistic: 0, crammer_singer: 0 });
+  const loss = parseLoss(file);
   const several = loss.name === 'crammer_singer';
-  need(several === all, 'sides and loss do not fit');
-  need(loss.numbers.every((x) => x.m > 0n), 'delta is not positive');
+  need(several === all && (loss.name === 'residual') === (target !== null), 'sides and loss do not fit');
+  need(!several || data.classes >= 2, 'there are no classes');
 
   const l2 = file.number('l2');
   const l1 = file.number('l1');
@@ -357,7 +364,7 @@ function parseProblem(file, data) {
 
   // The rows of the problem: their places in the data.
   const places = [...data.rows.keys()].filter((i) => (
-    all || negative === null || data.rows[i].kind === positive || data.rows[i].kind === negative));
+    all || target !== null || negative === null || data.rows[i].kind === positive || data.rows[i].kind === negative));
   const n = places.length;
   need(n > 0, 'a problem has no rows');
 
@@ -379,7 +386,23 @@ function parseProblem(file, data) {
   }
   const beta = repeat('beta', n);
   if (bounds) checkBounds(bounds, coef[0]);
-  return { positive, loss, l2, l1, bounds, intercept, kernel, gap, places, weights, coef, bias, balance, beta };
+  return { positive, target, loss, l2, l1, bounds, intercept, kernel, gap, places, weights, coef, bias, balance, beta };
+}
+
+// The loss; of `residual` epsilon, delta and the slopes below and above the target, null where there is no limit.
+function parseLoss(file) {
+  if (!file.nextLine().startsWith('loss residual')) {
+    const loss = parseChoice(file, 'loss', { hinge: 0, smooth_hinge: 1, squared_hinge: 0, logistic: 0, crammer_singer: 0 });
+    need(loss.numbers.every((x) => x.m > 0n), 'delta is not positive');
+    return loss;
+  }
+  const [name, ...words] = file.take('loss');
+  need(name === 'residual' && words.length === 4, 'bad line "loss"');
+  const [epsilon, delta] = words.slice(0, 2).map(parseNumber);
+  const slopes = words.slice(2).map((word) => (word === 'none' ? null : parseNumber(word)));
+  need([epsilon, delta, ...slopes].every((x) => x === null || x.m >= 0n), 'a number of the loss is negative');
+  need(delta.m > 0n || !slopes.includes(null), 'no limit of the slope and no delta');
+  return { name, epsilon, delta, slopes };
 }
 
 // Ends of the intervals of all coefficients: fractions, or null where there is no such bound.
@@ -427,7 +450,9 @@ function parseWeights(words, n) {
 
 function binary(problem, data) {
   const rows = problem.places.map((i) => data.rows[i]);
-  const y = rows.map((row) => (row.kind === problem.positive ? 1n : -1n));
+  const regression = problem.target !== null;
+  const y = rows.map((row) => (regression || row.kind === problem.positive ? 1n : -1n));
+  const targets = toFixed(regression ? rows.map((row) => row.kind[problem.target]) : rows.map(() => ZERO));
   const l2 = fracOf(problem.l2);
   const c = toFixed(problem.weights);
   const dual = dualPoint(problem, c, y);
@@ -437,15 +462,18 @@ function binary(problem, data) {
 
   const { s, error, R, Rstar } = KERNELS[problem.kernel.name](problem, data, rows, v);
 
-  // Lower bounds of the margins: m = y (s + b) - error.
+  // Lower bounds of the margins: m = y (s + b - t) - error. For residual the upper ones are 2 error above.
   const b = problem.bias[0];
-  const bits = Math.max(s.bits, -b.e);
+  const bits = Math.max(s.bits, targets.bits, -b.e);
   const bFixed = shift(b.m, b.e + bits);
-  const m = { v: rescale(s, bits).v.map((x, i) => y[i] * (x + bFixed)), bits };
-  if (error) rescale(error, bits).v.forEach((x, i) => { m.v[i] -= x; });
+  const tFixed = rescale(targets, bits).v;
+  const m = { v: rescale(s, bits).v.map((x, i) => y[i] * (x + bFixed - tFixed[i])), bits };
+  const off = error ? rescale(error, bits).v : zeros(m.v.length);
+  off.forEach((x, i) => { m.v[i] -= x; });
 
-  let P = add(primalLoss(problem.loss, c, m), R);
-  let D = sub(dualLoss(problem.loss, c, dual), Rstar);
+  const losses = regression ? residualLoss(problem.loss, c, m, off) : primalLoss(problem.loss, c, m);
+  let P = add(losses, R);
+  let D = sub(regression ? residualDual(problem.loss, c, dual, targets) : dualLoss(problem.loss, c, dual), Rstar);
   if (problem.intercept.name === 'penalised') {
     const sigma = fracOf(problem.intercept.numbers[0]);
     P = add(P, mul(half(l2), square(div(fracOf(b), sigma))));
@@ -470,10 +498,52 @@ function dualPoint({ beta: [entries], balance, loss }, c, y) {
   const one = 1n << BigInt(beta.bits);
   for (let i = 0; i < n; i++) {
     const [value, top] = i === k ? [t.v[k], c.v[k] * one] : [beta.v[i], one];
+    if (loss.name === 'residual') {
+      const [below, above] = loss.slopes;
+      need(atMost(-value, below, top) && atMost(value, above, top), 'a beta is beyond its bounds');
+      continue;
+    }
     need(value >= 0n, 'a beta is negative');
     need(value <= top || loss.name === 'squared_hinge', 'a beta is above 1');
   }
   return { beta, t, k };
+}
+
+// Whether value <= slope * top; null is no bound.
+function atMost(value, slope, top) {
+  return slope === null || shift(value, Math.max(0, -slope.e)) <= shift(slope.m * top, Math.max(0, slope.e));
+}
+
+// The sum of c phi over residuals between m and m + 2 off, where phi is largest at an end: it is convex.
+function residualLoss({ epsilon, delta, slopes }, c, m, off) {
+  const [eps, width] = [fracOf(epsilon), fracOf(delta)];
+  const value = (r) => {                                       // phi(r), r over 2^m.bits
+    const excess = sub(frac(abs(r), m.bits), eps);
+    if (excess.n <= 0n) return frac(0n);
+    const slope = slopes[r < 0n ? 1 : 0];
+    const whole = slope === null ? null : mul(width, fracOf(slope));
+    if (whole === null || sub(excess, whole).n < 0n) return half(div(square(excess), width));
+    return mul(fracOf(slope), sub(excess, half(whole)));
+  };
+  const sums = new Map();                                      // by denominator: there are few of them
+  m.v.forEach((r, i) => {
+    if (c.v[i] === 0n) return;
+    const [low, high] = [value(r), value(r + 2n * off[i])];
+    const { n, d } = sub(high, low).n > 0n ? high : low;
+    sums.set(d, (sums.get(d) ?? 0n) + c.v[i] * n);
+  });
+  const total = [...sums].map(([d, n]) => ({ n, d })).reduce(add, frac(0n));
+  return mul(total, frac(1n, c.bits));
+}
+
+// The sum of c (psi(beta) + beta t): c beta t - epsilon c |beta| - delta/2 c beta^2, at the balance row by t^2 / c.
+function residualDual({ epsilon, delta }, c, { beta, t, k }, targets) {
+  const sum = (of) => t.v.reduce((s, x, i) => s + of(x, i), 0n);
+  const gain = frac(sum((x, i) => x * targets.v[i]), t.bits + targets.bits);
+  const size = frac(sum(abs), t.bits);
+  let squares = frac(sum((x, i) => (i === k ? 0n : x * beta.v[i])), t.bits + beta.bits);
+  if (k >= 0) squares = add(squares, div(frac(t.v[k] * t.v[k], 2 * t.bits), frac(c.v[k], c.bits)));
+  return sub(sub(gain, mul(fracOf(epsilon), size)), half(mul(fracOf(delta), squares)));
 }
 
 // The sum of c phi(m).

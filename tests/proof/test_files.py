@@ -21,6 +21,7 @@ from dualgap import SVC, Hinge, LinearSVC, LinearSVCPath, LinearSVCPathCV, Probl
 from dualgap.data import read
 from dualgap.proof import BinaryPart, ProofError, Table, canonical_text, exact_values, make_proof, verify
 from dualgap.proof.files import literals, rounded_up
+from opinions import first_opinion, second_opinion
 
 ROOT = Path(__file__).resolve().parents[2]
 LOSSES = ["hinge", "smooth_hinge", "squared_hinge", "logistic"]
@@ -48,8 +49,6 @@ PROBLEMS = [
     if (penalty, intercept) != ("l1", "penalised")
 ] + [(loss, "l2", intercept, kernel) for loss in ("hinge", "logistic") for intercept in INTERCEPTS for kernel in KERNELS]
 PROBLEMS += [("squared_hinge", "bounded", "free", None), ("logistic", "bounded_elastic_net", "penalised", None)]
-NODE = shutil.which("node")
-SECOND = Path(__file__).with_name("second_checker.mjs")
 
 
 def name_of(case):
@@ -435,31 +434,6 @@ def test_streams_have_no_proof(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------------- the second checker
-
-
-def second_opinion(folder, pairs):
-    """What the checker in JavaScript says of each (proof, data)."""
-    if NODE is None:
-        pytest.skip("node is not installed; the second checker is written in JavaScript")
-    names = []
-    for k, (proof, data) in enumerate(pairs):
-        for name, content in ((f"{k}.proof", proof), (f"{k}.data", data)):
-            (folder / name).write_bytes(content)
-            names.append(name)
-    run = subprocess.run([NODE, SECOND, *names], cwd=folder, capture_output=True, text=True, timeout=300, check=False)
-    assert run.returncode in (0, 1), run.stderr
-    return [line.split(":")[0] for line in run.stdout.splitlines()]
-
-
-def first_opinion(pairs):
-    said = []
-    for proof, data in pairs:
-        try:
-            verify.verify(proof, data)
-            said.append("verified")
-        except verify.Refused:
-            said.append("refused")
-    return said
 
 
 def tight(*case):

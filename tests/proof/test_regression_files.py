@@ -1,5 +1,6 @@
 """Proof files of regressions: what is written is verified, and what is changed is refused."""
 
+import dataclasses
 import hashlib
 import pickle
 import shutil
@@ -14,6 +15,8 @@ from scipy import sparse
 
 from dualgap import SVR, LinearSVR, Problem, ResidualLoss, solve
 from dualgap.proof import ProofError, Table, TargetPart, canonical_text, exact_values, make_proof, verify
+from dualgap.proof.files import rounded_up
+from opinions import first_opinion, second_opinion
 
 LOSSES = {
     "epsilon_insensitive": {"epsilon": 0.3},
@@ -243,3 +246,47 @@ def test_data_that_are_not_well_formed():
     ):
         with pytest.raises(verify.Refused, match=reason):
             verify.parse_data(text)
+
+
+# ------------------------------------------------------------------------------------------------------- the second checker
+
+
+def tight(*case):
+    """The proof of the least gap that is true, and of the next smaller float64, which is false."""
+    problem, result = solved(*case)
+    part, table = (
+        TargetPart(problem, result.coef, result.intercept, result.dual, None),
+        Table(problem.X, problem.targets[:, None], []),
+    )
+    primal, dual = exact_values(part, table)
+    least = rounded_up(primal - dual)
+    for gap in (least, float(np.nextafter(least, 0.0))):
+        text = make_proof(table, [dataclasses.replace(part, gap=gap)], check=False)
+        yield text.proof, text.data
+
+
+def test_both_checkers_agree_to_the_last_bit(tmp_path):
+    cases = [(loss, penalty, "free") for loss in LOSSES for penalty in PENALTIES]
+    cases += [(loss, "l2", "penalised") for loss in LOSSES]
+    cases += [(loss, "l2", "free", kernel) for loss in LOSSES for kernel in KERNELS]
+    pairs = [pair for case in cases for pair in tight(*case)]
+    expected = ["verified", "refused"] * len(cases)
+    assert first_opinion(pairs) == expected
+    assert second_opinion(tmp_path, pairs) == expected
+
+
+def test_both_checkers_refuse_what_is_changed(tmp_path):
+    text = proof_of("epsilon_insensitive")
+    pairs = [(rewritten(text.proof, keyword, change), text.data) for keyword, change, _ in FORGED.values()]
+    assert set(first_opinion(pairs)) == {"refused"}
+    assert set(second_opinion(tmp_path, pairs)) == {"refused"}
+
+
+def test_both_checkers_on_several_targets(tmp_path):
+    X, y, weights = made_data()
+    LinearSVR(C=0.3, loss="huber", random_state=0).fit(X, np.stack([y, y**2], axis=1), weights).save_proof(
+        tmp_path / "p", data=tmp_path / "d"
+    )
+    proof, data = (tmp_path / "p").read_bytes(), (tmp_path / "d").read_bytes()
+    pairs = [(proof, data), (rewritten(proof, b"bias", to(b"bias 5p3")), data)]
+    assert first_opinion(pairs) == second_opinion(tmp_path, pairs) == ["verified", "refused"]
