@@ -127,6 +127,7 @@ class Remaining:
         problem = self.evidence.problem
         best = self._best
         certificate = certificate_of_pair(best.found, "solver")
+        certificate = replace(certificate, dual=max(certificate.dual, 0.0))  # that of β = 0
         gap = min(best.found.gap_bound, certificate.gap)
         squared = max(gap / problem.l2 * UP - 0.25 * best.least_apart**2, 0.0)
         radius = math.sqrt(squared) * UP if math.isfinite(squared) else math.inf
