@@ -48,7 +48,7 @@ def test_screening_proves_zeros_and_changes_nothing(data):
 def test_features_left_out_are_zero_at_the_optimum(data):
     from dualgap import Problem
     from dualgap.estimators.path import features_left
-    from dualgap.run.driver import minimise
+    from dualgap.run import minimise
 
     X, y = data
     problem = Problem(X, y, loss="squared_hinge", l1=0.05, l2=0.0, intercept="free")

@@ -342,21 +342,6 @@ def test_what_is_compiled_beforehand_depends_on_the_methods_it_may_come_to():
     assert "newton_cg" not in Auto().plan(problem_of(500, 9000, density=0.01, loss="logistic"))
 
 
-def test_problems_of_one_kind_over_the_same_rows_share_a_choice(monkeypatch):
-    """Labels, weights and the strength of the penalty do not count. Losses do, although as tuples they may be equal."""
-    asked = []
-    monkeypatch.setattr(auto, "choose", lambda problem: asked.append(problem) or choose(problem))
-    first = problem_of(200, 5, l2=0.1)
-    for other in (first, first.replace(y=-first.y), first.variant(sample_weight=np.arange(200) + 1.0), first.variant(l2=0.5)):
-        assert Auto().supports(other)
-    assert len(asked) == 1
-    kinds = [first.replace(loss=loss) for loss in (dualgap.SquaredHinge(), dualgap.Logistic())]
-    kinds += [first.replace(intercept="free"), first.variant(l1=0.1), first.replace(X=first.X.copy())]
-    for count, other in enumerate(kinds, start=2):
-        assert Auto().supports(other)
-        assert len(asked) == count
-
-
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_a_hand_over_takes_the_best_free_intercept_of_its_w(monkeypatch, loss):
     taken, start = [], Newton.start

@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dualgap.core import counted, is_sparse, is_whole, number
 from dualgap.problem import all_finite, from_C, is_dask
-from dualgap.run import result
+from dualgap.run import SUCCESSES, strong_penalty
+from dualgap.run import ConvergenceWarning as RunWarning
 
 __all__ = [
     "ConvergenceWarning",
@@ -37,7 +38,7 @@ __all__ = [
 ]
 
 
-class ConvergenceWarning(result.ConvergenceWarning, SklearnConvergenceWarning):
+class ConvergenceWarning(RunWarning, SklearnConvergenceWarning):
     """A fit ended before its certified gap was as small as asked; both dualgap's and scikit-learn's ConvergenceWarning.
 
     Examples
@@ -212,7 +213,7 @@ def weights_by_class(
 
 # ------------------------------------------------------------------------------------------------------------------- outcome
 
-_BADNESS: tuple[str, ...] = (*result.SUCCESSES, "max_epochs", "max_seconds", "rounding_limit", "stalled", "interrupted", "diverged")
+_BADNESS: tuple[str, ...] = (*SUCCESSES, "max_epochs", "max_seconds", "rounding_limit", "stalled", "interrupted", "diverged")
 _TRY = {
     "max_epochs": "raise max_iter",
     "max_seconds": "raise max_time",
@@ -231,13 +232,13 @@ def worst_status(statuses: Sequence[str]) -> str:
 def warn_unless_converged(name: str, results: Sequence[Any], tol: float, stacklevel: int = 3) -> str:
     """The status of the fit; unless it is a success, warn with gap, tolerance, distance from optimal and what to try."""
     status = worst_status([r.status for r in results])
-    if status in result.SUCCESSES or (tol == 0.0 and status in ("max_epochs", "max_seconds", "stalled", "rounding_limit")):
+    if status in SUCCESSES or (tol == 0.0 and status in ("max_epochs", "max_seconds", "stalled", "rounding_limit")):
         return status  # with tol=0 the budget, or the last bit of precision, is the end that was asked for
-    late = [r for r in results if r.status not in result.SUCCESSES]
+    late = [r for r in results if r.status not in SUCCESSES]
     worst = max((r.certificate for r in late), key=lambda c: c.relative_gap)
     which = f" on {len(late)} of {len(results)} problems" if len(results) > 1 else ""
     above = f"at most {100 * worst.gap / worst.dual:.3g} % above" if worst.dual > 0 else f"at most {worst.gap:.3g} above"
-    easier = "larger" if result.strong_penalty(getattr(late[0], "problem", None)) else "smaller"
+    easier = "larger" if strong_penalty(getattr(late[0], "problem", None)) else "smaller"
     warnings.warn(
         f"{name} did not converge{which}: status {status!r} after {counted(max(r.epochs for r in late), 'epoch')}, relative gap "
         f"{worst.relative_gap:.1e} (gap {worst.gap:.3g}) over tol={tol:.1e}; the objective is {above} the optimum. "

@@ -292,8 +292,7 @@ class SVC(
             if pair != pairs[0]:
                 l2, _ = penalties(C, 0.0, len(rows) if weights is None else float(weights.sum()))
                 problem = first.replace(X=data.X[rows], y=signs, sample_weight=weights, l2=l2)
-            # One choice and one check of a solver serve all: kernel, loss, penalty and precision are the same.
-            problem.shared.blocks[FLOAT64], problem.shared.found = matrix.part(rows), first.shared.found
+            problem.shared.blocks[FLOAT64] = matrix.part(rows)
             return problem
 
         return make

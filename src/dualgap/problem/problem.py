@@ -84,11 +84,6 @@ class Shared:
     blocks: dict[Any, KernelBlocks] = field(default_factory=dict)
     semidefinite: bool | None = None  # whether the kernel matrix is; set by dualgap.proof.require_semidefinite
     of_data: Shared | None = None  # the same for the rows of X without their kernel
-    # What solvers and the driver have found to hold for all problems of one kind over these rows, by keys of their own; see `Problem.kind`.
-    found: dict[Any, Any] = field(default_factory=dict)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "found": {}}  # what is compiled here need not be elsewhere
 
 
 class Problem:
@@ -407,12 +402,6 @@ class Problem:
     def is_regression(self) -> bool:
         """Whether y holds targets, and margins are residuals."""
         return bool(getattr(self.loss, "regression", False))
-
-    @property
-    def kind(self) -> tuple[Any, ...]:
-        """What a choice of a method may depend on besides the rows: loss, kinds of penalty and intercept; not labels or strengths."""
-        loss, penalty = (type(self.loss), self.loss), (type(self.penalty), self.l1 > 0.0, self.l2 > 0.0)
-        return loss, penalty, self.intercept, self.X is None
 
     @property
     def targets(self) -> np.ndarray:

@@ -5,18 +5,19 @@ The arithmetic of a method belongs in `solvers`; what scikit-learn expects belon
 
 from __future__ import annotations
 
-from dualgap.run import result
 from dualgap.run.approximation import ApproximateResult, Approximation, approximate
 from dualgap.run.certifying import certify, certify_with_dual
 from dualgap.run.deciding import Deciding, decide_rows
-from dualgap.run.driver import Progress, drive, minimise, solve
+from dualgap.run.driver import Progress, Trained, drive
 from dualgap.run.forgetting import Forgettable, Receipt, row_numbers
 from dualgap.run.leave_one_out import LeaveOneOut
 from dualgap.run.nu import minimise_nu
 from dualgap.run.nu_candidate import NuResult
 from dualgap.run.nu_regression import minimise_nu_regression
-from dualgap.run.result import SUCCESSES, ConvergenceWarning, Result, Status, Trace
+from dualgap.run.result import Result
+from dualgap.run.solving import ConvergenceWarning, minimise, solve, strong_penalty
 from dualgap.run.stepper import Best, Evaluation, Stepper
+from dualgap.run.trace import SUCCESSES, Status, Trace
 
 __all__ = [
     "SUCCESSES",
@@ -35,6 +36,7 @@ __all__ = [
     "Status",
     "Stepper",
     "Trace",
+    "Trained",
     "approximate",
     "certify",
     "certify_with_dual",
@@ -43,7 +45,7 @@ __all__ = [
     "minimise",
     "minimise_nu",
     "minimise_nu_regression",
-    "result",
     "row_numbers",
     "solve",
+    "strong_penalty",
 ]

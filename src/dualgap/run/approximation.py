@@ -16,8 +16,8 @@ from dualgap.core import count, kept, one_of
 from dualgap.kernels import FEATURE_BLOCK, METHODS, Fourier, Nystroem
 from dualgap.problem import Problem, as_features
 from dualgap.proof import Certificate, best_intercept, certify_pair, dual_point
-from dualgap.run.driver import solve
 from dualgap.run.result import Result
+from dualgap.run.solving import solve
 
 __all__ = ["ApproximateResult", "Approximation", "approximate"]
 

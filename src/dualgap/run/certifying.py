@@ -26,7 +26,7 @@ from dualgap.proof import (
     kernel_scores,
     scores_of,
 )
-from dualgap.run.driver import minimise
+from dualgap.run.solving import minimise
 
 __all__ = ["certify", "certify_with_dual"]
 

@@ -9,23 +9,22 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from dualgap.core import generator, kept, number, whole_number
 from dualgap.problem import Problem, as_vector
-from dualgap.proof import Certificate, require_semidefinite
+from dualgap.proof import Certificate
 from dualgap.run.deciding import decide_rows
 from dualgap.run.evaluation import SolverRun, make_watched
-from dualgap.run.result import SUCCESSES, ConvergenceWarning, Result, Status, Trace, advice, of_zero
 from dualgap.run.stepper import STALL_EVALUATIONS, Evaluation, Stepper
+from dualgap.run.trace import Status, Trace
 from dualgap.solvers import Solver, Warm, get_solver, require
 
-__all__ = ["Progress", "drive", "minimise", "prepare_solver", "schedule", "solve"]
+__all__ = ["Progress", "Trained", "drive", "prepare_solver", "train"]
 
 DIVERGED = 1e9  # times the objective of w = 0: five evaluations above it in a row count as divergence
 
@@ -285,103 +284,30 @@ def _says_stop(answer: Any) -> bool:
     return isinstance(answer, (bool, np.bool_)) and bool(answer)
 
 
-def solve(
-    problem: Problem,
-    solver: Any = "auto",
-    tol: float = 1e-4,
-    max_epochs: int = 200,
-    max_seconds: float | None = None,
-    seed: int | np.random.Generator | None = 0,
-    *,
-    watch: Any = None,
-    evaluate: str | Callable[[int], bool] = "auto",
-    callbacks: Iterable[Callable[[Progress], Any]] = (),
-    warm_start: Any = None,
-    stall: bool = True,
-    atol: float = 0.0,
-    decide: Any = None,
-) -> Result:
-    """Minimise a problem's objective until its certified relative gap is at most `tol`.
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """A trained model with its certificate and how the run went; `Result`, which adds methods, describes the fields."""
 
-    Parameters
-    ----------
-    problem : Problem
-    solver : str or solver object
-        A name from `dualgap.solvers()`, or an object such as `dualgap.SDCA(order="cyclic")`. "auto" picks the method by the
-        problem's shape.
-    tol : float
-        Bound on gap / primal, certified, rounding included. A regression whose objective float64 cannot tell from 0 ends with status
-        "zero_optimum": nothing is relative to 0. 0 asks for as much as the budget gives: unless stall=False, the run ends
-        earlier where the gap has stopped falling ("stalled") or is as small as float64 can tell ("rounding_limit"). It ends without a
-        warning.
-    max_epochs, max_seconds
-        The budget. Seconds are of the wall clock and include evaluations; they are looked at between epochs. Ctrl-C ends a run as well:
-        once the first epoch has begun, the best model so far is returned with its certificate and status "interrupted", whatever Ctrl-C
-        met. Before that there is no model, and `KeyboardInterrupt` is raised. A second Ctrl-C while the certificate is computed is raised
-        after that, without a result; a third one at once.
-    seed : int or numpy Generator
-        The same seed, data and thread count give the same trace.
-    watch : (X, y), or a mapping of names to such pairs, optional
-        Held-out data whose error and balanced accuracy are recorded.
-    evaluate : {"auto", "geometric", "epoch"} or callable
-        When to stop the clock and certify: "geometric" at epochs that grow by a quarter each time, "epoch" at every one, a callable
-        where it says so for the epoch's number. "auto" is "geometric", except that a solver which estimates its gap is
-        certified when its estimate reaches tol. The last epoch is always evaluated.
-    callbacks : functions of a Progress
-        Called after each evaluation; one that returns True ends the run with status "interrupted".
-    warm_start : Result, or a tuple (coef, intercept, dual) with None for what is not known, optional
-        Methods on the dual variables (SDCA, DCA, ASDCA, DualGradient, DualCoordinate) start from `dual` and do not look at `coef`;
-        SGD, Subgradient, SAGA, SVRG, Newton and NewtonCG start from `coef`, without which they start from zero; APG takes either. Pegasos
-        starts afresh: its first step forgets any w.
-    stall : bool
-        Whether a gap that has stopped falling ends the run with status "stalled" or "rounding_limit".
-    atol : float
-        Bound on the gap itself, certified. The run has converged if the relative gap is at most `tol` or the gap at most `atol`, and only
-        then. For separable data and weak penalties, where the optimum tends to 0 and a relative gap asks for more digits than float64 has.
-    decide : samples, optional
-        End the run with status "decided" once the labels of these samples are proven to be those of the exact model, if that is
-        earlier than `tol`. `Result.predict_proven` then proves them all. The trace has the share proven so far as column `decided`. With
-        evaluate="auto" certificates are computed more often, as the gap falls.
+    problem: Any = field(default=None, repr=False)
+    solver: Any = None
+    coef: np.ndarray
+    intercept: Any  # a number; for a joint problem one a class
+    dual: Any = None
+    certificate: Certificate
+    status: Status
+    trace: Trace
+    epochs: int
+    cpu_seconds: float
+    wall_seconds: float
+    compile_seconds: float = 0.0
 
-    Returns
-    -------
-    Result
-
-    Examples
-    --------
-    >>> import dualgap
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.preprocessing import scale
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> problem = dualgap.Problem(scale(X), y, loss="smooth_hinge", delta=0.5, l2=1e-3, intercept="free")
-    >>> result = dualgap.solve(problem, "sdca", tol=1e-3)
-    >>> result.status, result.certificate.relative_gap <= 1e-3
-    ('converged', True)
-    """
-    with kept() as ctrl_c:
-        result = minimise(
-            problem,
-            solver,
-            tol,
-            max_epochs,
-            max_seconds,
-            seed,
-            watch=watch,
-            evaluate=evaluate,
-            callbacks=callbacks,
-            warm_start=warm_start,
-            stall=stall,
-            atol=atol,
-            decide=decide,
-        )
-        if result.status not in (*SUCCESSES, "interrupted") and (tol > 0 or atol > 0):
-            warnings.warn(advice(result, tol), ConvergenceWarning, stacklevel=2)
-        elif zero := of_zero(result):
-            warnings.warn(f"{result.solver.label()} ended with status {result.status!r}.{zero}", ConvergenceWarning, stacklevel=2)
-        return Result.of(result, status="interrupted") if ctrl_c.take() else result
+    @classmethod
+    def of(cls, result: Trained, /, **changes: Any) -> Self:
+        """Make a result of this class from another one, with some fields changed or added."""
+        return cls(**{each.name: getattr(result, each.name) for each in fields(result)} | changes)
 
 
-def minimise(
+def train(
     problem: Problem,
     solver: Any,
     tol: float,
@@ -395,8 +321,8 @@ def minimise(
     atol: float = 0.0,
     decide: Any = None,
     **options: Any,
-) -> Result:
-    """`solve` without its warning, for callers that have words of their own for a run that ended early; `options` are those of `drive`."""
+) -> Trained:
+    """Minimise a problem's objective; arguments as of `solve`, and `options` as of `drive`."""
     if not isinstance(problem, Problem):
         raise TypeError(f"problem={problem!r} must be a dualgap.Problem, which holds the data, loss and penalty")
     _check_budget(tol, max_epochs, max_seconds, atol)
@@ -412,7 +338,7 @@ def minimise(
     with kept() as ctrl_c:
         ended = drive(run, tol, max_epochs, max_seconds, evaluate=evaluate, **options)
         best = run.best
-        return Result(
+        return Trained(
             problem=problem,
             solver=solver,
             coef=best.coef,
@@ -429,20 +355,10 @@ def minimise(
 
 
 def prepare_solver(problem: Problem, solver: Any) -> tuple[Solver, float]:
-    """Return the solver for a problem, with its kernels compiled, and the seconds that took; refuse one that does not support it.
-
-    What holds for a problem holds for others of its kind over the same rows.
-    """
-    key = "prepared", id(solver), problem.kind
-    given, found = problem.shared.found.get(key, (None, None))
-    if given is solver and found is not None:
-        require_semidefinite(problem)
-        return found, 0.0
+    """Return the solver for a problem, with its kernels compiled, and the seconds that took; refuse one that does not support it."""
     found = get_solver(solver).chosen(problem)
     require(found, problem)
-    seconds = _compile(problem, found)
-    problem.shared.found[key] = solver, found  # the first keeps its number from being given to another object
-    return found, seconds
+    return found, _compile(problem, found)
 
 
 _compiled: set[Any] = set()

@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from dualgap.core import number
 from dualgap.problem import Problem
-from dualgap.proof import Certificate, ProofError, Remaining, RemainingProof, forget_scores, remaining_of
-from dualgap.run.driver import minimise
+from dualgap.proof import Certificate, Remaining, forget_scores, remaining_of
+from dualgap.run.driver import Trained, train
 from dualgap.run.leave_one_out import without_rows
-from dualgap.run.result import Result, Trace, action
+from dualgap.run.trace import Trace
 
 __all__ = ["Forgettable", "Receipt", "row_numbers"]
 
@@ -143,12 +141,21 @@ def row_numbers(rows: Any, n: int, gone: np.ndarray) -> np.ndarray:
 class Forgettable:
     """A fitted linear problem whose rows can be forgotten. Its result is about the rows that stay; row numbers are those of the fit."""
 
-    def __init__(self, result: Result) -> None:
+    def __init__(self, result: Trained) -> None:
         self.whole = result.problem
         self.result = result
         self.gone = np.zeros(self.whole.n, dtype=bool)
         self.left = _of_each_class(self.whole, np.arange(self.whole.n))  # rows that stay and have a weight, by class
         self._remaining: Remaining | None = None
+
+    def checked(self, rows: Any) -> np.ndarray:
+        """Return the numbers of rows to forget; both classes must have rows left."""
+        found = row_numbers(rows, self.whole.n, self.gone)
+        left = self.left - _of_each_class(self.whole, found)
+        if not left.all():
+            label = self.whole.classes.tolist()[int(np.argmin(left))]
+            raise ValueError(f"rows has all that is left of class {label!r}; two classes must stay")
+        return found
 
     def forget(self, rows: np.ndarray, max_relative_gap: float, tol: float, label: str = "") -> tuple[Forgettable, Receipt]:
         """Return the same without some rows, and the receipt; what was there stays as it is."""
@@ -165,20 +172,32 @@ class Forgettable:
         after._remaining = self._remaining.without(rows)
         proof = after._remaining.prove()
         retrained = bool(proof.certificate.relative_gap > max_relative_gap)
+        problem = without_rows(self.whole, np.flatnonzero(after.gone))
         if retrained:
             start = (self.result.coef, self.result.intercept, after._remaining.dual())
-            problem = without_rows(self.whole, np.flatnonzero(after.gone))
-            after.result = minimise(problem, "auto", min(tol, max_relative_gap), RETRAIN_EPOCHS, warm_start=start)
+            after.result = train(problem, "auto", min(tol, max_relative_gap), RETRAIN_EPOCHS, warm_start=start)
             after._remaining = after._prepare(after.result)
             proof = after._remaining.prove()
         else:
-            after.result = KeptResult.after(self.result, proof, after)
+            after.result = Trained(
+                problem=problem,
+                solver=self.result.solver,
+                coef=self.result.coef,
+                intercept=self.result.intercept,
+                dual=after._remaining.dual(),
+                certificate=proof.certificate,
+                status=self.result.status,
+                trace=Trace(),
+                epochs=0,
+                cpu_seconds=0.0,
+                wall_seconds=0.0,
+            )
         length = float(np.linalg.norm(after.result.coef))
         figures = proof.certificate, proof.distance, proof.intercept, length, retrained, time.perf_counter() - began, prepared
         gone = int(np.count_nonzero(after.gone))
         return after, Receipt(rows, gone, len(after.gone) - gone, *figures, label)
 
-    def _prepare(self, result: Result) -> Remaining:
+    def _prepare(self, result: Trained) -> Remaining:
         try:
             return remaining_of(result.problem, result.coef, float(result.intercept), result.dual)
         finally:
@@ -188,59 +207,3 @@ class Forgettable:
 def _of_each_class(problem: Problem, rows: np.ndarray) -> np.ndarray:
     """Return how many of the rows have a weight, for the negative and the positive class."""
     return np.bincount((problem.y[rows] > 0.0).astype(np.intp), weights=problem.c[rows] > 0.0, minlength=2)
-
-
-class KeptResult(Result):
-    """The result of a model that was kept. Its problem and dual variables, n numbers each, are made when they are first asked for."""
-
-    _of: Forgettable
-
-    @classmethod
-    def after(cls, before: Result, proof: RemainingProof, state: Forgettable) -> KeptResult:
-        """Return the result of the same model on the rows that stay in `state`."""
-        made = cls(
-            solver=before.solver,
-            coef=before.coef,
-            intercept=before.intercept,
-            certificate=proof.certificate,
-            status=before.status,
-            trace=Trace(),
-            epochs=0,
-            cpu_seconds=0.0,
-            wall_seconds=0.0,
-        )
-        del vars(made)["problem"], vars(made)["dual"]  # the defaults of Result hide the properties
-        vars(made)["_of"] = state
-        return made
-
-    @cached_property
-    def problem(self) -> Problem:  # type: ignore[override]
-        return without_rows(self._of.whole, np.flatnonzero(self._of.gone))
-
-    @cached_property
-    def dual(self) -> np.ndarray:  # type: ignore[override]
-        assert self._of._remaining is not None
-        return self._of._remaining.dual()
-
-
-@action("forget")
-def forget_rows(result: Result, rows: Any, max_relative_gap: float, tol: float) -> tuple[Result, Receipt]:
-    """Implement `Result.forget`."""
-    number("max_relative_gap", max_relative_gap, "[0, inf]")
-    number("tol", tol, "[0, 1)")
-    state: Forgettable | None = vars(result).get("_forgettable")
-    if state is None:
-        result._require_own_dual("forget")
-        if result.problem.kernel is not None:
-            raise ProofError(
-                "forget is for linear models; the expansion of a kernel machine is over its training rows, so fit it again"
-            )
-        state = vars(result)["_forgettable"] = Forgettable(result)
-    found = row_numbers(rows, state.whole.n, state.gone)
-    left = state.left - _of_each_class(state.whole, found)
-    if not left.all():
-        label = state.whole.classes.tolist()[int(np.argmin(left))]
-        raise ValueError(f"rows has all that is left of class {label!r}; two classes must stay")
-    after, receipt = state.forget(found, max_relative_gap, tol)
-    vars(after.result)["_forgettable"] = after
-    return after.result, receipt

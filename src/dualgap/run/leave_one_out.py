@@ -23,9 +23,8 @@ from joblib import effective_n_jobs
 from dualgap.core import blas_alone, is_sparse, is_whole, kept, one_processor, slopes
 from dualgap.problem import Problem
 from dualgap.proof import Evidence, evidence_of, feature_status, forget_scores
-from dualgap.run.driver import drive, minimise, prepare_solver
+from dualgap.run.driver import drive, prepare_solver, train
 from dualgap.run.evaluation import SolverRun
-from dualgap.run.result import Result, action
 from dualgap.solvers import LocalAscent, Warm
 
 __all__ = ["Fitted", "LeaveOneOut"]
@@ -232,12 +231,6 @@ class LeaveOneOut:
         return True
 
 
-@action("leave_one_out")
-def leave_one_out(result: Result) -> LeaveOneOut:
-    """Implement `Result.leave_one_out`."""
-    return LeaveOneOut([result])
-
-
 def _stacked(bounds: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     return np.stack([low for low, _ in bounds]), np.stack([high for _, high in bounds])
 
@@ -391,8 +384,8 @@ def _evidence(fit: Fitted) -> Evidence:
 def _continued(fit: Fitted) -> Fitted:
     """Continue a fit to a smaller relative gap."""
     problem = fit.problem
-    now = minimise(problem, "auto", 0.1, 1, warm_start=(fit.coef, fit.intercept, fit.dual)).certificate.relative_gap
-    found = minimise(problem, "auto", max(FURTHER * now, FINEST), EPOCHS, warm_start=(fit.coef, fit.intercept, fit.dual))
+    now = train(problem, "auto", 0.1, 1, warm_start=(fit.coef, fit.intercept, fit.dual)).certificate.relative_gap
+    found = train(problem, "auto", max(FURTHER * now, FINEST), EPOCHS, warm_start=(fit.coef, fit.intercept, fit.dual))
     return Fitted(problem, found.coef, float(found.intercept), found.dual)
 
 

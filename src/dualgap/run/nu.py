@@ -25,7 +25,6 @@ import numpy as np
 from dualgap.core import kept, number
 from dualgap.problem import Problem
 from dualgap.proof import LARGEST_PART, Scores, dual_mass, forget_scores, kernel_scores, largest_nu, nu_threshold
-from dualgap.run.driver import minimise
 from dualgap.run.nu_candidate import (
     AIM,
     Budget,
@@ -42,7 +41,9 @@ from dualgap.run.nu_candidate import (
     sampled,
 )
 from dualgap.run.nu_dual import solve_dual, takes_dual
-from dualgap.run.result import Result, Status, Trace
+from dualgap.run.result import Result
+from dualgap.run.solving import minimise
+from dualgap.run.trace import Status, Trace
 
 __all__ = ["NuResult", "minimise_nu"]
 

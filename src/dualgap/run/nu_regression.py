@@ -34,8 +34,9 @@ from dualgap.proof import (
     size_of_dual,
     zero_objective,
 )
-from dualgap.run.driver import minimise
-from dualgap.run.result import Result, Status, Trace
+from dualgap.run.result import Result
+from dualgap.run.solving import minimise
+from dualgap.run.trace import Status, Trace
 
 __all__ = ["minimise_nu_regression"]
 

@@ -1,22 +1,20 @@
-"""What a run gives back: Result, Trace, Status."""
+"""What `solve` gives back: a trained model, the proof of its quality, and what follows from it."""
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
-from typing import Any, Literal, Self, TypeVar
+from typing import Any
 
 import numpy as np
 
-from dualgap.core import counted, inner
+from dualgap.core import counted, number
 from dualgap.proof import (
     Ball,
     BinaryPart,
-    Certificate,
     ProofError,
     Table,
     TargetPart,
@@ -26,129 +24,15 @@ from dualgap.proof import (
     make_proof,
     row_status,
 )
+from dualgap.run.driver import Trained
+from dualgap.run.forgetting import Forgettable, Receipt
+from dualgap.run.leave_one_out import LeaveOneOut
 
-__all__ = ["SUCCESSES", "ConvergenceWarning", "Result", "Status", "Trace", "action", "advice", "of_zero", "strong_penalty"]
-
-Status = Literal[
-    "converged", "zero_optimum", "decided", "max_epochs", "max_seconds", "interrupted", "diverged", "stalled", "rounding_limit"
-]
-SUCCESSES: tuple[Status, ...] = ("converged", "zero_optimum", "decided")  # the ends of a run that no warning is given for
-
-
-Action = TypeVar("Action", bound=Callable[..., Any])
-# What methods of Result do that run solvers. A solver's run makes a Result, so their modules import this one and enter themselves here.
-_actions: dict[str, Callable[..., Any]] = {}
-
-
-def action(name: str) -> Callable[[Action], Action]:
-    """Return a decorator for the function behind the method `name` of Result."""
-
-    def enter(function: Action) -> Action:
-        _actions[name] = function
-        return function
-
-    return enter
-
-
-class ConvergenceWarning(UserWarning):
-    """A run ended before its certified gap was as small as asked.
-
-    Examples
-    --------
-    >>> import warnings, dualgap
-    >>> problem = dualgap.Problem([[1.0], [2.0], [0.5]], [0, 1, 1], l2=1e-3)
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     result = dualgap.solve(problem, "pegasos", tol=1e-9, max_epochs=2)
-    >>> caught[0].category.__name__, result.status
-    ('ConvergenceWarning', 'max_epochs')
-    """
-
-
-class Trace:
-    """A table of what was seen at each evaluation, kept as columns.
-
-    epoch, passes, cpu_seconds and wall_seconds (updates only), primal, dual (best bound so far), gap, relative_gap, train_error,
-    support_vectors (β > 0), nonzeros (of w), for each watched set NAME_error and NAME_balanced_accuracy, and where rows are to be decided
-    the share of them with a proven label, decided.
-
-    `handovers` lists the changes of method in a run of "auto": pairs of the epoch and a text such as "dca → newton: …", with the reason.
-
-    Examples
-    --------
-    >>> import dualgap
-    >>> from sklearn.datasets import make_classification
-    >>> problem = dualgap.Problem(*make_classification(100, random_state=0), l2=0.1)
-    >>> trace = dualgap.solve(problem, "sdca").trace
-    >>> bool((trace["gap"] >= 0).all())
-    True
-    """
-
-    def __init__(self) -> None:
-        self._columns: dict[str, list[float]] = {}
-        self.handovers: list[tuple[int, str]] = []
-
-    def append(self, record: dict[str, float]) -> None:
-        """Add a row; all rows of a run have the same columns. A row that Ctrl-C cut short is replaced."""
-        if not self._columns:
-            self._columns = {name: [value] for name, value in record.items()}
-            return
-        columns, rows = self._columns, len(self)
-        for name, value in record.items():
-            columns.setdefault(name, [])[rows:] = (value,)
-
-    def __len__(self) -> int:
-        return min(map(len, self._columns.values()), default=0)
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        if name not in self._columns:
-            raise KeyError(f"the trace has no column {name!r}; it has {self.columns}")
-        return np.asarray(self._columns[name], dtype=float)
-
-    @property
-    def columns(self) -> list[str]:
-        """Names of the columns."""
-        return list(self._columns)
-
-    def last(self) -> dict[str, float]:
-        """The newest row."""
-        return {name: column[-1] for name, column in self._columns.items()}
-
-    def note(self, name: str, value: float) -> None:
-        """Set a further column of the newest row; rows before it that do not have the column get NaN."""
-        column = self._columns.setdefault(name, [])
-        column += [math.nan] * (max(map(len, self._columns.values())) - len(column))
-        column[-1:] = [value]
-
-    def followed_by(self, later: Trace) -> Trace:
-        """Return the trace of a run that another one went on with: epochs, passes and seconds are counted from the first one's start."""
-        joined, last = Trace(), self.last() if len(self) else {}
-        for name in dict.fromkeys([*self.columns, *later.columns]):
-            before = self._columns.get(name, [math.nan] * len(self))
-            offset = last.get(name, 0.0) if name in ("epoch", "passes", "cpu_seconds", "wall_seconds") else 0.0
-            joined._columns[name] = before + [offset + value for value in later._columns.get(name, [math.nan] * len(later))]
-        return joined
-
-    def to_dict(self) -> dict[str, np.ndarray]:
-        """Columns as arrays."""
-        return {name: self[name] for name in self._columns}
-
-    def to_pandas(self) -> Any:
-        """The trace as a pandas data frame (needs pandas)."""
-        import pandas as pd
-
-        return pd.DataFrame(self.to_dict())
-
-    def __repr__(self) -> str:
-        if not len(self):
-            return "Trace(empty)"
-        last = self.last()
-        changes = "".join(f"; after epoch {epoch} {text}" for epoch, text in self.handovers)
-        return f"Trace({counted(len(self), 'evaluation')} to epoch {last['epoch']:.0f}, relative gap {last['relative_gap']:.1e}{changes})"
+__all__ = ["Result"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class Result(Trained):
     """A trained model with the proof of its quality.
 
     Attributes
@@ -172,23 +56,7 @@ class Result:
     (True, (100,))
     """
 
-    problem: Any = field(default=None, repr=False)
-    solver: Any = None
-    coef: np.ndarray
-    intercept: Any  # a number; for a joint problem one a class
-    dual: Any = None
-    certificate: Certificate
-    status: Status
-    trace: Trace
-    epochs: int
-    cpu_seconds: float
-    wall_seconds: float
-    compile_seconds: float = 0.0
-
-    @classmethod
-    def of(cls, result: Result, /, **changes: Any) -> Self:
-        """Make a result of this class from another one, with some fields changed or added."""
-        return cls(**{each.name: getattr(result, each.name) for each in fields(result)} | changes)
+    forgettable: Forgettable | None = field(default=None, repr=False)  # of a result that `forget` returned
 
     @property
     def converged(self) -> bool:
@@ -198,11 +66,8 @@ class Result:
     def _repr_html_(self) -> str:
         """Return the result as notebooks show it: how the run ended, and the certificate."""
         name = getattr(self.solver, "name", "")
-        ended = (
-            f"{self.status} after {counted(self.epochs, 'epoch')}"
-            + (f" of {name}" if name else "")
-            + f", {self.wall_seconds:.3g} s"
-        )
+        by = f" of {name}" if name else ""
+        ended = f"{self.status} after {counted(self.epochs, 'epoch')}{by}, {self.wall_seconds:.3g} s"
         return f"<p>{escape(ended)}</p>{self.certificate._repr_html_()}"
 
     def decision(self, X: Any) -> np.ndarray:
@@ -312,7 +177,7 @@ class Result:
         finally:
             forget_scores(self.problem)
 
-    def leave_one_out(self) -> Any:
+    def leave_one_out(self) -> LeaveOneOut:
         """Bound the leave-one-out error of the exact model at fixed C: `low`, `high`, the `status` of each row; `exact()` makes it exact.
 
         Returns
@@ -330,9 +195,9 @@ class Result:
         """
         self._require_labels("leave_one_out", "it counts wrong labels")
         self._require_own_dual("leave_one_out")
-        return _actions["leave_one_out"](self)
+        return LeaveOneOut([self])
 
-    def forget(self, rows: Any, max_relative_gap: float = 0.01, tol: float = 1e-4) -> tuple[Result, Any]:
+    def forget(self, rows: Any, max_relative_gap: float = 0.01, tol: float = 1e-4) -> tuple[Result, Receipt]:
         """Forget rows of a linear model: return the result for the rows that stay, and a receipt of what is proven of it.
 
         The model is kept, and certified on the rows that stay, in time proportional to the rows forgotten. It is trained again, from
@@ -361,8 +226,22 @@ class Result:
         (False, 997, True)
         """
         self._require_labels("forget", "train on the rows that stay")
-        found: tuple[Result, Any] = _actions["forget"](self, rows, max_relative_gap, tol)
-        return found
+        number("max_relative_gap", max_relative_gap, "[0, inf]")
+        number("tol", tol, "[0, 1)")
+        state = self._forgettable
+        after, receipt = state.forget(state.checked(rows), max_relative_gap, tol)
+        return Result.of(after.result, forgettable=after), receipt
+
+    @cached_property
+    def _forgettable(self) -> Forgettable:
+        if self.forgettable is not None:
+            return self.forgettable
+        self._require_own_dual("forget")
+        if self.problem.kernel is not None:
+            raise ProofError(
+                "forget is for linear models; the expansion of a kernel machine is over its training rows, so fit it again"
+            )
+        return Forgettable(self)
 
     def _require_labels(self, method: str, instead: str) -> None:
         """Refuse what is about classes for a regression."""
@@ -433,50 +312,5 @@ class Result:
         c = self.certificate
         return (
             f"{type(self).__name__}({self.solver.label()}: {self.status} after {counted(self.epochs, 'epoch')}, "
-            f"{self.cpu_seconds:.3g} s CPU; "
-            f"primal {c.primal:.6g}, relative gap {c.relative_gap:.1e})"
+            f"{self.cpu_seconds:.3g} s CPU; primal {c.primal:.6g}, relative gap {c.relative_gap:.1e})"
         )
-
-
-def advice(result: Result, tol: float) -> str:
-    """What to say of a run that ended above its tolerance: how far from optimal at most, and what to try."""
-    c = result.certificate
-    if result.status == "rounding_limit":
-        return (
-            f"{result.solver.label()} ended with status 'rounding_limit' after {counted(result.epochs, 'epoch')}: proven is a gap of "
-            f"at most {c.gap:.3g} (relative {c.relative_gap:.1e}), above the tolerance {tol:.1e}, and float64 cannot tell better models "
-            f"from this one. What to try: standardise or centre the features; {_other_penalty(result.problem)}; "
-            "a larger tol; or, if the optimum is near 0, an absolute tolerance atol."
-        )
-    tried = {
-        "max_epochs": "raise max_epochs",
-        "max_seconds": "raise max_seconds",
-        "stalled": "the gap has stopped falling: try another solver, or a larger tol",
-        "diverged": "the objective blew up: scale the features, lower the step, or try another solver",
-    }[result.status]
-    return (
-        f"{result.solver.label()} ended with status {result.status!r} after {counted(result.epochs, 'epoch')} at a relative gap of "
-        f"{c.relative_gap:.1e} (gap {c.gap:.3g}), above the tolerance {tol:.1e}; the model is at most "
-        f"{100 * c.gap / c.primal:.3g} % of its objective from optimal. "
-        f"What to try: {tried}; standardise the features; or use {_other_penalty(result.problem)}.{of_zero(result)}"
-    )
-
-
-def _other_penalty(problem: Any) -> str:
-    """Return which penalty is easier."""
-    if strong_penalty(problem):
-        return f"a smaller l2 ({problem.l2:g} now), that is a larger C: the penalty is so strong that w stays near 0"
-    return f"a larger l2 ({problem.l2:g} now), that is a smaller C"
-
-
-def strong_penalty(problem: Any) -> bool:
-    """Return whether l2 exceeds the mean ‖x‖², so that w stays near 0: a smaller l2 is then the easier problem, else a larger one."""
-    squares = getattr(problem, "sqnorms", None)
-    return squares is not None and 0.0 < float(inner(problem.c, squares)) < problem.l2
-
-
-def of_zero(result: Result) -> str:
-    """What to say of a run whose best model is w = 0 although it trained; nothing of other runs."""
-    if result.status in (*SUCCESSES, "interrupted") or result.epochs == 0 or result.coef.any():
-        return ""
-    return " No model that the run found has a lower objective than w = 0, which is returned."

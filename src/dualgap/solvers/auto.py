@@ -308,10 +308,7 @@ class Auto(Solver):
 
 def _chosen(problem: Problem) -> Choice:
     """Return the choice at this C. What `choose` returns is one for all problems of a kind over the same rows, such as a path's."""
-    found, kind = problem.shared.found, ("choice", problem.kind)
-    if kind not in found:
-        found[kind] = choose(problem)
-    choice: Choice = found[kind]
+    choice = choose(problem)
     return choice.strong if choice.strong is not None and is_strong(problem) else choice
 
 
