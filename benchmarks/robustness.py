@@ -27,7 +27,7 @@ from scipy import sparse
 
 import dualgap
 from benchmarks.records import OUTPUTS
-from dualgap import data
+from dualgap import data, lab
 from dualgap.core import LOSSES
 from dualgap.problem import INTERCEPTS
 
@@ -183,7 +183,7 @@ DATA: dict[str, Callable[[], Rows]] = {
     "creditcard": _known("creditcard", 20_000, standardised=True),
     "covtype": _file("covtype20k.npz", 5000),
     "campaign": _file("campaign.npz", 5000),
-    "blood-cells": lambda: _part(data.load("blood-cells", pca=40).X, data.load("blood-cells", pca=40).y, 2000, False),
+    "blood-cells": lambda: _part(lab.load("blood-cells", pca=40).X, lab.load("blood-cells", pca=40).y, 2000, False),
     "wide 60 × 400": lambda: _normal(60, 400),
     "wide 40 × 200, columns × 10^±3": lambda: _scaled_columns(40, 200),
     "wide 16 × 64, a column of 1000": lambda: _one_large_column(16, 64),

@@ -451,3 +451,24 @@ def test_row_numbers_are_left_out_of_races_too(capsys, tmp_path):
     code, _, err = run(capsys, "compare", path, "--target", "y", *arguments)
     assert code == 0
     assert "column 'rownames': left out: an identifier" in err
+
+
+def test_predict_needs_nothing_of_the_lab(model, table, tmp_path):
+    code = (
+        "import sys; from dualgap.app.cli import main; code = main(sys.argv[1:])\n"
+        "print(code, *[name for name in sys.modules if name.startswith(('dualgap.lab', 'matplotlib', 'plotly', 'jinja2'))])"
+    )
+    arguments = [sys.executable, "-c", code, "predict", str(model), str(table), "--out", str(tmp_path / "said.csv")]
+    ran = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert ran.stdout.splitlines()[-1] == "0", ran.stdout + ran.stderr
+
+
+def test_a_data_set_that_only_a_study_has(capsys, monkeypatch, tmp_path):
+    """It has a name on the command line as every other has; the lab is asked only for a word that nothing else knows."""
+    code, out, _ = run(capsys, "reproduce", "list")
+    assert (code, out.split()) == (0, study_names())
+    monkeypatch.setenv("DUALGAP_DATA", str(tmp_path))
+    monkeypatch.setenv("DUALGAP_CACHE_DIR", str(tmp_path / "cache"))
+    code, _, err = run(capsys, "fit", "blood-cells")
+    assert code == 1
+    assert "data set 'blood-cells' needs the file blood-cells.zip" in err

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dualgap.data import images, known_files
+from dualgap.data import known_files
 
 
 @pytest.fixture(autouse=True)
@@ -10,7 +10,6 @@ def own_cache(tmp_path, monkeypatch):
     """An empty data cache, and no folder named by the environment."""
     cache = tmp_path / "cache"
     cache.mkdir()
-    for module in (known_files, images):
-        monkeypatch.setattr(module, "data_cache", lambda: cache)
+    monkeypatch.setattr(known_files, "data_cache", lambda: cache)
     monkeypatch.delenv("DUALGAP_DATA", raising=False)
     return cache

@@ -11,7 +11,7 @@ import pytest
 
 from dualgap.data import DataError, MissingFile, catalogue, describe, entry, known_files, load, loaders, names
 from dualgap.data.catalogue import Entry
-from dualgap.data.known_files import File, data_cache, picture_parts
+from dualgap.data.known_files import File, data_cache
 
 CONTENT = b"+1 1:1\n-1 2:1\n"
 OTHER = b"+1 1:9\n-1 2:9\n"
@@ -146,8 +146,6 @@ def test_checksum_of_the_csv_inside(tmp_path):
 def test_places_of_files():
     assert data_cache().name == "data"  # the real one, imported before the tests put their own in its place
     assert known_files.user_folder("my-data").name == "my-data"
-    assert picture_parts("dataset2/images/TEST/LYMPHOCYTE/_0_1050.jpeg") == ("TEST", "LYMPHOCYTE", "_0_1050.jpeg")
-    assert picture_parts("dataset2/images/TEST/MONOCYTE/_0_1050.jpeg") is None
 
 
 def test_folder_that_is_a_file(tmp_path, monkeypatch):

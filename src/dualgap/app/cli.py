@@ -140,8 +140,9 @@ def datasets(json_: Json = False) -> int:
     """
     from dualgap.app.json_output import print_json
     from dualgap.data import describe
+    from dualgap.lab import catalogue
 
-    found = describe()
+    found = describe(catalogue=catalogue())
     if json_:
         print_json({"datasets": found})
         return OK

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from dualgap.data import DataError, Samples, TableOptions
+from dualgap.data import ArraySamples, DataError, Samples, TableOptions, names
 from dualgap.data import open_samples as open_rows
 from dualgap.store import Store
 
@@ -23,6 +23,11 @@ def open_samples(data: Sequence[str], options: TableOptions, known_target: str =
     """Return the data that the words of a command name: a store, a data set by name, or the rows of files."""
     if len(data) == 1 and is_store_folder(data[0]):
         return Store(data[0])
+    if len(data) == 1 and data[0] not in names() and not Path(data[0]).exists():
+        from dualgap.lab import catalogue, load
+
+        if data[0] in catalogue():  # a data set that only a study has
+            return ArraySamples(load(data[0]), options)
     try:
         return open_rows(data, options, known_target)
     except DataError as error:

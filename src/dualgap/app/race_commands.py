@@ -161,7 +161,7 @@ def _race_facts(results: Any) -> dict[str, Any]:
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="A study that ships, a TOML file of yours, or `all`.")],
+    name: Annotated[str, typer.Argument(help="A study that ships (`list` shows their names), a TOML file of yours, or `all`.")],
     runs: Runs = None,
     seed: Seed = 0,
     jobs: Jobs = None,
@@ -171,19 +171,20 @@ def reproduce(
 ) -> int:
     """Run a study, and judge each statement of its text.
 
-    With `all`, overview.html lists all statements of the five texts and how they came out. The studies: blood-cells, convergence,
-    credit-fraud, huberised, primal-dual. Two of them need data that are fetched by hand; the message says what, from where and where to put
-    it (see `dualgap datasets`).
+    With `all`, overview.html lists all statements of the texts and how they came out. Two of the studies that ship need data that are
+    fetched by hand; the message says what, from where and where to put it (see `dualgap datasets`).
 
     \b
     Examples:
-      dualgap reproduce primal-dual
+      dualgap reproduce list
       dualgap reproduce all --runs 5 --out reproductions
-      dualgap reproduce blood-cells --runs 100
       dualgap reproduce my-study.toml
     """
     from dualgap.lab import counts_table, judge, load_study, study_names, write_overview, write_report
 
+    if name == "list":
+        say("\n".join(study_names()))
+        return OK
     studies = [load_study(each) for each in (study_names() if name == "all" else [name])]
     folder = out or Path("dualgap-reproductions")
     done: dict[str, Any] = {}

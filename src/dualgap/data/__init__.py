@@ -1,13 +1,14 @@
-"""Data sets: generators, readers, any table to features, the registry of named sets, the blood-cell pipeline, splits and scaling.
+"""Data sets: generators, readers, any table to features, the registry of named sets, splits and scaling.
 
 `load` finds a data set by its name, `read` reads a file; both give a `DataSet`. Whatever needs more than the core's dependencies
-(OpenCV, polars, pyarrow, pooch) is imported when it is first used.
+(polars, pyarrow, pooch) is imported when it is first used.
 """
 
 from __future__ import annotations
 
+from dualgap.data.catalogue import CATALOGUE, Entry
 from dualgap.data.columns import MISSING, frame_of
-from dualgap.data.compressed import COMPRESSED, unpacked
+from dualgap.data.compressed import COMPRESSED, unpacked, write_arrays
 from dualgap.data.csv_parquet import (
     all_finite,
     choose_target,
@@ -25,13 +26,11 @@ from dualgap.data.csv_parquet import (
 )
 from dualgap.data.csv_text import csv_text
 from dualgap.data.dataset import DataError, DataSet, MissingFile, integer_labels
-from dualgap.data.drawn_cells import draw_cell
 from dualgap.data.example_table import write_example
-from dualgap.data.images import decode, reduce, steps
-from dualgap.data.known_files import find, picture_parts
+from dualgap.data.generators import generated
+from dualgap.data.known_files import File, data_cache, find
 from dualgap.data.libsvm import LibsvmBlock, iter_libsvm, read_libsvm
 from dualgap.data.named_data import named_files, open_features, open_samples
-from dualgap.data.pca import PCA, fit_pca
 from dualgap.data.preparation import Notes, Preparation
 from dualgap.data.preprocess import Scaler, class_weights, fit_scaler, hold_out, split_indices, standardise, undersample
 from dualgap.data.readers import read, read_mat, read_npz, write_npz
@@ -65,15 +64,17 @@ from dualgap.data.text import text_like
 from dualgap.data.unpacking import check_zip
 
 __all__ = [
+    "CATALOGUE",
     "COMPRESSED",
     "MISSING",
-    "PCA",
     "TABLE_KINDS",
     "TASKS",
     "ArraySamples",
     "DataError",
     "DataSet",
     "Encoder",
+    "Entry",
+    "File",
     "LabelRule",
     "Labels",
     "LibsvmBlock",
@@ -96,19 +97,18 @@ __all__ = [
     "csv_engine",
     "csv_first_line",
     "csv_text",
-    "decode",
+    "data_cache",
     "describe",
     "doubtful_labels",
-    "draw_cell",
     "entry",
     "fetch",
     "files_of",
     "find",
     "find_header",
     "first_record",
-    "fit_pca",
     "fit_scaler",
     "frame_of",
+    "generated",
     "grouped",
     "hold_out",
     "integer_labels",
@@ -124,7 +124,6 @@ __all__ = [
     "open_csv",
     "open_features",
     "open_samples",
-    "picture_parts",
     "read",
     "read_csv",
     "read_libsvm",
@@ -132,19 +131,18 @@ __all__ = [
     "read_npz",
     "read_parquet",
     "read_table",
-    "reduce",
     "separator_of",
     "split_columns",
     "split_indices",
     "spooled_input",
     "standardise",
-    "steps",
     "table_from_columns",
     "target_of",
     "text_like",
     "typed_csv",
     "undersample",
     "unpacked",
+    "write_arrays",
     "write_example",
     "write_npz",
 ]

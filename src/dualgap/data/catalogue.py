@@ -8,8 +8,7 @@ from functools import partial
 
 from dualgap.data import generators, loaders
 from dualgap.data.dataset import DataSet
-from dualgap.data.drawn_cells import drawn_cells
-from dualgap.data.known_files import File
+from dualgap.data.known_files import File, spam_digest
 from dualgap.data.text import text_like
 
 __all__ = ["CATALOGUE", "Entry"]
@@ -58,16 +57,12 @@ CREDITCARD = File(
     "csv-md5:e90efcb83d69faf99fcab8b0255024de",
     "https://www.kaggle.com/datasets/mlg-ulb/creditcardfraud",
 )
-BLOOD_CELLS = File(
-    ("blood-cells.zip",),
-    "members-sha256:2dfe1cbf89f822d46ee56e7c501ccc01b57cfb405756ff567492778037312b5e",
-    "https://www.kaggle.com/datasets/paultimothymooney/blood-cells",
-)
 SPAM = File(
     ("spamData.mat", "spambase.data"),
     "spam-sha256:4447f892e93d2cd120d5c474bdc31a1d4402f905c610e080281e013a5877baf4",
     "https://archive.ics.uci.edu/dataset/94/spambase",
     "https://archive.ics.uci.edu/ml/machine-learning-databases/spambase/spambase.data",
+    digest=spam_digest,
 )
 PROS_CONS = File(
     ("pros_cons.zip",),
@@ -110,17 +105,6 @@ _ENTRIES = (
         loaders.creditcard,
         (CREDITCARD,),
         notes="0.173 % positive; 1,081 rows are duplicates (drop_duplicates=True leaves them out)",
-    ),
-    Entry(
-        "blood-cells",
-        "microscope pictures of blood cells, lymphocyte (-1) or neutrophil (1), cropped to the nucleus",
-        BLOOD_CELLS.page,
-        "MIT",
-        (4982, 14_400),
-        loaders.blood_cells,
-        (BLOOD_CELLS,),
-        test_rows=1244,
-        notes="TRAIN holds augmentations of few originals: never split it at random; pca=40 reduces it",
     ),
     Entry(
         "spambase",
@@ -227,12 +211,5 @@ _ENTRIES = (
         generators.fraud,
         "not real data",
     ),
-    _generated(
-        "blood-cells-generated",
-        "stand-in for blood-cells: drawn nuclei",
-        (1000, 14_400),
-        drawn_cells,
-        "not real data; needs OpenCV",
-    ),
 )
-CATALOGUE = {entry.name: entry for entry in _ENTRIES}
+CATALOGUE: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}

@@ -10,6 +10,7 @@ import hashlib
 import os
 import zipfile
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from dualgap.data.csv_parquet import read_csv
 from dualgap.data.dataset import DataError, MissingFile
 from dualgap.data.readers import read_mat
 
-__all__ = ["File", "data_cache", "find", "locate", "user_folder", "verify"]
+__all__ = ["File", "data_cache", "find", "locate", "spam_digest", "user_folder", "verify"]
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,8 @@ class File:
     """A file that a data set is made from.
 
     `names` are the names it goes by, the first being ours; `checksum` is "sha256:…" of the file, "csv-md5:…" of the one CSV inside
-    it (zipped or not), or "members-sha256:…" of what a zip holds, so that a file packed anew still counts. Where `url` is None, a
-    person fetches the file from `page`, and `by_hand` says why.
+    it (zipped or not), or "KIND:…" of what the function `digest` makes of it, so that a file packed anew still counts. Where `url` is
+    None, a person fetches the file from `page`, and `by_hand` says why.
     """
 
     names: tuple[str, ...]
@@ -38,6 +39,7 @@ class File:
     page: str
     url: str | None = None
     by_hand: str = "it cannot be downloaded without an account there"
+    digest: Callable[[Path], str] | None = None
 
     @property
     def name(self) -> str:
@@ -140,7 +142,7 @@ def verify(path: Path, file: File) -> None:
     """Raise DataError unless `path` holds what `file.checksum` says."""
     kind, _, expected = file.checksum.partition(":")
     stat = path.stat()
-    actual = _digest(str(path), kind, stat.st_size, stat.st_mtime_ns)
+    actual = _digest(path, kind, file.digest, stat.st_size, stat.st_mtime_ns)
     if actual != expected:
         raise DataError(
             f"{path} is not the expected file: its {kind} is {actual} and should be {expected}. The download may be broken or "
@@ -149,24 +151,22 @@ def verify(path: Path, file: File) -> None:
 
 
 @functools.lru_cache(maxsize=256)
-def _digest(path: str, kind: str, size: int, mtime: int) -> str:
+def _digest(path: Path, kind: str, own: Callable[[Path], str] | None, size: int, mtime: int) -> str:
     """Return the digest of a file; `size` and `mtime` are part of the cache's key, so a changed file is read again."""
     try:
+        if own is not None:
+            return own(path)
         if kind == "sha256":
             with open(path, "rb") as stream:
                 return hashlib.file_digest(stream, "sha256").hexdigest()
         if kind == "csv-md5":
             return _csv_md5(path)
-        if kind == "members-sha256":
-            return members_digest(path)
-        if kind == "spam-sha256":
-            return spam_digest(path)
     except (zipfile.BadZipFile, EOFError, zlib.error) as error:
         raise DataError(f"{path} is a damaged zip file ({error}); fetch it again") from None
-    raise ValueError(f"checksum kind {kind!r} is unknown; use sha256, csv-md5, members-sha256 or spam-sha256")
+    raise ValueError(f"checksum kind {kind!r} is unknown; use sha256 or csv-md5, or give the function of its digest")
 
 
-def _csv_md5(path: str) -> str:
+def _csv_md5(path: Path) -> str:
     if not zipfile.is_zipfile(path):
         with open(path, "rb") as stream:
             return _md5(stream)
@@ -182,33 +182,9 @@ def _md5(stream: Any) -> str:
     return hashlib.file_digest(stream, functools.partial(hashlib.md5, usedforsecurity=False)).hexdigest()
 
 
-def members_digest(path: str | os.PathLike[str]) -> str:
-    """Return a digest of the jpegs that a zip holds under TRAIN and TEST: their places, sizes and CRCs, read from its directory alone.
-
-    Only the last three parts of a path count (TRAIN/LYMPHOCYTE/name), so the folders that an archive is packed in do not matter.
-    """
-    with zipfile.ZipFile(path) as archive:
-        infos = archive.infolist()
-    lines = [f"{'/'.join(parts)} {info.file_size} {info.CRC:08x}" for info in infos if (parts := picture_parts(info.filename))]
-    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
-
-
-def picture_parts(member: str) -> tuple[str, str, str] | None:
-    """Return (TRAIN or TEST, cell type, file name) of a picture in the blood-cell archive; None for any other member."""
-    parts = member.split("/")[-3:]
-    if (
-        len(parts) == 3
-        and parts[0] in ("TRAIN", "TEST")
-        and parts[1] in CELL_TYPES
-        and parts[2].lower().endswith((".jpeg", ".jpg"))
-    ):
-        return parts[0], parts[1], parts[2]
-    return None
-
-
-def spam_digest(path: str | os.PathLike[str]) -> str:
+def spam_digest(path: Path) -> str:
     """Return a digest of the rows of spambase, in whatever file and order: their values to three decimals and whether they are spam."""
-    X, is_spam = spam_rows(Path(path))
+    X, is_spam = spam_rows(path)
     rows = np.column_stack([np.round(X * 1000), is_spam]).astype("<i8")
     return hashlib.sha256(rows[np.lexsort(rows.T[::-1])].tobytes()).hexdigest()
 
@@ -223,6 +199,3 @@ def spam_rows(path: Path) -> tuple[np.ndarray, np.ndarray]:
         data = read_csv(path, target=-1)
         X, y = data.X, data.y
     return X, y > 0
-
-
-CELL_TYPES = ("LYMPHOCYTE", "NEUTROPHIL")

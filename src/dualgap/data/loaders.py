@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from dualgap.data import images
 from dualgap.data.csv_parquet import read_csv
 from dualgap.data.dataset import DataError, DataSet, integer_labels
 from dualgap.data.known_files import spam_rows
@@ -107,9 +106,3 @@ def _member_lines(path: Path, member: str) -> list[str]:
         raise DataError(f"{path} is a damaged zip file: {error}") from None
     lines = (line.strip() for line in text.splitlines())
     return [line.split(">", 1)[-1].rsplit("</", 1)[0].strip() if line.startswith("<") else line for line in lines if line]
-
-
-def blood_cells(paths: list[Path], pca: int | None = None, white: float = 1.0, jobs: int = 2) -> DataSet:
-    """`white` is the value of a white pixel (255 for bytes as they are), `pca` the number of principal components to reduce to."""
-    data = images.load_crops(paths[0], jobs=jobs, white=white)
-    return data if pca is None else images.reduce(data, pca)[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from dualgap.data.catalogue import CATALOGUE, Entry
@@ -29,16 +30,22 @@ def names() -> list[str]:
     return list(CATALOGUE)
 
 
-def entry(name: str) -> Entry:
+def entry(name: str, catalogue: Mapping[str, Entry] = CATALOGUE) -> Entry:
     """Return what is known of a data set without loading it."""
-    if name not in CATALOGUE:
-        near = difflib.get_close_matches(str(name), CATALOGUE, n=1)
+    if name not in catalogue:
+        near = difflib.get_close_matches(str(name), catalogue, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise DataError(f"there is no data set {name!r}; {hint}dualgap.data.names() lists them all")
-    return CATALOGUE[name]
+    return catalogue[name]
 
 
-def load(name: str, folder: str | os.PathLike[str] | None = None, download: bool = True, **options: Any) -> DataSet:
+def load(
+    name: str,
+    folder: str | os.PathLike[str] | None = None,
+    download: bool = True,
+    catalogue: Mapping[str, Entry] = CATALOGUE,
+    **options: Any,
+) -> DataSet:
     """Load a data set by name.
 
     Parameters
@@ -49,8 +56,10 @@ def load(name: str, folder: str | os.PathLike[str] | None = None, download: bool
         Where to look for its files first; by default the folder that the environment variable DUALGAP_DATA names.
     download : bool
         Whether a file that is neither there nor in the cache may be fetched from its public source.
+    catalogue : names to entries
+        The data sets that there are.
     **options
-        What the data set takes: `seed` and sizes for a generator, `pca` for blood-cells, `drop_duplicates` for creditcard, …
+        What the data set takes: `seed` and sizes for a generator, `drop_duplicates` for creditcard, …
 
     Examples
     --------
@@ -60,7 +69,7 @@ def load(name: str, folder: str | os.PathLike[str] | None = None, download: bool
     >>> load("parabolic", n=300, seed=7)
     DataSet('parabolic', 300 × 2, 2 classes, generated)
     """
-    known = entry(name)
+    known = entry(name, catalogue)
     paths = [find(name, file, folder, download) for file in known.files]
     try:
         data = known.make(paths, **options) if paths else known.make(**options)
@@ -80,7 +89,7 @@ def _unknown_options(error: TypeError) -> str | None:
     return text.split("'")[1] if "unexpected keyword argument" in text else None
 
 
-def describe(folder: str | os.PathLike[str] | None = None) -> list[dict[str, Any]]:
+def describe(folder: str | os.PathLike[str] | None = None, catalogue: Mapping[str, Entry] = CATALOGUE) -> list[dict[str, Any]]:
     """Return a table of all data sets, one dict a row; `found` says whether it can be loaded at once, and from where."""
     return [
         {
@@ -97,7 +106,7 @@ def describe(folder: str | os.PathLike[str] | None = None) -> list[dict[str, Any
             "notes": known.notes,
             "checksums": {file.name: file.checksum for file in known.files},
         }
-        for known in CATALOGUE.values()
+        for known in catalogue.values()
     ]
 
 

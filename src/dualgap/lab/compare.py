@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from dualgap.core import LOSSES, suggest
-from dualgap.data import TableOptions, entry, names
+from dualgap.data import TableOptions, entry
 from dualgap.lab.lineup import OUTSIDE
 from dualgap.lab.schema import StudyError
+from dualgap.lab.studies import catalogue
 from dualgap.lab.study import Study, parse_study
 from dualgap.problem import Problem
 from dualgap.solvers import REGISTRY
@@ -170,10 +171,10 @@ class Comparison:
             made |= {"name": Path(name).name, "label": Path(name).name, "path": name, "options": self._options()}
             if self.table.target != "":
                 made["target"] = str(self.table.target)
-        elif name not in names() and (self.table.target != "" or Path(name).suffix or len(Path(name).parts) > 1):
+        elif name not in catalogue() and (self.table.target != "" or Path(name).suffix or len(Path(name).parts) > 1):
             raise StudyError(f"{name}: there is no such file")
         else:
-            entry(name)  # raises for an unknown name, and says which there are
+            entry(name, catalogue())  # raises for an unknown name, and says which there are
             self.table.refuse(name)
         if self.positive:
             made["positive"] = list(self.positive)

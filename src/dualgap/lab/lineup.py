@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections import ChainMap
 
 from dualgap.lab.outside import LibLinear, LibSVM, SklearnSGD
-from dualgap.lab.printed.dual import PrintedCoordinate, PrintedSDCA
-from dualgap.lab.printed.primal import PrintedPegasos, PrintedSAGA, PrintedSVRG, TextSGD
+from dualgap.lab.studies import algorithms
 from dualgap.solvers import REGISTRY, Solver
 
-__all__ = ["LINEUP", "OUTSIDE", "PAPERS", "PRINTED"]
+__all__ = ["LINEUP", "OUTSIDE", "PAPERS"]
 
 OUTSIDE: dict[str, type[Solver]] = {cls.name: cls for cls in (LibLinear, LibSVM, SklearnSGD)}
-PRINTED: dict[str, type[Solver]] = {
-    cls.name: cls for cls in (PrintedCoordinate, PrintedPegasos, PrintedSAGA, PrintedSDCA, PrintedSVRG, TextSGD)
-}
-LINEUP: ChainMap[str, type[Solver]] = ChainMap(REGISTRY, OUTSIDE, PRINTED)
+LINEUP: ChainMap[str, type[Solver]] = ChainMap(REGISTRY, OUTSIDE, algorithms())
 
 # Where a method is from, as docs/references.md has it: what to call the paper, and its address. A report links to it.
 PAPERS = {

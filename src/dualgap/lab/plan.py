@@ -26,7 +26,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 # The numbers of a run do not depend on these parts of the package; stored results stay valid when they change.
 NOT_COMPUTING = ("store", "cluster", "estimators", "lab", "app", "__main__.py", "__init__.py")
 # Of the lab, these do.
-COMPUTING = ("lab/prepare.py", "lab/run_one.py", "lab/outside.py", "lab/printed")
+COMPUTING = ("lab/prepare.py", "lab/run_one.py", "lab/outside.py", "lab/studies/")
 
 
 @dataclass(frozen=True)

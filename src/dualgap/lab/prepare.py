@@ -27,7 +27,6 @@ from dualgap.data import (
     files_of,
     hold_out,
     kind_of,
-    load,
     open_samples,
     read,
     split_indices,
@@ -35,6 +34,7 @@ from dualgap.data import (
     undersample,
 )
 from dualgap.lab.plan import data_fingerprint
+from dualgap.lab.studies import load
 from dualgap.lab.study import DataSpec
 
 __all__ = ["Prepared", "loaded", "open_prepared", "prepare", "share_prepared"]

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from dualgap.lab.figures import named, plain
-from dualgap.lab.lineup import LINEUP, PRINTED
+from dualgap.lab.lineup import LINEUP
 from dualgap.lab.results import Group, Results
+from dualgap.lab.studies import algorithms
 
 __all__ = ["LEVELS", "Ranked", "Ranking", "advice", "problems", "rankings"]
 
@@ -62,7 +63,7 @@ def rankings(results: Results) -> list[Ranking]:
 def advice(results: Results, rankings: list[Ranking]) -> list[str]:
     """Return for each data set which solver to use, and why; and where no model is better than always the commoner class, that."""
     lines = []
-    printed = {results.label(spec) for spec in results.study.solvers if spec.solver in PRINTED}
+    printed = {results.label(spec) for spec in results.study.solvers if spec.solver in algorithms()}
     for data in dict.fromkeys(ranking.data for ranking in rankings):
         ranking = next(r for r in rankings if r.data == data)
         rows = [row for row in ranking.rows if row.label not in printed]

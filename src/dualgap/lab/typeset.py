@@ -1,28 +1,20 @@
 """Formulas on a page: TeX between dollar signs becomes MathML, which a browser shows without a script or a font.
 
-The MathML of the studies that ship is kept in studies/formulas.json; `python tools/formulas.py` writes it. A formula that is not in it, and
+The MathML of the studies that ship is kept in their folders; `python tools/formulas.py` writes it. A formula that is not in it, and
 any other dollar sign, is shown as it is written.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
-from functools import lru_cache
-from importlib import resources
 from typing import Any
 
-__all__ = ["apart", "formulas_of", "known_formulas", "typeset"]
+from dualgap.lab.studies import formulas
+
+__all__ = ["apart", "formulas_of", "typeset"]
 
 FORMULA = re.compile(r"\$([^$\n]+)\$")
-
-
-@lru_cache(maxsize=1)
-def known_formulas() -> dict[str, str]:
-    """Return the MathML of each formula, by its TeX."""
-    text = resources.files("dualgap.lab").joinpath("studies", "formulas.json").read_text(encoding="utf-8")
-    return dict(json.loads(text))
 
 
 def formulas_of(value: Any) -> list[str]:
@@ -37,7 +29,7 @@ def apart(text: str, plain: Callable[[str], str], formula: Callable[[str], str])
     """Return a text whose known formulas went through one function and the rest of it through another."""
     out, end = [], 0
     for found in FORMULA.finditer(text):
-        if found[1] in known_formulas():
+        if found[1] in formulas():
             out += [plain(text[end : found.start()]), formula(found[1])]
             end = found.end()
     return "".join([*out, plain(text[end:])])
@@ -47,4 +39,4 @@ def typeset(text: str) -> Any:
     """Return a text as safe HTML with its formulas as MathML."""
     from markupsafe import Markup, escape
 
-    return Markup(apart(text, lambda part: str(escape(part)), known_formulas().__getitem__))
+    return Markup(apart(text, lambda part: str(escape(part)), formulas().__getitem__))

@@ -18,14 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualgap.core import needs
-from dualgap.data import pca as pca_module
-from dualgap.data.compressed import write_arrays
-from dualgap.data.dataset import DataError, DataSet
-from dualgap.data.known_files import data_cache, members_digest, picture_parts
-from dualgap.data.pca import PCA, fit_pca
+from dualgap.data import DataError, DataSet, data_cache, write_arrays
+from dualgap.lab.studies.blood_cells import pca as pca_module
+from dualgap.lab.studies.blood_cells.pca import PCA, fit_pca
 
-__all__ = ["SIDE", "Steps", "decode", "feature", "load_crops", "reduce", "steps"]
+__all__ = ["CELL_TYPES", "SIDE", "Steps", "decode", "feature", "load_crops", "members_digest", "picture_parts", "reduce", "steps"]
 
+CELL_TYPES = ("LYMPHOCYTE", "NEUTROPHIL")
 SIDE = 120  # of a crop, in pixels
 BLUR = 7  # pixels; side of the blurring window
 BLACK = 40  # of 255; a pixel below this in every channel is black
@@ -171,6 +170,30 @@ def feature(picture: np.ndarray) -> np.ndarray:
 
 
 # ------------------------------------------------------------------------------------------------------------- the whole archive
+
+
+def members_digest(path: str | os.PathLike[str]) -> str:
+    """Return a digest of the jpegs that a zip holds under TRAIN and TEST: their places, sizes and CRCs, read from its directory alone.
+
+    Only the last three parts of a path count (TRAIN/LYMPHOCYTE/name), so the folders that an archive is packed in do not matter.
+    """
+    with zipfile.ZipFile(path) as archive:
+        infos = archive.infolist()
+    lines = [f"{'/'.join(parts)} {info.file_size} {info.CRC:08x}" for info in infos if (parts := picture_parts(info.filename))]
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+
+
+def picture_parts(member: str) -> tuple[str, str, str] | None:
+    """Return (TRAIN or TEST, cell type, file name) of a picture in the blood-cell archive; None for any other member."""
+    parts = member.split("/")[-3:]
+    if (
+        len(parts) == 3
+        and parts[0] in ("TRAIN", "TEST")
+        and parts[1] in CELL_TYPES
+        and parts[2].lower().endswith((".jpeg", ".jpg"))
+    ):
+        return parts[0], parts[1], parts[2]
+    return None
 
 
 def load_crops(path: str | os.PathLike[str], jobs: int = 2, white: float = 1.0) -> DataSet:

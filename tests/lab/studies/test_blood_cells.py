@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
 
-from dualgap.data import DataError, images, load
-from dualgap.data.drawn_cells import BACKGROUND, CYTOPLASM, NUCLEUS, RED_CELL, draw_cell
+from dualgap.data import DataError
+from dualgap.lab import load
+from dualgap.lab.studies.blood_cells import pictures as images
+from dualgap.lab.studies.blood_cells.drawn_cells import BACKGROUND, CYTOPLASM, NUCLEUS, RED_CELL, draw_cell
 
-cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed: pip install 'dualgap[pictures]'")
+cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed: pip install opencv-python-headless")
 HEIGHT, WIDTH = 240, 320
 
 
@@ -188,7 +190,7 @@ def test_archive(archive, own_cache, monkeypatch):
 
 
 def test_archive_packed_anew_is_the_same(archive, tmp_path):
-    from dualgap.data.known_files import members_digest
+    from dualgap.lab.studies.blood_cells.pictures import members_digest
 
     other = tmp_path / "other.zip"
     with zipfile.ZipFile(archive) as old, zipfile.ZipFile(other, "w", zipfile.ZIP_DEFLATED) as new:
@@ -239,3 +241,8 @@ def test_real_cells_are_centred(shared_data):
             around = picture[max(row - 30, 0) : row + 30, max(column - 30, 0) : column + 30].astype(int)
             violet = around[:, :, 0] - around[:, :, 2] > 45
             assert violet.mean() > 0.25, name
+
+
+def test_parts_of_a_member():
+    assert images.picture_parts("dataset2/images/TEST/LYMPHOCYTE/_0_1050.jpeg") == ("TEST", "LYMPHOCYTE", "_0_1050.jpeg")
+    assert images.picture_parts("dataset2/images/TEST/MONOCYTE/_0_1050.jpeg") is None

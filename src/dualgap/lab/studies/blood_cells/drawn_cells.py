@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from dualgap.core import count
-from dualgap.data import images
-from dualgap.data.dataset import DataSet
-from dualgap.data.generators import generated
-from dualgap.data.known_files import CELL_TYPES
+from dualgap.data import DataSet, generated
+from dualgap.lab.studies.blood_cells import pictures
+from dualgap.lab.studies.blood_cells.pictures import CELL_TYPES
 
 __all__ = ["draw_cell", "drawn_cells"]
 
@@ -28,7 +27,7 @@ def draw_cell(kind: str, rng: np.random.Generator) -> np.ndarray:
     """One picture, 240 × 320 × 3 (blue, green, red), with a cell of the given kind somewhere in it."""
     if kind not in CELL_TYPES:
         raise ValueError(f"kind is {kind!r}; it must be one of {', '.join(CELL_TYPES)}")
-    cv2 = images._cv2()
+    cv2 = pictures._cv2()
     picture = np.full((HEIGHT, WIDTH, 3), BACKGROUND, dtype=np.uint8)
     for _ in range(int(rng.integers(12, 22))):
         _red_cell(cv2, picture, rng)
@@ -84,9 +83,9 @@ def drawn_cells(n: int = 1000, n_test: int = 250, seed: int = 0, pca: int | None
         count(name, value, 2)
     rng = np.random.default_rng(seed)
     y = np.where(rng.permutation(n + n_test) % 2 == 0, 1, -1)
-    X = np.empty((n + n_test, images.SIDE**2), dtype=np.float32)
+    X = np.empty((n + n_test, pictures.SIDE**2), dtype=np.float32)
     for i, label in enumerate(y):
-        X[i] = images.feature(draw_cell("NEUTROPHIL" if label == 1 else "LYMPHOCYTE", rng)) / np.float32(255)
+        X[i] = pictures.feature(draw_cell("NEUTROPHIL" if label == 1 else "LYMPHOCYTE", rng)) / np.float32(255)
     text = "generated stand-in for the blood-cell pictures: drawn cells, lymphocyte (-1) or neutrophil (1)"
     data = generated("blood-cells-generated", X[:n], y[:n], text, X_test=X[n:], y_test=y[n:])
-    return data if pca is None else images.reduce(data, pca)[0]
+    return data if pca is None else pictures.reduce(data, pca)[0]

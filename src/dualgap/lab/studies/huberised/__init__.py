@@ -1,0 +1,1 @@
+"""The huberised hinge with an elastic net: SGD, SAGA, SVRG and APG."""

@@ -1,0 +1,1 @@
+"""The primal by subgradients, the dual by gradient and by coordinate ascent."""
