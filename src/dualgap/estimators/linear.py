@@ -377,7 +377,7 @@ class LinearSVC(
         if rows is None:  # scikit-learn's checks, or coefficients made sparse
             refuse_dask(self, X)
             return super().decision_function(X)
-        scores = rows @ self.coef_.T + self.intercept_
+        scores = rows @ np.atleast_2d(self.coef_).T + self.intercept_  # a user may have flattened coef_
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     @available_if(is_calibrated)
