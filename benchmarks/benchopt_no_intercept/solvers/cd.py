@@ -3,6 +3,7 @@
 import numba
 import numpy as np
 from benchopt import BaseSolver
+from benchopt.stopping_criterion import SufficientProgressCriterion
 from scipy import sparse
 
 
@@ -27,6 +28,8 @@ def cycles(indptr, indices, values, y, C, a, w, count):
 class Solver(BaseSolver):
     name = "cd"
     sampling_strategy = "iteration"
+    # benchopt's own patience ends a solver while two or three settings in a row give one model.
+    stopping_criterion = SufficientProgressCriterion(eps=1e-10, patience=10, strategy="iteration")
 
     def set_objective(self, X, y, C):
         self.X, self.y, self.C = sparse.csr_matrix(X, dtype=np.float64), y, C

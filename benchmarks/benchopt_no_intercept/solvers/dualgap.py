@@ -1,6 +1,7 @@
 """dualgap, stopped by its own certificate at the tolerance that benchopt asks for."""
 
 from benchopt import BaseSolver
+from benchopt.stopping_criterion import SufficientProgressCriterion
 
 import dualgap as library
 
@@ -8,6 +9,8 @@ import dualgap as library
 class Solver(BaseSolver):
     name = "dualgap"
     sampling_strategy = "tolerance"
+    # benchopt's own patience ends a solver while two or three settings in a row give one model.
+    stopping_criterion = SufficientProgressCriterion(eps=1e-10, patience=10, strategy="tolerance")
     parameters = {"method": ["auto"]}
 
     def set_objective(self, X, y, C):

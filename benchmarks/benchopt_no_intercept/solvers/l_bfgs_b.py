@@ -2,12 +2,15 @@
 
 import numpy as np
 from benchopt import BaseSolver
+from benchopt.stopping_criterion import SufficientProgressCriterion
 from scipy.optimize import minimize
 
 
 class Solver(BaseSolver):
     name = "l_bfgs_b"
     sampling_strategy = "iteration"
+    # benchopt's own patience ends a solver while two or three settings in a row give one model.
+    stopping_criterion = SufficientProgressCriterion(eps=1e-10, patience=10, strategy="iteration")
 
     def set_objective(self, X, y, C):
         self.X, self.y, self.C = X, y, C

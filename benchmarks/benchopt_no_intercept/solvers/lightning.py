@@ -3,11 +3,14 @@
 from importlib.util import find_spec
 
 from benchopt import BaseSolver
+from benchopt.stopping_criterion import SufficientProgressCriterion
 
 
 class Solver(BaseSolver):
     name = "lightning"
     sampling_strategy = "iteration"
+    # benchopt's own patience ends a solver while two or three settings in a row give one model.
+    stopping_criterion = SufficientProgressCriterion(eps=1e-10, patience=10, strategy="iteration")
     requirements = ["pip::sklearn-contrib-lightning"]
 
     def skip(self, X, y, C):

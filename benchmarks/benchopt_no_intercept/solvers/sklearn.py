@@ -3,6 +3,7 @@
 import warnings
 
 from benchopt import BaseSolver
+from benchopt.stopping_criterion import SufficientProgressCriterion
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
@@ -10,6 +11,8 @@ from sklearn.svm import LinearSVC
 class Solver(BaseSolver):
     name = "sklearn"
     sampling_strategy = "iteration"
+    # benchopt's own patience ends a solver while two or three settings in a row give one model.
+    stopping_criterion = SufficientProgressCriterion(eps=1e-10, patience=10, strategy="iteration")
 
     def set_objective(self, X, y, C):
         self.X, self.y = X, y

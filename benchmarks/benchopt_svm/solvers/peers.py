@@ -2,6 +2,7 @@
 
 from benchmarks.peers import PEERS, available, quiet
 from benchopt import BaseSolver
+from benchopt.stopping_criterion import SufficientProgressCriterion
 
 BY_NAME = {peer.name: peer for peer in PEERS}
 
@@ -9,6 +10,8 @@ BY_NAME = {peer.name: peer for peer in PEERS}
 class Solver(BaseSolver):
     name = "peer"
     sampling_strategy = "tolerance"
+    # benchopt's own patience ends a solver while two or three settings in a row give one model.
+    stopping_criterion = SufficientProgressCriterion(eps=1e-10, patience=10, strategy="tolerance")
     parameters = {"library": list(BY_NAME)}
 
     def skip(self, X, y, loss, l2):
