@@ -16,6 +16,7 @@ from sklearn.utils.validation import validate_data
 from dualgap.core import Hinge, blas_alone, kept, one_of, whole_number
 from dualgap.estimators.bounds import BoundsMixin, Pairs
 from dualgap.estimators.common import check_fitted, check_labels, finite_C, invalid_parameters, penalties
+from dualgap.estimators.constructors import FitParameters, KernelParameters, estimator
 from dualgap.estimators.deciding import PairVotes, solve_all
 from dualgap.estimators.ending import end_fit
 from dualgap.estimators.fitted import keep, keep_uncertified, support
@@ -32,16 +33,19 @@ from dualgap.kernels import HeldMatrix
 from dualgap.problem import Problem, as_features
 from dualgap.proof import margins_of, row_status, without_data
 from dualgap.run import Result
-from dualgap.solvers.working_set import WorkingSet
+from dualgap.solvers import WorkingSet, get_solver
 
 __all__ = ["SVC"]
 
 FLOAT64 = np.dtype(np.float64)
 
 
+@estimator
 class SVC(
     CalibratedMixin,
     KernelModelMixin,
+    FitParameters,
+    KernelParameters,
     BoundsMixin,
     LeaveOneOutMixin,
     ProvableMixin,
@@ -55,54 +59,21 @@ class SVC(
 
     Parameters
     ----------
-    C : float
-        Inverse strength of the penalty, as in scikit-learn.
-    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable
-        A callable takes two collections of samples (whatever X is; arrays and SciPy matrices are read-only) and returns the matrix
-        of their kernel values, real numbers. A kernel that is not positive semidefinite on the data, as "sigmoid" need not be, has no
-        certificate; see `indefinite`. A precomputed matrix is taken as positive semidefinite up to the rounding of its entries.
-        "linear" with solver="auto" is solved by the methods of `LinearSVC`, in about its time.
-    degree, gamma, coef0
-        The kernel's parameters. gamma is a number, "scale" (1/(d·variance of X)) or "auto" (1/d).
     indefinite : {"error", "clip", "shift", "uncertified"}
-        What to do where the kernel matrix K of the training rows is not positive semidefinite; elsewhere it has no effect. "error" refuses.
+        What to do where the kernel matrix K of the training rows is not positive semidefinite, as that of "sigmoid" need not be: it
+        has no certificate. Elsewhere this has no effect. "error" refuses.
         "clip" trains on the nearest semidefinite matrix, with the negative eigenvalues of K set to 0, and "shift" on K − λ_min·I; both are
         certified for that matrix. "uncertified" returns a stationary point, as LIBSVM does, with `certificate_` None. All but "error" hold
         the matrix in memory and compute its eigenvalues, in time n³. docs/kernels.md has the scores of new rows.
     probability : bool
         Whether `fit` also fits `temperature_` for `predict_proba`, by five more fits on parts of the rows.
-    fit_intercept : bool
-        Whether there is an intercept b, free of any penalty.
-    tol : float
-        Bound on the relative duality gap, gap / objective, of every problem solved. 0 runs to the end of the budget.
-    cache_size : float
-        Megabytes (of 10⁶ bytes) for the kernel matrix of a pair of classes. Where it takes more, its rows are computed as they are
-        needed and kept while they fit.
     class_weight : dict, "balanced" or None
-    max_iter : int
-        Epochs for each pair of classes; -1 for no limit.
-    max_time : float, optional
-        Seconds for the whole fit.
     decision_function_shape : {"ovr", "ovo"}
         A column for each class, or for each pair of classes. With two classes there is one column in any case.
     break_ties : bool
         With more than two classes and "ovr": predict the class of the largest decision value, not the first of those with most votes.
-    solver : str or solver object
-        "auto", the name of a solver that takes kernels, or a solver object.
-    n_jobs : int, optional
-        Threads over the pairs of classes; -1 for all processors.
-    random_state : int, RandomState or None
     warm_start : bool
         Whether `fit` starts from the dual variables of the last fit, if the numbers of rows and classes are the same.
-    verbose : int
-        Above 0, each evaluation is logged at level INFO by the logger "dualgap" (to standard output where logging is not set up).
-    callbacks : list of functions, optional
-        Each is called with a `dualgap.Progress` at every evaluation; one that returns True ends the fit.
-    atol : float
-        Bound on the gap itself, in the units of `certificate_`: a fit has converged if it or `tol` is met. For separable data and a
-        large C, where the objective tends to 0 and a relative gap asks for more digits than float64 has.
-    shrinking : ignored
-        Accepted for code written for scikit-learn: whether to shrink is the solver's business.
 
     Attributes
     ----------
@@ -137,56 +108,12 @@ class SVC(
     ('converged', 2, True)
     """
 
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: float | str = "scale",
-        coef0: float = 0.0,
-        fit_intercept: bool = True,
-        tol: float = 1e-4,
-        cache_size: float = 1000,
-        class_weight: Any = None,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        decision_function_shape: str = "ovr",
-        break_ties: bool = False,
-        solver: Any = "auto",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        warm_start: bool = False,
-        verbose: int = 0,
-        callbacks: Any = None,
-        atol: float = 0.0,
-        shrinking: Any = True,
-        indefinite: str = "error",
-        probability: bool | str = False,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.solver = solver
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.atol = atol
-        self.shrinking = shrinking
-        self.indefinite = indefinite
-        self.probability = probability
+    class_weight: Any = None
+    decision_function_shape: str = "ovr"
+    break_ties: bool = False
+    warm_start: bool = False
+    indefinite: str = "error"
+    probability: bool | str = False
 
     # -------------------------------------------------------------------------------------------------------------- fitting
 
@@ -209,6 +136,7 @@ class SVC(
                 f"decide does not go with kernel={self.kernel!r}, which says nothing of k(x, x) of new rows; name a kernel"
             )
         with invalid_parameters():
+            get_solver(self.solver)
             C = finite_C(self.C)
             budget = budget_of(self, self._solver(), UNLIMITED if self.max_iter == -1 else whole_number("max_iter", self.max_iter))
             one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))

@@ -44,8 +44,8 @@ class KernelModelMixin(BallsMixin):
 
     # parameters
     kernel: Any
-    degree: Any
     gamma: Any
+    degree: Any
     coef0: Any
     indefinite: Any
     fit_intercept: Any

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
 from dualgap.core import blas_alone, kept, one_of, whole_number
 from dualgap.estimators.common import finite_C, invalid_parameters
+from dualgap.estimators.constructors import FitParameters, KernelParameters, estimator
 from dualgap.estimators.ending import end_fit
 from dualgap.estimators.fitted import keep, signed_dual
 from dualgap.estimators.kernel_model import UNLIMITED, KernelModelMixin
@@ -23,18 +24,16 @@ from dualgap.estimators.targets import NUMERIC, FittedPart, Targets, fitted_part
 from dualgap.problem import Problem
 from dualgap.proof import ProofError, without_data
 from dualgap.run import Result, minimise
-from dualgap.solvers.working_set import WorkingSet
+from dualgap.solvers import WorkingSet, get_solver
 
 __all__ = ["SVR", "KernelRegression"]
 
 
-class KernelRegression(KernelModelMixin, CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class KernelRegression(
+    KernelModelMixin, FitParameters, KernelParameters, CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator
+):
     """What SVR and NuSVR share: the fit of a problem for each target, and predictions. `_loss` makes the loss of the problems."""
 
-    C: Any
-    max_iter: Any
-    verbose: Any
-    callbacks: Any
     _flat: bool  # whether y was one-dimensional
 
     # -------------------------------------------------------------------------------------------------------------- fitting
@@ -51,6 +50,7 @@ class KernelRegression(KernelModelMixin, CallbackSupportMixin, MultiOutputMixin,
         sample_weight : n numbers, optional
         """
         with invalid_parameters():
+            get_solver(self.solver)
             C = finite_C(self.C)
             budget = budget_of(self, self._solver(), UNLIMITED if self.max_iter == -1 else whole_number("max_iter", self.max_iter))
             one_of("indefinite", self.indefinite, ("error", "clip", "shift"))  # a stationary point, "uncertified", is for SVC alone
@@ -113,6 +113,7 @@ class KernelRegression(KernelModelMixin, CallbackSupportMixin, MultiOutputMixin,
         return scores[:, 0] if self._flat else scores
 
 
+@estimator
 class SVR(KernelRegression, RegressionBoundsMixin, ProvableRegressionMixin):
     """Support vector regression with kernels, whose fit ends on a certified duality gap.
 
@@ -120,27 +121,14 @@ class SVR(KernelRegression, RegressionBoundsMixin, ProvableRegressionMixin):
 
     Parameters
     ----------
-    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable
     indefinite : {"error", "clip", "shift"}
-    degree, gamma, coef0, fit_intercept, cache_size, max_time, solver, random_state, warm_start, verbose, callbacks
         As in `SVC`.
-    tol : float
-        Bound on the relative duality gap, gap / objective, of every problem solved. 0 runs to the end of the budget.
-    C : float
-        Inverse strength of the penalty, as in scikit-learn.
+    warm_start : bool
+        Whether `fit` starts from the dual variables of the last fit, if the numbers of rows and targets are the same.
     epsilon : float
         ε: the residual up to which the two ε-insensitive losses are 0. Other losses do not use it.
     loss, delta, quantile
         As in `LinearSVR`: "epsilon_insensitive" as in scikit-learn, or a squared, Huber, absolute or quantile loss.
-    max_iter : int
-        Epochs for each target; -1 for no limit.
-    n_jobs : int, optional
-        Threads over the targets; -1 for all processors.
-    atol : float
-        Bound on the gap itself, in the units of `certificate_`: a fit has converged if it or `tol` is met. For targets that a model fits
-        within ε, where the objective tends to 0.
-    shrinking : ignored
-        Accepted for code written for scikit-learn: whether to shrink is the solver's business.
 
     Attributes
     ----------
@@ -168,56 +156,12 @@ class SVR(KernelRegression, RegressionBoundsMixin, ProvableRegressionMixin):
     ('converged', 1, True)
     """
 
-    def __init__(
-        self,
-        *,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: float | str = "scale",
-        coef0: float = 0.0,
-        tol: float = 1e-4,
-        C: float = 1.0,
-        epsilon: float = 0.1,
-        loss: Any = "epsilon_insensitive",
-        delta: float | None = None,
-        quantile: float | None = None,
-        indefinite: str = "error",
-        fit_intercept: bool = True,
-        cache_size: float = 1000,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        solver: Any = "auto",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        warm_start: bool = False,
-        verbose: int = 0,
-        callbacks: Any = None,
-        atol: float = 0.0,
-        shrinking: Any = True,
-    ) -> None:
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.C = C
-        self.epsilon = epsilon
-        self.loss = loss
-        self.delta = delta
-        self.quantile = quantile
-        self.indefinite = indefinite
-        self.fit_intercept = fit_intercept
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.solver = solver
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.atol = atol
-        self.shrinking = shrinking
+    epsilon: float = 0.1
+    loss: Any = "epsilon_insensitive"
+    delta: float | None = None
+    quantile: float | None = None
+    indefinite: str = "error"
+    warm_start: bool = False
 
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> list[FittedPart]:
         rows, y = self._checked(X, y, **NUMERIC)

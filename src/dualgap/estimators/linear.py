@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from dualgap.core import classification_loss, kept, one_of
 from dualgap.estimators.bounds import BoundsMixin, FeatureMixin
 from dualgap.estimators.coefficients import coefficient_bounds, refusal_of_bounds
 from dualgap.estimators.common import check_labels, invalid_parameters, plain_rows, refuse_dask, validated, validated_rows
+from dualgap.estimators.constructors import LinearParameters, estimator
 from dualgap.estimators.deciding import ClassVotes, check_decide, joint_deciding, solve_all
 from dualgap.estimators.ending import end_fit
 from dualgap.estimators.fitted import Later, keep, linear_support, rebuilt, signed_duals, warm_of
@@ -31,6 +33,7 @@ from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_sc
 from dualgap.estimators.proving import ProvableMixin, linear_parts
 from dualgap.estimators.streaming import partial_fit
 from dualgap.problem import Problem, as_features
+from dualgap.solvers import get_solver
 
 __all__ = ["LinearSVC"]
 
@@ -46,7 +49,9 @@ def _takes_batches(estimator: Any) -> bool:
     return True
 
 
+@estimator
 class LinearSVC(
+    LinearParameters,
     CalibratedMixin,
     BoundsMixin,
     FeatureMixin,
@@ -72,56 +77,15 @@ class LinearSVC(
         scikit-learn's way to say l1_ratio=1 or l1_ratio=0. None leaves it to `l1_ratio`.
     loss : {"squared_hinge", "hinge", "smooth_hinge", "log_loss"} or a loss object
         φ. The default is scikit-learn's. "log_loss" gives probabilities of its own, the others with probability=True.
-    dual : ignored
-        Accepted for code written for scikit-learn: in which space to work is the solver's business.
-    tol : float
-        Bound on the relative duality gap, gap / objective, of every problem solved. 0 runs to the end of the budget.
-    C : float
-        Inverse strength of the penalty, as in scikit-learn.
     multi_class : {"ovr", "crammer_singer", "multinomial"}
         "crammer_singer" has a loss of its own: `loss` is then ignored, as in scikit-learn. "multinomial" needs loss="log_loss" and
         minimises C·Σ sᵢ(log Σₖ exp(gᵢₖ) − gᵢ,yᵢ) + ½ Σₖ‖wₖ‖² over the scores gᵢₖ = xᵢ·wₖ + bₖ of all classes, as scikit-learn's
         LogisticRegression does; with two classes it is the logistic problem. Both need l1_ratio=0, and choose their method themselves.
-    fit_intercept : bool
-    intercept : {"free", "penalised"}
-        Whether the intercept is left out of the penalty, or is the coefficient of a constant column `intercept_scaling`, as in
-        LIBLINEAR and so in scikit-learn.
-    intercept_scaling : float
-        The constant of that column; without effect where intercept="free".
     class_weight : dict, "balanced" or None
         Weight of each class on top of the samples' own. One against the rest weights the one class and leaves the rest at 1, as
         LIBLINEAR does.
-    l1_ratio : float in [0, 1]
-        Share of the l1 penalty.
     delta : float, optional
         Width of the smoothed part of loss="smooth_hinge" (1 by default).
-    max_iter : int
-        Epochs (passes over the data) for each problem.
-    max_time : float, optional
-        Seconds for the whole fit.
-    solver : str or solver object
-        "auto", the name of a solver (`dualgap.solvers()` lists them), or an object such as `dualgap.SDCA(order="cyclic")`.
-    n_jobs : int, optional
-        Threads over the classes; -1 for all processors. None is 1.
-    random_state : int, RandomState or None
-    warm_start : bool
-        Whether `fit` starts from the model and the dual variables of the last fit.
-    verbose : int
-        Above 0, each evaluation is logged at level INFO by the logger "dualgap" (to standard output where logging is not set up).
-    callbacks : list of functions, optional
-        Each is called with a `dualgap.Progress` at every evaluation; one that returns True ends the fit.
-    atol : float
-        Bound on the gap itself, in the units of `certificate_`: a fit has converged if it or `tol` is met. For separable data and a
-        large C, where the objective tends to 0 and a relative gap asks for more digits than float64 has.
-    positive : bool
-        Whether all coefficients must be at least 0.
-    bounds : (low, high), optional
-        The least and the largest value of the coefficients: two numbers, or two arrays with one number a feature; infinite or None where
-        there is no such bound. low = high fixes a coefficient. With several classes the bounds hold for each class against the rest.
-    monotonic_cst : array of -1, 0 or 1 for each feature, or dict of feature names, optional
-        The sign of each coefficient: with 1 the score of the second class never falls if the feature rises, with -1 it never rises; 0
-        leaves it open. For two classes only, as in scikit-learn. `positive`, `bounds` and `monotonic_cst` hold at the same time. The
-        intercept has no bounds; l1_ratio must be below 1.
     probability : bool
         Whether `fit` also fits `temperature_` for `predict_proba`, by five more fits on parts of the rows. Without effect for
         loss="log_loss".
@@ -160,65 +124,14 @@ class LinearSVC(
     ('converged', True)
     """
 
-    classes_: np.ndarray
-    coef_: Any
-    intercept_: np.ndarray
     support_, n_support_, dual_coef_ = Later(), Later(), Later()
 
-    def __init__(
-        self,
-        penalty: str | None = None,
-        loss: Any = "squared_hinge",
-        *,
-        dual: Any = "auto",
-        tol: float = 1e-4,
-        C: float = 1.0,
-        multi_class: str = "ovr",
-        fit_intercept: bool = True,
-        intercept: str = "free",
-        intercept_scaling: float = 1.0,
-        class_weight: Any = None,
-        l1_ratio: float = 0.0,
-        delta: float | None = None,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        solver: Any = "auto",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        warm_start: bool = False,
-        verbose: int = 0,
-        callbacks: Any = None,
-        atol: float = 0.0,
-        positive: bool = False,
-        bounds: Any = None,
-        monotonic_cst: Any = None,
-        probability: bool = False,
-    ) -> None:
-        self.penalty = penalty
-        self.loss = loss
-        self.dual = dual
-        self.tol = tol
-        self.C = C
-        self.multi_class = multi_class
-        self.fit_intercept = fit_intercept
-        self.intercept = intercept
-        self.intercept_scaling = intercept_scaling
-        self.class_weight = class_weight
-        self.l1_ratio = l1_ratio
-        self.delta = delta
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.solver = solver
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.atol = atol
-        self.positive = positive
-        self.bounds = bounds
-        self.monotonic_cst = monotonic_cst
-        self.probability = probability
+    penalty: str | None = field(default=None, kw_only=False)
+    loss: Any = field(default="squared_hinge", kw_only=False)
+    multi_class: str = "ovr"
+    delta: float | None = None
+    class_weight: Any = None
+    probability: bool = False
 
     # -------------------------------------------------------------------------------------------------------------- fitting
 
@@ -238,6 +151,7 @@ class LinearSVC(
         """
         parameters = checked(self)
         with invalid_parameters():
+            get_solver(self.solver)
             self._loss()
             self._check_multi_class(parameters)
             self._check_probability(X)

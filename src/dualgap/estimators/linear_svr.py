@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from dualgap.core import kept
 from dualgap.estimators.bounds import FeatureMixin
 from dualgap.estimators.coefficients import coefficient_bounds
-from dualgap.estimators.common import validated
+from dualgap.estimators.common import invalid_parameters, validated
+from dualgap.estimators.constructors import LinearParameters, estimator
 from dualgap.estimators.ending import end_fit
 from dualgap.estimators.fitted import Later, keep, signed_dual, signed_duals
 from dualgap.estimators.multiclass import Task, solve_tasks
@@ -22,11 +23,14 @@ from dualgap.estimators.regression import LinearPredictionMixin, ProvableRegress
 from dualgap.estimators.targets import NUMERIC, FittedPart, Targets, fitted_parts, supports
 from dualgap.problem import Problem
 from dualgap.proof import ProofError
+from dualgap.solvers import get_solver
 
 __all__ = ["LinearSVR", "target_support"]
 
 
+@estimator
 class LinearSVR(
+    LinearParameters,
     LinearPredictionMixin,
     ProvableRegressionMixin,
     FeatureMixin,
@@ -47,53 +51,14 @@ class LinearSVR(
     ----------
     epsilon : float
         ε: the residual up to which the two ε-insensitive losses are 0. Other losses do not use it.
-    tol : float
-        Bound on the relative duality gap, gap / objective, of every problem solved. 0 runs to the end of the budget.
-    C : float
-        Inverse strength of the penalty, as in scikit-learn.
     loss : name or a `dualgap.ResidualLoss`
         φ(r) of a residual r: "epsilon_insensitive", (|r| − ε)₊; "squared_epsilon_insensitive", its square; "absolute", |r|;
         "squared_error", r²; "huber", r²/(2·delta) up to |r| = delta and |r| − delta/2 beyond; "quantile", quantile·|r| where the
         prediction is below its target and (1 − quantile)·|r| where it is above.
-    fit_intercept : bool
-    intercept : {"free", "penalised"}
-        Whether the intercept is left out of the penalty, or is the coefficient of a constant column `intercept_scaling`, as in
-        LIBLINEAR and so in scikit-learn.
-    intercept_scaling : float
-        The constant of that column; without effect where intercept="free".
-    dual : ignored
-        Accepted for code written for scikit-learn: in which space to work is the solver's business.
-    verbose : int
-        Above 0, each evaluation is logged at level INFO by the logger "dualgap" (to standard output where logging is not set up).
-    random_state : int, RandomState or None
-    max_iter : int
-        Epochs (passes over the data) for each target.
-    l1_ratio : float in [0, 1]
-        Share of the l1 penalty.
     delta : float, optional
         Residual at which loss="huber" becomes linear (1.35 by default).
     quantile : float, optional
         The quantile that loss="quantile" estimates (0.5 by default).
-    max_time : float, optional
-        Seconds for the whole fit.
-    solver : str or solver object
-        "auto", the name of a solver (`dualgap.solvers()` lists them), or an object such as `dualgap.DCA()`.
-    n_jobs : int, optional
-        Threads over the targets; -1 for all processors. None is 1.
-    warm_start : bool
-        Whether `fit` starts from the model and the dual variables of the last fit.
-    callbacks : list of functions, optional
-        Each is called with a `dualgap.Progress` at every evaluation; one that returns True ends the fit.
-    atol : float
-        Bound on the gap itself, in the units of `certificate_`: a fit has converged if it or `tol` is met. For targets that a model fits
-        exactly, where the objective tends to 0.
-    positive : bool
-        Whether all coefficients must be at least 0.
-    bounds : (low, high), optional
-        The least and the largest value of the coefficients of every target: two numbers, or two arrays with one number a feature.
-    monotonic_cst : array of -1, 0 or 1 for each feature, or dict of feature names, optional
-        The sign of each coefficient: with 1 a prediction never falls if the feature rises, with -1 it never rises; 0 leaves it open. As in
-        `LinearSVC`, the three hold at the same time, the intercept has no bounds, and l1_ratio must be below 1.
 
     Attributes
     ----------
@@ -128,56 +93,10 @@ class LinearSVR(
 
     support_, n_support_, dual_coef_ = Later(), Later(), Later()
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 0.0,
-        tol: float = 1e-4,
-        C: float = 1.0,
-        loss: Any = "epsilon_insensitive",
-        fit_intercept: bool = True,
-        intercept: str = "free",
-        intercept_scaling: float = 1.0,
-        dual: Any = "auto",
-        verbose: int = 0,
-        random_state: Any = None,
-        max_iter: int = 1000,
-        l1_ratio: float = 0.0,
-        delta: float | None = None,
-        quantile: float | None = None,
-        max_time: float | None = None,
-        solver: Any = "auto",
-        n_jobs: int | None = None,
-        warm_start: bool = False,
-        callbacks: Any = None,
-        atol: float = 0.0,
-        positive: bool = False,
-        bounds: Any = None,
-        monotonic_cst: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.tol = tol
-        self.C = C
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.intercept = intercept
-        self.intercept_scaling = intercept_scaling
-        self.dual = dual
-        self.verbose = verbose
-        self.random_state = random_state
-        self.max_iter = max_iter
-        self.l1_ratio = l1_ratio
-        self.delta = delta
-        self.quantile = quantile
-        self.max_time = max_time
-        self.solver = solver
-        self.n_jobs = n_jobs
-        self.warm_start = warm_start
-        self.callbacks = callbacks
-        self.atol = atol
-        self.positive = positive
-        self.bounds = bounds
-        self.monotonic_cst = monotonic_cst
+    epsilon: float = 0.0
+    loss: Any = "epsilon_insensitive"
+    delta: float | None = None
+    quantile: float | None = None
 
     # -------------------------------------------------------------------------------------------------------------- fitting
 
@@ -193,6 +112,8 @@ class LinearSVR(
         sample_weight : n numbers, optional
         """
         parameters = checked(self)
+        with invalid_parameters():
+            get_solver(self.solver)
         data = Targets(*self._checked(X, y), sample_weight)
         problems = self._problems(data, parameters)
         monitor = Monitor(self, data.shown(), data.names())

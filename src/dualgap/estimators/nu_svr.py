@@ -9,6 +9,7 @@ import numpy as np
 
 from dualgap.core import ResidualLoss, number
 from dualgap.estimators.common import invalid_parameters
+from dualgap.estimators.constructors import estimator
 from dualgap.estimators.kernel_svr import KernelRegression
 from dualgap.proof import ProofError
 from dualgap.run import Result, minimise_nu_regression
@@ -16,6 +17,7 @@ from dualgap.run import Result, minimise_nu_regression
 __all__ = ["NuSVR"]
 
 
+@estimator
 class NuSVR(KernelRegression):
     """Support vector regression that chooses its ε, with a certified duality gap.
 
@@ -26,20 +28,10 @@ class NuSVR(KernelRegression):
     ----------
     nu : float in (0, 1]
         Upper bound on the share of rows outside the tube, lower bound on the share of support vectors.
-    C : float
-        Inverse strength of the penalty, as in scikit-learn.
-    kernel, degree, gamma, coef0, indefinite, fit_intercept, cache_size, max_time, solver, random_state, verbose, callbacks
-        As in `SVR`.
+    indefinite : {"error", "clip", "shift"}
+        As in `SVC`.
     tol : float
         Bound on the relative duality gap, gap / objective, of the problem over f, b and ε. It must be above 0.
-    max_iter : int
-        Epochs for each target, over all values of ε that are tried; -1 for no limit.
-    n_jobs : int, optional
-        Threads over the targets; -1 for all processors.
-    atol : float
-        Bound on the gap itself, in the units of `certificate_`: a fit has converged if it or `tol` is met.
-    shrinking : ignored
-        Accepted for code written for scikit-learn: whether to shrink is the solver's business.
 
     Attributes
     ----------
@@ -63,50 +55,8 @@ class NuSVR(KernelRegression):
     ('converged', True)
     """
 
-    epsilon_: Any
-
-    def __init__(
-        self,
-        *,
-        nu: float = 0.5,
-        C: float = 1.0,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: float | str = "scale",
-        coef0: float = 0.0,
-        tol: float = 1e-4,
-        indefinite: str = "error",
-        fit_intercept: bool = True,
-        cache_size: float = 1000,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        solver: Any = "auto",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-        atol: float = 0.0,
-        shrinking: Any = True,
-    ) -> None:
-        self.nu = nu
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.indefinite = indefinite
-        self.fit_intercept = fit_intercept
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.solver = solver
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.atol = atol
-        self.shrinking = shrinking
+    nu: float = 0.5
+    indefinite: str = "error"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on samples X with targets y.

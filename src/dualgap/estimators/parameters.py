@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from dualgap.core import number, one_of, whole_number
 from dualgap.estimators.common import finite_C, fit_seed, invalid_parameters, penalties
 from dualgap.estimators.multiclass import Budget
-from dualgap.solvers import get_solver
 
 __all__ = ["Parameters", "budget_of", "checked"]
 
@@ -29,7 +28,6 @@ class Parameters(NamedTuple):
 @invalid_parameters()
 def budget_of(model: Any, solver: Any, max_epochs: int) -> Budget:
     """Check what a run of an estimator may cost; draws its seed."""
-    get_solver(solver)
     return Budget(
         solver=solver,
         tol=number("tol", model.tol, "[0, 1]"),
