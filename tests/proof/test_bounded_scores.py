@@ -11,7 +11,7 @@ from dualgap.kernels import HeldMatrix
 from dualgap.kernels.function import make_kernel
 from dualgap.kernels.sums import expansion, own_expansion
 from dualgap.problem import by_turns
-from dualgap.proof.bounded_scores import BoundedScores, exact_scores, forget_kernel_scores, keep_rows, kernel_scores
+from dualgap.proof.bounded_scores import BoundedScores, exact_scores, keep_rows, kernel_scores
 
 N = 400
 RNG = np.random.default_rng(3)
@@ -124,6 +124,7 @@ def test_certificates_are_those_of_exact_scores(data, options, monkeypatch):
 def test_rows_left_inexact_have_no_loss_and_others_are_exact(monkeypatch):
     monkeypatch.setattr("dualgap.proof.bounded_scores.MIN_VALUES", 0)
     problem, solver, state = started(X)
+    problem = problem.remembering()
     rng = np.random.default_rng(0)
     for _ in range(4):
         solver.epoch(problem, state, rng)
@@ -184,9 +185,9 @@ def test_scores_from_a_kept_matrix_are_within_their_bound(kernel):
     exact = expansion(problem.kernel, X[:80], X[:80], a)
     blocks, K = problem.kernel_blocks(np.float64), np.empty((80, 80))
     blocks.write_rows(blocks.own(np.arange(80)), K, np.arange(80))
-    keep_rows(problem, lambda rows: K[rows], blocks)
-    found = kernel_scores(problem, a)
-    forget_kernel_scores(problem)
+    working = problem.remembering()
+    keep_rows(working, lambda rows: K[rows], blocks)
+    found = kernel_scores(working, a)
     plain = kernel_scores(problem, a)
     assert (np.abs(found.values - exact) <= found.radius + plain.radius).all()
     assert (found.radius <= 1e-9 * np.abs(a).sum() * max(K.max(), 1.0)).all()
@@ -200,9 +201,9 @@ def test_scores_from_a_held_matrix_are_within_their_bound():
     blocks, K = HeldMatrix(problem.kernel, data, np.arange(300)).part(rows), np.empty((50, 50))
     blocks.write_rows(blocks.own(np.arange(50)), K, np.arange(50))
     a = 1e3 * RNG.normal(size=50) * (RNG.random(50) < 0.5)
-    keep_rows(problem, lambda wanted: K[wanted], blocks)
-    found = kernel_scores(problem, a)
-    forget_kernel_scores(problem)
+    working = problem.remembering()
+    keep_rows(working, lambda wanted: K[wanted], blocks)
+    found = kernel_scores(working, a)
     wide = data[rows].astype(np.longdouble)
     exact = np.exp(-np.longdouble(0.4) * np.square(wide[:, None] - wide[None]).sum(axis=2)) @ a.astype(np.longdouble)
     assert (np.abs(found.values - exact) <= found.radius).all()

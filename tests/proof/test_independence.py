@@ -112,11 +112,11 @@ def test_a_store_certifies_the_model_that_it_is_given(tmp_path):
 
 def test_scores_that_were_kept_belong_to_their_model():
     """A certificate may use scores that were computed before, but of the same w alone."""
-    problem = Problem(X, Y, l2=0.05)
+    problem = Problem(X, Y, l2=0.05).remembering()
     scores = dualgap.proof.scores_of(problem, np.ones(4))
     with pytest.raises(ValueError, match="read-only"):
         scores[0] = 1e9
     w = np.ones(4)
     w[0] = np.nextafter(1.0, 2.0)
     np.testing.assert_array_equal(dualgap.proof.scores_of(problem, w), problem.scores(w))
-    dualgap.proof.forget_scores(problem)
+    assert problem.replace(l2=0.1).memory.scores is None

@@ -657,7 +657,7 @@ def test_notebooks_show_the_proof():
 
     result = solve(Problem([[1.0], [-1.0]], [1, 0], l2=0.5), "sdca")
     page = result._repr_html_()
-    assert f"{result.status} after {result.epochs} epochs of sdca" in page
+    assert f"{result.status} after {result.epochs} epoch" in page
     assert f"<td>{result.certificate.relative_gap:.1e}</td>" in page
     assert page.count("<table>") == page.count("</table>") == 1
 

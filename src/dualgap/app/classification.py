@@ -14,7 +14,7 @@ from dualgap.app.terminal import say
 from dualgap.data import DataError, Samples, labels_of
 from dualgap.estimators import LinearSVC, coefficient_bounds, weights_by_class
 from dualgap.problem import Problem, from_C
-from dualgap.proof import Certificate, ball_of, forget_scores
+from dualgap.proof import Certificate, ball_of
 from dualgap.run import certify_with_dual
 from dualgap.store import Store, StoreProblem
 
@@ -203,7 +203,6 @@ class Classification:
             certificate, dual = certify_with_dual(problem, svc.coef_[j], svc.intercept_[j], dual)
             if not isinstance(X, Store):
                 balls.append(ball_of(problem, svc.coef_[j], float(svc.intercept_[j]), dual))
-                forget_scores(problem)
             made.append((self.certificate_names(svc)[j], certificate))
         if isinstance(X, Store):
             return made, "", {}

@@ -10,7 +10,7 @@ from dualgap.app.model_file import SavedModel
 from dualgap.app.terminal import say
 from dualgap.data import DataError, Samples, labels_of
 from dualgap.estimators import LinearSVR
-from dualgap.proof import Certificate, ProofError, ball_of, forget_scores
+from dualgap.proof import Certificate, ProofError, ball_of
 from dualgap.run import certify_with_dual
 from dualgap.store import Store
 
@@ -165,7 +165,6 @@ class Regression:
         if isinstance(X, Store):
             return made, "", {}
         ball = ball_of(problem, svr.coef_, float(svr.intercept_[0]), dual)
-        forget_scores(problem)
         low, high = ball.training_bounds()
         said = svr.predict(X)
         within = _within(np.maximum(high - said, said - low))

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dualgap.estimators.fitted import complete, refuse_uncertified
 from dualgap.estimators.joint_ball import joint_ball_of
 from dualgap.estimators.on_store import is_store
-from dualgap.proof import JointPart, ProofError, ball_of, bounds_of, forget_scores, without_data
+from dualgap.proof import JointPart, ProofError, ball_of, bounds_of, without_data
 
 __all__ = ["BallsMixin"]
 
@@ -91,10 +91,7 @@ class BallsMixin:
 def _ball_of(part: Any) -> Any:
     if isinstance(part, JointPart):
         return joint_ball_of(part)
-    try:
-        ball = ball_of(part.problem, part.coef, float(part.intercept), part.dual)
-    finally:
-        forget_scores(part.problem)
+    ball = ball_of(part.problem, part.coef, float(part.intercept), part.dual)
     if part.gap is not None and not ball.gap <= CHANGED * part.gap + 1e-6 * part.objective:
         raise ProofError(
             f"the training data are not those of the fit any more: the gap was {part.gap:.3g} and is {ball.gap:.3g} on what the "

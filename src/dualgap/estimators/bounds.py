@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dualgap.estimators.balls import BallsMixin
 from dualgap.estimators.labelled import coded
-from dualgap.proof import JointPart, ProofError, bounds_of, feature_status, forget_scores, margins_of, row_status
+from dualgap.proof import JointPart, ProofError, bounds_of, feature_status, margins_of, row_status
 
 __all__ = ["BoundsMixin", "FeatureMixin", "Pairs", "class_winners_proven"]
 
@@ -185,10 +185,7 @@ class FeatureMixin:
             raise ProofError(
                 "feature_status: a problem over all classes has no l1 penalty, and no coefficient of it is zero for certain"
             )
-        found = []
-        for part in parts:
-            found.append(feature_status(part.problem, part.coef, part.intercept, part.dual))
-            forget_scores(part.problem)
+        found = [feature_status(part.problem, part.coef, part.intercept, part.dual) for part in parts]
         return found[0] if len(found) == 1 else np.stack(found)
 
 

@@ -25,7 +25,7 @@ from dualgap.estimators.common import ConvergenceWarning, fit_seed, warn_unless_
 from dualgap.estimators.machine import Limits, Machine
 from dualgap.estimators.proving import Kept
 from dualgap.problem import Problem
-from dualgap.proof import best_intercept, forget_scores, mixed_coef, scores_of, zero_features
+from dualgap.proof import best_intercept, mixed_coef, scores_of, zero_features
 from dualgap.run import Result, Trace, certify
 
 __all__ = ["Given", "Path", "Point", "trace"]
@@ -395,10 +395,9 @@ def _point(problem: Problem, last: Point | None, run: Callable[..., Result], tol
 
 def features_left(problem: Problem, last: Result) -> np.ndarray:
     """Return which features may be other than zero in the minimiser, by what another model and dual point prove."""
+    problem = problem.remembering()
     b = best_intercept(problem, scores_of(problem, last.coef))
-    left = ~zero_features(problem, last.coef, b, last.dual)
-    forget_scores(problem)
-    return left
+    return ~zero_features(problem, last.coef, b, last.dual)
 
 
 def _result_at(path: GuaranteedPath, C: float, epochs: int, **proof: Any) -> Result:

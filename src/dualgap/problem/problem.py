@@ -56,7 +56,7 @@ NORM_SLACK = 2e-9  # more than the relative rounding error of ‖x‖² for rows
 
 
 NONE = NoOffset()
-DERIVED = {"n", "penalty", "shared"}  # attributes that follow from others
+DERIVED = {"n", "penalty", "shared", "memory"}  # attributes that follow from others
 SETS_ROWS, SETS_PENALTY, SETS_WEIGHTS = {"X", "kernel", "rows"}, {"l2", "l1", "bounds"}, {"y", "sample_weight"}  # from these
 
 
@@ -84,6 +84,20 @@ class Shared:
     blocks: dict[Any, KernelBlocks] = field(default_factory=dict)
     semidefinite: bool | None = None  # whether the kernel matrix is; set by dualgap.proof.require_semidefinite
     of_data: Shared | None = None  # the same for the rows of X without their kernel
+
+
+@dataclass
+class Memory:
+    """The last scores that were computed over a problem: those that a certificate needs are often those of a solver's last pass.
+
+    A copy of a problem that `remembering` returns has one. It goes with the copy, and changes the cost of calls, nothing else.
+    """
+
+    problem: Problem  # the one without a memory
+    scores: tuple[bytes, np.ndarray, np.ndarray | None] | None = (
+        None  # the bytes of w, xᵢ·w + oᵢ of every row, what bounds their rounding
+    )
+    kernel_scores: Any = None  # a dualgap.proof.BoundedScores
 
 
 class Problem:
@@ -151,6 +165,7 @@ class Problem:
     intercept_scale: float
     kernel: Kernel | None
     shared: Shared
+    memory: Memory | None
 
     def __init__(
         self,
@@ -220,7 +235,17 @@ class Problem:
         weights = None if sample_weight is None else as_weights(sample_weight, n)
         c = _normalised(weights, y, classes)
         vars(self).update(
-            X=X, n=n, d=d, classes=classes, y=y, sample_weight=weights, c=c, offset=offset, kernel=None, shared=Shared()
+            X=X,
+            n=n,
+            d=d,
+            classes=classes,
+            y=y,
+            sample_weight=weights,
+            c=c,
+            offset=offset,
+            kernel=None,
+            shared=Shared(),
+            memory=None,
         )
 
     def _set_bounds(self, bounds: Any) -> None:
@@ -298,7 +323,12 @@ class Problem:
                 raise ValueError(f"X has shape {fields['X'].shape}, but y has {fields['n']} labels and d is {fields['d']}")
         if "intercept" in changes or "l2" in changes:
             check_intercept(fields["intercept"], fields["l2"])
-        return self._of(fields)
+        made = self._of(fields | {"memory": None})
+        return made if self.memory is None else made.remembering()
+
+    def remembering(self) -> Self:
+        """Return a copy that keeps the last scores computed over it, as a run needs it; itself if it does so already."""
+        return self if self.memory is not None else self._of({**vars(self), "memory": Memory(self)})
 
     @classmethod
     def _of(cls, fields: dict[str, Any]) -> Self:

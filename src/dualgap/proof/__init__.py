@@ -9,7 +9,7 @@ from __future__ import annotations
 from dualgap.proof.ball import Ball, Reference, Space, ball_of, bounds_of, without_data
 from dualgap.proof.bounded_scores import BoundedScores, Scores, carry_scores, exact_scores, keep_rows, kernel_scores
 from dualgap.proof.certificate import Certificate, CertificateError, certificate_of, certificate_of_pair
-from dualgap.proof.certified import Proven, certify_pair, enclose, forget_scores, lower_bound, scores_of
+from dualgap.proof.certified import Proven, certify_pair, enclose, lower_bound, scores_of
 from dualgap.proof.dual_points import DualPoint, dual_from_margins, dual_point, require_semidefinite, zero_point
 from dualgap.proof.enclosure import (
     Enclosed,
@@ -113,7 +113,6 @@ __all__ = [
     "feature_status",
     "first_intercept",
     "fitted_gap",
-    "forget_scores",
     "intercept_of_zero",
     "join",
     "keep_rows",

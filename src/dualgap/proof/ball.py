@@ -260,18 +260,19 @@ def ball_of(problem: Problem, coef: np.ndarray, intercept: float, beta: np.ndarr
     """Return the ball that a model and a dual point prove. Its radius is infinite where the two prove nothing."""
     if problem.l2 == 0.0:
         raise ValueError("l2=0: without an l2 penalty the gap does not bound the distance from the exact model; give l2 > 0")
+    given, problem = problem, problem.remembering()
     point = dual_point(problem, beta)
     assert point.coef is not None
     found, _ = enclose_sharply(problem, coef, intercept, point, tol=SMALLEST)  # sharp sums wherever rounding would show
     gap, _, radius, _, _ = lens_of(problem, coef, point, found)
     centre = 0.5 * (coef + point.coef)
     if not math.isfinite(radius):
-        return Ball(problem, centre, math.inf, (-math.inf, math.inf), gap, _nowhere(problem))
+        return Ball(given, centre, math.inf, (-math.inf, math.inf), gap, _nowhere(problem))
     if problem.intercept != "free":
-        return Ball(problem, centre, radius, _penalised(problem, intercept, point, radius), gap)
+        return Ball(given, centre, radius, _penalised(problem, intercept, point, radius), gap)
     references = tuple(_reference(problem, (coef, intercept), centre, point.beta, side, gap, found.row) for side in (-1.0, 1.0))
     ends = [at.level - at.score + at.side * (radius * (at.length + at.drift) + _slack(problem, at, centre)) for at in references]
-    return Ball(problem, centre, radius, (ends[0], ends[1]), gap, references)
+    return Ball(given, centre, radius, (ends[0], ends[1]), gap, references)
 
 
 def _penalised(problem: Problem, intercept: float, point: DualPoint, radius: float) -> tuple[float, float]:
@@ -390,7 +391,7 @@ class _TrainingRows(_Rows):
     problem: Problem
 
     def __init__(self, problem: Problem) -> None:
-        self.problem, self.lengths = problem, problem.norms
+        self.problem, self.lengths = problem.remembering(), problem.norms
 
     def scores(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         problem = self.problem

@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -39,7 +38,7 @@ from dualgap.kernels import (
 from dualgap.problem import Problem
 from dualgap.proof.intercepts import best_intercept
 
-__all__ = ["BoundedScores", "Scores", "carry_scores", "exact_scores", "forget_kernel_scores", "keep_rows", "kernel_scores"]
+__all__ = ["BoundedScores", "Scores", "carry_scores", "exact_scores", "keep_rows", "kernel_scores"]
 
 MIN_VALUES = 1 << 20  # kernel values below which all scores are computed in float64
 EXP_ERROR = {"float32": 5e-7, "float64": 5e-14}  # relative error of the exponential in kernels/gaussian.py
@@ -73,42 +72,38 @@ class AtHand(NamedTuple):
     blocks: KernelBlocks
 
 
-_known: WeakKeyDictionary[Problem, BoundedScores] = WeakKeyDictionary()
-
-
 def kernel_scores(problem: Problem, a: np.ndarray) -> Scores:
-    """Return K·a with its error bounds, certified; the last result for a problem is kept, and not to be written to."""
+    """Return K·a with its error bounds, certified, not to be written to; a problem with a memory keeps the last result."""
     return _scores_of(problem).certified(a)
 
 
 def _scores_of(problem: Problem) -> BoundedScores:
-    """Return what is kept for a problem."""
-    found = _known.get(problem)
-    if found is None:
-        found = _known[problem] = BoundedScores(problem)
+    """Return what a problem remembers."""
+    memory = problem.memory
+    if memory is None:
+        return BoundedScores(problem)
+    if memory.kernel_scores is None:
+        memory.kernel_scores = BoundedScores(memory.problem)
+    found: BoundedScores = memory.kernel_scores
     return found
 
 
 def carry_scores(problem: Problem, a: np.ndarray, parts: Sequence[tuple[float, Scores]]) -> None:
-    """Let later scores of a problem start from K·a, put together from certified scores of the same kernel and rows.
+    """Let later scores of a problem with a memory start from K·a, put together from certified scores of the same kernel and rows.
 
     `a` must be Σ factor·part.a over the parts up to rounding; where it is not, nothing is carried over.
     """
-    scores = BoundedScores(problem)
+    assert problem.memory is not None
+    scores = BoundedScores(problem.memory.problem)
     if all(part.certified for _, part in parts) and scores.put_together(a, parts):
-        _known[problem] = scores
+        problem.memory.kernel_scores = scores
 
 
 def keep_rows(problem: Problem, rows: Callable[[np.ndarray], np.ndarray], blocks: KernelBlocks) -> None:
-    """Let later scores be computed from rows of K in float64, as `blocks` has computed them, until `forget_kernel_scores`.
+    """Let later scores of a problem with a memory be computed from rows of K in float64, as `blocks` has computed them.
 
     rows(i) returns the kernel values of the rows i with all rows."""
     _scores_of(problem).at_hand = AtHand(rows, blocks)
-
-
-def forget_kernel_scores(problem: Problem) -> None:
-    """Free what is kept for a problem."""
-    _known.pop(problem, None)
 
 
 class BoundedScores:

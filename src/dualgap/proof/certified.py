@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from dualgap.core import (
     weighted_balance,
 )
 from dualgap.problem import Problem
-from dualgap.proof.bounded_scores import forget_kernel_scores, kernel_scores
+from dualgap.proof.bounded_scores import kernel_scores
 from dualgap.proof.certificate import Certificate, certificate_of_pair
 from dualgap.proof.dual_points import DualPoint, dual_point
 from dualgap.proof.enclosure import (
@@ -50,7 +49,6 @@ __all__ = [
     "certify_pair",
     "enclose",
     "enclose_sharply",
-    "forget_scores",
     "lower_bound",
     "margins_of",
     "scores_of",
@@ -60,30 +58,23 @@ LEAST_EXACT = 2.0**-968  # of a product of two float64 numbers, from which on it
 SMALL_ENOUGH = 1e-10  # relative gap from which on nothing is gained by sharper sums, if no tolerance is given
 SHARP = 0.05  # share of the gap that may be rounding; above it, sums are repeated in double-double numbers
 
-# problem -> the bytes of the last w that scores were computed for, and these: a solver's last full pass is often at the model to certify
-_recent: WeakKeyDictionary[Problem, tuple[bytes, np.ndarray, np.ndarray | None]] = WeakKeyDictionary()
-
 
 def scores_of(problem: Problem, stored: np.ndarray) -> np.ndarray:
-    """Return xᵢ·w + oᵢ of every row, not to be written to; those of the last w are kept until another w, or `forget_scores`."""
+    """Return xᵢ·w + oᵢ of every row, not to be written to; a problem with a memory keeps those of the last w."""
     return _scored(problem, stored)[0]
 
 
 def _scored(problem: Problem, stored: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     """Return the scores of w, and what bounds their rounding."""
-    found, w = _recent.get(problem), stored.tobytes()
-    if found is not None and found[0] == w:
-        return found[1:]
-    scores, sizes = problem.bounded_scores(stored)
-    scores.flags.writeable = False
-    _recent[problem] = w, scores, sizes
-    return scores, sizes
-
-
-def forget_scores(problem: Problem) -> None:
-    """Free the scores that are kept for a problem."""
-    _recent.pop(problem, None)
-    forget_kernel_scores(problem)
+    memory = problem.memory
+    if memory is None:
+        return problem.bounded_scores(stored)
+    w = stored.tobytes()
+    if memory.scores is None or memory.scores[0] != w:
+        scores, sizes = problem.bounded_scores(stored)
+        scores.flags.writeable = False
+        memory.scores = w, scores, sizes
+    return memory.scores[1:]
 
 
 class Proven(NamedTuple):
@@ -109,6 +100,7 @@ def enclose_sharply(
     problem: Problem, coef: np.ndarray, intercept: float, point: DualPoint, tol: float = 0.0, atol: float = 0.0
 ) -> tuple[Enclosed, float]:
     """Enclose a model and a dual point as `certify_pair` does, and return the resolution of float64 beside it."""
+    problem = problem.remembering()
     found = enclose(problem, coef, intercept, point)
     upper, resolution = found.upper, _resolution(problem, found)
     enough = max((tol if tol > 0.0 else SMALL_ENOUGH) * upper, atol)
@@ -132,6 +124,7 @@ def _resolution(problem: Problem, found: Enclosed) -> float:
 
 def lower_bound(problem: Problem, beta: np.ndarray) -> float:
     """Return a lower bound of D(β), and so of every model's objective, for β made feasible."""
+    problem = problem.remembering()
     point = dual_point(problem, beta)
     coef = np.zeros(problem.size) if point.coef is None else point.coef
     return enclose(problem, coef, 0.0, point).dual

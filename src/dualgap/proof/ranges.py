@@ -184,6 +184,7 @@ def make_pair(problem: Problem, coef: np.ndarray, intercept: float, beta: np.nda
     """Return the pair of a model and a dual point, β made feasible; it takes the two passes over the data of a certificate."""
     if problem.bounds is not None:
         raise ValueError("a problem with bounds has no proof for a range of C: a mix of two models may leave them by its rounding")
+    problem = problem.remembering()
     point, l2, norms = dual_point(problem, beta), problem.l2, problem.norms
     if problem.kernel is None:
         assert point.v is not None

@@ -72,6 +72,7 @@ def feature_status(problem: Problem, coef: np.ndarray, intercept: float, beta: n
     """Return "zero", "nonzero" or "open" for each coefficient of the exact model."""
     if problem.kernel is not None:
         raise ValueError("a kernel machine has no coefficients of features; use a linear model")
+    problem = problem.remembering()
     found = np.full(problem.d, "open", dtype="U7")
     ball = ball_of(problem, coef, intercept, beta) if problem.l2 > 0.0 else None
     if ball is not None:

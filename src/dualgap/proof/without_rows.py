@@ -327,6 +327,7 @@ def evidence_of(problem: Problem, coef: np.ndarray, intercept: float, beta: np.n
     """Evaluate a model and a dual point."""
     if problem.l2 == 0.0:
         raise ValueError("l2=0: without an l2 penalty nothing bounds the distance from the exact model; give l2 > 0")
+    problem = problem.remembering()
     point = dual_point(problem, beta)
     assert point.coef is not None
     found, _ = enclose_sharply(problem, coef, intercept, point, tol=SMALLEST)

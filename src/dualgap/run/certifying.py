@@ -22,7 +22,6 @@ from dualgap.proof import (
     certify_pair,
     dual_from_margins,
     dual_point,
-    forget_scores,
     kernel_scores,
     scores_of,
 )
@@ -84,13 +83,7 @@ def certify_with_dual(
         j = int(np.argmax(problem.penalty.nearest_point(coef) != coef))
         low, high = problem.penalty.ends(j)
         raise ValueError(f"coef[{j}]={coef[j]!r} is outside of its bounds, {low:g} to {high:g}: the objective is infinite there")
-    try:
-        return _certify(problem, coef, b, dual, epochs, seed)
-    finally:
-        forget_scores(problem)
-
-
-def _certify(problem: Problem, coef: np.ndarray, b: float, dual: Any, epochs: int, seed: int) -> tuple[Certificate, np.ndarray]:
+    problem = problem.remembering()
     zero = np.zeros(problem.n)  # D(0) = 0
     if dual is not None:
         point = dual_point(problem, as_vector(dual, "dual", problem.n))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dualgap.problem import Problem
-from dualgap.proof import ball_of, forget_scores
+from dualgap.proof import ball_of
 from dualgap.run.stepper import Best
 
 __all__ = ["Deciding", "decide_rows"]
@@ -64,7 +64,6 @@ def decide_rows(problem: Problem, X: Any) -> Deciding:
     def prove(best: Best) -> Callable[[Any], np.ndarray]:
         beta = np.zeros(problem.n) if best.beta is None else best.beta
         ball = ball_of(problem, best.coef, float(best.intercept), beta)
-        forget_scores(problem)
 
         def proven(rows: Any) -> np.ndarray:
             low, high = ball.bounds(rows)

@@ -328,6 +328,7 @@ def train(
     _check_budget(tol, max_epochs, max_seconds, atol)
     if evaluate != "auto":
         schedule(evaluate)
+    given, problem = problem, problem.remembering()
     watched = make_watched(problem, watch)
     warm = _make_warm(problem, warm_start)
     deciding = None if decide is None else decide_rows(problem, decide)
@@ -339,7 +340,7 @@ def train(
         ended = drive(run, tol, max_epochs, max_seconds, evaluate=evaluate, **options)
         best = run.best
         return Trained(
-            problem=problem,
+            problem=given,
             solver=solver,
             coef=best.coef,
             intercept=float(best.intercept),
@@ -371,7 +372,7 @@ def _compile(problem: Problem, solver: Solver) -> float:
         return 0.0
     began = time.perf_counter()
     with np.errstate(all="ignore"):
-        small, state = solver.warm_up(problem, np.random.default_rng(0))
+        small, state = solver.warm_up(problem.remembering(), np.random.default_rng(0))
         run = SolverRun(small, solver, np.random.default_rng(0))
         run.state = state
         run.evaluate()

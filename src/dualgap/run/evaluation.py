@@ -15,7 +15,6 @@ from dualgap.proof import (
     certify_pair,
     dual_from_margins,
     dual_point,
-    forget_scores,
     kernel_scores,
     objective_floor,
     scores_of,
@@ -84,13 +83,13 @@ class SolverRun(Stepper):
         deciding: Deciding | None = None,
     ) -> None:
         self.deciding = deciding
-        self.problem, self.solver, self.rng, self.warm, self.watched = problem, solver, rng, warm, watched or []
+        self.problem, self.solver, self.rng, self.warm, self.watched = problem.remembering(), solver, rng, warm, watched or []
         self.tol, self.atol = tol, atol
         self.state: Any = None  # whatever the solver's `start` returns
         if problem.is_regression:
             self.floor = objective_floor(problem)
         # No run ends worse than it began: w = 0 with its best intercept is the first candidate, a warm start as it was given the second.
-        self.best, self.at_zero = _first_candidate(problem)
+        self.best, self.at_zero = _first_candidate(self.problem)
         self.first = warm
 
     def start(self) -> None:
@@ -197,6 +196,3 @@ class SolverRun(Stepper):
             # At the best b for this w the slopes nearly balance, so that little is lost in making them do so exactly.
             margins = self.problem.y * (scores + best_intercept(self.problem, scores))
         return dual_from_margins(self.problem, margins)
-
-    def finish(self) -> None:
-        forget_scores(self.problem)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dualgap.problem import Problem
-from dualgap.proof import Certificate, Remaining, forget_scores, remaining_of
+from dualgap.proof import Certificate, Remaining, remaining_of
 from dualgap.run.driver import Trained, train
 from dualgap.run.leave_one_out import without_rows
 from dualgap.run.trace import Trace
@@ -198,10 +198,7 @@ class Forgettable:
         return after, Receipt(rows, gone, len(after.gone) - gone, *figures, label)
 
     def _prepare(self, result: Trained) -> Remaining:
-        try:
-            return remaining_of(result.problem, result.coef, float(result.intercept), result.dual)
-        finally:
-            forget_scores(result.problem)
+        return remaining_of(result.problem, result.coef, float(result.intercept), result.dual)
 
 
 def _of_each_class(problem: Problem, rows: np.ndarray) -> np.ndarray:

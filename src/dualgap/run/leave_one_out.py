@@ -22,7 +22,7 @@ from joblib import effective_n_jobs
 
 from dualgap.core import blas_alone, is_sparse, is_whole, kept, one_processor, slopes
 from dualgap.problem import Problem
-from dualgap.proof import Evidence, evidence_of, feature_status, forget_scores
+from dualgap.proof import Evidence, evidence_of, feature_status
 from dualgap.run.driver import drive, prepare_solver, train
 from dualgap.run.evaluation import SolverRun
 from dualgap.solvers import LocalAscent, Warm
@@ -94,7 +94,7 @@ class LeaveOneOut:
         self._bound()
 
     def _bound(self) -> None:
-        evidence = [_evidence(each) for each in self._fits]
+        evidence = [evidence_of(each.problem, each.coef, each.intercept, each.dual) for each in self._fits]
         self._low, self._high = _stacked([each.leave_one_out() for each in evidence])
         # How many rows would stay open if the fit were exact, or nearly.
         low, high = _stacked([replace(each, base=NEARLY * each.base).leave_one_out() for each in evidence])
@@ -270,24 +270,21 @@ class _Ended:
 
 def _run_without(fit: Fitted, i: int, width: float, stop: threading.Event) -> _Ended:
     """Minimise without row i until the bounds of its score have one sign (width = 0) or are at most `width` apart."""
-    problem = without_rows(fit.problem, np.array([i]))
+    problem = without_rows(fit.problem, np.array([i])).remembering()
     judge = _Judge(problem, i, width)
     beta = fit.dual.copy()
     beta[i] = 0.0
-    try:
-        if problem.kernel is None and _run_locally(fit, i, problem, beta, judge, stop):
-            return judge.ended(stop.is_set())
-        solver, _ = prepare_solver(problem, "auto")
-        run = SolverRun(problem, solver, np.random.default_rng(0), FINEST, Warm(fit.coef, fit.intercept, beta))
+    if problem.kernel is None and _run_locally(fit, i, problem, beta, judge, stop):
+        return judge.ended(stop.is_set())
+    solver, _ = prepare_solver(problem, "auto")
+    run = SolverRun(problem, solver, np.random.default_rng(0), FINEST, Warm(fit.coef, fit.intercept, beta))
 
-        def decided(_: Any) -> bool:
-            best = run.best
-            return judge.decides(best.coef, best.intercept, np.zeros(problem.n) if best.beta is None else best.beta)
+    def decided(_: Any) -> bool:
+        best = run.best
+        return judge.decides(best.coef, best.intercept, np.zeros(problem.n) if best.beta is None else best.beta)
 
-        ended = drive(run, FINEST, EPOCHS, evaluate="epoch", callbacks=[decided], halt=stop.is_set)
-        return judge.ended(ended.status == "interrupted")
-    finally:
-        forget_scores(problem)
+    ended = drive(run, FINEST, EPOCHS, evaluate="epoch", callbacks=[decided], halt=stop.is_set)
+    return judge.ended(ended.status == "interrupted")
 
 
 class _Judge:
@@ -372,13 +369,6 @@ def without_rows(problem: Problem, rows: np.ndarray) -> Problem:
     c = problem.c.copy()
     c[rows] = 0.0
     return problem.replace(sample_weight=c, c=c)
-
-
-def _evidence(fit: Fitted) -> Evidence:
-    try:
-        return evidence_of(fit.problem, fit.coef, fit.intercept, fit.dual)
-    finally:
-        forget_scores(fit.problem)
 
 
 def _continued(fit: Fitted) -> Fitted:

@@ -24,7 +24,7 @@ import numpy as np
 
 from dualgap.core import kept, number
 from dualgap.problem import Problem
-from dualgap.proof import LARGEST_PART, Scores, dual_mass, forget_scores, kernel_scores, largest_nu, nu_threshold
+from dualgap.proof import LARGEST_PART, Scores, dual_mass, kernel_scores, largest_nu, nu_threshold
 from dualgap.run.nu_candidate import (
     AIM,
     Budget,
@@ -154,8 +154,6 @@ class Search:
             self.last = solved
         if self.best is None:
             self._offer([(1.0, self._raised(solved))])
-        for result in self.results:
-            forget_scores(result.problem)
         return self._result(status)
 
     # ---------------------------------------------------------------------------------------------------------------- steps
@@ -181,9 +179,8 @@ class Search:
 
     def _solve(self, l2: float) -> Solved:
         """Step 2."""
-        problem, budget = self.problem.variant(l2=l2), self.budget
+        problem, budget = self.problem.variant(l2=l2).remembering(), self.budget
         kept_scores: list[Scores] = []
-        # The driver forgets the scores of its last certificate at its end; a callback sees them before.
         listen = [lambda progress: kept_scores.append(kernel_scores(problem, progress.coef))] if problem.kernel is not None else []
         found = minimise(
             problem,

@@ -18,7 +18,6 @@ from dualgap.proof import (
     certificate_of,
     certify_pair,
     dual_point,
-    forget_scores,
     nu_certificate,
     nu_threshold,
     zero_certificate,
@@ -118,17 +117,17 @@ def certified_candidate(
     rho, intercept = nu_threshold(problem, nu, own_scores(problem, beta, parts))
     if not rho > 0.0:  # there is no such hinge problem, and w = 0 is a better model; the bound holds at any l2
         rho, intercept = l2, 0.0
-    here = problem.variant(l2=rho)
+    model = problem.variant(l2=rho)
+    here = model.remembering()
     carry(here, beta, parts)
     point = dual_point(here, beta)
     assert point.coef is not None
     proven = certify_pair(here, point.coef, intercept / rho, point, "solver", tol, atol).certificate
-    forget_scores(here)
     certificate = nu_certificate(here, nu, point.beta, proven)
     zero = certificate.primal >= 0.0
     if zero:
         certificate = zero_certificate(certificate)
-    return Candidate(here, point.coef, intercept / rho, point.beta, certificate, zero)
+    return Candidate(model, point.coef, intercept / rho, point.beta, certificate, zero)
 
 
 def better_of(one: Candidate | None, other: Candidate) -> Candidate:

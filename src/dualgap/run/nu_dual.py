@@ -18,7 +18,7 @@ import numpy as np
 from dualgap.core import machine
 from dualgap.kernels import expansion
 from dualgap.problem import Problem
-from dualgap.proof import LARGEST_PART, Certificate, dual_mass, forget_scores, kernel_scores, largest_nu, nu_threshold
+from dualgap.proof import LARGEST_PART, Certificate, dual_mass, kernel_scores, largest_nu, nu_threshold
 from dualgap.run.driver import drive, prepare_solver
 from dualgap.run.nu_candidate import (
     AIM,
@@ -106,7 +106,7 @@ class DualRun(Stepper):
     def __init__(
         self, problem: Problem, nu: float, solver: WorkingSet, beta: np.ndarray, budget: Budget, report: Callable[[str], None]
     ) -> None:
-        self.problem, self.nu, self.solver, self.beta, self.report = problem, nu, solver, beta, report
+        self.problem, self.nu, self.solver, self.beta, self.report = problem.remembering(), nu, solver, beta, report
         self.tol, self.atol = budget.tol, budget.atol
         self.rng = np.random.default_rng(budget.seed)
         self.aim = AIM * nu * dual_mass(problem)[0]
@@ -211,6 +211,3 @@ class DualRun(Stepper):
     def relative_tolerance(self) -> float:
         size = abs(self.found.certificate.primal) if self.found is not None else 0.0
         return max(self.tol, self.atol / size if size > 0.0 else 0.0)
-
-    def finish(self) -> None:
-        forget_scores(self.problem)

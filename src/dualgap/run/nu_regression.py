@@ -29,7 +29,6 @@ from dualgap.proof import (
     certify_pair,
     dual_point,
     fitted_gap,
-    forget_scores,
     nu_regression_certificate,
     size_of_dual,
     zero_objective,
@@ -138,7 +137,6 @@ class Search:
         tube = best_tube(self.problem, self.nu, self.problem.scores(point.stored))
         here = self.at(tube.epsilon)
         proven = certify_pair(here, point.coef, tube.intercept, point, "solver", self.tol, self.atol).certificate
-        forget_scores(here)
         found = nu_regression_certificate(here, self.nu, point.beta, proven)
         if found is not None and (self.best is None or found.relative_gap <= self.best.certificate.relative_gap):
             self.best = Candidate(here, point.coef, tube.intercept, point.beta, found)
@@ -215,8 +213,6 @@ def minimise_nu_regression(
         wanted = search.certify()
         status = search.ended(epochs, max_epochs, deadline is not None and time.perf_counter() >= deadline)
         epsilon, warm = search.next(wanted, epsilon), (result.coef, result.intercept, result.dual)
-    for result in search.results:
-        forget_scores(result.problem)
     return _result(search, status, epochs)
 
 

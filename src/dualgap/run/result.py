@@ -20,7 +20,6 @@ from dualgap.proof import (
     TargetPart,
     ball_of,
     feature_status,
-    forget_scores,
     make_proof,
     row_status,
 )
@@ -95,10 +94,7 @@ class Result(Trained):
             raise ProofError("the dual variables of this result stayed with the workers of a cluster; its ball needs them")
         if np.ndim(self.coef) != 1:
             raise ProofError("this result is of several classes jointly; use the methods of the estimator")
-        try:
-            return ball_of(self.problem, self.coef, self.intercept, self.dual)
-        finally:
-            forget_scores(self.problem)
+        return ball_of(self.problem, self.coef, self.intercept, self.dual)
 
     def decision_bounds(self, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Bound the scores that the exact model gives to new samples: a lower and an upper bound of each.
@@ -148,10 +144,8 @@ class Result(Trained):
         >>> bool((status == "out").any()), bool((status == "bound").any())
         (True, True)
         """
-        problem = self.problem
-        found = row_status(problem.loss, *self.ball.training_margins())
-        forget_scores(problem)
-        found[problem.c == 0.0] = "out"
+        found = row_status(self.problem.loss, *self.ball.training_margins())
+        found[self.problem.c == 0.0] = "out"
         return found
 
     def feature_status(self) -> np.ndarray:
@@ -172,10 +166,7 @@ class Result(Trained):
         """
         if self.dual is None or np.ndim(self.coef) != 1:
             raise ProofError("this result is of several classes jointly, or of a cluster; what it settles needs its dual variables")
-        try:
-            return feature_status(self.problem, self.coef, self.intercept, self.dual)
-        finally:
-            forget_scores(self.problem)
+        return feature_status(self.problem, self.coef, self.intercept, self.dual)
 
     def leave_one_out(self) -> LeaveOneOut:
         """Bound the leave-one-out error of the exact model at fixed C: `low`, `high`, the `status` of each row; `exact()` makes it exact.

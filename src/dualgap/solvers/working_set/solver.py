@@ -10,7 +10,7 @@ import numpy as np
 from dualgap.core import number, one_of, whole_number
 from dualgap.kernels import HeldBlocks, HeldMatrix, KernelBlocks, own_expansion
 from dualgap.problem import Problem
-from dualgap.proof import BoundedScores, dual_point, forget_scores, keep_rows, kernel_scores
+from dualgap.proof import BoundedScores, dual_point, keep_rows, kernel_scores
 from dualgap.solvers.base import YES, Solver, Support, Warm, no, register
 from dualgap.solvers.working_set import shrinking
 from dualgap.solvers.working_set.active_set_qp import ADDED_DIAGONAL, newton_step, pair_step_cost, pays_off
@@ -321,7 +321,7 @@ class WorkingSet(Solver):
         for _ in range(2):
             self.epoch(small, state, rng)
         if len(state.active) == small.n:
-            forget_scores(small)  # they may come from the matrix in the cache, which shrinking moves
+            small = small.replace()  # another memory: values at hand come from the matrix in the cache, which shrinking moves
             shrinking.shrink(state, np.arange(min(MIN_SET, max(small.n // 2, 1))))
         newton_step(small, state)
         state.box.a[0] += 1e-9
