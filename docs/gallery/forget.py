@@ -14,7 +14,7 @@ model = LinearSVC(tol=1e-6, **options).fit(X, y)
 rows = np.random.default_rng(0).permutation(len(y))[:30]
 bound, truth, again = [], [], []
 for k in range(len(rows)):
-    receipt = model.forget(rows[[k]], max_relative_gap=0.005)
+    receipt = model.proof_.forget(rows[[k]], max_relative_gap=0.005)
     stays = np.delete(np.arange(len(y)), rows[: k + 1])
     retrained = LinearSVC(tol=1e-7, **options).fit(X[stays], y[stays])
     bound.append(receipt.relative_distance)

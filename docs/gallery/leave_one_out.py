@@ -12,7 +12,7 @@ X = scale(X)
 Cs = np.logspace(-3, 0, 7)
 low, high, exact = [], [], []
 for C in Cs:
-    found = LinearSVC(C=C, loss="hinge", tol=1e-5, max_iter=5000).fit(X, y).leave_one_out()
+    found = LinearSVC(C=C, loss="hinge", tol=1e-5, max_iter=5000).fit(X, y).proof_.leave_one_out()
     low.append(100 * found.low)
     high.append(100 * found.high)
     exact.append(100 * found.exact().low)

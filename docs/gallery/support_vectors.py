@@ -12,7 +12,7 @@ X, y = scale(digits.data), digits.target % 2
 tols = np.geomspace(1e-1, 1e-7, 13)
 shares = {"out": [], "bound": [], "open": []}
 for tol in tols:
-    status = LinearSVC(loss="hinge", C=0.01, tol=tol, solver="sdca", random_state=0).fit(X, y).support_status()
+    status = LinearSVC(loss="hinge", C=0.01, tol=tol, solver="sdca", random_state=0).fit(X, y).proof_.support()
     for name, values in shares.items():
         values.append(100 * np.mean(status == name))
 figure, axes = plt.subplots(figsize=(6.4, 3.4), layout="constrained")

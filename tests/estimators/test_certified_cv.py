@@ -78,7 +78,7 @@ def test_several_classes_ratios_sparse_rows_and_a_proof(tmp_path):
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     assert model.score(X, names) > 0.8
-    model.save_proof(tmp_path / "model.proof", data=tmp_path / "model.data")
+    model.proof_.save(tmp_path / "model.proof", data=tmp_path / "model.data")
     _, values = verify_proof((tmp_path / "model.proof").read_bytes(), (tmp_path / "model.data").read_bytes())
     assert len(values) == 3
 

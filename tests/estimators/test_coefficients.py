@@ -106,13 +106,13 @@ def test_proofs_bounds_of_scores_and_rows_left_out(tmp_path):
     low, high = model.decision_bounds(wide)
     scores = fine.decision_function(wide)
     assert ((low <= scores) & (scores <= high)).all()
-    status = model.feature_status()
+    status = model.proof_.features()
     assert (fine.coef_[0][status == "zero"] == 0.0).all()
     assert (fine.coef_[0][status == "nonzero"] > 0.0).all()
     assert {"zero", "nonzero"} <= set(status.tolist())
-    model.save_proof(tmp_path / "model.proof", data=tmp_path / "data")
+    model.proof_.save(tmp_path / "model.proof", data=tmp_path / "data")
     assert dualgap.proof.verify.main([str(tmp_path / "model.proof"), str(tmp_path / "data")]) == 0
-    model.forget([0, 5])
+    model.proof_.forget([0, 5])
     again = LinearSVC(positive=True, tol=1e-9, C=0.1).fit(np.delete(wide, [0, 5], axis=0), np.delete(labels, [0, 5]))
     assert (model.coef_ >= 0.0).all()
     np.testing.assert_allclose(model.coef_, again.coef_, atol=2e-3)
@@ -120,7 +120,7 @@ def test_proofs_bounds_of_scores_and_rows_left_out(tmp_path):
 
 def test_the_error_of_leaving_one_out_is_enclosed():
     few, labels = X[:30], y[:30]
-    found = LinearSVC(positive=True, tol=1e-6, C=0.1).fit(few, labels).leave_one_out()
+    found = LinearSVC(positive=True, tol=1e-6, C=0.1).fit(few, labels).proof_.leave_one_out()
     wrong = 0
     for i in range(len(labels)):
         rest = np.delete(few, i, axis=0), np.delete(labels, i)

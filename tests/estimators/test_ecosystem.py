@@ -135,7 +135,7 @@ def test_a_class_whose_rows_all_have_weight_0_is_left_out(model):
     assert model.classes_.tolist() == [0, 2]
     expected = model.decision_function(X)
     if isinstance(model, (LinearSVC, SVC)):
-        assert (model.support_status()[y == 1] == "out").all()
+        assert (model.proof_.support()[y == 1] == "out").all()
         assert not set(model.predict_proven(X)[0]) - {0, 2}
     np.testing.assert_allclose(model.fit(X[y != 1], y[y != 1]).decision_function(X), expected, atol=1e-5)
 

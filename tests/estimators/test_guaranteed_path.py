@@ -120,13 +120,13 @@ def test_several_classes_sparse_rows_and_pickles():
 def test_the_proof_file_has_both_ends_of_every_range(tmp_path):
     X, y = data_of(3, n=30)
     path = LinearSVCPath(Cs=[0.05, 0.5], l1_ratios=0.0, loss="hinge", guarantee=0.05, random_state=0).fit(X, y)
-    path.save_proof(tmp_path / "path.proof", data=tmp_path / "path.data")
+    path.proof_.save(tmp_path / "path.proof", data=tmp_path / "path.data")
     _, values = verify_proof((tmp_path / "path.proof").read_bytes(), (tmp_path / "path.data").read_bytes())
     assert len(values) == 2 * len(path.breakpoints_)
     for primal, dual in values:  # in exact fractions
         assert primal <= (1 + 0.05) * dual
     with pytest.raises(ProofError, match="fit it again"):
-        pickle.loads(pickle.dumps(path)).save_proof(tmp_path / "again.proof", X, y)
+        pickle.loads(pickle.dumps(path)).proof_.save(tmp_path / "again.proof", X, y)
 
 
 def test_where_the_walk_ends_early_the_path_says_what_is_not_covered():

@@ -77,16 +77,16 @@ def test_bounds_hold_for_the_exact_model_of_the_clipped_kernel(flowers):
         labels, proven = model.predict_proven(new)
         assert (labels[proven] == exact.predict(sigmoid(new, X) @ features)[proven]).all()
     assert proven.mean() > 0.8
-    assert set(model.support_status()) >= {"out", "bound"}
+    assert set(model.proof_.support()) >= {"out", "bound"}
 
 
 def test_a_proof_of_the_clipped_matrix_is_checked_in_exact_arithmetic(flowers, tmp_path):
     X, y, _ = two(flowers)
     model = machine("clip", tol=1e-3).fit(X[::2], y[::2])
-    model.save_proof(tmp_path / "proof", data=tmp_path / "data")
+    model.proof_.save(tmp_path / "proof", data=tmp_path / "data")
     verify_proof((tmp_path / "proof").read_bytes(), (tmp_path / "data").read_bytes())
     loaded = pickle.loads(pickle.dumps(model))
-    loaded.save_proof(tmp_path / "again", X[::2], y[::2])
+    loaded.proof_.save(tmp_path / "again", X[::2], y[::2])
     assert loaded.indefinite_ == model.indefinite_
     np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
 
@@ -121,12 +121,12 @@ def test_an_uncertified_model_is_a_stationary_point_near_libsvms_and_claims_noth
     assert model.status_ == model.indefinite_.treatment == "uncertified"
     assert [model.certificate_, model.objective_, model.dual_gap_, model.history_] == [None] * 4
     for refused in (
-        lambda: model.save_proof(tmp_path / "proof"),
-        lambda: model.save_proof(tmp_path / "proof", X, y),
+        lambda: model.proof_.save(tmp_path / "proof"),
+        lambda: model.proof_.save(tmp_path / "proof", X, y),
         lambda: model.predict_proven(new),
         lambda: model.decision_bounds(new),
-        model.support_status,
-        model.leave_one_out,
+        model.proof_.support,
+        model.proof_.leave_one_out,
     ):
         with pytest.raises(ProofError, match="uncertified"):
             refused()
@@ -163,7 +163,7 @@ def test_what_cannot_be_had_is_refused(flowers):
     with pytest.raises(ProofError, match="indefinite='clip' has a kernel of all rows"):
         machine("shift").fit(X, y).decision_bounds(new)
     with pytest.raises(ProofError, match="made from all training rows"):
-        machine("clip").fit(*two(flowers)[:2]).leave_one_out()
+        machine("clip").fit(*two(flowers)[:2]).proof_.leave_one_out()
     with pytest.raises(ValueError, match="decide does not go with a kernel that is not positive semidefinite"):
         machine("clip").fit(X, y, decide=new)
     with pytest.raises(ValueError, match="no positive eigenvalue"):

@@ -27,7 +27,7 @@ def iris():
 @pytest.mark.parametrize("model", [LinearSVC(C=0.1), LinearSVC(C=0.1, loss="hinge"), SVC(C=1.0)], ids=str)
 def test_two_classes_left_out(model, cancer):
     X, y = cancer[0][:60], cancer[1][:60]
-    found = model.fit(X, y).leave_one_out().exact()
+    found = model.fit(X, y).proof_.leave_one_out().exact()
     model.set_params(tol=1e-9)
     for i in range(len(y)):
         others = np.arange(len(y)) != i
@@ -36,7 +36,7 @@ def test_two_classes_left_out(model, cancer):
 
 def test_several_classes_left_out(iris):
     X, y = iris
-    found = LinearSVC(C=0.05, loss="hinge", tol=1e-2).fit(X, y).leave_one_out()
+    found = LinearSVC(C=0.05, loss="hinge", tol=1e-2).fit(X, y).proof_.leave_one_out()
     assert (found.status == "open").any()
     found.exact(n_jobs=2)
     assert found.low == found.high
@@ -50,7 +50,7 @@ def test_forget_keeps_the_model_and_certifies_it_on_the_rest(cancer):
     X, y = cancer
     model = LinearSVC(C=0.01, loss="hinge", tol=1e-6).fit(X, y)
     coef = model.coef_.copy()
-    receipt = model.forget([3, 77], max_relative_gap=0.2)
+    receipt = model.proof_.forget([3, 77], max_relative_gap=0.2)
     assert not receipt.retrained
     assert (model.coef_ == coef).all()
     assert (receipt.forgotten, receipt.remaining) == (2, 148)
@@ -64,14 +64,14 @@ def test_forget_keeps_the_model_and_certifies_it_on_the_rest(cancer):
     assert "2 rows forgotten" in str(receipt)
     assert receipt.to_dict()["rows"] == [3, 77]
     # What is asked of the model later is about the rows that stay.
-    assert len(model.leave_one_out().status) == 148
+    assert len(model.proof_.leave_one_out().status) == 148
 
 
 def test_forget_trains_again_where_the_promise_is_exceeded(cancer):
     X, y = cancer
     model = LinearSVC(C=1.0, tol=1e-6, random_state=0).fit(X, y)
-    first = model.forget(np.arange(150) == 5, max_relative_gap=np.inf)
-    second = model.forget([9], max_relative_gap=0.0)
+    first = model.proof_.forget(np.arange(150) == 5, max_relative_gap=np.inf)
+    second = model.proof_.forget([9], max_relative_gap=0.0)
     assert (first.retrained, second.retrained, second.forgotten) == (False, True, 2)
     stays = np.setdiff1d(np.arange(150), [5, 9])
     exact = LinearSVC(C=1.0, tol=1e-10, random_state=0).fit(X[stays], y[stays])
@@ -83,7 +83,7 @@ def test_forget_trains_again_where_the_promise_is_exceeded(cancer):
 def test_forget_with_several_classes(iris):
     X, y = iris
     model = LinearSVC(C=0.1).fit(X, y)
-    receipts = model.forget([0, 40, 60])
+    receipts = model.proof_.forget([0, 40, 60])
     assert [receipt.label for receipt in receipts] == ["class 0", "class 1", "class 2"]
     assert [c.relative_gap <= 0.01 for c in model.certificate_] == [True] * 3
 
@@ -102,35 +102,35 @@ def test_rows_that_cannot_be_forgotten(cancer):
         (3, ValueError, "shape"),
     ]:
         with pytest.raises(error, match=words):
-            model.forget(rows)
-    assert model.forget([]).forgotten == 0
-    assert model.forget([4]).forgotten == 1
+            model.proof_.forget(rows)
+    assert model.proof_.forget([]).forgotten == 0
+    assert model.proof_.forget([4]).forgotten == 1
     with pytest.raises(ValueError, match="forgotten already"):
-        model.forget([4])
+        model.proof_.forget([4])
     with pytest.raises(ValueError, match="max_relative_gap"):
-        model.forget([6], max_relative_gap=-1)
+        model.proof_.forget([6], max_relative_gap=-1)
 
 
 def test_models_that_cannot(cancer, iris):
     X, y = cancer
     for model in (LinearSVC(), SVC()):
         with pytest.raises(NotFittedError):
-            model.leave_one_out()
+            model.proof_.leave_one_out()
     with pytest.raises(NotFittedError):
-        LinearSVC().forget([0])
+        LinearSVC().proof_.forget([0])
     loaded = pickle.loads(pickle.dumps(LinearSVC(C=0.1, random_state=0).fit(X, y)))
     with pytest.raises(ProofError, match="loaded from a file"):
-        loaded.forget([0])
+        loaded.proof_.forget([0])
     with pytest.raises(ProofError, match="give X, y"):
-        loaded.leave_one_out()
-    assert loaded.leave_one_out(X, y).low <= loaded.leave_one_out(X, y).high
+        loaded.proof_.leave_one_out()
+    assert loaded.proof_.leave_one_out(X, y).low <= loaded.proof_.leave_one_out(X, y).high
     with pytest.raises(ProofError, match="balanced"):
-        LinearSVC(class_weight="balanced", random_state=0).fit(X, y).forget([0])
+        LinearSVC(class_weight="balanced", random_state=0).fit(X, y).proof_.forget([0])
     with pytest.raises(ProofError, match="crammer_singer"):
-        LinearSVC(multi_class="crammer_singer", random_state=0).fit(*iris).forget([0])
+        LinearSVC(multi_class="crammer_singer", random_state=0).fit(*iris).proof_.forget([0])
     with pytest.raises(ProofError, match="two classes"):
-        SVC(random_state=0).fit(*iris).leave_one_out()
+        SVC(random_state=0).fit(*iris).proof_.leave_one_out()
     with pytest.raises(ProofError, match="l2 penalty"):
-        LinearSVC(l1_ratio=1.0, C=0.1, random_state=0).fit(X, y).leave_one_out()
+        LinearSVC(l1_ratio=1.0, C=0.1, random_state=0).fit(X, y).proof_.leave_one_out()
     with pytest.raises(ProofError, match="partial_fit"):
-        LinearSVC(random_state=0).partial_fit(X, y, classes=[0, 1]).leave_one_out()
+        LinearSVC(random_state=0).partial_fit(X, y, classes=[0, 1]).proof_.leave_one_out()

@@ -124,7 +124,7 @@ def test_proven_labels_are_those_of_a_precise_fit(options):
     assert proven.mean() > 0.5
     low, high = model.decision_bounds(X)
     assert ((low - 1e-9 <= exact.decision_function(X)) & (exact.decision_function(X) <= high + 1e-9)).all()
-    assert set(model.support_status()) == {"free"}
+    assert set(model.proof_.support()) == {"free"}
 
 
 def test_what_cannot_be_had_is_refused(tmp_path):
@@ -133,9 +133,9 @@ def test_what_cannot_be_had_is_refused(tmp_path):
     with pytest.raises(ProofError, match="free intercepts of multi_class='multinomial' have no bound"):
         model.predict_proven(X)
     with pytest.raises(ProofError, match="a proof cannot be written for multi_class='multinomial'"):
-        model.save_proof(tmp_path / "proof")
+        model.proof_.save(tmp_path / "proof")
     with pytest.raises(ProofError, match="trains the classes jointly"):
-        model.leave_one_out()
+        model.proof_.leave_one_out()
     with pytest.raises(ValueError, match="decide does not go with this problem"):
         LinearSVC(loss="log_loss", multi_class="multinomial").fit(X, y, decide=X)
     with pytest.raises(ValueError, match="loss='squared_hinge' must be 'log_loss'"):

@@ -105,7 +105,7 @@ def test_several_targets_are_the_targets_one_by_one(make):
     X, Y = table()
     model = make().fit(X, Y)
     assert len(model.certificate_) == 3
-    assert model.predict(X).shape == Y.shape == model.prediction_bounds(X)[0].shape == model.support_status().shape
+    assert model.predict(X).shape == Y.shape == model.prediction_bounds(X)[0].shape == model.proof_.support().shape
     for j in range(3):
         one = make().fit(X, Y[:, j])
         np.testing.assert_allclose(model.predict(X)[:, j], one.predict(X), atol=1e-3)
@@ -153,7 +153,7 @@ def test_bounds_hold_the_predictions_of_a_much_more_exact_model(make, settings):
     # what the rough one is sure of is true of the exact one
     beta = np.zeros(len(X))
     beta[exact.support_] = np.ravel(exact.dual_coef_) / exact.C
-    loss, status = exact._loss(), rough.support_status()
+    loss, status = exact._loss(), rough.proof_.support()
     assert (np.abs(beta[status == "out"]) < 1e-3).all()
     at_bound = np.minimum(np.abs(beta - loss.high), np.abs(beta + loss.low))
     assert (at_bound[status == "bound"] < 1e-3).all()
@@ -231,7 +231,7 @@ def test_l1_penalty_proves_features_zero():
     X, Y = table()
     X = np.hstack([X, np.random.default_rng(5).normal(size=(len(X), 4))])
     model = LinearSVR(loss="squared_error", l1_ratio=0.95, C=0.02, tol=1e-9).fit(X, Y[:, 0])
-    status = model.feature_status()
+    status = model.proof_.features()
     assert set(status[6:]) == {"zero"}
     assert (model.coef_[status == "zero"] == 0.0).all()
     assert (status[:6] == "nonzero").any()
@@ -257,9 +257,9 @@ def test_refusals_say_what_is_wrong():
     with pytest.raises(ValueError, match="Input y contains NaN"):
         SVR().fit(X, np.where(Y > 1, np.nan, Y))
     with pytest.raises(ValueError, match="give y beside X"):
-        LinearSVR().fit(X, Y).support_status(X)
-    with pytest.raises(ProofError, match="need the training data"):
-        pickle.loads(pickle.dumps(LinearSVR().fit(X, Y))).support_status()
+        LinearSVR().fit(X, Y).proof_.support(X)
+    with pytest.raises(ProofError, match="needs the training data"):
+        pickle.loads(pickle.dumps(LinearSVR().fit(X, Y))).proof_.support()
 
 
 @pytest.mark.parametrize("weights", [None, [1.0, 2.0, 1.0, 1.0, 2.0, 1.0]])

@@ -345,7 +345,7 @@ def test_what_no_checker_knows_is_refused(tmp_path):
     with pytest.raises(ProofError, match="loss object Mine"):
         BinaryPart(result.problem.replace(loss=Mine()), result.coef, 0.0, result.dual, 0.1).claim(None)
     with pytest.raises(ProofError, match="precomputed"):
-        SVC(kernel=lambda A, B: np.asarray(A) @ np.asarray(B).T).fit(X, y).save_proof(tmp_path / "proof")
+        SVC(kernel=lambda A, B: np.asarray(A) @ np.asarray(B).T).fit(X, y).proof_.save(tmp_path / "proof")
     with pytest.raises(ProofError, match="gap is inf"):
         make_proof(table_of(result.problem), [part_of(result.problem, result, np.inf)])
     with pytest.raises(ProofError, match="exact arithmetic"):
@@ -393,15 +393,15 @@ def fitted(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_estimators(name, tmp_path):
     model, given = fitted(name)
-    model.save_proof(tmp_path / "proof", data=tmp_path / "data", preparation=["centred"])
+    model.proof_.save(tmp_path / "proof", data=tmp_path / "data", preparation=["centred"])
     proof, values = verify.verify((tmp_path / "proof").read_bytes(), (tmp_path / "data").read_bytes())
     assert len(values) == MODELS[name][2]
     assert proof.preparation == ["centred"]
     assert proof.classes == list(NAMES[-MODELS[name][1] :])
     again = pickle.loads(pickle.dumps(model))
     with pytest.raises(ProofError, match="give X, y"):
-        again.save_proof(tmp_path / "again")
-    again.save_proof(tmp_path / "again", *given)
+        again.proof_.save(tmp_path / "again")
+    again.proof_.save(tmp_path / "again", *given)
     proof, values = verify.verify((tmp_path / "again").read_bytes(), (tmp_path / "data").read_bytes())
     assert len(values) == MODELS[name][2]
     for claim, (primal, _) in zip(proof.claims, values, strict=True):
@@ -412,7 +412,7 @@ def test_other_data_than_those_of_fit(tmp_path):
     model, (X, labels, weights) = fitted("rest")
     for other in ((2 * X, labels, weights), (X, labels, None), (X[:-1], labels[:-1], weights[:-1]), (X, labels[::-1], weights)):
         with pytest.raises(ProofError):
-            model.save_proof(tmp_path / "proof", *other)
+            model.proof_.save(tmp_path / "proof", *other)
     assert not list(tmp_path.iterdir())
 
 
@@ -420,7 +420,7 @@ def test_in_a_pipeline(tmp_path):
     """The proof is about the data after the preparation."""
     X, codes = IRIS
     pipeline = make_pipeline(StandardScaler(), LinearSVC(random_state=0, tol=1e-3)).fit(X, codes)
-    pipeline[-1].save_proof(tmp_path / "proof", preparation=["StandardScaler"])
+    pipeline[-1].proof_.save(tmp_path / "proof", preparation=["StandardScaler"])
     data = canonical_text(Table(pipeline[:-1].transform(X), codes, [0, 1, 2]))
     assert len(verify.verify((tmp_path / "proof").read_bytes(), data)[1]) == 3
 
@@ -428,9 +428,9 @@ def test_in_a_pipeline(tmp_path):
 def test_streams_have_no_proof(tmp_path):
     model = LinearSVC(random_state=0).partial_fit(*IRIS, classes=[0, 1, 2])
     with pytest.raises(ProofError, match="give X"):
-        model.save_proof(tmp_path / "proof")
+        model.proof_.save(tmp_path / "proof")
     with pytest.raises(ProofError, match="partial_fit"):
-        model.save_proof(tmp_path / "proof", *IRIS)
+        model.proof_.save(tmp_path / "proof", *IRIS)
 
 
 # ------------------------------------------------------------------------------------------------------- the second checker
@@ -457,7 +457,7 @@ def test_both_checkers_agree_to_the_last_bit(tmp_path):
 def test_both_checkers_on_estimators(tmp_path):
     pairs = []
     for name in MODELS:
-        fitted(name)[0].save_proof(tmp_path / "proof", data=tmp_path / "data")
+        fitted(name)[0].proof_.save(tmp_path / "proof", data=tmp_path / "data")
         proof, data = (tmp_path / "proof").read_bytes(), (tmp_path / "data").read_bytes()
         pairs += [(proof, data), (rewritten(proof, b"gap", to(b"gap 1p-90")), data)]
         if b"\nbalance none" not in proof:

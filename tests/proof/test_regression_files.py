@@ -118,20 +118,20 @@ def test_estimators_with_several_targets(tmp_path):
         LinearSVR(C=0.3, loss="huber", l1_ratio=0.5, random_state=0),
         SVR(C=3.0, epsilon=0.1),
     ):
-        model.fit(X, Y, weights).save_proof(tmp_path / "p", data=tmp_path / "d")
+        model.fit(X, Y, weights).proof_.save(tmp_path / "p", data=tmp_path / "d")
         proof, values = verify.verify((tmp_path / "p").read_bytes(), (tmp_path / "d").read_bytes())
         assert [claim.target for claim in proof.claims] == [0, 1]
         for (primal, dual), certificate in zip(values, model.certificate_, strict=True):
             assert float(primal - dual) <= certificate.gap * (1 + 1e-9)
         loaded = pickle.loads(pickle.dumps(model))
         with pytest.raises(ProofError, match="give X, y and sample_weight"):
-            loaded.save_proof(tmp_path / "p")
-        loaded.save_proof(tmp_path / "p", X, Y, weights)
+            loaded.proof_.save(tmp_path / "p")
+        loaded.proof_.save(tmp_path / "p", X, Y, weights)
         verify.verify((tmp_path / "p").read_bytes(), (tmp_path / "d").read_bytes())
         with pytest.raises(ProofError, match="are others now"):
-            loaded.save_proof(tmp_path / "p", X, Y + 1.0, weights)
+            loaded.proof_.save(tmp_path / "p", X, Y + 1.0, weights)
     with pytest.raises(ProofError, match="a function as kernel"):
-        SVR(kernel=lambda A, B: A @ B.T).fit(X, y).save_proof(tmp_path / "p")
+        SVR(kernel=lambda A, B: A @ B.T).fit(X, y).proof_.save(tmp_path / "p")
 
 
 def test_one_digest_for_all_storages():
@@ -284,7 +284,7 @@ def test_both_checkers_refuse_what_is_changed(tmp_path):
 
 def test_both_checkers_on_several_targets(tmp_path):
     X, y, weights = made_data()
-    LinearSVR(C=0.3, loss="huber", random_state=0).fit(X, np.stack([y, y**2], axis=1), weights).save_proof(
+    LinearSVR(C=0.3, loss="huber", random_state=0).fit(X, np.stack([y, y**2], axis=1), weights).proof_.save(
         tmp_path / "p", data=tmp_path / "d"
     )
     proof, data = (tmp_path / "p").read_bytes(), (tmp_path / "d").read_bytes()

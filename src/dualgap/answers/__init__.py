@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from dualgap.answers.choice import Fold, Outcome, contest, decide_one_against_rest, decide_pairs
 from dualgap.answers.path import SOLVED_SHARE, GuaranteedPath, walk
+from dualgap.answers.votes import Pairs, class_winners_proven
 
 __all__ = [
     "SOLVED_SHARE",
     "Fold",
     "GuaranteedPath",
     "Outcome",
+    "Pairs",
+    "class_winners_proven",
     "contest",
     "decide_one_against_rest",
     "decide_pairs",

@@ -362,7 +362,7 @@ def _fit_rows(samples: Any, out: Path, proof: Path | None, cv: int | None, as_js
         _show_fit(made, task, samples.y, cv)
         say(out)
     if proof is not None:
-        estimator.save_proof(proof, preparation=made.preparation_words())
+        estimator.proof_.save(proof, preparation=made.preparation_words())
         if not as_json:
             say(proof)
     return show.exit_code(about["status"], out)

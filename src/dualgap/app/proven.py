@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.estimators import LinearSVC, class_winners_proven
+from dualgap.answers import class_winners_proven
+from dualgap.estimators import LinearSVC
 from dualgap.proof import Ball, ProofError, Reference, Space
 
 __all__ = ["balls_from_dict", "balls_to_dict", "proven_labels", "share_words", "winners_proven"]
@@ -40,7 +41,7 @@ def winners_proven(labels: np.ndarray, balls: list[Ball]) -> np.ndarray:
 def balls_to_dict(svc: Any) -> dict[str, Any] | None:
     """Return the balls of a model as arrays and text; None for a model that has none."""
     try:
-        balls = svc._ready_balls()
+        balls = svc.proof_.balls()
     except ProofError:
         return None
     space = balls[0].problem

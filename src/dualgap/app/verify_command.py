@@ -16,7 +16,9 @@ __all__ = ["verify"]
 
 
 def verify(
-    proof: Annotated[Path, typer.Argument(help="A proof that save_proof or fit --proof wrote.")],
+    proof: Annotated[
+        Path, typer.Argument(help="A proof that fit --proof, Result.save_proof or proof_.save of an estimator wrote.")
+    ],
     data: Annotated[str, typer.Argument(help="The training data: a file, the name of a data set, or their canonical text.")],
     target: Target = "",
     model: Annotated[

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dualgap.estimators.bounds import class_winners_proven
 from dualgap.estimators.coefficients import coefficient_bounds
 from dualgap.estimators.common import ConvergenceWarning, weights_by_class
 from dualgap.estimators.kernel import SVC
@@ -31,7 +30,6 @@ __all__ = [
     "OneClassSVM",
     "SVCPath",
     "SVCPathCV",
-    "class_winners_proven",
     "coefficient_bounds",
     "warm_up",
     "weights_by_class",

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dualgap.core import counted, is_sparse, is_whole, number
-from dualgap.problem import all_finite, from_C, is_dask
+from dualgap.problem import all_finite, as_features, from_C, is_dask
 from dualgap.run import SUCCESSES, strong_penalty
 from dualgap.run import ConvergenceWarning as RunWarning
 
@@ -26,6 +26,7 @@ __all__ = [
     "fit_seed",
     "invalid_parameters",
     "keep_parameters",
+    "linear_rows",
     "penalties",
     "plain_rows",
     "refuse_dask",
@@ -140,6 +141,13 @@ def refuse_dask(estimator: Any, X: Any) -> None:
             f"X is a Dask collection, and {name} works on rows in this process: train and predict on a cluster's workers with {own}, "
             "or bring the rows here with X.compute()"
         )
+
+
+def linear_rows(estimator: Any, X: Any, diagonal: Any = None) -> Any:
+    """Return new rows of a linear model as features, checked."""
+    if diagonal is not None:
+        raise ValueError("diagonal goes with kernel='precomputed' alone; the rows of a linear model say what k(x, x) is")
+    return as_features(validated_rows(estimator, X), columns=estimator.n_features_in_)
 
 
 def plain_rows(estimator: Any, X: Any) -> np.ndarray | None:

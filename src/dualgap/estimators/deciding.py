@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.estimators.bounds import Pairs, class_winners_proven
+from dualgap.answers import Pairs, class_winners_proven
 from dualgap.estimators.common import worst_status
 from dualgap.estimators.joint import JointProblem
 from dualgap.estimators.joint_ball import NO_FREE_INTERCEPT, joint_ball_of

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from dualgap.estimators.common import warn_unless_converged
+from dualgap.estimators.fitted import Kept
 from dualgap.estimators.progress import Monitor
-from dualgap.estimators.proving import Kept
 from dualgap.run import Result
 
 __all__ = ["end_fit"]

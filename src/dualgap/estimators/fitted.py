@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from dualgap.proof import ProofError
 from dualgap.run import Result
 
 __all__ = [
+    "Kept",
     "Later",
     "as_csr",
     "complete",
@@ -23,6 +25,7 @@ __all__ = [
     "linear_support",
     "rebuilt",
     "refuse_uncertified",
+    "row_of",
     "signed_dual",
     "signed_duals",
     "support",
@@ -45,6 +48,17 @@ OF_ONE_FIT = (
     "_balls",
     "_later",
 )
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What `fit` was given, by reference, and the dual variables of its problems. It is not pickled with the model."""
+
+    X: Any
+    y: Any
+    sample_weight: Any
+    duals: Sequence[Any] | None
+    treated: Any = None  # of an indefinite kernel: the matrix trained on, see `indefinite`
 
 
 class Later:
@@ -166,7 +180,7 @@ def warm_of(model: Any, data: Labelled, j: int, k: int, C: float) -> Any:
         return None
     if model.coef_.shape[1] != data.X.shape[1] or not np.array_equal(model.classes_, data.classes):
         return None
-    return _row(model.coef_, j), float(model.intercept_[j]), linear_dual(model, data, j, k, C)
+    return row_of(model.coef_, j), float(model.intercept_[j]), linear_dual(model, data, j, k, C)
 
 
 def linear_dual(model: Any, data: Labelled, j: int, k: int, C: float) -> np.ndarray | None:
@@ -181,10 +195,11 @@ def signed_dual(model: Any, j: int, weights: np.ndarray | None, C: float) -> np.
     """Return yᵢβᵢ of all training rows for problem j of a fitted model, from its dual_coef_."""
     scale = C * (np.ones(model._n_rows) if weights is None else weights)[model.support_]
     dual = np.zeros(model._n_rows)
-    dual[model.support_] = np.divide(_row(model.dual_coef_, j), scale, out=np.zeros(len(scale)), where=scale > 0)
+    dual[model.support_] = np.divide(row_of(model.dual_coef_, j), scale, out=np.zeros(len(scale)), where=scale > 0)
     return dual
 
 
-def _row(matrix: Any, j: int) -> np.ndarray:
+def row_of(matrix: Any, j: int) -> np.ndarray:
+    """Return a row of a matrix, dense or sparse, as a vector."""
     row = matrix[[j]]
     return np.asarray(row.toarray() if sparse.issparse(matrix) else row, dtype=np.float64).ravel()

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from dualgap.core import is_sparse
 from dualgap.estimators.crammer_singer import CrammerSinger, CrammerSingerRun
 from dualgap.estimators.fitted import as_csr, keep, support
-from dualgap.estimators.joint import JointProblem, JointStepper
+from dualgap.estimators.joint import JointProblem, JointStepper, joint_dual
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.multiclass import Budget
 from dualgap.estimators.multinomial import Multinomial, MultinomialRun
 from dualgap.problem import Problem
+from dualgap.proof import JointPart, ProofError
 from dualgap.run import Result, drive
 
-__all__ = ["JOINT", "fit_jointly", "is_joint", "joint_problem"]
+__all__ = ["JOINT", "fit_jointly", "is_joint", "joint_part", "joint_problem"]
 
 JOINT: dict[str, tuple[type[JointProblem], type[JointStepper]]] = {
     "crammer_singer": (CrammerSinger, CrammerSingerRun),
@@ -58,3 +60,19 @@ def fit_jointly(
     coef, intercept = (np.diff(W, axis=0), np.diff(b)) if two else (W, b)
     keep(model, data.classes, [result], coef_=coef, intercept_=intercept, _n_rows=data.n, **found)
     return result
+
+
+def joint_part(model: Any, data: Labelled, base: Problem, duals: Sequence[Any] | None) -> JointPart:
+    """Return the part of a proof for a joint problem."""
+    joint = joint_problem(model.multi_class, base, data.codes, len(data.classes))
+    coef, b = (
+        np.asarray(model.coef_.toarray() if is_sparse(model.coef_) else model.coef_, dtype=np.float64),
+        np.asarray(model.intercept_, dtype=float),
+    )
+    if joint.K == 2:  # the model is the difference of two that add up to zero
+        coef, b = np.concatenate([-coef, coef]) / 2, np.concatenate([-b, b]) / 2
+    p = duals[0] if duals is not None else joint_dual(model, joint, model.C * data.own_weights())
+    if p is None:
+        raise ProofError(f"the model was trained on {model._n_rows} rows; X has {data.n}")
+    gap = model.certificate_.gap if duals is not None else None
+    return JointPart(base, data.codes, coef, b, p, gap, f"{joint.K} classes jointly", model.objective_, joint.name)

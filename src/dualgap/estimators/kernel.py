@@ -14,7 +14,6 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import validate_data
 
 from dualgap.core import Hinge, blas_alone, kept, one_of, whole_number
-from dualgap.estimators.bounds import BoundsMixin, Pairs
 from dualgap.estimators.common import check_fitted, check_labels, finite_C, invalid_parameters, penalties
 from dualgap.estimators.constructors import FitParameters, KernelParameters, estimator
 from dualgap.estimators.deciding import PairVotes, solve_all
@@ -22,16 +21,15 @@ from dualgap.estimators.ending import end_fit
 from dualgap.estimators.fitted import keep, keep_uncertified, support
 from dualgap.estimators.indefinite import stationary_points
 from dualgap.estimators.kernel_model import ACCEPTED, UNLIMITED, KernelModelMixin
-from dualgap.estimators.labelled import Labelled, coded
-from dualgap.estimators.left_out import LeaveOneOutMixin
+from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.multiclass import Task
 from dualgap.estimators.parameters import budget_of
 from dualgap.estimators.probability import CalibratedMixin
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
-from dualgap.estimators.proving import ProvableMixin, kernel_parts
+from dualgap.estimators.proof import PairProof, ProvenLabels, binary_part, table_of
 from dualgap.kernels import HeldMatrix
 from dualgap.problem import Problem, as_features
-from dualgap.proof import margins_of, row_status, without_data
+from dualgap.proof import ProofError
 from dualgap.run import Result
 from dualgap.solvers import WorkingSet, get_solver
 
@@ -46,9 +44,7 @@ class SVC(
     KernelModelMixin,
     FitParameters,
     KernelParameters,
-    BoundsMixin,
-    LeaveOneOutMixin,
-    ProvableMixin,
+    ProvenLabels,
     CallbackSupportMixin,
     ClassifierMixin,
     BaseEstimator,
@@ -114,6 +110,8 @@ class SVC(
     warm_start: bool = False
     indefinite: str = "error"
     probability: bool | str = False
+
+    _proof = PairProof
 
     # -------------------------------------------------------------------------------------------------------------- fitting
 
@@ -190,7 +188,21 @@ class SVC(
 
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
         rows, y = self._checked(X, y)
-        return kernel_parts(self, Labelled(self._trained_on(X, rows, len(y)), y, sample_weight, self.class_weight), duals)
+        data = Labelled(self._trained_on(X, rows, len(y)), y, sample_weight, self.class_weight)
+        table, K = table_of(self, data), len(data.classes)
+        if getattr(self, "_n_rows", None) != data.n:
+            raise ProofError(f"the model was trained on {self._n_rows} rows; X has {data.n}")
+        signed, parts = self._over_all_rows(), []
+        for k, (i, j) in enumerate([(1, 0)] if K == 2 else combinations(range(K), 2)):
+            problem = self._problem(data, (i, j), float(self.C))
+            coef = signed[data.members(i) | data.members(j), k]
+            if duals is not None:
+                dual = duals[k]
+            else:
+                dual = np.divide(np.abs(coef) * problem.l2, problem.c, out=np.zeros(len(coef)), where=problem.c > 0)
+            title = "" if K == 2 else f"class {data.classes[i]} against class {data.classes[j]}"
+            parts.append(binary_part(self, k, problem, (coef, float(self.intercept_[k]), dual), duals is not None, (i, j), title))
+        return table, parts
 
     def _loss(self) -> Hinge:
         return Hinge()
@@ -310,84 +322,6 @@ class SVC(
                 votes[:, j] += ~won[:, k]
             codes = np.argmax(votes, axis=1)
         return self.classes_[codes]
-
-    def decision_bounds(self, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Bound the scores that the exact model gives to new samples.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d)
-            With kernel="precomputed", the kernel values with all training rows.
-        diagonal : array of n numbers, for kernel="precomputed" alone
-            The values k(x, x) of the new samples, which the matrix X does not have.
-
-        Returns
-        -------
-        low, high : arrays of the shape of `decision_function`
-            In the shape "ovr" a score is a number of votes plus a part in (−1/3, 1/3), and so are its bounds.
-
-        Examples
-        --------
-        >>> from dualgap import SVC
-        >>> from sklearn.datasets import load_iris
-        >>> X, y = load_iris(return_X_y=True)
-        >>> low, high = SVC(tol=1e-6, decision_function_shape="ovo").fit(X, y).decision_bounds(X)
-        >>> float((high - low).max()) < 0.5
-        True
-        """
-        check_fitted(self)
-        low, high = self._score_bounds(X, diagonal)
-        if len(self.classes_) == 2:
-            return low[:, 0], high[:, 0]
-        return Pairs(low, high, len(self.classes_)).by_class() if self.decision_function_shape == "ovr" else (low, high)
-
-    def predict_proven(self, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Predict labels, and say which of them cannot change at the optimum.
-
-        With more than two classes, a label is proven where its class wins however the pairs fall that this gap leaves open.
-
-        Parameters
-        ----------
-        X, diagonal : as of `decision_bounds`
-
-        Returns
-        -------
-        labels : array of n labels, as of `predict`
-        proven : array of n bools
-
-        Examples
-        --------
-        >>> from dualgap import SVC
-        >>> from sklearn.datasets import load_iris
-        >>> X, y = load_iris(return_X_y=True)
-        >>> labels, proven = SVC(tol=1e-6).fit(X, y).predict_proven(X)
-        >>> float(proven.mean()) > 0.95
-        True
-        """
-        labels = self.predict(X)
-        codes = np.searchsorted(self.classes_, labels)
-        low, high = self._score_bounds(X, diagonal)
-        if len(self.classes_) == 2:
-            return labels, np.where(codes == 1, low[:, 0] > 0.0, high[:, 0] <= 0.0)
-        return labels, Pairs(low, high, len(self.classes_)).proven(codes, self.break_ties)
-
-    def _without_data(self, parts: list[Any], balls: list[Any], kept: Any) -> Any:
-        X, y = self._checked(kept.X, kept.y)
-        if self._on_nearest():
-            X = kept.treated.matrix
-        codes = coded(y, self.classes_, kept.sample_weight)
-        places = [np.flatnonzero((codes == part.positive) | (codes == part.negative)) for part in parts]
-        return without_data(balls, X, places)
-
-    def _row_statuses(self, X: Any, codes: np.ndarray) -> np.ndarray:
-        K = len(self.classes_)
-        low, high = self._training_bounds(X)
-        found = np.full(low.shape, "out", dtype="U5")
-        for k, (i, j) in enumerate([(1, 0)] if K == 2 else combinations(range(K), 2)):
-            rows = np.flatnonzero((codes == i) | (codes == j))
-            signs = np.where(codes[rows] == i, 1.0, -1.0)
-            found[rows, k] = row_status(self._loss(), *margins_of(signs, low[rows, k], high[rows, k]))
-        return found
 
 
 def _sides(data: Labelled, pair: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:

@@ -11,22 +11,17 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from dualgap.core import is_sparse, number
-from dualgap.estimators.balls import BallsMixin
 from dualgap.estimators.common import check_fitted, invalid_parameters, penalties, small_as_dense, validated, validated_rows
 from dualgap.estimators.indefinite import NO_NEW_ROWS, Treated, treat
 from dualgap.kernels import call_kernel, expansion, make_kernel
 from dualgap.problem import Problem, check_finite
-from dualgap.proof import ProofError, bounds_of
+from dualgap.proof import ProofError
 from dualgap.solvers.working_set import WorkingSet
 
 __all__ = ["ACCEPTED", "UNLIMITED", "KernelModelMixin", "called_kernel", "fit_status"]
 
 UNLIMITED = 10**9  # epochs
 BLOCK_VALUES = 8_000_000  # kernel values held at a time in prediction: 64 MB
-NO_FUNCTION = (
-    "bounds of the exact model are not there for a function as kernel, whose rounding errors are unknown; give the kernel matrix as X "
-    "with kernel='precomputed'"
-)
 ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
 
 
@@ -35,7 +30,7 @@ def fit_status(model: Any) -> int:
     return int(model.status_ not in ("converged", "decided"))
 
 
-class KernelModelMixin(BallsMixin):
+class KernelModelMixin:
     """Training and prediction with a kernel.
 
     `fit` sets `_kernel` by `_make_kernel`, `indefinite_` from `_treated`, and the attributes of support vectors; `_coefficients` has the
@@ -209,38 +204,19 @@ class KernelModelMixin(BallsMixin):
             block = X[start : start + step]
             yield block[:, support]
 
-    def _score_bounds(self, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        balls = self._ready_balls()
-        if self._on_nearest():
-            return bounds_of(balls, *self._nearest_values(X))
-        return bounds_of(balls, self._new_rows(X), diagonal)
-
-    def _training_bounds(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return bounds of the exact scores of training rows, a column for each problem."""
-        if self._on_nearest():
-            return self._score_bounds(X)
-        matrix = self._new_rows(X)
-        return bounds_of(self._ready_balls(), matrix, np.diag(matrix) if self.kernel == "precomputed" else None)
-
-    def _nearest_values(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the values of the kernel trained on with all training rows, and k(x, x), for rows of the kernel given."""
-        treated = self._kept_data("bounds of the exact model").treated
+    def _rows_for_bounds(self, X: Any, diagonal: Any, training: bool) -> tuple[Any, Any]:
+        """Return new or training rows for bounds of their scores, checked, and their k(x, x) if the kernel is a matrix."""
+        check_fitted(self)
+        X = validate_data(self, X, reset=False, **ACCEPTED)
+        if not self._on_nearest():
+            return X, np.diag(X) if training and self.kernel == "precomputed" else diagonal
+        treated = self.proof_._kept("bounds of the exact model").treated  # type: ignore[attr-defined]
         if not treated.clips:
             raise ProofError(NO_NEW_ROWS)
-        X = self._new_rows(X)
-        values = X if self.kernel == "precomputed" else self._kernel(X, self._X_fit)
-        found: tuple[np.ndarray, np.ndarray] = treated.spectrum.new_values(values)
+        found: tuple[np.ndarray, np.ndarray] = treated.spectrum.new_values(
+            X if self.kernel == "precomputed" else self._kernel(X, self._X_fit)
+        )
         return found
-
-    def _new_rows(self, X: Any) -> Any:
-        if callable(self.kernel):
-            raise ProofError(NO_FUNCTION)
-        return validate_data(self, X, reset=False, **ACCEPTED)
-
-    def _bound_parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> list[Any]:
-        if callable(self.kernel):
-            raise ProofError(NO_FUNCTION)
-        return super()._bound_parts(X, y, sample_weight, duals)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]

@@ -19,10 +19,11 @@ from dualgap.estimators.kernel_model import UNLIMITED, KernelModelMixin
 from dualgap.estimators.multiclass import Task, solve_tasks
 from dualgap.estimators.parameters import budget_of
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
-from dualgap.estimators.regression import ProvableRegressionMixin, RegressionBoundsMixin
-from dualgap.estimators.targets import NUMERIC, FittedPart, Targets, fitted_parts, supports
+from dualgap.estimators.proof import ProvenPredictions
+from dualgap.estimators.regression import regression_loss
+from dualgap.estimators.targets import NUMERIC, Targets, supports, target_parts
 from dualgap.problem import Problem
-from dualgap.proof import ProofError, without_data
+from dualgap.proof import ProofError, Table, TargetPart
 from dualgap.run import Result, minimise
 from dualgap.solvers import WorkingSet, get_solver
 
@@ -114,7 +115,7 @@ class KernelRegression(
 
 
 @estimator
-class SVR(KernelRegression, RegressionBoundsMixin, ProvableRegressionMixin):
+class SVR(ProvenPredictions, KernelRegression):
     """Support vector regression with kernels, whose fit ends on a certified duality gap.
 
     Minimises C·Σ sᵢ φ(f(xᵢ) − tᵢ) + ½‖f‖² over f(x) = Σ aⱼ k(xⱼ, x) + b, for targets t and the weights s of the samples.
@@ -163,39 +164,13 @@ class SVR(KernelRegression, RegressionBoundsMixin, ProvableRegressionMixin):
     indefinite: str = "error"
     warm_start: bool = False
 
-    def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> list[FittedPart]:
+    def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Table, list[TargetPart]]:
         rows, y = self._checked(X, y, **NUMERIC)
         data = Targets(self._trained_on(X, rows, len(y)), y, sample_weight)
         if self._n_rows != data.n:
             raise ProofError(f"the model was trained on {self._n_rows} rows; X has {data.n}")
         found = duals or [signed_dual(self, j, data.weights, float(self.C)) for j in range(data.count)]
-        return fitted_parts(self, self._problems(data, float(self.C)), list(self._over_all_rows().T), found, duals is not None)
+        return target_parts(self, self._problems(data, float(self.C)), list(self._over_all_rows().T), found, duals is not None)
 
-    def _without_data(self, parts: list[Any], balls: list[Any], kept: Any) -> Any:
-        return without_data(balls)
-
-    def prediction_bounds(self, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Bound the predictions of the exact model for new samples.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d)
-            With kernel="precomputed", the kernel values with all training rows.
-        diagonal : array of n numbers, for kernel="precomputed" alone
-            The values k(x, x) of the new samples, which the matrix X does not have.
-
-        Returns
-        -------
-        low, high : arrays of the shape of `predict`
-
-        Examples
-        --------
-        >>> from dualgap import SVR
-        >>> from sklearn.datasets import load_diabetes
-        >>> X, y = load_diabetes(return_X_y=True)
-        >>> model = SVR(C=10.0, tol=1e-8).fit(X, y)
-        >>> low, high = model.prediction_bounds(X)
-        >>> bool((low <= model.predict(X)).all()), bool((high - low).max() < 0.5)
-        (True, True)
-        """
-        return self._shaped(*self._score_bounds(X, diagonal))
+    def _loss(self) -> Any:
+        return regression_loss(self)

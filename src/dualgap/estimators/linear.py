@@ -15,22 +15,28 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from dualgap.core import classification_loss, kept, one_of
-from dualgap.estimators.bounds import BoundsMixin, FeatureMixin
 from dualgap.estimators.coefficients import coefficient_bounds, refusal_of_bounds
-from dualgap.estimators.common import check_labels, invalid_parameters, plain_rows, refuse_dask, validated, validated_rows
+from dualgap.estimators.common import (
+    check_labels,
+    invalid_parameters,
+    linear_rows,
+    plain_rows,
+    refuse_dask,
+    validated,
+    validated_rows,
+)
 from dualgap.estimators.constructors import LinearParameters, estimator
 from dualgap.estimators.deciding import ClassVotes, check_decide, joint_deciding, solve_all
 from dualgap.estimators.ending import end_fit
-from dualgap.estimators.fitted import Later, keep, linear_support, rebuilt, signed_duals, warm_of
-from dualgap.estimators.joint_fit import JOINT, fit_jointly, is_joint
+from dualgap.estimators.fitted import Later, keep, linear_dual, linear_support, rebuilt, row_of, signed_duals, warm_of
+from dualgap.estimators.joint_fit import JOINT, fit_jointly, is_joint, joint_part
 from dualgap.estimators.labelled import Labelled
-from dualgap.estimators.left_out import ForgettingMixin
 from dualgap.estimators.multiclass import Task
 from dualgap.estimators.on_store import is_store, problem_over, store_labels
 from dualgap.estimators.parameters import Parameters, checked
 from dualgap.estimators.probability import CalibratedMixin, agreed, is_calibrated, wants_probability
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
-from dualgap.estimators.proving import ProvableMixin, linear_parts
+from dualgap.estimators.proof import ProvenLabels, binary_part, table_of
 from dualgap.estimators.streaming import partial_fit
 from dualgap.problem import Problem, as_features
 from dualgap.solvers import get_solver
@@ -53,10 +59,7 @@ def _takes_batches(estimator: Any) -> bool:
 class LinearSVC(
     LinearParameters,
     CalibratedMixin,
-    BoundsMixin,
-    FeatureMixin,
-    ForgettingMixin,
-    ProvableMixin,
+    ProvenLabels,
     CallbackSupportMixin,
     LinearClassifierMixin,
     SparseCoefMixin,
@@ -235,11 +238,23 @@ class LinearSVC(
 
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
         X, y = validated(self, X, y, reset=False)
-        return linear_parts(self, Labelled(X, y, sample_weight, self.class_weight), duals)
+        data, parameters = Labelled(X, y, sample_weight, self.class_weight), checked(self)
+        table, K = table_of(self, data), len(data.classes)
+        if is_joint(self, K):
+            return table, [joint_part(self, data, self._joint_base(data, parameters), duals)]
+        make, parts = self._maker(data, parameters), []
+        for j, k in enumerate([1] if K == 2 else range(K)):
+            problem = make(k)
+            dual = duals[j] if duals is not None else linear_dual(self, data, j, k, parameters.C)
+            coef = row_of(self.coef_, j)
+            sides, title = ((1, 0), "") if K == 2 else ((k, None), f"class {data.classes[k]} against the rest")
+            found = coef, float(self.intercept_[j]), dual
+            parts.append(binary_part(self, j, problem, found, duals is not None, sides, title))
+        return table, parts
 
-    def _new_rows(self, X: Any) -> Any:
+    def _rows_for_bounds(self, X: Any, diagonal: Any, training: bool) -> tuple[Any, None]:
         check_is_fitted(self)
-        return as_features(validated_rows(self, X), columns=self.n_features_in_)
+        return linear_rows(self, X, diagonal), None
 
     def _loss(self) -> Any:
         return classification_loss(self.loss, self.delta)

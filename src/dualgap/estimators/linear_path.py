@@ -13,14 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from dualgap.answers import Fold, decide_one_against_rest
 from dualgap.estimators.common import check_labels, keep_parameters, validated
-from dualgap.estimators.fitted import keep, linear_support, signed_duals
+from dualgap.estimators.fitted import Kept, keep, linear_support, signed_duals
 from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.linear import LinearSVC
 from dualgap.estimators.linear_svr import LinearSVR, target_support
 from dualgap.estimators.machine import Limits, Machine, linear_machines, target_machines
 from dualgap.estimators.path import Given, Path
 from dualgap.estimators.path_choice import PathChoice, contest_solver, held_out
-from dualgap.estimators.proving import Kept, ProvableMixin, table_of
+from dualgap.estimators.proof import ClassProof, ProvenLabels, TargetProof, table_of
 from dualgap.estimators.regression import regression_loss
 from dualgap.estimators.targets import NUMERIC, Targets
 from dualgap.proof import BinaryPart, ProofError, Table, mixed_coef
@@ -46,27 +46,23 @@ class _LinearPath(Path):
             model._kept = Kept(*given[:3], [result.dual for result in results])
         return model
 
-    def feature_status(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> np.ndarray:
-        """Say for each feature of the model that is chosen whether its exact coefficient is zero, as those of one C do."""
-        check_is_fitted(self)
-        return self._chosen.feature_status(X, y, sample_weight)
-
-    def support_status(self, X: Any = None, y: Any = None) -> np.ndarray:
-        """Say for each training row what is certain of its dual variable at the optimum, as the models of one C do."""
-        check_is_fitted(self)
-        return self._chosen.support_status(X, y)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
 
-class _Classes(ProvableMixin, ClassifierMixin, _LinearPath):
+class _Classes(ProvenLabels, ClassifierMixin, _LinearPath):
     """Paths of LinearSVC, one for each class against the rest."""
 
     class_weight: Any
     classes_: np.ndarray
+
+    @property
+    def proof_(self) -> ClassProof:
+        """What is proven of the exact model of the point that is chosen; `save` writes a proof of every model of the path."""
+        check_is_fitted(self)
+        return _PathProof(self)
 
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> Given:
         given = X, y, sample_weight
@@ -96,16 +92,6 @@ class _Classes(ProvableMixin, ClassifierMixin, _LinearPath):
         """Return the scores by the model that is chosen."""
         check_is_fitted(self)
         return self._chosen.decision_function(X)
-
-    def decision_bounds(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Bound the scores of the exact model, as `LinearSVC` does, for the C and l1_ratio that are chosen."""
-        check_is_fitted(self)
-        return self._chosen.decision_bounds(X)
-
-    def predict_proven(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Predict labels, and say which of them cannot change at the optimum, as `LinearSVC` does."""
-        check_is_fitted(self)
-        return self._chosen.predict_proven(X)
 
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Table, list[Any]]:
         """Return a part for each point of a grid, or for each model of a guarantee at both ends of its range.
@@ -159,6 +145,20 @@ class _Classes(ProvableMixin, ClassifierMixin, _LinearPath):
         return BinaryPart(machine.problem(*at), coef, b, dual, gap, *sides, of_class + title, primal)
 
 
+class _PathProof(ClassProof):
+    """Proof of the model that a path has chosen; `save` is about all models."""
+
+    def __init__(self, path: _Classes) -> None:
+        super().__init__(path._chosen)
+        self.path = path
+
+    def _parts(self, what: str, kept: Kept) -> tuple[Table, list[Any]]:
+        if what != "a proof":
+            return super()._parts(what, kept)
+        duals = vars(self.path)["_kept"].duals if kept.duals is not None else None
+        return self.path._parts(kept.X, kept.y, kept.sample_weight, duals)
+
+
 class _Targets(MultiOutputMixin, RegressorMixin, _LinearPath):
     """Paths of LinearSVR, one for each target."""
 
@@ -190,10 +190,15 @@ class _Targets(MultiOutputMixin, RegressorMixin, _LinearPath):
         numbers = list(range(len(self.intercept_)))
         return numbers, [f"target {j}" for j in numbers]
 
-    def prediction_bounds(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Bound the predictions of the exact model, as `LinearSVR` does, for the C and l1_ratio that are chosen."""
+    @property
+    def proof_(self) -> TargetProof:
+        """What is proven of the exact model of the point that is chosen."""
         check_is_fitted(self)
-        return self._chosen.prediction_bounds(X)
+        return TargetProof(self._chosen)
+
+    def prediction_bounds(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Bound the predictions of the exact model for new samples: `proof_.scores(X)`."""
+        return self.proof_.scores(X)
 
 
 class LinearSVCPath(_Classes):

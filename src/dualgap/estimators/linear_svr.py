@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
 from dualgap.core import kept
-from dualgap.estimators.bounds import FeatureMixin
 from dualgap.estimators.coefficients import coefficient_bounds
 from dualgap.estimators.common import invalid_parameters, validated
 from dualgap.estimators.constructors import LinearParameters, estimator
@@ -19,10 +18,11 @@ from dualgap.estimators.multiclass import Task, solve_tasks
 from dualgap.estimators.on_store import is_store, problem_over, store_targets
 from dualgap.estimators.parameters import Parameters, checked
 from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
-from dualgap.estimators.regression import LinearPredictionMixin, ProvableRegressionMixin
-from dualgap.estimators.targets import NUMERIC, FittedPart, Targets, fitted_parts, supports
+from dualgap.estimators.proof import ProvenPredictions
+from dualgap.estimators.regression import LinearPredictionMixin
+from dualgap.estimators.targets import NUMERIC, Targets, supports, target_parts
 from dualgap.problem import Problem
-from dualgap.proof import ProofError
+from dualgap.proof import ProofError, Table, TargetPart
 from dualgap.solvers import get_solver
 
 __all__ = ["LinearSVR", "target_support"]
@@ -32,8 +32,7 @@ __all__ = ["LinearSVR", "target_support"]
 class LinearSVR(
     LinearParameters,
     LinearPredictionMixin,
-    ProvableRegressionMixin,
-    FeatureMixin,
+    ProvenPredictions,
     CallbackSupportMixin,
     MultiOutputMixin,
     RegressorMixin,
@@ -173,12 +172,12 @@ class LinearSVR(
             "_flat": True,
         }
 
-    def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> list[FittedPart]:
+    def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Table, list[TargetPart]]:
         data, parameters = Targets(*validated(self, X, y, reset=False, **NUMERIC), sample_weight), checked(self)
         if self._n_rows != data.n:
             raise ProofError(f"the model was trained on {self._n_rows} rows; X has {data.n}")
         found = duals or [signed_dual(self, j, data.weights, parameters.C) for j in range(data.count)]
-        return fitted_parts(self, self._problems(data, parameters), list(np.atleast_2d(self.coef_)), found, duals is not None)
+        return target_parts(self, self._problems(data, parameters), list(np.atleast_2d(self.coef_)), found, duals is not None)
 
 
 def target_support(signed: np.ndarray) -> dict[str, Any]:

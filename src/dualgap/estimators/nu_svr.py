@@ -11,7 +11,6 @@ from dualgap.core import ResidualLoss, number
 from dualgap.estimators.common import invalid_parameters
 from dualgap.estimators.constructors import estimator
 from dualgap.estimators.kernel_svr import KernelRegression
-from dualgap.proof import ProofError
 from dualgap.run import Result, minimise_nu_regression
 
 __all__ = ["NuSVR"]
@@ -70,7 +69,9 @@ class NuSVR(KernelRegression):
         with invalid_parameters():
             number("nu", self.nu, "(0, 1]")
             number("tol", self.tol, "(0, 1]")
-        return super().fit(X, y, sample_weight)
+        super().fit(X, y, sample_weight)
+        del self._kept  # nothing is proven of the exact model, whose ε is not known exactly
+        return self
 
     def _keep(self, results: list[Result], **attributes: Any) -> None:
         super()._keep(results, **attributes)
@@ -87,6 +88,3 @@ class NuSVR(KernelRegression):
 
     def _loss(self) -> Any:
         return ResidualLoss()
-
-    def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> Any:
-        raise ProofError("bounds of the exact model are not there for NuSVR, whose ε is not known exactly; fit SVR with epsilon_")

@@ -22,8 +22,8 @@ from sklearn.utils.validation import check_is_fitted
 from dualgap.answers import SOLVED_SHARE, GuaranteedPath, walk
 from dualgap.core import kept, number, slopes, whole_number
 from dualgap.estimators.common import ConvergenceWarning, fit_seed, warn_unless_converged, worst_status
+from dualgap.estimators.fitted import Kept
 from dualgap.estimators.machine import Limits, Machine
-from dualgap.estimators.proving import Kept
 from dualgap.problem import Problem
 from dualgap.proof import best_intercept, mixed_coef, scores_of, zero_features
 from dualgap.run import Result, Trace, certify

@@ -16,9 +16,9 @@ from sklearn.utils import _safe_indexing
 from dualgap.answers import Fold, Outcome, contest
 from dualgap.core import number
 from dualgap.estimators.common import ConvergenceWarning, warn_unless_converged
+from dualgap.estimators.fitted import Kept
 from dualgap.estimators.machine import Limits, Machine
 from dualgap.estimators.path import Given, Path, trace
-from dualgap.estimators.proving import Kept
 from dualgap.run import Result
 
 __all__ = ["PathChoice", "contest_solver", "held_out"]

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import column_or_1d
 
 from dualgap.core import is_sparse
 from dualgap.problem import Problem, as_vector, as_weights
+from dualgap.proof import Table, TargetPart
 
-__all__ = ["NUMERIC", "FittedPart", "Targets", "fitted_parts", "supports"]
+__all__ = ["NUMERIC", "Targets", "supports", "target_parts"]
 
 NUMERIC = {"multi_output": True, "y_numeric": True}  # options of scikit-learn's check_X_y
-
-
-class FittedPart(NamedTuple):
-    """The problem of one target with its model, its dual point, and the gap and the objective of the fit (None: not known)."""
-
-    problem: Problem
-    coef: np.ndarray
-    intercept: float
-    dual: np.ndarray
-    gap: float | None
-    objective: float
 
 
 class Targets:
@@ -63,12 +53,14 @@ def supports(signed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.flatnonzero(signed.any(axis=0)), np.count_nonzero(signed, axis=1).astype(np.int32)
 
 
-def fitted_parts(
+def target_parts(
     model: Any, problems: Sequence[Problem], coefs: Sequence[np.ndarray], duals: Sequence[np.ndarray], kept: bool
-) -> list[FittedPart]:
-    """Return the parts of a fitted regression. The gaps are those of the fit if its dual variables were kept."""
+) -> tuple[Table, list[TargetPart]]:
+    """Return the data as a proof describes them, and the parts of a regression. The gaps are those of the fit if its duals were kept."""
     gaps, objectives = np.atleast_1d(model.dual_gap_), np.atleast_1d(model.objective_)
-    return [
-        FittedPart(problem, coef, float(model.intercept_[j]), dual, float(gaps[j]) if kept else None, float(objectives[j]))
-        for j, (problem, coef, dual) in enumerate(zip(problems, coefs, duals, strict=True))
+    found = zip(problems, coefs, model.intercept_.tolist(), duals, gaps.tolist(), objectives.tolist(), strict=True)
+    parts = [
+        TargetPart(problem, coef, b, dual, gap if kept else None, j, f"target {j}", objective)
+        for j, (problem, coef, b, dual, gap, objective) in enumerate(found)
     ]
+    return Table(problems[0].X, np.stack([problem.targets for problem in problems], axis=1), []), parts

@@ -51,7 +51,7 @@ class Receipt:
     >>> from sklearn.preprocessing import scale
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = LinearSVC(loss="hinge", C=0.01, random_state=0).fit(scale(X), y)
-    >>> receipt = model.forget([3, 141])
+    >>> receipt = model.proof_.forget([3, 141])
     >>> receipt.retrained, receipt.remaining, receipt.certificate.relative_gap <= 0.01
     (False, 567, True)
     """
