@@ -96,7 +96,7 @@ def _left_out(case: Case, problem: dualgap.Problem, result: Any) -> Iterator[str
         if apart(claimed, true):
             yield f"bounds of row {i}, left out, are {claimed}"
         status, label = found.status[i], problem.y[i]
-        if (status == "right" and label * true[int(label < 0)] < 0) or (status == "wrong" and label * true[int(label > 0)] > 0):
+        if (status == "right" and label * true[int(label > 0)] < 0) or (status == "wrong" and label * true[int(label < 0)] > 0):
             yield f"bounds: row {i}, left out, is said to be {status}"
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dualgap.core.jit import kernel
-from dualgap.core.penalties import L1, L2, Bounded, ElasticNet, make_penalty
+from dualgap.core.penalties import L1, L2, Boxed, ElasticNet, make_penalty
 from dualgap.core.rows import dense
 from reference import soft
 
@@ -130,7 +130,7 @@ def test_compiled_methods_are_the_interpreted_ones(name):
 # Of every kind: none, one-sided, two-sided with and without 0, fixed.
 LOW = np.array([-np.inf, 0.0, -np.inf, -1.0, 0.5, -2.0, 0.3, 0.0])
 HIGH = np.array([np.inf, np.inf, 0.0, 2.0, 4.0, -0.25, 0.3, 0.0])
-BOUNDED = {"l2": Bounded(0.0, 0.3, LOW, HIGH), "elastic_net": Bounded(0.2, 0.3, LOW, HIGH)}
+BOUNDED = {"l2": Boxed(0.0, 0.3, LOW, HIGH), "elastic_net": Boxed(0.2, 0.3, LOW, HIGH)}
 bounded = pytest.mark.parametrize("name", list(BOUNDED))
 vectors = st.lists(coordinates, min_size=8, max_size=8).map(np.array)
 
@@ -214,7 +214,7 @@ def test_bounded_scores_of_what_dual_methods_store(name):
 
 def test_make_penalty():
     assert make_penalty(0.1) == L2(0.1)
-    assert isinstance(make_penalty(0.1, 0.2, (LOW, HIGH)), Bounded)
+    assert isinstance(make_penalty(0.1, 0.2, (LOW, HIGH)), Boxed)
     with pytest.raises(ValueError, match="l2=0 with bounds on the coefficients: they need an l2 penalty"):
         make_penalty(0.0, 0.1, (LOW, HIGH))
     assert make_penalty(np.float32(0.5), np.int64(2)) == ElasticNet(2.0, 0.5)

@@ -7,7 +7,7 @@ import pytest
 
 from conftest import make_data
 from dualgap import Problem, certify, solve
-from dualgap.core import L2, Bounded
+from dualgap.core import L2, Boxed
 from dualgap.problem import as_bounds
 
 X, y = make_data(40, 3)
@@ -75,7 +75,7 @@ def test_copies_keep_bounds_and_may_change_them():
     problem = Problem(X, y, l2=0.1, bounds=(0, None))
     assert repr(problem) == "Problem(40 × 3 dense, hinge, l2=0.1, bounded, intercept='none')"
     stronger = problem.variant(l2=0.5)
-    assert isinstance(stronger.penalty, Bounded)
+    assert isinstance(stronger.penalty, Boxed)
     assert stronger.penalty.l2 == 0.5
     np.testing.assert_array_equal(problem.head(4).bounds, problem.bounds)
     assert isinstance(problem.replace(bounds=None).penalty, L2)

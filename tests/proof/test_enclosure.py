@@ -13,8 +13,9 @@ from sklearn.preprocessing import scale
 
 import dualgap
 from dualgap import Problem, certify
+from dualgap.core import signed_sum
 from dualgap.core.losses import NoOffset
-from dualgap.core.precise import balance_radius, precise_accumulate, precise_shortfalls, weighted_balance
+from dualgap.core.precise import precise_accumulate, precise_shortfalls, weighted_balance
 from dualgap.core.rows import csr, dense
 from dualgap.proof import BinaryPart, Table, balance_row, dual_point, enclose, exact_values, row_sums
 from dualgap.proof.certified import _exact_products, margins_of
@@ -166,9 +167,9 @@ def test_both_precisions_enclose_the_same_gap(intercept, precise):
     result = dualgap.solve(problem, tol=1e-4, max_epochs=1000)
     found = enclose(problem, result.coef, result.intercept, dual_point(problem, result.dual), precise=precise)
     primal, dual = exact(problem, result.coef, result.intercept, result.dual)
-    assert abs(Fraction(found.objective) - primal) <= Fraction(found.radius_of_objective)
-    assert abs(Fraction(found.gap) - (primal - dual)) <= Fraction(found.gap_radius)
-    assert found.gap_radius < (1e-14 if precise else 1e-6) * found.objective
+    assert abs(Fraction(found.objective.value) - primal) <= Fraction(found.objective.radius)
+    assert abs(Fraction(found.gap.value) - (primal - dual)) <= Fraction(found.gap.radius)
+    assert found.gap.radius < (1e-14 if precise else 1e-6) * found.objective.value
 
 
 @pytest.mark.parametrize("C", [1e6, 1e10])
@@ -244,13 +245,12 @@ def test_sums_and_balance_in_one_call_are_those_of_two(loss):
     problem = Problem(rng.normal(size=(700, 3)), np.arange(700) % 2, loss, l2=0.1, intercept="free")
     beta, margins = rng.uniform(0.1, 0.9, 700), margins_of(problem, rng.normal(size=3), 0.3)
     sums, found = row_sums_and_balance(problem.loss, problem.samples, margins, beta)
-    rest, mass = weighted_balance(problem.c, problem.y, beta, 0.0)
-    off = balance_radius(rest, mass, problem.n)
+    rest, off = signed_sum(problem.c, problem.y, beta)
     alone = row_sums(problem.loss, problem.samples, margins, beta)
-    assert (sums.loss, sums.gap) == pytest.approx((alone.loss, alone.gap), rel=1e-12)
+    assert (sums.loss.value, sums.gap.value) == pytest.approx((alone.loss.value, alone.gap.value), rel=1e-12)
     # A radius has differences of nearly equal numbers, which depend on where the compiler rounds.
-    assert (sums.loss_radius, sums.gap_radius) == pytest.approx((alone.loss_radius, alone.gap_radius), rel=1e-2)
-    assert (found.rest, found.off) == pytest.approx((rest, off), rel=1e-12)
+    assert (sums.loss.radius, sums.gap.radius) == pytest.approx((alone.loss.radius, alone.gap.radius), rel=1e-2)
+    assert tuple(found.rest) == pytest.approx((rest, off), rel=1e-12)
     assert (found.row, found.cost) == pytest.approx(balance_row(problem.loss, problem.samples, margins, beta, rest, off), rel=1e-9)
 
 

@@ -51,7 +51,7 @@ def test_a_pair_knows_its_certificate_at_every_strength(loss, intercept, kernel,
             assert found.gap_bound == pytest.approx(whole.gap, rel=1e-6, abs=1e-9 * whole.primal)
             assert found.upper == pytest.approx(whole.primal, rel=1e-9)
             # Both enclose the same two numbers, up to a free intercept's rest, which may be moved into another row.
-            assert found.objective - found.radius_of_objective <= whole.primal
+            assert found.objective.lower <= whole.primal
             assert found.upper >= whole.primal - 2.0 * whole.radius
 
 
@@ -64,7 +64,7 @@ def test_enclosures_hold_in_exact_arithmetic(intercept):
         here = at(problem, C)
         found = pair.at(here.l2, here.l1)
         primal, dual = exact_values(here, pair)
-        assert Fraction(found.objective - found.radius_of_objective) <= primal <= Fraction(found.upper)
+        assert Fraction(found.objective.lower) <= primal <= Fraction(found.upper)
         assert primal - dual <= Fraction(found.gap_bound)
 
 
@@ -98,7 +98,7 @@ def test_what_is_proven_at_two_ends_holds_between(loss, ratio):
     for C in np.geomspace(low, high, 30)[1:-1]:
         assert excess_at(pair, strengths, epsilon, C) <= 0.0
         here, certificate = pair.at(*strengths(C)), found.at(float(C))
-        assert certificate.primal >= here.objective - here.radius_of_objective
+        assert certificate.primal >= here.objective.lower
         assert certificate.dual <= here.dual + 1e-12
         assert certificate.gap <= epsilon * certificate.dual * (1.0 + 1e-9)
     with pytest.raises(ValueError, match=r"C=1.0 is not in the proven range"):

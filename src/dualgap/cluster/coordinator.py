@@ -14,7 +14,7 @@ import numpy as np
 from dualgap.cluster.checkpoint import Checkpoint
 from dualgap.cluster.partition import Objective, Others
 from dualgap.cluster.worker_pool import Bundle, ClusterLost, WorkerPool
-from dualgap.core import ROUNDOFF
+from dualgap.core import Bounded, total
 from dualgap.proof import Certificate, certificate_of_pair
 from dualgap.run import Best, Evaluation, Stepper
 
@@ -130,7 +130,7 @@ class Coordinator(Stepper):
         self.bytes += self.pool.count * share.nbytes
         found = self.objective.enclose(w, b, [proofs.parts[k] for k in sorted(proofs.parts)], share)
         c = certificate_of_pair(found, "solver")  # raises where the two bounds contradict each other
-        self.resolution, self.proven_at = 2.0 * found.gap_radius, self.number
+        self.resolution, self.proven_at = 2.0 * found.gap.radius, self.number
         self.best.offer(w, b, None, c)
         return True
 
@@ -152,14 +152,13 @@ class Coordinator(Stepper):
         """
         others = [k for k in sorted(self.parts) if k != last]
         has = [factors[0] * self.parts[k].positive - factors[1] * self.parts[k].negative for k in others]
-        near = Others(last, math.fsum(has), BALANCE * min(self.positive, self.negative))
+        near = Others(last, Bounded(math.fsum(has), BALANCE * min(self.positive, self.negative)))
         for _ in range(2):
             found = self.pool.total("prove", w, b, *factors, near)
             if found.arrays is None:
                 return found
-            rest = math.fsum(found.parts[k].rest for k in others)
-            off = sum(found.parts[k].off for k in others) + ROUNDOFF * abs(rest)
-            if 1.000001 * (abs(rest - near.rest) + off) <= near.off:
+            rest = total(found.parts[k].rest for k in others)
+            if abs(rest - near.rest.value).upper <= near.rest.radius:
                 return found
-            near = Others(last, rest, 2.0 * off)
+            near = Others(last, rest.wider(rest.radius))
         return Bundle({}, None)  # they are not the same as a moment ago

@@ -29,12 +29,11 @@ import numpy as np
 from scipy import sparse
 
 from dualgap.core import (
-    ROUNDOFF,
     SMALLEST,
+    Bounded,
     NoOffset,
     Offset,
     accumulate,
-    balance_radius,
     gamma,
     is_sparse,
     kernel,
@@ -44,13 +43,24 @@ from dualgap.core import (
     rows_ahead,
     settle,
     shuffle,
+    signed_sum,
+    total,
     total_psi,
     total_value,
-    weighted_balance,
 )
 from dualgap.core import rows as storage
 from dualgap.problem import Samples, as_features, as_labels, as_vector, as_weights
-from dualgap.proof import Enclosed, RowSums, balance_row, bias_excess, join, penalty_excess, penalty_value, plain_margins, row_sums
+from dualgap.proof import (
+    Enclosed,
+    RowSums,
+    assemble,
+    balance_row,
+    bias_terms,
+    penalty_excess,
+    penalty_value,
+    plain_margins,
+    row_sums,
+)
 from dualgap.solvers.coordinate import BiasColumn, Coordinates, NoSums, ascend
 
 SAVED = "beta-{:05d}.npy"
@@ -119,25 +129,15 @@ class Objective:
 
     def enclose(self, w: np.ndarray, b: float, proofs: list[Proof], share: np.ndarray) -> Enclosed:
         """Enclose P(w, b) and the gap from the parts of all partitions and the sum of their shares, added up in any order."""
-        sums, width = join([proof.sums for proof in proofs]), len(w)
-        penalty, radius = penalty_value(getattr(self.penalty, "l1", 0.0), self.l2, w)
-        v = np.ascontiguousarray(share[:width])
+        sums = RowSums(total(proof.sums.loss for proof in proofs), total(proof.sums.gap for proof in proofs))
+        penalty, v = penalty_value(getattr(self.penalty, "l1", 0.0), self.l2, w), np.ascontiguousarray(share[: len(w)])
         adding = gamma(len(proofs) + 4) * sum(proof.length for proof in proofs)
         error = 1.000001 * (adding + sum(proof.error + proof.shift for proof in proofs))
-        excess, excess_radius = penalty_excess(self.penalty, w, v, np.zeros(1), error)
+        excess = penalty_excess(self.penalty, w, v, np.zeros(1), error)
         if self.intercept == "penalised":
-            own, own_radius = penalty_value(0.0, self.l2, np.array([b / self.scale]))
-            rest = math.fsum(proof.rest for proof in proofs)
-            off = sum(proof.off for proof in proofs) + ROUNDOFF * abs(rest)
-            more, more_radius = bias_excess(self.l2, self.scale, b, rest, off)
-            penalty, radius, excess, excess_radius = penalty + own, radius + own_radius, excess + more, excess_radius + more_radius
-        primal, gap, cost = sums.loss + penalty, sums.gap + excess, sum(proof.cost for proof in proofs)
-        return Enclosed(
-            primal,
-            sums.loss_radius + radius + 4.0 * ROUNDOFF * primal,
-            gap,
-            sums.gap_radius + excess_radius + cost + 8.0 * ROUNDOFF * gap,
-        )
+            own, more = bias_terms(self.l2, self.scale, b, total(proof.rest for proof in proofs))
+            penalty, excess = penalty + own, excess + more
+        return assemble(sums, penalty, excess, sum(proof.cost for proof in proofs) * (1.0 + 1e-12))
 
     def conjugate(self, v: np.ndarray) -> float:
         """Return R*(l2·v), with the intercept's part where it is penalised."""
@@ -223,26 +223,24 @@ class Product(NamedTuple):
 
 
 class Others(NamedTuple):
-    """For the partition that balances the others: its number, Σ cβy of the others, and how far from that it may be."""
+    """For the partition that balances the others: its number, and Σ cβy of the others."""
 
     last: int
-    rest: float
-    off: float
+    rest: Bounded
 
 
 class Proof(NamedTuple):
     """A partition's part of a certificate, computed from its rows, its β and the model. See `proof.enclosure`.
 
     The sums over its rows; its share of v, rebuilt from β, its length, and a bound on the share's error; Σ cβy, which must be zero over all
-    partitions, and a bound on its error. The partition that balances the others also has what that costs: in the gap, and in v.
+    partitions. The partition that balances the others also has what that costs: in the gap, and in v.
     """
 
     sums: RowSums
     share: np.ndarray
     length: float  # a bound on the length of the share, bias column aside
     error: float
-    rest: float
-    off: float
+    rest: Bounded
     cost: float = 0.0
     shift: float = 0.0
 
@@ -507,22 +505,20 @@ class Partition:
         beta = self.beta * np.where(self.signs * self.beta > 0.0, positive, negative)
         norms = np.sqrt(self.sqnorms) * (1.0 + 1e-9) + 1e-150
         if others is not None:
-            settle(self.c, self.signs, beta, others.rest)
+            settle(self.c, self.signs, beta, others.rest.value)
         scores, share, longest = self._scores_and_share(np.ascontiguousarray(coef), beta)
         shown, reference = self.offset.added(scores), objective.loss.reference()
         samples, margins = self._samples(), plain_margins(shown, self.signs, b, norms, longest, length_bound(coef), reference)
         sums = row_sums(objective.loss, samples, margins, beta)
         cost = shift = 0.0
         if others is not None:
-            total, mass = weighted_balance(self.c, self.signs, beta, others.rest)
-            off = others.off + balance_radius(total, mass, len(beta))
-            row, cost = balance_row(objective.loss, samples, margins, beta, total, off)
-            shift = 1.000001 * (abs(total) + off) * float(norms[row]) / objective.l2 if row >= 0 else 0.0
-        rest, mass = weighted_balance(self.c, self.signs, beta, 0.0)
+            left = signed_sum(self.c, self.signs, beta, others.rest.value).wider(others.rest.radius)
+            row, cost = balance_row(objective.loss, samples, margins, beta, left.value, left.radius)
+            shift = 1.000001 * abs(left).upper * float(norms[row]) / objective.l2 if row >= 0 else 0.0
         weights = self.c * beta / objective.l2
         error = 1.000001 * gamma(np.count_nonzero(weights) + 8) * float(np.abs(weights) @ norms) + SMALLEST
         length = length_bound(share[: self.X.shape[1]])
-        return Proof(sums, share, length, error, rest, balance_radius(rest, mass, len(beta)), cost, shift)
+        return Proof(sums, share, length, error, signed_sum(self.c, self.signs, beta), cost, shift)
 
     def dual(self) -> np.ndarray:
         """β, as it is now."""

@@ -6,6 +6,7 @@ What needs labels or an objective belongs in `problem`; what evaluates kernel fu
 from __future__ import annotations
 
 from dualgap.core import machine, rows
+from dualgap.core.bounded import Bounded, exact_sum, inner_product, nonnegative_sum, signed_sum, total
 from dualgap.core.cache_files import cache_folder
 from dualgap.core.checks import count, is_number, is_sparse, is_whole, number, number_of_bytes, one_of, whole_number
 from dualgap.core.files import write_atomically
@@ -51,11 +52,10 @@ from dualgap.core.losses import (
 )
 from dualgap.core.machine import READING
 from dualgap.core.order import draw, fresh_seed, generator, natural_order, shuffle, shuffle_blocks
-from dualgap.core.penalties import L1, L2, Bounded, ElasticNet, make_penalty
+from dualgap.core.penalties import L1, L2, Boxed, ElasticNet, make_penalty
 from dualgap.core.precise import (
     ROUNDOFF,
     SMALLEST,
-    balance_radius,
     gamma,
     length_bound,
     precise_accumulate,
@@ -107,6 +107,7 @@ __all__ = [
     "SMALLEST",
     "Block",
     "Bounded",
+    "Boxed",
     "Bracket",
     "ElasticNet",
     "Gram",
@@ -121,7 +122,6 @@ __all__ = [
     "accumulate",
     "add_gram",
     "add_in_threads",
-    "balance_radius",
     "blas_alone",
     "bounded_scores_in_threads",
     "bracket_root",
@@ -132,6 +132,7 @@ __all__ = [
     "counted",
     "csr",
     "draw",
+    "exact_sum",
     "factor_and_solve",
     "factor_of",
     "fma",
@@ -145,6 +146,7 @@ __all__ = [
     "hold",
     "illinois",
     "inner",
+    "inner_product",
     "is_dense",
     "is_number",
     "is_sparse",
@@ -164,6 +166,7 @@ __all__ = [
     "nearest",
     "needs",
     "negative_exp",
+    "nonnegative_sum",
     "number",
     "number_of_bytes",
     "one_of",
@@ -184,6 +187,7 @@ __all__ = [
     "share_sum",
     "shuffle",
     "shuffle_blocks",
+    "signed_sum",
     "slopes",
     "solve_by_rows",
     "solve_in_place",
@@ -195,6 +199,7 @@ __all__ = [
     "strict",
     "strict_part",
     "suggest",
+    "total",
     "total_psi",
     "total_value",
     "two_sum",

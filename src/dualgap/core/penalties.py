@@ -1,12 +1,12 @@
-"""Penalties, separable over the coordinates of w: L2, ElasticNet, L1, and Bounded, with an interval for each coefficient.
+"""Penalties, separable over the coordinates of w: L2, ElasticNet, L1, and Boxed, with an interval for each coefficient.
 
-    value(w)         R at a coordinate (or an array of them; Bounded: at all coordinates)
+    value(w)         R at a coordinate (or an array of them; Boxed: at all coordinates)
     conjugate(u)     R*(u) at a coordinate; for L1 it is 0 on [−l1, l1], and the certificate scales u into that box
     prox(w, step)    argmin over z of R(z) + (z − w)²/(2·step)
     prox_at(j, w, step)   the same at coordinate j alone
     ends(j)          the interval of coordinate j; its ends may be infinite
     score(rows,i,v)  xᵢ·w for the vector v = u/l2 that dual methods store: w = v for L2, w = soft(v, l1/l2) with an l1 part, clipped to
-                     the intervals by Bounded
+                     the intervals by Boxed
     scaled_score(rows,i,v,s)   the same for v/s
     primal(v)        w from that v
     strength()       l2, the factor between u and v
@@ -27,7 +27,7 @@ import numpy as np
 from dualgap.core.checks import number
 from dualgap.core.jit import compiled
 
-__all__ = ["L1", "L2", "Bounded", "ElasticNet", "make_penalty"]
+__all__ = ["L1", "L2", "Boxed", "ElasticNet", "make_penalty"]
 
 
 @compiled
@@ -192,7 +192,7 @@ class L1(NamedTuple):
 
 
 @compiled
-class Bounded(NamedTuple):
+class Boxed(NamedTuple):
     """l1·‖w‖₁ + (l2/2)·‖w‖² where low ≤ w ≤ high, and infinite elsewhere; l2 is positive, l1 may be 0.
 
     The minimum of R(w) − u·w is at a coordinate that of the elastic net, clipped: a convex function of one number has its minimum over
@@ -255,18 +255,18 @@ class Bounded(NamedTuple):
         return bool(((self.low <= w) & (w <= self.high)).all())
 
     def part(self, columns):
-        return Bounded(self.l1, self.l2, self.low[columns], self.high[columns])
+        return Boxed(self.l1, self.l2, self.low[columns], self.high[columns])
 
 
 def make_penalty(l2: float, l1: float = 0.0, bounds: tuple[np.ndarray, np.ndarray] | None = None) -> Any:
-    """Return l1·‖w‖₁ + (l2/2)·‖w‖², with bounds on w if given, as L2, ElasticNet, L1 or Bounded, the simplest class that has it."""
+    """Return l1·‖w‖₁ + (l2/2)·‖w‖², with bounds on w if given, as L2, ElasticNet, L1 or Boxed, the simplest class that has it."""
     l2, l1 = number("l2", l2, "[0, inf)"), number("l1", l1, "[0, inf)")
     if l2 == 0 and l1 == 0:
         raise ValueError("l2=0 and l1=0: without a penalty the problem need not have a minimum; give l2 > 0 (1e-4, say) or l1 > 0")
     if bounds is not None:
         if l2 == 0:
             raise ValueError("l2=0 with bounds on the coefficients: they need an l2 penalty; give l2 > 0 (or an l1_ratio below 1)")
-        return Bounded(l1, l2, *bounds)
+        return Boxed(l1, l2, *bounds)
     if l1 == 0:
         return L2(l2)
     return ElasticNet(l1, l2) if l2 > 0 else L1(l1)

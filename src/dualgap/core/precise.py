@@ -15,7 +15,6 @@ from dualgap.core.jit import fma, strict, strict_part
 __all__ = [
     "ROUNDOFF",
     "SMALLEST",
-    "balance_radius",
     "gamma",
     "length_bound",
     "precise_accumulate",
@@ -125,11 +124,6 @@ def settle(c, y, beta, others):
         high, low = _plus_product(high, low, y[k], c[k], new)
         beta[k] = new
     return high + low
-
-
-def balance_radius(rest: float, mass: float, n: int) -> float:
-    """Return how far the `rest` that `weighted_balance` returns for n rows can be from the exact sum."""
-    return ROUNDOFF * abs(rest) * 1.000001 + gamma(2.0 * (n + 2)) ** 2 * mass + SMALLEST
 
 
 def length_bound(values: np.ndarray) -> float:

@@ -118,11 +118,8 @@ class CrammerSinger(JointProblem):
     """Crammer and Singer's problem."""
 
     name: ClassVar[str] = "crammer_singer"
+    terms: ClassVar[Any] = staticmethod(joint_sums)
     at_zero = 1.0
-
-    def sums(self, scores: np.ndarray, radius: np.ndarray, p: np.ndarray) -> tuple[float, float, float, float]:
-        found: tuple[float, float, float, float] = joint_sums(self.codes, self.base.c, scores, radius, p)
-        return found
 
     def psi_slope(self, mass: float) -> float:
         return 1.0

@@ -12,14 +12,15 @@ The gap P − D is Σ cᵢ(lossᵢ − [ψ(pᵢ) + Σₖ pᵢₖgᵢₖ − gᵢ
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dualgap.core import ROUNDOFF, SMALLEST, balance_radius, gamma, length_bound, weighted_balance
+from dualgap.core import ROUNDOFF, SMALLEST, Bounded, gamma, length_bound, nonnegative_sum, signed_sum, total
 from dualgap.problem import Problem
-from dualgap.proof import Certificate, Enclosed, bias_excess, certificate_of_pair, penalty_excess, penalty_value
+from dualgap.proof import Certificate, RowSums, assemble, bias_terms, certificate_of_pair, penalty_excess, penalty_value
 from dualgap.run import Best, Evaluation, Stepper
 
 __all__ = ["JointPoint", "JointProblem", "JointStepper", "joint_dual"]
@@ -37,10 +38,11 @@ class JointPoint:
 class JointProblem:
     """One problem over K classes. `base` is any problem over the same rows, whose storage, weights, l2 and intercept it uses.
 
-    A subclass has the loss: `at_zero`, `sums` and `psi_slope`.
+    A subclass has the loss: `at_zero`, `terms`, a kernel for `sums`, and `psi_slope`.
     """
 
     name: ClassVar[str]  # its multi_class in LinearSVC
+    terms: ClassVar[Callable[..., tuple[float, float, float, float]]]  # both sums, each with a bound on its error
     at_zero: float  # the objective of W = 0
 
     def __init__(self, base: Problem, codes: np.ndarray, K: int) -> None:
@@ -48,12 +50,13 @@ class JointProblem:
         self.own = np.zeros((base.n, K))
         self.own[np.arange(base.n), codes] = 1.0
 
-    def sums(self, scores: np.ndarray, radius: np.ndarray, p: np.ndarray) -> tuple[float, float, float, float]:
-        """Return Σ c·loss and Σ c·(loss − [ψ(p) + Σₖ pₖgₖ − g_y]), each with a bound on its error.
+    def sums(self, scores: np.ndarray, radius: np.ndarray, p: np.ndarray) -> RowSums:
+        """Return Σ c·loss and Σ c·(loss − [ψ(p) + Σₖ pₖgₖ − g_y]).
 
         p of the own class is 1 − Σ of the others. radius[i] bounds the error of a score of row i.
         """
-        raise NotImplementedError
+        loss, loss_radius, gap, gap_radius = type(self).terms(self.codes, self.base.c, scores, radius, p)
+        return RowSums(*(nonnegative_sum(*each, self.base.n + 8) for each in ((loss, loss_radius), (gap, gap_radius))))
 
     def psi_slope(self, mass: float) -> float:
         """Return a bound on what a row's c·ψ(p) falls by where a `mass` c·Δp moves from one class to another, divided by that mass."""
@@ -83,56 +86,31 @@ class JointProblem:
         scores = np.stack([base.scores(np.ascontiguousarray(w)) + b for w, b in zip(coef, intercept, strict=True)], axis=1)
         lengths, norms = [length_bound(w) for w in coef], base.norms
         radius = norms * (gamma(base.longest + 4) * max(lengths)) + SMALLEST
-        loss, loss_radius, excess, excess_radius = self.sums(scores, radius, point.p)
-        summing = gamma(base.n + 8)
-        primal, primal_radius = loss, loss_radius * 1.000001 + summing * loss + SMALLEST
-        gap, gap_radius = excess, excess_radius * 1.000001 + summing * excess + SMALLEST
-        rests, offs = self._rests(point.p)
-        cost, shifts = (
-            self._balance_cost(point.p, scores, radius, rests, offs) if base.intercept == "free" else (0.0, np.zeros(self.K))
-        )
-        for k in range(self.K):
-            value, value_radius = penalty_value(0.0, base.l2, coef[k])
-            more, more_radius = penalty_excess(base.penalty, coef[k], point.coef[k], np.zeros(1), point.errors[k] + shifts[k])
+        sums, rests = self.sums(scores, radius, point.p), self.rests(point.p)
+        cost, shifts = self.balance_cost(point.p, scores, radius, rests) if base.intercept == "free" else (0.0, np.zeros(self.K))
+        penalty, excess = Bounded(0.0), Bounded(0.0)
+        for k, (w, b) in enumerate(zip(coef, intercept.tolist(), strict=True)):
+            penalty += penalty_value(0.0, base.l2, w)
+            excess += penalty_excess(base.penalty, w, point.coef[k], np.zeros(1), point.errors[k] + shifts[k])
             if base.intercept == "penalised":
-                own, own_radius = penalty_value(0.0, base.l2, intercept[k : k + 1] / base.intercept_scale)
-                bias, bias_radius = bias_excess(base.l2, base.intercept_scale, float(intercept[k]), rests[k], offs[k])
-                value, value_radius, more, more_radius = (
-                    value + own,
-                    value_radius + own_radius,
-                    more + bias,
-                    more_radius + bias_radius,
-                )
-            primal, primal_radius, gap, gap_radius = (
-                primal + value,
-                primal_radius + value_radius,
-                gap + more,
-                gap_radius + more_radius,
-            )
-        rounding = 4.0 * (self.K + 4) * ROUNDOFF
-        found = Enclosed(primal, primal_radius + rounding * primal, gap, gap_radius + cost + rounding * gap)
-        return certificate_of_pair(found, "solver"), 2.0 * found.gap_radius
+                own, more = bias_terms(base.l2, base.intercept_scale, b, rests[k])
+                penalty, excess = penalty + own, excess + more
+        found = assemble(sums, penalty, excess, cost)
+        return certificate_of_pair(found, "solver"), 2.0 * found.gap.radius
 
-    def _rests(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return Σ cᵢ(1[k = yᵢ] − pᵢₖ) of every class, and bounds on the errors."""
-        base, signed = self.base, self._signed(p)
-        sizes, signs = np.abs(signed), np.sign(signed)
-        sums = [
-            weighted_balance(base.c, np.ascontiguousarray(signs[:, k]), np.ascontiguousarray(sizes[:, k]), 0.0)
-            for k in range(self.K)
-        ]
-        offs = [balance_radius(rest, mass, base.n) + gamma(self.K) * mass for rest, mass in sums]
-        return np.array([rest for rest, _ in sums]), np.array(offs)
+    def rests(self, p: np.ndarray) -> list[Bounded]:
+        """Return Σ cᵢ(1[k = yᵢ] − pᵢₖ) of every class."""
+        c, signed = self.base.c, self._signed(p).T.copy()
+        adding = gamma(self.K)  # the own class's part is a sum over the others
+        return [signed_sum(c, np.sign(part), np.abs(part)).wider(adding * float(c @ np.abs(part)) * 1.000001) for part in signed]
 
-    def _balance_cost(
-        self, p: np.ndarray, scores: np.ndarray, radius: np.ndarray, rests: np.ndarray, offs: np.ndarray
-    ) -> tuple[float, np.ndarray]:
+    def balance_cost(self, p: np.ndarray, scores: np.ndarray, radius: np.ndarray, rests: list[Bounded]) -> tuple[float, np.ndarray]:
         """Bound what exact balance costs: in the gap, and how far each wₖ(p) moves. Infinite where no row has the weight to spare.
 
         What a class has too much of is moved, in one row, to its own class; from there, in a row of that class, to the next.
         """
         base = self.base
-        need = 1.000001 * float((np.abs(rests) + offs).sum())  # more than any one move has to carry
+        need = total(map(abs, rests)).upper  # more than any one move has to carry
         weights = base.c[:, None] * p
         rows = weights.argmax(axis=0)
         if weights[rows, np.arange(self.K)].min() < self.K * need:

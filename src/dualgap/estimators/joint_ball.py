@@ -180,10 +180,10 @@ def joint_ball_of(part: JointPart) -> JointBall:
     point = joint.dual_point(part.dual)
     certificate, _ = joint.certify(part.coef, part.intercept, point)
     gap, scale = certificate.gap, base.intercept_scale if base.intercept == "penalised" else 0.0
-    rests, offs = joint._rests(point.p)
-    drifts = point.errors + scale * offs / base.l2
+    rests = joint.rests(point.p)
+    drifts = point.errors + scale * np.array([each.radius for each in rests]) / base.l2
     if base.intercept == "free":
-        drifts = drifts + joint._balance_cost(point.p, np.zeros((base.n, K)), np.zeros(base.n), rests, offs)[1]
+        drifts = drifts + joint.balance_cost(point.p, np.zeros((base.n, K)), np.zeros(base.n), rests)[1]
     drift = float(np.linalg.norm(drifts)) * (1.0 + 1e-12)
     size = float(np.linalg.norm(part.coef) + np.linalg.norm(point.coef))
     apart = float(np.linalg.norm(part.coef - point.coef)) * (1.0 - gamma(K * base.d + 8)) - 4.0 * ROUNDOFF * size
@@ -193,7 +193,7 @@ def joint_ball_of(part: JointPart) -> JointBall:
     if not math.isfinite(radius):
         return JointBall(centre, bias, math.inf, scale, 0.0, gap, loss=part.loss)
     if base.intercept == "penalised":
-        bias = 0.5 * (part.intercept + scale * scale * rests / base.l2)
+        bias = 0.5 * (part.intercept + scale * scale * np.array([each.value for each in rests]) / base.l2)
         radius += 4.0 * ROUNDOFF * float(np.linalg.norm(bias) + np.linalg.norm(part.intercept)) / scale
     moves = _moves(joint, part, point, centre, gap) if base.intercept == "free" else None
     return JointBall(centre, bias, radius, scale, float(part.intercept.mean()), gap, moves, part.loss)

@@ -88,14 +88,11 @@ class Multinomial(JointProblem):
     """The problem of multinomial logistic regression."""
 
     name: ClassVar[str] = "multinomial"
+    terms: ClassVar[Any] = staticmethod(multinomial_sums)
 
     @property
     def at_zero(self) -> float:  # type: ignore[override]
         return math.log(self.K)
-
-    def sums(self, scores: np.ndarray, radius: np.ndarray, p: np.ndarray) -> tuple[float, float, float, float]:
-        found: tuple[float, float, float, float] = multinomial_sums(self.codes, self.base.c, scores, radius, p)
-        return found
 
     def psi_slope(self, mass: float) -> float:
         # −t·log t falls by at most h where t rises by h, and by at most h|log h| where it falls by h: it is concave, and 0 at 0.

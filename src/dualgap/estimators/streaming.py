@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.core import ROUNDOFF, fresh_seed, gamma, inner, kept, length_bound, natural_order, shuffle
+from dualgap.core import ROUNDOFF, Bounded, fresh_seed, gamma, inner, kept, length_bound, natural_order, shuffle
 from dualgap.estimators.fitted import forget
 from dualgap.estimators.labelled import Labelled, Side
 from dualgap.estimators.parameters import Parameters
 from dualgap.problem import Problem
-from dualgap.proof import Certificate, Enclosed, certificate_of_pair, plain_margins, row_sums
+from dualgap.proof import Certificate, assemble, certificate_of_pair, penalty_value, plain_margins, row_sums
 from dualgap.run import Evaluation, Stepper, drive
 from dualgap.solvers.coordinate import Ascent, free_scale
 
@@ -69,10 +69,8 @@ class BatchRun(Stepper):
         margins = plain_margins(problem.scores(coef), problem.y, b, norms, problem.longest, length_bound(coef))
         sums = row_sums(problem.loss, problem.samples, margins, ascent.beta)
         error = gamma(problem.n + 8) * float(np.abs(ascent.coords.factor * ascent.beta) @ norms) + ROUNDOFF * length_bound(ascent.v)
-        moved = ascent.v - self.before
-        objective = sums.loss + 0.5 * problem.l2 * float(moved @ moved)
-        gap_radius = sums.gap_radius + 2.0 * problem.l2 * error * error
-        self.found = certificate_of_pair(Enclosed(objective, sums.loss_radius, sums.gap, gap_radius), "solver")
+        penalty = penalty_value(0.0, problem.l2, ascent.v - self.before)
+        self.found = certificate_of_pair(assemble(sums, penalty, Bounded(0.0), 2.0 * problem.l2 * error * error), "solver")
         return Evaluation(self.found, coef, b, 0.0, {})
 
     def certificate(self) -> Certificate:

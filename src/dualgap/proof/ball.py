@@ -26,13 +26,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import L2, ROUNDOFF, SMALLEST, gamma, is_sparse, kernel, length_bound
+from dualgap.core import L2, ROUNDOFF, SMALLEST, exact_sum, gamma, is_sparse, kernel, length_bound
 from dualgap.kernels import expansion, product_terms, squares
 from dualgap.problem import Problem, as_features, as_vector
 from dualgap.proof.bounded_scores import kernel_scores
 from dualgap.proof.certified import balance, enclose_sharply, scores_of
 from dualgap.proof.dual_points import DualPoint, dual_point
-from dualgap.proof.enclosure import Enclosed, exact_sum, total_psi_bound
+from dualgap.proof.enclosure import Enclosed, total_psi_bound
 
 __all__ = ["Ball", "Reference", "Space", "ball_of", "best_move", "bounds_of", "lens_of", "margin_slopes", "without_data"]
 
@@ -280,7 +280,7 @@ def _penalised(problem: Problem, intercept: float, point: DualPoint, radius: flo
     if problem.intercept == "none":
         return 0.0, 0.0
     scale = problem.intercept_scale
-    other = scale * scale * balance(problem, point)[0] / problem.l2  # its error is part of the radius
+    other = scale * scale * balance(problem, point).value / problem.l2  # its error is part of the radius
     middle = 0.5 * (intercept + other)
     wide = scale * radius * (1.0 + 1e-12) + 16.0 * ROUNDOFF * (abs(intercept) + abs(other))
     return middle - wide, middle + wide
@@ -313,9 +313,8 @@ def _reference(
     mu = exact_sum(delta.tolist())
     if not mu > 1e-290:
         return _nowhere(problem)[0 if side < 0 else 1]
-    before, before_radius = total_psi_bound(problem.loss, problem.some_samples(rows), beta[rows])
-    after, after_radius = total_psi_bound(problem.loss, problem.some_samples(rows), moved[rows])
-    top = gap + (before - after) + before_radius + after_radius + 8.0 * ROUNDOFF * (abs(before) + abs(after) + gap)
+    before, after = (total_psi_bound(problem.loss, problem.some_samples(rows), at[rows]) for at in (beta, moved))
+    top = (before - after + gap).upper
     level = side * (top / mu + 16.0 * ROUNDOFF * abs(top / mu))
     weights = np.zeros(problem.n)
     weights[rows] = delta / mu

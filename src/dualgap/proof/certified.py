@@ -13,25 +13,27 @@ import numpy as np
 from dualgap.core import (
     ROUNDOFF,
     SMALLEST,
-    balance_radius,
+    Bounded,
     fma,
     gamma,
     length_bound,
     precise_accumulate,
     precise_shortfalls,
+    signed_sum,
     strict,
-    weighted_balance,
 )
 from dualgap.problem import Problem
 from dualgap.proof.bounded_scores import kernel_scores
 from dualgap.proof.certificate import Certificate, certificate_of_pair
 from dualgap.proof.dual_points import DualPoint, dual_point
 from dualgap.proof.enclosure import (
+    UNKNOWN,
     Balance,
     Enclosed,
     Margins,
+    assemble,
     balance_row,
-    bias_excess,
+    bias_terms,
     divide,
     exact_margins,
     penalty_excess,
@@ -49,8 +51,10 @@ __all__ = [
     "certify_pair",
     "enclose",
     "enclose_sharply",
+    "expanded",
     "lower_bound",
     "margins_of",
+    "moved_row",
     "scores_of",
 ]
 
@@ -118,7 +122,7 @@ def _resolution(problem: Problem, found: Enclosed) -> float:
     That is the part of the sums, and the factor of the number of terms in a score, by which rounding errors nearly never add up.
     """
     terms = 1.0 if problem.kernel is not None else max(1.0, 0.25 * problem.longest)
-    resolution = 2.0 * (found.gap_radius - 1e-13 * found.gap) / terms
+    resolution = 2.0 * (found.gap.radius - 1e-13 * found.gap.value) / terms
     return resolution if 0.0 < resolution < math.inf else 0.0
 
 
@@ -137,31 +141,27 @@ def enclose(problem: Problem, coef: np.ndarray, intercept: float, point: DualPoi
     row, cost, moved = -1, 0.0, 0.0
     if problem.intercept == "free":
         sums, found = row_sums_and_balance(problem.loss, problem.samples, margins, point.beta)
-        row, cost, moved = _moved(problem, margins, point.beta, found)
+        row, cost, moved = moved_row(problem, margins, point.beta, found)
     else:
         sums = row_sums(problem.loss, problem.samples, margins, point.beta)
-    penalty, penalty_radius = _penalty(problem, coef, intercept) if terms is None else terms.penalty
-    objective = sums.loss + penalty
-    if not math.isfinite(penalty):  # a coefficient outside of its bounds
-        return Enclosed(np.inf, np.inf, np.inf, np.inf)
-    objective_radius = sums.loss_radius + penalty_radius + 4.0 * ROUNDOFF * objective
+    penalty = _penalty(problem, coef) if terms is None else terms.penalty
+    if not math.isfinite(penalty.value):  # a coefficient outside of its bounds
+        return Enclosed(UNKNOWN, UNKNOWN)
     if problem.intercept == "free" and row < 0:
-        return Enclosed(objective, objective_radius, np.inf, np.inf)
+        return Enclosed(sums.loss + penalty, UNKNOWN)
     if problem.l2 == 0.0:
-        gap, gap_radius = _gap_of_l1(problem, point.beta, objective, cost, moved, float(abs(margins.scores_[row]) + abs(intercept)))
-        return Enclosed(objective, objective_radius, gap, objective_radius + gap_radius)
+        objective = sums.loss + penalty
+        size = float(abs(margins.scores_[row]) + abs(intercept))
+        return Enclosed(objective, _gap_of_l1(problem, point.beta, objective, cost, moved, size))
     shift = moved * float(problem.norms[row]) / problem.l2
-    drift = shift + (point.error if terms is None else terms.distance[2])
-    excess, radius = _excess(problem, coef, point, shift, precise) if terms is None else terms.excess(problem, shift)
+    drift = shift + (point.error if terms is None else terms.error)
+    excess = _excess(problem, coef, point, shift, precise) if terms is None else terms.excess(problem, shift)
     if problem.intercept == "penalised":
-        rest, off = balance(problem, point)
-        more, more_radius = bias_excess(problem.l2, problem.intercept_scale, intercept, rest, off)
-        excess, radius = excess + more, radius + more_radius
-        drift += problem.intercept_scale * off / problem.l2
-    gap = sums.gap + excess
-    gap_radius = sums.gap_radius + radius + cost + 4.0 * ROUNDOFF * gap
-    least = max(excess - 1.000001 * radius, 0.0)
-    return Enclosed(objective, objective_radius, gap, gap_radius, least, 1.000001 * drift, row if moved > 0.0 else -1)
+        rest = balance(problem, point)
+        own, more = bias_terms(problem.l2, problem.intercept_scale, intercept, rest)
+        penalty, excess = penalty + own, excess + more
+        drift += problem.intercept_scale * rest.radius / problem.l2
+    return assemble(sums, penalty, excess, cost)._replace(drift=1.000001 * drift, row=row if moved > 0.0 else -1)
 
 
 def margins_of(problem: Problem, coef: np.ndarray, b: float) -> Margins:
@@ -190,29 +190,22 @@ def _margins(problem: Problem, coef: np.ndarray, b: float, precise: bool) -> Mar
     return exact_margins(values, problem.norms, twice * length_bound(coef), absolute)
 
 
-def _penalty(problem: Problem, coef: np.ndarray, intercept: float) -> tuple[float, float]:
-    """Return R(w), with the intercept's part, and a bound on its error; infinite where w is not within its bounds."""
-    if not problem.penalty.contains_point(coef):
-        return math.inf, math.inf
-    value, radius = penalty_value(problem.l1, problem.l2, coef)
-    if problem.intercept == "penalised":
-        own, own_radius = penalty_value(0.0, problem.l2, np.array([intercept / problem.intercept_scale]))
-        value, radius = value + own, radius + own_radius
-    return value, radius
+def _penalty(problem: Problem, coef: np.ndarray) -> Bounded:
+    """Return R(w) without the intercept's part; infinite where w is not within its bounds."""
+    return penalty_value(problem.l1, problem.l2, coef) if problem.penalty.contains_point(coef) else UNKNOWN
 
 
-def balance(problem: Problem, point: DualPoint) -> tuple[float, float]:
-    """Return Σ cᵢβᵢyᵢ and a bound on its error."""
-    rest, mass = weighted_balance(problem.c, problem.y, point.beta, 0.0)
-    return float(rest), balance_radius(float(rest), float(mass), problem.n)
+def balance(problem: Problem, point: DualPoint) -> Bounded:
+    """Return Σ cᵢβᵢyᵢ."""
+    return signed_sum(problem.c, problem.y, point.beta)
 
 
-def _moved(problem: Problem, margins: Margins, beta: np.ndarray, found: Balance) -> tuple[int, float, float]:
+def moved_row(problem: Problem, margins: Margins, beta: np.ndarray, found: Balance) -> tuple[int, float, float]:
     """Return a row whose β can balance Σ cᵢβᵢyᵢ exactly, what that costs, and by how much its c·β moves; row −1 where there is none."""
-    if found.rest == 0.0 and not beta.any():
+    if found.rest.value == 0.0 and not beta.any():
         return 0, 0.0, 0.0
     if found.row >= 0:
-        return found.row, found.cost, 1.000001 * (abs(found.rest) + found.off)
+        return found.row, found.cost, float(abs(found.rest).upper)
     # Every β is at a bound: then the sign of the rest matters, or that it is zero.
     products, low = np.empty(problem.n), np.empty(problem.n)
     _exact_products(problem.c, beta, products, low)
@@ -233,8 +226,8 @@ def _exact_products(c, beta, high, low):
         low[i] = fma(c[i], beta[i], -high[i])
 
 
-def _excess(problem: Problem, coef: np.ndarray, point: DualPoint, shift: float, precise: bool) -> tuple[float, float]:
-    """Return R(w) + R*(u) − u·w and a bound on its error, if u/l2 may be off by `shift` more than β's own sum."""
+def _excess(problem: Problem, coef: np.ndarray, point: DualPoint, shift: float, precise: bool) -> Bounded:
+    """Return R(w) + R*(u) − u·w if u/l2 may be off by `shift` more than β's own sum."""
     assert point.v is not None
     if not precise:
         return penalty_excess(problem.penalty, coef, point.v, np.zeros(1), point.error + shift)
@@ -247,52 +240,44 @@ def _excess(problem: Problem, coef: np.ndarray, point: DualPoint, shift: float, 
     return penalty_excess(problem.penalty, coef, v, v_low, 1.000001 * error + shift)
 
 
-def _gap_of_l1(
-    problem: Problem, beta: np.ndarray, objective: float, cost: float, moved: float, score: float
-) -> tuple[float, float]:
-    """Return P − Σ cψ(β) and a bound on the error of the second; `dual_point` has made ‖u‖∞ ≤ l1 hold, with a reserve for `moved`."""
+def _gap_of_l1(problem: Problem, beta: np.ndarray, objective: Bounded, cost: float, moved: float, score: float) -> Bounded:
+    """Return P − Σ cψ(β); `dual_point` has made ‖u‖∞ ≤ l1 hold, with a reserve for `moved`."""
     longest = float(problem.norms.max())
     if moved * longest > 32.0 * ROUNDOFF * float((problem.c * np.abs(beta)).sum()) * longest:
-        return np.inf, np.inf
-    psi, radius = total_psi_bound(problem.loss, problem.samples, beta)
+        return UNKNOWN
     # D has no βm but β times the offset, by which the cost of the move differs.
     margin = 4.0 + 2.0 * abs(score) + problem.offset.largest()
-    return objective - psi, radius + cost + 1.000001 * moved * margin + 4.0 * ROUNDOFF * (objective + abs(psi))
+    return (objective - total_psi_bound(problem.loss, problem.samples, beta)).wider(cost + moved * margin)
 
 
 class _KernelTerms(NamedTuple):
     """What the model of a kernel machine, w = Σ aⱼφ(xⱼ), has in place of coordinates: all through the scores K·a."""
 
     margins: Margins
-    penalty: tuple[float, float]  # R(w), and a bound on its error
-    distance: tuple[
-        float, float, float
-    ]  # l2·‖w − w(β)‖²/2 at the computed scores, a bound on its error, and how far rounding moves w(β)
+    penalty: Bounded  # R(w) without the intercept's part
+    distance: Bounded  # l2·‖w − w(β)‖²/2 from the computed scores
+    error: float  # how far rounding moves w(β)
 
-    def excess(self, problem: Problem, shift: float) -> tuple[float, float]:
-        value, radius, error = self.distance
-        step = (error + shift) * np.sqrt(0.5 * problem.l2) * 1.000001
-        return value, float(radius + step * (2.0 * np.sqrt(value + radius) + step)) + SMALLEST
+    def excess(self, problem: Problem, shift: float) -> Bounded:
+        return self.distance.moved_square((self.error + shift) * math.sqrt(0.5 * problem.l2) * 1.000001)
 
 
 def _kernel_terms(problem: Problem, coef: np.ndarray, intercept: float, point: DualPoint) -> _KernelTerms:
     assert point.coef is not None
     l2, own = problem.l2, kernel_scores(problem, point.coef)
     error = 4.0 * ROUNDOFF * float(np.abs(point.coef) @ problem.norms)  # a = cβy/l2 is rounded
-    value = radius = 0.0
-    scores = own
+    scores, distance = own, Bounded(0.0)
     if coef is not point.coef and not np.array_equal(coef, point.coef):
         scores = kernel_scores(problem, coef)
-        a, moved = coef - point.coef, scores.values - own.values
-        value = max(0.5 * l2 * float(a @ moved), 0.0)
-        off = scores.radius + own.radius + gamma(problem.n + 8) * (np.abs(scores.values) + np.abs(own.values))
-        radius = 0.5 * l2 * float(np.abs(a) @ off) * 1.000001
+        a, sizes = coef - point.coef, np.abs(scores.values) + np.abs(own.values)
+        distance = expanded(a, scores.values - own.values, scores.radius + own.radius, sizes).nonnegative()
     shown = problem.offset.added(scores.values)
     margins = score_margins(shown, problem.y, intercept, scores.radius, 1.0, problem.loss.reference())
-    sizes = np.abs(coef)
-    penalty = 0.5 * l2 * float(coef @ scores.values)
-    penalty_radius = 0.5 * l2 * float(sizes @ scores.radius + gamma(problem.n + 8) * (sizes @ np.abs(scores.values))) * 1.000001
-    if problem.intercept == "penalised":
-        own_penalty, own_radius = penalty_value(0.0, l2, np.array([intercept / problem.intercept_scale]))
-        penalty, penalty_radius = penalty + own_penalty, penalty_radius + own_radius
-    return _KernelTerms(margins, (penalty, penalty_radius + SMALLEST), (value, radius, error))
+    penalty = expanded(coef, scores.values, scores.radius)
+    return _KernelTerms(margins, penalty * (0.5 * l2), distance * (0.5 * l2), error)
+
+
+def expanded(a: np.ndarray, scores: np.ndarray, radius: np.ndarray, sizes: np.ndarray | None = None) -> Bounded:
+    """Return Σ aⱼsⱼ for scores off by at most `radius`; a may be rounded in proportion to scores of these sizes."""
+    error = radius + gamma(len(a) + 8) * (np.abs(scores) if sizes is None else sizes)
+    return Bounded(float(a @ scores), 1.000001 * float(np.abs(a) @ error) + SMALLEST)

@@ -15,7 +15,6 @@ logarithms are taken to be right to four units of the last digit.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,12 +23,14 @@ from dualgap.core import (
     ROUNDOFF,
     SMALLEST,
     Bounded,
+    Boxed,
     compiled,
+    exact_sum,
     fma,
     gamma,
     kernel,
     length_bound,
-    round_up,
+    nonnegative_sum,
     strict,
     strict_part,
     two_sum,
@@ -42,11 +43,11 @@ __all__ = [
     "Enclosed",
     "Margins",
     "RowSums",
+    "assemble",
     "balance_row",
-    "bias_excess",
+    "bias_terms",
     "divide",
     "exact_margins",
-    "join",
     "penalty_excess",
     "penalty_value",
     "plain_margins",
@@ -64,15 +65,10 @@ INSIDE = 1e-3  # distance of β from its bounds that leaves room for rounding er
 
 
 class Enclosed(NamedTuple):
-    """P(w, b) and the gap P(w, b) − D(β), each with the radius of an interval that contains it.
+    """P(w, b) and the gap P(w, b) − D(β). The bounds below are infinite where float64 overflows."""
 
-    Where float64 overflows, numbers here may be NaN. The bounds below are infinite then, which is true of every P and D.
-    """
-
-    objective: float
-    radius_of_objective: float
-    gap: float
-    gap_radius: float
+    objective: Bounded
+    gap: Bounded
     excess: float = 0.0  # a lower bound of R(w) + R*(u) − u·w, the penalty's part of the gap
     drift: float = math.inf  # bounds the distance of the computed w(β) from that of the exactly feasible β
     row: int = -1  # the row whose β was moved to balance Σ cβy exactly; −1: none
@@ -80,17 +76,17 @@ class Enclosed(NamedTuple):
     @property
     def upper(self) -> float:
         """An upper bound of P."""
-        return _or_infinite(round_up(self.objective + self.radius_of_objective))
+        return float(self.objective.upper)
 
     @property
     def dual(self) -> float:
         """A lower bound of D."""
-        return -_or_infinite(round_up(round_up(self.gap + self.gap_radius) - (self.objective - self.radius_of_objective)))
+        return -float((self.gap - self.objective).upper)
 
     @property
     def gap_bound(self) -> float:
         """An upper bound of the gap, sharper than `upper` − `dual`."""
-        return _or_infinite(round_up(self.gap + self.gap_radius))
+        return float(self.gap.upper)
 
     @property
     def finite(self) -> bool:
@@ -100,23 +96,16 @@ class Enclosed(NamedTuple):
     @property
     def radius(self) -> float:
         """Half the width of the interval that contains the exact gap, whose upper end is `upper` − `dual`."""
-        return _or_infinite(
-            round_up(self.radius_of_objective + self.gap_radius + 32.0 * ROUNDOFF * (abs(self.objective) + self.gap))
-        )
+        rounding = 32.0 * ROUNDOFF * (abs(self.objective.value) + self.gap.value)
+        return float(Bounded(self.objective.radius + self.gap.radius + rounding).upper)
 
 
-def exact_sum(values: Iterable[float]) -> float:
-    """Return a sum rounded once; infinite where it overflows, NaN where infinite terms cancel."""
-    try:
-        return math.fsum(values)
-    except OverflowError:
-        return math.inf
-    except ValueError:
-        return math.nan
+UNKNOWN = Bounded(math.inf, math.inf)
 
 
-def _or_infinite(x: float) -> float:
-    return math.inf if math.isnan(x) else x
+def assemble(sums: RowSums, penalty: Bounded, excess: Bounded, cost: float = 0.0) -> Enclosed:
+    """Enclose P and the gap from sums over the rows, R(w), R(w) + R*(u) − u·w, and what it costs to balance a free intercept."""
+    return Enclosed(sums.loss + penalty, (sums.gap + excess).wider(cost), max(excess.lower, 0.0))
 
 
 @compiled
@@ -170,18 +159,10 @@ def _fixed(array: np.ndarray) -> np.ndarray:
 
 
 class RowSums(NamedTuple):
-    """Σ cφ(m) and Σ c[φ(m) − ψ(β) + βm] over some rows, each with a bound on its error."""
+    """Σ cφ(m) and Σ c[φ(m) − ψ(β) + βm] over some rows."""
 
-    loss: float
-    loss_radius: float
-    gap: float
-    gap_radius: float
-
-
-def join(parts: list[RowSums]) -> RowSums:
-    """Add the sums over several sets of rows."""
-    loss, loss_radius, gap, gap_radius = (exact_sum(column) for column in zip(*parts, strict=True))
-    return RowSums(loss, round_up(loss_radius + ROUNDOFF * loss), gap, round_up(gap_radius + ROUNDOFF * gap))
+    loss: Bounded
+    gap: Bounded
 
 
 def row_sums(loss: Any, samples: Samples, margins: Margins, beta: np.ndarray) -> RowSums:
@@ -193,10 +174,9 @@ def row_sums(loss: Any, samples: Samples, margins: Margins, beta: np.ndarray) ->
 
 
 class Balance(NamedTuple):
-    """Σ cβy with a bound on its error, and a row whose β can take it up at a cost (`balance_row`); row −1 where there is none."""
+    """Σ cβy, and a row whose β can take it up at a cost (`balance_row`); row −1 where there is none."""
 
-    rest: float
-    off: float
+    rest: Bounded
     row: int
     cost: float
 
@@ -210,7 +190,7 @@ def row_sums_and_balance(loss: Any, samples: Samples, margins: Margins, beta: np
     cost = _cost_of_move(loss, samples, margins, beta, rest, off, row) if row >= 0 else math.inf
     if not math.isfinite(cost):  # try all rows
         row, cost = _row_to_move(loss, samples, margins, beta, rest, off, not by_slope)
-    return _joined(partial), Balance(rest, off, int(row), 1.000001 * cost)
+    return _joined(partial), Balance(Bounded(rest, off), int(row), 1.000001 * cost)
 
 
 def _cost_of_move(loss: Any, samples: Samples, margins: Margins, beta: np.ndarray, rest: float, off: float, row: int) -> float:
@@ -238,20 +218,14 @@ def _sums_and_balance_by_slope(loss, samples, margins, beta, partial, factor):
 @strict_part
 def _own_balance(loss, samples, margins, beta, factor, by_gap):
     rest, mass = weighted_balance(samples.c, samples.y, beta, 0.0)
-    off = ROUNDOFF * abs(rest) * 1.000001 + factor * mass + SMALLEST  # balance_radius
+    off = ROUNDOFF * abs(rest) * 1.000001 + factor * mass + SMALLEST  # as in signed_sum
     return rest, off, _inner_row(loss, samples, margins, beta, by_gap)
 
 
 def _joined(partial: np.ndarray) -> RowSums:
     sums = partial.tolist()
     value, value_radius, gap, gap_radius = [one for (one,) in sums] if len(sums[0]) == 1 else map(exact_sum, sums)
-    rounding = gamma(BLOCK + 8)
-    return RowSums(
-        value,
-        1.000001 * value_radius + rounding * value + SMALLEST,
-        gap,
-        1.000001 * gap_radius + rounding * gap + SMALLEST,
-    )
+    return RowSums(nonnegative_sum(value, value_radius, BLOCK + 8), nonnegative_sum(gap, gap_radius, BLOCK + 8))
 
 
 def _transcendental(loss: Any) -> bool:
@@ -433,9 +407,9 @@ def _bounded_excess(w, v, v_low, kept, low, high):
     return 0.5 * distance * distance + max(pull - sign * kept, 0.0) * positive + max(pull + sign * kept, 0.0) * negative
 
 
-def penalty_excess(penalty: Any, w: np.ndarray, v: np.ndarray, v_low: np.ndarray, error: float) -> tuple[float, float]:
-    """Return R(w) + R*(u) − u·w at the computed v = u/l2, and the radius if ‖v − u/l2‖ ≤ error. `v_low`: low parts of v, or one zero."""
-    bounded = isinstance(penalty, Bounded)
+def penalty_excess(penalty: Any, w: np.ndarray, v: np.ndarray, v_low: np.ndarray, error: float) -> Bounded:
+    """Return R(w) + R*(u) − u·w from the computed v = u/l2 if ‖v − u/l2‖ ≤ error. `v_low`: low parts of v, or one zero."""
+    bounded = isinstance(penalty, Boxed)
     value = float((_penalty_excess_within_bounds if bounded else _penalty_excess)(penalty, w, v, v_low))
     relative = gamma(len(w) + 16)
     kept = penalty.threshold()
@@ -443,29 +417,26 @@ def penalty_excess(penalty: Any, w: np.ndarray, v: np.ndarray, v_low: np.ndarray
         error += 8.0 * ROUNDOFF * (kept * math.sqrt(len(w)) + length_bound(v))
     if bounded:  # v − w(β) is rounded; where it or a comparison of v with a bound is off, another v near by fits
         error += 8.0 * ROUNDOFF * (length_bound(v) + length_bound(penalty.primal(v)))
-    root = math.sqrt(value) * (1.0 + relative)
-    step = error * math.sqrt(0.5 * penalty.strength()) * (1.0 + 1e-12)
-    return value, 1.000001 * (step * (2.0 * root + step) + 4.0 * relative * value) + SMALLEST
+    found = Bounded(value, 4.0 * relative * value + SMALLEST)
+    return found.moved_square(error * math.sqrt(0.5 * penalty.strength()) * (1.0 + 1e-12))
 
 
-def penalty_value(l1: float, l2: float, w: np.ndarray) -> tuple[float, float]:
-    """Return R(w) and a bound on its error."""
+def penalty_value(l1: float, l2: float, w: np.ndarray) -> Bounded:
+    """Return R(w)."""
     pieces = [w] if len(w) <= PIECE else [w[k : k + PIECE] for k in range(0, len(w), PIECE)]
     value = 0.5 * l2 * (float(w @ w) if len(w) <= PIECE else exact_sum(float(piece @ piece) for piece in pieces))
     if l1 > 0.0:
         value += l1 * exact_sum(float(np.abs(piece).sum()) for piece in pieces)
-    return value, gamma(min(PIECE, len(w)) + 16) * value + SMALLEST
+    return Bounded(value, gamma(min(PIECE, len(w)) + 16) * value + SMALLEST)
 
 
-def bias_excess(l2: float, scale: float, intercept: float, rest: float, off: float) -> tuple[float, float]:
-    """Return the part of a penalised intercept in R(w) + R*(u) − u·w, and a bound on its error.
+def bias_terms(l2: float, scale: float, intercept: float, rest: Bounded) -> tuple[Bounded, Bounded]:
+    """Return the parts of a penalised intercept in R(w) and in R(w) + R*(u) − u·w.
 
-    It is one more coordinate, w = b/scale and v = scale·Σ cβy/l2; `rest` is that sum, off by at most `off`.
+    It is one more coordinate, w = b/scale and v = scale·Σ cβy/l2; `rest` is that sum.
     """
-    own, other = intercept / scale, scale * rest / l2
-    error = scale * off / l2 + 4.0 * ROUNDOFF * (abs(own) + abs(other))
-    distance = abs(own - other)
-    return 0.5 * l2 * distance * distance, 1.000001 * l2 * error * (distance + error) + SMALLEST
+    own = Bounded(intercept) / scale
+    return own.square() * (0.5 * l2), (own - rest * scale / l2).square() * (0.5 * l2)
 
 
 def divide(high: np.ndarray, low: np.ndarray, l2: float) -> tuple[np.ndarray, np.ndarray]:
@@ -483,10 +454,10 @@ def _divide(high, low, l2, v, v_low):
         v_low[j] = (fma(-v[j], l2, total) + error) / l2
 
 
-def total_psi_bound(loss: Any, samples: Samples, beta: np.ndarray) -> tuple[float, float]:
-    """Return Σ c(ψ(β) − βyo) and a bound on its error."""
+def total_psi_bound(loss: Any, samples: Samples, beta: np.ndarray) -> Bounded:
+    """Return Σ c(ψ(β) − βyo)."""
     value, size = (float(s) for s in _total_psi(loss, samples, beta))
-    return value, (32.0 * ROUNDOFF + gamma(BLOCK + len(beta) / BLOCK + 8)) * size * 1.000001 + SMALLEST
+    return Bounded(value, (32.0 * ROUNDOFF + gamma(BLOCK + len(beta) / BLOCK + 8)) * size * 1.000001 + SMALLEST)
 
 
 @strict

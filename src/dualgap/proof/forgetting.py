@@ -22,11 +22,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualgap.core import ROUNDOFF, accumulate, gamma, kernel, length_bound, some
+from dualgap.core import ROUNDOFF, Bounded, accumulate, exact_sum, gamma, kernel, length_bound, some
 from dualgap.problem import Problem
 from dualgap.proof.certificate import Certificate, certificate_of_pair
 from dualgap.proof.certified import balance, margins_of
-from dualgap.proof.enclosure import Enclosed, RowSums, bias_excess, exact_sum, penalty_excess, penalty_value, row_sums
+from dualgap.proof.enclosure import UNKNOWN, Enclosed, RowSums, assemble, bias_terms, penalty_excess, penalty_value, row_sums
 from dualgap.proof.without_rows import UP, Evidence, Reservoir, evidence_of, least_ratio
 
 __all__ = ["Remaining", "RemainingProof", "remaining_of"]
@@ -67,7 +67,7 @@ class Remaining:
 
     evidence: Evidence
     sums: RowSums  # over all rows
-    rest: tuple[float, float]  # Σ cβy over all rows, and a bound on its error
+    rest: Bounded  # Σ cβy over all rows
     reservoirs: tuple[Reservoir, ...]
     held: np.ndarray  # which rows are in a reservoir
     taken: tuple[Gone, ...]  # out of each reservoir
@@ -157,14 +157,13 @@ class Remaining:
             if each.side == side and self._left(k) * (1.0 - 1e-9) > abs(rest) + off:
                 cost = max(self._slope(k), 0.0) * (abs(rest) + off)
                 found.append(self._pair(k, abs(rest), cost, off * self._means[k].size))
-        return found or [_Pair(Enclosed(*self._objective(), math.inf, math.inf), None, 0.0, math.inf, 0.0)]
+        return found or [_Pair(Enclosed(self._objective()[0] + self._objective()[1], UNKNOWN), None, 0.0, math.inf, 0.0)]
 
-    def _rest(self) -> tuple[float, float]:
-        """Return Σ cβy over the rows that stay, and a bound on its error."""
+    def _rest(self) -> Bounded:
+        """Return Σ cβy over the rows that stay."""
         if self.evidence.problem.intercept == "none":
-            return 0.0, 0.0
-        rest = self.rest[0] - self.balance
-        return rest, self.rest[1] + 8.0 * ROUNDOFF * (self.weight + abs(rest) + abs(self.rest[0]))
+            return Bounded(0.0)
+        return (self.rest - self.balance).wider(8.0 * ROUNDOFF * (self.weight + abs(self.rest.value)))
 
     def _left(self, k: int) -> float:
         return (self.reservoirs[k].mass - self.taken[k].mass) * (1.0 - 1e-12)
@@ -202,31 +201,27 @@ class Remaining:
         error = (
             error / problem.l2 + evidence.point.error + 8.0 * ROUNDOFF * (length_bound(v) + length_bound(moved) / problem.l2)
         ) * UP
-        value, radius = penalty_excess(problem.penalty, evidence.coef, v, np.zeros(1), error)
-        apart, bias = length_bound(evidence.coef - problem.penalty.primal(v)), 0.0
-        rest, off = self._rest()
+        excess = penalty_excess(problem.penalty, evidence.coef, v, np.zeros(1), error)
+        apart, bias, (loss, penalty) = length_bound(evidence.coef - problem.penalty.primal(v)), 0.0, self._objective()
         if problem.intercept == "penalised":
-            more, more_radius = bias_excess(problem.l2, problem.intercept_scale, evidence.intercept, rest, off)
-            value, radius = value + more, radius + more_radius
-            bias = abs(evidence.intercept / problem.intercept_scale - problem.intercept_scale * rest / problem.l2)
-            error += problem.intercept_scale * off / problem.l2
+            rest = self._rest()
+            excess += bias_terms(problem.l2, problem.intercept_scale, evidence.intercept, rest)[1]
+            bias = abs(evidence.intercept / problem.intercept_scale - problem.intercept_scale * rest.value / problem.l2)
+            error += problem.intercept_scale * rest.radius / problem.l2
         error += 8.0 * ROUNDOFF * (length_bound(evidence.coef) + problem.penalty.threshold() * math.sqrt(problem.d) + bias)
         distance = math.hypot(apart, bias)
-        rows = max(self.sums.gap - self.gap, 0.0) + value
-        off_rows = self.sums.gap_radius + radius + cost + 8.0 * ROUNDOFF * (self.sums.gap + self.gap + value)
-        found = Enclosed(*self._objective(), rows, off_rows)
+        rows = (self.sums.gap - self.gap).nonnegative().wider(8.0 * ROUNDOFF * self.gap)
+        found = assemble(RowSums(loss, rows), penalty, excess, cost)
         return _Pair(found, k, tau, distance * UP + error, max(distance * (1.0 - gamma(problem.d + 16)) - error, 0.0))
 
-    def _objective(self) -> tuple[float, float]:
-        """Return P(w, b) on the rows that stay, and a bound on its error."""
+    def _objective(self) -> tuple[Bounded, Bounded]:
+        """Return the losses of the rows that stay, and R(w)."""
         evidence, problem = self.evidence, self.evidence.problem
-        penalty, radius = penalty_value(problem.l1, problem.l2, evidence.coef)
+        penalty = penalty_value(problem.l1, problem.l2, evidence.coef)
         if problem.intercept == "penalised":
-            own, own_radius = penalty_value(0.0, problem.l2, np.array([evidence.intercept / problem.intercept_scale]))
-            penalty, radius = penalty + own, radius + own_radius
-        middle, half = 0.5 * (self.loss[0] + self.loss[1]), 0.5 * (self.loss[1] - self.loss[0])
-        value = self.sums.loss - middle + penalty
-        return value, self.sums.loss_radius + half + radius + 8.0 * ROUNDOFF * (self.sums.loss + middle + penalty)
+            penalty += bias_terms(problem.l2, problem.intercept_scale, evidence.intercept, Bounded(0.0))[0]
+        low, high = self.loss
+        return self.sums.loss - (Bounded(low) + high).wider(high - low) * 0.5, penalty
 
     def _intercept(self, radius: float) -> tuple[float, float]:
         """Return an interval of b* for the rows that stay."""
@@ -307,7 +302,7 @@ def remaining_of(problem: Problem, coef: np.ndarray, intercept: float, beta: np.
     return Remaining(
         evidence=evidence,
         sums=sums,
-        rest=balance(problem, evidence.point) if problem.intercept != "none" else (0.0, 0.0),
+        rest=balance(problem, evidence.point) if problem.intercept != "none" else Bounded(0.0),
         reservoirs=reservoirs,
         held=held,
         taken=tuple(Gone(0.0, np.zeros(problem.d), 0.0) for _ in reservoirs),

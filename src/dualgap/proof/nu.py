@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualgap.core import ROUNDOFF, balance_radius, round_up, weighted_balance
+from dualgap.core import ROUNDOFF, Bounded, round_up, signed_sum
 from dualgap.problem import Problem
 from dualgap.proof.certificate import Certificate, certificate_of
 
@@ -35,11 +35,10 @@ class Threshold(NamedTuple):
     intercept: float
 
 
-def dual_mass(problem: Problem, beta: np.ndarray | None = None) -> tuple[float, float]:
-    """Return Σ cᵢβᵢ (β = 1 if None) and a bound on its error."""
+def dual_mass(problem: Problem, beta: np.ndarray | None = None) -> Bounded:
+    """Return Σ cᵢβᵢ (β = 1 if None)."""
     ones = np.ones(problem.n)
-    value, mass = (float(x) for x in weighted_balance(problem.c, ones, ones if beta is None else beta, 0.0))
-    return value, balance_radius(value, mass, problem.n)
+    return signed_sum(problem.c, ones, ones if beta is None else beta)
 
 
 def largest_nu(problem: Problem) -> float:
@@ -84,8 +83,7 @@ def nu_certificate(problem: Problem, nu: float, beta: np.ndarray, found: Certifi
     l2 = problem.l2
     mass, off = dual_mass(problem, beta)
     if problem.intercept == "free":  # a bound holds for a β that was moved in one row, so that it balances exactly
-        rest, size = (float(x) for x in weighted_balance(problem.c, problem.y, beta, 0.0))
-        off += 1.000001 * (abs(rest) + balance_radius(rest, size, problem.n))
+        off += abs(signed_sum(problem.c, problem.y, beta)).upper
     total, total_off = dual_mass(problem)
     least, most = mass - off - 2.0 * ROUNDOFF * mass, round_up(mass + off)
     needed, free = round_up(nu * (total + total_off)), nu * (total - total_off) * (1.0 - 4.0 * ROUNDOFF)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualgap.core import ROUNDOFF, ResidualLoss, balance_radius, round_up, weighted_balance
+from dualgap.core import ROUNDOFF, Bounded, ResidualLoss, round_up, signed_sum
 from dualgap.problem import Problem
 from dualgap.proof.certificate import Certificate, certificate_of
 from dualgap.proof.intercepts import best_intercept
@@ -56,15 +56,10 @@ def _quantile(values: np.ndarray, weights: np.ndarray, above: float) -> float:
     return 0.5 * (here + float(values[order[place + 1]]))
 
 
-def size_of_dual(problem: Problem, beta: np.ndarray) -> tuple[float, float]:
-    """Return Σ cᵢ|βᵢ| and a bound on its error; a β that is moved in one row to balance exactly is within that bound, too."""
-    ones = np.ones(problem.n)
-    value, mass = (float(x) for x in weighted_balance(problem.c, ones, np.abs(beta), 0.0))
-    off = balance_radius(value, mass, problem.n)
-    if problem.intercept == "free":
-        rest, size = (float(x) for x in weighted_balance(problem.c, problem.y, beta, 0.0))
-        off += 1.000001 * (abs(rest) + balance_radius(rest, size, problem.n))
-    return value, off
+def size_of_dual(problem: Problem, beta: np.ndarray) -> Bounded:
+    """Return Σ cᵢ|βᵢ|; a β that is moved in one row to balance exactly is within its radius, too."""
+    found = signed_sum(problem.c, np.ones(problem.n), np.abs(beta))
+    return found.wider(abs(signed_sum(problem.c, problem.y, beta)).upper) if problem.intercept == "free" else found
 
 
 def nu_regression_certificate(problem: Problem, nu: float, beta: np.ndarray, found: Certificate) -> Certificate | None:

@@ -24,26 +24,25 @@ import numpy as np
 
 from dualgap.core import (
     ROUNDOFF,
-    SMALLEST,
-    balance_radius,
+    Bounded,
     gamma,
+    inner_product,
     kernel,
     length_bound,
     make_penalty,
     round_up,
-    weighted_balance,
+    signed_sum,
 )
 from dualgap.problem import Problem
 from dualgap.proof.bounded_scores import Scores, kernel_scores
 from dualgap.proof.certificate import Certificate, certificate_of_pair
-from dualgap.proof.certified import _moved
+from dualgap.proof.certified import expanded, moved_row
 from dualgap.proof.dual_points import dual_point
 from dualgap.proof.enclosure import (
-    PIECE,
     Enclosed,
     RowSums,
-    bias_excess,
-    exact_sum,
+    assemble,
+    bias_terms,
     penalty_excess,
     penalty_value,
     row_sums,
@@ -72,32 +71,21 @@ MIX_ERROR = 4.0 * ROUNDOFF  # relative to both terms: rounding of (1 − t)·a +
 Strengths = Callable[[float], tuple[float, float]]  # C -> (l2, l1), both proportional to 1/C
 
 
-class _Bounded(NamedTuple):
-    """A number and a bound on its error."""
-
-    value: float
-    radius: float
-
-
 class _Products(NamedTuple):
     """‖w‖², u·w and ‖u‖², and `error`, which bounds the distance of u from that of the exact β."""
 
-    ww: _Bounded
-    uw: _Bounded
-    uu: _Bounded
+    ww: Bounded
+    uw: Bounded
+    uu: Bounded
     error: float
 
-    def penalty(self, l2: float, l1: float) -> tuple[float, float]:
-        value, radius = self.ww
-        return 0.5 * l2 * value, 0.5 * l2 * (radius + 4.0 * ROUNDOFF * abs(value)) + SMALLEST
+    def penalty(self, l2: float, l1: float) -> Bounded:
+        return self.ww * (0.5 * l2)
 
-    def excess(self, l2: float, l1: float, shift: float) -> tuple[float, float]:
-        """(l2/2)‖w − u/l2‖², and a bound on its error if u may be off by `shift` more."""
-        parts = 0.5 * l2 * self.ww.value, -self.uw.value, 0.5 * self.uu.value / l2
-        radius = 0.5 * l2 * self.ww.radius + self.uw.radius + 0.5 * self.uu.radius / l2 + 8.0 * ROUNDOFF * sum(map(abs, parts))
-        value = max(sum(parts), 0.0)
-        step = (self.error + shift) / math.sqrt(2.0 * l2) * 1.000001
-        return value, 1.000001 * (radius + step * (2.0 * math.sqrt(value + radius) + step)) + SMALLEST
+    def excess(self, l2: float, l1: float, shift: float) -> Bounded:
+        """(l2/2)‖w − u/l2‖² if u may be off by `shift` more."""
+        found = (self.ww * (0.5 * l2) - self.uw + self.uu * 0.5 / l2).nonnegative()
+        return found.moved_square((self.error + shift) / math.sqrt(2.0 * l2) * 1.000001)
 
 
 class _Vectors(NamedTuple):
@@ -107,10 +95,10 @@ class _Vectors(NamedTuple):
     u: np.ndarray
     error: float
 
-    def penalty(self, l2: float, l1: float) -> tuple[float, float]:
+    def penalty(self, l2: float, l1: float) -> Bounded:
         return penalty_value(l1, l2, self.coef)
 
-    def excess(self, l2: float, l1: float, shift: float) -> tuple[float, float]:
+    def excess(self, l2: float, l1: float, shift: float) -> Bounded:
         v = self.u / l2
         error = 1.000001 * (self.error + shift) / l2 + 2.0 * ROUNDOFF * length_bound(v)
         return penalty_excess(make_penalty(l2, l1), self.coef, v, np.zeros(1), error)
@@ -140,7 +128,7 @@ class Pair:
     length: float  # a bound of ‖w‖
     terms: _Products | _Vectors
     rows: RowSums
-    balance: tuple[float, float]  # Σ cβy and a bound on its error
+    balance: Bounded  # Σ cβy
     cost: float  # what it takes to make a free intercept's condition hold exactly; infinite where that is not possible
     shift: float  # how far u moves by it
 
@@ -163,21 +151,11 @@ class Pair:
 
     def at(self, l2: float, l1: float) -> Enclosed:
         """Enclose P and P − D for another strength of the penalty, in O(1), or in O(d) with an l1 part."""
-        problem, sums = self.problem, self.rows
-        penalty, penalty_radius = self.terms.penalty(l2, l1)
-        excess, radius = self.terms.excess(l2, l1, self.shift)
+        problem, penalty, excess = self.problem, self.terms.penalty(l2, l1), self.terms.excess(l2, l1, self.shift)
         if problem.intercept == "penalised":
-            own, own_radius = penalty_value(0.0, l2, np.array([self.intercept / problem.intercept_scale]))
-            more, more_radius = bias_excess(l2, problem.intercept_scale, self.intercept, *self.balance)
-            penalty, penalty_radius = penalty + own, penalty_radius + own_radius
-            excess, radius = excess + more, radius + more_radius
-        objective, gap = sums.loss + penalty, sums.gap + excess
-        return Enclosed(
-            objective,
-            sums.loss_radius + penalty_radius + 4.0 * ROUNDOFF * objective,
-            gap,
-            sums.gap_radius + radius + self.cost + 4.0 * ROUNDOFF * gap,
-        )
+            own, more = bias_terms(l2, problem.intercept_scale, self.intercept, self.balance)
+            penalty, excess = penalty + own, excess + more
+        return assemble(self.rows, penalty, excess, self.cost)
 
 
 def make_pair(problem: Problem, coef: np.ndarray, intercept: float, beta: np.ndarray) -> Pair:
@@ -223,47 +201,33 @@ class _Unfinished(NamedTuple):
         problem, beta = self.problem, self.beta
         shown = problem.offset.added(self.scores)
         margins = score_margins(shown, problem.y, self.intercept, self.radius, 1.0, problem.loss.reference())
-        rest = off = cost = shift = 0.0
+        rest, cost, shift = Bounded(0.0), 0.0, 0.0
         if problem.intercept == "free":
             sums, found = row_sums_and_balance(problem.loss, problem.samples, margins, beta)
-            row, cost, moved = _moved(problem, margins, beta, found)
-            rest, off = found.rest, found.off
+            row, cost, moved = moved_row(problem, margins, beta, found)
+            rest = found.rest
             shift = moved * float(problem.norms[row]) if row >= 0 else math.inf
         else:
             sums = row_sums(problem.loss, problem.samples, margins, beta)
         if problem.intercept == "penalised":
-            rest, mass = (float(x) for x in weighted_balance(problem.c, problem.y, beta, 0.0))
-            off = balance_radius(rest, mass, problem.n)
-        return Pair(*self, terms, sums, (rest, off), cost, shift)
+            rest = signed_sum(problem.c, problem.y, beta)
+        return Pair(*self, terms, sums, rest, cost, shift)
 
 
-def _inner_products(first: Any, second: Any) -> tuple[_Bounded, _Bounded, _Bounded, _Bounded]:
+def _inner_products(first: Any, second: Any) -> tuple[Bounded, Bounded, Bounded, Bounded]:
     """Return w·w', u·w', w·u' and u·u' of two pairs that are no mixes."""
     one, other = first.made_of, second.made_of
     if one.scores_of_u is None:
         same = first is second
-        uw = _product(one.u, other.coef)
-        return _product(one.coef, other.coef), uw, uw if same else _product(one.coef, other.u), _product(one.u, other.u)
+        uw = inner_product(one.u, other.coef)
+        uw_too = uw if same else inner_product(one.coef, other.u)
+        return inner_product(one.coef, other.coef), uw, uw_too, inner_product(one.u, other.u)
     return (
-        _expanded(one.coef, second.scores, second.radius),
-        _expanded(one.u, second.scores, second.radius),
-        _expanded(one.coef, *other.scores_of_u[1:3]),
-        _expanded(one.u, *other.scores_of_u[1:3]),
+        expanded(one.coef, second.scores, second.radius),
+        expanded(one.u, second.scores, second.radius),
+        expanded(one.coef, *other.scores_of_u[1:3]),
+        expanded(one.u, *other.scores_of_u[1:3]),
     )
-
-
-def _product(a: np.ndarray, b: np.ndarray) -> _Bounded:
-    pieces = [(a[k : k + PIECE], b[k : k + PIECE]) for k in range(0, len(a), PIECE)]
-    return _Bounded(
-        exact_sum([float(x @ z) for x, z in pieces]), 1.000001 * gamma(PIECE + 16) * length_bound(a) * length_bound(b) + SMALLEST
-    )
-
-
-def _expanded(a: np.ndarray, scores: np.ndarray, radius: np.ndarray) -> _Bounded:
-    """(Σ aⱼφ(xⱼ))·w for the w of these scores."""
-    sizes = np.abs(a)
-    error = float(sizes @ radius + gamma(len(a) + 8) * (sizes @ np.abs(scores)))
-    return _Bounded(float(a @ scores), 1.000001 * error + SMALLEST)
 
 
 # --------------------------------------------------------------------------------------------------------------------- mixes
@@ -275,7 +239,7 @@ class Couple:
 
     first: Pair
     second: Pair
-    cross: tuple[_Bounded, _Bounded, _Bounded, _Bounded]
+    cross: tuple[Bounded, Bounded, Bounded, Bounded]
 
     def mixed(self, t: float) -> Pair:
         """Return the pair (1 − t)·first + t·second, without a pass over the data."""
@@ -307,13 +271,10 @@ class Couple:
         assert isinstance(second.terms, _Products)
         own, other = first.terms, second.terms
         rounded = 2.0 * MIX_ERROR * lengths  # w is rounded
-        uu = _quadratic(own.uu, self.cross[3], self.cross[3], other.uu, p, q, 0.0)
-        terms = _Products(
-            _quadratic(own.ww, self.cross[0], self.cross[0], other.ww, p, q, rounded * lengths),
-            _quadratic(own.uw, self.cross[1], self.cross[2], other.uw, p, q, rounded * math.sqrt(max(uu.value + uu.radius, 0.0))),
-            uu,
-            1.000001 * error,
-        )
+        uu = _quadratic(own.uu, self.cross[3], self.cross[3], other.uu, p, q)
+        ww = _quadratic(own.ww, self.cross[0], self.cross[0], other.ww, p, q).wider(rounded * lengths)
+        uw = _quadratic(own.uw, self.cross[1], self.cross[2], other.uw, p, q).wider(rounded * math.sqrt(max(uu.upper, 0.0)))
+        terms = _Products(ww, uw, uu, 1.000001 * error)
         return pair.finished(terms)
 
     def share(self, l2: float, l1: float) -> float:
@@ -321,7 +282,7 @@ class Couple:
 
         It is close to the best t where the two gaps are about the same.
         """
-        gaps = [pair.at(l2, l1).gap for pair in (self.first, self.second)]
+        gaps = [pair.at(l2, l1).gap.value for pair in (self.first, self.second)]
         if isinstance(self.first.terms, _Products) and isinstance(self.second.terms, _Products):
             w = self.first.terms.ww.value - 2.0 * self.cross[0].value + self.second.terms.ww.value
             u = self.first.terms.uu.value - 2.0 * self.cross[3].value + self.second.terms.uu.value
@@ -336,8 +297,7 @@ class Couple:
 
 def make_couple(first: Pair, second: Pair) -> Couple:
     """Return two pairs, neither a mix, to be mixed."""
-    nothing = _Bounded(0.0, 0.0)
-    cross = (nothing,) * 4 if isinstance(first.terms, _Vectors) else _inner_products(first, second)
+    cross = (Bounded(0.0),) * 4 if isinstance(first.terms, _Vectors) else _inner_products(first, second)
     return Couple(first, second, cross)
 
 
@@ -346,11 +306,9 @@ def mixed_coef(first: Any, second: Any, t: float) -> Any:
     return (1.0 - t) * first + t * second
 
 
-def _quadratic(a: _Bounded, b: _Bounded, c: _Bounded, d: _Bounded, p: float, q: float, more: float) -> _Bounded:
+def _quadratic(a: Bounded, b: Bounded, c: Bounded, d: Bounded, p: float, q: float) -> Bounded:
     """p²a + pq(b + c) + q²d."""
-    parts = p * p * a.value, p * q * b.value, p * q * c.value, q * q * d.value
-    radius = p * p * a.radius + p * q * (b.radius + c.radius) + q * q * d.radius + more + 8.0 * ROUNDOFF * sum(map(abs, parts))
-    return _Bounded(sum(parts), 1.000001 * radius + SMALLEST)
+    return a * p * p + (b + c) * p * q + d * q * q
 
 
 @kernel
@@ -399,9 +357,8 @@ def excess_at(pair: Pair, strengths: Strengths, epsilon: float, C: float) -> flo
     """Return an upper bound of gap − ε·D at C; at most 0 proves that the model is within ε of the optimum there."""
     found = pair.at(*strengths(C))
     # gap ≤ ε·D is (1 + ε)·gap ≤ ε·P.
-    least = found.objective - found.radius_of_objective
-    bound = (1.0 + epsilon) * found.gap_bound - (epsilon * (1.0 - 8.0 * ROUNDOFF) - SLACK) * least
-    return math.inf if math.isnan(bound) else round_up(bound) + SLACK * abs(found.objective)
+    bound = (1.0 + epsilon) * found.gap_bound - (epsilon * (1.0 - 8.0 * ROUNDOFF) - SLACK) * found.objective.lower
+    return math.inf if math.isnan(bound) else round_up(bound) + SLACK * abs(found.objective.value)
 
 
 def reach(pair: Pair, strengths: Strengths, epsilon: float, C: float, limit: float) -> float:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.core import ROUNDOFF, Logistic, balance_radius, gamma, is_sparse, slopes, weighted_balance
+from dualgap.core import ROUNDOFF, Logistic, gamma, is_sparse, signed_sum, slopes
 from dualgap.problem import Problem
 from dualgap.proof.ball import Ball, ball_of
 from dualgap.proof.certified import certify_pair
@@ -146,8 +146,7 @@ def _balancing_move(problem: Problem, beta: np.ndarray) -> float:
     """Bound by how much c·β of one row is moved so that Σ cᵢβᵢyᵢ = 0 holds exactly."""
     if problem.intercept != "free":
         return 0.0
-    rest, mass = weighted_balance(problem.c, problem.y, beta, 0.0)
-    return 1.000001 * (abs(float(rest)) + balance_radius(float(rest), float(mass), problem.n))
+    return float(abs(signed_sum(problem.c, problem.y, beta)).upper)
 
 
 def _sum_over_rows(problem: Problem, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ from scipy import optimize, sparse
 
 import dualgap
 from conftest import make_data
-from dualgap.core import L1, Bounded
+from dualgap.core import L1, Boxed
 from dualgap.core import rows as storage
 from dualgap.solvers.newton import split_system, ssnal
 from dualgap.solvers.newton.split_steps import Kinks, subgradients
@@ -171,7 +171,7 @@ def test_a_large_system_goes_to_conjugate_gradients(monkeypatch):
     assert dualgap.solve(dualgap.Problem(X, y, l1=0.001, l2=0.001, intercept="free"), "ssnal", tol=1e-5, max_epochs=300).converged
 
 
-@pytest.mark.parametrize("penalty", [L1(0.7), Bounded(0.7, 0.0, np.array([-1.0, 0.2, 0.0]), np.array([0.5, 0.9, 0.0]))])
+@pytest.mark.parametrize("penalty", [L1(0.7), Boxed(0.7, 0.0, np.array([-1.0, 0.2, 0.0]), np.array([0.5, 0.9, 0.0]))])
 def test_subgradients_are_slopes_of_the_envelope(penalty):
     """s⁺ is the derivative of N(w) = min over v of l1·|v| + (w + τŝ − v)²/(2τ), found by a search over v."""
     kinks = Kinks(penalty, np.array([0.3, -0.5, 0.1]), np.array([0.5, 2.0, 1.0]))

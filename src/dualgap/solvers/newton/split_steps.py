@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import L1, Bounded, compiled, kernel
+from dualgap.core import L1, Boxed, compiled, kernel
 from dualgap.problem import Problem
 
 __all__ = ["Kinks", "SplitDescent", "predicted_subgradients", "subgradients"]
@@ -15,7 +15,7 @@ __all__ = ["Kinks", "SplitDescent", "predicted_subgradients", "subgradients"]
 class Kinks(NamedTuple):
     """The part of the penalty that has kinks, l1·|wⱼ| within bounds, and the proximal term Σ (τⱼ/2)(sⱼ − centreⱼ)² of its subgradients."""
 
-    penalty: Any  # L1, or Bounded with l2 = 0
+    penalty: Any  # L1, or Boxed with l2 = 0
     centre: np.ndarray
     tau: np.ndarray
 
@@ -25,7 +25,7 @@ class Kinks(NamedTuple):
         if problem.bounds is None:
             return cls(L1(problem.l1), centre, tau)
         low, high = problem.bounds
-        return cls(Bounded(problem.l1, 0.0, low[chosen], high[chosen]), centre, tau)
+        return cls(Boxed(problem.l1, 0.0, low[chosen], high[chosen]), centre, tau)
 
 
 @kernel

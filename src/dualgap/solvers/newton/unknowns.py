@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.core import Bounded, WithBias, scores_in_threads
+from dualgap.core import Boxed, WithBias, scores_in_threads
 from dualgap.problem import Problem, Samples
 from dualgap.proof import penalty_excess
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no
@@ -112,7 +112,7 @@ def gap_part(r: np.ndarray, ridge: np.ndarray) -> float:
 
 def penalty_gap(penalty: Any, x: np.ndarray, u: np.ndarray, ridge: np.ndarray) -> float:
     """Return R(w) + R*(u) − u·w, which with l2 alone is `gap_part` of ridge·x − u; an intercept counts as there."""
-    if not isinstance(penalty, Bounded):
+    if not isinstance(penalty, Boxed):
         return gap_part(ridge * x - u, ridge)
     d = len(penalty.low)
     found = penalty_excess(penalty, x[:d], u[:d] / penalty.l2, np.zeros(1), 0.0)[0]
