@@ -161,7 +161,7 @@ def data_folder(folder: str | None) -> Path:
 
 def load_set(name: str, where: Path) -> tuple[Any, np.ndarray] | None:
     """Return (X, y) of a data set in random order; None where its file is not at hand."""
-    from dualgap.data import read, read_csv, read_libsvm, text_like
+    from dualgap.data import read, read_libsvm, text_like
 
     files = {"news20": "news20.bz2", "creditcard": "creditcard.csv.zip", "w8a": "w8a", "covtype": "covtype20k.npz"}
     if name.startswith("text-like"):
@@ -176,7 +176,7 @@ def load_set(name: str, where: Path) -> tuple[Any, np.ndarray] | None:
     elif name == "w8a":
         X, y = read_libsvm(path)
     else:
-        data = read_csv(path, "Class") if name == "creditcard" else read(path)
+        data = read(path, "Class", prepare=False) if name == "creditcard" else read(path)
         deviation = data.X.std(axis=0)
         X, y = (data.X - data.X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), data.y
     order = np.random.default_rng(0).permutation(X.shape[0])

@@ -10,8 +10,8 @@ import pytest
 from dualgap.app import store_training
 from dualgap.app.cli import main
 from dualgap.app.model_file import load_model
-from dualgap.data import DataError, Preparation, TableOptions
-from dualgap.store import Store, StoreError, convert, file_pieces
+from dualgap.data import DataError, Preparation, TableOptions, csv_files
+from dualgap.store import Store, StoreError, convert
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def made(frame, tmp_path_factory):
     frame.write_csv(folder / "all.csv")
     frame.select(frame.columns[::-1]).head(20).write_csv(folder / "other-order.csv")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(file_pieces, "PIECE_BYTES", 8000)
+        patched.setattr(csv_files, "PIECE_BYTES", 8000)
         assert main(["convert", str(folder / "all.csv"), str(folder / "store"), "--target", "y", "--block-mb", "0.01"]) == 0
     assert main(["fit", str(folder / "store"), "--model", str(folder / "m.skops"), "--tol", "1e-3"]) == 0
     return folder
@@ -102,7 +102,7 @@ def test_many_categories_are_stored_sparse(tmp_path):
 
 
 def test_a_conversion_goes_on(frame, made, tmp_path, monkeypatch):
-    monkeypatch.setattr(file_pieces, "PIECE_BYTES", 8000)
+    monkeypatch.setattr(csv_files, "PIECE_BYTES", 8000)
 
     class Stop(Exception):
         pass

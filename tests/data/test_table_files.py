@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from dualgap.data import DataError, kind_of, labels_of, read, read_table, spooled_input
-from dualgap.data.table_files import find_header
+from dualgap.data.csv_files import find_header
 
 BODY = "5.1,red,yes\n4.9,blue,no\n7.0,red,yes\n6.1,green,no\n"
 

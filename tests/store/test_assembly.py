@@ -59,9 +59,9 @@ def test_threads_change_no_byte(tmp_path, monkeypatch, storage):
 @pytest.mark.parametrize("word", ["1.5", " 2", "+3", "1e-320", "123456789012345678901234567890", ".5", '"7"'])
 def test_later_pieces_of_csv_are_parsed_as_the_first(tmp_path, monkeypatch, word):
     """The types that the first piece shows are those of the file, and a number means the same in every piece."""
-    from dualgap.store import file_pieces
+    from dualgap.data import csv_files
 
-    monkeypatch.setattr(file_pieces, "PIECE_BYTES", 64)
+    monkeypatch.setattr(csv_files, "PIECE_BYTES", 64)
     lines = [f"{k},{k % 3},{'ab'[k % 2]}" for k in range(40)]
     lines[30] = f"{word},1,a"
     (tmp_path / "t.csv").write_text("u,v,label\n" + "\n".join(lines) + "\n")
@@ -77,10 +77,9 @@ def test_later_pieces_of_csv_are_parsed_as_the_first(tmp_path, monkeypatch, word
 def test_prepared_csv_is_what_the_table_gives(tmp_path, monkeypatch, separator):
     """Numbers, gaps in several spellings, quotes with line ends, a category: piece by piece as all at once."""
     polars = pytest.importorskip("polars")
-    from dualgap.data import TableOptions, read_table
-    from dualgap.store import file_pieces
+    from dualgap.data import TableOptions, csv_files, read_table
 
-    monkeypatch.setattr(file_pieces, "PIECE_BYTES", 700)
+    monkeypatch.setattr(csv_files, "PIECE_BYTES", 700)
     rng = np.random.default_rng(0)
     numbers = [f"{v:.5g}" for v in rng.standard_normal(300)]
     for k, word in ((50, "NA"), (90, ""), (91, "?"), (200, " 7 "), (201, "nan"), (299, "missing")):

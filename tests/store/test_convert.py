@@ -10,17 +10,16 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dualgap.data import DataError, read_csv, read_libsvm
-from dualgap.store import Store, StoreError, convert, write_store
-from dualgap.store import file_pieces as sources_module
+from dualgap.data import DataError, csv_files, read, read_libsvm, table_files
+from dualgap.store import Store, StoreError, convert, file_pieces, write_store
 
 
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Pieces and blocks of a few rows, so that a small file has many of them."""
-    for name in ("PIECE_ROWS", "LIBSVM_ROWS"):
-        monkeypatch.setattr(sources_module, name, 16)
-    monkeypatch.setattr(sources_module, "PIECE_BYTES", 512)
+    monkeypatch.setattr(file_pieces, "LIBSVM_ROWS", 16)
+    monkeypatch.setattr(table_files, "PIECE_ROWS", 16)
+    monkeypatch.setattr(csv_files, "PIECE_BYTES", 512)
 
 
 def libsvm_text(rows=300, columns=20, seed=0):
@@ -99,7 +98,7 @@ def test_tables(tmp_path, small_pieces, kind):
         polars.read_csv(plain).write_parquet(path)
     store = convert(path, tmp_path / "store", target="animal", block_bytes=600)
     X_store, y_store = as_read(store)
-    expected = read_csv(plain, "animal")
+    expected = read(plain, "animal", prepare=False)
     assert len(store.parts) > 2
     np.testing.assert_array_equal(X_store, expected.X)
     np.testing.assert_array_equal(y_store, expected.y)
@@ -211,11 +210,12 @@ def test_bad_libsvm(tmp_path, small_pieces, text, message):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("1.5,oops,cat", "pets.csv, line 62, column 'v': a value must be a finite number, found 'oops'"),
-        ("1.5,inf,cat", "line 62, column 'v': a value must be a finite number, found 'inf'"),
-        ("1.5,,cat", "line 62, column 'v'"),
-        ("1.5,2,", "line 62, column 'animal': the label is missing"),
-        ("1.5,2", "line 62, column 2: 2 fields where 3 are needed"),
+        ("1.5,oops,cat", "pets.csv: column 'v', row 61: 'oops' is not a finite number"),
+        ("1.5,inf,cat", "column 'v', row 61: inf is not a finite number"),
+        ("1.5,,cat", "column 'v' has a missing value in row 61, and without preparation nothing fills it"),
+        ("1.5,2,", "column 'animal', row 61: the label is missing"),
+        ("1.5,2,cat,4", "line 62 has 4 fields, the first line has 3"),
+        ("1.5,2", "column 'animal', row 61: the label is missing"),
     ],
 )
 def test_bad_csv(tmp_path, small_pieces, line, message):
@@ -229,7 +229,7 @@ def test_bad_parquet(tmp_path, small_pieces):
     polars = pytest.importorskip("polars")
     path = tmp_path / "a.parquet"
     polars.DataFrame({"u": [1.0] * 40 + [np.inf], "label": [0, 1] * 20 + [0]}).write_parquet(path)
-    with pytest.raises(DataError, match=r"a.parquet, row 41, column 'u': found inf"):
+    with pytest.raises(DataError, match=r"a.parquet: column 'u', row 41: inf is not a finite number"):
         convert(path, tmp_path / "store")
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(DataError, match="not a whole Parquet file"):

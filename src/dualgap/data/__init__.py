@@ -7,23 +7,8 @@
 from __future__ import annotations
 
 from dualgap.data.catalogue import CATALOGUE, Entry
-from dualgap.data.columns import MISSING, frame_of
+from dualgap.data.columns import frame_of
 from dualgap.data.compressed import COMPRESSED, unpacked, write_arrays
-from dualgap.data.csv_parquet import (
-    all_finite,
-    choose_target,
-    columns_of_frame,
-    columns_of_table,
-    csv_engine,
-    csv_first_line,
-    open_csv,
-    read_csv,
-    read_parquet,
-    separator_of,
-    split_columns,
-    table_from_columns,
-    typed_csv,
-)
 from dualgap.data.csv_text import csv_text
 from dualgap.data.dataset import DataError, DataSet, MissingFile, integer_labels
 from dualgap.data.example_table import write_example
@@ -39,14 +24,16 @@ from dualgap.data.remote import fetch, is_url
 from dualgap.data.samples import ArraySamples, Encoder, Samples, TableOptions, TableSamples
 from dualgap.data.table_files import (
     TABLE_KINDS,
+    Rows,
     Table,
-    column_names,
+    TableFile,
+    check_same_columns,
     files_of,
-    find_header,
-    first_record,
     kind_of,
+    open_table,
     read_table,
     spooled_input,
+    stacked,
 )
 from dualgap.data.target import (
     TASKS,
@@ -58,6 +45,7 @@ from dualgap.data.target import (
     labels_of,
     learn_labels,
     learn_target,
+    plain_target,
     target_of,
 )
 from dualgap.data.text import text_like
@@ -66,7 +54,6 @@ from dualgap.data.unpacking import check_zip
 __all__ = [
     "CATALOGUE",
     "COMPRESSED",
-    "MISSING",
     "TABLE_KINDS",
     "TASKS",
     "ArraySamples",
@@ -82,20 +69,16 @@ __all__ = [
     "Notes",
     "NumberRule",
     "Preparation",
+    "Rows",
     "Samples",
     "Scaler",
     "Table",
+    "TableFile",
     "TableOptions",
     "TableSamples",
-    "all_finite",
+    "check_same_columns",
     "check_zip",
-    "choose_target",
     "class_weights",
-    "column_names",
-    "columns_of_frame",
-    "columns_of_table",
-    "csv_engine",
-    "csv_first_line",
     "csv_text",
     "data_cache",
     "describe",
@@ -104,8 +87,6 @@ __all__ = [
     "fetch",
     "files_of",
     "find",
-    "find_header",
-    "first_record",
     "fit_scaler",
     "frame_of",
     "generated",
@@ -121,25 +102,21 @@ __all__ = [
     "load",
     "named_files",
     "names",
-    "open_csv",
     "open_features",
     "open_samples",
+    "open_table",
+    "plain_target",
     "read",
-    "read_csv",
     "read_libsvm",
     "read_mat",
     "read_npz",
-    "read_parquet",
     "read_table",
-    "separator_of",
-    "split_columns",
     "split_indices",
     "spooled_input",
+    "stacked",
     "standardise",
-    "table_from_columns",
     "target_of",
     "text_like",
-    "typed_csv",
     "undersample",
     "unpacked",
     "write_arrays",

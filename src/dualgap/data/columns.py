@@ -19,8 +19,10 @@ __all__ = [
     "MISSING",
     "Found",
     "clean",
+    "clean_numbers",
     "dates",
     "frame_of",
+    "holds_flags",
     "is_missing",
     "is_number",
     "kind_of_column",
@@ -85,8 +87,8 @@ def values_of(series: Any, missing: Collection[str]) -> set[str]:
     if series.dtype != pl.String:
         return set()
     lower = series.str.strip_chars().str.to_lowercase()
-    counts = {word: int((lower == word).sum()) for word in DOUBTFUL if word not in missing}
-    return {word for word, count in counts.items() if count >= max(OFTEN * len(series), 1)}
+    counts = lower.filter(lower.is_in(list(DOUBTFUL))).value_counts()
+    return {word for word, count in counts.iter_rows() if count >= OFTEN * len(series) and word not in missing}
 
 
 def is_number(word: str) -> bool:
@@ -134,16 +136,30 @@ def clean(series: Any, missing: Collection[str] = MISSING) -> Any:
         series = series.str.strip_chars()
         lower = series.str.to_lowercase()
         series = _without(series, lower.is_in(list(missing)).fill_null(True))
-        return series.str.to_lowercase() if series.null_count() < len(series) and _all_boolean(series) else series
+        return series.str.to_lowercase() if holds_flags(series) else series
     return series.cast(pl.Datetime("us")) if kind in (pl.Date, pl.Datetime) else series
 
 
-def _all_boolean(series: Any) -> bool:
+def clean_numbers(series: Any, missing: Collection[str]) -> Any:
+    """Return a column as `clean` does, and its words as numbers where all are, which is several times faster."""
+    import polars as pl
+
+    if series.dtype == pl.String:
+        found = series.cast(pl.Float64, strict=False)
+        odd = series.filter(found.is_null() & series.is_not_null())
+        if bool(odd.str.strip_chars().str.to_lowercase().is_in(list(missing)).all()):
+            return found.fill_nan(None)
+    return clean(series, missing)
+
+
+def holds_flags(series: Any) -> bool:
     """Return whether a column holds the words true and false alone: one program writes True, another TRUE."""
+    import polars as pl
+
     known = series.drop_nulls()
-    return bool(known.head(TRIED).str.to_lowercase().is_in(["true", "false"]).all()) and bool(
-        known.str.to_lowercase().is_in(["true", "false"]).all()
-    )
+    if series.dtype != pl.String or not len(known):
+        return False
+    return all(bool(some.str.to_lowercase().is_in(["true", "false"]).all()) for some in (known.head(TRIED), known))
 
 
 def _without(series: Any, mask: Any) -> Any:
@@ -200,10 +216,13 @@ def _counts_rows(values: np.ndarray) -> bool:
 
 def _slip(name: str, series: Any) -> Found | None:
     """Return what is wrong with a column of numbers that a word or two is among; None for a column of words."""
+    most, some = max(1, len(series) // SLIP), series.drop_nulls().head(TRIED)
     for style in ("plain", "grouped", "comma"):
+        if _parsed(some, style).null_count() > most:
+            continue
         found = _parsed(series, style)
         odd = found.is_null() & series.is_not_null()
-        if int(odd.sum()) <= max(1, len(series) // SLIP) and found.n_unique() > SEVERAL:
+        if int(odd.sum()) <= most and found.n_unique() > SEVERAL:
             row = int(np.argmax(odd.to_numpy()))
             told = f"column {name!r}, row {row + 1}: {series[row]!r} is not a finite number, and nearly all other values of the column are"
             return Found("slip", why=f"{told}: correct it, or say that it stands for nothing (--missing {series[row]!r})")
@@ -237,6 +256,8 @@ def _parsed(series: Any, style: str) -> Any:
     if style == "grouped":
         series = series.str.replace_all(MONEY, "")
         series = _without(series, ~series.str.contains(GROUPED)).str.replace_all(",", "")
+    elif style == "flag":
+        series = series.replace({"true": "1", "false": "0"})
     elif style == "comma":
         series = _without(series, ~series.str.contains(COMMA)).str.replace_all(r"\.", "").str.replace(",", ".")
     return series.cast(pl.Float64, strict=False)

@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from dualgap.core import cache_folder, needs
-from dualgap.data.csv_parquet import read_csv
 from dualgap.data.dataset import DataError, MissingFile
-from dualgap.data.readers import read_mat
+from dualgap.data.readers import read, read_mat
 
 __all__ = ["File", "data_cache", "find", "locate", "spam_digest", "user_folder", "verify"]
 
@@ -196,6 +195,6 @@ def spam_rows(path: Path) -> tuple[np.ndarray, np.ndarray]:
         X = np.vstack([data.X, data.X_test]) if data.has_test else data.X
         y = np.concatenate([data.y, data.y_test]) if data.has_test else data.y
     else:
-        data = read_csv(path, target=-1)
+        data = read(path, target=-1, prepare=False)
         X, y = data.X, data.y
     return X, y > 0

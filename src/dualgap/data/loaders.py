@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from dualgap.data.csv_parquet import read_csv
 from dualgap.data.dataset import DataError, DataSet, integer_labels
 from dualgap.data.known_files import spam_rows
 from dualgap.data.libsvm import read_libsvm
 from dualgap.data.preprocess import split_indices
+from dualgap.data.readers import read
 
 __all__: list[str] = []  # used by the catalogue alone
 
@@ -26,7 +26,7 @@ def shipped(function: str) -> DataSet:
 
 def creditcard(paths: list[Path], drop_duplicates: bool = False) -> DataSet:
     """`drop_duplicates` keeps the first of rows that agree in every column, the class too: 1,081 rows fewer."""
-    data = read_csv(paths[0], target="Class")
+    data = read(paths[0], target="Class", prepare=False)
     if not drop_duplicates:
         return data
     # np.unique returns the first place of each distinct row; sorting the places keeps the order of time.

@@ -7,14 +7,26 @@ What was learned is plain data (`to_dict`), so that a model file or a store keep
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from dualgap.core import one_of
-from dualgap.data.columns import DOUBTFUL, KINDS, MISSING, clean, dates, frame_of, kind_of_column, numbers, values_of
+from dualgap.data.columns import (
+    DOUBTFUL,
+    KINDS,
+    MISSING,
+    clean,
+    clean_numbers,
+    dates,
+    frame_of,
+    holds_flags,
+    kind_of_column,
+    numbers,
+    values_of,
+)
 from dualgap.data.dataset import DataError
 
 __all__ = ["Notes", "Preparation"]
@@ -65,12 +77,15 @@ class Target:
 
 @dataclass(frozen=True)
 class Number:
-    """Fill with the median, subtract the mean, divide by the deviation; a 0/1 feature tells the rows that were filled, if that matters."""
+    """Fill with the median, subtract the mean, divide by the deviation; a 0/1 feature tells the rows that were filled, if that matters.
+
+    Without anything to fill with, a missing value is an error.
+    """
 
     kind: ClassVar[str] = "number"
     name: str
     style: str
-    fill: float
+    fill: float | None
     centre: float
     scale: float
     flag: bool  # whether rows that were filled have a feature of their own
@@ -105,9 +120,11 @@ class Number:
         """Write the column to out[0], filled but not yet scaled, and the flags to out[1], if there are any."""
         values = numbers(series, self.style or "plain", self.name)
         absent = values.is_null().to_numpy()
+        if absent.any() and self.fill is None:
+            raise _gaps(self.name, absent)
         if absent.any() and not self.gaps:
             notes.filled(self.name, int(absent.sum()), f"the median, {self.fill:g}")
-        out[0] = values.fill_null(self.fill).to_numpy()
+        out[0] = (values if self.fill is None else values.fill_null(self.fill)).to_numpy()
         out[1:] = absent
 
     def says(self) -> str:
@@ -383,7 +400,7 @@ class Preparation:
         drop : columns to leave out
         kinds : columns whose kind is known: "number", "category", "text", "date" or "drop"
         standardise : whether numbers get mean 0 and deviation 1
-        prepare : False takes numbers alone: a column of words, or a missing value, is an error
+        prepare : False takes numbers alone, and true and false for 1 and 0: other words and missing values are an error
         labels : the label of each row; a missing number then has a feature only if missing values and labels go together, by a
             chi-squared test at 5 % over all columns with missing values
         missing : words in lower case that stand for nothing, besides ?, NA, N/A, null, nan, none and the like
@@ -440,10 +457,14 @@ class Preparation:
         frame = frame_of(frame)
         self._require_columns(frame)
         notes = Notes() if notes is None else notes
-        blocks: list[Any] = [rule.apply(self._cleaned(frame, rule), notes) for rule in self._used_rules()]
         if self.is_sparse:
+            blocks: list[Any] = [rule.apply(self._cleaned(frame, rule), notes) for rule in self._used_rules()]
             return sparse.csr_matrix(sparse.hstack(blocks, format="csr"))
-        return np.hstack([block if isinstance(block, np.ndarray) else block.toarray() for block in blocks])
+        values, centre, scale = self.columns(frame, notes)
+        X = np.ascontiguousarray(values.T)
+        X -= centre
+        X /= scale
+        return X
 
     def columns(self, frame: Any, notes: Notes | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return (values, centre, scale): feature j of the rows, as `apply` returns it, is (values[j] - centre[j]) / scale[j]."""
@@ -466,6 +487,8 @@ class Preparation:
     def _cleaned(self, frame: Any, rule: Rule) -> Any:
         """Return a column with nulls where it has nothing; a word that is a category stands for itself."""
         words = {*MISSING, *self.missing}
+        if isinstance(rule, Number) and rule.style == "plain":
+            return clean_numbers(frame[rule.name], words)
         return clean(frame[rule.name], words - {level.lower() for level in rule.levels} if isinstance(rule, Category) else words)
 
     def doubts(self) -> list[str]:
@@ -554,11 +577,12 @@ def _learn_column(
         return Left(name, "as asked")
     if not prepare:
         if series.null_count():
-            row = int(np.argmax(series.is_null().to_numpy())) + 1
-            raise DataError(
-                f"column {name!r} has {series.null_count()} missing value(s), the first in row {row}; leave --no-prepare out"
-            )
-        return Number.learn(name, _some(series, rows), "plain", standardise)
+            raise _gaps(name, series.is_null().to_numpy())
+        style = "flag" if holds_flags(series) else "plain"
+        if not standardise:
+            numbers(series, style, name)
+            return Number(name, style, None, 0.0, 1.0, False)
+        return replace(Number.learn(name, _some(series, rows), style, standardise), fill=None)
     found = kind_of_column(name, series, whole)
     series = _some(series, rows)
     if found.kind != "drop" and series.n_unique() == 1:  # in these rows there is nothing to learn
@@ -574,6 +598,12 @@ def _learn_column(
     if found.kind == "date":
         return Date.learn(name, series, found.style, standardise, target)
     return Text.learn(name, series) if found.kind == "text" else Category.learn(name, series)
+
+
+def _gaps(name: str, absent: np.ndarray) -> DataError:
+    count, row = np.count_nonzero(absent), int(np.argmax(absent)) + 1
+    what = f"{count} missing values, the first" if count > 1 else "a missing value"
+    return DataError(f"column {name!r} has {what} in row {row}, and without preparation nothing fills it; leave --no-prepare out")
 
 
 def _reasons(rules: Sequence[Rule]) -> str:

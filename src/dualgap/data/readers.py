@@ -5,7 +5,6 @@ Named data sets are the registry's business. Every error says which file, where 
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import os
 import zipfile
@@ -17,14 +16,13 @@ import numpy as np
 from scipy import sparse
 
 from dualgap.core import is_sparse
-from dualgap.data.columns import clean
+from dualgap.data.columns import clean, holds_flags
 from dualgap.data.compressed import COMPRESSED, unpacked, write_arrays
-from dualgap.data.csv_parquet import choose_target, read_csv, read_parquet
 from dualgap.data.dataset import DataError, DataSet, integer_labels
 from dualgap.data.libsvm import read_libsvm
 from dualgap.data.preparation import Preparation
-from dualgap.data.table_files import TABLE_KINDS, kind_of, polars, read_table
-from dualgap.data.target import labels_of
+from dualgap.data.table_files import TABLE_KINDS, kind_of, read_table
+from dualgap.data.target import choose_target, labels_of, plain_target
 from dualgap.data.unpacking import check_mat, check_zip
 
 __all__ = ["read", "read_mat", "read_npz", "write_npz"]
@@ -84,26 +82,32 @@ def read(path: str | os.PathLike[str], target: str | int | None = None, *, prepa
 
 
 def _read_table(path: Path, kind: str, target: str | int | None, prepare: bool, options: dict[str, Any]) -> DataSet:
-    """Read a table: as it is where every column holds numbers, else prepared."""
-    if not prepare or not _has_polars():
-        return read_parquet(path, target, **options) if kind == "parquet" else read_csv(path, target, **options)
+    """Read a table: as it is where every column holds numbers, or true and false, else prepared."""
     table = read_table(path)
     chosen = choose_target(path, table.columns, target, table.named)
     if table.frame.width < 2:
         raise DataError(f"{path} has no column besides the labels in {chosen!r}")
-    labels = labels_of(table.frame[chosen], chosen)
-    frame = table.frame if not labels.without else table.frame[labels.rows]
-    flags = [name for name in frame.columns if name != chosen and frame[name].dtype == polars().Boolean]
-    frame = frame.with_columns(polars().col(flags).cast(polars().Int8)) if flags else frame
-    columns = [clean(frame[name]) for name in frame.columns if name != chosen]
-    plain = not options and all(column.dtype.is_float() and not column.null_count() for column in columns)
-    made = Preparation.learn(frame, chosen, named=table.named, standardise=not plain, prepare=not plain, **options)
-    names = made.feature_names if table.named or not plain else None
-    return DataSet(table.name, made.apply(frame), labels.y, feature_names=None if names is None else tuple(names))
+    series = table.frame[chosen]
+    if prepare:
+        labels = labels_of(series, chosen)
+        y, rows = labels.y, labels.rows
+    else:
+        y, rows = plain_target(series, chosen, "").apply(series)
+        if len(rows) < len(series):
+            row = np.setdiff1d(np.arange(len(series)), rows)[0] + 1
+            raise DataError(f"{path}: column {chosen!r} has a missing value in row {row}; fill it or leave the row out")
+    frame = table.frame if len(rows) == len(series) else table.frame[rows]
+    as_is = not prepare or (not options and all(_is_plain(clean(frame[name])) for name in frame.columns if name != chosen))
+    try:
+        made = Preparation.learn(frame, chosen, named=table.named, standardise=not as_is, prepare=not as_is, **options)
+        X = made.apply(frame)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+    return DataSet(table.name, X, y, feature_names=tuple(made.feature_names) if table.named or not as_is else None)
 
 
-def _has_polars() -> bool:
-    return importlib.util.find_spec("polars") is not None
+def _is_plain(column: Any) -> bool:
+    return (column.dtype.is_float() or holds_flags(column)) and not column.null_count()
 
 
 def _stem(path: Path) -> str:

@@ -1,36 +1,49 @@
 """Tables as files have them: CSV, TSV, Parquet, Arrow; compressed, several files, a folder, standard input; with or without a header.
 
-A `Table` holds the columns as they are written. What becomes of them is decided in `columns` and `preparation`.
+`open_table` gives the rows of a file, some at a time or all at once; `read_table` those of several files. Values are as they are written:
+what becomes of them is decided in `columns` and `preparation`.
 """
 
 from __future__ import annotations
 
-import csv
+import importlib.util
 import io
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dualgap.core import needs
-from dualgap.data.columns import is_missing, is_number
 from dualgap.data.compressed import COMPRESSED, open_bytes, unpacked
-from dualgap.data.csv_parquet import as_utf8, csv_first_line, open_csv
+from dualgap.data.csv_files import (
+    HEAD_BYTES,
+    PIECE_BYTES,
+    column_names,
+    csv_texts,
+    find_header,
+    first_record,
+    record_ends,
+    separator_of,
+    table_name,
+    what_is_wrong,
+)
 from dualgap.data.dataset import DataError
 
 __all__ = [
     "TABLE_KINDS",
+    "Rows",
     "Table",
-    "column_names",
+    "TableFile",
     "files_of",
-    "find_header",
-    "first_record",
     "kind_of",
+    "open_table",
     "read_table",
     "spooled_input",
 ]
@@ -54,7 +67,8 @@ FOREIGN = {
     ".proof": "; it is a proof: `dualgap verify` takes it",
 }
 LIBSVM_LINE = re.compile(rb"\s*[-+.\deE,]+(\s+(qid:\S+|\d+:\S+))+\s*(#.*)?\r?")
-HEADER_ROWS = 200  # lines that decide whether the first one is a header
+PIECE_ROWS = 1 << 16  # rows of a file that is not text at a time, at most
+WHOLE_BYTES = 500_000_000  # a Parquet file of up to this size is read whole where pyarrow is not installed
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +180,165 @@ def spooled_input() -> Iterator[Path]:
 # -------------------------------------------------------------------------------------------------------------------- reading
 
 
+@dataclass(frozen=True, eq=False)
+class TableFile:
+    """One file with a table, opened by `open_table`; its rows are read when they are asked for."""
+
+    path: Path
+    kind: str  # one of TABLE_KINDS
+    named: bool = True
+    names: tuple[str, ...] = ()  # of the columns of CSV
+    separator: str = ""
+    header: int = 0  # bytes of the line with the names
+
+    def pieces(self, size: int = 0) -> Iterator[Rows]:
+        """Yield the rows, some at a time, or `size` bytes of CSV at a time; its text is not parsed yet."""
+        if self.kind == "csv":
+            for number, text in enumerate(csv_texts(self.path, size)):
+                body = text if number else text[self.header :]
+                if body and not body.isspace():
+                    yield Rows(self, body, number)
+        elif self.kind == "parquet" and (_has_pyarrow() or self.path.stat().st_size > WHOLE_BYTES):
+            for frame in self._row_groups():
+                yield Rows(self, frame)
+        else:
+            whole = self._whole()
+            step = _rows_at_once(whole.width)
+            for start in range(0, whole.height, step):
+                yield Rows(self, whole[start : start + step])
+
+    def head_of_groups(self, most: int) -> Iterator[Rows]:
+        """Yield the rows at the beginning of each row group of a Parquet file, `most` in all, each group by its share of the rows."""
+        counts = self.group_rows()
+        for k, rows in enumerate(counts):
+            wanted = -(-most * rows // sum(counts))
+            for frame in self._row_groups(k):
+                yield Rows(self, frame[:wanted])
+                wanted -= frame.height
+                if wanted <= 0:
+                    break
+
+    def head(self) -> Any:
+        """Return the first rows, with types that their values have."""
+        frame = next((rows.typed() for rows in self.pieces(HEAD_BYTES)), None)
+        if frame is None:
+            raise DataError(f"{self.path} has {'a header but ' if self.kind == 'csv' else ''}no rows")
+        return frame
+
+    def group_rows(self) -> list[int]:
+        """Return the number of rows of each row group of a Parquet file; of another file nothing."""
+        if self.kind != "parquet" or not _has_pyarrow():
+            return []
+        with _open_parquet(self.path) as file:
+            return [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
+
+    def read(self) -> Any:
+        """Return all rows as a polars data frame, with types that their values have."""
+        if self.kind == "csv":
+            frame = Rows(self, b"".join(rows.content for rows in self.pieces())).typed()
+        else:
+            frame = self._whole()
+        if not frame.height:
+            raise DataError(f"{self.path} has {'a header but ' if self.kind == 'csv' else ''}no rows")
+        return frame
+
+    def _whole(self) -> Any:
+        pl = polars()
+        try:
+            with unpacked(self.path) as plain, open(plain, "rb") as stream:  # a stream, for a name would be taken for a pattern
+                if self.kind == "parquet":
+                    return pl.read_parquet(stream)
+                content = io.BytesIO(stream.read())
+                return pl.read_ipc(content) if content.getvalue().startswith(b"ARROW1") else pl.read_ipc_stream(content)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            name = "Parquet" if self.kind == "parquet" else "Arrow"
+            raise DataError(f"{self.path} is not a whole {name} file ({_short(error)})") from None
+
+    def _row_groups(self, group: int | None = None) -> Iterator[Any]:
+        """Yield the rows of a Parquet file, or of one row group; no more than some of them are in memory."""
+        pl = polars()
+        with _open_parquet(self.path) as file:
+            for batch in file.iter_batches(
+                _rows_at_once(len(file.schema_arrow.names)), row_groups=None if group is None else [group]
+            ):
+                yield pl.from_arrow(batch)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some rows of a table: text of CSV without the header, or a data frame."""
+
+    table: TableFile
+    content: Any
+    number: int = 0  # pieces of the text before this one
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.table.names if isinstance(self.content, bytes) else self.content.columns)
+
+    def count(self) -> int:
+        """Return the number of rows."""
+        return record_ends(self.content).size if isinstance(self.content, bytes) else int(self.content.height)
+
+    def some(self, chosen: np.ndarray) -> Rows:
+        """Return the rows at some places."""
+        if not isinstance(self.content, bytes):
+            return self if len(chosen) == self.content.height else replace(self, content=self.content[chosen])
+        ends = record_ends(self.content)
+        if len(chosen) == len(ends):
+            return self
+        starts = np.concatenate([[0], ends[:-1]])[chosen].tolist()
+        return replace(self, content=b"".join([self.content[a:b] for a, b in zip(starts, ends[chosen].tolist(), strict=True)]))
+
+    def typed(self) -> Any:
+        """Return the rows as a polars data frame; a column of CSV has the type that its values have."""
+        if not isinstance(self.content, bytes):
+            return self.content
+        pl, separator = polars(), self.table.separator
+        head = separator.join(map(str, range(len(self.table.names)))).encode() + b"\n"  # says how many columns there are
+        for rows in (10_000, None):  # a fraction or a word late in a column of whole numbers takes a look at all rows
+            try:
+                frame = pl.read_csv(head + self.content, separator=separator, infer_schema_length=rows)
+                return frame.rename(dict(zip(frame.columns, self.table.names, strict=True)))
+            except pl.exceptions.PolarsError:
+                continue
+        return self.frame()  # the preparation decides what the words mean
+
+    def frame(self, numbers: Collection[str] = ()) -> Any:
+        """Return the rows as a polars data frame; of CSV, columns are words, and numbers where they are asked for and all words are."""
+        if not isinstance(self.content, bytes):
+            return self.content
+        pl, options = polars(), {"separator": self.table.separator, "has_header": False}
+        for asked in (numbers, ()) if numbers else ((),):
+            try:
+                schema = {name: pl.Float64 if name in asked else pl.String for name in self.table.names}
+                return pl.read_csv(self.content, schema=schema, **options)
+            except pl.exceptions.PolarsError as error:
+                why = _short(error)
+        table = self.table
+        wrong = what_is_wrong(table.path, self.content, table.separator, len(table.names), table.header > 0, self.number)
+        raise DataError(f"{self.table.path} is not a well-formed CSV table: {wrong or why}")
+
+
+def open_table(path: str | os.PathLike[str], header: bool | None = None, expected: Sequence[str] = ()) -> TableFile:
+    """Return a table file whose rows can be read; see `read_table` for the parameters."""
+    path = Path(path)
+    if path.stat().st_size == 0:
+        raise DataError(f"{path} is empty")
+    kind = kind_of(path)
+    if kind not in TABLE_KINDS:
+        raise DataError(f"{path} is no table: give CSV, TSV, Parquet or Arrow")
+    if kind != "csv":
+        return TableFile(path, kind)
+    text = next(csv_texts(path, HEAD_BYTES), b"")
+    separator = separator_of(path, text)
+    named = find_header(text, separator, expected) if header is None else header
+    first, length = first_record(text, separator)
+    names = column_names(path, first) if named else [str(j) for j in range(len(first))]
+    return TableFile(path, kind, named, tuple(names), separator, length if named else 0)
+
+
 def read_table(
     data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     header: bool | None = None,
@@ -193,29 +366,32 @@ def read_table(
     >>> table.named, table.columns, table.frame.height
     (False, ['0', '1'], 2)
     """
-    paths = files_of([data] if isinstance(data, (str, os.PathLike)) else data)
-    tables = [_read_one(path, header, expected) for path in paths]
-    first = tables[0]
-    for path, table in zip(paths[1:], tables[1:], strict=True):
-        _check_same_columns(paths[0], first, path, table)
-    if len(tables) == 1:
-        return first
-    frames = [table.frame.select(first.columns) for table in tables]
-    return Table(f"{first.name} and {len(paths) - 1} more", _stacked(frames), first.named)
+    files = [open_table(path, header, expected) for path in files_of([data] if isinstance(data, (str, os.PathLike)) else data)]
+    frames = [file.read() for file in files]
+    first, name = files[0], table_name(files[0].path)
+    for file, frame in zip(files[1:], frames[1:], strict=True):
+        check_same_columns((first, frames[0].columns), (file, frame.columns))
+    return Table(f"{name} and {len(files) - 1} more" if len(files) > 1 else name, stacked(frames), first.named)
 
 
-def _check_same_columns(one: Path, first: Table, other: Path, table: Table) -> None:
-    if sorted(first.columns) == sorted(table.columns) and first.named == table.named:
+def check_same_columns(one: tuple[TableFile, Sequence[str]], other: tuple[TableFile, Sequence[str]]) -> None:
+    """Raise unless two files, each with the names of its columns, can be put one below the other."""
+    (first, columns), (second, others) = one, other
+    if sorted(columns) == sorted(others) and first.named == second.named:
         return
-    different = sorted(set(first.columns) ^ set(table.columns))
-    where = one if different and different[0] in first.columns else other
+    different = sorted(set(columns) ^ set(others))
+    where = first.path if different and different[0] in columns else second.path
     what = f"only {where} has a column {different[0]!r}" if different else "only one of them has a header"
-    raise DataError(f"{one} and {other} do not have the same columns: {what}")
+    raise DataError(f"{first.path} and {second.path} do not have the same columns: {what}")
 
 
-def _stacked(frames: list[Any]) -> Any:
-    pl = polars()
-    for name in frames[0].columns:
+def stacked(frames: Sequence[Any]) -> Any:
+    """Return data frames one below the other; a column with words and numbers becomes words."""
+    if len(frames) == 1:
+        return frames[0]
+    pl, first = polars(), frames[0]
+    frames = [frame.select(first.columns) for frame in frames]
+    for name in first.columns:
         kinds = {frame.schema[name] for frame in frames}
         if len(kinds) > 1:
             common = pl.Float64 if all(kind.is_numeric() for kind in kinds) else pl.String
@@ -223,139 +399,28 @@ def _stacked(frames: list[Any]) -> Any:
     return pl.concat(frames)
 
 
-def _read_one(path: Path, header: bool | None, expected: Sequence[str]) -> Table:
-    if path.stat().st_size == 0:
-        raise DataError(f"{path} is empty")
-    kind = kind_of(path)
-    if kind == "csv":
-        return _read_csv(path, header, expected)
-    if kind not in TABLE_KINDS:
-        raise DataError(f"{path} is no table: give CSV, TSV, Parquet or Arrow")
-    pl = polars()
+def _has_pyarrow() -> bool:
+    return importlib.util.find_spec("pyarrow") is not None
+
+
+def _rows_at_once(columns: int) -> int:
+    """Return the rows of a table that is not text to read at a time."""
+    return max(16, min(PIECE_ROWS, PIECE_BYTES // (8 * max(columns, 1))))
+
+
+@contextmanager
+def _open_parquet(path: Path) -> Iterator[Any]:
+    """Yield a Parquet file as pyarrow opens it; one that cannot be read is a DataError."""
     try:
-        with unpacked(path) as plain, open(plain, "rb") as stream:  # a stream, for a name would be taken for a pattern
-            if kind == "parquet":
-                frame = pl.read_parquet(stream)
-            else:
-                content = io.BytesIO(stream.read())
-                frame = pl.read_ipc(content) if content.getvalue().startswith(b"ARROW1") else pl.read_ipc_stream(content)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        name = "Parquet" if kind == "parquet" else "Arrow"
-        raise DataError(f"{path} is not a whole {name} file ({_short(error)})") from None
-    if not frame.height:
-        raise DataError(f"{path} has no rows")
-    return Table(path.name.split(".")[0] or path.name, frame, True)
-
-
-def _read_csv(path: Path, header: bool | None, expected: Sequence[str]) -> Table:
-    pl = polars()
-    with open_csv(path) as (stream, stem):
-        text = stream.read()
-    text = text.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
-    if b"\n" not in text and b"\r" in text:
-        text = text.replace(b"\r", b"\n")  # the line ends of old spreadsheets
-    _, separator = csv_first_line(path, text)
-    text = _without_blank_lines(text)
-    named = find_header(text, separator, expected) if header is None else header
-    options: dict[str, Any] = {"separator": separator, "has_header": named}
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise DataError(needs(f"{path}: streaming Parquet", "pyarrow")) from None
     try:
-        try:
-            frame = pl.read_csv(text, infer_schema_length=10_000, **options)
-        except pl.exceptions.ComputeError:  # a word late in a column of numbers: the preparation decides what words mean
-            frame = pl.read_csv(text, infer_schema_length=0, **options)
-    except Exception as error:  # malformed in one of many ways
-        raise DataError(
-            f"{path} is not a well-formed CSV table: {_what_is_wrong(path, text, separator) or _short(error)}"
-        ) from None
-    names = column_names(path, text, separator, frame.columns) if named else [str(j) for j in range(frame.width)]
-    if not frame.height:
-        raise DataError(f"{path} has a header but no rows")
-    return Table(stem, frame.rename(dict(zip(frame.columns, names, strict=True))), named)
-
-
-def column_names(path: Path, text: bytes, separator: str, found: Sequence[str]) -> list[str]:
-    """Return the names of columns, without blanks around them; an empty one is called by its place. Two that are alike are an error."""
-    try:
-        first = next(csv.reader(io.StringIO(text[: 1 << 20].decode("utf-8", "replace"), newline=""), delimiter=separator))
-    except csv.Error:
-        first = list(found)
-    given = first if len(first) == len(found) else found  # polars gives other names to columns that are called alike
-    names = [name.strip() or f"column {j}" for j, name in enumerate(given)]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"{path} has two columns called {twice!r}; rename one of them")
-    return names
-
-
-def first_record(text: bytes, separator: str) -> tuple[list[str], int]:
-    """Return the fields of the first record of a CSV text, and the bytes that it takes; a field in quotes may have line ends."""
-    end = text.find(b"\n") + 1 or len(text)
-    while text.count(b'"', 0, end) % 2 and end < len(text):
-        end = text.find(b"\n", end) + 1 or len(text)
-    first = next(csv.reader(io.StringIO(text[:end].decode("utf-8", "replace"), newline=""), delimiter=separator), [])
-    return first, end
-
-
-def _what_is_wrong(path: Path, text: bytes, separator: str) -> str:
-    """Return what is wrong with a CSV text in words, where it is something common."""
-    try:
-        rows = csv.reader(io.StringIO(text.decode("utf-8"), newline=""), delimiter=separator)
-        width = len(next(rows))
-        for row in rows:
-            if row and len(row) != width:
-                return f"line {rows.line_num} has {len(row)} fields, the first line has {width}"
-    except UnicodeDecodeError as error:
-        line = text.count(b"\n", 0, error.start) + 1
-        return f"line {line} is not UTF-8 text; {as_utf8(path)}"
-    except (csv.Error, StopIteration):
-        pass
-    return ""
-
-
-def _without_blank_lines(text: bytes) -> bytes:
-    """Remove empty lines, which polars would take for rows of missing values; between quotes they stay."""
-    text = text.rstrip() + b"\n"
-    if b'"' in text or not re.search(rb"\n[ \r]*\n", text):
-        return text
-    return re.sub(rb"\n([ \r]*\n)+", b"\n", text)
-
-
-def find_header(text: bytes, separator: str, expected: Sequence[str] = ()) -> bool:
-    """Return whether the first line of a CSV text holds names, by a comparison with the lines below it.
-
-    A name above numbers speaks for a header. A number above numbers, or a word that stands further down in the same column, speaks
-    against one. A number that may be a year says nothing, and neither does an empty cell. Where nothing speaks, the first line is a header.
-    """
-    try:
-        head = text[: 1 << 20].decode("utf-8", "replace")
-        rows = []
-        for row in csv.reader(io.StringIO(head), delimiter=separator):
-            rows.append([cell.strip() for cell in row])
-            if len(rows) > HEADER_ROWS:
-                break
-    except csv.Error:
-        return True
-    first, body = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
-    if expected and set(first) & set(expected):
-        return True
-    if all(is_number(cell) for cell in first):
-        return False
-    votes = sum(_vote(cell, [row[j] for row in body]) for j, cell in enumerate(first))
-    return votes > 0 or (votes == 0 and len(set(first)) == len(first) and not any(is_missing(cell) for cell in first if cell))
-
-
-def _vote(cell: str, below: list[str]) -> int:
-    """Return 1 if a cell of the first line looks like the name of the column below it, -1 if it looks like one of its values."""
-    known = [value for value in below if not is_missing(value)]
-    if not cell or not known:
-        return 0
-    if is_missing(cell):
-        return -1
-    if is_number(cell):
-        return 0 if re.fullmatch(r"(19|20)\d\d", cell) else -1
-    if sum(is_number(value) for value in known) > 0.9 * len(known):
-        return 1
-    return -1 if cell in known else 0
+        with unpacked(path) as plain, parquet.ParquetFile(plain, pre_buffer=False) as file:
+            yield file
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path} is not a whole Parquet file ({_short(error)})") from None
 
 
 def _short(error: Exception) -> str:

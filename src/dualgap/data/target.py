@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,8 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dualgap.core import is_whole
 from dualgap.data.columns import MISSING, clean, number_style, numbers
-from dualgap.data.csv_parquet import choose_target
 from dualgap.data.dataset import DataError, integer_labels
 from dualgap.data.table_files import Table
 
@@ -20,15 +21,18 @@ __all__ = [
     "Labels",
     "NumberRule",
     "array_target",
+    "choose_target",
     "doubtful_labels",
     "grouped",
     "labels_of",
     "learn_labels",
     "learn_target",
+    "plain_target",
     "target_of",
 ]
 
 TASKS = ("classification", "regression")
+TARGET_NAMES = ("target", "label", "class", "y")
 
 MOST_NUMBERS = 50  # different whole numbers that are classes whatever the number of rows
 ROWS_A_CLASS = 20  # rows for each class at least, above that
@@ -98,9 +102,40 @@ class NumberRule:
         return asdict(self) | {"task": self.task}
 
 
+def plain_target(series: Any, name: str, task: str) -> LabelRule | NumberRule:
+    """Return how the values of a column are labels or numbers as they are written, whatever they may mean."""
+    if task == "regression":
+        return _learn_numbers(series, name, None, ())
+    return LabelRule(name, _known(series, name, ())[1])
+
+
 def target_of(table: Table, target: str | int | None) -> str:
     """Return the name of the label column."""
     return choose_target(Path(table.name), table.columns, target, table.named)
+
+
+def choose_target(path: Path, names: list[str], target: str | int | None, named: bool) -> str:
+    """Return the name of the column that holds the labels."""
+    shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+    if isinstance(target, str) and target in names and named:
+        return target
+    if isinstance(target, str) and target.lstrip("-").isdigit():
+        target = int(target)  # from the command line, a number is text
+    if is_whole(target):
+        if not -len(names) <= target < len(names):
+            raise DataError(f"target is {target}, but {path} has {len(names)} columns (0…{len(names) - 1})")
+        return names[target]
+    if isinstance(target, str):
+        near = difflib.get_close_matches(target, names, n=1)
+        meant = f"did you mean {near[0]!r}? " if near and named else ""
+        why = f"{meant}its columns are {shown}" if named else f"it has no header; give a column number, 0…{len(names) - 1}"
+        raise DataError(f"{path} has no column {target!r}; {why}")
+    likely = [name for name in names if name.strip().lower() in TARGET_NAMES] if named else []
+    if target is None and len(likely) == 1:
+        return likely[0]
+    if named:
+        raise DataError(f"which column of {path} holds the labels? Give target=NAME (--target NAME); the columns are {shown}")
+    raise DataError(f"{path} has no header; give target=NUMBER (--target NUMBER), the column of the labels, 0…{len(names) - 1}")
 
 
 def learn_labels(series: Any, name: str, above: float | str | None = None, missing: Sequence[str] = ()) -> LabelRule:

@@ -24,7 +24,7 @@ from dualgap.data import TABLE_KINDS, TASKS, DataError, TableOptions, fetch, fil
 from dualgap.store.array_pieces import ARRAY_KINDS, ArraySource, learn_arrays
 from dualgap.store.assembly import gather_rows, squares
 from dualgap.store.encoding import write_encoder
-from dualgap.store.file_pieces import AnyPiece, Given, Piece, Source, open_source
+from dualgap.store.file_pieces import AnyPiece, Given, LibsvmSource, Piece, open_libsvm
 from dualgap.store.job import Job
 from dualgap.store.manifest import LABELS, MANIFEST, PROGRESS, Part, StoreError, array_path, checked_record, read_slice
 from dualgap.store.runs import read_ahead
@@ -35,7 +35,7 @@ __all__ = ["convert", "write_store"]
 
 BLOCK_BYTES = 1 << 26
 MIXERS = 2  # threads that make final parts; each holds a block
-FileSource = Source | TableSource | ArraySource
+FileSource = LibsvmSource | TableSource | ArraySource
 AnySource = FileSource | Given
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -212,19 +212,15 @@ def _open_sources(
     if any(kind in ARRAY_KINDS for kind in kinds):
         _require_alike(paths, kinds, ARRAY_KINDS)
         return learn_arrays(paths, target, dtype, n_features, tables)
-    if "arrow" in kinds or (tables is not None and any(kind in TABLE_KINDS for kind in kinds)):
+    if any(kind in TABLE_KINDS for kind in kinds):
         _require_alike(paths, kinds, TABLE_KINDS)
-        return learn_tables(paths, target, dtype, tables or TableOptions(prepare=False, standardise=False, task=task), seed)
+        return learn_tables(paths, target, dtype, tables, seed, n_features, task)
     if tables is not None:
         tables.refuse(str(paths[0]))
-    sources: list[Source] = []
+    sources: list[LibsvmSource] = []
     for path in paths:
-        source = open_source(path, target, dtype, zero_based, n_features)
-        if sources and source.storage != sources[0].storage:
-            raise DataError(f"{path} and {sources[0].path} cannot share a store: LIBSVM text is sparse, tables are dense")
-        if source.kind == "libsvm":
-            zero_based = source.zero_based  # every file counts its columns as the first one does
-        sources.append(source)
+        sources.append(open_libsvm(path, target, dtype, zero_based, n_features))
+        zero_based = sources[0].zero_based  # every file counts its columns as the first one does
     return sources
 
 
