@@ -2,52 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from dualgap.answers import class_winners_proven
 from dualgap.app import fit_display as show
 from dualgap.app.model_file import ModelError, SavedModel
-from dualgap.app.proven import proven_labels, share_words, winners_proven
 from dualgap.app.terminal import say
 from dualgap.data import DataError, Samples, labels_of
 from dualgap.estimators import LinearSVC, coefficient_bounds, weights_by_class
 from dualgap.problem import Problem, from_C
-from dualgap.proof import Certificate, ball_of
+from dualgap.proof import Ball, Certificate, ProofError, ball_of
 from dualgap.run import certify_with_dual
 from dualgap.store import Store, StoreProblem
 
-__all__ = ["Classification", "Measures", "confusion", "score_labels", "scores_of"]
+__all__ = ["Classification", "measures", "score_labels", "scores_of"]
 
 
-@dataclass(frozen=True, eq=False)
-class Measures:
-    """How well labels are predicted: accuracy, mean recall of the classes, and the confusion matrix (rows are the truth)."""
-
-    accuracy: float
-    balanced: float
-    matrix: np.ndarray
-    folds: list[float] = field(default_factory=list)
-    proven: float | None = None  # share of labels that are proven to be those of the exact model
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
-        made = {"accuracy": self.accuracy, "balanced_accuracy": self.balanced, "confusion": self.matrix.tolist()}
-        made |= {} if self.proven is None else {"proven": self.proven}
-        return made | ({"folds": self.folds} if self.folds else {})
-
-
-def confusion(
-    classes: np.ndarray, y: np.ndarray, said: np.ndarray, folds: list[float] | None = None, proven: float | None = None
-) -> Measures:
-    """Compare predicted labels with true ones."""
-    k = len(classes)
-    matrix = np.zeros((k, k), dtype=np.int64)
+def measures(classes: np.ndarray, y: np.ndarray, said: np.ndarray) -> dict[str, Any]:
+    """Compare predicted labels with true ones: accuracy, mean recall of the classes, and the confusion matrix (rows are the truth)."""
+    matrix = np.zeros((len(classes), len(classes)), dtype=np.int64)
     np.add.at(matrix, (np.searchsorted(classes, y), np.searchsorted(classes, said)), 1)
     there = matrix.sum(axis=1) > 0
     recall = np.diag(matrix)[there] / matrix.sum(axis=1)[there]
-    return Measures(float(np.trace(matrix) / max(matrix.sum(), 1)), float(recall.mean()), matrix, folds or [], proven)
+    accuracy = float(np.trace(matrix) / max(matrix.sum(), 1))
+    return {"accuracy": accuracy, "balanced_accuracy": float(recall.mean()), "confusion": matrix.tolist()}
 
 
 class Classification:
@@ -101,16 +81,12 @@ class Classification:
         """Return what is known of this kind of model alone."""
         return {"classes": [str(label) for label in svc.classes_.tolist()]}
 
-    def trained(self, svc: LinearSVC, X: Any, y: np.ndarray) -> dict[str, Any]:
-        """Compare a model with labels: those of the training rows, or of a test part."""
+    def measured(self, svc: LinearSVC, X: Any, y: np.ndarray) -> dict[str, Any]:
+        """Compare a model with the labels of rows, or of a store."""
+        if isinstance(X, Store):
+            return measures(svc.classes_, y[np.argsort(X.origin())], score_labels(svc, scores_of(svc, X)))
         proven = proven_labels(svc, X)
-        share = None if proven is None else float(proven.mean())
-        return confusion(svc.classes_, y, svc.predict(X), proven=share).to_dict()
-
-    def trained_on_store(self, svc: LinearSVC, store: Store) -> dict[str, Any]:
-        """Compare a model with the labels of a store."""
-        said = score_labels(svc, scores_of(svc, store))
-        return confusion(svc.classes_, store.labels()[np.argsort(store.origin())], said).to_dict()
+        return measures(svc.classes_, y, svc.predict(X)) | ({} if proven is None else {"proven": float(proven.mean())})
 
     def direction(self, svc: LinearSVC, k: int, weight: float) -> dict[str, str]:
         """Return which class a feature of this weight in model k speaks for or against."""
@@ -142,7 +118,7 @@ class Classification:
 
     def validated(self, y: np.ndarray, said: np.ndarray, proven: np.ndarray, folds: list[float]) -> dict[str, Any]:
         """Return the measures of a cross-validation."""
-        return confusion(np.unique(y), y, said, folds, float(proven.mean())).to_dict()
+        return measures(np.unique(y), y, said) | {"proven": float(proven.mean()), "folds": folds}
 
     # ------------------------------------------------------------------------------------------------------------------- showing
 
@@ -228,6 +204,29 @@ def score_labels(svc: LinearSVC, scores: np.ndarray) -> np.ndarray:
     if scores.shape[1] == 1:
         return svc.classes_[(scores[:, 0] > 0).astype(np.int64)]
     return svc.classes_[scores.argmax(axis=1)]
+
+
+def proven_labels(svc: LinearSVC, X: Any) -> np.ndarray | None:
+    """Return which labels of rows are proven; None for a model that proves none, such as one that was trained on a store."""
+    try:
+        return svc.predict_proven(X)[1]
+    except ProofError:
+        return None
+
+
+def share_words(share: float) -> str:
+    """Return the share of proven labels in words."""
+    return f"  {100 * share:.4g} % of these labels are proven to be those of the exact model"
+
+
+def winners_proven(labels: np.ndarray, balls: list[Ball]) -> np.ndarray:
+    """Return which training rows of some balls have the labels with these codes for certain."""
+    bounds = [ball.training_bounds() for ball in balls]
+    if len(balls) == 1:
+        low, high = bounds[0]
+        return np.where(labels == 1, low > 0.0, high <= 0.0)
+    low, high = (np.stack([each[k] for each in bounds], axis=1) for k in (0, 1))
+    return class_winners_proven(labels, low, high)
 
 
 def _accuracy(classes: Any, labels: Any, truth: Any, above: float | None) -> tuple[float, str] | None:

@@ -2,7 +2,7 @@
 `warm-up`.
 
 This module runs a command and turns an error into one line on standard error; --debug adds the traceback. What the commands do is in
-`race_commands`, `model_commands` and `verify_command`.
+the modules of their names.
 
 Exit codes: 0 done; 1 an error, a certificate that misses --tol, or a proof that is refused; 2 a command that was not understood; 3 done,
 but some runs failed or some data were missing; 130 stopped by Ctrl-C (the message says what was kept).
@@ -21,11 +21,13 @@ from typing import Annotated
 import typer
 
 from dualgap import __version__
+from dualgap.app.convert_command import convert
+from dualgap.app.fit_command import fit
 from dualgap.app.fit_display import SAID
-from dualgap.app.model_commands import certify, convert, fit, predict
 from dualgap.app.options import ERROR, INTERRUPTED, OK, USAGE, Json
+from dualgap.app.predict_commands import certify, predict
 from dualgap.app.race_commands import compare, report, reproduce
-from dualgap.app.terminal import print_table, say, warn
+from dualgap.app.terminal import print_json, print_table, say, warn
 from dualgap.app.verify_command import verify
 from dualgap.core import missing_packages, needs
 
@@ -120,7 +122,6 @@ def solvers(json_: Json = False) -> int:
     Example:
       dualgap solvers
     """
-    from dualgap.app.json_output import print_json
     from dualgap.solvers import solver_table
 
     found = solver_table()
@@ -138,7 +139,6 @@ def datasets(json_: Json = False) -> int:
     Example:
       dualgap datasets
     """
-    from dualgap.app.json_output import print_json
     from dualgap.data import describe
     from dualgap.lab import catalogue
 

@@ -12,8 +12,10 @@ import numpy as np
 
 from dualgap.app.options import ERROR, INTERRUPTED, OK
 from dualgap.app.terminal import Screen, print_table, say, warn
+from dualgap.core import counted
+from dualgap.run import SUCCESSES
 
-__all__ = ["SAID", "ended", "exit_code", "live_gap", "print_confusion", "print_features", "print_preparation", "print_proof"]
+__all__ = ["SAID", "exit_code", "how_it_ended", "live_gap", "print_confusion", "print_features", "print_preparation", "print_proof"]
 
 QUIET = 10.0  # seconds between lines where there is no terminal to show a live one
 MOST_COLUMNS, MOST_CLASSES = 40, 12  # rows of the tables that are shown
@@ -22,16 +24,15 @@ MOST_COLUMNS, MOST_CLASSES = 40, 12  # rows of the tables that are shown
 SAID: list[str] = []  # words on an interrupted fit that were shown already
 
 
-def ended(status: str) -> str:
+def how_it_ended(about: dict[str, Any], unit: str) -> str:
     """Return how a fit ended, in words."""
     words = {"converged": "converged", "zero_optimum": "came to an objective of 0, as far as float64 can tell,"}
-    return words.get(status, f"did not converge ({status})")
+    ended = words.get(about["status"], f"did not converge ({about['status']})")
+    return f"{ended} after {counted(about['epochs'], unit)} in {about['seconds']:.2f} s, relative gap asked for {about['tol']:g}"
 
 
 def exit_code(status: str, out: Path) -> int:
     """Return the exit code of a fit, and say on standard error where its model is if it did not converge."""
-    from dualgap.run import SUCCESSES
-
     if status == "interrupted":
         SAID.append(status)
         warn(f"stopped by Ctrl-C; the best model so far is in {out}, with its proof")
@@ -83,7 +84,7 @@ def live_gap(problems: int, quiet: bool = False) -> Iterator[LiveGap | None]:
         yield LiveGap(screen, status, problems)
 
 
-def print_preparation(preparation: Any, rows: int) -> None:
+def print_preparation(preparation: Any) -> None:
     """Print what was done to each column."""
     for line in preparation.doubts():
         say(line)

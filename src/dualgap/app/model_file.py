@@ -16,10 +16,10 @@ import numpy as np
 from scipy import sparse
 
 from dualgap import __version__
-from dualgap.app.proven import balls_from_dict, balls_to_dict
 from dualgap.core import write_atomically
 from dualgap.data import DataError, Encoder, Notes, Preparation, Samples, Scaler, Table, check_zip, frame_of, open_features
 from dualgap.estimators import LinearSVC, LinearSVR
+from dualgap.proof import Ball, ProofError, Reference, Space
 from dualgap.store import Store
 
 __all__ = ["ModelError", "SavedModel", "check_place", "load_model", "save_model"]
@@ -140,7 +140,7 @@ def _estimator_to_dict(svc: Any) -> dict[str, Any]:
     strange = [name for name, value in parameters.items() if not isinstance(value, str | int | float | bool | None)]
     if strange:
         raise ModelError(f"{strange[0]}={parameters[strange[0]]!r} cannot be written to a model file; give a name or a number")
-    balls = balls_to_dict(svc)
+    balls = _balls_to_dict(svc)
     if balls is not None:
         fitted["balls"] = balls
     return {"type": type(svc).__name__, "parameters": parameters, "fitted": {**fitted, "status_": str(svc.status_)}}
@@ -213,7 +213,7 @@ def _estimator_from_dict(content: dict[str, Any]) -> Any:
         matrix = sparse.csr_matrix((dual["data"], dual["indices"], dual["indptr"]), shape=tuple(dual["shape"]))
         svc.dual_coef_ = matrix if matrix.shape[0] > 1 else matrix.toarray()
     if "balls" in fitted:
-        svc._balls = balls_from_dict(fitted["balls"], svc)
+        svc._balls = _balls_from_dict(fitted["balls"], svc)
     return svc
 
 
@@ -241,3 +241,51 @@ def _require_finite(name: str, content: Any) -> None:
     if isinstance(content, dict | list | tuple):
         for place, value in content.items() if isinstance(content, dict) else enumerate(content):
             _require_finite(f"{name}[{place}]", value)
+
+
+# ---------------------------------------------------------------------------------------------------------------------------- balls
+
+OF_REFERENCE = ("side", "length", "score", "radius", "level", "drift")  # numbers of a mean row
+
+
+def _balls_to_dict(svc: Any) -> dict[str, Any] | None:
+    """Return the balls of a model as arrays and text; None for a model that has none."""
+    try:
+        balls = svc.proof_.balls()
+    except ProofError:
+        return None
+    space = balls[0].problem
+    content = {
+        "space": [space.d, space.intercept, space.intercept_scale],
+        "centre": np.stack([ball.centre for ball in balls]),
+        "numbers": np.array([[ball.radius, *ball.intercept, ball.gap] for ball in balls]),
+    }
+    if balls[0].references:
+        content["rows"] = np.stack([[at.vector() for at in ball.references] for ball in balls])
+        content["references"] = np.array(
+            [[[getattr(at, name) for name in OF_REFERENCE] for at in ball.references] for ball in balls]
+        )
+    return content
+
+
+def _balls_from_dict(content: dict[str, Any], svc: Any) -> list[Ball]:
+    """Return the balls that a file has for a model; a file that does not fit the model is an error."""
+    d, kind, scale = content["space"]
+    space, K = Space(int(d), str(kind), float(scale)), len(np.atleast_2d(svc.coef_))
+    centre, numbers = np.asarray(content["centre"], dtype=float), np.asarray(content["numbers"], dtype=float)
+    free = space.intercept == "free"
+    rows = np.asarray(content["rows"], dtype=float) if free else np.zeros((K, 0, space.d))
+    facts = np.asarray(content["references"], dtype=float) if free else np.zeros((K, 0, len(OF_REFERENCE)))
+    sides = 2 if free else 0
+    shapes = (centre.shape, numbers.shape, rows.shape, facts.shape)
+    if space.d != svc.n_features_in_ or shapes != ((K, space.d), (K, 4), (K, sides, space.d), (K, sides, len(OF_REFERENCE))):
+        raise ValueError(f"bounds of the exact model of shapes {shapes} for {K} models of {svc.n_features_in_} features")
+    found = []
+    for k in range(K):
+        references = tuple(
+            Reference(weights=None, row=row, **dict(zip(OF_REFERENCE, values.tolist(), strict=True)))
+            for row, values in zip(rows[k], facts[k], strict=True)
+        )
+        radius, low, high, gap = numbers[k].tolist()
+        found.append(Ball(space, centre[k], radius, (low, high), gap, references))
+    return found

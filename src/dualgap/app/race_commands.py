@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from dualgap.app.json_output import print_json
 from dualgap.app.options import (
     INCOMPLETE,
     OK,
@@ -27,7 +26,7 @@ from dualgap.app.options import (
     loss_called,
     table_options,
 )
-from dualgap.app.terminal import Screen, print_table, say, warn
+from dualgap.app.terminal import Screen, print_json, print_table, say, warn
 
 __all__ = ["compare", "report", "reproduce"]
 

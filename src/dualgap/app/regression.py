@@ -76,15 +76,12 @@ class Regression:
         own = {name: getattr(svr, name) for name, losses in TAKES.items() if svr.loss in losses}
         return {"loss": svr.loss, "C": float(svr.C), **own}
 
-    def trained(self, svr: LinearSVR, X: Any, y: np.ndarray) -> dict[str, Any]:
-        """Compare a model with targets: those of the training rows, or of a test part."""
-        said = svr.predict(X)
-        distance = _distances(svr, X, said)
-        return _measures(y, said) | _within(distance)
-
-    def trained_on_store(self, svr: LinearSVR, store: Store) -> dict[str, Any]:
-        """Compare a model with the targets of a store."""
-        return _measures(store.labels()[np.argsort(store.origin())], predictions_of(svr, store))
+    def measured(self, svr: LinearSVR, X: Any, y: np.ndarray) -> dict[str, Any]:
+        """Compare a model with the targets of rows, or of a store."""
+        said = predictions_of(svr, X)
+        if isinstance(X, Store):
+            return _measures(y[np.argsort(X.origin())], said)
+        return _measures(y, said) | _within(_distances(svr, X, said))
 
     def direction(self, svr: LinearSVR, k: int, weight: float) -> dict[str, str]:
         """Return where a feature of this weight takes the prediction."""

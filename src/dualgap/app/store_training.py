@@ -5,22 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dualgap import __version__
-from dualgap.app import fit_display as show
-from dualgap.app.json_output import columns_of, print_json
 from dualgap.app.model_file import ModelError, SavedModel, load_model, save_model
 from dualgap.app.tasks import TASKS
-from dualgap.app.terminal import say, warn
-from dualgap.app.training import fit_facts, important_features
+from dualgap.app.terminal import warn
 from dualgap.core import counted, needs
-from dualgap.estimators import ConvergenceWarning
 from dualgap.store import Store
 
-__all__ = ["ClusterOptions", "fit_store"]
+__all__ = ["ClusterOptions", "checkpoint_of", "on_cluster", "with_checkpoints"]
 
 FIRST_ROUND, LONGEST_ROUND = 30.0, 600.0  # seconds; a round ends with a checkpoint
 
@@ -34,53 +28,8 @@ class ClusterOptions(NamedTuple):
     patience: float = 60.0
 
 
-def fit_store(store: Store, cluster: ClusterOptions | None, out: Path, as_json: bool, **parameters: Any) -> int:
-    """Train on a store, here or on the workers of a Dask scheduler, and write the model."""
-    encoder, task = store.encoder, TASKS[store.task]
-    began = time.perf_counter()
-    if not as_json:
-        kind = "a regression" if store.task == "regression" else f"{len(store.classes)} classes"
-        say(f"{store.folder}: {store.shape[0]:,} rows × {store.shape[1]:,} features, {kind}")
-    problems = 1 if len(store.classes) in (0, 2) else len(store.classes)
-    with warnings.catch_warnings(), show.live_gap(problems, quiet=as_json) as listen:
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the status is printed below
-        if cluster is None:
-            svc = _in_rounds(store, _checkpoint_of(out), listen, parameters)
-        else:
-            svc = _on_cluster(store, cluster, listen, parameters)
-    svc.callbacks = None
-    facts = {"data": str(store.folder), "rows": store.shape[0], "columns": store.shape[1], "dualgap": __version__}
-    about = {**facts, **fit_facts(svc), "seconds": time.perf_counter() - began}  # reading included
-    made = SavedModel(svc, encoder, about)
-    save_model(made, out)
-    _checkpoint_of(out).unlink(missing_ok=True)
-    about["training"] = task.trained_on_store(svc, store)
-    about["features"] = important_features(made, store.matrix(0))
-    save_model(made, out)
-    if as_json:
-        print_json({**about, "prepared": columns_of(encoder.preparation), "model": out})
-    else:
-        _show(made, task, "epoch" if cluster is None else "round")
-        say(out)
-    return show.exit_code(about["status"], out)
-
-
-def _show(made: SavedModel, task: Any, unit: str) -> None:
-    about = made.about
-    took = f"{counted(about['epochs'], unit)} in {about['seconds']:.1f} s"
-    say(f"{show.ended(about['status'])} after {took}, relative gap asked for {about['tol']:g}")
-    show.print_proof(about["certificates"])
-    say()
-    task.show(about, None)
-    say()
-    show.print_features(about["features"])
-    say()
-
-
-# ----------------------------------------------------------------------------------------------------------------------- rounds
-
-
-def _checkpoint_of(out: Path) -> Path:
+def checkpoint_of(out: Path) -> Path:
+    """Return the file beside a model that a fit on a store goes on from."""
     return out.with_name(f"{out.name}.checkpoint")
 
 
@@ -91,7 +40,7 @@ def _fingerprint(store: Store, parameters: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps([asked, parts], sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _in_rounds(store: Store, checkpoint: Path, listen: Any, parameters: dict[str, Any]) -> Any:
+def with_checkpoints(store: Store, checkpoint: Path, listen: Any, parameters: dict[str, Any]) -> Any:
     """Train in rounds that start where the last one ended; after each that was not the last, write the checkpoint."""
     limit, began = parameters["max_time"], time.monotonic()
     digest = _fingerprint(store, parameters)
@@ -132,7 +81,8 @@ def _resumed(store: Store, checkpoint: Path, digest: str, parameters: dict[str, 
     return saved.estimator.set_params(**parameters), int(saved.about["epochs"])
 
 
-def _on_cluster(store: Store, cluster: ClusterOptions, listen: Any, parameters: dict[str, Any]) -> Any:
+def on_cluster(store: Store, cluster: ClusterOptions, listen: Any, parameters: dict[str, Any]) -> Any:
+    """Train on the workers of a Dask scheduler."""
     try:
         from distributed import Client
     except ImportError:

@@ -1,18 +1,26 @@
-"""How text reaches the terminal: every word that comes from data has its control characters escaped here, and nowhere else."""
+"""How answers reach the terminal: every word that comes from data has its control characters escaped here, and nowhere else.
+
+With --json a command prints one object of plain data; a number that JSON cannot hold is null.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 import re
 import sys
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console, ConsoleOptions
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["OBEYED", "Screen", "print_table", "say", "shown", "warn"]
+__all__ = ["Screen", "columns_of", "json_text", "print_json", "print_table", "say", "shown", "warn"]
 
 # What a terminal obeys instead of showing it: control characters but tab and line feed, marks and overrides of the direction of writing,
 # separators of lines, half a pair of UTF-16.
@@ -66,3 +74,48 @@ def print_table(
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
     Screen().print(table)
+
+
+# ------------------------------------------------------------------------------------------------------------------------- JSON
+
+
+def print_json(content: Any) -> None:
+    """Print an object on a line of its own."""
+    say(json_text(content))
+
+
+def json_text(content: Any) -> str:
+    """Return an object as a line of JSON.
+
+        Examples
+        --------
+        >>> import numpy as np
+
+    from dualgap.app.terminal import OBEYED, say
+        >>> from dualgap.app.terminal import json_text
+        >>> json_text({"gap": np.float64("inf"), "rows": np.arange(2)})
+        '{"gap": null, "rows": [0, 1]}'
+    """
+    text = json.dumps(_plain(content), allow_nan=False, ensure_ascii=False)
+    return OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)  # as JSON escapes them, so that the content stays
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain(asdict(value))
+    return str(value) if isinstance(value, Path) else value
+
+
+def columns_of(preparation: Any) -> list[dict[str, Any]]:
+    """Return what was done to each column; nothing for data that have none."""
+    if preparation is None:
+        return []
+    return [dict(zip(("column", "kind", "features", "done"), row, strict=True)) for row in preparation.table()]

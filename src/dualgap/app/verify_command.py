@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dualgap.app.json_output import print_json
 from dualgap.app.options import ERROR, OK, Json, Target
-from dualgap.app.terminal import say
+from dualgap.app.terminal import print_json, say
 from dualgap.core import write_atomically
 
 __all__ = ["verify"]
