@@ -94,7 +94,7 @@ def fit(X: Any, y: np.ndarray, loss: str, l2: float, intercept: str, tol: float,
 
 def course(result: Any) -> str:
     """Return how a run went: its methods with the epochs at which they took over, epochs, and passes over the rows."""
-    first = dualgap.solvers.auto.choose(result.problem).method.name
+    first = dualgap.solvers.auto.choose(result.problem)[0].method.name
     changes = "".join(f" →{text.split('→ ')[1].split(':')[0]}@{epoch}" for epoch, text in result.trace.handovers)
     status = "" if result.status == "converged" else f" ({result.status})"
     return f"{first}{changes} {result.epochs} ep {result.trace['passes'][-1]:.0f} p{status}"

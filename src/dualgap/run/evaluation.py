@@ -99,6 +99,14 @@ class SolverRun(Stepper):
 
     def step(self) -> None:
         self.solver.epoch(self.problem, self.state, self.rng)
+        self._follow_handovers()
+
+    def change_method(self) -> bool:
+        changed = bool(self.solver.change_method(self.problem, self.state, self.rng))
+        self._follow_handovers()
+        return changed
+
+    def _follow_handovers(self) -> None:
         if isinstance(self.state, State) and len(self.state.handovers) > len(self.handovers):
             self.handovers = tuple(self.state.handovers)
             self.restarted_at = self.handovers[-1][0]

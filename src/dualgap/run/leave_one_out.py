@@ -14,17 +14,18 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
 
-from dualgap.core import blas_alone, is_sparse, is_whole, kept, one_processor
+from dualgap.core import blas_alone, is_sparse, is_whole, kept, one_processor, slopes
 from dualgap.problem import Problem
-from dualgap.proof import evidence_of, feature_status
+from dualgap.proof import Evidence, evidence_of, feature_status
 from dualgap.run.driver import drive, prepare_solver, train
 from dualgap.run.evaluation import SolverRun
-from dualgap.solvers import Warm
+from dualgap.solvers import LocalAscent, Warm
 
 __all__ = ["Fitted", "LeaveOneOut"]
 
@@ -33,6 +34,12 @@ EPOCHS = 5000  # of a run without a row, at most
 FURTHER = 1e-2  # factor on the relative gap when the base fit is continued …
 TIMES = 4  # … at most this number of times
 NEARLY = 1e-4  # factor on the gap that counts as a nearly exact fit
+CHECKS = 8  # times that the bounds are computed in a run over some rows, before one over all rows takes its place
+SWEEPS = 25  # over these rows, at most, before the first of those, and twice as many before each further one
+SURE = 0.8  # estimated uncertainty of a score / the score, below which the bounds are computed
+NEAR = 0.1  # distance from the kink, in units of the margin, within which a row at its bound is visited from the start
+FEW = 0.5  # share of the rows that a run over some of them may visit
+VISIT = 0.1  # rows whose part of the gap exceeds this share of the mean are visited from then on
 WORTH = 10  # … while it may settle this number of rows or more: a continued fit costs about as much as some runs
 
 
@@ -44,6 +51,11 @@ class Fitted:
     coef: np.ndarray
     intercept: float
     dual: np.ndarray
+
+    @cached_property
+    def scores(self) -> np.ndarray:
+        """x·w of every row"""
+        return self.problem.scores(self.problem.stored(self.coef))
 
 
 class LeaveOneOut:
@@ -209,11 +221,11 @@ class LeaveOneOut:
                 return True
             # One problem: until its label is proven. Several: until the widest interval in question is much narrower, then the next.
             target = 0.0 if len(self._fits) == 1 else 0.1 * (high[k] - low[k])
-            found_low, found_high, status = _run_without(self._fits[k], i, target, stop)
-            self._low[k, i], self._high[k, i] = max(low[k], found_low), min(high[k], found_high)
-            if status == "interrupted":
+            ended = _run_without(self._fits[k], i, target, stop)
+            self._low[k, i], self._high[k, i] = max(low[k], ended.low), min(high[k], ended.high)
+            if ended.status == "interrupted":
                 return False
-            limited = status != "decided"
+            limited = ended.status != "decided"
         if _in_question(self._low[:, i], self._high[:, i], int(self._codes[i])) is not None:
             self.limited = np.union1d(self.limited, [i]).astype(np.intp)
         return True
@@ -249,15 +261,21 @@ def _in_question(low: np.ndarray, high: np.ndarray, code: int) -> int | None:
     return int(np.argmax(np.where(rivals, high - low, -np.inf)))
 
 
-def _run_without(fit: Fitted, i: int, width: float, stop: threading.Event) -> tuple[float, float, str]:
-    """Minimise without row i until the bounds of its score have one sign (width = 0) or are at most `width` apart.
+@dataclass(frozen=True)
+class _Ended:
+    low: float
+    high: float
+    status: str  # "decided", "interrupted" or "limited"
 
-    Return the bounds, and "decided", "interrupted" or "limited".
-    """
+
+def _run_without(fit: Fitted, i: int, width: float, stop: threading.Event) -> _Ended:
+    """Minimise without row i until the bounds of its score have one sign (width = 0) or are at most `width` apart."""
     problem = without_rows(fit.problem, np.array([i])).remembering()
     judge = _Judge(problem, i, width)
     beta = fit.dual.copy()
     beta[i] = 0.0
+    if problem.kernel is None and _run_locally(fit, i, problem, beta, judge, stop):
+        return judge.ended(stop.is_set())
     solver, _ = prepare_solver(problem, "auto")
     run = SolverRun(problem, solver, np.random.default_rng(0), FINEST, Warm(fit.coef, fit.intercept, beta))
 
@@ -266,8 +284,7 @@ def _run_without(fit: Fitted, i: int, width: float, stop: threading.Event) -> tu
         return judge.decides(best.coef, best.intercept, np.zeros(problem.n) if best.beta is None else best.beta)
 
     ended = drive(run, FINEST, EPOCHS, evaluate="epoch", callbacks=[decided], halt=stop.is_set)
-    # a callback that has decided interrupts the run, too
-    return judge.low, judge.high, "decided" if judge.decided else "interrupted" if ended.status == "interrupted" else "limited"
+    return judge.ended(ended.status == "interrupted")
 
 
 class _Judge:
@@ -276,13 +293,14 @@ class _Judge:
     def __init__(self, problem: Problem, i: int, width: float) -> None:
         self.problem, self.row, self.width = problem, np.array([i]), width
         self.low, self.high = -math.inf, math.inf
+        self.evidence: Evidence | None = None
 
     def decides(self, coef: np.ndarray, intercept: float, beta: np.ndarray) -> bool:
-        evidence = evidence_of(self.problem, coef, intercept, beta)
-        score = float(evidence.scores[self.row[0]])
+        self.evidence = evidence_of(self.problem, coef, intercept, beta)
+        score = float(self.evidence.scores[self.row[0]])
         # Where the sign alone is wanted, only one of the bounds can tell it.
         sides = (-1.0, 1.0) if self.width > 0.0 or score == 0.0 else (-math.copysign(1.0, score),)
-        low, high = (float(end[0]) for end in evidence.leave_one_out(self.row, sides))
+        low, high = (float(end[0]) for end in self.evidence.leave_one_out(self.row, sides))
         if score == 0.0 and self._is_zero(coef, intercept, beta):
             low = high = 0.0
         self.low, self.high = max(low, self.low), min(high, self.high)
@@ -301,6 +319,49 @@ class _Judge:
     @property
     def decided(self) -> bool:
         return self.high - self.low <= self.width if self.width > 0.0 else self.low > 0.0 or self.high <= 0.0
+
+    def ended(self, interrupted: bool) -> _Ended:
+        return _Ended(self.low, self.high, "decided" if self.decided else "interrupted" if interrupted else "limited")
+
+
+def _run_locally(fit: Fitted, i: int, problem: Problem, beta: np.ndarray, judge: _Judge, stop: threading.Event) -> bool:
+    """Visit the rows whose β is free or may become so, and those found to violate the KKT conditions.
+
+    Return whether that decides, or was interrupted. Where most rows can move, a method over all rows is faster: then nothing is done.
+    """
+    free = _movable(problem.loss, problem.y * (fit.scores + fit.intercept), beta)
+    free[i] = False
+    if free.mean() > FEW:
+        return False
+    ascent = LocalAscent(problem, beta, fit.intercept, np.flatnonzero(free), np.random.default_rng(0))
+    length, gap = float(problem.norms[i]), math.inf
+    for check in range(CHECKS):
+        for _ in range(SWEEPS << check):
+            before, gap = gap, ascent.sweep()
+            # How far the exact score may be from the present one, by the gap over the visited rows, which lags a sweep behind.
+            reach = length * math.sqrt(max(gap, 0.0) * min(gap / before, 1.0) / problem.l2) if before > 0.0 else 0.0
+            if math.isfinite(before) and reach <= SURE * (judge.width or abs(ascent.score(i))):
+                break
+            if stop.is_set():
+                return True
+        if judge.decides(ascent.model(), ascent.intercept, ascent.beta.copy()):
+            return True
+        assert judge.evidence is not None
+        ascent.visit(np.flatnonzero(judge.evidence.gaps > VISIT * judge.evidence.base / problem.n))
+    return False
+
+
+def _movable(loss: Any, margins: np.ndarray, beta: np.ndarray) -> np.ndarray:
+    """Return which rows have a β inside its box, or one at a bound with a small gradient."""
+    inside = (beta > 0.0) & (beta < loss.upper_bound())
+    near = np.abs(beta - _slopes(loss, margins + NEAR)) + np.abs(beta - _slopes(loss, margins - NEAR))
+    return np.asarray(inside | (near > 0.0))
+
+
+def _slopes(loss: Any, margins: np.ndarray) -> np.ndarray:
+    out = np.empty(len(margins))
+    slopes(loss, margins, out)
+    return out
 
 
 def without_rows(problem: Problem, rows: np.ndarray) -> Problem:
@@ -321,7 +382,7 @@ def _continued(fit: Fitted) -> Fitted:
 def _prepare(fit: Fitted) -> None:
     """Compile what the runs need, and compute what they share, before threads begin."""
     problem = fit.problem
-    _ = problem.norms, problem.longest
+    _ = problem.norms, problem.longest, fit.scores
     if problem.kernel is not None and not problem.blocked:
         _ = problem.rows
     prepare_solver(without_rows(problem, np.array([0])), "auto")

@@ -131,5 +131,9 @@ class Stepper:
         self.decided = self.deciding.update(self.best, self.certificate().relative_gap)
         return {"decided": self.deciding.share}
 
+    def change_method(self) -> bool:
+        """Go on with another method because the present one is stalled; return whether there was one."""
+        return False
+
     def finish(self) -> None:
         """Complete what the best model needs, after the last evaluation."""

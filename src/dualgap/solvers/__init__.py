@@ -16,7 +16,7 @@ from types import ModuleType
 
 from dualgap.solvers.auto import Auto
 from dualgap.solvers.base import REGISTRY, NotSupported, Solver, State, Support, Warm, get_solver, register, require
-from dualgap.solvers.coordinate import ASDCA, DCA, SDCA, Blocks, DualCoordinate
+from dualgap.solvers.coordinate import ASDCA, DCA, SDCA, Blocks, DualCoordinate, LocalAscent
 from dualgap.solvers.gradient import APG, SAGA, SGD, SVRG, DualGradient, Pegasos, Subgradient
 from dualgap.solvers.interior_point import InteriorPoint, interior_point_cost
 from dualgap.solvers.linear_program import LinearProgram
@@ -40,6 +40,7 @@ __all__ = [
     "DualGradient",
     "InteriorPoint",
     "LinearProgram",
+    "LocalAscent",
     "Newton",
     "NewtonCG",
     "NotSupported",

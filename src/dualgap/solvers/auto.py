@@ -1,147 +1,130 @@
-"""Auto: choose the method by the problem, and change it when another has become the better bet.
+"""Auto: a list of candidate methods for a problem, and one rule that passes a run on from one to the next.
 
-The rule reads n, d, the stored numbers, the loss and the penalty alone. Costs are estimates in nanoseconds, see `costs`.
+The list depends on n, d, the stored numbers, the loss, the penalty and the intercept alone. Each line names a cell of benchmarks.ablation
+that takes at least 1.2 times as long without it.
 
-    1  rows read from disk            Blocks
-    2  an l1 part, smooth loss        ProxNewton, on a working set of features; its successor is SSNAL
-    3  a kink, l1 alone               LinearProgram for the hinge with few rows and features, else SSNAL
-    4  a linear kernel                LinearKernel: steps 5 to 8 on the rows of X
-       other kernels                  WorkingSet for the hinge losses; else SDCA if the kernel matrix exceeds its memory; else DCA
-    5  a kink, elastic net            DCA; its successor is SSNAL, after half of what a Newton run costs, within limits
-    6  dense, d ≥ 4n                  DCA on the precomputed Gram matrix, whose rows are shorter; its successor is Newton in the n
-                                      coordinates of the space that the rows span
-    7  few features, weak penalty     Newton, where its run costs at most 20 passes of DCA (200 for dense data, on which coordinate
-                                      steps are slow); whatever the penalty on the smallest data, where a run is one compiled call
-    8  else                           DCA, until a successor takes over from its β:
-                                      Newton, where a d × d system can be afforded, once DCA has spent half of what a Newton run costs;
-                                      NewtonCG, for a smooth loss, where Newton would come later: after 30 passes, or after 100 for a
-                                      loss that is flat beyond a margin, whose support vectors coordinate steps are better at finding;
-                                      WorkingSet on the linear kernel, for the hinge, where there is no Newton and the rows are few
+    rows read from disk      Blocks
+    l1, smooth loss          ProxNewton, SSNAL, then DCA (APG where l2 = 0)
+    l1 alone, a kink         LinearProgram if it is small, SSNAL, then APG
+    l1 and l2, a kink        DCA, SSNAL
+    other kernels            WorkingSet where the dual is quadratic, else DCA; SDCA if the kernel matrix exceeds its memory
+    no l1, linear            DCA and, by what they are expected to cost (`options`):
+                               WorkingSet on the linear kernel: quadratic dual, few rows      (counts 350 × 3946, hinge, C = 1e4)
+                               Newton: few features                                           (digits, hinge, C = 1e4)
+                               Newton in n coordinates: dense, d ≥ WIDE·n                     (wide 500 × 5000, logistic, C = 1)
+                               NewtonCG: smooth loss                                          (voices 400 × 617, logistic, C = 100)
+                             DCA comes first (text 3000 × 20000), unless the cheapest of them costs few passes and the penalty is weak
 
-A problem that coordinate steps solve in a few passes thus never pays for a factorisation, and one on which they are slow does not wait
-long. Three rules change the method in a run, and each change is an entry of `Trace.handovers`:
-
-    a  DCA, or ProxNewton, hands over to its successor after the passes of steps 2, 5 or 8, unless at its present rate of convergence it
-       will reach the tolerance within as many passes again. With a smooth loss, DCA hands over to Newton earlier if at that rate
-       it needs more than these passes still.
-    b  A method whose gap has not halved for `stall_steps` epochs hands its β to DCA. Where l2 = 0, LinearProgram hands over to SSNAL,
-       and SSNAL to APG. A method succeeds DCA again after RETRY_PASSES. Both numbers double each time, so that no method waits for
-       ever, and none is given up.
-    c  DCA, or ProxNewton, hands over to its successor, however soon, if its gap has not fallen by 1 % for STUCK_EPOCHS epochs.
+The rule: a method hands its β over to the next one in the list once it has spent its budget of passes, unless it will be done within as
+many again at its present rate; or once its gap stands still, or has not halved for `stall_steps` epochs. The gap is P − D in units of D: in
+units of P it would stay near 1 until shortly before the end where a penalty is weak. The budget of DCA is SHARE of what the next method is
+expected to cost, so that a problem on which coordinate steps are fast pays for nothing else, and one on which they are slow pays little
+for them. After the last method comes the first one again, with twice the patience: no method waits for ever, and none is given up. A run
+that seems stalled to the driver goes on with the next method while one is untried.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import L2, Hinge, inner, is_dense, machine, stored
+from dualgap.core import L2, inner, is_dense, machine, stored
 from dualgap.kernels import make_kernel
 from dualgap.problem import Problem
 from dualgap.proof import best_intercept, scores_of
-from dualgap.solvers.base import Solver, State, Support, Warm, can, register
+from dualgap.solvers.base import YES, Solver, State, Support, Warm, can, register
 from dualgap.solvers.coordinate import DCA, SDCA, Blocks
 from dualgap.solvers.gradient import APG
 from dualgap.solvers.linear_kernel import LinearKernel
 from dualgap.solvers.linear_program import LinearProgram, is_small_program
 from dualgap.solvers.newton import SSNAL, Newton, NewtonCG, ProxNewton, is_small
-from dualgap.solvers.precomputed import LARGEST, forming_passes, on_gram, reduced
+from dualgap.solvers.precomputed import forming_passes, on_gram, on_span
 from dualgap.solvers.working_set import WorkingSet
 
 __all__ = ["Auto"]
 
-# Step 6
-WIDE = 4  # features per row from which the rows of the Gram matrix are short enough
-GRAM_PASSES = 150.0  # passes of DCA that forming the Gram matrix may cost: reached at 10,000 rows
-QR_PRODUCTS = 2  # products of two numbers in a QR factorisation with its basis, in units of d·n²
-# Steps 2 and 5
-SWEEP_PASSES = 100.0  # passes of ProxNewton, nearly all of them sweeps of its coordinate descent, before SSNAL takes over
-ELASTIC_PASSES = 10.0, 100.0  # passes of DCA before SSNAL takes over, at least and at most: no shape foretells what SSNAL costs
-# Steps 7 and 8
+# Costs are in passes of DCA over the rows.
+SHARE = 0.5  # part of the cost of the next method that DCA may spend before it hands over
+RETRY = 50.0  # passes of DCA after another method has stalled, the first time
+SWEEPS = 100.0  # passes of ProxNewton, nearly all of them sweeps of its coordinate descent
+ELASTIC = 20.0, 200.0  # cost of SSNAL with a kink, at least and at most: no shape foretells it
+FIRST = (
+    20.0,
+    200.0,
+)  # cost up to which a method comes before DCA: rows sparse and nearly orthogonal, or dense with correlated columns
 NEWTON_STEPS, SMOOTH_STEPS = 25, 5  # steps of a typical Newton run on the hinge, and on a smooth loss
 FREE_ROWS = 10  # rows per feature that have curvature after the first steps on the hinge, at most
-SPARSE_PASSES, DENSE_PASSES = 20.0, 200.0  # passes of DCA that a Newton run may cost for Newton to be first
-# A penalty is strong if the mean of qᵢ = ‖xᵢ‖²/(n·l2), the curvature of D in βᵢ, is at most STRONG_KINK for a loss with a kink, or at most
-# STRONG_SMOOTH in units of −ψ'', the curvature that a smooth loss brings along. Measured on seven dense and sparse sets.
-STRONG_KINK, STRONG_SMOOTH = 2.0, 0.4
-NEWTON_SHARE = 0.5  # part of a Newton run's cost that DCA may spend before Newton takes over
-NEWTON_DELTA = 0.5  # Newton's first proximal weight when it starts from a β of DCA
-CG_PASSES = 30.0  # passes of DCA before NewtonCG takes over; no shape foretells what NewtonCG costs
-CG_PASSES_FLAT = 100.0  # the same for a loss that is flat beyond a margin: NewtonCG first has to find the rows with curvature
-SET_ROWS = 20_000  # for which WorkingSet takes over: kernel rows of more take long to compute, and are not kept
-SET_PASSES = 200.0  # passes of DCA before it does; rule c is often earlier
-LARGE_MARGIN = 100.0  # a margin at which every loss that is flat somewhere is flat
-# Rule a
-# Part of the passes of step 8 for which DCA may go on if it will then have reached the tolerance. With 1 it spends at most what a Newton
-# run costs. Against 0.25 a fit took 0.7 to 0.9 times as long on w8a and on sparse 0/1 rows at 1e-4 to 1e-6, and as long elsewhere (text and
-# five generated sets; three losses).
-EXTRA_PASSES = 1.0
-SLOW_PASSES, SLOW_EPOCHS = (
-    1.0,
-    3,
-)  # part of the passes of step 8 beyond which DCA's need of more hands over to Newton, from this epoch on
-# Rule b
-RETRY_PASSES = 50.0  # passes of DCA after a method has stalled, the first time
-# Rule c
-STUCK_EPOCHS, STUCK_RATIO = 25, 0.99  # the driver waits for twice as many before it looks whether a run has stalled
+WIDE = 4  # the larger of n and d in units of the smaller, from which data are long, or wide
+CG_COST, CG_LIMIT = 60.0, 300.0  # of NewtonCG, and passes that it may spend; no shape foretells it
+SET_ROWS = 20_000  # up to which WorkingSet is a candidate: kernel rows of more take long to compute, and are not kept
+# Of WorkingSet, at most: with 400, news20 one group, hinge, C = 1e4, takes 1.3 times as long; with 100, indicators 600 × 1431 3 times.
+SET_COST = 200.0
+STILL, STILL_EPOCHS = (
+    1e-6,
+    5,
+)  # part by which a gap changes at most, and epochs, after which a method is at the limit of its arithmetic
+SET_PRODUCTS = 2.5  # its cost where rows are few, in units of that of all inner products of two rows
+# A penalty is strong if the mean of qᵢ = ‖xᵢ‖²/(n·l2), the curvature of D in βᵢ, is at most STRONG in units of −ψ'', that of the loss
+STRONG = 2.0  # where there is a kink; a fifth of it elsewhere
 
 
-class Choice(NamedTuple):
-    """The first method, and what takes over from it after `switch_at` passes."""
+def as_given(problem: Problem) -> Problem:
+    return problem
+
+
+def on_linear_kernel(problem: Problem) -> Problem:
+    return problem.replace(kernel=make_kernel("linear"))
+
+
+class Candidate(NamedTuple):
+    """A method, the form of the problem on which it works, and the passes that it may spend before the next candidate is tried."""
 
     method: Solver
-    on_gram: bool = False  # whether the method works on the precomputed Gram matrix
-    successor: Solver | None = None
-    switch_at: float = math.inf
-    likely: bool = False  # whether runs often come to the successor: its kernels are then compiled ahead
-    reduced: bool = False  # whether the successor works in the coordinates of the space that the rows span
-    strong: Any = None  # the Choice at a strong penalty, where that is another one
+    passes: float = math.inf
+    form: Callable[[Problem], Problem] = as_given
+
+    def forming(self, problem: Problem) -> float:
+        """Return what the form of the problem costs, in passes over the rows."""
+        return forming_passes(problem) if self.form in (on_gram, on_span) else 0.0
 
 
 @dataclass(kw_only=True)
 class AutoState(State):
-    """The method at work and its state, with the record by which rules a and b change it."""
+    """The method at work and its state. Sets: all by `start` and by a change of method; the records by every epoch."""
 
-    # set by start and by a change of method
+    candidates: tuple[Candidate, ...]
+    turn: int = 0  # how many candidates have had their turn; the list is gone through again and again
     method: Solver
     inner: State
-    problem: Problem  # on which the method works: the one given, its Gram form, that with a linear kernel, or the one in fewer coordinates
-    basis: np.ndarray | None = None  # of these coordinates
-    successor: Solver | None = None  # what takes over …
-    switch_at: float = math.inf  # … after this number of passes …
-    reduced: bool = False  # … and whether in fewer coordinates
-    # changed by every epoch
-    halfway: tuple[float, float] = (0.0, math.inf)  # passes and gap estimate half way to switch_at …
-    latest: tuple[float, float] = (0.0, math.inf)  # … at the last finite estimate …
-    before: tuple[float, float] = (0.0, math.inf)  # … and at the one before
-    best: float = math.inf  # gap when it last halved, and the epoch of that
+    problem: Problem  # in the form on which the method works
+    steps: int = 0  # epochs of the run
+    # Records of the method at work
+    began: float = 0.0  # passes of the run when it began
+    estimates: list[tuple[float, float]] = field(default_factory=list)  # passes since then, and P/D − 1 by the gap estimate
+    best: float = math.inf  # P/D − 1 when it last halved, and the epoch of that
     best_at: int = 0
-    least: float = math.inf  # gap when it last fell by 1 %, and the epoch of that
-    least_at: int = 0
-    steps: int = 0
-    rounds: int = 0  # how often a method has stalled
+    last: float = math.inf  # P/D − 1 after the last epoch, and epochs in a row that have not changed it
+    still: int = 0
 
+    @property
+    def candidate(self) -> Candidate:
+        return self.candidates[self.turn % len(self.candidates)]
 
-@dataclass(frozen=True)
-class Handover(Solver):
-    """Stands in while the next method starts: should Ctrl-C come then, it answers for the last one."""
-
-    warm: Warm
-
-    def model(self, problem: Problem, state: State) -> tuple[np.ndarray | None, float | None]:
-        return self.warm.coef, None if problem.intercept == "free" else self.warm.intercept
-
-    def dual(self, problem: Problem, state: State) -> np.ndarray | None:
-        return self.warm.dual
+    @property
+    def patience(self) -> int:
+        """Return the factor of budgets: it doubles each time the list has been gone through."""
+        return 1 << (self.turn // len(self.candidates))
 
 
 @register
 @dataclass(frozen=True)
 class Auto(Solver):
-    """Chooses the method by the problem's shape, and changes it when another has become the better bet.
+    """Chooses methods by the problem's shape, and passes a run on from one to the next.
 
     Examples
     --------
@@ -162,25 +145,19 @@ class Auto(Solver):
 
     def chosen(self, problem: Problem) -> Solver:
         # One method works on rows that are read from disk, so that nothing is left to decide in a run.
-        return choose(problem).method if problem.streaming else self
+        return choose(problem)[0].method if problem.streaming else self
 
     def supports(self, problem: Problem) -> Support:
-        return _chosen(problem).method.supports(problem)
+        first = choose(problem)[0]
+        return first.method.supports(problem) if first.form is as_given else YES
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> AutoState:
-        choice = _chosen(problem)
-        target = on_gram(problem) if choice.on_gram else problem
-        inner = choice.method.start(target, rng, warm)
-        passes = inner.passes + (forming_passes(problem) if choice.on_gram else 0.0)
-        return AutoState(
-            method=choice.method,
-            inner=inner,
-            problem=target,
-            passes=passes,
-            successor=choice.successor,
-            switch_at=choice.switch_at,
-            reduced=choice.reduced,
-        )
+        candidates = choose(problem)
+        method, _, form = candidates[0]
+        target = form(problem)
+        inner = method.start(target, rng, None if warm is None else _warm_for(target, warm))
+        passes = inner.passes + candidates[0].forming(problem)
+        return AutoState(candidates=candidates, method=method, inner=inner, problem=target, passes=passes)
 
     def epoch(self, problem: Problem, state: AutoState, rng: np.random.Generator) -> None:
         before = state.inner.passes
@@ -189,115 +166,83 @@ class Auto(Solver):
         state.passes += state.inner.passes - before
         state.steps += 1
         self._record(state)
-        if state.successor is not None and state.switch_at < math.inf:
-            reason = self._reason_to_hand_over(state)
-            if reason:
-                self._succeed(problem, state, reason, rng)
-        elif state.steps - state.best_at > state.method.stall_steps * 2**state.rounds:  # rule b
-            self._give_way(state, rng)
+        if reason := self._reason_to_hand_over(state):
+            self._hand_over(problem, state, reason, rng)
 
-    def _reason_to_hand_over(self, state: AutoState) -> str:
-        """Return why the successor takes over now, by rules a and c; '' where it does not."""
-        if state.steps - state.least_at >= STUCK_EPOCHS:
-            return f"its gap has not fallen by 1 % for {STUCK_EPOCHS} epochs"
-        if state.passes > state.switch_at and not self._soon_done(state):
-            return f"{state.switch_at:.3g} passes are spent"
-        left = self._passes_left(state) if _is_steady(state) and state.steps >= SLOW_EPOCHS else 0.0
-        if left > SLOW_PASSES * state.switch_at:
-            return f"{left:.3g} more passes would be needed"
-        return ""
-
-    def _passes_left(self, state: AutoState) -> float:
-        """Return how many passes more the method needs at the rate of its last two estimates; 0 where there are no two."""
-        (passes, gap), (passes_now, gap_now) = state.before, state.latest
-        if not state.tol < gap_now < gap < math.inf:
-            return 0.0
-        return math.log(gap_now / state.tol) * (passes_now - passes) / math.log(gap / gap_now) if state.tol > 0.0 else 0.0
+    def change_method(self, problem: Problem, state: AutoState, rng: np.random.Generator) -> bool:
+        """Hand over from a method that is stalled, while another one is untried; return whether that was so."""
+        if state.turn + 1 >= len(state.candidates):
+            return False
+        self._hand_over(problem, state, "its gap stands still", rng)
+        return True
 
     def _record(self, state: AutoState) -> None:
-        estimate = state.method.gap_estimate(state.problem, state.inner)
-        if estimate is None:
-            estimate = state.inner.gap
+        own, estimate = state.inner.gap, state.method.gap_estimate(state.problem, state.inner)
+        gap, estimate = _excess(own), _excess(own if estimate is None else estimate)
         if estimate < math.inf:
-            state.before, state.latest = state.latest, (state.passes, estimate)
-            if state.passes < 0.5 * state.switch_at or state.halfway[1] == math.inf:
-                state.halfway = state.latest
-        if state.inner.gap < 0.5 * state.best:
-            state.best, state.best_at = state.inner.gap, state.steps
-        if state.inner.gap < STUCK_RATIO * state.least:
-            state.least, state.least_at = state.inner.gap, state.steps
+            state.estimates.append((state.passes - state.began, estimate))
+        state.still = state.still + 1 if abs(gap - state.last) <= STILL * gap else 0
+        state.last = gap
+        if gap < 0.5 * state.best:
+            state.best, state.best_at = gap, state.steps
 
-    def _soon_done(self, state: AutoState) -> bool:
-        """Return whether DCA, at its present rate of convergence, reaches the tolerance within EXTRA_PASSES."""
-        if _is_steady(state):
-            left = self._passes_left(state)
-            return state.latest[1] <= state.tol or 0.0 < left <= (1.0 + EXTRA_PASSES) * state.switch_at - state.passes
-        (passes, gap), (passes_now, gap_now) = state.halfway, state.latest
-        if not 0.0 < gap_now < gap or state.tol <= 0.0:
+    def _reason_to_hand_over(self, state: AutoState) -> str:
+        """Return why the next candidate takes over now; '' where it does not."""
+        if len(state.candidates) == 1:
+            return ""
+        waited = state.steps - state.best_at
+        if state.still >= STILL_EPOCHS:
+            return f"its gap stands still for {state.still} epochs"
+        if waited > state.method.stall_steps * state.patience:
+            return f"its gap has not halved for {waited - 1} epochs"
+        budget = state.candidate.passes * state.patience
+        if state.passes - state.began > budget and not self._soon_done(state, 2.0 * budget):
+            return f"{budget:.3g} passes are spent"
+        return ""
+
+    def _soon_done(self, state: AutoState, passes: float) -> bool:
+        """Return whether the method reaches the tolerance within so many passes in all, at the rate of the later half of them."""
+        if not state.estimates or state.tol <= 0.0:
             return False
-        rate = math.log(gap / gap_now) / (passes_now - passes)
-        return math.log(gap_now / state.tol) <= rate * ((1.0 + EXTRA_PASSES) * state.switch_at - passes_now)
+        now, gap_now = state.estimates[-1]
+        then, gap_then = state.estimates[bisect_left(state.estimates, (0.5 * now, 0.0))]
+        if gap_now <= state.tol:
+            return now <= passes
+        if not 0.0 < gap_now < gap_then:
+            return False
+        return now + math.log(gap_now / _excess(state.tol)) * (now - then) / math.log(gap_then / gap_now) <= passes
 
-    def _succeed(self, problem: Problem, state: AutoState, reason: str, rng: np.random.Generator) -> None:
-        """Hand over to the successor, with the problem in the form on which it works."""
-        assert state.successor is not None
-        if state.reduced:
-            dual, intercept = state.method.dual(state.problem, state.inner), state.method.intercept(state.problem, state.inner)
-            assert dual is not None
-            vars(state).update(method=Handover(Warm(None, intercept, dual)), inner=State())  # free the Gram matrix first
-            target = reduced(problem)
-            state.passes += forming_passes(problem)
-            vars(state).update(problem=target.problem, basis=target.basis)
-        elif isinstance(state.successor, WorkingSet):
-            dual, intercept = state.method.dual(problem, state.inner), state.method.intercept(problem, state.inner)
-            assert dual is not None
-            expansion = problem.c * problem.y * dual / problem.l2
-            vars(state).update(method=Handover(Warm(expansion, intercept, dual)), inner=State())
-            state.problem = problem.replace(kernel=make_kernel("linear"))
-        self._hand_over(state, state.successor, reason, rng)
-
-    def _give_way(self, state: AutoState, rng: np.random.Generator) -> None:
-        """Hand over from a stalled method, which becomes the successor of what takes its place."""
-        stalled, fallback = state.method, _fallback(state)
-        self._hand_over(state, fallback, f"its gap has not halved for {state.steps - state.best_at - 1} epochs", rng)
-        if isinstance(fallback, DCA):
-            state.successor, state.reduced = stalled, False
-            state.switch_at = state.passes + RETRY_PASSES * 2**state.rounds
-        state.rounds += 1
-
-    def _hand_over(self, state: AutoState, method: Solver, reason: str, rng: np.random.Generator) -> None:
-        problem, dual, last = state.problem, state.method.dual(state.problem, state.inner), state.method.name
-        coef, intercept = state.method.model(problem, state.inner)
-        if coef is None:
-            coef = problem.penalty.primal(problem.combine(problem.c * problem.y * dual / problem.l2))
+    def _hand_over(self, problem: Problem, state: AutoState, reason: str, rng: np.random.Generator) -> None:
+        """Start the next candidate from the dual variables, and the model, of the present one."""
+        last, before, old = state.method, state.problem, state.inner
+        following = state.candidates[(state.turn + 1) % len(state.candidates)]
+        target = before if following.form is state.candidate.form else following.form(problem)
+        dual, (coef, intercept) = last.dual(before, old), last.model(before, old)
         if intercept is None:
-            intercept = _best_for(problem, coef, state.method.intercept(problem, state.inner))
-        warm = Warm(coef, intercept, dual)
-        state.successor, state.switch_at = None, math.inf
-        state.handovers.append((state.steps, f"{last or 'dca'} → {method.name}: {reason}"))
-        vars(state).update(method=Handover(warm), inner=State())  # free the last method's arrays first
-        vars(state).update(inner=method.start(problem, rng, warm), method=method)
-        state.passes += state.inner.passes
+            intercept = last.intercept(before, old)
+        if coef is not None and target is not before:
+            coef = problem.combine(coef) if before.kernel is not None else coef if target is problem else None
+        warm = _with_best_intercept(target, _warm_for(target, Warm(coef, intercept, dual)))
+        inner = following.method.start(target, rng, warm)
+        forming = following.forming(problem) if target is not before else 0.0
+        state.handovers.append((state.steps, f"{last.name} → {following.method.name}: {reason}"))
+        state.turn, state.method, state.inner, state.problem = state.turn + 1, following.method, inner, target
+        state.passes += inner.passes + forming
+        state.began, state.estimates = state.passes, []
+        state.last, state.still = math.inf, 0
         state.best, state.best_at = math.inf, state.steps  # gaps of two methods' w and β do not compare
-        state.least, state.least_at = math.inf, state.steps
-        state.halfway = state.latest = state.before = (0.0, math.inf)
 
     def plan(self, problem: Problem) -> str:
-        choice = _chosen(problem)
-        return f"{[(method.name, method.plan(problem)) for method in _compiled_ahead(choice)]} {choice.on_gram}"
+        return str([(method.name, method.plan(target)) for method, target in _compiled_ahead(problem)])
 
     def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, AutoState]:
-        choice = _chosen(problem)
-        target = on_gram(problem.head(4)) if choice.on_gram else problem
-        for method in _compiled_ahead(choice):
+        for method, target in _compiled_ahead(problem):
             small, inner = method.warm_up(target, rng)
-        return small, AutoState(method=choice.method, inner=inner, problem=small)
+        return small, AutoState(candidates=choose(problem), method=method, inner=inner, problem=small)
 
     def model(self, problem: Problem, state: AutoState) -> tuple[np.ndarray | None, float | None]:
-        if state.problem is not problem and state.basis is None:
-            return None, None
-        coef, intercept = state.method.model(state.problem, state.inner)
-        return (coef if state.basis is None or coef is None else state.basis @ coef), intercept
+        # In another form of the problem the model is the w(β) of `dual`.
+        return state.method.model(state.problem, state.inner) if state.problem is problem else (None, None)
 
     def dual(self, problem: Problem, state: AutoState) -> np.ndarray | None:
         return state.method.dual(state.problem, state.inner)
@@ -306,118 +251,105 @@ class Auto(Solver):
         return state.method.gap_estimate(state.problem, state.inner)
 
 
-def _chosen(problem: Problem) -> Choice:
-    """Return the choice at this C. What `choose` returns is one for all problems of a kind over the same rows, such as a path's."""
-    choice = choose(problem)
-    return choice.strong if choice.strong is not None and is_strong(problem) else choice
+def _excess(gap: float) -> float:
+    """Return P/D − 1 from the relative gap (P − D)/P, which stays near 1 for most of a run at a weak penalty, whatever P does."""
+    return gap / (1.0 - gap) if gap < 1.0 else math.inf
 
 
-def _is_steady(state: AutoState) -> bool:
-    """Return whether two estimates tell the rate of convergence: that of a loss with a kink rises once the free variables are known."""
-    return not state.problem.loss.has_kink() and isinstance(state.successor, Newton)
-
-
-def _best_for(problem: Problem, coef: np.ndarray, intercept: float) -> float:
-    """Return the b that is best for `coef`, if the intercept is free and there is no kernel; else `intercept`.
+def _with_best_intercept(problem: Problem, warm: Warm) -> Warm:
+    """Return a warm start with the b that is best for its model, if the intercept is free and there is no kernel.
 
     The b of coordinate ascent swings from sweep to sweep. Where one class is most of the data, its margins lie together near the kink,
     and a b that is off by a tenth puts all of them on the wrong side.
     """
-    if problem.intercept != "free" or problem.kernel is not None:
-        return intercept
-    return best_intercept(problem, scores_of(problem, problem.stored(coef)))
+    if problem.intercept != "free" or problem.kernel is not None or warm.coef is None:
+        return warm
+    return warm._replace(intercept=best_intercept(problem, scores_of(problem, problem.stored(warm.coef))))
 
 
-def _fallback(state: AutoState) -> Solver:
-    """Return what takes the place of a stalled method."""
-    if state.problem.l2 > 0:
-        return DCA()
-    return SSNAL() if isinstance(state.method, LinearProgram) else APG()
+def _warm_for(problem: Problem, warm: Warm) -> Warm:
+    """Return a warm start whose model is one of this form of the problem: that of β where it has none, or another one."""
+    if warm.dual is None or (warm.coef is not None and len(warm.coef) == problem.size):
+        return warm
+    expansion = problem.c * problem.y * warm.dual / problem.l2
+    return warm._replace(coef=expansion if problem.kernel is not None else problem.penalty.primal(problem.combine(expansion)))
 
 
-def choose(problem: Problem) -> Choice:
-    """Return the method that `auto` starts with, and its successor."""
-    # 1) rows read from disk
+def _compiled_ahead(problem: Problem) -> list[tuple[Solver, Problem]]:
+    """Return the methods that a run is likely to come to, each with a problem of the form on which it works, the first one last.
+
+    The others are seldom come to: to compile what few runs need would keep every first fit waiting.
+    """
+    first, *others = choose(problem)
+    likely = [first]
+    if others and first.passes < math.inf and isinstance(others[0].method, Newton) and others[0].form is as_given:
+        likely.insert(0, others[0])
+    return [(method, form(problem.head(4) if form is on_gram else problem)) for method, _, form in likely]
+
+
+def choose(problem: Problem) -> tuple[Candidate, ...]:
+    """Return the candidates for a problem, in the order in which they take over from each other."""
     if problem.streaming:
-        return Choice(Blocks())
-    # 2) an l1 part, smooth loss
+        return (Candidate(Blocks()),)
+    fallback = Candidate(DCA() if problem.l2 > 0.0 else APG(), RETRY)
     if problem.l1 > 0 and ProxNewton().supports(problem):
-        return Choice(ProxNewton(), successor=SSNAL(), switch_at=SWEEP_PASSES)
-    # 3) a kink, l1 alone
+        return (Candidate(ProxNewton(), SWEEPS), Candidate(SSNAL()), fallback)
     if problem.l2 == 0:
-        return Choice(LinearProgram() if LinearProgram().supports(problem) and is_small_program(problem) else SSNAL())
-    # 4) kernels
+        program = LinearProgram().supports(problem) and is_small_program(problem)
+        return (*([Candidate(LinearProgram())] if program else []), Candidate(SSNAL()), fallback)
     if problem.kernel is not None:
-        if problem.kernel.name == "linear" and problem.X is not None:
-            return Choice(LinearKernel())
-        working_set = WorkingSet(cache_size=problem.rows.memory / 1e6) if problem.blocked else WorkingSet()
-        if working_set.supports(problem):
-            return Choice(working_set)
-        return Choice(SDCA() if problem.blocked else DCA())
-    # 5) a kink, elastic net
+        return (Candidate(_kernel_method(problem)),)
     if problem.l1 > 0:
-        dca_pass, newton_run = costs(problem)
-        least, most = ELASTIC_PASSES
-        after = min(max(NEWTON_SHARE * newton_run / dca_pass, least), most)
-        return Choice(DCA(), successor=SSNAL(), switch_at=after, likely=after < most)
-    # 6) dense, d ≥ 4n
-    if wants_gram(problem):
-        method, after = gram_successor(problem)
-        return Choice(DCA(), on_gram=True, successor=method, switch_at=after, reduced=True)
-    # 7) few features
-    newton = Newton()
-    if newton.supports(problem):
-        dca_pass, newton_run = costs(problem)
-        # Sparse rows are short and nearly orthogonal, which coordinate steps like. Columns of dense data are correlated.
-        if newton_run <= (DENSE_PASSES if is_dense(problem.rows) else SPARSE_PASSES) * dca_pass:
-            return Choice(newton, strong=None if is_small(problem) else _ascent_first(problem))
-    # 8) DCA with a successor
-    return _ascent_first(problem)
+        least, most = ELASTIC
+        budget = SHARE * min(max(newton_cost(problem), least), most)
+        return (Candidate(DCA(), budget), Candidate(SSNAL()))
+    return _linear(problem)
 
 
-def _ascent_first(problem: Problem) -> Choice:
-    """Return the choice of DCA, with a successor."""
-    method, after = successor(problem)
-    # NewtonCG is seldom come to: to compile what few runs need would keep every first fit waiting.
-    return Choice(DCA(), False, method, after, likely=method.name == Newton.name)
+def _kernel_method(problem: Problem) -> Solver:
+    assert problem.kernel is not None
+    if problem.kernel.name == "linear" and problem.X is not None:
+        return LinearKernel()
+    working_set = WorkingSet(cache_size=problem.rows.memory / 1e6) if problem.blocked else WorkingSet()
+    return working_set if working_set.supports(problem) else SDCA() if problem.blocked else DCA()
 
 
-def _compiled_ahead(choice: Choice) -> list[Solver]:
-    """Return the methods that a run is likely to come to, the first one last."""
-    return [choice.successor, choice.method] if choice.likely and choice.successor is not None else [choice.method]
+def _linear(problem: Problem) -> tuple[Candidate, ...]:
+    """Return the candidates of a linear problem with the l2 penalty: DCA, and the other methods in the order of their costs."""
+    ordered = sorted(options(problem), key=lambda option: option[0])
+    others = tuple(candidate for _, candidate in ordered)
+    form = on_gram if is_wide(problem) else as_given
+    if not ordered:
+        return (Candidate(DCA(), form=form),)
+    cost, best = ordered[0]
+    dear = cost > FIRST[is_dense(problem.rows)] or (best.form is as_given and problem.n < WIDE * problem.d)
+    if dear or (is_strong(problem) and not is_small(problem)):
+        return (Candidate(DCA(), SHARE * cost, form), *others)
+    return (best, Candidate(DCA(), RETRY, form), *others[1:])
 
 
-def successor(problem: Problem) -> tuple[Solver, float]:
-    """Return what takes over from DCA, and after how many of its passes; after infinitely many, where nothing can."""
-    method: Solver = DCA()
-    after = math.inf
-    if Newton().supports(problem):
-        dca_pass, newton_run = costs(problem)
-        method, after = Newton(delta=NEWTON_DELTA), NEWTON_SHARE * newton_run / dca_pass
+def options(problem: Problem) -> list[tuple[float, Candidate]]:
+    """Return the methods besides DCA that a linear problem with the l2 penalty may be given to, each with its cost."""
+    found = []
+    n, dense = problem.n, is_dense(problem.rows)
+    newton, quadratic = Newton().supports(problem), problem.loss.quadratic_pieces() is not None and isinstance(problem.penalty, L2)
+    is_long = newton and n >= WIDE * problem.d
+    if quadratic and not is_long and n <= SET_ROWS and problem.X is not None:
+        products = n * (machine.BLAS_PRODUCT / machine.DENSE_ENTRY if dense else machine.LOOP_PRODUCT / machine.SPARSE_ENTRY)
+        found.append((min(SET_PRODUCTS * products, SET_COST), Candidate(WorkingSet(), form=on_linear_kernel)))
+    if is_wide(problem):
+        found.append((newton_cost(problem), Candidate(Newton(), form=on_span)))
+    elif newton:
+        found.append((newton_cost(problem), Candidate(Newton())))
     if can(NewtonCG(), problem):
-        cg_after = CG_PASSES_FLAT if problem.loss.slope(LARGE_MARGIN) == 0.0 else CG_PASSES
-        if cg_after < after:
-            method, after = NewtonCG(), cg_after
-    if (
-        after == math.inf
-        and isinstance(problem.loss, Hinge)
-        and problem.l1 == 0
-        and problem.bounds is None
-        and problem.n <= SET_ROWS
-        and problem.X is not None
-    ):
-        method, after = WorkingSet(), SET_PASSES
-    return method, after
+        found.append((SET_COST if quadratic else CG_COST, Candidate(NewtonCG(), CG_LIMIT)))
+    return found
 
 
-def gram_successor(problem: Problem) -> tuple[Solver | None, float]:
-    """Return what takes over from DCA on the Gram matrix, in the coordinates of the rows' span, and after how many passes."""
-    if problem.n > Newton.most_features:
-        return None, math.inf
-    dca_pass, newton_run = run_costs(problem.n, problem.n, problem.n**2, True, problem.loss)
-    return Newton(delta=NEWTON_DELTA), (
-        NEWTON_SHARE * newton_run + QR_PRODUCTS * machine.BLAS_PRODUCT * problem.d * problem.n**2
-    ) / dca_pass
+def is_wide(problem: Problem) -> bool:
+    """Return whether rows of the Gram matrix, with n numbers, are far shorter than those of X, and a system of n unknowns can be solved."""
+    simple = is_dense(problem.rows) and isinstance(problem.penalty, L2)
+    return simple and problem.d >= WIDE * problem.n and problem.n <= Newton.most_features
 
 
 def is_strong(problem: Problem) -> bool:
@@ -432,36 +364,23 @@ def is_strong(problem: Problem) -> bool:
     means = [0.5 * (total + s * signed) / count for s, count in ((1, positive), (-1, problem.n - positive)) if count]
     mean = max(means) / (problem.n * problem.l2)
     if problem.loss.is_smooth():
-        return problem.intercept != "free" and problem.loss.curvature() * mean <= STRONG_SMOOTH
-    return bool(mean <= STRONG_KINK * float(problem.offset.scale))
+        return problem.intercept != "free" and problem.loss.curvature() * mean <= 0.2 * STRONG
+    return bool(mean <= STRONG * float(problem.offset.scale))
 
 
-def wants_gram(problem: Problem) -> bool:
-    """Return whether forming XXᵀ pays: its rows have n numbers, those of X have d."""
-    forming = 0.5 * machine.BLAS_PRODUCT * problem.n / machine.DENSE_ENTRY  # in passes of DCA over X
-    return (
-        problem.kernel is None
-        and is_dense(problem.rows)
-        and isinstance(problem.penalty, L2)
-        and problem.d >= WIDE * problem.n
-        and forming <= GRAM_PASSES
-        and problem.n <= LARGEST
-    )
-
-
-def costs(problem: Problem) -> tuple[float, float]:
-    """Return estimated nanoseconds of one pass of DCA, and of a typical Newton run."""
-    return run_costs(problem.n, problem.d, stored(problem.rows), is_dense(problem.rows), problem.loss)
-
-
-def run_costs(n: int, d: int, numbers: int, dense: bool, loss: Any) -> tuple[float, float]:
-    """Return the same for a problem of n rows and d columns with the given count of stored numbers."""
-    smooth = not loss.has_kink()
+def newton_cost(problem: Problem) -> float:
+    """Return the estimated cost of a typical Newton run, in the n coordinates of the rows' span if the data are wide."""
+    n, d, numbers, dense = problem.n, problem.d, stored(problem.rows), is_dense(problem.rows)
+    smooth = not problem.loss.has_kink()
     dca_pass = numbers * (machine.DENSE_ENTRY if dense else machine.SPARSE_ENTRY) + machine.STEP * n
-    if loss.quadratic_pieces() is None:
+    if problem.loss.quadratic_pieces() is None:
         dca_pass += machine.LOGISTIC_STEP * n
+    forming = 0.0
+    if is_wide(problem):
+        forming = (machine.BLAS_PRODUCT * d + machine.CHOLESKY * n) * n**2
+        d, numbers = n, n * n
     curved = n if smooth else min(n, FREE_ROWS * d)  # rows that enter the Newton system
     product = machine.LOOP_PRODUCT if not dense else machine.BLAS_PRODUCT if d > machine.NARROW else machine.NARROW_PRODUCT
     step = numbers * machine.SCORE_ENTRY[0 if dense else 1] + machine.NEWTON_ROW * n
     step += machine.CHOLESKY * d**3 + product * curved * (numbers / n) ** 2
-    return dca_pass, (SMOOTH_STEPS if smooth else NEWTON_STEPS) * step
+    return (forming + (SMOOTH_STEPS if smooth else NEWTON_STEPS) * step) / dca_pass

@@ -126,6 +126,10 @@ class Solver:
         """The intercept that the method has arrived at, for a method that goes on from here. 0 where it keeps none."""
         return 0.0
 
+    def change_method(self, problem: Problem, state: Any, rng: np.random.Generator) -> bool:
+        """Go on with another method because the present one is stalled; return whether there was one. False: the run ends."""
+        return False
+
     def plan(self, problem: Problem) -> str:
         """Say what `warm_up` depends on besides the solver and the types of the data: nothing, unless a method chooses among others."""
         return ""

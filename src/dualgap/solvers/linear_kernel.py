@@ -54,7 +54,15 @@ class LinearKernel(Solver):
     def epoch(self, problem: Problem, state: LinearKernelState, rng: np.random.Generator) -> None:
         state.inner.tol = state.tol
         self._solver().epoch(state.data, state.inner, rng)
-        state.passes, state.gap = state.inner.passes, state.inner.gap
+        self._follow(state)
+
+    def _follow(self, state: LinearKernelState) -> None:
+        state.passes, state.gap, state.handovers = state.inner.passes, state.inner.gap, state.inner.handovers
+
+    def change_method(self, problem: Problem, state: LinearKernelState, rng: np.random.Generator) -> bool:
+        changed = self._solver().change_method(state.data, state.inner, rng)
+        self._follow(state)
+        return changed
 
     def dual(self, problem: Problem, state: LinearKernelState) -> np.ndarray | None:
         return self._solver().dual(state.data, state.inner)

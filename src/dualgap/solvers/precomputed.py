@@ -1,22 +1,22 @@
-"""Fewer numbers than X has, where it has more columns than rows: its Gram matrix, or coordinates in the space that its rows span.
+"""Fewer numbers than X has, where it has more columns than rows: its Gram matrix, or shorter rows with the same inner products.
 
 Gram matrix     XXᵀ, for dual methods that work on its rows rather than on rows of X
-coordinates     X = ZQᵀ with n orthonormal columns Q, by Householder reflections: a model w = Qz has the scores Zz and the length ‖z‖,
-                and the best w lies in that space, so that the problem on the rows of Z, which have n numbers, is the same one
+span            rows L with LLᵀ = XXᵀ: coordinates in the space that the rows span. The best w lies in it, so that the problem on the rows
+                of L, which have at most n numbers, has the same dual variables
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.linalg import qr
+from scipy.linalg.lapack import dpstrf
 
 from dualgap.core import blas_alone, gram, is_sparse
 from dualgap.kernels import make_kernel
 from dualgap.problem import Problem
 
-__all__ = ["LARGEST", "Reduced", "forming_passes", "inner_products", "matrix_bytes", "nonzeros", "on_gram", "reduced"]
+__all__ = ["LARGEST", "forming_passes", "inner_products", "matrix_bytes", "nonzeros", "on_gram", "on_span"]
 
 LARGEST = 20_000  # rows: the one limit on the matrix's memory, 3.2 GB of float64
 COLUMNS = 4096  # columns of X that are multiplied at a time, which bounds the float64 copy of float32 data
@@ -58,16 +58,10 @@ def on_gram(problem: Problem) -> Problem:
     return problem.replace(kernel=make_kernel("linear"), rows=gram(inner_products(problem)))
 
 
-class Reduced(NamedTuple):
-    """The problem in coordinates z of the space that the rows span; a model w is `basis` @ z."""
-
-    problem: Problem
-    basis: np.ndarray
-
-
-def reduced(problem: Problem) -> Reduced:
-    """Return a linear problem with the l2 penalty and dense rows in n coordinates instead of d; d must be at least n."""
-    X: Any = problem.X[: problem.n]
+def on_span(problem: Problem) -> Problem:
+    """Return the problem over rows of at most n numbers with the same inner products as those of X: LLᵀ = XXᵀ by Cholesky with pivots."""
     with blas_alone:
-        basis, triangle = qr(X.T.astype(np.float64), mode="economic", overwrite_a=True, check_finite=False)
-    return Reduced(problem.replace(X=np.ascontiguousarray(triangle.T), d=problem.n), basis)
+        factor, pivots, rank, _ = dpstrf(inner_products(problem), lower=1)
+    rows = np.zeros((problem.n, max(int(rank), 1)))
+    rows[pivots - 1] = np.tril(factor)[:, : rows.shape[1]]
+    return problem.replace(X=rows, d=rows.shape[1])

@@ -10,6 +10,7 @@ from dualgap.solvers.coordinate.asdca import ASDCA
 from dualgap.solvers.coordinate.bias import BiasColumn, free_scale
 from dualgap.solvers.coordinate.dca import DCA
 from dualgap.solvers.coordinate.dual_coordinate import DualCoordinate
+from dualgap.solvers.coordinate.local import LocalAscent
 from dualgap.solvers.coordinate.sdca import SDCA
 from dualgap.solvers.coordinate.streamed import Blocks
 
@@ -22,6 +23,7 @@ __all__ = [
     "Blocks",
     "Coordinates",
     "DualCoordinate",
+    "LocalAscent",
     "NoSums",
     "ascend",
     "free_scale",

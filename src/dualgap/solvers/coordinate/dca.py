@@ -11,15 +11,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import L2, fresh_seed, inner, kernel, machine, natural_order, nbytes, shuffle, shuffle_blocks, stored
+from dualgap.core import L2, fresh_seed, inner, kernel, machine, natural_order, nbytes, shuffle, shuffle_blocks
 from dualgap.problem import Problem
 from dualgap.proof import scores_of
 from dualgap.solvers.base import Solver, State, Support, Warm, register
 from dualgap.solvers.coordinate.ascent import Ascent, needs_l2
 from dualgap.solvers.coordinate.extrapolation import Extrapolation
-from dualgap.solvers.coordinate.first_pass import pass_in_threads, pays_off
 from dualgap.solvers.coordinate.first_point import start_by_class
-from dualgap.solvers.coordinate.free_step import FreeSteps
 
 __all__ = ["DCA"]
 
@@ -37,8 +35,6 @@ SAMPLE_ERRORS = 2.0  # standard errors by which the sampled gap is raised: a cer
 UNSHRINK = 0.1  # check all rows once the active rows' gap has fallen to this part of the gap over all rows
 FIRST_TARGET = 1.3  # `target` at first: a sweep sums its gap before its steps, after which it is 0.5 to 0.8 times that on text
 TARGET_FACTOR = 0.7  # `target` shrinks by this factor when the active rows' gap was within it and that of all above the tolerance
-FIRST_BOUND = 0.5  # `bound` after the first pass, in units of the mean violation: that of the rows read first is large
-VISIT = 1.5  # nanoseconds of a visit to a row for each stored number, of which most visits near the end change nothing
 # 6) extrapolation
 GAP_BELOW = 0.1  # relative gap below which steps are tried …
 SWEEPS_BEFORE = 4  # … and sweeps of the run after which: a short run then keeps no other copies of β and v
@@ -60,7 +56,6 @@ class DCAState(State):
     # fixed by start
     ascent: Ascent  # its β and v are changed by every step
     row_bytes: float
-    row_cost: float  # about the nanoseconds of a visit
     # changed by every sweep and every full gradient pass
     order: np.ndarray  # its first `active` entries are the active rows
     active: int
@@ -76,8 +71,6 @@ class DCAState(State):
     last_sorted: int  # active rows when they were last in ascending order: after a full gradient pass, or a sort by _shuffle
     # changed by extrapolation steps
     extrapolation: Extrapolation = field(default_factory=Extrapolation)
-    # changed by every epoch
-    free_steps: FreeSteps = field(default_factory=FreeSteps)
 
 
 @register
@@ -110,12 +103,10 @@ class DCA(Solver):
         ascent = Ascent(problem, dual, centre)
         if dual is None and stays_free(problem.loss) and self._extrapolates(problem):
             start_by_class(problem, ascent)
-        if not self._starts_with_pass(problem, ascent):
-            ascent.match_scale()
+        ascent.match_scale()
         return DCAState(
             ascent=ascent,
             row_bytes=nbytes(problem.rows) / problem.n,
-            row_cost=machine.STEP + VISIT * (problem.n if problem.kernel is not None else stored(problem.rows) / problem.n),
             order=natural_order(problem.n),
             active=problem.n,
             last_sorted=problem.n,
@@ -124,36 +115,9 @@ class DCA(Solver):
 
     def epoch(self, problem: Problem, state: DCAState, rng: np.random.Generator) -> None:
         before, visited = state.gap, 0
-        # 0) first pass
-        if state.sweeps == 0 and self._starts_with_pass(problem, state.ascent):
-            visited = self._first_pass(problem, state, rng)
         while visited < problem.n and (visited == 0 or state.gap > EPOCH_RATIO * before):
             visited += self._sweep(problem, state, rng)
         state.passes += visited / problem.n
-        # 7) free variables
-        if self._extrapolates(problem) and is_piecewise_linear(problem.loss):
-            self._free_step(problem, state, visited)
-
-    def _free_step(self, problem: Problem, state: DCAState, visited: int) -> None:
-        """Move all free variables at once where that is expected to save time."""
-        state.free_steps.record(visited * state.row_cost, state.gap)
-        free = state.free_steps.pays_off(problem, state.ascent.beta, state.tol)
-        if free is not None and state.free_steps.take(problem, state.ascent, free, state.gap):
-            state.extrapolation.restart()
-            state.passes += len(free) / problem.n
-
-    def _first_pass(self, problem: Problem, state: DCAState, rng: np.random.Generator) -> int:
-        """Carry out step 0 of the box, with the full gradient pass that follows it; return how many rows were read."""
-        self._shuffle(state, state.order, rng)
-        pass_in_threads(problem, state.ascent, state.order)
-        state.sweeps += 1
-        self._full_pass(problem, state)
-        state.ascent.match_scale()
-        return 2 * problem.n
-
-    def _starts_with_pass(self, problem: Problem, ascent: Ascent) -> bool:
-        """Return whether the run begins with step 0 of the box."""
-        return not ascent.beta.any() and pays_off(problem)
 
     def _sweep(self, problem: Problem, state: DCAState, rng: np.random.Generator) -> int:
         """Carry out steps 1 to 6 of the box; return how many rows were read."""
@@ -239,8 +203,6 @@ class DCA(Solver):
         stored = problem.penalty.primal(ascent.v[: problem.size])
         scores = scores_of(problem, stored) if problem.kernel is None else problem.scores(stored)
         args = (problem.loss, ascent.coords, ascent.beta, problem.l2, scores, ascent.intercept(), state.order)
-        if state.bound == math.inf:  # there was no sweep yet
-            state.bound = FIRST_BOUND * Sums(*full_pass(*args, math.inf)).violation
         self._take(problem, state, Sums(*full_pass(*args, state.bound)), full=True)
         state.last_sorted = state.active
         state.extrapolation.restart()  # rows that are unshrunk move in ways of their own
@@ -264,13 +226,8 @@ class DCA(Solver):
         # The gap of some rows says nothing of the others.
         return state.gap if state.full else math.inf
 
-    def plan(self, problem: Problem) -> str:
-        return "first pass" if pays_off(problem) else ""
-
     def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, DCAState]:
         small, state = super().warm_up(problem, rng)
-        if pays_off(problem):
-            self._first_pass(small, self.start(small, rng), rng)
         shuffle_blocks(state.order, 2, fresh_seed(rng))
         self._full_pass(small, state)
         if self._extrapolates(problem) and not stays_free(problem.loss):
@@ -282,12 +239,6 @@ class DCA(Solver):
 def stays_free(loss: Any) -> bool:
     """Return whether every β ends strictly between its bounds, as with the logistic loss, whose slope is nowhere 0: no row is shrunk."""
     return loss.is_smooth() and loss.slope(LARGE_MARGIN) != 0.0
-
-
-def is_piecewise_linear(loss: Any) -> bool:
-    """Return whether φ is piecewise linear, so that D is quadratic in the free variables."""
-    pieces = loss.quadratic_pieces()
-    return pieces is not None and pieces[2] == 0.0
 
 
 def imbalance_gap(problem: Problem, ascent: Ascent) -> float:
@@ -375,12 +326,8 @@ def sampled_sums(rows, loss, penalty, coords, beta, v, order, one_in):
 
 @kernel
 def full_pass(loss, coords, beta, l2, scores, intercept, order, bound):
-    """Sum over all rows, whose scores are given, without a step; rebuild the active set by test 2b, in ascending order; return Sums.
-
-    Where the bound is infinite, the violation is the mean |gradient| over all rows that are free or violate KKT at a bound.
-    """
-    gap, value, violation = 0.0, 0.0, 0.0
-    kept, violated = 0, 0
+    """Sum over all rows, whose scores are given, without a step; rebuild the active set by test 2b, in ascending order; return Sums."""
+    gap, value, kept = 0.0, 0.0, 0
     for i in range(beta.shape[0]):
         factor, old = coords.factor[i], beta[i]
         c, y = abs(factor) * l2, math.copysign(1.0, factor)
@@ -388,12 +335,8 @@ def full_pass(loss, coords, beta, l2, scores, intercept, order, bound):
         phi = loss.value(margin)
         value += c * (phi + 0.5 * old * (margin - y * coords.offset.at(i)))
         gap += c * (phi - loss.psi(old) + old * margin)
-        free = loss.is_free(old)
-        if not free and loss.slack(old, margin) > bound:
+        if not loss.is_free(old) and loss.slack(old, margin) > bound:
             continue
-        if bound == math.inf and (free or loss.slack(old, margin) < 0.0):
-            violation += abs(loss.gradient(old, margin)) if free else -loss.slack(old, margin)
-            violated += 1
         order[kept] = i
         kept += 1
-    return kept, violation / max(violated, 1) if bound == math.inf else bound, gap, value
+    return kept, bound, gap, value

@@ -18,7 +18,8 @@ from dualgap.solvers.coordinate.ascent import Ascent
 __all__ = ["start_by_class"]
 
 ROUNDS = 4  # steps on each of the two values, some microseconds each: a start need not be exact
-# Mean of cᵢ‖xᵢ‖²/l2 up to which the start pays: beyond it rows of one class end far apart. At 1 on text it saves a sweep, at 10 none.
+# Mean of cᵢ‖xᵢ‖²/l2 up to which the start pays: beyond it rows of one class end far apart. Cells of benchmarks.ablation that take longer
+# without it: pros/cons, logistic, C = 0.01, free, 1e-3 (1.5 times); rcv1, logistic, C = 1, free, 1e-6 (1.4 times).
 MOST_CURVATURE = 3.0
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from dualgap.core import draw, fresh_seed, natural_order, one_of, shuffle
+from dualgap.core import draw, fresh_seed, kernel, natural_order, one_of, shuffle
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, no, register
 from dualgap.solvers.coordinate.ascent import Ascent, RunningSums, needs_l2
-from dualgap.solvers.coordinate.first_pass import modified_sgd
 from dualgap.solvers.suffix import SecondHalf
 
 __all__ = ["SDCA"]
@@ -156,3 +156,29 @@ class DrawnSuffix:
 
     def beta(self) -> np.ndarray:
         return np.array(self.chosen)
+
+
+@kernel
+def modified_sgd(rows, loss, penalty, coords, beta, v, order, centre, ahead):
+    """Make one pass of modified SGD (Shalev-Shwartz & Zhang 2013) from β = 0 and v = 0; v becomes Σ n·cβyx/l2.
+
+    The rows seen so far are treated as the whole data: β_t maximises the coordinate objective with q = ‖x_t‖²/(l2·t), and
+    w ← ((t−1)/t)·w + β_t y_t x_t/(l2·t). So w has its final length from the start. w of t rows is v/t, which needs no scaling. With
+    weights, t counts them in units of the mean weight. `centre` is added to every score, and `ahead` as in Ascent.
+    """
+    n, l2, count = beta.shape[0], penalty.strength(), order.shape[0]
+    seen = 0.0
+    for s in range(count):
+        if ahead > 0 and s + ahead < count:
+            coords.prefetch_step(order[s + ahead], rows, beta)
+        i = order[s]
+        factor = coords.factor[i]
+        weight = n * abs(factor) * l2
+        if weight > 0.0:
+            score = penalty.scaled_score(rows, i, v, seen) if seen > 0.0 else 0.0
+            margin = math.copysign(1.0, factor) * (score + centre + coords.offset.at(i))
+            seen += weight
+            new = loss.dual_step(0.0, margin, n * coords.q[i] / seen)
+            if new != 0.0:
+                beta[i] = new
+                rows.add(i, n * new * factor, v)

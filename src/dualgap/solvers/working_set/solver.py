@@ -86,6 +86,7 @@ class WorkingSet(Solver):
     shrinking: bool = True
 
     name: ClassVar[str] = "working_set"
+    stall_steps: ClassVar[float] = 40  # its gap swings until the working sets have met all support vectors
     summary: ClassVar[str] = "working sets of kernel rows, second-order pair steps"
     sparse_cost: ClassVar[str] = "n"
     takes_blocks: ClassVar[bool] = True
