@@ -18,15 +18,15 @@ import numpy as np
 
 from dualgap.answers import Pairs, class_winners_proven
 from dualgap.estimators.common import worst_status
+from dualgap.estimators.fitting import Budget, Task, solve_tasks
 from dualgap.estimators.joint import JointProblem
 from dualgap.estimators.joint_ball import NO_FREE_INTERCEPT, joint_ball_of
-from dualgap.estimators.multiclass import Budget, Task, solve_tasks
 from dualgap.estimators.on_store import is_store
 from dualgap.problem import Problem
 from dualgap.proof import Ball, JointPart
 from dualgap.run import Best, Deciding, Result
 
-__all__ = ["ClassVotes", "PairVotes", "check_decide", "joint_deciding", "solve_all"]
+__all__ = ["ClassVotes", "PairVotes", "check_decide", "joint_deciding", "solve_until_decided"]
 
 FIRST, RATIO = 1e-2, 0.1  # the relative gap of the first round, and its factor from round to round
 SMALLEST_TOL = 1e-14  # below it, a round runs to the limit of rounding
@@ -85,17 +85,8 @@ def check_decide(decide: Any, X: Any, l1_ratio: float = 0.0) -> None:
         raise ValueError("decide needs an l2 penalty, without which no label is proven; give l1_ratio below 1")
 
 
-def solve_all(
-    tasks: Sequence[Task], budget: Budget, around: Callable[[int], Any], decide: Any, votes: ClassVotes | PairVotes
-) -> list[Result]:
-    """Solve every task, to the tolerance or, with rows to decide, until their labels are proven."""
-    if decide is not None and len(tasks) > 1:
-        return solve_until_decided(tasks, budget, around, decide, votes)
-    return solve_tasks(tasks if decide is None else [replace(task, decide=decide) for task in tasks], budget, around)
-
-
 def solve_until_decided(
-    tasks: Sequence[Task], budget: Budget, around: Callable[[int], Any], rows: Any, votes: ClassVotes | PairVotes
+    tasks: Sequence[Task], around: Callable[[int], Any], *, budget: Budget, rows: Any, votes: ClassVotes | PairVotes
 ) -> list[Result]:
     """Solve every task as `solve_tasks` does; stop once the labels of `rows` are proven, or the budget's tolerance is reached."""
     began, tol = time.perf_counter(), max(FIRST, budget.tol)
@@ -131,7 +122,7 @@ def _round(
     used = 0 if first else max(results[k].epochs for k in todo)
     part = replace(budget, tol=tol, max_seconds=left, max_epochs=max(budget.max_epochs - used, 1))
     again = tasks if first else [replace(tasks[k], make=_the(results[k].problem), warm=_model(results[k])) for k in todo]
-    for k, new in zip(todo, solve_tasks(again, part, around if first else lambda _: nullcontext()), strict=True):
+    for k, new in zip(todo, solve_tasks(again, around if first else lambda _: nullcontext(), budget=part), strict=True):
         old = results[k]
         if old is not None:
             seconds = {name: getattr(old, name) + getattr(new, name) for name in ("cpu_seconds", "wall_seconds", "compile_seconds")}
@@ -169,22 +160,18 @@ def _look(
         is_open = np.ones(len(is_open), dtype=bool)
 
 
-def joint_deciding(codes: np.ndarray, rows: Any) -> Callable[[JointProblem], Deciding]:
-    """Return what makes, for a joint problem over rows of these classes, the rows that end its run."""
+def joint_deciding(joint: JointProblem, rows: Any) -> Deciding:
+    """Return the rows that end the run on a joint problem, once their labels are proven."""
+    if joint.name == "multinomial" and joint.base.intercept == "free":
+        raise ValueError(f"decide does not go with this problem: {NO_FREE_INTERCEPT}")
 
-    def deciding(joint: JointProblem) -> Deciding:
-        if joint.name == "multinomial" and joint.base.intercept == "free":
-            raise ValueError(f"decide does not go with this problem: {NO_FREE_INTERCEPT}")
+    def prove(best: Best) -> Callable[[Any], np.ndarray]:
+        part = JointPart(joint.base, joint.codes, best.coef, np.asarray(best.intercept), best.beta, None, loss=joint.name)
+        ball = joint_ball_of(part)
 
-        def prove(best: Best) -> Callable[[Any], np.ndarray]:
-            part = JointPart(joint.base, codes, best.coef, np.asarray(best.intercept), best.beta, None, loss=joint.name)
-            ball = joint_ball_of(part)
+        def proven(X: Any) -> np.ndarray:
+            return ball.proven(np.argmax(X @ best.coef.T + best.intercept, axis=1), X)
 
-            def proven(X: Any) -> np.ndarray:
-                return ball.proven(np.argmax(X @ best.coef.T + best.intercept, axis=1), X)
+        return proven
 
-            return proven
-
-        return Deciding(rows, prove)
-
-    return deciding
+    return Deciding(rows, prove)

@@ -9,27 +9,20 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dualgap.estimators.labelled import Labelled
 from dualgap.proof import ProofError
 from dualgap.run import Result
 
 __all__ = [
     "Kept",
     "Later",
-    "as_csr",
     "complete",
     "forget",
     "keep",
-    "keep_uncertified",
-    "linear_dual",
-    "linear_support",
-    "rebuilt",
+    "keep_attributes",
     "refuse_uncertified",
     "row_of",
     "signed_dual",
     "signed_duals",
-    "support",
-    "warm_of",
 ]
 
 
@@ -94,30 +87,26 @@ def forget(model: Any) -> None:
         model.__dict__.pop(name, None)
 
 
-def keep(model: Any, classes: np.ndarray | None, results: Sequence[Result], **attributes: Any) -> None:
-    """Set the attributes that every fitted estimator has from the results of its problems, and those given; a regression has no classes."""
-    forget(model)
+def keep(model: Any, results: Sequence[Result], **attributes: Any) -> None:
+    """Set the attributes that every fitted estimator has from the results of its problems, and those given."""
     certificates, traces = [r.certificate for r in results], [r.trace for r in results]
     primals, gaps = [c.primal for c in certificates], [c.gap for c in certificates]
     one = len(results) == 1
-    vars(model).update(
-        certificate_=certificates[0] if one else certificates,
-        history_=traces[0] if one else traces,
-        objective_=primals[0] if one else np.array(primals),
-        dual_gap_=gaps[0] if one else np.array(gaps),
-        intercept_=np.array([r.intercept for r in results]),
-        n_iter_=max([r.epochs for r in results]),
-    )
-    if classes is not None:
-        model.classes_ = classes
-    vars(model).update(attributes)
+    found = {
+        "certificate_": certificates[0] if one else certificates,
+        "history_": traces[0] if one else traces,
+        "objective_": primals[0] if one else np.array(primals),
+        "dual_gap_": gaps[0] if one else np.array(gaps),
+        "intercept_": np.array([r.intercept for r in results]),
+        "n_iter_": max([r.epochs for r in results]),
+    }
+    keep_attributes(model, found | attributes)
 
 
-def keep_uncertified(model: Any, classes: np.ndarray, **attributes: Any) -> None:
-    """Set the attributes of a fitted classifier that has no certificate: None stands for every number that would be part of a proof."""
+def keep_attributes(model: Any, attributes: dict[str, Any]) -> None:
+    """Set the attributes of a fit, and remove those of an earlier one."""
     forget(model)
-    nothing = dict.fromkeys(("certificate_", "history_", "objective_", "dual_gap_"))
-    for name, value in ({"classes_": classes} | nothing | attributes).items():
+    for name, value in attributes.items():
         setattr(model, name, value)
 
 
@@ -130,20 +119,6 @@ def refuse_uncertified(model: Any, what: str) -> None:
         )
 
 
-def support(signed: np.ndarray, codes: np.ndarray) -> dict[str, Any]:
-    """Make support_, n_support_ and dual_coef_ (dense) from signed dual variables, a row for each problem."""
-    found = np.flatnonzero(signed.any(axis=0))
-    return {"support_": found, "n_support_": np.bincount(codes[found], minlength=codes.max() + 1), "dual_coef_": signed[:, found]}
-
-
-def linear_support(signed: np.ndarray, codes: np.ndarray) -> dict[str, Any]:
-    """Make those attributes of linear models, one against the rest."""
-    found = support(signed, codes)
-    if len(signed) > 1:
-        found["dual_coef_"] = as_csr(found["dual_coef_"])
-    return found
-
-
 def signed_duals(results: Sequence[Result], C: float) -> np.ndarray:
     """Return yᵢ·C·sᵢ·βᵢ of all rows, a line for each problem."""
     # c / l2 is C·s up to the share of l2, whatever the weights were.
@@ -154,41 +129,6 @@ def signed_duals(results: Sequence[Result], C: float) -> np.ndarray:
             row *= r.problem.c * float(r.problem.sample_weight.sum())
     signed *= C
     return signed
-
-
-def as_csr(dense: np.ndarray) -> sparse.csr_matrix:
-    """Return the non-zeros of a dense matrix; SciPy's own conversion goes through coordinates and takes three times as long."""
-    rows, columns = np.nonzero(dense)
-    indptr = np.zeros(len(dense) + 1, np.int32)
-    np.cumsum(np.bincount(rows, minlength=len(dense)), out=indptr[1:])
-    return sparse.csr_matrix((dense[rows, columns], columns.astype(np.int32), indptr), dense.shape)
-
-
-def rebuilt(data: Labelled, progress: Any) -> dict[str, Any]:
-    """What makes an estimator ready to predict as if the fit had ended at this evaluation."""
-    return {
-        "coef_": np.atleast_2d(progress.coef).copy(),
-        "intercept_": np.atleast_1d(progress.intercept),
-        "classes_": data.classes,
-        "n_iter_": progress.epoch,
-    }
-
-
-def warm_of(model: Any, data: Labelled, j: int, k: int, C: float) -> Any:
-    """Return the model of problem j of the last fit, with its dual variables if the number of rows is the same."""
-    if not model.warm_start or not hasattr(model, "coef_"):
-        return None
-    if model.coef_.shape[1] != data.X.shape[1] or not np.array_equal(model.classes_, data.classes):
-        return None
-    return row_of(model.coef_, j), float(model.intercept_[j]), linear_dual(model, data, j, k, C)
-
-
-def linear_dual(model: Any, data: Labelled, j: int, k: int, C: float) -> np.ndarray | None:
-    """The dual variables of problem j, class k against the rest, to rounding; None if the number of rows has changed."""
-    if getattr(model, "_n_rows", None) != data.n or model.dual_coef_.shape[0] != model.coef_.shape[0]:
-        return None
-    side = data.one_against_rest(k)
-    return side.signs * signed_dual(model, j, side.weights, C)
 
 
 def signed_dual(model: Any, j: int, weights: np.ndarray | None, C: float) -> np.ndarray:

@@ -13,9 +13,9 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from dualgap.core import number, round_up
-from dualgap.estimators.fitted import Kept, keep, linear_support
+from dualgap.estimators.fitted import Kept, keep
 from dualgap.estimators.joint_fit import is_joint
-from dualgap.estimators.labelled import Labelled
+from dualgap.estimators.targets import Labelled, class_support
 from dualgap.proof import Certificate, ProofError, Table
 from dualgap.run import Forgettable, LeaveOneOut, Receipt, Result, Trace, row_numbers
 from dualgap.solvers import get_solver
@@ -169,13 +169,13 @@ def _attributes(model: Any, state: _Forgetting) -> None:
     """Set the fitted attributes for the rows that stay."""
     results = [each.result for each in state.fits]
     signed = np.stack([r.problem.y * r.dual * r.problem.c / r.problem.l2 for r in results]) * _share(model)
-    found = linear_support(signed, state.data.codes)
+    found = class_support(signed, state.data.codes)
     scaled = [Result.of(r, certificate=_scaled(r.certificate, state.scale(k))) for k, r in enumerate(results)]
     history, epochs = model.history_, model.n_iter_
     keep(
         model,
-        state.data.classes,
         scaled,
+        classes_=state.data.classes,
         coef_=np.stack([r.coef for r in results]),
         _n_rows=int(np.count_nonzero(~state.gone)),
         **found,

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from dualgap.core import is_sparse
 from dualgap.estimators.crammer_singer import CrammerSinger, CrammerSingerRun
-from dualgap.estimators.fitted import as_csr, keep, support
+from dualgap.estimators.fitted import keep
+from dualgap.estimators.fitting import Budget, Solve, Task
 from dualgap.estimators.joint import JointProblem, JointStepper, joint_dual
-from dualgap.estimators.labelled import Labelled
-from dualgap.estimators.multiclass import Budget
 from dualgap.estimators.multinomial import Multinomial, MultinomialRun
+from dualgap.estimators.targets import Labelled, as_csr, support
 from dualgap.problem import Problem
 from dualgap.proof import JointPart, ProofError
-from dualgap.run import Result, drive
+from dualgap.run import Deciding, Result, drive
 
-__all__ = ["JOINT", "fit_jointly", "is_joint", "joint_part", "joint_problem"]
+__all__ = ["JOINT", "is_joint", "joint_fit", "joint_part", "joint_problem"]
 
 JOINT: dict[str, tuple[type[JointProblem], type[JointStepper]]] = {
     "crammer_singer": (CrammerSinger, CrammerSingerRun),
@@ -36,30 +36,32 @@ def joint_problem(name: str, base: Problem, codes: np.ndarray, K: int) -> JointP
     return JOINT[name][0](base, codes, K)
 
 
-def fit_jointly(
-    model: Any,
-    data: Labelled,
-    base: Problem,
-    budget: Budget,
-    callbacks: Iterable[Callable[[Any], Any]],
-    deciding: Callable[[JointProblem], Any] | None = None,
-) -> Result:
-    """Fit an estimator's attributes by the joint problem; with two classes the model is the difference of the two, as in LIBLINEAR.
+def joint_fit(
+    model: Any, data: Labelled, base: Problem, budget: Budget, deciding: Callable[[JointProblem], Deciding] | None
+) -> tuple[Solve, Callable[[list[Result]], None]]:
+    """Return what solves the joint problem of a LinearSVC and what keeps its result; `deciding` makes the rows that end the run once their
+    labels are proven.
 
-    `deciding` makes the rows that end the run once their labels are proven.
+    With two classes the model is the difference of the two, as in LIBLINEAR.
     """
     joint, scale = joint_problem(model.multi_class, base, data.codes, len(data.classes)), model.C * data.own_weights()
-    run = JOINT[model.multi_class][1].from_model(joint, np.random.default_rng(budget.seed), model, scale)
-    run.atol, run.deciding = budget.atol, None if deciding is None else deciding(joint)
-    ended = drive(run, budget.tol, budget.max_epochs, budget.max_seconds, evaluate=run.schedule, callbacks=callbacks)
-    W, b, certificate = run.best.coef, run.best.intercept, run.certificate()
-    result = Result(problem=base, coef=W, intercept=b, dual=run.best.beta, certificate=certificate, **ended._asdict())
-    found = support(((joint.own - result.dual) * scale[:, None]).T, data.codes)
-    found["dual_coef_"] = as_csr(found["dual_coef_"])
-    two = joint.K == 2
-    coef, intercept = (np.diff(W, axis=0), np.diff(b)) if two else (W, b)
-    keep(model, data.classes, [result], coef_=coef, intercept_=intercept, _n_rows=data.n, **found)
-    return result
+
+    def solve(tasks: Sequence[Task], around: Callable[[int], Any]) -> list[Result]:
+        run = JOINT[model.multi_class][1].from_model(joint, np.random.default_rng(budget.seed), model, scale)
+        run.atol, run.deciding = budget.atol, None if deciding is None else deciding(joint)
+        ended = drive(run, budget.tol, budget.max_epochs, budget.max_seconds, evaluate=run.schedule, callbacks=tasks[0].callbacks)
+        W, b, p = run.best.coef, run.best.intercept, run.best.beta
+        return [Result(problem=base, coef=W, intercept=b, dual=p, certificate=run.certificate(), **ended._asdict())]
+
+    def keep_joint(results: list[Result]) -> None:
+        (result,) = results
+        found = support(((joint.own - result.dual) * scale[:, None]).T, data.codes)
+        found["dual_coef_"] = as_csr(found["dual_coef_"])
+        W, b = result.coef, np.asarray(result.intercept)
+        coef, intercept = (np.diff(W, axis=0), np.diff(b)) if joint.K == 2 else (W, b)
+        keep(model, results, **data.attributes(coef), intercept_=intercept, _n_rows=data.n, **found)
+
+    return solve, keep_joint
 
 
 def joint_part(model: Any, data: Labelled, base: Problem, duals: Sequence[Any] | None) -> JointPart:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -13,25 +12,23 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import validate_data
 
-from dualgap.core import Hinge, blas_alone, kept, one_of, whole_number
-from dualgap.estimators.common import check_fitted, check_labels, finite_C, invalid_parameters, penalties
-from dualgap.estimators.constructors import FitParameters, KernelParameters, estimator
-from dualgap.estimators.deciding import PairVotes, solve_all
-from dualgap.estimators.ending import end_fit
-from dualgap.estimators.fitted import keep, keep_uncertified, support
+from dualgap.core import Hinge, one_of
+from dualgap.estimators.common import check_fitted, check_labels, invalid_parameters, penalties
+from dualgap.estimators.constructors import estimator
+from dualgap.estimators.deciding import PairVotes, solve_until_decided
+from dualgap.estimators.fitted import keep, keep_attributes
+from dualgap.estimators.fitting import Solve, Task, solve_tasks
 from dualgap.estimators.indefinite import stationary_points
-from dualgap.estimators.kernel_model import ACCEPTED, UNLIMITED, KernelModelMixin
-from dualgap.estimators.labelled import Labelled
-from dualgap.estimators.multiclass import Task
-from dualgap.estimators.parameters import budget_of
+from dualgap.estimators.kernel_model import ACCEPTED, KernelModelMixin
 from dualgap.estimators.probability import CalibratedMixin
-from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
+from dualgap.estimators.progress import CallbackSupportMixin, with_callbacks
 from dualgap.estimators.proof import PairProof, ProvenLabels, binary_part, table_of
+from dualgap.estimators.targets import Labelled, support
 from dualgap.kernels import HeldMatrix
 from dualgap.problem import Problem, as_features
 from dualgap.proof import ProofError
 from dualgap.run import Result
-from dualgap.solvers import WorkingSet, get_solver
+from dualgap.solvers import WorkingSet
 
 __all__ = ["SVC"]
 
@@ -42,8 +39,6 @@ FLOAT64 = np.dtype(np.float64)
 class SVC(
     CalibratedMixin,
     KernelModelMixin,
-    FitParameters,
-    KernelParameters,
     ProvenLabels,
     CallbackSupportMixin,
     ClassifierMixin,
@@ -134,48 +129,32 @@ class SVC(
                 f"decide does not go with kernel={self.kernel!r}, which says nothing of k(x, x) of new rows; name a kernel"
             )
         with invalid_parameters():
-            get_solver(self.solver)
-            C = finite_C(self.C)
-            budget = budget_of(self, self._solver(), UNLIMITED if self.max_iter == -1 else whole_number("max_iter", self.max_iter))
+            C, budget = self._limits()
             one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
             self._check_probability(X)
         given = (X, y, sample_weight)
         X, y = self._checked(X, y)
         check_labels(y)
         rows = None if decide is None else as_features(validate_data(self, decide, reset=False, **ACCEPTED), "decide", X.shape[1])
-        self._make_kernel(X)
-        table, treated = self._treated(X, len(y))
-        self.indefinite_, self._expansion = None if treated is None else treated.said, None
+        table, treated = self._table(X, len(y))
         if treated is not None and decide is not None:
             raise ValueError(f"decide does not go with a kernel that is not positive semidefinite: {treated.said}")
         data = Labelled(table, y, sample_weight, self.class_weight)
-        pairs = [(1, 0)] if len(data.classes) == 2 else list(combinations(range(len(data.classes)), 2))
-        labels = data.classes.tolist()
-        monitor = Monitor(
-            self,
-            {"X": X, "y": y, "metadata": {} if sample_weight is None else {"sample_weight": data.weights}},
-            ["fit"] if len(pairs) == 1 else [f"classes {labels[i]!r} and {labels[j]!r}" for i, j in pairs],
-        )
+        pairs, labels = data.pairs(), data.classes.tolist()
         if treated is not None and not treated.certified:
             self._fit_uncertified(X, data, pairs, budget)
-            self._calibrate(X, y, data.weights)
-            return self
-        make = self._maker(data, pairs, C)
-        tasks = [
-            Task(partial(make, pair), self._warm(data, pair, k, C), monitor.callbacks(k, lambda progress: {}))
-            for k, pair in enumerate(pairs)
-        ]
-        # Kernel rows are shared out to threads of our own, which those of the BLAS get in the way of; for small products, to set the number
-        # of these each time would take longer than the products.
-        alone = len(pairs) > 1 or isinstance(budget.solver, WorkingSet)
-        with kept() as ctrl_c:
-            with log_to_screen(self.verbose), blas_alone if alone else nullcontext():
-                votes = PairVotes(len(data.classes), self.break_ties)
-                results = solve_all(tasks, budget, monitor.task, rows, votes)
-            self._keep(X, data, pairs, results)
-            if treated is not None and treated.clips:
-                self._X_fit, self._expansion = X, treated.spectrum.coefficients(self._over_all_rows())
-            end_fit(self, given, results, monitor, budget.tol, ctrl_c, treated)
+        else:
+            names = ["fit"] if len(pairs) == 1 else [f"classes {labels[i]!r} and {labels[j]!r}" for i, j in pairs]
+            make = self._maker(data, pairs, C)
+            tasks = [
+                Task(name, partial(make, pair), self._warm(data, pair, k, C))
+                for k, (name, pair) in enumerate(zip(names, pairs, strict=True))
+            ]
+            solve: Solve = partial(solve_tasks, budget=budget, decide=rows)
+            if rows is not None and len(pairs) > 1:
+                votes = PairVotes(len(labels), self.break_ties)
+                solve = partial(solve_until_decided, budget=budget, rows=rows, votes=votes)
+            self._train(given, X, data, tasks, budget, solve, treated, partial(self._keep, X, data, pairs))
         self._calibrate(X, y, data.weights)
         return self
 
@@ -183,8 +162,9 @@ class SVC(
         problems = [self._problem(data, pair, self.C) for pair in pairs]
         points = stationary_points(type(self).__name__, problems, budget.tol, budget.max_epochs)
         attributes = self._layout(X, data, pairs, [p.coef for p in points], [p.epochs for p in points])
-        keep_uncertified(self, data.classes, intercept_=np.array([p.intercept for p in points]), **attributes)
-        self.status_ = "uncertified"
+        found = {"classes_": data.classes, "intercept_": np.array([p.intercept for p in points]), "status_": "uncertified"}
+        nothing = dict.fromkeys(("certificate_", "history_", "objective_", "dual_gap_"))  # numbers that would be part of a proof
+        keep_attributes(self, nothing | attributes | found)
 
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
         rows, y = self._checked(X, y)
@@ -193,7 +173,7 @@ class SVC(
         if getattr(self, "_n_rows", None) != data.n:
             raise ProofError(f"the model was trained on {self._n_rows} rows; X has {data.n}")
         signed, parts = self._over_all_rows(), []
-        for k, (i, j) in enumerate([(1, 0)] if K == 2 else combinations(range(K), 2)):
+        for k, (i, j) in enumerate(data.pairs()):
             problem = self._problem(data, (i, j), float(self.C))
             coef = signed[data.members(i) | data.members(j), k]
             if duals is not None:
@@ -258,7 +238,7 @@ class SVC(
     def _keep(self, X: Any, data: Labelled, pairs: list[tuple[int, int]], results: list[Result]) -> None:
         """Set the fitted attributes from the results."""
         coefs, epochs = [r.coef for r in results], [r.epochs for r in results]
-        keep(self, data.classes, results, **self._layout(X, data, pairs, coefs, epochs))
+        keep(self, results, classes_=data.classes, **self._layout(X, data, pairs, coefs, epochs))
 
     def _layout(
         self, X: Any, data: Labelled, pairs: list[tuple[int, int]], coefs: list[np.ndarray], epochs: list[int]

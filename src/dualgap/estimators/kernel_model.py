@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,26 @@ from scipy import sparse
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from dualgap.core import is_sparse, number
-from dualgap.estimators.common import check_fitted, invalid_parameters, penalties, small_as_dense, validated, validated_rows
+from dualgap.core import is_sparse, number, whole_number
+from dualgap.estimators.common import (
+    check_fitted,
+    finite_C,
+    invalid_parameters,
+    penalties,
+    small_as_dense,
+    validated,
+    validated_rows,
+)
+from dualgap.estimators.constructors import FitParameters, KernelParameters
+from dualgap.estimators.fitting import Budget, Solve, Task, train
 from dualgap.estimators.indefinite import NO_NEW_ROWS, Treated, treat
+from dualgap.estimators.parameters import budget_of
+from dualgap.estimators.targets import Targets
 from dualgap.kernels import call_kernel, expansion, make_kernel
 from dualgap.problem import Problem, check_finite
 from dualgap.proof import ProofError
-from dualgap.solvers.working_set import WorkingSet
+from dualgap.run import Result
+from dualgap.solvers import WorkingSet, get_solver
 
 __all__ = ["ACCEPTED", "UNLIMITED", "KernelModelMixin", "called_kernel", "fit_status"]
 
@@ -30,22 +43,14 @@ def fit_status(model: Any) -> int:
     return int(model.status_ not in ("converged", "decided"))
 
 
-class KernelModelMixin:
+class KernelModelMixin(FitParameters, KernelParameters):
     """Training and prediction with a kernel.
 
     `fit` sets `_kernel` by `_make_kernel`, `indefinite_` from `_treated`, and the attributes of support vectors; `_coefficients` has the
     coefficients of these, a column for each problem.
     """
 
-    # parameters
-    kernel: Any
-    gamma: Any
-    degree: Any
-    coef0: Any
     indefinite: Any
-    fit_intercept: Any
-    cache_size: Any
-    solver: Any
 
     # fitted
     dual_coef_: Any
@@ -63,6 +68,42 @@ class KernelModelMixin:
             raise ValueError(
                 f"gamma={self.gamma!r} comes to {self._gamma} on these data: X is too large or too small; scale the features"
             )
+
+    def _limits(self) -> tuple[float, Budget]:
+        """Check C, the solver and what a run may cost; draws its seed."""
+        get_solver(self.solver)
+        most = UNLIMITED if self.max_iter == -1 else whole_number("max_iter", self.max_iter)
+        return finite_C(self.C), budget_of(self, self._solver(), most)
+
+    def _table(self, X: Any, n: int) -> tuple[Any, Treated | None]:
+        """Set the kernel; return the rows or the matrix to train on, and what was done with an indefinite kernel."""
+        self._make_kernel(X)
+        table, treated = self._treated(X, n)
+        self.indefinite_, self._expansion = None if treated is None else treated.said, None
+        return table, treated
+
+    def _train(
+        self,
+        given: tuple[Any, Any, Any],
+        X: Any,
+        data: Targets,
+        tasks: list[Task],
+        budget: Budget,
+        solve: Solve,
+        treated: Treated | None,
+        keep: Callable[[list[Result]], None],
+    ) -> None:
+        """Solve the problems of a fit on rows X, and set the fitted attributes."""
+
+        def keep_all(results: list[Result]) -> None:
+            keep(results)
+            if treated is not None and treated.clips:
+                self._X_fit, self._expansion = X, treated.spectrum.coefficients(self._over_all_rows())
+
+        # Kernel rows are shared out to threads of our own, which those of the BLAS get in the way of; for small products, to set the number
+        # of these each time would take longer than the products.
+        alone = len(tasks) > 1 or isinstance(budget.solver, WorkingSet)
+        train(self, given, data.shown() | {"X": X}, tasks, solve, keep_all, budget.tol, treated=treated, alone=alone)
 
     def _treated(self, X: Any, n: int) -> tuple[Any, Treated | None]:
         """Return the rows or the matrix to train on, and what was done with an indefinite kernel."""

@@ -14,10 +14,10 @@ from dualgap.answers import Fold, decide_pairs
 from dualgap.core import number, one_of
 from dualgap.estimators.common import keep_parameters
 from dualgap.estimators.kernel import SVC
-from dualgap.estimators.labelled import Labelled
-from dualgap.estimators.machine import Limits, Machine, checked_rows, kernel_machines, pairs_of
+from dualgap.estimators.machine import Limits, Machine, checked_rows, kernel_machines
 from dualgap.estimators.path import Given, Path
 from dualgap.estimators.path_choice import PathChoice, contest_solver, held_out
+from dualgap.estimators.targets import Labelled
 from dualgap.kernels import Kernel
 from dualgap.run import Result
 
@@ -68,7 +68,7 @@ class _Pairs(ClassifierMixin, Path):
     def _model(self, given: Given | None, C: float, ratio: float, results: Sequence[Result]) -> SVC:
         model = SVC(C=C, **{name: getattr(self, name) for name in OF_AN_SVC})
         model._kernel, model._gamma = self._kernel, self._kernel.gamma
-        model._keep(self._X, self._data, pairs_of(self._data), list(results))
+        model._keep(self._X, self._data, self._data.pairs(), list(results))
         model.status_ = "converged"
         for name in ("n_features_in_", "feature_names_in_"):  # a function as kernel takes rows without columns
             if hasattr(self, name):
@@ -77,7 +77,7 @@ class _Pairs(ClassifierMixin, Path):
 
     def _titles(self) -> tuple[list[Any], list[str]]:
         names = self.classes_.tolist()
-        titles = [f"{names[i]} or {names[j]}" for i, j in pairs_of(self._data)]
+        titles = [f"{names[i]} or {names[j]}" for i, j in self._data.pairs()]
         return titles, titles
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -261,7 +261,7 @@ class SVCPathCV(PathChoice, _Pairs):
         rows = np.ascontiguousarray(X[np.ix_(train, train)]) if table else _safe_indexing(X, train)
         part = Labelled(rows, labels[train], None if data.weights is None else data.weights[train], self.class_weight)
         matrix = None if self._matrix is None else np.ascontiguousarray(self._matrix[np.ix_(train, train)])
-        own, pairs = list(kernel_machines(self, self._kernel, part, matrix)), pairs_of(part)
+        own, pairs = list(kernel_machines(self, self._kernel, part, matrix)), part.pairs()
         members = [np.flatnonzero((part.codes == i) | (part.codes == j)) for i, j in pairs]
         new = [np.ascontiguousarray(X[np.ix_(test, train[each])]) if table else _safe_indexing(X, test) for each in members]
         diagonal = X[test, test] if table else None

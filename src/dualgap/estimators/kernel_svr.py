@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
-from dualgap.core import blas_alone, kept, one_of, whole_number
-from dualgap.estimators.common import finite_C, invalid_parameters
-from dualgap.estimators.constructors import FitParameters, KernelParameters, estimator
-from dualgap.estimators.ending import end_fit
+from dualgap.core import one_of
+from dualgap.estimators.common import invalid_parameters
+from dualgap.estimators.constructors import estimator
 from dualgap.estimators.fitted import keep, signed_dual
-from dualgap.estimators.kernel_model import UNLIMITED, KernelModelMixin
-from dualgap.estimators.multiclass import Task, solve_tasks
-from dualgap.estimators.parameters import budget_of
-from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
+from dualgap.estimators.fitting import Task, solve_tasks
+from dualgap.estimators.kernel_model import KernelModelMixin
+from dualgap.estimators.progress import CallbackSupportMixin, with_callbacks
 from dualgap.estimators.proof import ProvenPredictions
 from dualgap.estimators.regression import regression_loss
-from dualgap.estimators.targets import NUMERIC, Targets, supports, target_parts
+from dualgap.estimators.targets import NUMERIC, Numbers, supports, target_parts
 from dualgap.problem import Problem
 from dualgap.proof import ProofError, Table, TargetPart
 from dualgap.run import Result, minimise
-from dualgap.solvers import WorkingSet, get_solver
 
 __all__ = ["SVR", "KernelRegression"]
 
 
-class KernelRegression(
-    KernelModelMixin, FitParameters, KernelParameters, CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator
-):
+class KernelRegression(KernelModelMixin, CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """What SVR and NuSVR share: the fit of a problem for each target, and predictions. `_loss` makes the loss of the problems."""
 
     _flat: bool  # whether y was one-dimensional
@@ -51,49 +45,35 @@ class KernelRegression(
         sample_weight : n numbers, optional
         """
         with invalid_parameters():
-            get_solver(self.solver)
-            C = finite_C(self.C)
-            budget = budget_of(self, self._solver(), UNLIMITED if self.max_iter == -1 else whole_number("max_iter", self.max_iter))
+            C, budget = self._limits()
             one_of("indefinite", self.indefinite, ("error", "clip", "shift"))  # a stationary point, "uncertified", is for SVC alone
         given = (X, y, sample_weight)
         X, y = self._checked(X, y, **NUMERIC)
-        self._make_kernel(X)
-        table, treated = self._treated(X, len(y))
-        self.indefinite_, self._expansion = None if treated is None else treated.said, None
-        data = Targets(table, y, sample_weight)
+        table, treated = self._table(X, len(y))
+        data = Numbers(table, y, sample_weight)
         problems = self._problems(data, C)
-        monitor = Monitor(self, data.shown() | {"X": X}, data.names())
-        tasks = [
-            Task(partial(problems.__getitem__, j), self._warm(data, j, C), monitor.callbacks(j, lambda progress: {}))
-            for j in range(data.count)
-        ]
-        alone = data.count > 1 or isinstance(budget.solver, WorkingSet)  # as in SVC
-        with kept() as ctrl_c:
-            with log_to_screen(self.verbose), blas_alone if alone else nullcontext():
-                results = solve_tasks(tasks, budget, monitor.task, self._run())
-            signed = np.stack([r.coef for r in results])
-            rows, counts = supports(signed)
-            found = self._expansion_attributes(X, signed, rows.astype(np.int32))
-            self._keep(results, n_support_=counts, _flat=data.flat, **found)
-            if treated is not None and treated.clips:
-                self._X_fit, self._expansion = X, treated.spectrum.coefficients(self._over_all_rows())
-            end_fit(self, given, results, monitor, budget.tol, ctrl_c, treated)
-            return self
+        tasks = [Task(name, partial(problems.__getitem__, j), self._warm(data, j, C)) for j, name in enumerate(data.names())]
+        solve = partial(solve_tasks, budget=budget, run=self._run())
+        self._train(given, X, data, tasks, budget, solve, treated, partial(self._keep, X, data))
+        return self
 
-    def _keep(self, results: list[Result], **attributes: Any) -> None:
+    def _keep(self, X: Any, data: Numbers, results: list[Result]) -> None:
         """Set the fitted attributes."""
-        keep(self, None, results, **attributes)
+        signed = np.stack([r.coef for r in results])
+        rows, counts = supports(signed)
+        found = self._expansion_attributes(X, signed, rows.astype(np.int32))
+        keep(self, results, n_support_=counts, _flat=data.flat, **found)
 
     def _run(self) -> Callable[..., Result]:
         """Return what solves one problem, as `minimise` does."""
         return minimise
 
-    def _problems(self, data: Targets, C: float) -> list[Problem]:
+    def _problems(self, data: Numbers, C: float) -> list[Problem]:
         """Return the problem of each target, over one copy of the rows."""
         first = self._problem_over(self._square(data.X), data.values[:, 0], self._loss(), C, data.total, data.weights)
         return [first, *(first.variant(data.values[:, j]) for j in range(1, data.count))]
 
-    def _warm(self, data: Targets, j: int, C: float) -> Any:
+    def _warm(self, data: Numbers, j: int, C: float) -> Any:
         fitted = (
             getattr(self, "warm_start", False) and getattr(self, "_n_rows", None) == data.n and len(self.intercept_) == data.count
         )
@@ -166,7 +146,7 @@ class SVR(ProvenPredictions, KernelRegression):
 
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Table, list[TargetPart]]:
         rows, y = self._checked(X, y, **NUMERIC)
-        data = Targets(self._trained_on(X, rows, len(y)), y, sample_weight)
+        data = Numbers(self._trained_on(X, rows, len(y)), y, sample_weight)
         if self._n_rows != data.n:
             raise ProofError(f"the model was trained on {self._n_rows} rows; X has {data.n}")
         found = duals or [signed_dual(self, j, data.weights, float(self.C)) for j in range(data.count)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import field
 from functools import partial
 from typing import Any
@@ -14,8 +13,8 @@ from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from dualgap.core import classification_loss, kept, one_of
-from dualgap.estimators.coefficients import coefficient_bounds, refusal_of_bounds
+from dualgap.core import classification_loss, one_of
+from dualgap.estimators.coefficients import refusal_of_bounds
 from dualgap.estimators.common import (
     check_labels,
     invalid_parameters,
@@ -25,19 +24,19 @@ from dualgap.estimators.common import (
     validated,
     validated_rows,
 )
-from dualgap.estimators.constructors import LinearParameters, estimator
-from dualgap.estimators.deciding import ClassVotes, check_decide, joint_deciding, solve_all
-from dualgap.estimators.ending import end_fit
-from dualgap.estimators.fitted import Later, keep, linear_dual, linear_support, rebuilt, row_of, signed_duals, warm_of
-from dualgap.estimators.joint_fit import JOINT, fit_jointly, is_joint, joint_part
-from dualgap.estimators.labelled import Labelled
-from dualgap.estimators.multiclass import Task
-from dualgap.estimators.on_store import is_store, problem_over, store_labels
+from dualgap.estimators.constructors import estimator
+from dualgap.estimators.deciding import ClassVotes, check_decide, joint_deciding, solve_until_decided
+from dualgap.estimators.fitted import row_of
+from dualgap.estimators.fitting import Task, solve_tasks, train
+from dualgap.estimators.joint_fit import JOINT, is_joint, joint_fit, joint_part
+from dualgap.estimators.linear_model import LinearModel
+from dualgap.estimators.on_store import is_store, store_labels
 from dualgap.estimators.parameters import Parameters, checked
 from dualgap.estimators.probability import CalibratedMixin, agreed, is_calibrated, wants_probability
-from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
+from dualgap.estimators.progress import CallbackSupportMixin, with_callbacks
 from dualgap.estimators.proof import ProvenLabels, binary_part, table_of
 from dualgap.estimators.streaming import partial_fit
+from dualgap.estimators.targets import Labelled
 from dualgap.problem import Problem, as_features
 from dualgap.solvers import get_solver
 
@@ -57,7 +56,7 @@ def _takes_batches(estimator: Any) -> bool:
 
 @estimator
 class LinearSVC(
-    LinearParameters,
+    LinearModel,
     CalibratedMixin,
     ProvenLabels,
     CallbackSupportMixin,
@@ -127,8 +126,6 @@ class LinearSVC(
     ('converged', True)
     """
 
-    support_, n_support_, dual_coef_ = Later(), Later(), Later()
-
     penalty: str | None = field(default=None, kw_only=False)
     loss: Any = field(default="squared_hinge", kw_only=False)
     multi_class: str = "ovr"
@@ -166,48 +163,22 @@ class LinearSVC(
         data = Labelled(X, y, sample_weight, self.class_weight)
         joint = is_joint(self, len(data.classes))
         self._check_bounds(joint, len(data.classes))
-        singles = [1] if joint or len(data.classes) == 2 else list(range(len(data.classes)))
-        monitor = Monitor(
-            self,
-            {"X": X, "y": y, "metadata": {} if sample_weight is None else {"sample_weight": data.weights}},
-            ["fit"] if len(singles) == 1 else [f"class {data.classes.tolist()[k]!r}" for k in singles],
-        )
-        with kept() as ctrl_c, log_to_screen(self.verbose):
-            if joint:
-                base = self._joint_base(data, parameters)
-                listeners = monitor.callbacks(0, partial(rebuilt, data))
-                deciding = None if rows is None else joint_deciding(data.codes, rows)
-                results: list[Any] = [fit_jointly(self, data, base, parameters.budget, listeners, deciding)]
-            else:
-                make, C = self._maker(data, parameters), parameters.C
-                tasks = [
-                    Task(partial(make, k), warm_of(self, data, j, k, C), monitor.callbacks(j, partial(rebuilt, data)))
-                    for j, k in enumerate(singles)
-                ]
-                results = solve_all(tasks, parameters.budget, monitor.task, rows, ClassVotes())
-                later = partial(linear_support, signed_duals(results, C), data.codes)
-                keep(self, data.classes, results, coef_=np.array([r.coef for r in results]), _n_rows=data.n, _later=later)
-            end_fit(self, given, results, monitor, parameters.budget.tol, ctrl_c)
+        budget = parameters.budget
+        if joint:
+            self._train_jointly(given, data, parameters, rows)
+        elif rows is None or data.count == 1:
+            self._train(given, data, parameters, partial(solve_tasks, budget=budget, decide=rows))
+        else:
+            self._train(given, data, parameters, partial(solve_until_decided, budget=budget, rows=rows, votes=ClassVotes()))
         self._calibrate(X, y, data.weights)
         return self
 
-    def _maker(self, data: Labelled, parameters: Parameters) -> Callable[[int], Problem]:
-        """Return a function from a class's number to the problem of that class against the rest."""
-        first, kind = data.one_against_rest(1), parameters.intercept
-        strengths = parameters.strengths(first.total)
-        options = {"intercept_scale": parameters.scale, "bounds": coefficient_bounds(self, data.X.shape[1])}
-        base = problem_over(data.X, first.signs, self.loss, self.delta, *strengths, first.weights, kind, **options)
-
-        def make(k: int) -> Problem:
-            if k == 1:
-                return base
-            side = data.one_against_rest(k)
-            if side.weights is None:
-                return base.replace(y=side.signs, c=base.c)
-            l2, l1 = parameters.strengths(side.total)
-            return base.replace(y=side.signs, sample_weight=side.weights, l2=l2, l1=l1)
-
-        return make
+    def _train_jointly(self, given: tuple[Any, Any, Any], data: Labelled, parameters: Parameters, rows: Any) -> None:
+        base = self._joint_base(data, parameters)
+        deciding = None if rows is None else partial(joint_deciding, rows=rows)
+        solve, keep_result = joint_fit(self, data, base, parameters.budget, deciding)
+        shown, task, rebuilt = data.shown(), Task("fit", lambda: base), partial(self._rebuilt, data)
+        train(self, given, shown, [task], solve, keep_result, parameters.budget.tol, rebuilt=rebuilt)
 
     def _check_bounds(self, joint: bool, classes: int) -> None:
         """Refuse bounds on coefficients where they mean nothing."""
@@ -243,13 +214,11 @@ class LinearSVC(
         if is_joint(self, K):
             return table, [joint_part(self, data, self._joint_base(data, parameters), duals)]
         make, parts = self._maker(data, parameters), []
-        for j, k in enumerate([1] if K == 2 else range(K)):
-            problem = make(k)
-            dual = duals[j] if duals is not None else linear_dual(self, data, j, k, parameters.C)
-            coef = row_of(self.coef_, j)
-            sides, title = ((1, 0), "") if K == 2 else ((k, None), f"class {data.classes[k]} against the rest")
-            found = coef, float(self.intercept_[j]), dual
-            parts.append(binary_part(self, j, problem, found, duals is not None, sides, title))
+        for j in range(data.count):
+            dual = duals[j] if duals is not None else self._dual(data, j, parameters.C)
+            sides, title = ((1, 0), "") if K == 2 else ((j, None), f"class {data.classes[j]} against the rest")
+            found = row_of(self.coef_, j), float(self.intercept_[j]), dual
+            parts.append(binary_part(self, j, make(j), found, duals is not None, sides, title))
         return table, parts
 
     def _rows_for_bounds(self, X: Any, diagonal: Any, training: bool) -> tuple[Any, None]:

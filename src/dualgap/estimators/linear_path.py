@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,16 +12,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from dualgap.answers import Fold, decide_one_against_rest
 from dualgap.estimators.common import check_labels, keep_parameters, validated
-from dualgap.estimators.fitted import Kept, keep, linear_support, signed_duals
-from dualgap.estimators.labelled import Labelled
+from dualgap.estimators.fitted import Kept, keep, signed_duals
 from dualgap.estimators.linear import LinearSVC
-from dualgap.estimators.linear_svr import LinearSVR, target_support
+from dualgap.estimators.linear_svr import LinearSVR
 from dualgap.estimators.machine import Limits, Machine, linear_machines, target_machines
 from dualgap.estimators.path import Given, Path
 from dualgap.estimators.path_choice import PathChoice, contest_solver, held_out
 from dualgap.estimators.proof import ClassProof, ProvenLabels, TargetProof, table_of
 from dualgap.estimators.regression import regression_loss
-from dualgap.estimators.targets import NUMERIC, Targets
+from dualgap.estimators.targets import NUMERIC, Labelled, Numbers
 from dualgap.proof import BinaryPart, ProofError, Table, mixed_coef
 from dualgap.run import Result
 
@@ -80,8 +78,8 @@ class _Classes(ProvenLabels, ClassifierMixin, _LinearPath):
         found: dict[str, Any] = {"coef_": np.stack([result.coef for result in results])}
         if given is not None:
             found["_n_rows"] = given.data.n
-            found["_later"] = partial(linear_support, signed_duals(results, C), given.data.codes)
-        keep(model, self.classes_ if given is None else given.data.classes, results, **found)
+            found["_later"] = given.data.later(signed_duals(results, C))
+        keep(model, results, classes_=self.classes_ if given is None else given.data.classes, **found)
         return self._prove(model, given, results)
 
     def _titles(self) -> tuple[list[Any], list[str]]:
@@ -170,11 +168,11 @@ class _Targets(MultiOutputMixin, RegressorMixin, _LinearPath):
 
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> Given:
         given = X, y, sample_weight
-        data = Targets(*validated(self, X, y, **NUMERIC), sample_weight)
+        data = Numbers(*validated(self, X, y, **NUMERIC), sample_weight)
         self._flat = data.flat
         return Given(*given, data, data.values[:, 0] if data.flat else data.values)
 
-    def _machines(self, data: Targets) -> list[Machine]:
+    def _machines(self, data: Numbers) -> list[Machine]:
         return target_machines(self, data, regression_loss(self))
 
     def _model(self, given: Given | None, C: float, ratio: float, results: Sequence[Result]) -> LinearSVR:
@@ -182,8 +180,8 @@ class _Targets(MultiOutputMixin, RegressorMixin, _LinearPath):
         coef = np.stack([result.coef for result in results])
         found: dict[str, Any] = {"coef_": coef[0] if self._flat else coef, "_flat": self._flat}
         if given is not None:
-            found["_n_rows"], found["_later"] = given.data.n, partial(target_support, signed_duals(results, C))
-        keep(model, None, results, **found)
+            found["_n_rows"], found["_later"] = given.data.n, given.data.later(signed_duals(results, C))
+        keep(model, results, **found)
         return self._prove(model, given, results)
 
     def _titles(self) -> tuple[list[Any], list[str]]:
@@ -507,6 +505,6 @@ class LinearSVRPathCV(PathChoice, _Targets):
     ) -> None:
         keep_parameters(self, locals())
 
-    def _part(self, given: Given, train: Any) -> Targets:
+    def _part(self, given: Given, train: Any) -> Numbers:
         data = given.data
-        return Targets(_safe_indexing(data.X, train), given.labels[train], None if data.weights is None else data.weights[train])
+        return Numbers(_safe_indexing(data.X, train), given.labels[train], None if data.weights is None else data.weights[train])

@@ -8,29 +8,27 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
-from dualgap.core import kept
-from dualgap.estimators.coefficients import coefficient_bounds
 from dualgap.estimators.common import invalid_parameters, validated
-from dualgap.estimators.constructors import LinearParameters, estimator
-from dualgap.estimators.ending import end_fit
-from dualgap.estimators.fitted import Later, keep, signed_dual, signed_duals
-from dualgap.estimators.multiclass import Task, solve_tasks
-from dualgap.estimators.on_store import is_store, problem_over, store_targets
-from dualgap.estimators.parameters import Parameters, checked
-from dualgap.estimators.progress import CallbackSupportMixin, Monitor, log_to_screen, with_callbacks
+from dualgap.estimators.constructors import estimator
+from dualgap.estimators.fitted import signed_dual
+from dualgap.estimators.fitting import solve_tasks
+from dualgap.estimators.linear_model import LinearModel
+from dualgap.estimators.on_store import is_store, store_targets
+from dualgap.estimators.parameters import checked
+from dualgap.estimators.progress import CallbackSupportMixin, with_callbacks
 from dualgap.estimators.proof import ProvenPredictions
 from dualgap.estimators.regression import LinearPredictionMixin
-from dualgap.estimators.targets import NUMERIC, Targets, supports, target_parts
+from dualgap.estimators.targets import NUMERIC, Numbers, target_parts
 from dualgap.problem import Problem
 from dualgap.proof import ProofError, Table, TargetPart
 from dualgap.solvers import get_solver
 
-__all__ = ["LinearSVR", "target_support"]
+__all__ = ["LinearSVR"]
 
 
 @estimator
 class LinearSVR(
-    LinearParameters,
+    LinearModel,
     LinearPredictionMixin,
     ProvenPredictions,
     CallbackSupportMixin,
@@ -90,8 +88,6 @@ class LinearSVR(
     ('converged', True)
     """
 
-    support_, n_support_, dual_coef_ = Later(), Later(), Later()
-
     epsilon: float = 0.0
     loss: Any = "epsilon_insensitive"
     delta: float | None = None
@@ -113,74 +109,23 @@ class LinearSVR(
         parameters = checked(self)
         with invalid_parameters():
             get_solver(self.solver)
-        data = Targets(*self._checked(X, y), sample_weight)
-        problems = self._problems(data, parameters)
-        monitor = Monitor(self, data.shown(), data.names())
-        with kept() as ctrl_c, log_to_screen(self.verbose):
-            tasks = [
-                Task(partial(problems.__getitem__, j), self._warm(data, j, parameters.C), monitor.callbacks(j, self._rebuilt))
-                for j in range(data.count)
-            ]
-            results = solve_tasks(tasks, parameters.budget, monitor.task)
-            coef = np.stack([r.coef for r in results])
-            later = partial(target_support, signed_duals(results, parameters.C))
-            keep(self, None, results, coef_=coef[0] if data.flat else coef, _n_rows=data.n, _flat=data.flat, _later=later)
-            end_fit(self, (X, y, sample_weight), results, monitor, parameters.budget.tol, ctrl_c)
-            return self
+        data = Numbers(*self._checked(X, y), sample_weight)
+        self._train((X, y, sample_weight), data, parameters, partial(solve_tasks, budget=parameters.budget))
+        return self
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
         return (X, store_targets(self, X, y)) if is_store(X) else validated(self, X, y, **NUMERIC)
 
-    def _problems(self, data: Targets, parameters: Parameters) -> list[Problem]:
-        """Return the problem of each target, over one copy of the rows."""
-        l2, l1 = parameters.strengths(data.total)
-        first = problem_over(
-            data.X,
-            data.values[:, 0],
-            self._loss(),
-            l2=l2,
-            l1=l1,
-            sample_weight=data.weights,
-            intercept=parameters.intercept,
-            intercept_scale=parameters.scale,
-            bounds=coefficient_bounds(self, data.X.shape[1]),
-        )
-        return [first, *(first.variant(data.values[:, j]) for j in range(1, data.count))]
-
     def _objective(self, X: Any, y: np.ndarray) -> tuple[Problem, np.ndarray | None]:
         """Return the problem of this model on rows that are checked, and the dual variables of the fit if it had as many rows."""
-        data, parameters = Targets(X, y, None), checked(self)
+        data, parameters = Numbers(X, y, None), checked(self)
         same = getattr(self, "_n_rows", None) == data.n and hasattr(self, "dual_coef_")
-        return self._problems(data, parameters)[0], signed_dual(self, 0, None, parameters.C) if same else None
-
-    def _warm(self, data: Targets, j: int, C: float) -> Any:
-        """Return the model of target j of the last fit, with its dual variables if the number of rows is the same."""
-        if not self.warm_start or not hasattr(self, "coef_"):
-            return None
-        coef = np.atleast_2d(self.coef_)
-        if coef.shape != (data.count, data.X.shape[1]):
-            return None
-        dual = signed_dual(self, j, data.weights, C) if self._n_rows == data.n else None
-        return coef[j], float(self.intercept_[j]), dual
-
-    def _rebuilt(self, progress: Any) -> dict[str, Any]:
-        """Return what makes the estimator ready to predict as if the fit had ended at this evaluation."""
-        return {
-            "coef_": progress.coef.copy(),
-            "intercept_": np.atleast_1d(progress.intercept),
-            "n_iter_": progress.epoch,
-            "_flat": True,
-        }
+        return self._maker(data, parameters)(0), signed_dual(self, 0, None, parameters.C) if same else None
 
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Table, list[TargetPart]]:
-        data, parameters = Targets(*validated(self, X, y, reset=False, **NUMERIC), sample_weight), checked(self)
+        data, parameters = Numbers(*validated(self, X, y, reset=False, **NUMERIC), sample_weight), checked(self)
         if self._n_rows != data.n:
             raise ProofError(f"the model was trained on {self._n_rows} rows; X has {data.n}")
         found = duals or [signed_dual(self, j, data.weights, parameters.C) for j in range(data.count)]
-        return target_parts(self, self._problems(data, parameters), list(np.atleast_2d(self.coef_)), found, duals is not None)
-
-
-def target_support(signed: np.ndarray) -> dict[str, Any]:
-    """Make support_, n_support_ and dual_coef_ from signed dual variables, a row for each target."""
-    rows, counts = supports(signed)
-    return {"support_": rows, "n_support_": counts, "dual_coef_": signed[:, rows]}
+        make = self._maker(data, parameters)
+        return target_parts(self, [make(j) for j in range(data.count)], list(np.atleast_2d(self.coef_)), found, duals is not None)

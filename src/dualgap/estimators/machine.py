@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,7 @@ from dualgap.core import gram, is_sparse, number, one_of
 from dualgap.estimators.common import check_labels, invalid_parameters, penalties
 from dualgap.estimators.kernel import SVC
 from dualgap.estimators.kernel_model import called_kernel
-from dualgap.estimators.labelled import Labelled
-from dualgap.estimators.targets import Targets
+from dualgap.estimators.targets import Labelled, Numbers
 from dualgap.kernels import Kernel, make_kernel
 from dualgap.problem import Problem
 from dualgap.proof import require_semidefinite
@@ -33,7 +31,6 @@ __all__ = [
     "intercept_of",
     "kernel_machines",
     "linear_machines",
-    "pairs_of",
     "target_machines",
 ]
 
@@ -108,13 +105,13 @@ def intercept_of(model: Any) -> str:
 def linear_machines(model: Any, data: Labelled) -> list[Machine]:
     """Return the machines of the classes: of the second of two, or of each against the rest."""
     scale, kind = number("intercept_scaling", model.intercept_scaling), intercept_of(model)
-    sides = [data.one_against_rest(k) for k in ([1] if len(data.classes) == 2 else range(len(data.classes)))]
+    sides = [data.side(j) for j in range(data.count)]
     first = Problem(data.X, sides[0].signs, model.loss, model.delta, 1.0, 0.0, sides[0].weights, kind, intercept_scale=scale)
     problems = [first, *(first.variant(side.signs, side.weights, l2=1.0, l1=0.0) for side in sides[1:])]
     return [Machine(problem, problem, side.total, model.solver) for problem, side in zip(problems, sides, strict=True)]
 
 
-def target_machines(model: Any, data: Targets, loss: Any) -> list[Machine]:
+def target_machines(model: Any, data: Numbers, loss: Any) -> list[Machine]:
     """Return the machines of the targets."""
     scale, kind = number("intercept_scaling", model.intercept_scaling), intercept_of(model)
     weights = data.weights
@@ -134,7 +131,7 @@ def kernel_machines(model: Any, kernel: Kernel, data: Labelled, matrix: np.ndarr
     kernel = make_kernel("precomputed") if table else kernel
     memory = int(1e6 * number("cache_size", model.cache_size))
     unweighted = data.weights is None and data.by_class is None
-    for pair in pairs_of(data):
+    for pair in data.pairs():
         rows = np.flatnonzero((data.codes == pair[0]) | (data.codes == pair[1]))
         whole = len(rows) == data.n
         if not whole and not table and matrix is None and 8 * data.n**2 <= memory:
@@ -164,11 +161,6 @@ def _over_kernel(problem: Problem, solver: Any, memory: int, matrix: np.ndarray 
     solved = proven.replace(X=values, d=n, kernel=make_kernel("precomputed"))
     solved.shared.semidefinite = True  # the kernel is, and the values are its values
     return Machine(proven, solved, total, solver)
-
-
-def pairs_of(data: Labelled) -> list[tuple[int, int]]:
-    """Return the pairs of classes, the positive one first."""
-    return [(1, 0)] if len(data.classes) == 2 else list(combinations(range(len(data.classes)), 2))
 
 
 def checked_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Kernel, Any, Labelled]:

@@ -10,9 +10,9 @@ import numpy as np
 
 from dualgap.core import number, whole_number
 from dualgap.estimators.common import fit_seed, invalid_parameters, small_as_dense
+from dualgap.estimators.fitting import Budget
 from dualgap.estimators.kernel import SVC
-from dualgap.estimators.labelled import Labelled
-from dualgap.estimators.multiclass import Budget
+from dualgap.estimators.targets import Labelled
 from dualgap.kernels import Kernel
 from dualgap.problem import Problem
 from dualgap.run import NuResult, Result, minimise_nu

@@ -13,13 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from dualgap.core import kept, number, one_of
 from dualgap.estimators.common import invalid_parameters, warn_unless_converged
+from dualgap.estimators.fitting import TimeShare
 from dualgap.estimators.kernel_model import fit_status
-from dualgap.estimators.labelled import Labelled
-from dualgap.estimators.machine import checked_rows, pairs_of
-from dualgap.estimators.multiclass import TimeShare
+from dualgap.estimators.machine import checked_rows
 from dualgap.estimators.nu_machine import expanded, hinge_problem, keep_machine, nu_budget, solve_nu
 from dualgap.estimators.probability import CalibratedMixin
 from dualgap.estimators.progress import log_to_screen
+from dualgap.estimators.targets import Labelled
 from dualgap.kernels import Kernel
 from dualgap.problem import Problem
 from dualgap.run import NuResult
@@ -143,7 +143,7 @@ class NuSVC(CalibratedMixin, ClassifierMixin, BaseEstimator):
         kernel, X, data = checked_rows(self, X, y, sample_weight)
         y = data.classes[data.codes]
         check_feasible(nu, data)
-        pairs, labels = pairs_of(data), data.classes.tolist()
+        pairs, labels = data.pairs(), data.classes.tolist()
         seconds = TimeShare(budget.max_seconds, len(pairs))
         with kept() as ctrl_c, log_to_screen(self.verbose):
             found: list[NuResult] = []

@@ -11,6 +11,7 @@ from dualgap.core import ResidualLoss, number
 from dualgap.estimators.common import invalid_parameters
 from dualgap.estimators.constructors import estimator
 from dualgap.estimators.kernel_svr import KernelRegression
+from dualgap.estimators.targets import Numbers
 from dualgap.run import Result, minimise_nu_regression
 
 __all__ = ["NuSVR"]
@@ -73,8 +74,8 @@ class NuSVR(KernelRegression):
         del self._kept  # nothing is proven of the exact model, whose ε is not known exactly
         return self
 
-    def _keep(self, results: list[Result], **attributes: Any) -> None:
-        super()._keep(results, **attributes)
+    def _keep(self, X: Any, data: Numbers, results: list[Result]) -> None:
+        super()._keep(X, data, results)
         widths = np.array([result.problem.loss.epsilon for result in results])
         self.epsilon_ = float(widths[0]) if self._flat else widths
 

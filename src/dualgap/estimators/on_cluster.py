@@ -31,7 +31,7 @@ from dualgap.estimators import linear, linear_svr
 from dualgap.estimators.coefficients import coefficient_bounds
 from dualgap.estimators.common import warn_unless_converged, weights_by_class
 from dualgap.estimators.fitted import keep
-from dualgap.estimators.multiclass import TimeShare
+from dualgap.estimators.fitting import TimeShare
 from dualgap.estimators.on_store import is_store
 from dualgap.estimators.parameters import Parameters, checked
 from dualgap.estimators.progress import log_to_screen, logged
@@ -327,8 +327,8 @@ def _keep(model: Any, statistics: DataStatistics, results: Sequence[RoundsResult
     model.__dict__.pop("feature_names_in_", None)  # of an earlier fit
     coef, rounds = np.stack([r.coef for r in results]), max(r.rounds for r in results)
     classes = statistics.classes if len(statistics.classes) else None
-    found: dict[str, Any] = {"coef_": coef[0], "_flat": True} if classes is None else {"coef_": coef}
-    keep(model, classes, results, n_iter_=rounds, n_features_in_=statistics.features, **found)
+    found: dict[str, Any] = {"coef_": coef[0], "_flat": True} if classes is None else {"coef_": coef, "classes_": classes}
+    keep(model, results, n_iter_=rounds, n_features_in_=statistics.features, **found)
 
 
 def _checkpoint_of(folder: str | Path | None, number: int, problems: int) -> Checkpoint:

@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dualgap.core import kept, number
 from dualgap.estimators.common import invalid_parameters, refuse_dask, warn_unless_converged
 from dualgap.estimators.kernel_model import fit_status
-from dualgap.estimators.labelled import Labelled
 from dualgap.estimators.machine import checked_kernel
 from dualgap.estimators.nu_machine import expanded, hinge_problem, keep_machine, nu_budget, solve_nu
 from dualgap.estimators.progress import log_to_screen
+from dualgap.estimators.targets import Labelled
 
 __all__ = ["OneClassSVM"]
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from dualgap.core import number, one_of, whole_number
 from dualgap.estimators.common import finite_C, fit_seed, invalid_parameters, penalties
-from dualgap.estimators.multiclass import Budget
+from dualgap.estimators.fitting import Budget
 
 __all__ = ["Parameters", "budget_of", "checked"]
 

@@ -20,9 +20,8 @@ from dualgap.core import ROUNDOFF
 from dualgap.estimators.fitted import Kept, complete, refuse_uncertified
 from dualgap.estimators.forgetting import forget_rows, leave_one_out
 from dualgap.estimators.joint_ball import joint_ball_of
-from dualgap.estimators.labelled import Labelled, coded
 from dualgap.estimators.on_store import is_store
-from dualgap.estimators.targets import Targets
+from dualgap.estimators.targets import Labelled, Numbers, coded
 from dualgap.problem import Problem
 from dualgap.proof import (
     BinaryPart,
@@ -391,7 +390,7 @@ class TargetProof(Proof):
 
     def _statuses(self, X: Any, y: Any, weights: Any) -> np.ndarray:
         low, high = self._bounds(X, training=True)
-        values, loss = Targets(X, y, None, len(low)).values, self.model._loss()
+        values, loss = Numbers(X, y, None, len(low)).values, self.model._loss()
         off = 4.0 * ROUNDOFF * (np.maximum(np.abs(low), np.abs(high)) + np.abs(values))  # of the differences
         columns = [
             row_status(loss, low[:, j] - values[:, j] - off[:, j], high[:, j] - values[:, j] + off[:, j])

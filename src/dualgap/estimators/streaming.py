@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from dualgap.core import ROUNDOFF, Bounded, fresh_seed, gamma, inner, kept, length_bound, natural_order, shuffle
-from dualgap.estimators.fitted import forget
-from dualgap.estimators.labelled import Labelled, Side
+from dualgap.estimators.fitted import keep_attributes
 from dualgap.estimators.parameters import Parameters
+from dualgap.estimators.targets import Labelled, Side
 from dualgap.problem import Problem
 from dualgap.proof import Certificate, assemble, certificate_of_pair, penalty_value, plain_margins, row_sums
 from dualgap.run import Evaluation, Stepper, drive
@@ -113,7 +113,7 @@ def partial_fit(model: Any, data: Labelled, parameters: Parameters) -> None:
     gaps, epochs = [], []
     with kept() as ctrl_c:
         for j, stream in enumerate(streams):
-            side = data.one_against_rest(1 if len(streams) == 1 else j)
+            side = data.side(j)
             if side.total == 0.0:
                 continue  # a batch without weight says nothing
             problem = _batch_problem(model, data, side, parameters)
@@ -121,9 +121,9 @@ def partial_fit(model: Any, data: Labelled, parameters: Parameters) -> None:
             gaps.append(gap)
             epochs.append(taken)
             coef[j], intercept[j] = stream.coef(problem), stream.intercept
-        forget(model)
         status = "converged" if max(gaps, default=0.0) <= budget.tol else "max_epochs"
-        vars(model).update(_streams=streams, coef_=coef, intercept_=intercept, n_iter_=max(epochs, default=0), status_=status)
+        found = {"_streams": streams, "coef_": coef, "intercept_": intercept, "n_iter_": max(epochs, default=0), "status_": status}
+        keep_attributes(model, found)
         if ctrl_c.take():
             raise KeyboardInterrupt  # ends the caller's loop over batches
 

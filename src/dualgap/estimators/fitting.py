@@ -1,4 +1,9 @@
-"""Several problems over the same rows, one for each class against the rest, solved in threads.
+"""The one fit of all estimators: its problems are solved in threads, its attributes are kept, its status is set.
+
+    validate    the parameters (`parameters`), X and y (`common`)        what is particular to an estimator
+    problems    `Targets` say which there are; a `Task` makes each       linear_model, kernel_model
+    solve       `solve_tasks`, or until rows are decided (`deciding`)    here
+    keep, end   fitted attributes; the listeners, the status             here, fitted
 
 X is checked and read into place once; every problem shares it. The kernels run without Python's global lock, so that threads
 pay as processes would, without copies.
@@ -11,17 +16,20 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
 
 from dualgap.core import blas_alone, kept, one_processor
+from dualgap.estimators.common import warn_unless_converged
+from dualgap.estimators.fitted import Kept
+from dualgap.estimators.progress import Monitor, log_to_screen
 from dualgap.problem import Problem
 from dualgap.run import Result, certify, minimise
 
-__all__ = ["Budget", "Task", "TimeShare", "solve_tasks"]
+__all__ = ["Budget", "Solve", "Task", "TimeShare", "nothing_rebuilt", "solve_tasks", "train"]
 
 
 @dataclass(frozen=True)
@@ -41,10 +49,14 @@ class Budget:
 class Task:
     """One problem of a fit, made when its turn comes, with where to start and who listens."""
 
+    name: str
     make: Callable[[], Problem]
     warm: Any = None
     callbacks: Iterable[Callable[[Any], Any]] = ()
-    decide: Any = None  # rows whose proven labels end the run
+
+
+# What solves the tasks of a fit, each within a context of its own.
+Solve = Callable[[Sequence[Task], Callable[[int], Any]], list[Any]]
 
 
 class TimeShare:
@@ -80,7 +92,7 @@ def not_worse_than_warm(result: Result, warm: Any) -> Result:
 
 
 def _solve(
-    task: Task, budget: Budget, seconds: float | None, halt: Callable[[], bool] | None, run: Callable[..., Result]
+    task: Task, budget: Budget, seconds: float | None, halt: Callable[[], bool] | None, run: Callable[..., Result], decide: Any
 ) -> Result:
     """Solve one task; over a store with few features, "auto" and "newton" take Newton's method on its rows as they are read."""
     problem = task.make()
@@ -100,14 +112,21 @@ def _solve(
         warm_start=task.warm,
         halt=halt,
         atol=budget.atol,
-        decide=task.decide,
+        decide=decide,
     )
 
 
 def solve_tasks(
-    tasks: Sequence[Task], budget: Budget, around: Callable[[int], Any], run: Callable[..., Result] = minimise
+    tasks: Sequence[Task],
+    around: Callable[[int], Any],
+    *,
+    budget: Budget,
+    run: Callable[..., Result] = minimise,
+    decide: Any = None,
 ) -> list[Result]:
     """Solve every task by `run`, which takes what `minimise` takes; `around(k)` is a context manager entered around task k.
+
+    `decide` are rows whose proven labels end the run of a single task.
 
     Ctrl-C stops the problems at work after their present epoch with the best model found; those not begun get one epoch, so that the
     fit still returns a model with a certificate for each.
@@ -120,7 +139,7 @@ def solve_tasks(
     def solve_one(k: int) -> Result:
         # Threads of a problem's own would only get in the way of the other problems'.
         with around(k), nullcontext() if threads == 1 else one_processor():
-            result = _solve(tasks[k], budget, seconds.next(), None if alone else lambda: bool(stop), run)
+            result = _solve(tasks[k], budget, seconds.next(), None if alone else lambda: bool(stop), run, decide)
         if result.status == "interrupted":
             stop.append(True)
         return not_worse_than_warm(result, tasks[k].warm)
@@ -145,3 +164,47 @@ def solve_tasks(
             except BaseException:
                 stop.append(True)  # an error in one problem ends the others soon
                 raise
+
+
+def nothing_rebuilt(progress: Any) -> dict[str, Any]:
+    """Return no attributes: a model cannot predict before its fit has ended."""
+    return {}
+
+
+def train(
+    model: Any,
+    given: tuple[Any, Any, Any],
+    shown: dict[str, Any],
+    tasks: Sequence[Task],
+    solve: Solve,
+    keep: Callable[[list[Any]], None],
+    tol: float,
+    *,
+    rebuilt: Callable[[Any], dict[str, Any]] = nothing_rebuilt,
+    treated: Any = None,
+    alone: bool = False,
+) -> None:
+    """Solve the tasks of a fit, and set the fitted attributes of the model.
+
+    Parameters
+    ----------
+    given : (X, y, sample_weight) as `fit` was given them
+    shown : the data as scikit-learn's callbacks take them
+    keep : sets the attributes from the results
+    rebuilt : makes attributes from a Progress, for callbacks that ask for a model
+    treated : what was done with an indefinite kernel
+    alone : whether the BLAS keeps to one thread
+
+    A warning names the line that has called `fit`, which calls this function through a method, and which `with_callbacks` wraps.
+    """
+    monitor = Monitor(model, shown, [task.name for task in tasks])
+    heard = [replace(task, callbacks=monitor.callbacks(j, rebuilt)) for j, task in enumerate(tasks)]
+    with kept() as ctrl_c:
+        with log_to_screen(model.verbose), blas_alone if alone else nullcontext():
+            results = solve(heard, monitor.task)
+        keep(results)
+        monitor.end()
+        model._kept = Kept(*given, [result.dual for result in results], treated)
+        model.status_ = warn_unless_converged(type(model).__name__, results, tol, stacklevel=6)
+        if ctrl_c.take():
+            model.status_ = "interrupted"
