@@ -4,6 +4,7 @@ import bz2
 import itertools
 import json
 import os
+import resource
 import zipfile
 
 import numpy as np
@@ -297,3 +298,29 @@ def test_a_line_of_progress_that_was_cut_short_is_made_again(tmp_path, small_pie
     again = convert(path, folder, block_bytes=500)
     np.testing.assert_array_equal(again.origin(), whole.origin())
     assert (as_read(again)[0] != as_read(whole)[0]).nnz == 0
+
+
+def test_a_full_disk_is_named_with_what_to_do(tmp_path):
+    """A limit on the size of a file stands for a disk without room."""
+    X, y = np.random.default_rng(0).standard_normal((3000, 4)), np.arange(3000) % 2
+    path, before = tmp_path / "t.csv", resource.getrlimit(resource.RLIMIT_FSIZE)
+    path.write_text("a,b,c,d,y\n" + "".join(f"{','.join(map(str, x))},{t}\n" for x, t in zip(X, y, strict=True)))
+
+    def without_room(make, folder, **options):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+        try:
+            with pytest.raises(
+                StoreError, match=rf"{folder} cannot be written: File too large\. Free some space there, then"
+            ) as caught:
+                make(folder, **options)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        return str(caught.value)
+
+    said = without_room(lambda folder: convert(path, folder, target="y"), tmp_path / "store")
+    assert said.endswith("give the same command again: it goes on from there")
+    assert convert(path, tmp_path / "store", target="y").parts == convert(path, tmp_path / "whole", target="y").parts
+    said = without_room(lambda folder: write_store([(X, y)], folder), tmp_path / "pairs")
+    assert said.endswith("delete the folder and call write_store again")
+    with pytest.raises(StoreError, match=r"half-written .*cannot go on from there\. Delete the folder and call it again"):
+        Store(tmp_path / "pairs")

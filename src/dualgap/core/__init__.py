@@ -9,7 +9,7 @@ from dualgap.core import machine, rows
 from dualgap.core.bounded import Bounded, exact_sum, inner_product, nonnegative_sum, signed_sum, total
 from dualgap.core.cache_files import cache_folder
 from dualgap.core.checks import count, is_number, is_sparse, is_whole, number, number_of_bytes, one_of, whole_number
-from dualgap.core.files import write_atomically
+from dualgap.core.files import FULL, write_atomically
 from dualgap.core.interrupts import held, hold, kept, release
 from dualgap.core.jit import (
     compiled,
@@ -99,6 +99,7 @@ from dualgap.core.words import counted, missing_packages, needs, suggest
 
 __all__ = [
     "CSR",
+    "FULL",
     "L1",
     "L2",
     "LOSSES",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, the user's share of it, the limit on a file
 
-__all__ = ["write_atomically"]
+__all__ = ["FULL", "write_atomically"]
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes | str) -> None:

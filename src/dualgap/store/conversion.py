@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import chain, repeat, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dualgap.core import one_of, whole_number
+from dualgap.core import FULL, one_of, whole_number
 from dualgap.data import TABLE_KINDS, TASKS, DataError, TableOptions, fetch, files_of, is_url, kind_of
 from dualgap.store.array_pieces import ARRAY_KINDS, ArraySource, learn_arrays
 from dualgap.store.assembly import gather_rows, squares
@@ -110,9 +111,10 @@ def convert(
         settings["task"] = "regression"
     store = _finished(folder, settings)
     if store is None:
-        job = Job.resume(folder, settings) or Job.begin(folder, settings)
-        write_encoder(folder, sources[0])
-        store = _make(job, sources, n_features, progress or _silent)
+        with _room_in(folder, "give the same command again: it goes on from there"):
+            job = Job.resume(folder, settings) or Job.begin(folder, settings)
+            write_encoder(folder, sources[0])
+            store = _make(job, sources, n_features, progress or _silent)
     shutil.rmtree(_copies_beside(folder), ignore_errors=True)
     return store
 
@@ -153,8 +155,20 @@ def write_store(
         raise ValueError("blocks is empty; give at least one pair (X, y)")
     given = Given("csr" if sparse.issparse(first[0]) else "dense", dtype, chain([first], waiting))
     settings = {"sources": [], "storage": given.storage, "dtype": dtype, "task": one_of("task", task, TASKS)}
-    job = Job.begin(folder, {**settings, "block_bytes": block_bytes, "shuffle": shuffle, "seed": seed})
-    return _make(job, [given], n_features, _silent)
+    with _room_in(folder, "delete the folder and call write_store again"):
+        job = Job.begin(folder, {**settings, "block_bytes": block_bytes, "shuffle": shuffle, "seed": seed})
+        return _make(job, [given], n_features, _silent)
+
+
+@contextmanager
+def _room_in(folder: Path, then: str) -> Iterator[None]:
+    """Say what to do where the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise StoreError(f"{folder} cannot be written: {error.strerror}. Free some space there, then {then}") from None
 
 
 def _silent(stage: str, rows: int) -> None:

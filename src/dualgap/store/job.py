@@ -7,13 +7,13 @@ line has the settings. A last line that was cut short by a stop is left out: its
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dualgap.core import write_atomically
 from dualgap.data import DataError, integer_labels
 from dualgap.store.manifest import PROGRESS, Manifest, Part, StoreError, check_size, part_from, read_progress, write_array
 
@@ -46,7 +46,9 @@ class Job:
     def begin(cls, folder: Path, settings: dict[str, Any]) -> Job:
         folder.mkdir(parents=True, exist_ok=True)
         foreign = [
-            path.name for path in folder.iterdir() if path.suffix not in (".npy", ".partial") and path.name != "preparation.json"
+            path.name
+            for path in folder.iterdir()
+            if path.suffix not in (".npy", ".partial", ".tmp") and path.name != "preparation.json"
         ]
         if foreign:
             raise StoreError(f"{folder} is not empty (it holds {foreign[0]!r}); give a folder of its own to the store")
@@ -123,9 +125,7 @@ class Job:
         """Write the file anew with two lines, without what a stop has cut short."""
         fields = {name: getattr(self, name) for name in (*NUMBERS, "classes")}
         parts = {name: [asdict(part) for part in getattr(self, name)] for name in ("raw", "parts")}
-        partial = (self.folder / PROGRESS).with_suffix(".partial")
-        partial.write_text(json.dumps({"settings": self.settings}) + "\n" + json.dumps(fields | parts) + "\n", encoding="utf-8")
-        os.replace(partial, self.folder / PROGRESS)
+        write_atomically(self.folder / PROGRESS, json.dumps({"settings": self.settings}) + "\n" + json.dumps(fields | parts) + "\n")
 
     def codes(self, labels: np.ndarray) -> np.ndarray:
         """Return the place of each label in the list of classes, which grows as new ones turn up; of a regression the targets."""

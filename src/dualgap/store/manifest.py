@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.core import is_number, is_whole
+from dualgap.core import is_number, is_whole, write_atomically
 from dualgap.data import DataError
 
 __all__ = ["ARRAYS", "FileRecord", "Manifest", "Part", "StoreError", "layout_of", "read_array", "write_array"]
@@ -281,6 +281,11 @@ def _unfinished(folder: Path) -> StoreError:
         return StoreError(f"{folder}: it has no {MANIFEST}, so it is no store: make one with `dualgap convert DATA {folder}`")
     except (OSError, ValueError, KeyError, TypeError) as error:
         return StoreError(f"{folder / PROGRESS} is damaged ({_short(error)}): delete the folder and convert the data again")
+    if not sources:
+        return StoreError(
+            f"{folder} is half-written ({rows:,} rows): write_store was stopped, and cannot go on from there. "
+            "Delete the folder and call it again"
+        )
     return StoreError(
         f"{folder} is half-converted ({rows:,} rows so far): run `dualgap convert {' '.join(sources)} {folder}` again with the same "
         "options, and it goes on from there"
@@ -302,9 +307,7 @@ def read_progress(path: Path) -> dict[str, Any]:
 
 def save_json(path: Path, content: dict[str, Any]) -> None:
     """Write JSON, whole or not at all."""
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(content, indent=1), encoding="utf-8")
-    os.replace(partial, path)
+    write_atomically(path, json.dumps(content, indent=1))
 
 
 def _short(error: Exception) -> str:
