@@ -6,18 +6,19 @@ the time that training takes.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from dualgap.core import count, kernel
+from dualgap.core import count, kernel, strict
 from dualgap.data.compressed import open_bytes
 from dualgap.data.dataset import DataError
-from dualgap.data.decimals import EXACT, NOT_A_NUMBER, UNDECIDED, parse_decimal, powers_of_five
 
 __all__ = ["LibsvmBlock", "iter_libsvm", "read_libsvm"]
 
@@ -145,7 +146,7 @@ class _Scratch:
         self.undecided = np.empty((64, 3), dtype=np.int64)
 
     def views(self) -> tuple[np.ndarray, ...]:
-        return self.labels.view(np.uint64), self.indptr, self.indices, self.values.view(np.uint64), self.undecided
+        return self.labels, self.indptr, self.indices, self.values, self.undecided
 
 
 def _raw_blocks(path: Path, block_rows: int | None, dtype: Any) -> Iterator[tuple[LibsvmBlock, int, int]]:
@@ -192,7 +193,7 @@ def _chunks(path: Path) -> Iterator[tuple[np.ndarray, int]]:
 def _parse(path: Path, text: np.ndarray, start: int, lines: int, limit: int, dtype: Any) -> tuple[LibsvmBlock, int, int, int]:
     scratch = _Scratch(len(text) - start)
     while True:
-        out = _parse_rows(text, start, limit, scratch.views(), powers_of_five())
+        out = _parse_rows(text, start, limit, scratch.views(), powers_of_ten())
         if out.code:
             raise _bad_line(path, text, out, lines)
         if out.undecided <= len(scratch.undecided):
@@ -215,9 +216,108 @@ def _parse(path: Path, text: np.ndarray, start: int, lines: int, limit: int, dty
     return block, out.position, out.low, out.high
 
 
+# -------------------------------------------------------------------------------------------------------------------- numbers
+
+EXACT, UNDECIDED, NOT_A_NUMBER = 0, 1, 2
+MAX_DIGITS = 19  # 10¹⁹ − 1 fits in 64 bits
+SMALLEST, LARGEST = -270, 270  # powers of ten of which both halves, and their products with 64 bits, are normal numbers
+WHOLE = np.uint64(1 << 53)  # whole numbers up to here are float64
+LOW_BITS = np.uint64((1 << 11) - 1)
+UNSURE = 2.0**-89  # relative error of a product in two halves: 2⁻⁹² at most
+
+
+@functools.cache
+def powers_of_ten() -> np.ndarray:
+    """10^q for q = −270 … 270, each as the sum of two float64."""
+    exact = [Fraction(10) ** q for q in range(SMALLEST, LARGEST + 1)]
+    table = np.array([(float(power), float(power - Fraction(float(power)))) for power in exact])
+    table.flags.writeable = False
+    return table
+
+
+@strict
+def _times_power(w, high, low):
+    """Return (whether it is certain, the float64 nearest to w·(high + low)): Dekker's product, rounded if that is beyond doubt."""
+    a, b = np.float64(w), 0.0
+    if w >= WHOLE:
+        b = np.float64(w & LOW_BITS)
+        a = np.float64(w - (w & LOW_BITS))
+    product = a * high
+    split = 134217729.0 * a
+    a1 = split - (split - a)
+    split = 134217729.0 * high
+    h1 = split - (split - high)
+    error = ((a1 * h1 - product) + a1 * (high - h1) + (a - a1) * h1) + (a - a1) * (high - h1)
+    rest = error + (a * low + b * high)
+    value = product + rest
+    rest -= value - product
+    doubt = UNSURE * value if low != 0.0 or b != 0.0 else 0.0  # where the power is a float64, the error is exact
+    return value + (rest - doubt) == value and value + (rest + doubt) == value, value
+
+
+@kernel
+def _scan(text, p):
+    """Read the number at text[p] as w·10^q: (w, q, its status, whether it is negative, the place after it)."""
+    negative = text[p] == 45  # -
+    if negative or text[p] == 43:  # +
+        p += 1
+    w, digits, seen, q, status = np.uint64(0), 0, 0, 0, EXACT
+    fraction = False
+    while True:
+        c = text[p]
+        if c >= 48 and c <= 57:
+            seen += 1
+            if digits < MAX_DIGITS:
+                w = w * np.uint64(10) + np.uint64(c - 48)
+                if w > np.uint64(0):  # leading zeros do not count as digits
+                    digits += 1
+                q -= fraction
+            else:
+                q += not fraction
+                if c != 48:
+                    status = UNDECIDED
+        elif c == 46 and not fraction:  # .
+            fraction = True
+        else:
+            break
+        p += 1
+    if seen == 0:
+        status = NOT_A_NUMBER
+    elif text[p] == 101 or text[p] == 69:  # e, E
+        p += 1
+        down = text[p] == 45
+        if down or text[p] == 43:
+            p += 1
+        if text[p] < 48 or text[p] > 57:
+            status = NOT_A_NUMBER
+        e = 0
+        while text[p] >= 48 and text[p] <= 57:
+            e = min(e * 10 + (text[p] - 48), 100000)
+            p += 1
+        q += -e if down else e
+    return w, q, status, negative, p
+
+
+@kernel
+def parse_decimal(text, p, powers):
+    """Read the number at text[p], rounded as Python rounds: (EXACT, UNDECIDED or NOT_A_NUMBER; the number; the place after it).
+
+    `text` holds bytes and must end in something that is no part of a number. What follows the number is the caller's to judge. Python
+    must read the rare number that is undecided: of more digits than 64 bits hold, near half-way between two others, tiny or huge.
+    """
+    # One exit, and helpers that take numbers: numba counts references to an array that is handed to a function with several exits.
+    w, q, status, negative, p = _scan(text, p)
+    value = 0.0
+    if w != np.uint64(0) and status == EXACT:
+        row = min(max(q, SMALLEST), LARGEST) - SMALLEST
+        certain, value = _times_power(w, powers[row, 0], powers[row, 1])
+        if not certain or q < SMALLEST or q > LARGEST:
+            status = UNDECIDED
+    return status, -value if negative else value, p
+
+
 # ------------------------------------------------------------------------------------------------------------------- the kernel
 
-ONE = np.float64(1.0).view(np.uint64)
 BAD_LABEL, BAD_COLUMN, NO_COLON, BAD_VALUE, NOT_ASCENDING, MANY_LABELS, NOT_FINITE = 1, 2, 3, 4, 5, 6, 7
 COMPLAINTS = {
     BAD_LABEL: "a label must be a number, followed by a space",
@@ -301,14 +401,14 @@ def _parse_rows(text, p, limit, out, powers):
         p = _skip_spaces(text, p)
         start = p
         if text[p] != 10 and text[p] != 35:
-            status, bits, p = parse_decimal(text, p, powers)
+            status, value, p = parse_decimal(text, p, powers)
             if status == NOT_A_NUMBER or not _ends_word(text[p]):
                 return Parsed(
                     p, rows, k, noted, low, high, MANY_LABELS if text[p] == 44 and status != NOT_A_NUMBER else BAD_LABEL, start
                 )
             if status == UNDECIDED:
                 noted = _note(undecided, noted, 0, rows, start)
-            labels[rows] = bits
+            labels[rows] = value
             p = _skip_spaces(text, p)
             if text[p] == 113 and text[p + 1] == 105 and text[p + 2] == 100 and text[p + 3] == 58:  # qid:
                 while not _ends_word(text[p]):
@@ -327,16 +427,16 @@ def _parse_rows(text, p, limit, out, powers):
                 previous = j
                 start = p + 1
                 if text[start] == 49 and _ends_word(text[start + 1]):  # a bare 1, as in every file of 0/1 features
-                    status, bits, p = EXACT, ONE, start + 1
+                    status, value, p = EXACT, 1.0, start + 1
                 else:
-                    status, bits, p = parse_decimal(text, start, powers)
+                    status, value, p = parse_decimal(text, start, powers)
                 if status == NOT_A_NUMBER or not _ends_word(text[p]):
                     return Parsed(p, rows, k, noted, low, high, BAD_VALUE, start)
                 if status == UNDECIDED:
                     noted = _note(undecided, noted, 1, k, start)
-                if status != EXACT or bits << np.uint64(1) != np.uint64(0):  # neither 0.0 nor -0.0
+                if status != EXACT or value != 0.0:
                     indices[k] = j
-                    values[k] = bits
+                    values[k] = value
                     k += 1
                 p = _skip_spaces(text, p)
             high = max(high, previous)
