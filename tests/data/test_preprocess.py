@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
 from dualgap.data import (
     DataError,
     DataSet,
-    class_weights,
-    fit_scaler,
     hold_out,
     load,
     split_indices,
@@ -59,7 +57,7 @@ def test_standardise_learns_from_the_training_part_alone():
 def test_constant_columns_and_float32():
     X = np.random.default_rng(0).random((20, 3)).astype(np.float32)
     X[:, 1] = 0.1
-    scaled = fit_scaler(X).apply(X)
+    scaled = standardise(DataSet("d", X, np.arange(20) % 2)).X
     assert scaled.dtype == np.float32
     assert abs(scaled[:, 1]).max() < 1e-6
     assert scaled[:, 0].std() == pytest.approx(1, abs=1e-5)
@@ -69,17 +67,6 @@ def test_sparse_data_stay_sparse(sparse_like):
     X, y = sparse_like
     data = DataSet("d", sparse.csr_matrix(X), y)
     assert standardise(data) is data
-    scaled = standardise(data, "max-abs")
-    assert scaled.X.toarray() == pytest.approx(MaxAbsScaler().fit_transform(X))
-    assert scaled.X.nnz == data.X.nnz
-    with pytest.raises(ValueError, match="use method='max-abs'"):
-        fit_scaler(data.X)
-    with pytest.raises(ValueError, match="make sparse data dense"):
-        fit_scaler(X).apply(data.X)
-    with pytest.raises(ValueError, match="method='minmax' is unknown"):
-        fit_scaler(X, "minmax")
-    with pytest.raises(ValueError, match="X has 3 columns, but the scaler was fitted on 12"):
-        fit_scaler(X).apply(X[:, :3])
 
 
 def test_undersample_leaves_the_test_part():
@@ -90,14 +77,3 @@ def test_undersample_leaves_the_test_part():
     assert balanced.X_test is data.X_test
     with pytest.raises(ValueError, match=r"ratio=0\.5 must be"):
         undersample(data, ratio=0.5)
-
-
-def test_class_weights_give_classes_equal_say():
-    y = np.repeat([-1, 1], [90, 10])
-    weights = class_weights(y)
-    assert weights.mean() == pytest.approx(1)
-    assert weights[y == 1].sum() == pytest.approx(weights[y == -1].sum())
-    assert class_weights(["a", "a", "a", "b"]) == pytest.approx([2 / 3, 2 / 3, 2 / 3, 2])
-
-
-# ------------------------------------------------------------------------------------------------------------------------- PCA

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from dualgap import __version__
 from dualgap.core import write_atomically
-from dualgap.data import DataError, Encoder, Notes, Preparation, Samples, Scaler, Table, check_zip, frame_of, open_features
+from dualgap.data import DataError, Encoder, Notes, Preparation, Samples, Table, check_zip, frame_of, open_features, scaler_of
 from dualgap.estimators import LinearSVC, LinearSVR
 from dualgap.proof import Ball, ProofError, Reference, Space
 from dualgap.store import Store
@@ -86,9 +86,8 @@ class SavedModel:
         """Return what is done to the data before the estimator, a step each, in words and numbers."""
         preparation, scaler = self.encoder.preparation, self.encoder.scaler
         if scaler is not None:
-            centre = [] if scaler.centre is None else scaler.centre.tolist()
             words = "each column minus its centre, then divided by its scale, in float64"
-            return [f"Scaler: {words}; centre {centre}, scale {scaler.scale.tolist()}"]
+            return [f"Scaler: {words}; centre {scaler.mean_.tolist()}, scale {scaler.scale_.tolist()}"]
         if preparation is None or preparation.leaves_numbers_alone():
             return []
         return [f"Preparation of a table by dualgap {__version__}: {json.dumps(preparation.to_dict(), sort_keys=True)}"]
@@ -112,7 +111,7 @@ def save_model(model: SavedModel, path: Path) -> None:
         "dualgap": __version__,
         "estimator": _estimator_to_dict(model.estimator),
         "preparation": None if preparation is None else preparation.to_dict(),
-        "scaler": None if scaler is None else {"centre": scaler.centre, "scale": scaler.scale},
+        "scaler": None if scaler is None else {"centre": scaler.mean_, "scale": scaler.scale_},
         "about": model.about,
     }
     check_place(path)
@@ -188,10 +187,10 @@ def _from_plain(content: dict[str, Any]) -> SavedModel:
     for name in ("preparation", "scaler"):
         _require_finite(name, content[name])
     preparation = None if content["preparation"] is None else Preparation.from_dict(content["preparation"])
-    scaler = None if content["scaler"] is None else Scaler(**content["scaler"])
+    scaler = None if content["scaler"] is None else scaler_of(**content["scaler"])
     svc = _estimator_from_dict(content["estimator"])
     features = svc.n_features_in_
-    for found, what in ((preparation and len(preparation.feature_names), "preparation"), (scaler and len(scaler.scale), "scaler")):
+    for found, what in ((preparation and len(preparation.feature_names), "preparation"), (scaler and len(scaler.scale_), "scaler")):
         if found is not None and found != features:
             raise ValueError(f"its {what} makes {found} features, its estimator takes {features}")
     return SavedModel(svc, Encoder(preparation, scaler), dict(content["about"]))

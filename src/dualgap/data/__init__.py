@@ -17,7 +17,7 @@ from dualgap.data.known_files import File, data_cache, find
 from dualgap.data.libsvm import LibsvmBlock, iter_libsvm, read_libsvm
 from dualgap.data.named_data import named_files, open_features, open_samples
 from dualgap.data.preparation import Notes, Preparation
-from dualgap.data.preprocess import Scaler, class_weights, fit_scaler, hold_out, split_indices, standardise, undersample
+from dualgap.data.preprocess import hold_out, scaler_of, split_indices, standardise, undersample
 from dualgap.data.readers import read, read_mat, read_npz, write_npz
 from dualgap.data.registry import describe, entry, load, names
 from dualgap.data.remote import fetch, is_url
@@ -71,14 +71,12 @@ __all__ = [
     "Preparation",
     "Rows",
     "Samples",
-    "Scaler",
     "Table",
     "TableFile",
     "TableOptions",
     "TableSamples",
     "check_same_columns",
     "check_zip",
-    "class_weights",
     "csv_text",
     "data_cache",
     "describe",
@@ -87,7 +85,6 @@ __all__ = [
     "fetch",
     "files_of",
     "find",
-    "fit_scaler",
     "frame_of",
     "generated",
     "grouped",
@@ -111,6 +108,7 @@ __all__ = [
     "read_mat",
     "read_npz",
     "read_table",
+    "scaler_of",
     "split_indices",
     "spooled_input",
     "stacked",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualgap.core import is_sparse, number, one_of
+from dualgap.core import number
 from dualgap.data.dataset import DataError, DataSet
 
-__all__ = ["Scaler", "class_weights", "fit_scaler", "hold_out", "split_indices", "standardise", "undersample"]
+if TYPE_CHECKING:
+    from sklearn.preprocessing import StandardScaler
+
+__all__ = ["hold_out", "scaler_of", "split_indices", "standardise", "undersample"]
 
 
 def split_indices(y: Any, test: float = 0.25, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -37,57 +39,24 @@ def hold_out(data: DataSet, test: float = 0.25, seed: int = 0) -> DataSet:
     return data.with_(X=data.X[train], y=data.y[train], X_test=data.X[held], y_test=data.y[held])
 
 
-@dataclass(frozen=True)
-class Scaler:
-    """x ↦ (x − centre) / scale, with a centre of None for data that must stay sparse."""
+def scaler_of(centre: Any, scale: Any) -> StandardScaler:
+    """Return the scaler x ↦ (x − centre) / scale."""
+    from sklearn.preprocessing import StandardScaler
 
-    centre: np.ndarray | None
-    scale: np.ndarray
-
-    def apply(self, X: Any) -> Any:
-        """X scaled; in its own float type, sparse if X is."""
-        if X.shape[1] != len(self.scale):
-            raise ValueError(f"X has {X.shape[1]} columns, but the scaler was fitted on {len(self.scale)}")
-        if not is_sparse(X):
-            X = np.asarray(X)
-            kind = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-            return ((X - (0.0 if self.centre is None else self.centre)) / self.scale).astype(kind, copy=False)
-        if self.centre is not None:
-            raise ValueError("subtracting a mean would make sparse data dense; fit the scaler by 'max-abs'")
-        X = X.tocsr(copy=True)
-        X.data = (X.data / self.scale[X.indices]).astype(X.data.dtype, copy=False)
-        return X
+    made = StandardScaler()
+    made.mean_, made.scale_ = np.asarray(centre, dtype=np.float64), np.asarray(scale, dtype=np.float64)
+    made.n_features_in_ = len(made.scale_)
+    return made
 
 
-def fit_scaler(X: Any, method: str = "standard") -> Scaler:
-    """Learn a scaling: "standard" to mean 0 and deviation 1 (dense data), "max-abs" to a largest absolute value of 1 (any data).
+def standardise(data: DataSet) -> DataSet:
+    """Scale a data set by its training part: dense data to mean 0 and deviation 1; sparse data stay as they are."""
+    from sklearn.preprocessing import StandardScaler
 
-    A column that does not vary is centred and left at its scale.
-    """
-    one_of("method", method, ("standard", "max-abs"))
-    if method == "max-abs":
-        largest = abs(X).max(axis=0)
-        scale = np.asarray(largest.toarray() if is_sparse(largest) else largest, dtype=np.float64).reshape(-1)
-        return Scaler(None, np.where(scale > 0, scale, 1.0))
-    if is_sparse(X):
-        raise ValueError("method='standard' would make sparse data dense; use method='max-abs'")
-    X = np.asarray(X)
-    centre = X.mean(axis=0, dtype=np.float64)
-    scale = X.std(axis=0, dtype=np.float64)
-    # A column that is constant up to rounding must not have its rounding errors scaled up.
-    constant = scale <= 10 * np.finfo(np.float64).eps * np.maximum(np.abs(centre), np.finfo(np.float64).tiny)
-    return Scaler(centre, np.where(constant, 1.0, scale))
-
-
-def standardise(data: DataSet, method: str | None = None) -> DataSet:
-    """Scale a data set by its training part: dense data to mean 0 and deviation 1; sparse data stay as they are.
-
-    `method="max-abs"` scales sparse data as well.
-    """
-    if data.is_sparse and method is None:
+    if data.is_sparse:
         return data
-    scaler = fit_scaler(data.X, method or "standard")
-    return data.with_(X=scaler.apply(data.X), X_test=scaler.apply(data.X_test) if data.has_test else None)
+    scaler = StandardScaler().fit(data.X)
+    return data.with_(X=scaler.transform(data.X), X_test=scaler.transform(data.X_test) if data.has_test else None)
 
 
 def undersample(data: DataSet, ratio: float = 1.0, seed: int = 0) -> DataSet:
@@ -101,9 +70,3 @@ def undersample(data: DataSet, ratio: float = 1.0, seed: int = 0) -> DataSet:
         keep[rng.permutation(rows)[: int(least * ratio)]] = True
     rows = np.flatnonzero(keep)
     return data.with_(X=data.X[rows], y=data.y[rows])
-
-
-def class_weights(y: Any) -> np.ndarray:
-    """Return a weight for every sample that gives each class the same total, with mean one: n / (classes · size of its class)."""
-    classes, place, counts = np.unique(np.asarray(y), return_inverse=True, return_counts=True)
-    return (len(place) / (len(classes) * counts))[place]

@@ -7,8 +7,8 @@ cross-validation, `compare` and `convert` all go through here. Which words of a 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,9 +16,12 @@ from dualgap.core import is_sparse
 from dualgap.data.columns import clean, numbers
 from dualgap.data.dataset import DataError, DataSet
 from dualgap.data.preparation import Notes, Preparation
-from dualgap.data.preprocess import Scaler, fit_scaler
+from dualgap.data.preprocess import scaler_of
 from dualgap.data.table_files import Table, polars
 from dualgap.data.target import array_target, grouped, labels_of, target_of
+
+if TYPE_CHECKING:
+    from sklearn.preprocessing import StandardScaler
 
 __all__ = ["ArraySamples", "Encoder", "Samples", "TableOptions", "TableSamples", "array_of"]
 
@@ -92,7 +95,7 @@ class Encoder:
     """What turns rows into features: the preparation of a table, or the scaler of an array; neither leaves numbers as they are."""
 
     preparation: Preparation | None = None
-    scaler: Scaler | None = None
+    scaler: StandardScaler | None = None
 
     def of_table(self, table: Table, width: int, target: str = "", notes: Notes | None = None) -> Any:
         """Return the features of a table's rows; without a preparation, its columns but `target` are taken in their order."""
@@ -122,11 +125,11 @@ class Encoder:
             raise DataError(f"{X.shape[1]} columns, but the model was trained on {width}")
         if self.scaler is None:
             return X
-        return self.scaler.apply(X.toarray() if is_sparse(X) and self.scaler.centre is not None else X)
+        return self.scaler.transform(X.toarray() if is_sparse(X) else X)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        scaler = None if self.scaler is None else {key: None if x is None else x.tolist() for key, x in asdict(self.scaler).items()}
+        scaler = None if self.scaler is None else {"centre": self.scaler.mean_.tolist(), "scale": self.scaler.scale_.tolist()}
         return {"preparation": None if self.preparation is None else self.preparation.to_dict(), "scaler": scaler}
 
     @classmethod
@@ -134,9 +137,7 @@ class Encoder:
         """Return the encoder that `to_dict` wrote."""
         preparation, scaler = content.get("preparation"), content.get("scaler")
         made = None if preparation is None else Preparation.from_dict(preparation)
-        if scaler is None:
-            return cls(made)
-        return cls(made, Scaler(None if scaler["centre"] is None else np.array(scaler["centre"]), np.array(scaler["scale"])))
+        return cls(made, None if scaler is None else scaler_of(**scaler))
 
 
 def array_of(frame: Any) -> np.ndarray:
@@ -202,12 +203,14 @@ class ArraySamples:
 
     def learn(self, rows: np.ndarray | None = None) -> Encoder:
         """Learn a scaling from some rows."""
-        return Encoder(scaler=fit_scaler(self.data.X if rows is None else self.data.X[rows]) if self.scaled else None)
+        from sklearn.preprocessing import StandardScaler
+
+        return Encoder(scaler=StandardScaler().fit(self.data.X if rows is None else self.data.X[rows]) if self.scaled else None)
 
     def features(self, encoder: Encoder, rows: np.ndarray | None = None) -> Any:
         """Return the features of some rows."""
         X = self.data.X if rows is None else self.data.X[rows]
-        return X if encoder.scaler is None else encoder.scaler.apply(X)
+        return X if encoder.scaler is None else encoder.scaler.transform(X)
 
     def features_for(self, encoder: Encoder, width: int) -> Any:
         """Return the features that another training run's encoder makes of all rows."""

@@ -23,7 +23,6 @@ from dualgap.data import (
     DataSet,
     TableOptions,
     TableSamples,
-    class_weights,
     files_of,
     hold_out,
     kind_of,
@@ -235,12 +234,14 @@ def _unit_rows(data: DataSet, notes: list[str]) -> DataSet:
 
 
 def _balanced(data: DataSet, spec: DataSpec, notes: list[str]) -> tuple[DataSet, np.ndarray | None]:
+    from sklearn.utils import compute_sample_weight
+
     if spec.balance in ("undersample", "both"):
         data = undersample(data, spec.per_positive, spec.split_seed)
         notes.append(f"training rows undersampled to {data.counts[1]:,} positive and {data.counts[0]:,} negative ones")
     if spec.balance in ("class_weight", "both"):
         notes.append("class weights: both classes weigh alike in the training objective")
-        return data, class_weights(data.y)
+        return data, compute_sample_weight("balanced", data.y)
     return data, None
 
 

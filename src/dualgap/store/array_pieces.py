@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.data import DataError, DataSet, Encoder, Scaler, TableOptions, read
+from dualgap.data import DataError, Encoder, TableOptions, read
 from dualgap.store.file_pieces import Piece
 
 __all__ = ["ARRAY_KINDS", "ArraySource", "learn_arrays"]
@@ -38,8 +38,7 @@ class ArraySource:
         scaler = self.encoder.scaler
         if scaler is None:
             return str(self.variable or "")
-        arrays = [array for array in (scaler.centre, scaler.scale) if array is not None]
-        return f"{self.variable or ''} ({hashlib.sha256(b''.join(array.tobytes() for array in arrays)).hexdigest()[:16]})"
+        return f"{self.variable or ''} ({hashlib.sha256(scaler.mean_.tobytes() + scaler.scale_.tobytes()).hexdigest()[:16]})"
 
     def pieces(self, skip: int = 0) -> Iterator[Piece]:
         """Yield the samples in order, without the first `skip` pieces."""
@@ -54,7 +53,7 @@ class ArraySource:
                     raise DataError(f"{self.path} has {X.shape[1]} columns, more than n_features={self.n_features}")
                 yield Piece(y, (X.indptr, X.indices, X.data.astype(self.dtype, copy=False)))
                 continue
-            scaled = X if self.encoder.scaler is None else self.encoder.scaler.apply(X)
+            scaled = X if self.encoder.scaler is None else self.encoder.scaler.transform(X)
             yield Piece(y, (np.ascontiguousarray(scaled, dtype=self.dtype),))
 
 
@@ -62,7 +61,9 @@ def learn_arrays(
     paths: Sequence[Path], target: Any, dtype: str, n_features: int | None, options: TableOptions | None
 ) -> list[ArraySource]:
     """Return the sources, with the scaling that the rows of all files give: dense columns get mean 0 and deviation 1, as in `fit`."""
-    storage, moments = "", _Moments()
+    from sklearn.preprocessing import StandardScaler
+
+    storage, scaler = "", StandardScaler()
     for path in paths:
         data = read(path, target)
         found = "csr" if data.is_sparse else "dense"
@@ -74,32 +75,9 @@ def learn_arrays(
             if options.standardise and data.is_sparse:
                 raise DataError(f"{path}: to standardise would fill a sparse matrix; leave --standardise out")
         if storage == "dense":
-            moments.add(path, data)
+            if data.shape[1] != getattr(scaler, "n_features_in_", data.shape[1]):
+                raise DataError(f"{path} has {data.shape[1]} columns, the files before have {scaler.n_features_in_}")
+            scaler.partial_fit(np.asarray(data.X, dtype=np.float64))
     scaled = options is not None and options.standardise is not False and storage == "dense"
-    encoder = Encoder(scaler=moments.scaler() if scaled else None)
+    encoder = Encoder(scaler=scaler if scaled else None)
     return [ArraySource(path, target, dtype, storage, encoder, n_features=n_features) for path in paths]
-
-
-class _Moments:
-    """Rows, mean and sum of squared deviations of each column, file by file."""
-
-    rows = 0
-    mean: Any = 0.0
-    squares: Any = 0.0
-
-    def add(self, path: Path, data: DataSet) -> None:
-        """Merge the rows of a file (Chan, Golub and LeVeque, 1983)."""
-        X = np.asarray(data.X, dtype=np.float64)
-        if self.rows and X.shape[1] != len(self.mean):
-            raise DataError(f"{path} has {X.shape[1]} columns, the files before have {len(self.mean)}")
-        mean, rows = X.mean(axis=0), self.rows + len(X)
-        apart = mean - self.mean
-        self.squares = self.squares + ((X - mean) ** 2).sum(axis=0) + apart**2 * (self.rows * len(X) / rows)
-        self.mean = self.mean + apart * (len(X) / rows)
-        self.rows = rows
-
-    def scaler(self) -> Scaler:
-        """Return the scaling; a column that does not vary is centred and left at its scale."""
-        scale = np.sqrt(self.squares / self.rows)
-        constant = scale <= 10 * np.finfo(np.float64).eps * np.maximum(np.abs(self.mean), np.finfo(np.float64).tiny)
-        return Scaler(self.mean, np.where(constant, 1.0, scale))
