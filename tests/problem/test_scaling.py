@@ -88,9 +88,3 @@ def test_sgd_on_the_mapped_problem_beats_the_unmapped_one():
 def test_what_makes_no_sense_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_the_module_keeps_its_public_name():
-    import dualgap.scaling as public
-
-    assert public is dualgap.scaling is scaling

@@ -132,6 +132,10 @@ class kept:
             _handler.answered, _handler.waiting = True, _handler.waiting - 1
         return True
 
+    def answered(self) -> bool:
+        """Whether Ctrl-C has ended a run since the outermost `kept` began."""
+        return self.main and _handler.answered
+
     def answer(self) -> bool:
         """Count a Ctrl-C that was raised and caught as answered; False for the third one, which is to be raised again."""
         if not self.main:

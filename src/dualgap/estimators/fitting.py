@@ -206,5 +206,5 @@ def train(
         monitor.end()
         model._kept = Kept(*given, [result.dual for result in results], treated)
         model.status_ = warn_unless_converged(type(model).__name__, results, tol, stacklevel=6)
-        if ctrl_c.take():
+        if ctrl_c.take() or ctrl_c.answered():  # in threads perhaps when all problems were solved
             model.status_ = "interrupted"

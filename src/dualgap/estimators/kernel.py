@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import validate_data
 
-from dualgap.core import Hinge, one_of
+from dualgap.core import Hinge, kept, one_of
 from dualgap.estimators.common import check_fitted, check_labels, invalid_parameters, penalties
 from dualgap.estimators.constructors import estimator
 from dualgap.estimators.deciding import PairVotes, solve_until_decided
@@ -141,22 +141,23 @@ class SVC(
             raise ValueError(f"decide does not go with a kernel that is not positive semidefinite: {treated.said}")
         data = Labelled(table, y, sample_weight, self.class_weight)
         pairs, labels = data.pairs(), data.classes.tolist()
-        if treated is not None and not treated.certified:
-            self._fit_uncertified(X, data, pairs, budget)
-        else:
-            names = ["fit"] if len(pairs) == 1 else [f"classes {labels[i]!r} and {labels[j]!r}" for i, j in pairs]
-            make = self._maker(data, pairs, C)
-            tasks = [
-                Task(name, partial(make, pair), self._warm(data, pair, k, C))
-                for k, (name, pair) in enumerate(zip(names, pairs, strict=True))
-            ]
-            solve: Solve = partial(solve_tasks, budget=budget, decide=rows)
-            if rows is not None and len(pairs) > 1:
-                votes = PairVotes(len(labels), self.break_ties)
-                solve = partial(solve_until_decided, budget=budget, rows=rows, votes=votes)
-            self._train(given, X, data, tasks, budget, solve, treated, partial(self._keep, X, data, pairs))
-        self._calibrate(X, y, data.weights)
-        return self
+        with kept():  # to the return, so that Ctrl-C after the training loses no model
+            if treated is not None and not treated.certified:
+                self._fit_uncertified(X, data, pairs, budget)
+            else:
+                names = ["fit"] if len(pairs) == 1 else [f"classes {labels[i]!r} and {labels[j]!r}" for i, j in pairs]
+                make = self._maker(data, pairs, C)
+                tasks = [
+                    Task(name, partial(make, pair), self._warm(data, pair, k, C))
+                    for k, (name, pair) in enumerate(zip(names, pairs, strict=True))
+                ]
+                solve: Solve = partial(solve_tasks, budget=budget, decide=rows)
+                if rows is not None and len(pairs) > 1:
+                    votes = PairVotes(len(labels), self.break_ties)
+                    solve = partial(solve_until_decided, budget=budget, rows=rows, votes=votes)
+                self._train(given, X, data, tasks, budget, solve, treated, partial(self._keep, X, data, pairs))
+            self._calibrate(X, y, data.weights)
+            return self
 
     def _fit_uncertified(self, X: Any, data: Labelled, pairs: list[tuple[int, int]], budget: Any) -> None:
         problems = [self._problem(data, pair, self.C) for pair in pairs]

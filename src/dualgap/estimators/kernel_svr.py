@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
-from dualgap.core import one_of
+from dualgap.core import kept, one_of
 from dualgap.estimators.common import invalid_parameters
 from dualgap.estimators.constructors import estimator
 from dualgap.estimators.fitted import keep, signed_dual
@@ -54,8 +54,9 @@ class KernelRegression(KernelModelMixin, CallbackSupportMixin, MultiOutputMixin,
         problems = self._problems(data, C)
         tasks = [Task(name, partial(problems.__getitem__, j), self._warm(data, j, C)) for j, name in enumerate(data.names())]
         solve = partial(solve_tasks, budget=budget, run=self._run())
-        self._train(given, X, data, tasks, budget, solve, treated, partial(self._keep, X, data))
-        return self
+        with kept():  # to the return, so that Ctrl-C after the training loses no model
+            self._train(given, X, data, tasks, budget, solve, treated, partial(self._keep, X, data))
+            return self
 
     def _keep(self, X: Any, data: Numbers, results: list[Result]) -> None:
         """Set the fitted attributes."""

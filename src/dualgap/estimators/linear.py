@@ -13,7 +13,7 @@ from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from dualgap.core import classification_loss, one_of
+from dualgap.core import classification_loss, kept, one_of
 from dualgap.estimators.coefficients import refusal_of_bounds
 from dualgap.estimators.common import (
     check_labels,
@@ -164,14 +164,15 @@ class LinearSVC(
         joint = is_joint(self, len(data.classes))
         self._check_bounds(joint, len(data.classes))
         budget = parameters.budget
-        if joint:
-            self._train_jointly(given, data, parameters, rows)
-        elif rows is None or data.count == 1:
-            self._train(given, data, parameters, partial(solve_tasks, budget=budget, decide=rows))
-        else:
-            self._train(given, data, parameters, partial(solve_until_decided, budget=budget, rows=rows, votes=ClassVotes()))
-        self._calibrate(X, y, data.weights)
-        return self
+        with kept():  # to the return, so that Ctrl-C after the training loses no model
+            if joint:
+                self._train_jointly(given, data, parameters, rows)
+            elif rows is None or data.count == 1:
+                self._train(given, data, parameters, partial(solve_tasks, budget=budget, decide=rows))
+            else:
+                self._train(given, data, parameters, partial(solve_until_decided, budget=budget, rows=rows, votes=ClassVotes()))
+            self._calibrate(X, y, data.weights)
+            return self
 
     def _train_jointly(self, given: tuple[Any, Any, Any], data: Labelled, parameters: Parameters, rows: Any) -> None:
         base = self._joint_base(data, parameters)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
+from dualgap.core import kept
 from dualgap.estimators.common import invalid_parameters, validated
 from dualgap.estimators.constructors import estimator
 from dualgap.estimators.fitted import signed_dual
@@ -110,8 +111,9 @@ class LinearSVR(
         with invalid_parameters():
             get_solver(self.solver)
         data = Numbers(*self._checked(X, y), sample_weight)
-        self._train((X, y, sample_weight), data, parameters, partial(solve_tasks, budget=parameters.budget))
-        return self
+        with kept():  # to the return, so that Ctrl-C after the training loses no model
+            self._train((X, y, sample_weight), data, parameters, partial(solve_tasks, budget=parameters.budget))
+            return self
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
         return (X, store_targets(self, X, y)) if is_store(X) else validated(self, X, y, **NUMERIC)

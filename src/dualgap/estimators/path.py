@@ -105,7 +105,7 @@ class Path(BaseEstimator):
             self._run(given, limits)
             if ctrl_c.take():
                 self.status_ = "interrupted"
-        return self
+            return self
 
     def _run(self, given: Given, limits: Limits) -> None:
         """Train, and set the fitted attributes."""
