@@ -7,8 +7,7 @@ import pytest
 
 from dualgap.lab import parse_study
 from dualgap.lab.plan import REFERENCE, cells_of
-from dualgap.lab.result_store import ResultStore
-from dualgap.lab.results import Results
+from dualgap.lab.results import Results, ResultStore
 
 TINY = {
     "name": "tiny",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dualgap.lab import parse_study, run_study
-from dualgap.lab.figures import ended
+from dualgap.lab.columns import ended
 from dualgap.lab.plan import cells_of
 from dualgap.lab.prepare import prepare
 from dualgap.lab.run_one import make_problem

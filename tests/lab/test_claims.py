@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from dualgap.lab.claims.judge import judge, tally, thresholds
-from dualgap.lab.claims.verdicts import CHECKS, Answer, Asked, Spread, all_of, decide, spread, together
+from dualgap.lab.claims.verdicts import CHECKS, Answer, Asked, Spread, all_of, decide, judge, spread, tally, thresholds, together
 from dualgap.lab.schema import StudyError
 from dualgap.lab.study import Claim
 

@@ -6,7 +6,7 @@ import pytest
 import dualgap
 from dualgap.lab import Comparison, advice, parse_study, rankings
 from dualgap.lab.compare import solvers_for
-from dualgap.lab.lineup import LINEUP
+from dualgap.lab.plan import LINEUP
 from dualgap.problem import Problem
 from dualgap.run import minimise
 

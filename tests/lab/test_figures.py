@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from dualgap.lab import StudyError, parse_study, run_study
+from dualgap.lab.columns import plain
 from dualgap.lab.draw import draw, save
-from dualgap.lab.figures import KINDS, FigureData, Line, Panel, plain
-from dualgap.lab.gallery import make_figure
+from dualgap.lab.figures import KINDS, FigureData, Line, Panel, make_figure
 from dualgap.lab.interactive import packed_json, plotly_figure
 from dualgap.lab.palette import COLOURS, styles_for
 from dualgap.lab.study import FigureSpec

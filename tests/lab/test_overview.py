@@ -1,7 +1,7 @@
 """The overview: every statement of several studies, counted, escaped, with a link to the report."""
 
 from dualgap.lab import write_overview
-from dualgap.lab.claims.judge import judge
+from dualgap.lab.claims.verdicts import judge
 from dualgap.lab.overview import counts_table, in_words
 
 EVIL = "<script>alert(1)</script>"

@@ -10,9 +10,10 @@ import shutil
 
 import pytest
 
+from dualgap.lab.columns import shown_number
 from dualgap.lab.ranking import LEVELS
 from dualgap.lab.report import write_report
-from dualgap.lab.tables import TableData, shown_number
+from dualgap.lab.tables import TableData
 
 EVIL = "<img src=x onerror=alert(1)>"
 EVIL_END = "</script><script>alert(2)</script>"

@@ -2,8 +2,7 @@
 
 import polars as pl
 
-from dualgap.lab.files import file_name
-from dualgap.lab.result_store import ResultStore
+from dualgap.lab.results import ResultStore, file_name
 
 
 def test_failures_are_recorded_and_not_finished(tmp_path):

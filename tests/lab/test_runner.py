@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from dualgap.lab import parse_study, run_study
-from dualgap.lab.result_store import ResultStore
+from dualgap.lab.results import ResultStore
 from dualgap.solvers import REGISTRY
 from dualgap.solvers.coordinate.sdca import SDCA
 

@@ -6,12 +6,10 @@ from pathlib import Path
 import pytest
 
 from dualgap.lab import StudyError, load_study, parse_study, study_names
-from dualgap.lab.claims.judge import judge
-from dualgap.lab.gallery import make_figure
-from dualgap.lab.lineup import LINEUP, PAPERS
-from dualgap.lab.plan import cells_of
-from dualgap.lab.result_store import ResultStore
-from dualgap.lab.results import Results
+from dualgap.lab.claims.verdicts import judge
+from dualgap.lab.figures import make_figure
+from dualgap.lab.plan import LINEUP, PAPERS, cells_of
+from dualgap.lab.results import Results, ResultStore
 from dualgap.lab.tables import make_table
 
 RACE = {"id": "r", "data": ["plane"], "solvers": ["sdca"]}

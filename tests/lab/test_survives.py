@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from dualgap.lab import Results, ResultStore, load_study, parse_study, run_study, write_report
-from dualgap.lab.scratch import Scratch
-from dualgap.lab.workers import Killed, run_in_workers
+from dualgap.lab.workers import Killed, Scratch, run_in_workers
 
 HANGS = 1800  # seconds after which even a machine with a hundred other processes must have done it
 

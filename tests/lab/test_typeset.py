@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from dualgap.lab.markdown import written
+from dualgap.lab.report import written
 from dualgap.lab.studies import formulas, study_names, table_of
 from dualgap.lab.typeset import formulas_of, typeset
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dualgap.core import LOSSES, suggest
 from dualgap.data import TableOptions, entry
-from dualgap.lab.lineup import OUTSIDE
+from dualgap.lab.plan import OUTSIDE
 from dualgap.lab.schema import StudyError
 from dualgap.lab.studies import catalogue
 from dualgap.lab.study import Study, parse_study

@@ -10,8 +10,8 @@ import numpy as np
 
 from dualgap.core import write_atomically
 from dualgap.lab.figures import FigureData, Line, Panel
-from dualgap.lab.files import file_name
 from dualgap.lab.palette import BOUNDARY, INK
+from dualgap.lab.results import file_name
 
 __all__ = ["draw", "save"]
 

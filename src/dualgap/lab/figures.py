@@ -11,65 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.lab.palette import Style, styles_for
+from dualgap.data import DataError
+from dualgap.lab.columns import LOG, ended, named, plain
+from dualgap.lab.palette import BOUNDARY, Style, styles_for
+from dualgap.lab.prepare import Prepared
 from dualgap.lab.results import Group, Results
+from dualgap.lab.run_one import make_problem
 from dualgap.lab.schema import Kinds
+from dualgap.lab.studies import modules
+from dualgap.lab.study import FigureSpec
 
-__all__ = [
-    "KINDS",
-    "NAMES",
-    "FigureData",
-    "Line",
-    "Panel",
-    "Points",
-    "Surface",
-    "ended",
-    "line_of",
-    "named",
-    "plain",
-    "register_kind",
-]
+__all__ = ["KINDS", "FigureData", "Line", "Panel", "Points", "Surface", "line_of", "make_figure", "register_kind"]
 
-NAMES = {
-    "epoch": "epochs",
-    "passes": "passes over the data",
-    "cpu_seconds": "CPU seconds (updates only)",
-    "wall_seconds": "wall seconds (updates only)",
-    "primal": "objective",
-    "dual": "lower bound",
-    "bound": "optimum, by the best bound",
-    "gap": "duality gap",
-    "relative_gap": "relative duality gap",
-    "best_gap": "relative duality gap, best so far",
-    "suboptimality": "above the best bound, relative",
-    "train_error": "training error",
-    "test_error": "test error",
-    "accuracy_test": "test accuracy",
-    "accuracy_train": "training accuracy",
-    "test_balanced_accuracy": "balanced test accuracy",
-    "support_vectors": "support vectors (β > 0)",
-    "nonzeros": "non-zero coefficients",
-    "batch_size": "batch size",
-    "delta": "δ",
-    "l2": "l2",
-    "accuracy": "test accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "pr_auc": "PR-AUC",
-    "roc_auc": "ROC-AUC",
-    "iteration": "iterations, as the text counts them",
-    "rate": "learning rate",
-    "sum_c": "c",
-    "majority_accuracy": "accuracy of always the commoner class",
-    "common_primal": "objective, by the common one",
-    "best_primal": "objective, best so far",
-    "best_relative_gap": "relative duality gap, best so far",
-    "best_epoch": "epoch of the best so far",
-    "best_test_error": "test error, best so far",
-    "best_train_error": "training error, best so far",
-    "b_star": "b*",
-    "b_star_train_error": "training error with b*",
-}
-LOG = {"cpu_seconds", "gap", "relative_gap", "best_gap", "suboptimality", "l2", "batch_size", "rate"}
+
 ROUNDING = 1e-16  # of a relative gap: where one of 0 is drawn on a logarithmic axis
 MOST_POINTS = 240
 PLAIN = Style("#0072B2")
@@ -165,27 +119,6 @@ class FigureData:
 # A figure is made by a function of the results and the figure's options; it returns the panels and how many stand side by side.
 KINDS = Kinds("figure")
 register_kind = KINDS.register
-
-
-def named(column: str) -> str:
-    """Return what an axis says for a column."""
-    if column.startswith("gap:"):
-        return f"CPU seconds to a relative gap of {plain(float(column.removeprefix('gap:')))}"
-    if column.startswith("near:"):
-        return f"CPU s to within {100 * float(column.removeprefix('near:')):g} % of the best bound"
-    if column.startswith("epochs_to:"):
-        return f"epochs to within {100 * float(column.removeprefix('epochs_to:')):g} % of the best bound"
-    if column.startswith("settles:"):
-        return f"epochs until {100 * float(column.removeprefix('settles:')):g} % of the objective's fall is done"
-    return NAMES.get(column, column.replace("_", " "))
-
-
-def plain(value: float) -> str:
-    """Return a setting in words: small numbers as powers of ten."""
-    if value == 0 or abs(value) >= 0.01:
-        return f"{value:g}"
-    digits, power = f"{value:.5e}".split("e")
-    return f"{float(digits):g}e{int(power)}"
 
 
 def _list(value: Any) -> list[Any]:
@@ -327,30 +260,54 @@ def sweep(results: Results, options: dict[str, Any]) -> tuple[list[Panel], int]:
     return panels, int(options.get("columns", min(2, len(panels) or 1)))
 
 
-def ended(group: Group, column: str) -> np.ndarray:
-    """Return how each run ended: a column of the results, the last value of a trace, or a cost.
-
-    "gap:1e-3" is CPU seconds to a certified gap, "near:1e-2" those to within a share of the best bound, "epochs_to:1e-2" epochs to that,
-    "settles:0.9" epochs until as much of the objective's own fall is done, wherever it ends; "bound" is the best lower bound of any solver.
-    """
-    if column.startswith("gap:"):
-        return group.first("best_gap", float(column.removeprefix("gap:")))
-    if column.startswith("near:"):
-        return group.first("suboptimality", float(column.removeprefix("near:")))
-    if column.startswith("epochs_to:"):
-        return group.first("suboptimality", float(column.removeprefix("epochs_to:")), "epoch")
-    if column.startswith("settles:"):
-        share = float(column.removeprefix("settles:"))
-        pairs = zip(group.traces("primal"), group.traces("epoch"), strict=True)
-        return np.array([_settled(primal, epoch, share) for primal, epoch in pairs])
-    if column == "bound":
-        return np.array(group.bounds)
-    if group.rows and column in group.rows[0] and group.rows[0][column] is not None:
-        return group.values(column)
-    return group.last(column)
+def make_figure(results: Results, figure: FigureSpec) -> FigureData | None:
+    """Return the data of a figure; None where the results or the data that it needs are not there."""
+    modules("figures")  # the kinds that studies bring along
+    maker = KINDS.maker(figure, results.study.name)
+    try:
+        panels, columns = maker(results, figure.options)
+    except DataError:
+        return None  # the runner has told the user what to fetch
+    return FigureData(figure.id, figure.title, figure.caption, tuple(panels), columns) if panels else None
 
 
-def _settled(primal: np.ndarray, epochs: np.ndarray, share: float) -> float:
-    """Return the first epoch at which a share of the fall from the first value to the level of the last quarter is done."""
-    end = float(np.median(primal[-max(len(primal) // 4, 1) :]))
-    return float(epochs[np.flatnonzero(primal <= primal[0] - share * (primal[0] - end))[0]])
+# ------------------------------------------------------------------------------------------------------------------ boundaries
+
+
+@register_kind("boundary", "race", "data", "solvers", "columns", "grid")
+def boundary(results: Results, options: dict[str, Any]) -> tuple[list[Panel], int]:
+    """The sign of a model over the plane, with the training points; the misclassified ones have colours of their own."""
+    panels = []
+    groups = results.select(options["race"], options.get("data"), options.get("solvers"))
+    order = [spec.id for spec in results.study.data]
+    for group in sorted(groups, key=lambda group: order.index(group.data)):
+        row = next((row for row in group.rows if row.get("coef") is not None), None)
+        kept = None if row is None else results.store.points(row["key"])
+        if row is not None and kept is not None:
+            panels.append(_boundary_panel(results, group, row, kept, int(options.get("grid", 91))))
+    return panels, int(options.get("columns", 2))
+
+
+def _boundary_panel(results: Results, group: Group, row: dict[str, Any], kept: tuple[Any, Any], grid: int) -> Panel:
+    data = Prepared("", *kept, None, np.zeros(0))
+    problem = make_problem(data, group.problem)
+    coef, intercept = np.array(row["coef"]), float(row["intercept"])
+    wrong = (problem.decision(data.X, coef, intercept) > 0) != (data.y == 1)
+    low, high = data.X.min(axis=0), data.X.max(axis=0)
+    room = 0.06 * (high - low)
+    x, y = (np.linspace(a, b, grid) for a, b in zip(low - room, high + room, strict=True))
+    plane = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    scores = problem.decision(plane, coef, intercept).reshape(grid, grid)
+    points = []
+    for label, name in ((0, "negative"), (1, "positive")):
+        for missed in (False, True):
+            chosen = (data.y == label) & (wrong == missed)
+            text = f"{name}, misclassified" if missed else f"{name} class"
+            colour = BOUNDARY[f"{name} wrong" if missed else name]
+            points.append(
+                Points(text, data.X[chosen, 0], data.X[chosen, 1], colour, "x" if missed else "circle", 5.0 if missed else 3.0)
+            )
+    title = f"{results.data_name(group.data)} · {results.label(group.solver)}"
+    return Panel(
+        title, "x₁", "x₂", points=tuple(points), surface=Surface(x, y, scores), note=f"{100 * wrong.mean():.2g} % misclassified"
+    )

@@ -1,4 +1,4 @@
-"""Figures as Plotly's JSON: plain dictionaries that the report's page hands to Plotly.newPlot.
+"""Figures and curves as Plotly's JSON: plain dictionaries that the report's page hands to Plotly.newPlot.
 
 Plotly reads a few HTML tags in text; every name is escaped here, so that a data set called "<b>" is shown as it is called.
 """
@@ -11,16 +11,20 @@ import html
 import io
 import json
 import textwrap
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from dualgap.lab.figures import FigureData, Line, Panel
+from dualgap.lab.columns import LOG, NAMES
+from dualgap.lab.figures import FigureData, Line, Panel, floored, thinned
 from dualgap.lab.palette import BOUNDARY, INK
+from dualgap.lab.ranking import problems
+from dualgap.lab.results import Group, Results
 
-__all__ = ["packed_json", "plotly_figure", "plotly_script", "png_address"]
+__all__ = ["curve_data", "packed_json", "plotly_figure", "plotly_script", "png_address"]
+
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 GRID = "#e4e8ee"
@@ -247,3 +251,53 @@ def png_address(figure: FigureData, dpi: int = 130) -> str:
         Image.open(buffer).convert("RGB").quantize(48).save(small, format="png", optimize=True)
         buffer = small
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+ACROSS = ("epoch", "passes", "cpu_seconds")
+UP = ("relative_gap", "suboptimality", "primal", "train_error", "test_error", "support_vectors")
+SHORT = {
+    "epoch": "epochs",
+    "passes": "passes",
+    "cpu_seconds": "CPU time",
+    "relative_gap": "gap",
+    "suboptimality": "above the best bound",
+    "primal": "objective",
+    "train_error": "training error",
+    "test_error": "test error",
+    "support_vectors": "support vectors",
+}
+
+
+def curve_data(results: Results) -> dict[str, Any]:
+    """Return what the page's script reads."""
+    shown = []
+    for (race, data, setting), groups in problems(results):
+        title = " · ".join(filter(None, [data, setting, race]))
+        shown.append({"title": title, "lines": [_explored(results, group) for group in groups]})
+    styles = {id: asdict(style) for id, style in results.styles.items()}
+    columns = {
+        "x": ACROSS,
+        "y": UP,
+        "names": {c: NAMES[c] for c in (*ACROSS, *UP)},
+        "short": SHORT,
+        "log": [c for c in UP if c in LOG],
+    }
+    return {**columns, "styles": styles, "problems": shown}
+
+
+def _explored(results: Results, group: Group) -> dict[str, Any]:
+    up: dict[str, Any] = {}
+    across: dict[str, Any] = {}
+    for column in UP:
+        if not group.has(column):
+            continue
+        curve = group.curve("epoch", column)
+        kept = thinned(len(curve.mean), 110)
+        mean, low, high = (floored(values[kept], column) for values in (curve.mean, curve.low, curve.high))
+        up[column] = {"mean": numbers(mean)}
+        if not np.array_equal(curve.low, curve.high):
+            up[column] |= {"low": numbers(low), "high": numbers(high)}
+    for column in ACROSS:
+        curve = group.curve(column, "primal")
+        across[column] = numbers(curve.x[thinned(len(curve.x), 110)])
+    return {"solver": group.solver.id, "label": results.label(group.solver), "x": across, "y": up}

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dualgap.core import write_atomically
-from dualgap.lab.claims.judge import SIGNS, Verdict, judge, tally
-from dualgap.lab.claims.verdicts import CALIBRATED, FAILS, HOLDS, NOT_JUDGED, OPEN
+from dualgap.lab.claims.verdicts import CALIBRATED, FAILS, HOLDS, NOT_JUDGED, OPEN, SIGNS, Verdict, judge, tally
 from dualgap.lab.results import Results
 from dualgap.lab.tables import TableData
 

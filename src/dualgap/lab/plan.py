@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+from collections import ChainMap
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,11 +17,48 @@ from typing import Any
 
 from dualgap.core import suggest
 from dualgap.data import files_of
-from dualgap.lab.lineup import LINEUP
+from dualgap.lab.outside import LibLinear, LibSVM, SklearnSGD
 from dualgap.lab.schema import StudyError
+from dualgap.lab.studies import algorithms
 from dualgap.lab.study import PROBLEM_KEYS, DataSpec, Race, RunBudget, SolverSpec, Study
+from dualgap.solvers import REGISTRY, Solver
 
-__all__ = ["REFERENCE", "Cell", "Planned", "cells_of", "data_fingerprint", "planned", "problem_name", "sources_fingerprint"]
+__all__ = [
+    "LINEUP",
+    "OUTSIDE",
+    "PAPERS",
+    "REFERENCE",
+    "Cell",
+    "Planned",
+    "cells_of",
+    "data_fingerprint",
+    "planned",
+    "problem_name",
+    "sources_fingerprint",
+]
+
+
+OUTSIDE: dict[str, type[Solver]] = {cls.name: cls for cls in (LibLinear, LibSVM, SklearnSGD)}
+LINEUP: ChainMap[str, type[Solver]] = ChainMap(REGISTRY, OUTSIDE, algorithms())
+
+# Where a method is from, as docs/references.md has it: what to call the paper, and its address. A report links to it.
+PAPERS = {
+    "apg": ("Beck and Teboulle 2009", "https://doi.org/10.1137/080716542"),
+    "asdca": ("Shalev-Shwartz and Zhang 2013b", "https://arxiv.org/abs/1305.2581"),
+    "dca": ("Hsieh et al. 2008", "https://doi.org/10.1145/1390156.1390208"),
+    "dual_coordinate": ("Hsieh et al. 2008", "https://doi.org/10.1145/1390156.1390208"),
+    "dual_gradient": ("Beck and Teboulle 2009", "https://doi.org/10.1137/080716542"),
+    "liblinear": ("Hsieh et al. 2008", "https://doi.org/10.1145/1390156.1390208"),
+    "libsvm": ("Chang and Lin 2011", "https://doi.org/10.1145/1961189.1961199"),
+    "pegasos": ("Shalev-Shwartz et al. 2011", "https://doi.org/10.1007/s10107-010-0420-4"),
+    "saga": ("Defazio et al. 2014", "https://arxiv.org/abs/1407.0202"),
+    "sdca": ("Shalev-Shwartz and Zhang 2013", "https://arxiv.org/abs/1209.1873"),
+    "sgd": ("Bottou 2010", "https://doi.org/10.1007/978-3-7908-2604-3_16"),
+    "sklearn_sgd": ("Bottou 2010", "https://doi.org/10.1007/978-3-7908-2604-3_16"),
+    "svrg": ("Xiao and Zhang 2014", "https://doi.org/10.1137/140961791"),
+    "working_set": ("Chang and Lin 2011", "https://doi.org/10.1145/1961189.1961199"),
+}
+
 
 PACKAGE = Path(__file__).resolve().parents[1]
 # The numbers of a run do not depend on these parts of the package; stored results stay valid when they change.

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.lab.figures import named, plain
-from dualgap.lab.lineup import LINEUP
+from dualgap.lab.columns import named, plain
+from dualgap.lab.plan import LINEUP
 from dualgap.lab.results import Group, Results
 from dualgap.lab.studies import algorithms
 

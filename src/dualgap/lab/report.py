@@ -6,28 +6,131 @@ Every name that comes from data or from a study is escaped by the template; what
 from __future__ import annotations
 
 import datetime
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
 from dualgap.core import write_atomically
-from dualgap.lab.claims.judge import SIGNS, Verdict
-from dualgap.lab.curves import curve_data
+from dualgap.lab.claims.verdicts import SIGNS, Verdict, judge
+from dualgap.lab.columns import shown_number
 from dualgap.lab.draw import save
-from dualgap.lab.files import file_name
-from dualgap.lab.interactive import packed_json, plotly_figure, plotly_script, png_address
-from dualgap.lab.lineup import LINEUP, PAPERS
-from dualgap.lab.markdown import markdown_report
+from dualgap.lab.figures import FigureData, make_figure
+from dualgap.lab.interactive import curve_data, packed_json, plotly_figure, plotly_script, png_address
 from dualgap.lab.overview import MARKS, MEANING, in_words
 from dualgap.lab.palette import Style
-from dualgap.lab.ranking import advice
-from dualgap.lab.report_model import Report, make_report
-from dualgap.lab.results import Results
-from dualgap.lab.tables import TableData, shown_number
-from dualgap.lab.typeset import typeset
+from dualgap.lab.plan import LINEUP, PAPERS
+from dualgap.lab.ranking import Ranking, advice, rankings
+from dualgap.lab.results import Results, file_name
+from dualgap.lab.tables import TableData, escaped, make_table, ranking_table, summary_table
+from dualgap.lab.typeset import apart, typeset
 
-__all__ = ["Report", "make_report", "write_report"]
+__all__ = ["Report", "make_report", "markdown_report", "write_report"]
+
+
+@dataclass
+class Report:
+    """What a report shows, before it is put on a page."""
+
+    results: Results
+    rankings: list[Ranking]
+    figures: list[FigureData]
+    tables: list[TableData]
+    verdicts: list[Verdict]
+    missing: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def ranking_tables(self) -> list[TableData]:
+        """The rankings as tables."""
+        return [ranking_table(ranking, place) for place, ranking in enumerate(self.rankings)]
+
+
+def make_report(results: Results, missing: dict[str, str] | None = None) -> Report:
+    """Figures, tables, rankings and verdicts of a study, computed from its results."""
+    study = results.study
+    figures = [figure for spec in study.figures if (figure := make_figure(results, spec)) is not None]
+    tables = [table for spec in study.tables if (table := make_table(results, spec)) is not None]
+    verdicts = [judge(results, claim) for claim in study.claims]
+    return Report(results, rankings(results), figures, tables, verdicts, dict(missing or {}))
+
+
+def markdown_report(report: Report, made: str) -> str:
+    """Return the whole report as Markdown text."""
+    study = report.results.study
+    lines = [
+        f"# {escaped(study.title)}",
+        "",
+        written(study.about),
+        "",
+        f"Made on {made}. The page with interactive curves: report.html",
+        "",
+    ]
+    for note in study.notes:
+        lines += [written(note), ""]
+    if report.missing:
+        lines += ["## Data that were not found", ""]
+        lines += [f"- {escaped(report.results.data_name(id))}: {escaped(why)}" for id, why in report.missing.items()]
+        lines.append("")
+    lines += _statements(report)
+    lines += ["## Data", ""]
+    for about in report.results.store.data().values():
+        lines.append(f"- {escaped(about['name'])}: {about['rows']:,} × {about['features']:,}, {about['test_rows']:,} test rows")
+        lines += [f"  - {escaped(note)}" for note in about["notes"]]
+        lines += [f"  - set by the text: {escaped(about['calibrated'])}"] if about.get("calibrated") else []
+    lines += ["", "## How the runs ended (medians)", ""]
+    for ranking in report.rankings:
+        lines += [f"### {escaped(ranking.title)}", "", summary_table(ranking).to_markdown(), ""]
+    lines += ["## CPU seconds to a certified relative gap", ""]
+    for table in report.ranking_tables:
+        lines += [f"### {escaped(table.title)}", "", table.to_markdown(), ""]
+    if report.tables:
+        lines += ["## Tables", ""]
+        for table in report.tables:
+            lines += [f"### {escaped(table.title)}", "", table.to_markdown(), ""] + (
+                [written(table.caption), ""] if table.caption else []
+            )
+    if report.figures:
+        lines += ["## Figures", ""]
+        for figure in report.figures:
+            lines += [
+                f"### {escaped(figure.title)}",
+                "",
+                f"![{escaped(figure.title)}](figures/{file_name(figure.id)}.png)",
+                "",
+                written(figure.caption),
+                "",
+            ]
+    return "\n".join(lines)
+
+
+def written(text: str) -> str:
+    """Return text as Markdown shows it literally, but for its formulas, which stay TeX between dollar signs."""
+    return apart(text, escaped, lambda tex: f"${tex}$")
+
+
+def _statements(report: Report) -> list[str]:
+    """Return the lines of the statements with their verdicts, and of what was corrected in the text."""
+    study = report.results.study
+    lines: list[str] = []
+    if report.verdicts:
+        lines += ["## Statements", "", in_words(report.verdicts), ""]
+        for verdict in report.verdicts:
+            numbers = "; ".join(f"{escaped(name)}: {escaped(shown_number(value))}" for name, value in verdict.numbers.items())
+            lines.append(f"- **{verdict.verdict}**: {escaped(verdict.claim.says)}")
+            lines += [f"  - {escaped(line)}" for line in verdict.why.splitlines()]
+            lines += [f"  - asked: {escaped(verdict.asked)}"] if verdict.asked else []
+            lines += [f"  - {escaped(verdict.readings[0].lower() + verdict.readings[1:])}"] if verdict.readings else []
+            lines += [f"  - set by the text: {escaped(verdict.claim.calibrated)}"] if verdict.claim.calibrated else []
+            lines += [f"  - numbers: {numbers}"] if numbers else []
+        lines.append("")
+    if study.corrections:
+        lines += ["## What was corrected", ""]
+        for correction in study.corrections:
+            lines += [f"- {written(correction.where)}", f"  - as printed: {written(correction.printed)}"]
+            lines += [f"  - right: {written(correction.right)}", f"  - {written(correction.cost)}"]
+        lines.append("")
+    return lines
 
 
 def write_report(results: Results, out: str | Path, missing: dict[str, str] | None = None) -> Path:

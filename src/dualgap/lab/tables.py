@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from dualgap.data import csv_text
-from dualgap.lab.figures import ended, named
+from dualgap.lab.columns import ended, named, shown_number
 from dualgap.lab.ranking import LEVELS, Ranking
 from dualgap.lab.results import Group, Results
 from dualgap.lab.schema import Kinds
 from dualgap.lab.study import TableSpec
 
-__all__ = ["TABLES", "TableData", "escaped", "make_table", "ranking_table", "shown_number", "summary_table"]
+__all__ = ["TABLES", "TableData", "escaped", "make_table", "ranking_table", "summary_table"]
 
 
 @dataclass(frozen=True)
@@ -47,23 +47,6 @@ def escaped(text: str) -> str:
     for character in "\\`*_|<>[]":
         text = text.replace(character, f"\\{character}")
     return text.replace("\n", " ")
-
-
-def shown_number(cell: Any) -> str:
-    """Return a cell as a reader sees it: four digits, a dash where a level was not reached."""
-    if cell is None:
-        return ""
-    if isinstance(cell, bool) or not isinstance(cell, int | float):
-        return str(cell)
-    if isinstance(cell, int):
-        return f"{cell:,}"
-    if not math.isfinite(cell):
-        return "–"
-    if cell == int(cell) and abs(cell) < 1e15:
-        return f"{int(cell):,}"
-    if abs(cell) < 1e-3 or abs(cell) >= 1e6:
-        return f"{cell:.1e}".replace("e-0", "e-").replace("e+0", "e+")
-    return f"{cell:,.4g}" if abs(cell) < 1e4 else f"{cell:,.0f}"
 
 
 # A table is made by a function of the results and the table's options; it returns the heads of the columns and the rows.

@@ -1,7 +1,8 @@
-"""Worker processes: one run each at a time, one thread each. One that is killed is replaced, and takes no other run with it.
+"""Worker processes, and the scratch folder that they share. A worker has one run at a time and one thread.
 
 A worker is `python -c` with tasks on its standard input and answers on its standard output, both pickled. It ends as soon as its standard
-input does, in the middle of a run too: when the parent is killed, no worker lives on.
+input does, in the middle of a run too: when the parent is killed, no worker lives on. One that is killed is replaced, and takes no other
+run with it. The scratch folder is removed by a small process beside it, should this one be killed.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ import contextlib
 import os
 import pickle
 import queue
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
-__all__ = ["Killed", "run_in_workers", "serve"]
+__all__ = ["Killed", "Scratch", "run_in_workers", "serve"]
+
 
 # One thread a worker: with BLAS on every core, the runs would slow each other down and their times would mean nothing.
 ONE_THREAD = dict.fromkeys(
@@ -151,3 +156,37 @@ def run_in_workers(tasks: Iterable[tuple[Any, Callable[..., Any], tuple[Any, ...
             worker.close()
         for thread in threads:
             thread.join(5)
+
+
+# Its standard input ends when the process at the other end does, whatever ended that. Workers may still be writing for a moment.
+KEEPER = """
+import shutil, sys, time
+sys.stdin.buffer.read()
+for _ in range(50):
+    shutil.rmtree(sys.argv[1], ignore_errors=True)
+    try:
+        import os
+        os.stat(sys.argv[1])
+    except FileNotFoundError:
+        break
+    time.sleep(0.1)
+"""
+
+
+class Scratch:
+    """A temporary folder, as a context manager: it is gone afterwards, also after SIGKILL."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="dualgap-"))
+        # A session of its own: Ctrl-C in the terminal does not reach it.
+        self.keeper: Any = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", KEEPER, str(self.folder)], stdin=subprocess.PIPE, start_new_session=True
+        )
+
+    def __enter__(self) -> Path:
+        return self.folder
+
+    def __exit__(self, *_: Any) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.keeper.stdin.close()
+        self.keeper.wait()

@@ -5,7 +5,7 @@ import pytest
 
 import dualgap
 from conftest import make_data
-from dualgap.lab.lineup import LINEUP
+from dualgap.lab.plan import LINEUP
 from dualgap.lab.studies import algorithms
 from dualgap.run import minimise
 from dualgap.solvers import REGISTRY

@@ -38,9 +38,8 @@ from dualgap.lab.claims.verdicts import (
     spread,
     times,
 )
-from dualgap.lab.figures import named, plain
+from dualgap.lab.columns import named, plain, shown_number
 from dualgap.lab.results import Group, Results
-from dualgap.lab.tables import shown_number
 
 __all__ = ["after_epoch", "best_after", "best_setting", "cost_ratio", "first", "improves", "reached", "text_seconds"]
 

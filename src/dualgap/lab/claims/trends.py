@@ -31,9 +31,8 @@ from dualgap.lab.claims.verdicts import (
     spread,
     times,
 )
-from dualgap.lab.figures import ended, named, plain
+from dualgap.lab.columns import ended, named, plain, shown_number
 from dualgap.lab.results import Group, Results
-from dualgap.lab.tables import shown_number
 
 __all__ = ["best_of_grid", "constant", "same_speed", "steady", "trend", "wobble", "wobble_order", "wobble_trend", "wobbles"]
 

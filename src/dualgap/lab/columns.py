@@ -1,0 +1,121 @@
+"""What results are called and how a reader sees them: names of columns, settings and numbers in words, and how a run ended."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dualgap.lab.results import Group
+
+__all__ = ["LOG", "NAMES", "ended", "named", "plain", "shown_number"]
+
+NAMES = {
+    "epoch": "epochs",
+    "passes": "passes over the data",
+    "cpu_seconds": "CPU seconds (updates only)",
+    "wall_seconds": "wall seconds (updates only)",
+    "primal": "objective",
+    "dual": "lower bound",
+    "bound": "optimum, by the best bound",
+    "gap": "duality gap",
+    "relative_gap": "relative duality gap",
+    "best_gap": "relative duality gap, best so far",
+    "suboptimality": "above the best bound, relative",
+    "train_error": "training error",
+    "test_error": "test error",
+    "accuracy_test": "test accuracy",
+    "accuracy_train": "training accuracy",
+    "test_balanced_accuracy": "balanced test accuracy",
+    "support_vectors": "support vectors (β > 0)",
+    "nonzeros": "non-zero coefficients",
+    "batch_size": "batch size",
+    "delta": "δ",
+    "l2": "l2",
+    "accuracy": "test accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "pr_auc": "PR-AUC",
+    "roc_auc": "ROC-AUC",
+    "iteration": "iterations, as the text counts them",
+    "rate": "learning rate",
+    "sum_c": "c",
+    "majority_accuracy": "accuracy of always the commoner class",
+    "common_primal": "objective, by the common one",
+    "best_primal": "objective, best so far",
+    "best_relative_gap": "relative duality gap, best so far",
+    "best_epoch": "epoch of the best so far",
+    "best_test_error": "test error, best so far",
+    "best_train_error": "training error, best so far",
+    "b_star": "b*",
+    "b_star_train_error": "training error with b*",
+}
+LOG = {"cpu_seconds", "gap", "relative_gap", "best_gap", "suboptimality", "l2", "batch_size", "rate"}
+
+
+def named(column: str) -> str:
+    """Return what an axis says for a column."""
+    if column.startswith("gap:"):
+        return f"CPU seconds to a relative gap of {plain(float(column.removeprefix('gap:')))}"
+    if column.startswith("near:"):
+        return f"CPU s to within {100 * float(column.removeprefix('near:')):g} % of the best bound"
+    if column.startswith("epochs_to:"):
+        return f"epochs to within {100 * float(column.removeprefix('epochs_to:')):g} % of the best bound"
+    if column.startswith("settles:"):
+        return f"epochs until {100 * float(column.removeprefix('settles:')):g} % of the objective's fall is done"
+    return NAMES.get(column, column.replace("_", " "))
+
+
+def plain(value: float) -> str:
+    """Return a setting in words: small numbers as powers of ten."""
+    if value == 0 or abs(value) >= 0.01:
+        return f"{value:g}"
+    digits, power = f"{value:.5e}".split("e")
+    return f"{float(digits):g}e{int(power)}"
+
+
+def shown_number(cell: Any) -> str:
+    """Return a cell as a reader sees it: four digits, a dash where a level was not reached."""
+    if cell is None:
+        return ""
+    if isinstance(cell, bool) or not isinstance(cell, int | float):
+        return str(cell)
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    if not math.isfinite(cell):
+        return "–"
+    if cell == int(cell) and abs(cell) < 1e15:
+        return f"{int(cell):,}"
+    if abs(cell) < 1e-3 or abs(cell) >= 1e6:
+        return f"{cell:.1e}".replace("e-0", "e-").replace("e+0", "e+")
+    return f"{cell:,.4g}" if abs(cell) < 1e4 else f"{cell:,.0f}"
+
+
+def ended(group: Group, column: str) -> np.ndarray:
+    """Return how each run ended: a column of the results, the last value of a trace, or a cost.
+
+    "gap:1e-3" is CPU seconds to a certified gap, "near:1e-2" those to within a share of the best bound, "epochs_to:1e-2" epochs to that,
+    "settles:0.9" epochs until as much of the objective's own fall is done, wherever it ends; "bound" is the best lower bound of any solver.
+    """
+    if column.startswith("gap:"):
+        return group.first("best_gap", float(column.removeprefix("gap:")))
+    if column.startswith("near:"):
+        return group.first("suboptimality", float(column.removeprefix("near:")))
+    if column.startswith("epochs_to:"):
+        return group.first("suboptimality", float(column.removeprefix("epochs_to:")), "epoch")
+    if column.startswith("settles:"):
+        share = float(column.removeprefix("settles:"))
+        pairs = zip(group.traces("primal"), group.traces("epoch"), strict=True)
+        return np.array([_settled(primal, epoch, share) for primal, epoch in pairs])
+    if column == "bound":
+        return np.array(group.bounds)
+    if group.rows and column in group.rows[0] and group.rows[0][column] is not None:
+        return group.values(column)
+    return group.last(column)
+
+
+def _settled(primal: np.ndarray, epochs: np.ndarray, share: float) -> float:
+    """Return the first epoch at which a share of the fall from the first value to the level of the last quarter is done."""
+    end = float(np.median(primal[-max(len(primal) // 4, 1) :]))
+    return float(epochs[np.flatnonzero(primal <= primal[0] - share * (primal[0] - end))[0]])
