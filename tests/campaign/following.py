@@ -109,9 +109,11 @@ def forgets(case: Case) -> Iterator[Claimed | Judged]:
         rows, left = left[:count], left[count:]
         if len(left) < 4 or len(np.unique(problem.y[left])) < len(np.unique(problem.y)) or not problem.c[left].any():
             return
-        result, receipt = result.forget(rows, max_relative_gap=float(rng.choice([0.0, 0.01, 10.0])), tol=case["tol"] or 1e-6)
+        allowed, tol = float(rng.choice([0.0, 0.01, 10.0])), case["tol"] or 1e-6
+        result, receipt = result.forget(rows, max_relative_gap=allowed, tol=tol)
         part = part_of(result.problem, result.coef, result.intercept, result.dual)
-        yield Claimed(receipt.certificate, part, table_of(result.problem), name="forget")
+        asked = {"status": result.status, "tol": min(allowed, tol) if receipt.retrained else allowed}
+        yield Claimed(receipt.certificate, part, table_of(result.problem), name="forget", **asked)
         exact = Exact(result.problem)
         coef = [Fraction(x) for x in result.coef.tolist()]
         away = root(sum(((p - q) ** 2 for p, q in zip(coef, exact.coef, strict=True)), Fraction(0)))

@@ -15,9 +15,8 @@ import dualgap
 from campaign.cases import Case
 from campaign.judge import Judged, false_words
 
-ROUNDED = Fraction(
-    1, 10**9
-)  # share of its largest terms by which the model in an estimator's attributes may differ from the certified one
+# The model in an estimator's attributes may differ from the certified one by a share of its terms, and by the rounding of its scores.
+ROUNDED, SCORE_ROUNDED = Fraction(1, 10**9), Fraction(1, 10**13)
 
 
 def machine_of(case: Case) -> Iterator[Judged]:
@@ -51,6 +50,7 @@ class Found(NamedTuple):
     above: Fraction
     objective: Fraction
     size: Fraction
+    scores: Fraction = Fraction(0)  # Σ c·(the sizes of the terms of a score)
 
     def contradictions(self, c: Any) -> list[str]:
         wrong = []
@@ -58,7 +58,7 @@ class Found(NamedTuple):
             wrong.append(f"dual {c.dual!r} is above the objective {float(self.above)!r} of a model")
         if Fraction(c.primal) < self.below:
             wrong.append(f"primal {c.primal!r} is below a lower bound, {float(self.below)!r}")
-        if Fraction(c.primal) < self.objective - ROUNDED * self.size:
+        if Fraction(c.primal) < self.objective - ROUNDED * self.size - SCORE_ROUNDED * self.scores:
             wrong.append(f"primal {c.primal!r} is below the model's objective {float(self.objective)!r}")
         return wrong
 
@@ -121,6 +121,12 @@ def _classes(
     return -square / 2, above
 
 
+def _sizes(K: list[list[Fraction]], v: list[Fraction], b: Fraction, c: list[Fraction]) -> Fraction:
+    """Return Σ c·(|b| + Σ |v K|)."""
+    sizes = [abs(a) for a in v]
+    return sum((ci * _dot([abs(k) for k in row], sizes) for row, ci in zip(K, c, strict=True)), abs(b))
+
+
 def _one_class(model: Any, K: Any, coef: list[Fraction], _: Any, s: list[Fraction], nu: Fraction) -> Found:
     total = sum(s)
     c = [x / total for x in s]
@@ -128,7 +134,7 @@ def _one_class(model: Any, K: Any, coef: list[Fraction], _: Any, s: list[Fractio
     v, rho = [a / total for a in coef], Fraction(float(model.offset_[0])) / total
     scores = _products(K, v)
     parts = _dot(v, scores) / 2, nu * rho, _hinges(rho, scores, c)
-    return Found(*bounds, parts[0] - parts[1] + parts[2], parts[0] + abs(parts[1]) + parts[2])
+    return Found(*bounds, parts[0] - parts[1] + parts[2], parts[0] + abs(parts[1]) + parts[2], _sizes(K, v, rho, c))
 
 
 def _nu_svc(model: Any, K: Any, coef: list[Fraction], y: list[int], s: list[Fraction], nu: Fraction) -> Found:
@@ -136,12 +142,14 @@ def _nu_svc(model: Any, K: Any, coef: list[Fraction], y: list[int], s: list[Frac
     c = [x / total for x in s]
     beta = [abs(a) / (C * si) if si and C else Fraction(0) for a, si in zip(coef, s, strict=True)]
     bounds = _classes(K, beta, signs, c, nu, False)
+    if not any(coef):  # w = 0, of which ρ = 0 is the best threshold
+        return Found(*bounds, Fraction(0), Fraction(0))
     rho = 1 / (C * total)  # the model is divided by ρ
     v, b = [rho * a for a in coef], rho * Fraction(float(np.ravel(model.intercept_)[0]))
     scores = _products(K, v)
     margins = [sign * (score + b) for sign, score in zip(signs, scores, strict=True)]
     parts = _dot(v, scores) / 2, nu * rho, _hinges(rho, margins, c)
-    return Found(*bounds, parts[0] - parts[1] + parts[2], parts[0] + abs(parts[1]) + parts[2])
+    return Found(*bounds, parts[0] - parts[1] + parts[2], parts[0] + abs(parts[1]) + parts[2], _sizes(K, v, b, c))
 
 
 def _nu_svr(model: Any, K: Any, coef: list[Fraction], y: list[float], s: list[Fraction], nu: Fraction) -> Found:

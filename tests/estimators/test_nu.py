@@ -159,7 +159,8 @@ def test_centred_rows_have_the_zero_model_and_a_warning():
         UserWarning, match=r"for nu=0.5 the objective is 0 up to rounding, or atol: .* no other objective is below -"
     ):
         model = OneClassSVM(kernel="linear").fit(X)
-    assert model.status_ == "converged"
+    assert model.status_ == "zero_optimum"
+    assert model.fit_status_ == 0
     assert len(model.support_) == 0
     assert not model.decision_function(X).any()
     assert (model.predict(X) == 1).all()

@@ -105,6 +105,7 @@ def test_refusals():
 @pytest.mark.parametrize("value", [0.0, 3.0])
 def test_targets_that_a_constant_fits(value):
     model = NuSVR().fit(X, np.full(len(Y), value))
-    assert model.status_ == "converged"
+    assert model.status_ == "zero_optimum"
+    assert model.fit_status_ == 0
     assert model.epsilon_ == 0.0
     np.testing.assert_allclose(model.predict(X), value, atol=1e-9)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dualgap import Problem, certify
-from dualgap.proof import evidence_of
+from dualgap.proof import certify_pair, dual_point, evidence_of
 from dualgap.run import minimise
 
 LOSSES = ["hinge", "smooth_hinge", "squared_hinge", "logistic"]
@@ -148,3 +148,20 @@ def test_little_is_lost_where_the_forgotten_rows_have_no_weight_in_the_model():
     assert receipt.certificate.relative_gap < 1e-6
     assert np.array_equal(after.coef, result.coef)
     assert not after.problem.c[rows].any()
+
+
+@pytest.mark.parametrize("intercept", ["none", "penalised", "free"])
+def test_where_zero_is_the_better_bound_the_dual_point_is_zero(intercept):
+    """A poor model's β without a row can bound less than β = 0; the receipt, its distance and its dual point are then those of β = 0."""
+    zeros = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X, y = data(rng, 20)
+        problem = Problem(X, y, "smooth_hinge", 0.5, 10.0 ** rng.uniform(-7, -3), intercept=intercept, intercept_scale=2.0)
+        after, receipt = minimise(problem, "auto", 1e-9, 1).forget(rng.choice(20, 3, replace=False), np.inf)
+        own = certify_pair(after.problem, after.coef, after.intercept, dual_point(after.problem, after.dual), "given").certificate
+        assert own.gap <= receipt.certificate.gap * (1 + 1e-9) + 1e-15
+        assert receipt.certificate.dual <= max(own.dual, 0.0) + 1e-9 * receipt.certificate.primal
+        check_receipt(after, receipt, np.inf)
+        zeros += not after.dual.any()
+    assert zeros > 0

@@ -28,7 +28,7 @@ from dualgap.estimators.targets import Targets
 from dualgap.kernels import call_kernel, expansion, make_kernel
 from dualgap.problem import Problem, check_finite
 from dualgap.proof import ProofError
-from dualgap.run import Result
+from dualgap.run import SUCCESSES, Result
 from dualgap.solvers import WorkingSet, get_solver
 
 __all__ = ["ACCEPTED", "UNLIMITED", "KernelModelMixin", "called_kernel", "fit_status"]
@@ -40,7 +40,7 @@ ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": 
 
 def fit_status(model: Any) -> int:
     """Return 0 for a fit that has reached its tolerance, else 1, as scikit-learn's `fit_status_` is."""
-    return int(model.status_ not in ("converged", "decided"))
+    return int(model.status_ not in SUCCESSES)
 
 
 class KernelModelMixin(FitParameters, KernelParameters):

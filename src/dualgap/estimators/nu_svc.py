@@ -22,7 +22,7 @@ from dualgap.estimators.progress import log_to_screen
 from dualgap.estimators.targets import Labelled
 from dualgap.kernels import Kernel
 from dualgap.problem import Problem
-from dualgap.run import NuResult
+from dualgap.run import SUCCESSES, NuResult
 
 __all__ = ["NuSVC"]
 
@@ -152,7 +152,7 @@ class NuSVC(CalibratedMixin, ClassifierMixin, BaseEstimator):
                 if found and found[-1].status == "interrupted":
                     budget = replace(budget, max_epochs=1)  # a model with a certificate for each pair
                 found.append(solve_nu(self, self._problem(kernel, data, pair), nu, budget, seconds.next(), label))
-            if zero := [r.certificate.dual for r in found if r.zero and r.status == "converged"]:
+            if zero := [r.certificate.dual for r in found if r.zero and r.status in SUCCESSES]:
                 warnings.warn(ZERO.format(nu, min(zero)), UserWarning, stacklevel=2)
             results = [expanded(r, 1.0 / r.problem.l2, r.intercept) for r in found]
             shape = {"decision_function_shape": self.decision_function_shape, "break_ties": self.break_ties}

@@ -17,6 +17,7 @@ from dualgap.estimators.machine import checked_kernel
 from dualgap.estimators.nu_machine import expanded, hinge_problem, keep_machine, nu_budget, solve_nu
 from dualgap.estimators.progress import log_to_screen
 from dualgap.estimators.targets import Labelled
+from dualgap.run import SUCCESSES
 
 __all__ = ["OneClassSVM"]
 
@@ -138,7 +139,7 @@ class OneClassSVM(OutlierMixin, BaseEstimator):
             keep_machine(self, kernel, X, data, [(1, 0)], [result])
             del self.classes_, self.class_weight_
             self.offset_, self.n_support_, self.n_iter_ = np.array([rho]), self._machine.n_support_[1:], found.epochs
-            if found.zero and found.status == "converged":
+            if found.zero and found.status in SUCCESSES:
                 warnings.warn(ZERO.format(nu, found.certificate.dual), UserWarning, stacklevel=2)
             self.status_ = warn_unless_converged(type(self).__name__, [result], budget.tol)
             if ctrl_c.take():

@@ -37,7 +37,6 @@ from dualgap.proof.forgetting import Remaining, RemainingProof, remaining_of
 from dualgap.proof.intercepts import (
     best_intercept,
     first_intercept,
-    fitted_gap,
     intercept_of_zero,
     objective_floor,
     zero_model,
@@ -113,7 +112,6 @@ __all__ = [
     "excess_at",
     "feature_status",
     "first_intercept",
-    "fitted_gap",
     "intercept_of_zero",
     "keep_rows",
     "kernel_scores",

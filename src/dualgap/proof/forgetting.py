@@ -125,18 +125,29 @@ class Remaining:
     def prove(self) -> RemainingProof:
         """Return the certificate of the kept model on the rows that stay, and where the exact model is."""
         problem = self.evidence.problem
-        best = self._best
+        best, gap = self._best, self._best.found.gap_bound
         certificate = certificate_of_pair(best.found, "solver")
-        certificate = replace(certificate, dual=max(certificate.dual, 0.0))  # that of β = 0
-        gap = min(best.found.gap_bound, certificate.gap)
         squared = max(gap / problem.l2 * UP - 0.25 * best.least_apart**2, 0.0)
         radius = math.sqrt(squared) * UP if math.isfinite(squared) else math.inf
         distance = min(0.5 * best.apart + radius, math.sqrt(2.0 * gap / problem.l2) if math.isfinite(gap) else math.inf) * UP
-        return RemainingProof(certificate, distance, self._intercept(radius))
+        if best.zero:
+            certificate = replace(certificate, dual=0.0)
+        return RemainingProof(certificate, distance, self._intercept(radius, best.zero))
 
     @cached_property
     def _best(self) -> _Pair:
-        return min(self._pairs(), key=lambda pair: pair.found.gap_bound)
+        best = min(self._pairs(), key=lambda pair: pair.found.gap_bound)
+        return best if best.found.dual >= 0.0 else self._zero()
+
+    def _zero(self) -> _Pair:
+        """Return the kept model with β = 0, whose model is w = 0 and whose bound is 0."""
+        evidence, problem = self.evidence, self.evidence.problem
+        loss, penalty = self._objective()
+        objective = loss + penalty
+        apart = length_bound(evidence.coef - problem.penalty.primal(np.zeros(problem.d)))
+        if problem.intercept == "penalised":
+            apart = math.hypot(apart, evidence.intercept / problem.intercept_scale)
+        return _Pair(Enclosed(objective, objective), None, 0.0, apart * UP, apart * (1.0 - gamma(problem.d + 16)), zero=True)
 
     def _pairs(self) -> list[_Pair]:
         """Enclose the kept model with the dropped dual point, balanced by each reservoir that can."""
@@ -223,10 +234,10 @@ class Remaining:
         low, high = self.loss
         return self.sums.loss - (Bounded(low) + high).wider(high - low) * 0.5, penalty
 
-    def _intercept(self, radius: float) -> tuple[float, float]:
-        """Return an interval of b* for the rows that stay."""
+    def _intercept(self, radius: float, zero: bool) -> tuple[float, float]:
+        """Return an interval of b* for the rows that stay; `zero`: the radius is that of β = 0."""
         evidence, problem = self.evidence, self.evidence.problem
-        b, (rest, off) = evidence.intercept, self._rest()
+        b, (rest, off) = evidence.intercept, Bounded(0.0) if zero else self._rest()
         if problem.intercept == "none":
             return 0.0, 0.0
         if problem.intercept == "penalised":
@@ -269,6 +280,8 @@ class Remaining:
         best = self._best
         problem, beta = self.evidence.problem, self.evidence.point.beta.copy()
         beta[self.gone] = 0.0
+        if best.zero:
+            return np.zeros_like(beta)
         if best.reservoir is not None:
             at = self.reservoirs[best.reservoir]
             stays = ~self.gone[at.rows]
@@ -286,6 +299,7 @@ class _Pair(NamedTuple):
     tau: float
     apart: float
     least_apart: float
+    zero: bool = False  # whether β = 0
 
 
 def remaining_of(problem: Problem, coef: np.ndarray, intercept: float, beta: np.ndarray) -> Remaining:

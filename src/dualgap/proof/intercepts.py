@@ -27,7 +27,6 @@ from dualgap.problem import Problem, Samples, as_vector
 __all__ = [
     "best_intercept",
     "first_intercept",
-    "fitted_gap",
     "intercept_from_support_vectors",
     "intercept_of_zero",
     "objective_floor",
@@ -36,7 +35,6 @@ __all__ = [
 ]
 
 
-FITTED = 1e-12  # part of the objective of the best constant below which the gap of a regression counts as zero
 BALANCED = 1e-12  # difference of the classes' weights that counts as rounding
 
 
@@ -119,19 +117,6 @@ def _constant_objective(problem: Problem, intercept: float) -> tuple[float, floa
     slope = min(bound, 2.0 * problem.loss.curvature() * float(sizes.max())) if sizes.any() else 0.0
     reach = float(problem.c @ sizes)
     return value, 1.00001 * gamma(problem.n + 16) * (value + slope * reach) + SMALLEST
-
-
-def fitted_gap(problem: Problem) -> float:
-    """Return the gap at which a regression counts as solved, however small its objective: FITTED of that of the best constant.
-
-    Where that is zero up to rounding, as for constant targets, the least objective may be 0, to which no gap is relative: the gap then
-    has to come to the size of rounding.
-    """
-    value, rounding = _constant_objective(problem, intercept_of_zero(problem))
-    largest = max(problem.offset.largest(), float(problem.offset.scale))  # the second where all targets are 0
-    nearest = problem.loss.epsilon + 8.0 * ROUNDOFF * largest  # b is a float64 number, too
-    rounding += max(float(problem.loss.value(nearest)), float(problem.loss.value(-nearest)))
-    return FITTED * value if value > rounding else 2.0 * (value + rounding)
 
 
 def objective_floor(problem: Problem) -> float:

@@ -196,7 +196,7 @@ def stopping_rule(stepper: Stepper, trace: Trace, primal: float, stall: bool) ->
     certificate = stepper.certificate()
     if stepper.reached(certificate):
         return "converged"
-    if certificate.primal <= stepper.floor:
+    if stepper.at_floor(certificate):
         return "zero_optimum"
     if stepper.decided:
         return "decided"

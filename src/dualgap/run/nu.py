@@ -280,10 +280,10 @@ class Search:
         last, budget = self.results[-1], self.budget
         if self.best is not None:
             certificate = self.best.certificate
-            if certificate.relative_gap <= budget.tol or certificate.gap <= budget.atol:
+            if certificate.within(budget.tol, budget.atol):
                 return "converged"
             if self.best.zero and nearly_zero(self.problem, self.nu, -certificate.dual):
-                return "converged"
+                return "zero_optimum"
         if self.interrupted or last.status in ("interrupted", "max_seconds", "diverged"):
             return "interrupted" if self.interrupted else last.status
         if self.epochs >= budget.max_epochs:

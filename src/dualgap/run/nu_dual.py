@@ -205,8 +205,8 @@ class DualRun(Stepper):
         assert self.found is not None
         return self.found.certificate
 
-    def reached(self, certificate: Certificate) -> bool:
-        return super().reached(certificate) or (certificate.primal == 0.0 and nearly_zero(self.problem, self.nu, -certificate.dual))
+    def at_floor(self, certificate: Certificate) -> bool:
+        return certificate.primal == 0.0 and nearly_zero(self.problem, self.nu, -certificate.dual)
 
     def relative_tolerance(self) -> float:
         size = abs(self.found.certificate.primal) if self.found is not None else 0.0

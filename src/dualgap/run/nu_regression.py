@@ -6,7 +6,8 @@ The ν-problem (`proof.nu_regression`) has the solution of the ε-insensitive pr
 1. Start at the best tube of w = 0.
 2. Solve the ε-insensitive problem, from where the last one ended.
 3. Mix the nearest solutions of larger and of smaller size, so that the size is at most ν; scale β down while all sizes are larger. Take
-   the model of this β with the tube that is best for it, and certify it as a solution of the ν-problem. End if its gap is small enough.
+   the model of this β with the tube that is best for it, and certify it as a solution of the ν-problem. End if its gap is small enough,
+   or if float64 cannot tell the objective from 0.
 4. The next ε is that of this tube, if it lies between the two nearest solutions; every third time it is the middle of them. A tube
    outside of them says that the solution at that end was too inexact: that one is solved again. Go on with 2.
 """
@@ -28,8 +29,8 @@ from dualgap.proof import (
     best_tube,
     certify_pair,
     dual_point,
-    fitted_gap,
     nu_regression_certificate,
+    objective_floor,
     size_of_dual,
     zero_objective,
 )
@@ -43,6 +44,7 @@ SOLVED_SHARE = 0.25  # gap of a solve / gap that is asked for
 LOOSEST = 1e-2  # relative gap of a solve, at most
 ERROR_SHARE = 0.05  # gap of a solve / gap of the ν-problem before it
 MAX_SOLVES = 200
+STALLED_SOLVES = 20  # solves in a row without a gap that is smaller by 1 %
 COARSE = 2.0  # gap of an earlier solve / gap of the next one, above which the earlier one is repeated where the tube contradicts it
 OVERSHOOT = 1.5  # step / distance of the best tube from the last ε while all sizes are on one side: a mixture needs both
 LEAST_STEP = 0.02  # step / last ε, at least, while all sizes are on one side
@@ -84,6 +86,7 @@ class Search:
     smaller: Solved | None = None
     best: Candidate | None = None
     step: float = 0.0  # of ε, while all sizes are on one side
+    since: int = 0  # solves since the best gap last fell
     results: list[Result] = field(default_factory=list)
 
     def at(self, epsilon: float) -> Problem:
@@ -97,8 +100,9 @@ class Search:
 
     def objective(self) -> float:
         """Return the least objective of the ν-problem that is known: at first, that of w = 0."""
-        if self.best is not None:
-            return self.best.certificate.primal
+        return self.objective_of_zero() if self.best is None else self.best.certificate.primal
+
+    def objective_of_zero(self) -> float:
         tube = best_tube(self.problem, self.nu, self.problem.offset.values)
         return self.nu * tube.epsilon + zero_objective(self.at(tube.epsilon), tube.intercept)
 
@@ -138,6 +142,8 @@ class Search:
         here = self.at(tube.epsilon)
         proven = certify_pair(here, point.coef, tube.intercept, point, "solver", self.tol, self.atol).certificate
         found = nu_regression_certificate(here, self.nu, point.beta, proven)
+        gap = math.inf if self.best is None else self.best.certificate.gap
+        self.since = 0 if found is not None and found.gap < 0.99 * gap else self.since + 1
         if found is not None and (self.best is None or found.relative_gap <= self.best.certificate.relative_gap):
             self.best = Candidate(here, point.coef, tube.intercept, point.beta, found)
         return tube.epsilon
@@ -145,15 +151,19 @@ class Search:
     def ended(self, epochs: int, max_epochs: int, late: bool) -> Status | None:
         """Return why the search ends; None where it goes on."""
         if self.best is not None:
-            certificate = self.best.certificate
-            if certificate.relative_gap <= self.tol or certificate.gap <= self.atol:
+            if self.best.certificate.within(self.tol, self.atol):
                 return "converged"
+            if min(self.best.certificate.primal, self.objective_of_zero()) <= objective_floor(self.at(0.0)):
+                return "zero_optimum"
         last = self.results[-1].status
         if last in ("interrupted", "max_seconds", "diverged"):
             return last
         if epochs >= max_epochs:
             return "max_epochs"
-        return "max_seconds" if late else "stalled" if len(self.results) >= MAX_SOLVES else None
+        if late:
+            return "max_seconds"
+        ends = self.since >= STALLED_SOLVES or len(self.results) >= MAX_SOLVES
+        return None if not ends else "rounding_limit" if last == "rounding_limit" else "stalled"
 
     def next(self, tube: float, last: float) -> float:
         """Step 4: return the next ε, from that of the best tube and the last one."""
@@ -190,7 +200,6 @@ def minimise_nu_regression(
     problems; the budget is for all of them together.
     """
     search = Search(problem, number("nu", nu, "(0, 1]"), tol, atol)
-    search.atol = max(atol, fitted_gap(search.at(0.0)))
     deadline = None if max_seconds is None else time.perf_counter() + max_seconds
     epsilon = best_tube(problem, nu, problem.offset.values).epsilon
     status: Status | None = None
@@ -206,7 +215,7 @@ def minimise_nu_regression(
             warm_start=warm,
             callbacks=callbacks,
             halt=halt,
-            atol=max(search.tolerance() * search.objective(), search.atol),  # the objective of the ε-insensitive problem may be 0
+            atol=max(search.tolerance() * search.objective(), atol),  # the objective of the ε-insensitive problem may be 0
         )
         epochs += result.epochs
         search.place(epsilon, result)

@@ -120,6 +120,10 @@ class Stepper:
         """Whether a certificate proves what was asked for."""
         return certificate.within(self.tol, self.atol)
 
+    def at_floor(self, certificate: Certificate) -> bool:
+        """Whether float64 cannot tell the optimum from 0."""
+        return certificate.primal <= self.floor
+
     def relative_tolerance(self) -> float:
         """The larger of the relative tolerance and what the absolute one is in terms of the best objective so far."""
         return max(self.tol, self.atol / self.best.primal if self.best.primal > 0.0 else 0.0)
