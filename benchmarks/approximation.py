@@ -15,7 +15,7 @@ import numpy as np
 import dualgap
 from benchmarks import DATA
 from benchmarks.kernel import a9a
-from dualgap.run.approximation import approximate
+from dualgap.answers.approximation import approximate
 
 OUTPUTS = Path(__file__).parent / "outputs"
 FEATURES = (25, 50, 100, 200, 400, 800)

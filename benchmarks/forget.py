@@ -15,7 +15,7 @@ import time
 import numpy as np
 
 from benchmarks.cases import load_case
-from dualgap import Problem
+from dualgap import Problem, Result
 from dualgap.run import minimise
 
 __all__ = ["main"]
@@ -31,7 +31,7 @@ def measure(name: str, share: float) -> None:
     for loss in ("hinge", "squared_hinge"):
         for l2 in (1e-2, 1e-4, 1.0 / len(case.y)):
             problem = Problem(case.X, case.y, loss, l2=l2, intercept="free")
-            result = minimise(problem, "auto", 1e-4, 10_000)
+            result = Result.of(minimise(problem, "auto", 1e-4, 10_000))
             first = result.forget(rows, np.inf)[1]
             seconds = retrain = np.inf
             for _ in range(REPEATS):

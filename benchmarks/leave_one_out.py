@@ -18,7 +18,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import scale
 
 from benchmarks.cases import load_case
-from dualgap import Problem
+from dualgap import Problem, Result
 from dualgap.run import minimise
 
 __all__ = ["main"]
@@ -54,9 +54,9 @@ def measure(name: str, problem: Problem, rows: int, tol: float) -> None:
     kernel = None if problem.kernel is None else problem.kernel.name
     small = Problem(problem.X[few], problem.y[few], problem.loss, l2=problem.l2, intercept=problem.intercept, kernel=kernel)
     refit_is_wrong(small, 0, tol)  # compiles, as does the next line
-    minimise(small, "auto", 1e-4, 10_000).leave_one_out().exact()
+    Result.of(minimise(small, "auto", 1e-4, 10_000)).leave_one_out().exact()
     began = time.process_time()
-    found = minimise(problem, "auto", 1e-4, 10_000).leave_one_out()
+    found = Result.of(minimise(problem, "auto", 1e-4, 10_000)).leave_one_out()
     at_once = time.process_time() - began
     low, high, left = found.low, found.high, int(np.count_nonzero(found.status == "open"))
     found.exact()

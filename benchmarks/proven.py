@@ -20,7 +20,8 @@ from scipy import sparse
 
 import dualgap
 from benchmarks.radius import sets
-from dualgap.proof import ball_of, feature_status, margins_of, row_status
+from dualgap.answers import bounds_of_margins, feature_status, row_status
+from dualgap.proof import ball_of
 from dualgap.run import minimise
 
 __all__ = ["Outcome", "main", "random_outcome", "real_outcomes"]
@@ -67,7 +68,7 @@ def settled(problem: dualgap.Problem, model: tuple[np.ndarray, float, np.ndarray
     ball = ball_of(problem, *model)
     low, high = ball.bounds(X)
     found = {"labels": np.where(low > 0.0, 1, np.where(high <= 0.0, -1, 0))}
-    found["rows"] = row_status(problem.loss, *margins_of(problem.y, *ball.training_bounds()))
+    found["rows"] = row_status(problem.loss, *bounds_of_margins(problem.y, *ball.training_bounds()))
     if problem.kernel is None:
         found["features"] = feature_status(problem, *model)
     return found

@@ -21,9 +21,9 @@ from sklearn.base import clone
 import dualgap
 from conftest import make_data, random_sparse
 from dualgap import LinearSVC, Problem, WorkingSet, solve
+from dualgap.answers.approximation import approximate
 from dualgap.cluster import InProcess, Partition, make_objective, run_rounds
 from dualgap.core import interrupts, threads
-from dualgap.run.approximation import approximate
 from dualgap.solvers import REGISTRY
 from dualgap.solvers.base import can
 from dualgap.store import write_store

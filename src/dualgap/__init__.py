@@ -6,10 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dualgap import solvers
+from dualgap.answers import ConvergenceWarning, Result, solve
 from dualgap.core import Hinge, Logistic, ResidualLoss, SmoothHinge, SquaredHinge
 from dualgap.problem import Problem, scaling
 from dualgap.proof import Certificate, CertificateError
-from dualgap.run import ConvergenceWarning, Progress, Result, Trace, certify, solve
+from dualgap.run import Progress, Trace, certify
 from dualgap.solvers import Auto, NotSupported, Solver
 from dualgap.solvers.coordinate import ASDCA, DCA, SDCA, Blocks, DualCoordinate
 from dualgap.solvers.gradient import APG, SAGA, SGD, SVRG, DualGradient, Pegasos, Subgradient

@@ -11,8 +11,9 @@ from sklearn.datasets import make_classification
 import dualgap
 from dualgap import LinearSVC, LinearSVCPath
 from dualgap.answers import path as guaranteed_path
+from dualgap.answers.ranges import reach
 from dualgap.estimators import ConvergenceWarning
-from dualgap.proof import ProofError, reach, verify_proof
+from dualgap.proof import ProofError, verify_proof
 
 LOSSES = ("hinge", "smooth_hinge", "squared_hinge", "logistic")
 

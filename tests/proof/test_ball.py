@@ -48,7 +48,7 @@ def pairs(problem, exact, rng):
 def holds(problem, exact, ball, X):
     """Whether the intervals of a ball meet those of a much smaller one."""
     low, high = ball.bounds(X)
-    least, most = exact.decision_bounds(X)
+    least, most = exact.ball.bounds(X)
     assert (low <= most).all()
     assert (least <= high).all()
     assert ball.intercept[0] <= exact.ball.intercept[1]

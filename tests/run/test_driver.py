@@ -18,8 +18,8 @@ from scipy import sparse
 import dualgap
 from conftest import make_data
 from dualgap import SDCA, ConvergenceWarning, Pegasos, Problem, SmoothHinge, certify
+from dualgap.answers import solve
 from dualgap.proof import lower_bound
-from dualgap.run import solve
 from dualgap.run.driver import _Due
 from dualgap.run.stepper import Best, Stepper
 from dualgap.solvers import State, Support

@@ -153,14 +153,14 @@ def test_steps_are_reported():
 
 def test_ctrl_c_in_the_search_of_the_sample_leaves_one_epoch(monkeypatch):
     """A sample of 1,000 rows out of 5,000 is searched first; its interrupted run ends the whole search with a certificate."""
-    from dualgap.run import Result, nu
+    from dualgap.run import Trained, nu
 
     minimise, sizes = nu.minimise, []
 
     def cut(problem, *args, **options):
         sizes.append(problem.n)
         found = minimise(problem, *args, **options)
-        return Result.of(found, status="interrupted") if problem.n < 5000 else found
+        return Trained.of(found, status="interrupted") if problem.n < 5000 else found
 
     monkeypatch.setattr(nu, "minimise", cut)
     result = minimise_nu(one_class(np.random.default_rng(10).normal(size=(5000, 2)) + 3.0), 0.2, "auto", 1e-9, 1000)

@@ -1,23 +1,50 @@
-"""What follows from certificates: models for every C of a range, the best setting of a cross-validation.
+"""What follows from a certificate: `solve` and its `Result`, rows and features that are settled, models for every C, a proven choice of C,
+labels by votes, and the exact model of changed data: leave-one-out, rows forgotten.
 
-Here is arithmetic on results and their proofs. It knows no estimator and no file.
+Here is arithmetic on trained models and their proofs. It knows no estimator and no file.
 """
 
 from __future__ import annotations
 
+from dualgap.answers.approximation import ApproximateResult, Approximation, approximate
 from dualgap.answers.choice import Fold, Outcome, contest, decide_one_against_rest, decide_pairs
+from dualgap.answers.evidence import Evidence, evidence_of
+from dualgap.answers.forgetting import Forgettable, Receipt, row_numbers
+from dualgap.answers.leave_one_out import LeaveOneOut
 from dualgap.answers.path import SOLVED_SHARE, GuaranteedPath, walk
+from dualgap.answers.ranges import mixed_coef
+from dualgap.answers.result import Result
+from dualgap.answers.settled import bounds_of_margins, feature_status, row_status, zero_features
+from dualgap.answers.solving import ConvergenceWarning, solve, strong_penalty
 from dualgap.answers.votes import Pairs, class_winners_proven
 
 __all__ = [
     "SOLVED_SHARE",
+    "ApproximateResult",
+    "Approximation",
+    "ConvergenceWarning",
+    "Evidence",
     "Fold",
+    "Forgettable",
     "GuaranteedPath",
+    "LeaveOneOut",
     "Outcome",
     "Pairs",
+    "Receipt",
+    "Result",
+    "approximate",
+    "bounds_of_margins",
     "class_winners_proven",
     "contest",
     "decide_one_against_rest",
     "decide_pairs",
+    "evidence_of",
+    "feature_status",
+    "mixed_coef",
+    "row_numbers",
+    "row_status",
+    "solve",
+    "strong_penalty",
     "walk",
+    "zero_features",
 ]

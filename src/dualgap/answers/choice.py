@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-from dualgap.run import Result
+from dualgap.run import Trained
 
 __all__ = [
     "Contest",
@@ -32,8 +32,10 @@ GAPS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13)  # relat
 
 ATTEMPTS = 2  # further runs after one that has stalled: a method that starts again where it stalled often gets on
 
-Solve = Callable[[int, Any, float, float | None], list[Result]]  # (setting, warm starts, tol, seconds) -> a result for each problem
-Decide = Callable[[list[Result]], tuple[np.ndarray, np.ndarray]]  # results -> masks of validation rows proven right, proven wrong
+Solve = Callable[
+    [int, Any, float, float | None], list[Trained]
+]  # (setting, warm starts, tol, seconds) -> a result for each problem
+Decide = Callable[[list[Trained]], tuple[np.ndarray, np.ndarray]]  # results -> masks of validation rows proven right, proven wrong
 
 
 @dataclass

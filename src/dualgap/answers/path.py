@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.proof import (
-    Certificate,
+from dualgap.answers.ranges import (
     Couple,
     Pair,
     ProvenRange,
@@ -34,7 +33,8 @@ from dualgap.proof import (
     proven_range,
     reach,
 )
-from dualgap.run import Result
+from dualgap.proof import Certificate
+from dualgap.run import Trained
 
 __all__ = ["SOLVED_SHARE", "GuaranteedPath", "walk"]
 
@@ -47,7 +47,7 @@ GROW, SHRINK = 2.0, 0.5  # limits of the change of a jump
 STEP = 0.95  # of the half-width of the last range: how far from its end the next mix is made
 NARROW = 1e-9  # relative width of a range below which no progress is made: rounding has used up ε
 
-Solve = Callable[[float, Any], Result]  # (C, warm start) -> a result to the relative gap SOLVED_SHARE·ε
+Solve = Callable[[float, Any], Trained]  # (C, warm start) -> a result to the relative gap SOLVED_SHARE·ε
 
 
 class _Interval(NamedTuple):
@@ -137,7 +137,7 @@ class _Walk:
         self.solve, self.strengths, self.low, self.high, self.epsilon = solve, strengths, low, high, epsilon
         self.found: list[_Interval] = []
         self.Cs: list[float] = []
-        self.results: list[Result] = []
+        self.results: list[Trained] = []
         self.pairs: list[Pair] = []
 
     def run(self) -> None:
@@ -238,7 +238,7 @@ class _Walk:
         return [each._replace(low=low, high=high) for each, low, high in zip(least, lows, highs, strict=True)]
 
 
-def walk(solve: Solve, strengths: Strengths, low: float, high: float, epsilon: float) -> tuple[GuaranteedPath, list[Result]]:
+def walk(solve: Solve, strengths: Strengths, low: float, high: float, epsilon: float) -> tuple[GuaranteedPath, list[Trained]]:
     """Return models such that for every C from `low` to `high` one is proven to have an objective of at most (1 + ε) times the optimum.
 
     The results of the solves come with them, in rising order of C.

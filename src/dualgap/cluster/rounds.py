@@ -16,7 +16,7 @@ from dualgap.cluster.partition import Objective
 from dualgap.cluster.second_order import NewtonRun
 from dualgap.cluster.worker_pool import WorkerPool
 from dualgap.core import L2, kept, one_of, whole_number
-from dualgap.run import Progress, Result, drive
+from dualgap.run import Progress, Trained, drive
 
 __all__ = ["RoundsResult", "chosen_solver", "run_rounds"]
 
@@ -29,7 +29,7 @@ NEWTON_FEATURES = 2000  # up to which Newton's matrix, 8·d² bytes a partition 
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundsResult(Result):
+class RoundsResult(Trained):
     """A model trained in rounds; the dual variables stay with the workers.
 
     Attributes

@@ -14,7 +14,7 @@ from dualgap.cluster.partition import TARGETS, Answer, Objective, Partition
 from dualgap.cluster.rounds import NEWTON_FEATURES, run_rounds
 from dualgap.cluster.worker_pool import InProcess
 from dualgap.core import total_value
-from dualgap.run import Result, certify_with_dual
+from dualgap.run import Trained, certify_with_dual
 from dualgap.solvers.coordinate import free_scale
 from dualgap.store import StoreProblem
 
@@ -62,7 +62,7 @@ def newton_on_store(
     callbacks: Iterable[Callable[[Any], Any]] = (),
     halt: Callable[[], bool] | None = None,
     warm: tuple[Any, Any, Any] | None = None,
-) -> Result:
+) -> Trained:
     """Minimise over a store by Newton's method; an epoch reads the store once. Parameters as for `dualgap.solve`."""
     partition = StoredPartition(problem, None if warm is None or warm[2] is None else np.asarray(warm[2]))
     objective = Objective(
@@ -97,7 +97,7 @@ def newton_on_store(
     )
     certificate, dual = certify_with_dual(problem, found.coef, found.intercept, partition.dual())
     taken = {name: getattr(found, name) for name in ("coef", "intercept", "status", "trace", "cpu_seconds", "wall_seconds")}
-    return Result(problem=problem, solver="newton", dual=dual, certificate=certificate, epochs=found.rounds, **taken)
+    return Trained(problem=problem, solver="newton", dual=dual, certificate=certificate, epochs=found.rounds, **taken)
 
 
 def _matrix(rows: Any, width: int) -> Any:

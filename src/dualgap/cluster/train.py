@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dualgap.answers import ConvergenceWarning
 from dualgap.cluster.checkpoint import Checkpoint
 from dualgap.cluster.dask_workers import PATIENCE, DaskPool
 from dualgap.cluster.inputs import loaders_for
@@ -17,7 +18,6 @@ from dualgap.cluster.objective import DataStatistics, make_objective
 from dualgap.cluster.partition import Objective
 from dualgap.cluster.rounds import RoundsResult, run_rounds
 from dualgap.core import kept, make_loss, needs, number, whole_number
-from dualgap.run import ConvergenceWarning
 
 __all__ = ["checkpoint_meta", "current_client", "make_pool", "train"]
 

@@ -14,10 +14,11 @@ from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dualgap.answers import ConvergenceWarning as RunWarning
+from dualgap.answers import strong_penalty
 from dualgap.core import counted, is_sparse, is_whole, number
 from dualgap.problem import all_finite, as_features, from_C, is_dask
-from dualgap.run import SUCCESSES, strong_penalty
-from dualgap.run import ConvergenceWarning as RunWarning
+from dualgap.run import SUCCESSES
 
 __all__ = [
     "ConvergenceWarning",

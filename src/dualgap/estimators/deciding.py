@@ -24,7 +24,7 @@ from dualgap.estimators.joint_ball import NO_FREE_INTERCEPT, joint_ball_of
 from dualgap.estimators.on_store import is_store
 from dualgap.problem import Problem
 from dualgap.proof import Ball, JointPart
-from dualgap.run import Best, Deciding, Result
+from dualgap.run import Best, Deciding, Trained
 
 __all__ = ["ClassVotes", "PairVotes", "check_decide", "joint_deciding", "solve_until_decided"]
 
@@ -87,7 +87,7 @@ def check_decide(decide: Any, X: Any, l1_ratio: float = 0.0) -> None:
 
 def solve_until_decided(
     tasks: Sequence[Task], around: Callable[[int], Any], *, budget: Budget, rows: Any, votes: ClassVotes | PairVotes
-) -> list[Result]:
+) -> list[Trained]:
     """Solve every task as `solve_tasks` does; stop once the labels of `rows` are proven, or the budget's tolerance is reached."""
     began, tol = time.perf_counter(), max(FIRST, budget.tol)
     results: list[Any] = [None] * len(tasks)
@@ -99,10 +99,10 @@ def solve_until_decided(
             result.trace.note("decided", 1.0 - float(is_open.mean()))
         late = [k for k, result in enumerate(results) if not _within(result, budget)]
         if not is_open.any():
-            return [Result.of(r, status="decided") if k in late else r for k, r in enumerate(results)]
+            return [Trained.of(r, status="decided") if k in late else r for k, r in enumerate(results)]
         ended = worst_status([results[k].status for k in todo])
         if ended != "converged" or not late:  # the budget, or the tolerance
-            return [Result.of(r, status=ended) if k in late and r.status == "converged" else r for k, r in enumerate(results)]
+            return [Trained.of(r, status=ended) if k in late and r.status == "converged" else r for k, r in enumerate(results)]
         todo = late if tol <= budget.tol else [k for k in matter if k in late] or late
         tol = max(RATIO * tol, budget.tol) if RATIO * tol > SMALLEST_TOL else budget.tol
 
@@ -126,11 +126,11 @@ def _round(
         old = results[k]
         if old is not None:
             seconds = {name: getattr(old, name) + getattr(new, name) for name in ("cpu_seconds", "wall_seconds", "compile_seconds")}
-            new = Result.of(new, trace=old.trace.followed_by(new.trace), epochs=old.epochs + new.epochs, **seconds)
+            new = Trained.of(new, trace=old.trace.followed_by(new.trace), epochs=old.epochs + new.epochs, **seconds)
         results[k] = new
 
 
-def _model(result: Result) -> tuple[np.ndarray, float, np.ndarray]:
+def _model(result: Trained) -> tuple[np.ndarray, float, np.ndarray]:
     return result.coef, result.intercept, result.dual
 
 
@@ -138,12 +138,12 @@ def _the(problem: Problem) -> Callable[[], Problem]:
     return lambda: problem
 
 
-def _within(result: Result, budget: Budget) -> bool:
+def _within(result: Trained, budget: Budget) -> bool:
     return result.certificate.within(budget.tol, budget.atol)
 
 
 def _look(
-    balls: list[Ball], results: list[Result], rows: Any, is_open: np.ndarray, votes: ClassVotes | PairVotes
+    balls: list[Ball], results: list[Trained], rows: Any, is_open: np.ndarray, votes: ClassVotes | PairVotes
 ) -> tuple[np.ndarray, list[int]]:
     """Look at the open rows, or at all if none is left open; return which are open, and the problems that matter to them."""
     while True:

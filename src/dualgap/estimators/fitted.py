@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from dualgap.proof import ProofError
-from dualgap.run import Result
+from dualgap.run import Trained
 
 __all__ = [
     "Kept",
@@ -87,7 +87,7 @@ def forget(model: Any) -> None:
         model.__dict__.pop(name, None)
 
 
-def keep(model: Any, results: Sequence[Result], **attributes: Any) -> None:
+def keep(model: Any, results: Sequence[Trained], **attributes: Any) -> None:
     """Set the attributes that every fitted estimator has from the results of its problems, and those given."""
     certificates, traces = [r.certificate for r in results], [r.trace for r in results]
     primals, gaps = [c.primal for c in certificates], [c.gap for c in certificates]
@@ -119,7 +119,7 @@ def refuse_uncertified(model: Any, what: str) -> None:
         )
 
 
-def signed_duals(results: Sequence[Result], C: float) -> np.ndarray:
+def signed_duals(results: Sequence[Trained], C: float) -> np.ndarray:
     """Return yᵢ·C·sᵢ·βᵢ of all rows, a line for each problem."""
     # c / l2 is C·s up to the share of l2, whatever the weights were.
     signed = np.empty((len(results), len(results[0].dual)))

@@ -27,7 +27,7 @@ from dualgap.estimators.common import warn_unless_converged
 from dualgap.estimators.fitted import Kept
 from dualgap.estimators.progress import Monitor, log_to_screen
 from dualgap.problem import Problem
-from dualgap.run import Result, certify, minimise
+from dualgap.run import Trained, certify, minimise
 
 __all__ = ["Budget", "Solve", "Task", "TimeShare", "nothing_rebuilt", "solve_tasks", "train"]
 
@@ -76,7 +76,7 @@ class TimeShare:
         return max(remaining * min(self.threads, left) / left, 1e-9)
 
 
-def not_worse_than_warm(result: Result, warm: Any) -> Result:
+def not_worse_than_warm(result: Trained, warm: Any) -> Trained:
     """Return a result whose model is the one that the fit began with, where that one has the lower objective; the bound stays."""
     if warm is None or result.status == "decided":  # whose labels are proven, those of the model before may not be
         return result
@@ -88,12 +88,12 @@ def not_worse_than_warm(result: Result, warm: Any) -> Result:
     intercept = float(intercept or 0.0) if problem.intercept != "none" else 0.0
     if not problem.objective(coef, intercept) < result.certificate.primal:
         return result
-    return Result.of(result, coef=coef, intercept=intercept, certificate=certify(problem, coef, intercept, result.dual))
+    return Trained.of(result, coef=coef, intercept=intercept, certificate=certify(problem, coef, intercept, result.dual))
 
 
 def _solve(
-    task: Task, budget: Budget, seconds: float | None, halt: Callable[[], bool] | None, run: Callable[..., Result], decide: Any
-) -> Result:
+    task: Task, budget: Budget, seconds: float | None, halt: Callable[[], bool] | None, run: Callable[..., Trained], decide: Any
+) -> Trained:
     """Solve one task; over a store with few features, "auto" and "newton" take Newton's method on its rows as they are read."""
     problem = task.make()
     if problem.streaming and budget.solver in ("auto", "newton") and budget.atol == 0.0:
@@ -121,9 +121,9 @@ def solve_tasks(
     around: Callable[[int], Any],
     *,
     budget: Budget,
-    run: Callable[..., Result] = minimise,
+    run: Callable[..., Trained] = minimise,
     decide: Any = None,
-) -> list[Result]:
+) -> list[Trained]:
     """Solve every task by `run`, which takes what `minimise` takes; `around(k)` is a context manager entered around task k.
 
     `decide` are rows whose proven labels end the run of a single task.
@@ -136,7 +136,7 @@ def solve_tasks(
     threads = 1 if alone else min(effective_n_jobs(budget.n_jobs), len(tasks))
     seconds = TimeShare(budget.max_seconds, len(tasks), threads)
 
-    def solve_one(k: int) -> Result:
+    def solve_one(k: int) -> Trained:
         # Threads of a problem's own would only get in the way of the other problems'.
         with around(k), nullcontext() if threads == 1 else one_processor():
             result = _solve(tasks[k], budget, seconds.next(), None if alone else lambda: bool(stop), run, decide)

@@ -12,12 +12,13 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
+from dualgap.answers import Forgettable, LeaveOneOut, Receipt, row_numbers
 from dualgap.core import number, round_up
 from dualgap.estimators.fitted import Kept, keep
 from dualgap.estimators.joint_fit import is_joint
 from dualgap.estimators.targets import Labelled, class_support
 from dualgap.proof import Certificate, ProofError, Table
-from dualgap.run import Forgettable, LeaveOneOut, Receipt, Result, Trace, row_numbers
+from dualgap.run import Trace, Trained
 from dualgap.solvers import get_solver
 
 __all__ = ["forget_rows", "leave_one_out"]
@@ -125,7 +126,7 @@ class KeptRemaining(Kept):
         return [each.result.dual[self._stays] for each in self.state.fits]
 
 
-def _fits(model: Any, method: str, table: Table, parts: list[Any]) -> tuple[list[Result], Labelled]:
+def _fits(model: Any, method: str, table: Table, parts: list[Any]) -> tuple[list[Trained], Labelled]:
     """Return a result for each problem of a fit, and the training data."""
     if (said := getattr(model, "indefinite_", None)) is not None:
         raise ProofError(
@@ -147,7 +148,7 @@ def _fits(model: Any, method: str, table: Table, parts: list[Any]) -> tuple[list
         )
     certificates = model.certificate_ if isinstance(model.certificate_, list) else [model.certificate_]
     fits = [
-        Result(
+        Trained(
             problem=part.problem,
             solver=get_solver("auto"),
             coef=part.coef,
@@ -170,7 +171,7 @@ def _attributes(model: Any, state: _Forgetting) -> None:
     results = [each.result for each in state.fits]
     signed = np.stack([r.problem.y * r.dual * r.problem.c / r.problem.l2 for r in results]) * _share(model)
     found = class_support(signed, state.data.codes)
-    scaled = [Result.of(r, certificate=_scaled(r.certificate, state.scale(k))) for k, r in enumerate(results)]
+    scaled = [Trained.of(r, certificate=_scaled(r.certificate, state.scale(k))) for k, r in enumerate(results)]
     history, epochs = model.history_, model.n_iter_
     keep(
         model,

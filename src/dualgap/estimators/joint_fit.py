@@ -16,7 +16,7 @@ from dualgap.estimators.multinomial import Multinomial, MultinomialRun
 from dualgap.estimators.targets import Labelled, as_csr, support
 from dualgap.problem import Problem
 from dualgap.proof import JointPart, ProofError
-from dualgap.run import Deciding, Result, drive
+from dualgap.run import Deciding, Trained, drive
 
 __all__ = ["JOINT", "is_joint", "joint_fit", "joint_part", "joint_problem"]
 
@@ -38,7 +38,7 @@ def joint_problem(name: str, base: Problem, codes: np.ndarray, K: int) -> JointP
 
 def joint_fit(
     model: Any, data: Labelled, base: Problem, budget: Budget, deciding: Callable[[JointProblem], Deciding] | None
-) -> tuple[Solve, Callable[[list[Result]], None]]:
+) -> tuple[Solve, Callable[[list[Trained]], None]]:
     """Return what solves the joint problem of a LinearSVC and what keeps its result; `deciding` makes the rows that end the run once their
     labels are proven.
 
@@ -46,14 +46,14 @@ def joint_fit(
     """
     joint, scale = joint_problem(model.multi_class, base, data.codes, len(data.classes)), model.C * data.own_weights()
 
-    def solve(tasks: Sequence[Task], around: Callable[[int], Any]) -> list[Result]:
+    def solve(tasks: Sequence[Task], around: Callable[[int], Any]) -> list[Trained]:
         run = JOINT[model.multi_class][1].from_model(joint, np.random.default_rng(budget.seed), model, scale)
         run.atol, run.deciding = budget.atol, None if deciding is None else deciding(joint)
         ended = drive(run, budget.tol, budget.max_epochs, budget.max_seconds, evaluate=run.schedule, callbacks=tasks[0].callbacks)
         W, b, p = run.best.coef, run.best.intercept, run.best.beta
-        return [Result(problem=base, coef=W, intercept=b, dual=p, certificate=run.certificate(), **ended._asdict())]
+        return [Trained(problem=base, coef=W, intercept=b, dual=p, certificate=run.certificate(), **ended._asdict())]
 
-    def keep_joint(results: list[Result]) -> None:
+    def keep_joint(results: list[Trained]) -> None:
         (result,) = results
         found = support(((joint.own - result.dual) * scale[:, None]).T, data.codes)
         found["dual_coef_"] = as_csr(found["dual_coef_"])

@@ -27,7 +27,7 @@ from dualgap.estimators.targets import Labelled, support
 from dualgap.kernels import HeldMatrix
 from dualgap.problem import Problem, as_features
 from dualgap.proof import ProofError
-from dualgap.run import Result
+from dualgap.run import Trained
 from dualgap.solvers import WorkingSet
 
 __all__ = ["SVC"]
@@ -236,7 +236,7 @@ class SVC(
         beta = np.divide(np.abs(signed[rows]), scale, out=np.zeros(len(rows)), where=scale > 0)
         return None, float(self.intercept_[k]), beta
 
-    def _keep(self, X: Any, data: Labelled, pairs: list[tuple[int, int]], results: list[Result]) -> None:
+    def _keep(self, X: Any, data: Labelled, pairs: list[tuple[int, int]], results: list[Trained]) -> None:
         """Set the fitted attributes from the results."""
         coefs, epochs = [r.coef for r in results], [r.epochs for r in results]
         keep(self, results, classes_=data.classes, **self._layout(X, data, pairs, coefs, epochs))

@@ -28,7 +28,7 @@ from dualgap.estimators.targets import Targets
 from dualgap.kernels import call_kernel, expansion, make_kernel
 from dualgap.problem import Problem, check_finite
 from dualgap.proof import ProofError
-from dualgap.run import SUCCESSES, Result
+from dualgap.run import SUCCESSES, Trained
 from dualgap.solvers import WorkingSet, get_solver
 
 __all__ = ["ACCEPTED", "UNLIMITED", "KernelModelMixin", "called_kernel", "fit_status"]
@@ -91,11 +91,11 @@ class KernelModelMixin(FitParameters, KernelParameters):
         budget: Budget,
         solve: Solve,
         treated: Treated | None,
-        keep: Callable[[list[Result]], None],
+        keep: Callable[[list[Trained]], None],
     ) -> None:
         """Solve the problems of a fit on rows X, and set the fitted attributes."""
 
-        def keep_all(results: list[Result]) -> None:
+        def keep_all(results: list[Trained]) -> None:
             keep(results)
             if treated is not None and treated.clips:
                 self._X_fit, self._expansion = X, treated.spectrum.coefficients(self._over_all_rows())

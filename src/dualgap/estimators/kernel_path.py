@@ -19,7 +19,7 @@ from dualgap.estimators.path import Given, Path
 from dualgap.estimators.path_choice import PathChoice, contest_solver, held_out
 from dualgap.estimators.targets import Labelled
 from dualgap.kernels import Kernel
-from dualgap.run import Result
+from dualgap.run import Trained
 
 __all__ = ["SVCPath", "SVCPathCV"]
 
@@ -65,7 +65,7 @@ class _Pairs(ClassifierMixin, Path):
     def _machines(self, data: Labelled) -> list[Machine]:
         return list(kernel_machines(self, self._kernel, data))
 
-    def _model(self, given: Given | None, C: float, ratio: float, results: Sequence[Result]) -> SVC:
+    def _model(self, given: Given | None, C: float, ratio: float, results: Sequence[Trained]) -> SVC:
         model = SVC(C=C, **{name: getattr(self, name) for name in OF_AN_SVC})
         model._kernel, model._gamma = self._kernel, self._kernel.gamma
         model._keep(self._X, self._data, self._data.pairs(), list(results))
@@ -267,8 +267,8 @@ class SVCPathCV(PathChoice, _Pairs):
         diagonal = X[test, test] if table else None
         codes = held_out(part.classes, labels[test])
 
-        def decide(results: list[Result]) -> tuple[np.ndarray, np.ndarray]:
-            bounds = [result.decision_bounds(held, diagonal) for result, held in zip(results, new, strict=True)]
+        def decide(results: list[Trained]) -> tuple[np.ndarray, np.ndarray]:
+            bounds = [result.ball.bounds(held, diagonal) for result, held in zip(results, new, strict=True)]
             return decide_pairs(bounds, pairs, codes, len(part.classes))
 
         return Fold(len(test), contest_solver(own, points, limits), decide)

@@ -21,7 +21,7 @@ from dualgap.estimators.regression import regression_loss
 from dualgap.estimators.targets import NUMERIC, Numbers, supports, target_parts
 from dualgap.problem import Problem
 from dualgap.proof import ProofError, Table, TargetPart
-from dualgap.run import Result, minimise
+from dualgap.run import Trained, minimise
 
 __all__ = ["SVR", "KernelRegression"]
 
@@ -58,14 +58,14 @@ class KernelRegression(KernelModelMixin, CallbackSupportMixin, MultiOutputMixin,
             self._train(given, X, data, tasks, budget, solve, treated, partial(self._keep, X, data))
             return self
 
-    def _keep(self, X: Any, data: Numbers, results: list[Result]) -> None:
+    def _keep(self, X: Any, data: Numbers, results: list[Trained]) -> None:
         """Set the fitted attributes."""
         signed = np.stack([r.coef for r in results])
         rows, counts = supports(signed)
         found = self._expansion_attributes(X, signed, rows.astype(np.int32))
         keep(self, results, n_support_=counts, _flat=data.flat, **found)
 
-    def _run(self) -> Callable[..., Result]:
+    def _run(self) -> Callable[..., Trained]:
         """Return what solves one problem, as `minimise` does."""
         return minimise
 

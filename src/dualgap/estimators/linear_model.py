@@ -16,7 +16,7 @@ from dualgap.estimators.on_store import problem_over
 from dualgap.estimators.parameters import Parameters
 from dualgap.estimators.targets import Targets
 from dualgap.problem import Problem
-from dualgap.run import Result
+from dualgap.run import Trained
 
 __all__ = ["LinearModel"]
 
@@ -76,7 +76,7 @@ class LinearModel(LinearParameters):
         side = data.side(j)
         return np.asarray(side.signs * signed_dual(self, j, side.weights, C))
 
-    def _keep(self, data: Targets, C: float, results: list[Result]) -> None:
+    def _keep(self, data: Targets, C: float, results: list[Trained]) -> None:
         coef, later = np.stack([r.coef for r in results]), data.later(signed_duals(results, C))
         keep(self, results, **data.attributes(coef), _n_rows=data.n, _later=later)
 

@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from dualgap.answers import Fold, decide_one_against_rest
+from dualgap.answers import Fold, decide_one_against_rest, mixed_coef
 from dualgap.estimators.common import check_labels, keep_parameters, validated
 from dualgap.estimators.fitted import Kept, keep, signed_duals
 from dualgap.estimators.linear import LinearSVC
@@ -21,8 +21,8 @@ from dualgap.estimators.path_choice import PathChoice, contest_solver, held_out
 from dualgap.estimators.proof import ClassProof, ProvenLabels, TargetProof, table_of
 from dualgap.estimators.regression import regression_loss
 from dualgap.estimators.targets import NUMERIC, Labelled, Numbers
-from dualgap.proof import BinaryPart, ProofError, Table, mixed_coef
-from dualgap.run import Result
+from dualgap.proof import BinaryPart, ProofError, Table
+from dualgap.run import Trained
 
 __all__ = ["LinearSVCPath", "LinearSVCPathCV", "LinearSVRPath", "LinearSVRPathCV"]
 
@@ -35,7 +35,7 @@ class _LinearPath(Path):
         mine, theirs = self.get_params(deep=False), kind().get_params()
         return {name: value for name, value in mine.items() if name in theirs} | {"C": C, "l1_ratio": ratio}
 
-    def _prove(self, model: Any, given: Given | None, results: Sequence[Result]) -> Any:
+    def _prove(self, model: Any, given: Given | None, results: Sequence[Trained]) -> Any:
         """Give a model what proofs need, where the training data and the dual variables are at hand."""
         model.n_features_in_, model.status_ = self.n_features_in_, "converged"
         if hasattr(self, "feature_names_in_"):
@@ -73,7 +73,7 @@ class _Classes(ProvenLabels, ClassifierMixin, _LinearPath):
     def _machines(self, data: Labelled) -> list[Machine]:
         return linear_machines(self, data)
 
-    def _model(self, given: Given | None, C: float, ratio: float, results: Sequence[Result]) -> LinearSVC:
+    def _model(self, given: Given | None, C: float, ratio: float, results: Sequence[Trained]) -> LinearSVC:
         model = LinearSVC(**self._shared(LinearSVC, C, ratio))
         found: dict[str, Any] = {"coef_": np.stack([result.coef for result in results])}
         if given is not None:
@@ -175,7 +175,7 @@ class _Targets(MultiOutputMixin, RegressorMixin, _LinearPath):
     def _machines(self, data: Numbers) -> list[Machine]:
         return target_machines(self, data, regression_loss(self))
 
-    def _model(self, given: Given | None, C: float, ratio: float, results: Sequence[Result]) -> LinearSVR:
+    def _model(self, given: Given | None, C: float, ratio: float, results: Sequence[Trained]) -> LinearSVR:
         model = LinearSVR(**self._shared(LinearSVR, C, ratio))
         coef = np.stack([result.coef for result in results])
         found: dict[str, Any] = {"coef_": coef[0] if self._flat else coef, "_flat": self._flat}
@@ -370,8 +370,8 @@ class LinearSVCPathCV(PathChoice, _Classes):
         part = self._part(given, train)
         rows, codes = _safe_indexing(given.data.X, test), held_out(part.classes, given.labels[test])
 
-        def decide(results: list[Result]) -> tuple[np.ndarray, np.ndarray]:
-            return decide_one_against_rest([result.decision_bounds(rows) for result in results], codes)
+        def decide(results: list[Trained]) -> tuple[np.ndarray, np.ndarray]:
+            return decide_one_against_rest([result.ball.bounds(rows) for result in results], codes)
 
         return Fold(len(test), contest_solver(self._machines(part), points, limits), decide)
 

@@ -20,7 +20,7 @@ from dualgap.estimators.targets import Labelled, Numbers
 from dualgap.kernels import Kernel, make_kernel
 from dualgap.problem import Problem
 from dualgap.proof import require_semidefinite
-from dualgap.run import Result, minimise
+from dualgap.run import Trained, minimise
 from dualgap.solvers import WorkingSet
 
 __all__ = [
@@ -80,7 +80,7 @@ class Machine:
         until: float | None = None,
         halt: Callable[[], bool] | None = None,
         features: np.ndarray | None = None,
-    ) -> Result:
+    ) -> Trained:
         """Solve for one C and share of l1; with `features`, a mask, over these columns alone."""
         l2, l1 = self.strengths(C, ratio)
         seconds = None if until is None else max(until - time.perf_counter(), 1e-9)
@@ -90,7 +90,7 @@ class Machine:
             columns = columns if is_sparse(columns) else np.ascontiguousarray(columns)
             solved = solved.replace(X=columns, d=columns.shape[1])
         result = minimise(solved, self.solver, tol, limits.max_epochs, seconds, limits.seed, warm_start=warm, halt=halt)
-        return result if self.solved is self.proven else Result.of(result, problem=self.proven.variant(l2=l2, l1=l1))
+        return result if self.solved is self.proven else Trained.of(result, problem=self.proven.variant(l2=l2, l1=l1))
 
 
 def intercept_of(model: Any) -> str:

@@ -15,7 +15,7 @@ from dualgap.estimators.kernel import SVC
 from dualgap.estimators.targets import Labelled
 from dualgap.kernels import Kernel
 from dualgap.problem import Problem
-from dualgap.run import NuResult, Result, minimise_nu
+from dualgap.run import NuResult, Trained, minimise_nu
 from dualgap.solvers import WorkingSet
 
 __all__ = ["expanded", "hinge_problem", "keep_machine", "nu_budget", "solve_nu"]
@@ -83,7 +83,7 @@ def expanded(result: NuResult, scale: float, intercept: float) -> NuResult:
 
 
 def keep_machine(
-    model: Any, kernel: Kernel, X: Any, data: Labelled, pairs: list[tuple[int, int]], results: Sequence[Result], **parameters: Any
+    model: Any, kernel: Kernel, X: Any, data: Labelled, pairs: list[tuple[int, int]], results: Sequence[Trained], **parameters: Any
 ) -> None:
     """Set the fitted attributes of a model from expansions, and `_machine`, an SVC that has them and predicts."""
     machine = SVC(kernel=model.kernel, degree=model.degree, gamma=model.gamma, coef0=model.coef0, **parameters)

@@ -12,7 +12,7 @@ from dualgap.estimators.common import invalid_parameters
 from dualgap.estimators.constructors import estimator
 from dualgap.estimators.kernel_svr import KernelRegression
 from dualgap.estimators.targets import Numbers
-from dualgap.run import Result, minimise_nu_regression
+from dualgap.run import Trained, minimise_nu_regression
 
 __all__ = ["NuSVR"]
 
@@ -74,15 +74,15 @@ class NuSVR(KernelRegression):
         del self._kept  # nothing is proven of the exact model, whose ε is not known exactly
         return self
 
-    def _keep(self, X: Any, data: Numbers, results: list[Result]) -> None:
+    def _keep(self, X: Any, data: Numbers, results: list[Trained]) -> None:
         super()._keep(X, data, results)
         widths = np.array([result.problem.loss.epsilon for result in results])
         self.epsilon_ = float(widths[0]) if self._flat else widths
 
-    def _run(self) -> Callable[..., Result]:
+    def _run(self) -> Callable[..., Trained]:
         nu = float(self.nu)
 
-        def run(problem: Any, *budget: Any, warm_start: Any = None, decide: Any = None, **options: Any) -> Result:
+        def run(problem: Any, *budget: Any, warm_start: Any = None, decide: Any = None, **options: Any) -> Trained:
             return minimise_nu_regression(problem, nu, *budget, **options)
 
         return run

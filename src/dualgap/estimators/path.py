@@ -19,14 +19,14 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from dualgap.answers import SOLVED_SHARE, GuaranteedPath, walk
+from dualgap.answers import SOLVED_SHARE, GuaranteedPath, mixed_coef, walk, zero_features
 from dualgap.core import kept, number, slopes, whole_number
 from dualgap.estimators.common import ConvergenceWarning, fit_seed, warn_unless_converged, worst_status
 from dualgap.estimators.fitted import Kept
 from dualgap.estimators.machine import Limits, Machine
 from dualgap.problem import Problem
-from dualgap.proof import best_intercept, mixed_coef, scores_of, zero_features
-from dualgap.run import Result, Trace, certify
+from dualgap.proof import best_intercept, scores_of
+from dualgap.run import Trace, Trained, certify
 
 __all__ = ["Given", "Path", "Point", "trace"]
 
@@ -44,7 +44,7 @@ class Given(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point(Result):
+class Point(Trained):
     """One model of a grid."""
 
     screened: int = 0  # features that were proved to be zero before it was trained
@@ -78,7 +78,7 @@ class Path(BaseEstimator):
         """Return the machines, one for each class, pair of classes or target."""
         raise NotImplementedError
 
-    def _model(self, given: Given | None, C: float, ratio: float, results: Sequence[Result]) -> Any:
+    def _model(self, given: Given | None, C: float, ratio: float, results: Sequence[Trained]) -> Any:
         """Return a fitted estimator with these models of the machines; without the training data one that only predicts."""
         raise NotImplementedError
 
@@ -187,11 +187,11 @@ class Path(BaseEstimator):
             raise ValueError(
                 f"Cs={Cs.tolist()} has no two different values; a guarantee is for a range of C, such as Cs=[1e-3, 10]"
             )
-        found: list[tuple[GuaranteedPath, list[Result]]] = []
+        found: list[tuple[GuaranteedPath, list[Trained]]] = []
         for machine in machines:
             until = limits.share(len(machines) - len(found))
 
-            def solve(C: float, warm: Any, machine: Machine = machine, until: float | None = until) -> Result:
+            def solve(C: float, warm: Any, machine: Machine = machine, until: float | None = until) -> Trained:
                 return machine.solve(C, ratio, warm, SOLVED_SHARE * epsilon, limits, until)
 
             found.append(walk(solve, partial(machine.strengths, ratio=ratio), low, high, epsilon))
@@ -204,7 +204,7 @@ class Path(BaseEstimator):
             ends = zip(machines, found, strict=True)
             self._choose(self._model(given, high, ratio, [_proven_at(machine, *each, high, ratio) for machine, each in ends]))
 
-    def _keep_every_C(self, results: Sequence[Result]) -> None:
+    def _keep_every_C(self, results: Sequence[Trained]) -> None:
         paths = self._paths
 
         def each(values: list[Any]) -> Any:
@@ -221,7 +221,7 @@ class Path(BaseEstimator):
         self.n_iter_ = max(result.epochs for result in results)
         self.status_ = self._status(results)
 
-    def _status(self, results: Sequence[Result]) -> str:
+    def _status(self, results: Sequence[Trained]) -> str:
         """Return "converged" where nothing is uncovered; else why the walk ended, with a warning."""
         status = worst_status([result.status for result in results])
         holes = [hole for path in self._paths for hole in path.uncovered]
@@ -375,7 +375,7 @@ def trace(
     return found
 
 
-def _point(problem: Problem, last: Point | None, run: Callable[..., Result], tol: float, screen: bool) -> Point:
+def _point(problem: Problem, last: Point | None, run: Callable[..., Trained], tol: float, screen: bool) -> Point:
     """Return the next model. With `screen`, features that the last model and dual point prove to be zero are left out of the run."""
     if last is None:
         return Point.of(run(warm=None))
@@ -393,17 +393,17 @@ def _point(problem: Problem, last: Point | None, run: Callable[..., Result], tol
     return Point.of(result, problem=problem, coef=coef, dual=dual, certificate=certificate, screened=screened)
 
 
-def features_left(problem: Problem, last: Result) -> np.ndarray:
+def features_left(problem: Problem, last: Trained) -> np.ndarray:
     """Return which features may be other than zero in the minimiser, by what another model and dual point prove."""
     problem = problem.remembering()
     b = best_intercept(problem, scores_of(problem, last.coef))
     return ~zero_features(problem, last.coef, b, last.dual)
 
 
-def _result_at(path: GuaranteedPath, C: float, epochs: int, **proof: Any) -> Result:
+def _result_at(path: GuaranteedPath, C: float, epochs: int, **proof: Any) -> Trained:
     """Return the model that is proven at C as a result."""
     coef, intercept = path.model(path.index(C))
-    return Result(
+    return Trained(
         coef=coef,
         intercept=intercept,
         certificate=path.certificate(C),
@@ -416,7 +416,7 @@ def _result_at(path: GuaranteedPath, C: float, epochs: int, **proof: Any) -> Res
     )
 
 
-def _proven_at(machine: Machine, path: GuaranteedPath, results: Sequence[Result], C: float, ratio: float) -> Result:
+def _proven_at(machine: Machine, path: GuaranteedPath, results: Sequence[Trained], C: float, ratio: float) -> Trained:
     """Return that model with its problem and its dual variables: the mix of those of two trained models, as the model is."""
     i, j, t = path.mixes[path.index(C)]
     loss = machine.proven.loss

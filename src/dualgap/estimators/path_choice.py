@@ -19,7 +19,7 @@ from dualgap.estimators.common import ConvergenceWarning, warn_unless_converged
 from dualgap.estimators.fitted import Kept
 from dualgap.estimators.machine import Limits, Machine
 from dualgap.estimators.path import Given, Path, trace
-from dualgap.run import Result
+from dualgap.run import Trained
 
 __all__ = ["PathChoice", "contest_solver", "held_out"]
 
@@ -119,7 +119,7 @@ class PathChoice(Path):
 def contest_solver(machines: Sequence[Machine], points: Sequence[tuple[float, float]], limits: Limits) -> Any:
     """Return how a fold of a contest trains a setting: all its machines, each started from its last model."""
 
-    def solve(k: int, warm: Any, tol: float, seconds: float | None) -> list[Result]:
+    def solve(k: int, warm: Any, tol: float, seconds: float | None) -> list[Trained]:
         starts = [None] * len(machines) if warm is None else warm
         until = None if seconds is None else Limits(1, seconds, 0).end
         return [machine.solve(*points[k], start, tol, limits, until) for machine, start in zip(machines, starts, strict=True)]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dualgap.answers import Pairs, class_winners_proven
+from dualgap.answers import LeaveOneOut, Pairs, Receipt, bounds_of_margins, class_winners_proven, feature_status, row_status
 from dualgap.core import ROUNDOFF
 from dualgap.estimators.fitted import Kept, complete, refuse_uncertified
 from dualgap.estimators.forgetting import forget_rows, leave_one_out
@@ -23,20 +23,7 @@ from dualgap.estimators.joint_ball import joint_ball_of
 from dualgap.estimators.on_store import is_store
 from dualgap.estimators.targets import Labelled, Numbers, coded
 from dualgap.problem import Problem
-from dualgap.proof import (
-    BinaryPart,
-    JointPart,
-    ProofError,
-    Table,
-    ball_of,
-    bounds_of,
-    feature_status,
-    make_proof,
-    margins_of,
-    row_status,
-    without_data,
-)
-from dualgap.run import LeaveOneOut, Receipt
+from dualgap.proof import BinaryPart, JointPart, ProofError, Table, ball_of, bounds_of, make_proof, without_data
 
 __all__ = ["ClassProof", "PairProof", "Proof", "ProvenLabels", "ProvenPredictions", "TargetProof", "binary_part", "table_of"]
 
@@ -345,7 +332,7 @@ class ClassProof(Proof):
         low, high = self._bounds(X, training=True)
         found = np.full(low.shape, "out", dtype="U5")
         for k, (rows, signs) in enumerate(self._sides(codes)):
-            found[rows, k] = row_status(self.model._loss(), *margins_of(signs, low[rows, k], high[rows, k]))
+            found[rows, k] = row_status(self.model._loss(), *bounds_of_margins(signs, low[rows, k], high[rows, k]))
         return found
 
     def _sides(self, codes: np.ndarray) -> list[tuple[Any, np.ndarray]]:

@@ -23,7 +23,7 @@ from dualgap.lab.plan import LINEUP, Cell
 from dualgap.lab.prepare import Prepared, open_prepared
 from dualgap.lab.results import ResultStore
 from dualgap.problem import Problem, from_sum_of_losses
-from dualgap.run import Progress, Result, minimise
+from dualgap.run import Progress, Trained, minimise
 from dualgap.solvers import NotSupported, Solver
 
 __all__ = ["Outcome", "Watching", "execute", "make_problem"]
@@ -219,7 +219,7 @@ def _valued(problem: Problem, output: Progress) -> float:
     return float(problem.objective(output.coef, output.intercept)) if finite else float("inf")
 
 
-def _ended(result: Result, follower: Follower) -> dict[str, Any]:
+def _ended(result: Trained, follower: Follower) -> dict[str, Any]:
     """Return how a run ended: costs, the certificate of its output with the best bound that it found, the best model's, and the trace."""
     newest, best, problem = follower.newest, follower.best, result.problem
     assert newest is not None
@@ -254,7 +254,7 @@ def _ended(result: Result, follower: Follower) -> dict[str, Any]:
     }
 
 
-def _hyperplane(result: Result, output: Progress) -> dict[str, float]:
+def _hyperplane(result: Trained, output: Progress) -> dict[str, float]:
     """Return b* = −½(min over y = 1, β > 0 of w·x + max over y = −1, β > 0 of w·x), and the training error with it, where b is absent."""
     problem, beta = result.problem, result.dual
     if problem.intercept != "none" or problem.kernel is not None or beta is None or not np.isfinite(output.coef).all():

@@ -25,7 +25,7 @@ from dualgap.proof import (
     kernel_scores,
     scores_of,
 )
-from dualgap.run.solving import minimise
+from dualgap.run.driver import minimise
 
 __all__ = ["certify", "certify_with_dual"]
 

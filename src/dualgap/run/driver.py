@@ -10,8 +10,8 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,10 @@ from dualgap.run.deciding import decide_rows
 from dualgap.run.evaluation import SolverRun, make_watched
 from dualgap.run.stepper import STALL_EVALUATIONS, Evaluation, Stepper
 from dualgap.run.trace import Status, Trace
+from dualgap.run.trained import Trained
 from dualgap.solvers import Solver, Warm, get_solver, require
 
-__all__ = ["Progress", "Trained", "drive", "prepare_solver", "train"]
+__all__ = ["Progress", "drive", "minimise", "prepare_solver"]
 
 DIVERGED = 1e9  # times the objective of w = 0: five evaluations above it in a row count as divergence
 
@@ -287,30 +288,7 @@ def _says_stop(answer: Any) -> bool:
     return isinstance(answer, (bool, np.bool_)) and bool(answer)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trained:
-    """A trained model with its certificate and how the run went; `Result`, which adds methods, describes the fields."""
-
-    problem: Any = field(default=None, repr=False)
-    solver: Any = None
-    coef: np.ndarray
-    intercept: Any  # a number; for a joint problem one a class
-    dual: Any = None
-    certificate: Certificate
-    status: Status
-    trace: Trace
-    epochs: int
-    cpu_seconds: float
-    wall_seconds: float
-    compile_seconds: float = 0.0
-
-    @classmethod
-    def of(cls, result: Trained, /, **changes: Any) -> Self:
-        """Make a result of this class from another one, with some fields changed or added."""
-        return cls(**{each.name: getattr(result, each.name) for each in fields(result)} | changes)
-
-
-def train(
+def minimise(
     problem: Problem,
     solver: Any,
     tol: float,

@@ -25,6 +25,7 @@ import numpy as np
 from dualgap.core import kept, number
 from dualgap.problem import Problem
 from dualgap.proof import LARGEST_PART, Scores, dual_mass, kernel_scores, largest_nu, nu_threshold
+from dualgap.run.driver import minimise
 from dualgap.run.nu_candidate import (
     AIM,
     Budget,
@@ -41,9 +42,8 @@ from dualgap.run.nu_candidate import (
     sampled,
 )
 from dualgap.run.nu_dual import solve_dual, takes_dual
-from dualgap.run.result import Result
-from dualgap.run.solving import minimise
 from dualgap.run.trace import Status, Trace
+from dualgap.run.trained import Trained
 
 __all__ = ["NuResult", "minimise_nu"]
 
@@ -130,7 +130,7 @@ class Search:
         self.above: Solved | None = None
         self.last: Solved | None = None
         self.best: Candidate | None = None
-        self.results: list[Result] = []
+        self.results: list[Trained] = []
         self.epochs = 0
         self.interrupted = False  # whether Ctrl-C ended the sample's search: this one gets one epoch
         self.since = 0  # solves since the best gap last fell

@@ -22,7 +22,7 @@ from dualgap.proof import (
     nu_threshold,
     zero_certificate,
 )
-from dualgap.run.result import Result
+from dualgap.run.trained import Trained
 
 __all__ = [
     "AIM",
@@ -52,7 +52,7 @@ Parts = Sequence[tuple[float, Scores | None]]  # factors on scores whose sum is 
 
 
 @dataclass(frozen=True, kw_only=True)
-class NuResult(Result):
+class NuResult(Trained):
     """The solution of a ν-problem, in the scale of the hinge problem `problem`: coef, intercept and dual are those of P, and ρ = 1.
 
     The certificate is that of the ν-problem, for the model (l2·w, l2·b, l2). `zero`: the model is w = 0, ρ = 0.

@@ -34,9 +34,9 @@ from dualgap.proof import (
     size_of_dual,
     zero_objective,
 )
-from dualgap.run.result import Result
-from dualgap.run.solving import minimise
+from dualgap.run.driver import minimise
 from dualgap.run.trace import Status, Trace
+from dualgap.run.trained import Trained
 
 __all__ = ["minimise_nu_regression"]
 
@@ -87,7 +87,7 @@ class Search:
     best: Candidate | None = None
     step: float = 0.0  # of ε, while all sizes are on one side
     since: int = 0  # solves since the best gap last fell
-    results: list[Result] = field(default_factory=list)
+    results: list[Trained] = field(default_factory=list)
 
     def at(self, epsilon: float) -> Problem:
         """Return the ε-insensitive problem of one ε."""
@@ -106,7 +106,7 @@ class Search:
         tube = best_tube(self.problem, self.nu, self.problem.offset.values)
         return self.nu * tube.epsilon + zero_objective(self.at(tube.epsilon), tube.intercept)
 
-    def place(self, epsilon: float, result: Result) -> None:
+    def place(self, epsilon: float, result: Trained) -> None:
         """Step 2: keep a solution as one of the two nearest. Where inexact solves contradict each other, the newer one counts."""
         self.results.append(result)
         size = size_of_dual(result.problem, result.dual)[0]
@@ -193,7 +193,7 @@ def minimise_nu_regression(
     callbacks: Iterable[Callable[[Any], Any]] = (),
     halt: Callable[[], bool] | None = None,
     atol: float = 0.0,
-) -> Result:
+) -> Trained:
     """Minimise νε + P_ε(w, b) over w, b and ε ≥ 0. The result has the ε in its problem's loss, and the certificate of the ν-problem.
 
     `problem` is ε-insensitive, of any ε, without an intercept or with a free one. Callbacks are shown the evaluations of the ε-insensitive
@@ -225,12 +225,12 @@ def minimise_nu_regression(
     return _result(search, status, epochs)
 
 
-def _result(search: Search, status: Status, epochs: int) -> Result:
+def _result(search: Search, status: Status, epochs: int) -> Trained:
     assert search.best is not None
     best, trace = search.best, Trace()
     for result in search.results:
         trace = trace.followed_by(result.trace)
-    return Result(
+    return Trained(
         problem=best.problem,
         solver=search.results[-1].solver,
         coef=best.coef,

@@ -33,10 +33,17 @@ import numpy as np
 
 from dualgap.core import ROUNDOFF, SMALLEST, exact_sum, gamma, kernel, length_bound, scores, some
 from dualgap.problem import Problem
-from dualgap.proof.ball import best_move, lens_of, margin_slopes
-from dualgap.proof.bounded_scores import kernel_scores
-from dualgap.proof.certified import balance, enclose_sharply, margins_of
-from dualgap.proof.dual_points import DualPoint, dual_point
+from dualgap.proof import (
+    DualPoint,
+    balance,
+    best_move,
+    dual_point,
+    enclose_sharply,
+    kernel_scores,
+    lens_of,
+    margin_slopes,
+    margins_of,
+)
 
 __all__ = ["Evidence", "Reservoir", "evidence_of", "least_ratio", "one_class_left"]
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from dualgap.answers.result import Result
+from dualgap.answers.solving import solve
 from dualgap.core import count, kept, one_of
 from dualgap.kernels import FEATURE_BLOCK, METHODS, Fourier, Nystroem
 from dualgap.problem import Problem, as_features
 from dualgap.proof import Certificate, best_intercept, certify_pair, dual_point
-from dualgap.run.result import Result
-from dualgap.run.solving import solve
 
 __all__ = ["ApproximateResult", "Approximation", "approximate"]
 
@@ -60,7 +60,7 @@ class Approximation:
         return certify_pair(problem, point.coef, best_intercept(problem, point.stored), point, "approximation").certificate
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ApproximateResult(Result):
     """A model on features, for samples as the kernel problem has them; its certificate names the problem that it is for.
 
@@ -102,7 +102,7 @@ def approximate(problem: Problem, method: str = "nystroem", features: int = 500,
     Examples
     --------
     >>> import dualgap
-    >>> from dualgap.run.approximation import approximate
+    >>> from dualgap.answers.approximation import approximate
     >>> from sklearn.datasets import make_moons
     >>> X, y = make_moons(2000, noise=0.2, random_state=0)
     >>> problem = dualgap.Problem(X, y, l2=1e-3, kernel="rbf", gamma=1.0, intercept="free")

@@ -34,15 +34,18 @@ from dualgap.core import (
     signed_sum,
 )
 from dualgap.problem import Problem
-from dualgap.proof.bounded_scores import Scores, kernel_scores
-from dualgap.proof.certificate import Certificate, certificate_of_pair
-from dualgap.proof.certified import expanded, moved_row
-from dualgap.proof.dual_points import dual_point
-from dualgap.proof.enclosure import (
+from dualgap.proof import (
+    Certificate,
     Enclosed,
     RowSums,
+    Scores,
     assemble,
     bias_terms,
+    certificate_of_pair,
+    dual_point,
+    expanded,
+    kernel_scores,
+    moved_row,
     penalty_excess,
     penalty_value,
     row_sums,

@@ -6,31 +6,21 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from html import escape
 from typing import Any
 
 import numpy as np
 
-from dualgap.core import counted, number
-from dualgap.proof import (
-    Ball,
-    BinaryPart,
-    ProofError,
-    Table,
-    TargetPart,
-    ball_of,
-    feature_status,
-    make_proof,
-    row_status,
-)
-from dualgap.run.driver import Trained
-from dualgap.run.forgetting import Forgettable, Receipt
-from dualgap.run.leave_one_out import LeaveOneOut
+from dualgap.answers.forgetting import Forgettable, Receipt
+from dualgap.answers.leave_one_out import LeaveOneOut
+from dualgap.answers.settled import feature_status, row_status
+from dualgap.core import number
+from dualgap.proof import BinaryPart, ProofError, Table, TargetPart, make_proof
+from dualgap.run import Trained
 
 __all__ = ["Result"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Result(Trained):
     """A trained model with the proof of its quality.
 
@@ -56,45 +46,6 @@ class Result(Trained):
     """
 
     forgettable: Forgettable | None = field(default=None, repr=False)  # of a result that `forget` returned
-
-    @property
-    def converged(self) -> bool:
-        """Whether the certified relative gap is at most the `tol`, or the gap at most the `atol`, that was asked for."""
-        return self.status == "converged"
-
-    def _repr_html_(self) -> str:
-        """Return the result as notebooks show it: how the run ended, and the certificate."""
-        name = getattr(self.solver, "name", "")
-        by = f" of {name}" if name else ""
-        ended = f"{self.status} after {counted(self.epochs, 'epoch')}{by}, {self.wall_seconds:.3g} s"
-        return f"<p>{escape(ended)}</p>{self.certificate._repr_html_()}"
-
-    def decision(self, X: Any) -> np.ndarray:
-        """Scores of new samples, positive for the second class; predictions of a regression."""
-        return np.asarray(self.problem.decision(X, self.coef, self.intercept))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Labels of new samples, as they were given in training; predictions of a regression."""
-        return np.asarray(self.problem.predict(X, self.coef, self.intercept))
-
-    @cached_property
-    def ball(self) -> Ball:
-        """Where the exact model is: a ball that contains w*, and an interval of b*. It is computed when it is first asked for.
-
-        Examples
-        --------
-        >>> import dualgap
-        >>> from sklearn.datasets import make_classification
-        >>> problem = dualgap.Problem(*make_classification(100, random_state=0), l2=0.1, intercept="free")
-        >>> ball = dualgap.solve(problem, tol=1e-6).ball
-        >>> ball.radius < 0.01, ball.intercept[0] < ball.intercept[1]
-        (True, True)
-        """
-        if self.dual is None:
-            raise ProofError("the dual variables of this result stayed with the workers of a cluster; its ball needs them")
-        if np.ndim(self.coef) != 1:
-            raise ProofError("this result is of several classes jointly; use the methods of the estimator")
-        return ball_of(self.problem, self.coef, self.intercept, self.dual)
 
     def decision_bounds(self, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Bound the scores that the exact model gives to new samples: a lower and an upper bound of each.
@@ -164,8 +115,7 @@ class Result(Trained):
         >>> bool((status == "zero").any()), bool((status == "nonzero").any())
         (True, True)
         """
-        if self.dual is None or np.ndim(self.coef) != 1:
-            raise ProofError("this result is of several classes jointly, or of a cluster; what it settles needs its dual variables")
+        self.require_own_dual("feature_status")
         return feature_status(self.problem, self.coef, self.intercept, self.dual)
 
     def leave_one_out(self) -> LeaveOneOut:
@@ -185,7 +135,7 @@ class Result(Trained):
         True
         """
         self._require_labels("leave_one_out", "it counts wrong labels")
-        self._require_own_dual("leave_one_out")
+        self._require_rows("leave_one_out")
         return LeaveOneOut([self])
 
     def forget(self, rows: Any, max_relative_gap: float = 0.01, tol: float = 1e-4) -> tuple[Result, Receipt]:
@@ -227,7 +177,7 @@ class Result(Trained):
     def _forgettable(self) -> Forgettable:
         if self.forgettable is not None:
             return self.forgettable
-        self._require_own_dual("forget")
+        self._require_rows("forget")
         if self.problem.kernel is not None:
             raise ProofError(
                 "forget is for linear models; the expansion of a kernel machine is over its training rows, so fit it again"
@@ -239,12 +189,9 @@ class Result(Trained):
         if self.problem.is_regression:
             raise ProofError(f"{method} is for classification, and this problem is a regression; {instead}")
 
-    def _require_own_dual(self, method: str) -> None:
-        """Refuse what needs one problem of two classes with its rows in memory and its dual variables."""
-        if self.dual is None:
-            raise ProofError(f"the dual variables of this result stayed with the workers of a cluster; {method} needs them")
-        if np.ndim(self.coef) != 1:
-            raise ProofError(f"this result is of several classes jointly, for which there is no {method}")
+    def _require_rows(self, method: str) -> None:
+        """Refuse what needs one problem with its rows in memory, its dual variables and an l2 penalty."""
+        self.require_own_dual(method)
         if self.problem.streaming:
             raise ProofError(f"{method} needs the rows in memory; these are in a store")
         if self.problem.l2 == 0.0:
@@ -286,11 +233,10 @@ class Result(Trained):
         >>> path.read_text().splitlines()[0]
         'dualgap-proof 1'
         """
-        if self.dual is None:
-            raise ProofError("the dual variables of this result stayed with the workers of a cluster; a proof needs them")
+        self.require_own_dual("a proof")
         problem, gap = self.problem, self.certificate.gap
-        if np.ndim(self.coef) != 1 or problem.X is None:
-            raise ProofError("this result is not of one problem with its data in memory; use save_proof of the estimator")
+        if problem.X is None:
+            raise ProofError("a proof needs the rows in memory; this problem has none")
         if problem.is_regression:
             table = Table(problem.X, problem.targets[:, None], [])
             part: Any = TargetPart(problem, self.coef, self.intercept, self.dual, gap)
@@ -298,10 +244,3 @@ class Result(Trained):
             table = Table(problem.X, (problem.y > 0).astype(np.int64), list(problem.classes))
             part = BinaryPart(problem, self.coef, self.intercept, self.dual, gap)
         make_proof(table, [part], preparation, check).save(path, data)
-
-    def __repr__(self) -> str:
-        c = self.certificate
-        return (
-            f"{type(self).__name__}({self.solver.label()}: {self.status} after {counted(self.epochs, 'epoch')}, "
-            f"{self.cpu_seconds:.3g} s CPU; primal {c.primal:.6g}, relative gap {c.relative_gap:.1e})"
-        )

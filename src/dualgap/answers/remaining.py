@@ -22,12 +22,23 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dualgap.answers.evidence import UP, Evidence, Reservoir, evidence_of, least_ratio
 from dualgap.core import ROUNDOFF, Bounded, accumulate, exact_sum, gamma, kernel, length_bound, some
 from dualgap.problem import Problem
-from dualgap.proof.certificate import Certificate, certificate_of_pair
-from dualgap.proof.certified import balance, margins_of
-from dualgap.proof.enclosure import UNKNOWN, Enclosed, RowSums, assemble, bias_terms, penalty_excess, penalty_value, row_sums
-from dualgap.proof.without_rows import UP, Evidence, Reservoir, evidence_of, least_ratio
+from dualgap.proof import (
+    UNKNOWN,
+    Certificate,
+    Enclosed,
+    RowSums,
+    assemble,
+    balance,
+    bias_terms,
+    certificate_of_pair,
+    margins_of,
+    penalty_excess,
+    penalty_value,
+    row_sums,
+)
 
 __all__ = ["Remaining", "RemainingProof", "remaining_of"]
 

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from dualgap import Hinge, Logistic, Problem, SmoothHinge, SquaredHinge, solve
-from dualgap.proof import ball_of, feature_status, margins_of, row_status, zero_features
+from dualgap import Hinge, Logistic, Problem, Result, SmoothHinge, SquaredHinge, solve
+from dualgap.answers import bounds_of_margins, feature_status, row_status, zero_features
+from dualgap.proof import ball_of
 from dualgap.run import minimise
 
 LOSSES = ["hinge", "smooth_hinge", "squared_hinge", "logistic"]
@@ -37,7 +38,7 @@ def test_rows_and_features(loss, l1, intercept, draw):
     l2 = 10.0 ** rng.uniform(-3, 0)
     form = sparse.csr_matrix if draw % 2 else np.asarray
     problem = Problem(form(X), y, loss, None, l2, l1 * l2, rng.exponential(size=len(y)), intercept)
-    exact = minimise(problem, "auto", 0.0, 2000)
+    exact = Result.of(minimise(problem, "auto", 0.0, 2000))
     if exact.certificate.relative_gap > 1e-10:
         return
     rows, features = exact.support_status(), exact.feature_status()
@@ -45,7 +46,7 @@ def test_rows_and_features(loss, l1, intercept, draw):
         coef = exact.coef + share * rng.normal(size=problem.size) * np.abs(exact.coef).max()
         beta = np.clip(exact.dual + share * rng.normal(size=problem.n), 0.0, problem.loss.upper_bound())
         bounds = ball_of(problem, coef, exact.intercept, beta).training_bounds()
-        agree(row_status(problem.loss, *margins_of(problem.y, *bounds)), rows)
+        agree(row_status(problem.loss, *bounds_of_margins(problem.y, *bounds)), rows)
         found = feature_status(problem, coef, exact.intercept, beta)
         agree(found, features)
         assert (features[zero_features(problem, coef, exact.intercept, beta)] != "nonzero").all()

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import dualgap
-from dualgap.proof import certify_pair, dual_point, excess_at, make_couple, make_pair, proven_range, reach
+from dualgap.answers.ranges import excess_at, make_couple, make_pair, proven_range, reach
+from dualgap.proof import certify_pair, dual_point
 from dualgap.run import minimise
 
 LOSSES = ("hinge", "smooth_hinge", "squared_hinge", "logistic")

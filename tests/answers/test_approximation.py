@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import dualgap
-from dualgap.run.approximation import approximate
+from dualgap.answers.approximation import approximate
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 3))

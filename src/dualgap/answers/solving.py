@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from dualgap.answers.result import Result
 from dualgap.core import counted, inner, kept
 from dualgap.problem import Problem
-from dualgap.run.driver import Progress, train
-from dualgap.run.result import Result
-from dualgap.run.trace import SUCCESSES
+from dualgap.run import SUCCESSES, Progress, Trained, minimise
 
-__all__ = ["ConvergenceWarning", "minimise", "solve", "strong_penalty"]
+__all__ = ["ConvergenceWarning", "solve", "strong_penalty"]
 
 
 class ConvergenceWarning(UserWarning):
@@ -125,15 +124,10 @@ def solve(
             warnings.warn(advice(result, tol), ConvergenceWarning, stacklevel=2)
         elif zero := of_zero(result):
             warnings.warn(f"{result.solver.label()} ended with status {result.status!r}.{zero}", ConvergenceWarning, stacklevel=2)
-        return Result.of(result, status="interrupted") if ctrl_c.take() else result
+        return Result.of(result, status="interrupted" if ctrl_c.take() else result.status)
 
 
-def minimise(problem: Problem, solver: Any, tol: float, max_epochs: int, *arguments: Any, **options: Any) -> Result:
-    """`solve` without its warning, for callers that have words of their own for a run that ended early; arguments are those of `train`."""
-    return Result.of(train(problem, solver, tol, max_epochs, *arguments, **options))
-
-
-def advice(result: Result, tol: float) -> str:
+def advice(result: Trained, tol: float) -> str:
     """What to say of a run that ended above its tolerance: how far from optimal at most, and what to try."""
     c = result.certificate
     if result.status == "rounding_limit":
@@ -170,7 +164,7 @@ def strong_penalty(problem: Any) -> bool:
     return squares is not None and 0.0 < float(inner(problem.c, squares)) < problem.l2
 
 
-def of_zero(result: Result) -> str:
+def of_zero(result: Trained) -> str:
     """What to say of a run whose best model is w = 0 although it trained; nothing of other runs."""
     if result.status in (*SUCCESSES, "interrupted") or result.epochs == 0 or result.coef.any():
         return ""

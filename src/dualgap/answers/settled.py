@@ -24,11 +24,9 @@ import numpy as np
 
 from dualgap.core import ROUNDOFF, Logistic, gamma, is_sparse, signed_sum, slopes
 from dualgap.problem import Problem
-from dualgap.proof.ball import Ball, ball_of
-from dualgap.proof.certified import certify_pair
-from dualgap.proof.dual_points import dual_point
+from dualgap.proof import Ball, ball_of, certify_pair, dual_point
 
-__all__ = ["feature_status", "margins_of", "row_status", "zero_features"]
+__all__ = ["bounds_of_margins", "feature_status", "row_status", "zero_features"]
 
 BLOCK = 10_000  # rows that are looked through at once
 
@@ -52,7 +50,7 @@ def row_status(loss: Any, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return found
 
 
-def margins_of(y: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def bounds_of_margins(y: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return bounds of the margins y·score of rows with labels ±1 from bounds of their scores."""
     return np.where(y > 0.0, low, -high), np.where(y > 0.0, high, -low)
 

@@ -9,7 +9,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import scale
 
 import dualgap
-from dualgap import Problem, solve
+from dualgap import Problem, Result, solve
 from dualgap.proof import ProofError
 from dualgap.run import minimise
 
@@ -42,7 +42,7 @@ def brute_force(problem):
 )
 def test_equal_to_brute_force(loss, intercept, kernel):
     problem = problem_of(80, loss, intercept, kernel, 1e-3)
-    found = minimise(problem, "auto", 1e-3, 5000).leave_one_out()
+    found = Result.of(minimise(problem, "auto", 1e-3, 5000)).leave_one_out()
     wrong = brute_force(problem)
     assert not wrong[found.status == "right"].any()
     assert wrong[found.status == "wrong"].all()
@@ -111,4 +111,4 @@ def test_refusals():
     with pytest.raises(TypeError, match="progress"):
         found.exact(progress=True)
     assert "569" not in repr(found)
-    assert isinstance(found, dualgap.run.LeaveOneOut)
+    assert isinstance(found, dualgap.answers.LeaveOneOut)

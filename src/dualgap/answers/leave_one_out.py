@@ -1,6 +1,6 @@
 """LeaveOneOut: the leave-one-out error of the exact model, from one fit. Bounds for all rows at once, and runs for the rows left open.
 
-    1) bounds     the score that each row gets from the exact model of all other rows (proof/without_rows.py): right, wrong or open
+    1) bounds     the score that each row gets from the exact model of all other rows (evidence.py): right, wrong or open
     2) base fit   if the gap of the fit, and not the row itself, leaves many rows open, the fit is continued and 1) repeated
     3) runs       for each open row a run without it, from the dual variables of the fit, until the bounds of its own score have one sign
 
@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 
+from dualgap.answers.evidence import Evidence, evidence_of
+from dualgap.answers.settled import feature_status
 from dualgap.core import blas_alone, is_sparse, is_whole, kept, one_processor, slopes
 from dualgap.problem import Problem
-from dualgap.proof import Evidence, evidence_of, feature_status
-from dualgap.run.driver import drive, prepare_solver, train
-from dualgap.run.evaluation import SolverRun
+from dualgap.run import SolverRun, drive, minimise, prepare_solver
 from dualgap.solvers import LocalAscent, Warm
 
 __all__ = ["Fitted", "LeaveOneOut"]
@@ -374,8 +374,8 @@ def without_rows(problem: Problem, rows: np.ndarray) -> Problem:
 def _continued(fit: Fitted) -> Fitted:
     """Continue a fit to a smaller relative gap."""
     problem = fit.problem
-    now = train(problem, "auto", 0.1, 1, warm_start=(fit.coef, fit.intercept, fit.dual)).certificate.relative_gap
-    found = train(problem, "auto", max(FURTHER * now, FINEST), EPOCHS, warm_start=(fit.coef, fit.intercept, fit.dual))
+    now = minimise(problem, "auto", 0.1, 1, warm_start=(fit.coef, fit.intercept, fit.dual)).certificate.relative_gap
+    found = minimise(problem, "auto", max(FURTHER * now, FINEST), EPOCHS, warm_start=(fit.coef, fit.intercept, fit.dual))
     return Fitted(problem, found.coef, float(found.intercept), found.dual)
 
 

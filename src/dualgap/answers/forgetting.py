@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from dualgap.answers.leave_one_out import without_rows
+from dualgap.answers.remaining import Remaining, remaining_of
 from dualgap.problem import Problem
-from dualgap.proof import Certificate, Remaining, remaining_of
-from dualgap.run.driver import Trained, train
-from dualgap.run.leave_one_out import without_rows
-from dualgap.run.trace import Trace
+from dualgap.proof import Certificate
+from dualgap.run import Trained, minimise
 
 __all__ = ["Forgettable", "Receipt", "row_numbers"]
 
@@ -175,7 +175,7 @@ class Forgettable:
         problem = without_rows(self.whole, np.flatnonzero(after.gone))
         if retrained:
             start = (self.result.coef, self.result.intercept, after._remaining.dual())
-            after.result = train(problem, "auto", min(tol, max_relative_gap), RETRAIN_EPOCHS, warm_start=start)
+            after.result = minimise(problem, "auto", min(tol, max_relative_gap), RETRAIN_EPOCHS, warm_start=start)
             after._remaining = after._prepare(after.result)
             proof = after._remaining.prove()
         else:
@@ -187,10 +187,6 @@ class Forgettable:
                 dual=after._remaining.dual(),
                 certificate=proof.certificate,
                 status=self.result.status,
-                trace=Trace(),
-                epochs=0,
-                cpu_seconds=0.0,
-                wall_seconds=0.0,
             )
         length = float(np.linalg.norm(after.result.coef))
         figures = proof.certificate, proof.distance, proof.intercept, length, retrained, time.perf_counter() - began, prepared

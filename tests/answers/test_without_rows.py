@@ -4,12 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from dualgap import Problem, certify
-from dualgap.proof import certify_pair, dual_point, evidence_of
+from dualgap import Problem, Result, certify
+from dualgap.answers import evidence_of
+from dualgap.proof import certify_pair, dual_point
 from dualgap.run import minimise
 
 LOSSES = ["hinge", "smooth_hinge", "squared_hinge", "logistic"]
@@ -57,7 +58,7 @@ def pairs(problem, result, rng):
 
 
 def check_left_out(problem, rng):
-    result = minimise(problem, "auto", 10.0 ** rng.uniform(-10, -1), 2000)
+    result = Result.of(minimise(problem, "auto", 10.0 ** rng.uniform(-10, -1), 2000))
     bounds = [evidence_of(problem, *pair).leave_one_out() for pair in pairs(problem, result, rng)]
     for i in rng.choice(problem.n, 3, replace=False):
         small = without(problem, i)
@@ -101,6 +102,7 @@ def test_kernel_rows_left_out(loss, intercept, draw):
 @pytest.mark.parametrize(("loss", "intercept"), CASES, ids=str)
 @settings(max_examples=2)
 @given(draw=st.integers(0, 10**9))
+@example(draw=179)  # the dropped dual point proves less than β = 0
 def test_forgotten_rows(loss, intercept, draw):
     rng = np.random.default_rng(draw)
     n = int(rng.integers(20, 60))
@@ -110,7 +112,7 @@ def test_forgotten_rows(loss, intercept, draw):
     problem = Problem(
         form(X), y, loss, None, l2, 0.1 * l2 * (rng.random() < 0.3), weights_of(rng, n), intercept, intercept_scale=2.0
     )
-    result = minimise(problem, "auto", 10.0 ** rng.uniform(-10, -1), 2000)
+    result = Result.of(minimise(problem, "auto", 10.0 ** rng.uniform(-10, -1), 2000))
     left, limit = np.arange(4, n), rng.choice([1e-3, 1e-2, 1.0, np.inf])
     for _ in range(3):
         rows = rng.choice(left, int(rng.choice([1, 3, n // 10])), replace=False)
@@ -141,7 +143,7 @@ def check_receipt(result, receipt, limit):
 def test_little_is_lost_where_the_forgotten_rows_have_no_weight_in_the_model():
     rng = np.random.default_rng(0)
     X, y = data(rng, 200)
-    result = minimise(Problem(X, y, "hinge", l2=0.1, intercept="free"), "auto", 1e-8, 2000)
+    result = Result.of(minimise(Problem(X, y, "hinge", l2=0.1, intercept="free"), "auto", 1e-8, 2000))
     rows = np.flatnonzero(result.dual == 0.0)[:5]
     after, receipt = result.forget(rows)
     assert not receipt.retrained
@@ -158,7 +160,7 @@ def test_where_zero_is_the_better_bound_the_dual_point_is_zero(intercept):
         rng = np.random.default_rng(seed)
         X, y = data(rng, 20)
         problem = Problem(X, y, "smooth_hinge", 0.5, 10.0 ** rng.uniform(-7, -3), intercept=intercept, intercept_scale=2.0)
-        after, receipt = minimise(problem, "auto", 1e-9, 1).forget(rng.choice(20, 3, replace=False), np.inf)
+        after, receipt = Result.of(minimise(problem, "auto", 1e-9, 1)).forget(rng.choice(20, 3, replace=False), np.inf)
         own = certify_pair(after.problem, after.coef, after.intercept, dual_point(after.problem, after.dual), "given").certificate
         assert own.gap <= receipt.certificate.gap * (1 + 1e-9) + 1e-15
         assert receipt.certificate.dual <= max(own.dual, 0.0) + 1e-9 * receipt.certificate.primal
