@@ -1,43 +1,32 @@
-"""Blocks from pieces: the kernels against NumPy, and the same bytes with one thread and with several."""
+"""Blocks from pieces: in whatever order, and the same bytes with one thread and with several."""
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from dualgap.store import conversion, convert, write_store
-from dualgap.store.assembly import gather_rows
-from dualgap.store.file_pieces import ColumnPiece, Piece
-
-
-def column_piece(rng, rows, width):
-    values = rng.standard_normal((width, rows)) * 10.0 ** rng.integers(-3, 4, size=(width, 1))
-    return ColumnPiece(np.zeros(rows), values, rng.standard_normal(width), np.exp(rng.standard_normal(width)))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("shuffled", [False, True])
-def test_columns_and_rows_are_put_in_order(dtype, shuffled):
-    """The scaling is that of NumPy, bit for bit: a model scales what it predicts in NumPy."""
+def test_rows_are_put_in_order(dtype):
     rng = np.random.default_rng(0)
-    pieces = [column_piece(rng, rows, 5) for rows in (1, 63, 64, 130)]
-    pieces.insert(2, Piece(np.zeros(7), (rng.standard_normal((7, 5)),)))
-    order = rng.permutation(265) if shuffled else None
-    plain = np.concatenate([p.arrays[0] if isinstance(p, Piece) else (p.values.T - p.centre) / p.scale for p in pieces]).astype(
-        dtype
-    )
-    found = gather_rows(pieces, order, dtype)["x"]
+    pieces = [rng.standard_normal((rows, 5)) for rows in (1, 63, 64, 7, 130)]
+    order = rng.permutation(265)
+    found = conversion._put_together(pieces, order, dtype)["x"]
     assert found.dtype == dtype
-    np.testing.assert_array_equal(found, plain if order is None else plain[order])
+    np.testing.assert_array_equal(found, np.concatenate(pieces).astype(dtype)[order])
 
 
 def test_sparse_rows_are_put_in_order():
+    """The pieces of LIBSVM text are as wide as their own last column."""
     rng = np.random.default_rng(0)
-    matrices = [sparse.random(rows, 9, 0.4, "csr", random_state=rows) for rows in (3, 20, 1)]
-    pieces = [Piece(np.zeros(m.shape[0]), (m.indptr, m.indices, m.data)) for m in matrices]
+    matrices = [sparse.random(rows, columns, 0.4, "csr", random_state=rows) for rows, columns in ((3, 9), (20, 4), (1, 7))]
     order = rng.permutation(24)
-    found = gather_rows(pieces, order, "float64")
+    found = conversion._put_together(matrices, order, "float64")
+    assert {name: array.dtype for name, array in found.items()} == {"indptr": np.int32, "indices": np.int32, "data": np.float64}
+    whole = np.concatenate([np.pad(m.toarray(), ((0, 0), (0, 9 - m.shape[1]))) for m in matrices])
     X = sparse.csr_matrix((found["data"], found["indices"], found["indptr"]), shape=(24, 9))
-    assert (sparse.vstack(matrices, format="csr")[order] != X).nnz == 0
+    np.testing.assert_array_equal(X.toarray(), whole[order])
 
 
 @pytest.mark.parametrize("storage", ["dense", "sparse"])
@@ -96,22 +85,3 @@ def test_prepared_csv_is_what_the_table_gives(tmp_path, monkeypatch, separator):
     np.testing.assert_array_equal(X, store.preparation.apply(frame))
     assert len(store.preparation.feature_names) == X.shape[1] >= 6
     assert isinstance(frame, polars.DataFrame)
-
-
-def test_columns_are_the_features_of_apply():
-    polars = pytest.importorskip("polars")
-    from dualgap.data import Preparation
-
-    rng = np.random.default_rng(0)
-    frame = polars.DataFrame(
-        {
-            "u": 1e6 * rng.standard_normal(200),
-            "gaps": [None if k % 7 == 0 else float(k) for k in range(200)],
-            "town": [["a", "b", "c"][k % 3] for k in range(200)],
-            "day": [f"2024-0{1 + k % 9}-1{k % 7}" for k in range(200)],
-            "y": rng.integers(2, size=200),
-        }
-    )
-    preparation = Preparation.learn(frame, "y")
-    values, centre, scale = preparation.columns(frame)
-    np.testing.assert_array_equal((values.T - centre) / scale, preparation.apply(frame))

@@ -12,13 +12,13 @@ import pytest
 from scipy import sparse
 
 from dualgap.data import DataError, csv_files, read, read_libsvm, table_files
-from dualgap.store import Store, StoreError, convert, file_pieces, write_store
+from dualgap.store import Store, StoreError, convert, sources, write_store
 
 
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Pieces and blocks of a few rows, so that a small file has many of them."""
-    monkeypatch.setattr(file_pieces, "LIBSVM_ROWS", 16)
+    monkeypatch.setattr(sources, "PIECE_ROWS", 16)
     monkeypatch.setattr(table_files, "PIECE_ROWS", 16)
     monkeypatch.setattr(csv_files, "PIECE_BYTES", 512)
 
@@ -127,7 +127,7 @@ def test_a_stop_is_gone_on_from(tmp_path, small_pieces, monkeypatch, after):
     """Stopped while reading or while mixing, the same call ends with the very same files."""
     path = tmp_path / "data.svm"
     path.write_text(libsvm_text())
-    whole = convert(path, tmp_path / "whole", block_bytes=1000)
+    whole = convert(path, tmp_path / "whole", block_bytes=800)
     assert 9 < len(whole.parts) < 14  # the stops are on both sides of the change from reading to mixing
     done = 0
 
@@ -139,15 +139,15 @@ def test_a_stop_is_gone_on_from(tmp_path, small_pieces, monkeypatch, after):
 
     folder = tmp_path / "store"
     with pytest.raises(Stop):
-        convert(path, folder, block_bytes=1000, progress=stop)
+        convert(path, folder, block_bytes=800, progress=stop)
     with pytest.raises(StoreError, match=r"half-converted.*goes on from there"):
         Store(folder)
     stages = []
-    store = convert(path, folder, block_bytes=1000, progress=lambda stage, rows: stages.append(stage))
+    store = convert(path, folder, block_bytes=800, progress=lambda stage, rows: stages.append(stage))
     assert len(stages) == 2 * len(whole.parts) - after
     assert store.manifest.parts == whole.manifest.parts
     assert sorted(p.name for p in folder.iterdir()) == sorted(p.name for p in whole.folder.iterdir())
-    assert convert(path, folder, block_bytes=1000).manifest == store.manifest  # done already: nothing to do
+    assert convert(path, folder, block_bytes=800).manifest == store.manifest  # done already: nothing to do
 
 
 def test_a_stop_between_two_renames_is_gone_on_from(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Training on stores: the same optimum as in memory, one reading a certificate, and stores that are not whole."""
 
+import dataclasses
 import json
 import re
 
@@ -9,10 +10,8 @@ from scipy import sparse
 
 import dualgap
 from dualgap.solvers import Blocks
-from dualgap.store import Store, StoreError, write_store
-from dualgap.store.folder import Parts
+from dualgap.store import Store, StoreError, part_files, write_store
 from dualgap.store.job import Job
-from dualgap.store.manifest import write_array
 from dualgap.store.runs import Runs
 
 
@@ -76,7 +75,7 @@ def test_a_certificate_is_one_reading(stored, monkeypatch):
     problem = store.problem("smooth_hinge", l2=1e-2, intercept="free")
     dualgap.solve(problem, "blocks", tol=0.0, max_epochs=1)  # compiles, and verifies every part
     reads = []
-    for cls in (Parts, Runs):
+    for cls in (Store, Runs):
         monkeypatch.setattr(cls, "read", lambda self, some, read=cls.read: (reads.append(some), read(self, some))[1])
     dualgap.solve(problem, "blocks", tol=0.0, max_epochs=7, evaluate=lambda epoch: epoch in (3, 7))
     assert len(reads) == (7 + 2) * len(store.parts)
@@ -254,11 +253,15 @@ def forge(store, array, change):
     path = part_file(store, array)
     values = np.load(path)
     change(values)
-    record = write_array(store.folder, store.parts[-1].name, array, values)
-    manifest = json.loads((store.folder / "manifest.json").read_text())
-    manifest["parts"][-1]["files"][array] = {"bytes": record.bytes, "crc32": record.crc32}
-    (store.folder / "manifest.json").write_text(json.dumps(manifest))
+    record_anew(store, array, values)
     return Store(store.folder)
+
+
+def record_anew(store, array, values):
+    record = part_files._write(part_file(store, array), values, checksum=True)
+    manifest = json.loads((store.folder / "manifest.json").read_text())
+    manifest["parts"][-1]["files"][array] = dataclasses.asdict(record)
+    (store.folder / "manifest.json").write_text(json.dumps(manifest))
 
 
 def far_offset(indptr):
@@ -310,13 +313,11 @@ def test_forged_values_are_refused(copied, array, value, message):
 @pytest.mark.parametrize("array", ["indptr", "indices", "data", "sqnorms", "labels"])
 def test_forged_types_are_refused(copied, array):
     """An array of as many bytes, of another type and shape."""
-    path = part_file(copied, array)
-    values = np.load(path)
-    record = write_array(copied.folder, copied.parts[-1].name, array, values.view(np.uint8))
-    manifest = json.loads((copied.folder / "manifest.json").read_text())
-    manifest["parts"][-1]["files"][array] = {"bytes": record.bytes, "crc32": record.crc32}
-    (copied.folder / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(StoreError, match=rf"{array} has shape \({values.nbytes},\) and type uint8; it must have"):
+    values = np.load(part_file(copied, array))
+    record_anew(copied, array, values.view(np.uint8))
+    with pytest.raises(
+        StoreError, match=rf"{array}.npy is corrupted \(it is no array of shape \({len(values)},\) and type {values.dtype}\)"
+    ):
         dualgap.solve(Store(copied.folder).problem(l2=1e-2), "blocks", tol=1e-3)
 
 
@@ -370,9 +371,9 @@ def test_a_header_that_promises_more_than_the_file_has(copied):
     path = part_file(copied, "sqnorms")
     content = path.read_bytes()
     rows = f"({copied.parts[-1].rows},)".encode()
-    grown = content.replace(rows + b", }" + b" " * 12, b"(999999999999,), }".ljust(len(rows) + 15))
+    grown = content.replace(rows + b"}" + b" " * 12, b"(999999999999,)}".ljust(len(rows) + 13))
     assert len(grown) == len(content)
     assert grown != content
     path.write_bytes(grown)
-    with pytest.raises(StoreError, match="does not take"):
+    with pytest.raises(StoreError, match="it is no array of shape"):
         Store(copied.folder).sqnorms()

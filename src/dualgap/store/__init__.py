@@ -6,12 +6,11 @@ File formats belong in `data`; many machines belong in `cluster`.
 from __future__ import annotations
 
 from dualgap.store.conversion import convert, write_store
-from dualgap.store.manifest import Manifest, StoreError
+from dualgap.store.part_files import StoreError
 from dualgap.store.problem import StoreProblem
 from dualgap.store.store import Store
 
 __all__ = [
-    "Manifest",
     "Store",
     "StoreError",
     "StoreProblem",

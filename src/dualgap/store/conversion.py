@@ -13,31 +13,31 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain, repeat, takewhile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from dualgap.core import FULL, one_of, whole_number
+from dualgap.core import rows as storage
 from dualgap.data import TABLE_KINDS, TASKS, DataError, TableOptions, fetch, files_of, is_url, kind_of
-from dualgap.store.array_pieces import ARRAY_KINDS, ArraySource, learn_arrays
-from dualgap.store.assembly import gather_rows, squares
-from dualgap.store.encoding import write_encoder
-from dualgap.store.file_pieces import AnyPiece, Given, LibsvmSource, Piece, open_libsvm
 from dualgap.store.job import Job
-from dualgap.store.manifest import LABELS, MANIFEST, PROGRESS, Part, StoreError, array_path, checked_record, read_slice
+from dualgap.store.manifest import PROGRESS
+from dualgap.store.part_files import MANIFEST, Part, StoreError, array_path, layout_of, read_slice, with_checksums, write_part
 from dualgap.store.runs import read_ahead
-from dualgap.store.store import Store
-from dualgap.store.table_pieces import TableSource, learn_tables
+from dualgap.store.sources import Piece, Source, given_pairs, learn_arrays, open_libsvm
+from dualgap.store.store import Store, write_encoder
+from dualgap.store.table_sources import learn_tables
 
 __all__ = ["convert", "write_store"]
 
 BLOCK_BYTES = 1 << 26
 MIXERS = 2  # threads that make final parts; each holds a block
-FileSource = LibsvmSource | TableSource | ArraySource
-AnySource = FileSource | Given
+ARRAY_KINDS = ("npz", "mat")
+MOST_COLUMNS = 2**31 - 1
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
@@ -106,14 +106,12 @@ def convert(
     asked = one_of("task", task, TASKS) if tables is None else tables.task
     names = _files(data, folder)
     sources = _open_sources(list(names), target, dtype, zero_based, n_features, tables, seed, asked)
-    settings = _settings(sources, names, block_bytes, shuffle, seed)
-    if (sources[0].labels.task if isinstance(sources[0], TableSource) else asked) == "regression":
-        settings["task"] = "regression"
+    settings = _settings(sources, list(names.values()), dtype, block_bytes, shuffle, seed)
     store = _finished(folder, settings)
     if store is None:
         with _room_in(folder, "give the same command again: it goes on from there"):
             job = Job.resume(folder, settings) or Job.begin(folder, settings)
-            write_encoder(folder, sources[0])
+            write_encoder(folder, sources[0].encoder, sources[0].labels or {})
             store = _make(job, sources, n_features, progress or _silent)
     shutil.rmtree(_copies_beside(folder), ignore_errors=True)
     return store
@@ -153,10 +151,9 @@ def write_store(
     first = next(waiting, None)
     if first is None:
         raise ValueError("blocks is empty; give at least one pair (X, y)")
-    given = Given("csr" if sparse.issparse(first[0]) else "dense", dtype, chain([first], waiting))
-    settings = {"sources": [], "storage": given.storage, "dtype": dtype, "task": one_of("task", task, TASKS)}
+    given = given_pairs(chain([first], waiting), "csr" if sparse.issparse(first[0]) else "dense", dtype, task)
     with _room_in(folder, "delete the folder and call write_store again"):
-        job = Job.begin(folder, {**settings, "block_bytes": block_bytes, "shuffle": shuffle, "seed": seed})
+        job = Job.begin(folder, _settings([given], [], dtype, block_bytes, shuffle, seed))
         return _make(job, [given], n_features, _silent)
 
 
@@ -175,7 +172,7 @@ def _silent(stage: str, rows: int) -> None:
     pass
 
 
-def _make(job: Job, sources: Sequence[AnySource], n_features: int | None, say: Callable[[str, int], Any]) -> Store:
+def _make(job: Job, sources: Sequence[Source], n_features: int | None, say: Callable[[str, int], Any]) -> Store:
     """Do what is left of a conversion."""
     if job.stage == "read":
         _read(job, sources, say)
@@ -216,7 +213,7 @@ def _open_sources(
     tables: TableOptions | None,
     seed: int,
     task: str,
-) -> Sequence[FileSource]:
+) -> Sequence[Source]:
     if target is None and tables is not None and tables.target != "":
         target = tables.target
     one_of("dtype", dtype, ("float64", "float32"))
@@ -225,17 +222,13 @@ def _open_sources(
     kinds = [kind_of(path) for path in paths]
     if any(kind in ARRAY_KINDS for kind in kinds):
         _require_alike(paths, kinds, ARRAY_KINDS)
-        return learn_arrays(paths, target, dtype, n_features, tables)
+        return learn_arrays(paths, target, dtype, n_features, tables, task)
     if any(kind in TABLE_KINDS for kind in kinds):
         _require_alike(paths, kinds, TABLE_KINDS)
         return learn_tables(paths, target, dtype, tables, seed, n_features, task)
     if tables is not None:
         tables.refuse(str(paths[0]))
-    sources: list[LibsvmSource] = []
-    for path in paths:
-        sources.append(open_libsvm(path, target, dtype, zero_based, n_features))
-        zero_based = sources[0].zero_based  # every file counts its columns as the first one does
-    return sources
+    return open_libsvm(paths, target, dtype, zero_based, n_features, task)
 
 
 def _require_alike(paths: Sequence[Path], kinds: Sequence[str], family: Sequence[str]) -> None:
@@ -246,19 +239,20 @@ def _require_alike(paths: Sequence[Path], kinds: Sequence[str], family: Sequence
         raise DataError(f"{one} and {other} cannot share a store: their formats hold different things")
 
 
-def _settings(sources: Sequence[FileSource], names: dict[Path, str], block_bytes: int, shuffle: bool, seed: int) -> dict[str, Any]:
-    whole_number("block_bytes", block_bytes)
+def _settings(
+    sources: Sequence[Source], names: Sequence[str], dtype: str, block_bytes: int, shuffle: bool, seed: int
+) -> dict[str, Any]:
+    """Return what decides the contents of the store, as plain data: a conversion with other settings is another one."""
     described = []
-    for source in sources:
-        stat = source.path.stat()
-        options = {"target": source.target, "zero_based": source.zero_based, "n_features": source.n_features}
-        described.append({"path": names[source.path], "bytes": stat.st_size, "modified": stat.st_mtime_ns, **options})
-    first = sources[0]
+    for source, name in zip(sources, names, strict=False):  # pairs of a program have no names
+        stat = Path(source.path).stat()
+        described.append({"path": name, "bytes": stat.st_size, "modified": stat.st_mtime_ns, **source.asked})
     return {
         "sources": described,
-        "storage": first.storage,
-        "dtype": first.dtype,
-        "block_bytes": int(block_bytes),
+        "storage": sources[0].storage,
+        "dtype": dtype,
+        "task": sources[0].task or "classification",
+        "block_bytes": whole_number("block_bytes", block_bytes),
         "shuffle": bool(shuffle),
         "seed": int(seed),
     }
@@ -268,9 +262,7 @@ def _finished(folder: Path, settings: dict[str, Any]) -> Store | None:
     if not (folder / MANIFEST).exists():
         return None
     store = Store(folder)
-    same = store.manifest.sources == settings["sources"] and store.manifest.dtype == settings["dtype"]
-    same = same and store.task == settings.get("task", "classification")
-    if not same:
+    if (store.manifest.sources, store.manifest.dtype, store.task) != tuple(settings[key] for key in ("sources", "dtype", "task")):
         raise StoreError(f"{folder} holds a store of other data, or with other options; delete it, or give another folder")
     return store
 
@@ -278,31 +270,33 @@ def _finished(folder: Path, settings: dict[str, Any]) -> Store | None:
 # ----------------------------------------------------------------------------------------------------------------------- reading
 
 
-def _read(job: Job, sources: Sequence[AnySource], say: Callable[[str, int], Any]) -> None:
+def _read(job: Job, sources: Sequence[Source], say: Callable[[str, int], Any]) -> None:
     """Read what is left of the sources into raw parts. While a block is put together and written, the next one is read."""
     with ThreadPoolExecutor(1, thread_name_prefix="dualgap-write") as writer:
-        waiting: Future[Written] | None = None
+        waiting: Future[dict[str, Any]] | None = None
         for pieces, place in _blocks(job, sources):
             if waiting is not None:
-                _commit(job, waiting.result(), say)
+                job.note(**waiting.result())
+                say("read", job.rows)
             codes = job.codes(np.concatenate([piece.labels for piece in pieces]))
-            waiting = writer.submit(_write_raw, job, len(job.raw), job.rows, pieces, codes, place)
+            waiting = writer.submit(_write_raw, job, pieces, codes, place)
             del pieces
         if waiting is not None:
-            _commit(job, waiting.result(), say)
-    job.stage = "mix" if job.settings["shuffle"] and len(job.raw) > 1 else "adopt"
-    job.save()
+            job.note(**waiting.result())
+            say("read", job.rows)
+    job.note(stage="mix" if job.settings["shuffle"] and len(job.raw) > 1 else "adopt")
 
 
-def _blocks(job: Job, sources: Sequence[AnySource]) -> Iterator[tuple[list[AnyPiece], tuple[int, int]]]:
+def _blocks(job: Job, sources: Sequence[Source]) -> Iterator[tuple[list[Piece], tuple[int, int]]]:
     """Yield (the pieces of a block, the source and the piece that come after it)."""
-    held: list[AnyPiece] = []
+    held: list[Piece] = []
     width, size = job.features, 0
     for s, k, piece in _remaining(job, sources):
+        columns = piece.X.shape[1]
         if job.settings["storage"] == "dense":
-            if width and piece.width != width:
-                raise DataError(f"{sources[s].path} has {piece.width} columns besides the labels, the files before have {width}")
-            width = piece.width
+            if width and columns != width:
+                raise DataError(f"{sources[s].path} has {columns} columns besides the labels, the files before have {width}")
+            width = columns
         held.append(piece)
         size += piece.nbytes
         if size >= job.settings["block_bytes"]:
@@ -312,12 +306,12 @@ def _blocks(job: Job, sources: Sequence[AnySource]) -> Iterator[tuple[list[AnyPi
         yield held, (len(sources), 0)
 
 
-def _remaining(job: Job, sources: Sequence[AnySource]) -> Iterator[tuple[int, int, AnyPiece]]:
+def _remaining(job: Job, sources: Sequence[Source]) -> Iterator[tuple[int, int, Piece]]:
     """Yield the pieces that are not yet written, with their source and number; a thread reads the next one."""
     for s in range(job.source, len(sources)):
         skip = job.pieces if s == job.source else 0
-        pieces: Iterator[Any] = sources[s].pieces(skip)
-        if not isinstance(sources[s], Given):  # a program's own iterator stays in its own thread
+        pieces: Iterator[Any] = iter(sources[s].read(skip))
+        if isinstance(sources[s].path, Path):  # a program's own iterator stays in its own thread
             pieces = _ahead(pieces)
         for k, piece in enumerate(pieces, start=skip):
             yield s, k, piece
@@ -327,37 +321,59 @@ def _ahead(pieces: Iterator[Any]) -> Iterator[Any]:
     return takewhile(lambda piece: piece is not None, read_ahead(lambda _: next(pieces, None), repeat(None)))
 
 
-class Written(NamedTuple):
-    """A raw part that has been written, its number of features, and where the input goes on after it."""
-
-    raw: Part
-    features: int
-    place: tuple[int, int]
-
-
-def _write_raw(job: Job, number: int, first: int, pieces: list[AnyPiece], codes: np.ndarray, place: tuple[int, int]) -> Written:
-    """Put a block together, in random order if asked, and write it."""
-    rows, settings = len(codes), job.settings
-    order = np.random.default_rng([settings["seed"], 0, number]).permutation(rows) if settings["shuffle"] else None
-    arrays = gather_rows(pieces, order, settings["dtype"])
+def _write_raw(job: Job, pieces: list[Piece], codes: np.ndarray, place: tuple[int, int]) -> dict[str, Any]:
+    """Put a block together, in random order if asked, and write it; return what `Job.note` takes."""
+    rows, settings, number = len(codes), job.settings, len(job.raw)
+    order = np.random.default_rng([settings["seed"], 0, number]).permutation(rows) if settings["shuffle"] else np.arange(rows)
+    arrays = _put_together([piece.X for piece in pieces], order, settings["dtype"])
     pieces.clear()
-    origin = np.arange(rows, dtype=np.int64) if order is None else order
-    lengths = squares(arrays)
+    lengths = _squares(arrays)
     if not np.isfinite(lengths).all():
-        row = first + int(origin[~np.isfinite(lengths)].min()) + 1
+        row = job.rows + int(order[~np.isfinite(lengths)].min()) + 1
         raise DataError(f"row {row}: a value is too large for {settings['dtype']}; scale the data, or give dtype='float64'")
-    block = {"labels": codes if order is None else codes[order], "origin": origin + first, "sqnorms": lengths, **arrays}
+    block = {"labels": codes[order], "origin": order + job.rows, "sqnorms": lengths, **arrays}
     features = block["x"].shape[1] if "x" in block else int(block["indices"].max(initial=-1)) + 1
-    return Written(job.write(f"raw-{number:05d}", block, final=not settings["shuffle"]), features, place)
+    return {
+        "raw": write_part(job.folder, f"raw-{number:05d}", block, checksums=not settings["shuffle"]),
+        "rows": job.rows + rows,
+        "features": max(job.features, features),
+        "source": place[0],
+        "pieces": place[1],
+        "classes": list(job.classes),
+        "counts": list(job.counts),
+    }
 
 
-def _commit(job: Job, written: Written, say: Callable[[str, int], Any]) -> None:
-    job.raw.append(written.raw)
-    job.rows += written.raw.rows
-    job.features = max(job.features, written.features)
-    job.source, job.pieces = written.place
-    job.save()
-    say("read", job.rows)
+def _put_together(blocks: Sequence[Any], order: np.ndarray, dtype: str) -> dict[str, np.ndarray]:
+    """Return the arrays of the rows of some matrices; row k of the result is row order[k] of the matrices one below the other."""
+    if isinstance(blocks[0], np.ndarray):
+        place, start = np.empty(len(order), dtype=np.int64), 0
+        place[order] = np.arange(len(order))
+        x = np.empty((len(order), blocks[0].shape[1]), dtype)
+        for rows in blocks:
+            x[place[start : start + len(rows)]] = rows
+            start += len(rows)
+        return {"x": x}
+    width, stored = max(X.shape[1] for X in blocks), sum(X.nnz for X in blocks)
+    if width > MOST_COLUMNS:
+        raise DataError(f"column {width - 1:,} is too large: a store has at most 2³¹ − 1 columns; hash them to fewer")
+    if stored >= 2**31:
+        raise ValueError(f"a block of {stored:,} non-zeros is too large; give a smaller block_bytes")
+    wide = [sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width)) for X in blocks]
+    X = sparse.vstack(wide, format="csr")[order]
+    return {
+        "indptr": X.indptr.astype(np.int32, copy=False),
+        "indices": X.indices.astype(np.int32, copy=False),
+        "data": X.data.astype(dtype, copy=False),
+    }
+
+
+def _squares(arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """Return ‖x‖² of every row."""
+    rows = storage.dense(arrays["x"]) if "x" in arrays else storage.csr_arrays(*(arrays[k] for k in ("indptr", "indices", "data")))
+    out = np.empty(rows.length())
+    storage.sqnorms(rows, out)
+    return out
 
 
 # ------------------------------------------------------------------------------------------------------------------------ mixing
@@ -368,19 +384,16 @@ def _mix(job: Job, say: Callable[[str, int], Any]) -> None:
     wanted = [(group, j) for group in job.groups() for j in range(len(group))]
     begun = len(job.parts)
     work = read_ahead(lambda made: _mixed(job, *wanted[made], made), range(begun, len(wanted)), threads=MIXERS)
-    for made, part in enumerate(work, start=begun):
-        job.parts.append(part)
-        job.save()
+    for (group, j), part in zip(wanted[begun:], work, strict=True):
+        job.note(part=part)
         say("mix", sum(part.rows for part in job.parts))
-        if wanted[made][1] == len(wanted[made][0]) - 1:
-            _release(job.folder, wanted[made][0])
-    for group in job.groups()[: job.groups_done()]:  # a stop may have come before they were deleted
-        _release(job.folder, group)
-    job.stage = "done"
-    job.save()
+        if j == len(group) - 1:
+            _release(job.folder, group)
+    _release(job.folder, job.raw)  # a stop may have come before some were deleted
+    job.note(stage="done")
 
 
-def _release(folder: Path, group: list[Part]) -> None:
+def _release(folder: Path, group: Sequence[Part]) -> None:
     """Delete raw parts: all their slices are in final parts."""
     for part in group:
         for array in part.files:
@@ -389,49 +402,35 @@ def _release(folder: Path, group: list[Part]) -> None:
 
 def _mixed(job: Job, group: list[Part], j: int, number: int) -> Part:
     """Write the final part that has slice j of each raw part of a group; only the slices are read."""
-    slices = [_slice(job, part, j, len(group)) for part in group]
-    pieces, origins, lengths = zip(*slices, strict=True)
-    codes = np.concatenate([piece.labels for piece in pieces])
-    order = np.random.default_rng([job.settings["seed"], 1, number]).permutation(len(codes))
-    arrays = gather_rows(pieces, order, job.settings["dtype"])
-    meta = {"labels": codes[order], "origin": np.concatenate(origins)[order], "sqnorms": np.concatenate(lengths)[order]}
-    return job.write(f"part-{number:05d}", {**meta, **arrays}, final=True)
+    slices = [_slice(job, part, j * part.rows // len(group), (j + 1) * part.rows // len(group)) for part in group]
+    meta = {name: np.concatenate([some[name] for some in slices]) for name in ("labels", "origin", "sqnorms")}
+    order = np.random.default_rng([job.settings["seed"], 1, number]).permutation(len(meta["labels"]))
+    arrays = _put_together([some["rows"] for some in slices], order, job.settings["dtype"])
+    return write_part(job.folder, f"part-{number:05d}", {**{name: values[order] for name, values in meta.items()}, **arrays})
 
 
-def _slice(job: Job, part: Part, j: int, count: int) -> tuple[Piece, np.ndarray, np.ndarray]:
-    """Return slice j of a raw part, of `count` of them: rows with their labels, origins and squared lengths."""
-    first, last = j * part.rows // count, (j + 1) * part.rows // count
-    folder, dtype, width = job.folder, job.settings["dtype"], job.features
-    label_kind = np.dtype(LABELS[job.settings.get("task", "classification")]).str
-    labels, origin, lengths = (
-        read_slice(folder, part, array, kind, first, last)
-        for array, kind in (("labels", label_kind), ("origin", "i8"), ("sqnorms", "f8"))
-    )
+def _slice(job: Job, part: Part, first: int, last: int) -> dict[str, Any]:
+    """Return the rows first…last of a raw part with their labels, origins and squared lengths."""
+
+    def values(array: str, first: int = first, last: int = last) -> np.ndarray:
+        layout = layout_of(part, array, job.settings["dtype"], job.features, job.task)
+        return read_slice(array_path(job.folder, part.name, array), layout, first, last)
+
+    found: dict[str, Any] = {name: values(name) for name in ("labels", "origin", "sqnorms")}
     if "x" in part.files:
-        return (
-            Piece(labels, (read_slice(folder, part, "x", dtype, first * width, last * width).reshape(-1, width),)),
-            origin,
-            lengths,
-        )
-    indptr = read_slice(folder, part, "indptr", "i4", first, last + 1)
-    ends = int(indptr[0]), int(indptr[-1])
-    rows = (
-        indptr - indptr[0],
-        *(read_slice(folder, part, array, kind, *ends) for array, kind in (("indices", "i4"), ("data", dtype))),
-    )
-    return Piece(labels, rows), origin, lengths
+        return {**found, "rows": values("x")}
+    indptr = values("indptr", first, last + 1)
+    indices, data = (values(name, int(indptr[0]), int(indptr[-1])) for name in ("indices", "data"))
+    return {**found, "rows": sparse.csr_matrix((data, indices, indptr - indptr[0]), shape=(last - first, job.features))}
 
 
 def _adopt_raw(job: Job) -> None:
     """Give raw parts that need no mixing their final names, and a single shuffled one its checksums."""
-    shuffled = job.settings["shuffle"]
-    for k, part in enumerate(job.raw):
-        name = f"part-{k:05d}"
+    for k, raw in enumerate(job.raw[len(job.parts) :], start=len(job.parts)):
+        part = replace(raw, name=f"part-{k:05d}")
         for array in part.files:
-            path = array_path(job.folder, part.name, array)
+            path = array_path(job.folder, raw.name, array)
             if path.exists():  # a stop in the middle may have left some renamed already
-                os.replace(path, array_path(job.folder, name, array))
-        files = {array: checked_record(job.folder, name, array) for array in part.files} if shuffled else part.files
-        job.parts.append(Part(name, part.rows, part.stored, files))
-    job.stage = "done"
-    job.save()
+                os.replace(path, array_path(job.folder, part.name, array))
+        job.note(part=with_checksums(job.folder, part) if job.settings["shuffle"] else part)
+    job.note(stage="done")

@@ -1,7 +1,7 @@
-"""The state of a conversion: what has been read, the parts written, the classes found; saved after every part.
+"""The state of a conversion: what has been read, the parts written, the classes found.
 
-progress.jsonl has a line a save, and a line has only what is new: so the cost of a save does not grow with the parts before it. The first
-line has the settings. A last line that was cut short by a stop is left out: its part is made again.
+progress.jsonl has a line for each step, with what it changed, and first one with the settings. A last line that was cut short by a stop is
+left out: its part is made again.
 """
 
 from __future__ import annotations
@@ -15,19 +15,21 @@ import numpy as np
 
 from dualgap.core import write_atomically
 from dualgap.data import DataError, integer_labels
-from dualgap.store.manifest import PROGRESS, Manifest, Part, StoreError, check_size, part_from, read_progress, write_array
+from dualgap.store.manifest import PROGRESS, Manifest, read_progress
+from dualgap.store.part_files import Part, StoreError, check_size, part_from
 
 __all__ = ["Job"]
 
 MIXED_AT_ONCE = 128  # raw parts that one final part takes slices of: more mix better and open more files
 MOST_CLASSES = 10_000
-NUMBERS = ("stage", "source", "pieces", "rows", "features", "counts")  # saved whole where they have changed
-LISTS = ("classes", "raw", "parts")  # of which what is new is saved
 
 
 @dataclass
 class Job:
-    """What has been done of a conversion; saved after every part, so that it can go on from there."""
+    """What has been done of a conversion.
+
+    Order of calls: `begin` or `resume`; then `codes` of the labels of each block and `note` after each step; `finish`.
+    """
 
     folder: Path
     settings: dict[str, Any]
@@ -40,25 +42,21 @@ class Job:
     counts: list[int] = field(default_factory=list)
     raw: list[Part] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
-    _saved: dict[str, Any] = field(default_factory=dict, repr=False)  # what the file has: small fields, and the lengths of lists
 
     @classmethod
     def begin(cls, folder: Path, settings: dict[str, Any]) -> Job:
+        """Start in an empty folder, or in one of a conversion that wrote no settings."""
         folder.mkdir(parents=True, exist_ok=True)
-        foreign = [
-            path.name
-            for path in folder.iterdir()
-            if path.suffix not in (".npy", ".partial", ".tmp") and path.name != "preparation.json"
-        ]
+        left = (".npy", ".partial", ".tmp")
+        foreign = [path.name for path in folder.iterdir() if path.suffix not in left and path.name != "preparation.json"]
         if foreign:
             raise StoreError(f"{folder} is not empty (it holds {foreign[0]!r}); give a folder of its own to the store")
-        job = cls(folder, settings)
-        (folder / PROGRESS).write_text(json.dumps({"settings": settings}) + "\n", encoding="utf-8")
-        job.save()
-        return job
+        write_atomically(folder / PROGRESS, json.dumps({"settings": settings}) + "\n")
+        return cls(folder, settings)
 
     @classmethod
     def resume(cls, folder: Path, settings: dict[str, Any]) -> Job | None:
+        """Go on where a conversion with the same settings stopped; None where there is none."""
         path = folder / PROGRESS
         if not path.exists():
             return None
@@ -75,61 +73,38 @@ class Job:
                 f"{folder} is half-converted from other data or with other options ({', '.join(different)}): give the same command "
                 "as before to go on, or delete the folder to start afresh"
             )
-        waiting = [part for part in job.raw if not job.released(part)]
-        for part in [*job.parts, *(waiting if job.stage in ("read", "mix") else [])]:
+        for part in [*job.parts, *(job.raw if job.stage == "read" else [])]:
             for array in part.files:
                 check_size(folder, part, array)
-        job._saved = job._marks()
-        job._rewrite()
+        whole_lines = path.read_bytes()
+        write_atomically(path, whole_lines[: whole_lines.rfind(b"\n") + 1])
         return job
 
-    def released(self, part: Part) -> bool:
-        """Return whether a raw part has been mixed into final ones and deleted."""
-        return self.stage == "mix" and any(part in group for group in self.groups()[: self.groups_done()])
+    @property
+    def task(self) -> str:
+        """What the labels are for."""
+        return str(self.settings["task"])
+
+    def note(self, raw: Part | None = None, part: Part | None = None, **fields: Any) -> None:
+        """Take in a step: a raw part, a final part, fields with other values. Append it to the file as one line."""
+        if raw is not None:
+            self.raw.append(raw)
+        if part is not None:
+            self.parts.append(part)
+        for name, value in fields.items():
+            setattr(self, name, value)
+        new = {name: [asdict(each)] for name, each in (("raw", raw), ("parts", part)) if each is not None}
+        with open(self.folder / PROGRESS, "a", encoding="utf-8") as stream:
+            stream.write(json.dumps({**fields, **new}) + "\n")
 
     def groups(self) -> list[list[Part]]:
         """Return the groups of raw parts that are mixed with each other; a group spans the whole input."""
         count = -(-len(self.raw) // MIXED_AT_ONCE)
         return [self.raw[k::count] for k in range(count)]
 
-    def groups_done(self) -> int:
-        done, parts = 0, len(self.parts)
-        for group in self.groups():
-            if parts < len(group):
-                break
-            parts -= len(group)
-            done += 1
-        return done
-
-    def save(self) -> None:
-        """Append what is new since the last save to the file, as one line."""
-        new = {name: self._new(name) for name in (*NUMBERS, *LISTS)}
-        line = json.dumps({name: value for name, value in new.items() if value is not None})
-        with open(self.folder / PROGRESS, "a", encoding="utf-8") as stream:
-            stream.write(line + "\n")
-        self._saved = self._marks()
-
-    def _marks(self) -> dict[str, Any]:
-        numbers = {name: getattr(self, name) for name in NUMBERS}
-        return {**numbers, "counts": list(self.counts), **{name: len(getattr(self, name)) for name in LISTS}}
-
-    def _new(self, name: str) -> Any:
-        """Return what a field has beyond what was saved; None where that is nothing."""
-        value = getattr(self, name)
-        if name not in LISTS:
-            return (list(value) if name == "counts" else value) if self._saved.get(name) != value else None
-        new = value[self._saved.get(name, 0) :]
-        return [asdict(each) if isinstance(each, Part) else each for each in new] or None
-
-    def _rewrite(self) -> None:
-        """Write the file anew with two lines, without what a stop has cut short."""
-        fields = {name: getattr(self, name) for name in (*NUMBERS, "classes")}
-        parts = {name: [asdict(part) for part in getattr(self, name)] for name in ("raw", "parts")}
-        write_atomically(self.folder / PROGRESS, json.dumps({"settings": self.settings}) + "\n" + json.dumps(fields | parts) + "\n")
-
     def codes(self, labels: np.ndarray) -> np.ndarray:
         """Return the place of each label in the list of classes, which grows as new ones turn up; of a regression the targets."""
-        if self.settings.get("task") == "regression":
+        if self.task == "regression":
             return _targets(labels, self.rows)
         found, inverse = _distinct(labels)
         known = {label: k for k, label in enumerate(self.classes)}
@@ -151,21 +126,15 @@ class Job:
             self.counts[place] += count
         return np.array(places, dtype=np.uint16)[inverse]
 
-    def write(self, name: str, arrays: dict[str, np.ndarray], final: bool) -> Part:
-        """Write the arrays of a part; one that will be mixed into others gets no checksums."""
-        files = {key: write_array(self.folder, name, key, value, final) for key, value in arrays.items()}
-        values = arrays["data" if "data" in arrays else "x"]
-        return Part(name, len(arrays["labels"]), int(values.size), files)
-
     def finish(self, n_features: int | None) -> None:
-        features = self.features if n_features is None else n_features
-        s = self.settings
-        seed = s["seed"] if s["shuffle"] else None
+        """Write the manifest."""
+        features, s = self.features if n_features is None else n_features, self.settings
         if not features:
             raise DataError("no sample has a feature: there is nothing to train on")
-        classes = integer_labels(np.asarray(self.classes)).tolist()
-        task = s.get("task", "classification")
-        made = Manifest(s["storage"], s["dtype"], self.rows, features, classes, self.counts, self.parts, seed, s["sources"], task)
+        classes, seed = integer_labels(np.asarray(self.classes)).tolist(), s["seed"] if s["shuffle"] else None
+        made = Manifest(
+            s["storage"], s["dtype"], self.rows, features, classes, self.counts, self.parts, seed, s["sources"], self.task
+        )
         made.save(self.folder)
         (self.folder / PROGRESS).unlink()
 

@@ -15,8 +15,7 @@ import numpy as np
 from dualgap.core import Block, make_loss
 from dualgap.core import rows as storage
 from dualgap.problem import Problem, Shared, encode_labels, target_offset
-from dualgap.store.folder import Parts
-from dualgap.store.manifest import StoreError
+from dualgap.store.part_files import StoreError
 
 __all__ = ["StoreProblem"]
 
@@ -52,7 +51,7 @@ class StoreProblem(Problem):
 
     def __init__(
         self,
-        store: Parts,
+        store: Any,  # a Store
         loss: Any = "hinge",
         delta: float | None = None,
         l2: float = 1e-4,
@@ -67,18 +66,18 @@ class StoreProblem(Problem):
         quantile: float | None = None,
     ) -> None:
         self._set_objective(make_loss(loss, delta, epsilon, quantile), l2, l1, intercept, intercept_scale)
+        n, d = store.shape
         if self.is_regression:
-            offset = _targets(store, y)
-            self._set_samples(store, *store.shape, np.empty(0), np.ones(store.shape[0]), sample_weight, offset)
+            self._set_samples(store, n, d, np.empty(0), np.ones(n), sample_weight, _targets(store, y))
         else:
             labels = _signs(store) if y is None else encode_labels(np.asarray(y))
-            self._set_samples(store, *store.shape, *labels, sample_weight)
+            self._set_samples(store, n, d, *labels, sample_weight)
         rows = OnDisk(np.empty(0, store.manifest.dtype), _empty_rows(store))
         vars(self).update(shared=Shared(rows), next_pass=Pass())
         self._set_bounds(bounds)
 
     @property
-    def store(self) -> Parts:
+    def store(self) -> Any:
         """The store that the rows are read from; also called X."""
         return self.X
 
@@ -171,14 +170,14 @@ class StoreProblem(Problem):
         raise StoreError("rows of a store cannot be picked one by one; convert the ones you need to a store of their own")
 
 
-def _targets(store: Parts, y: Any) -> Any:
+def _targets(store: Any, y: Any) -> Any:
     """Return the offset of a regression; its targets are those of the store unless y has them."""
     if y is None and store.task != "regression":
         raise StoreError(f"{store.folder} has classes, and the loss is one of regression: convert the data with task='regression'")
     return target_offset(store.labels() if y is None else y, store.shape[0])
 
 
-def _signs(store: Parts) -> tuple[np.ndarray, np.ndarray]:
+def _signs(store: Any) -> tuple[np.ndarray, np.ndarray]:
     if store.task == "regression":
         raise StoreError(
             f"{store.folder} has the targets of a regression, and the loss is one of classification: use a loss such as "
@@ -192,7 +191,7 @@ def _signs(store: Parts) -> tuple[np.ndarray, np.ndarray]:
     return classes, np.where(store.codes() == 1, 1.0, -1.0)
 
 
-def _empty_rows(store: Parts) -> Any:
+def _empty_rows(store: Any) -> Any:
     dtype = np.dtype(store.manifest.dtype)
     if not store.is_sparse:
         return storage.dense(np.empty((0, store.shape[1]), dtype))

@@ -12,7 +12,7 @@ import numpy as np
 
 from dualgap.core import Block
 from dualgap.core import rows as storage
-from dualgap.store.manifest import StoreError, array_path
+from dualgap.store.part_files import StoreError, array_path, npy_header
 
 __all__ = ["Runs", "read_ahead"]
 
@@ -82,8 +82,7 @@ class Runs:
         for k, same_part in groupby(runs, key=lambda run: run[0]):
             record = self.store.parts[k]
             path = array_path(self.store.folder, record.name, array)
-            values = record.rows * self.store.shape[1] if array == "x" else record.stored
-            header = record.files[array].bytes - values * size
+            header = len(npy_header(self.store.layout(k, array)))
             with open(path, "rb", buffering=0) as stream:
                 for _, begin, end in same_part:
                     stream.seek(header + begin)

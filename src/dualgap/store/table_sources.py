@@ -9,8 +9,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby, islice
+from dataclasses import replace
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,9 @@ from dualgap.data import (
     stacked,
     target_of,
 )
-from dualgap.store.file_pieces import AnyPiece, ColumnPiece, Piece
+from dualgap.store.sources import Piece, Source
 
-__all__ = ["TableSource", "learn_tables"]
+__all__ = ["learn_tables"]
 
 SAMPLE_ROWS = 200_000  # rows that a preparation is learned from; a smaller table is used whole
 STRETCHED_ROWS = 2 * SAMPLE_ROWS  # rows at the beginnings of row groups that a sample is drawn from
@@ -45,78 +46,38 @@ SAMPLE_VALUES = 1 << 23  # cells of a sample, at most: 64 MB of numbers, of whic
 AS_IT_IS = TableOptions(prepare=False, standardise=False)
 
 
-@dataclass(frozen=True)
-class TableSource:
-    """One table file with what was learned about its columns and its labels."""
-
-    table: TableFile
-    dtype: str
-    preparation: Preparation
-    labels: LabelRule | NumberRule
-    every_row: bool = False  # whether a row without a label is an error
-    zero_based: None = None
-    n_features: None = None
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-        return self.table.path
-
-    @property
-    def target(self) -> str:
-        """The label column, with a digest of the preparation: another one is another store."""
-        text = json.dumps([self.preparation.to_dict(), self.labels.to_dict()], sort_keys=True)
-        return f"{self.preparation.target} ({hashlib.sha256(text.encode()).hexdigest()[:16]})"
-
-    @property
-    def encoder(self) -> Encoder:
-        """What turns its rows into features."""
-        return Encoder(self.preparation)
-
-    @property
-    def storage(self) -> str:
-        """How its prepared rows are stored."""
-        return "csr" if self.preparation.is_sparse else "dense"
-
-    def pieces(self, skip: int = 0) -> Iterator[AnyPiece]:
-        """Yield the samples in order, without the first `skip` pieces; rows without a label are left out."""
-        return islice(self._all_pieces(), skip, None)
-
-    def _all_pieces(self) -> Iterator[AnyPiece]:
-        before, rows = 0, 0
-        styles = self.preparation.number_styles()
-        numbers = {name for name in [*styles, self.labels.name] if styles.get(name, self.labels.style) == "plain"}
-        for piece in self.table.pieces():
-            frame = piece.frame(numbers)
-            height = frame.height
-            try:
-                frame = self.preparation.with_names(frame, self.table.named)
-                if self.preparation.target not in frame.columns:
-                    raise DataError(f"there is no label column {self.preparation.target!r}")
-                y, present = self.labels.apply(frame[self.preparation.target])
-                if len(present) < height:
-                    self._require_labels(present, height)
-                    frame = frame[present]
-                made = self._prepared(frame, y) if frame.height else None
-            except DataError as error:
-                raise DataError(f"{self.path}: {_shifted(str(error), before)}") from None
-            before += height
-            if made is not None:
-                rows += len(y)
-                yield made
-        if not rows:
-            raise DataError(f"{self.path} has no rows with a label")
-
-    def _require_labels(self, present: np.ndarray, height: int) -> None:
-        if self.every_row:
-            row = np.setdiff1d(np.arange(height), present)[0] + 1
-            raise DataError(f"column {self.labels.name!r}, row {row}: the label is missing")
-
-    def _prepared(self, frame: Any, y: np.ndarray) -> AnyPiece:
-        if self.storage == "dense":
-            return ColumnPiece(y, *self.preparation.columns(frame))
-        X = self.preparation.apply(frame)
-        return Piece(y, (X.indptr, X.indices, X.data.astype(self.dtype, copy=False)))
+def _pieces(
+    table: TableFile, dtype: str, preparation: Preparation, labels: LabelRule | NumberRule, every_row: bool, skip: int
+) -> Iterator[Piece]:
+    """Yield the prepared rows of a table; rows without a label are left out, or an error if `every_row` must have one."""
+    before, made = 0, None
+    styles = preparation.number_styles()
+    numbers = {name for name in [*styles, labels.name] if styles.get(name, labels.style) == "plain"}
+    rows, number = 0, 0
+    for piece in table.pieces():
+        frame = piece.frame(numbers)
+        height = frame.height
+        try:
+            frame = preparation.with_names(frame, table.named)
+            if preparation.target not in frame.columns:
+                raise DataError(f"there is no label column {preparation.target!r}")
+            y, present = labels.apply(frame[preparation.target])
+            if len(present) < height and every_row:
+                row = np.setdiff1d(np.arange(height), present)[0] + 1
+                raise DataError(f"column {labels.name!r}, row {row}: the label is missing")
+            rows += len(y)
+            if len(y) and number >= skip:
+                with np.errstate(over="ignore"):  # overflow of float32 is reported with its row when the block is written
+                    made = preparation.apply(frame if len(y) == height else frame[present]).astype(dtype, copy=False)
+        except DataError as error:
+            raise DataError(f"{table.path}: {_shifted(str(error), before)}") from None
+        before += height
+        if len(y):
+            if number >= skip:
+                yield Piece(y, made)
+            number += 1
+    if not rows:
+        raise DataError(f"{table.path} has no rows with a label")
 
 
 def _shifted(text: str, before: int) -> str:
@@ -135,7 +96,7 @@ def learn_tables(
     seed: int,
     n_features: int | None,
     task: str,
-) -> list[TableSource]:
+) -> list[Source]:
     """Learn a preparation and the labels from a random sample of the rows of all files; without options, all are as they are."""
     given = options or AS_IT_IS
     tables = [open_table(path, given.header) for path in paths]
@@ -151,7 +112,21 @@ def learn_tables(
         raise DataError(f"{paths[0]}: {error}") from None
     if n_features is not None and n_features != len(made.feature_names):
         raise DataError(f"{paths[0]} makes {len(made.feature_names)} features, not n_features={n_features}")
-    return [TableSource(table, dtype, made, rule, options is None) for table in tables]
+    text = json.dumps([made.to_dict(), rule.to_dict()], sort_keys=True)
+    asked = {"target": chosen, "learned": hashlib.sha256(text.encode()).hexdigest()[:16]}
+    storage = "csr" if made.is_sparse else "dense"
+    return [
+        Source(
+            table.path,
+            storage,
+            partial(_pieces, table, dtype, made, rule, options is None),
+            asked,
+            Encoder(made),
+            {"labels": rule.to_dict()},
+            rule.task,
+        )
+        for table in tables
+    ]
 
 
 def _sample(tables: Sequence[TableFile], seed: int) -> Any:
