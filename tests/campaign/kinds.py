@@ -120,7 +120,7 @@ class Recorded(Partition):
     def prove(self, coef: Any, b: float, positive: float = 1.0, negative: float = 1.0, others: Others | None = None) -> Any:
         self.proven.append(self.beta * np.where(self.signs > 0, positive, negative))
         if others is not None and others.last == self.number:
-            settle(self.c, self.signs, self.proven[-1], others.rest)
+            settle(self.c, self.signs, self.proven[-1], others.rest.value)
         return super().prove(coef, b, positive, negative, others)
 
 

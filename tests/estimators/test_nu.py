@@ -180,3 +180,12 @@ def test_steps_are_logged(caplog):
     with caplog.at_level("INFO", logger="dualgap"):
         OneClassSVM(nu=0.2, verbose=1).fit(np.random.default_rng(0).normal(size=(50, 2)))
     assert any(text.startswith("fit: 50 rows, ") for text in caplog.messages)
+
+
+@pytest.mark.parametrize("size", [1e80, 1e140])
+def test_rows_whose_squares_leave_little_room_in_float64(size):
+    X = np.random.default_rng(3).normal(size=(6, 2)) + 3.0
+    small = OneClassSVM(kernel="precomputed").fit(X @ X.T)
+    large = OneClassSVM(kernel="precomputed").fit((size * X) @ (size * X).T)
+    assert large.status_ == small.status_ == "converged"
+    assert large.certificate_.primal / size**2 == pytest.approx(small.certificate_.primal, rel=1e-3)

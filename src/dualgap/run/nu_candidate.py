@@ -171,7 +171,7 @@ def nearly_zero(problem: Problem, nu: float, value: float) -> bool:
         share = max(NEARLY_ZERO, (8.0 * rounding) ** 2)
     else:
         share = max(KERNEL_ZERO, KERNEL_ROUNDING * rounding)
-    return value <= share * 0.5 * size**2 + UNDERFLOW
+    return value <= share * 0.5 * size * size + UNDERFLOW
 
 
 # ------------------------------------------------------------------------------------------------------------------- points and samples

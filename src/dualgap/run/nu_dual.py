@@ -90,7 +90,7 @@ def _start(problem: Problem, nu: float, budget: Budget, report: Callable[[str], 
     scores = problem.scores(problem.combine(a))
     rho, b = nu_threshold(problem, nu, scores)
     if nearly_zero(problem, nu, 0.5 * float(a @ scores)):  # rows that were centred
-        return nu * float(problem.norms.max()) ** 2 or 1.0, settled_mass(problem, equal_beta(problem, nu), aim), found
+        return nu * float(problem.sqnorms.max()) or 1.0, settled_mass(problem, equal_beta(problem, nu), aim), found
     beta = filled(problem, np.zeros(problem.n), problem.y * (scores + b), aim)
     return rho if rho > 0.0 else float(a @ scores) / nu, beta, found
 
@@ -161,7 +161,7 @@ class DualRun(Stepper):
 
     def gap_estimate(self) -> float | None:
         state, problem, interior = self.state, self.problem, self.interior
-        value = problem.l2**2 * (state.mass - state.dual_value) if interior is None else interior.value
+        value = problem.l2 * (problem.l2 * (state.mass - state.dual_value)) if interior is None else interior.value  # no overflow
         if self.limit or value <= self.atol or nearly_zero(problem, self.nu, value):  # the gap of w = 0 is at most that
             return 0.0
         if interior is not None:
