@@ -165,7 +165,7 @@ def _svc(case: Case) -> Iterator[Claimed]:
         solver="auto",
         random_state=0,
     ).fit(case.matrix(), case.y, sample_weight=case.weights)
-    table, (part,) = model._parts(case.matrix(), case.y, case.weights, model._kept.duals)
+    table, (part,) = model._parts(case.matrix(), case.y, case.weights, model._fit.kept.duals)
     yield Claimed(model.certificate_, part, table, status=model.status_, tol=case["tol"], name="LinearSVC")
 
 
@@ -184,7 +184,7 @@ def _path(case: Case) -> Iterator[Claimed]:
         max_iter=case["max_epochs"],
         random_state=0,
     ).fit(case.matrix(), case.y, sample_weight=case.weights)
-    table, parts = model._parts(case.matrix(), case.y, case.weights, model._kept.duals)
+    table, parts = model._parts(case.matrix(), case.y, case.weights, model._fit.kept.duals)
     certificates = [c for row in model.certificates_ for c in row]
     for part, certificate, status in zip(parts, certificates, model.statuses_.ravel().tolist(), strict=True):
         yield Claimed(certificate, part, table, status=status, tol=case["tol"], name="LinearSVCPath")

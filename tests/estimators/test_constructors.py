@@ -8,7 +8,8 @@ import pytest
 from sklearn.base import clone
 
 import dualgap
-from dualgap.estimators.constructors import RunParameters, estimator
+from dualgap.estimators.constructors import estimator
+from dualgap.estimators.model import Model
 
 CLASSES = [dualgap.LinearSVC, dualgap.LinearSVR, dualgap.SVC, dualgap.SVR, dualgap.NuSVC, dualgap.NuSVR, dualgap.OneClassSVM]
 
@@ -50,7 +51,7 @@ def test_a_field_without_a_description_is_refused():
     with pytest.raises(AssertionError, match=r"\['odd'\] are not described"):
 
         @estimator
-        class Odd(RunParameters):
+        class Odd(Model):
             """Nothing.
 
             Parameters

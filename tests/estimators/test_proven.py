@@ -73,7 +73,7 @@ def test_most_labels_are_proven_and_the_file_knows_it(kind):
     labels, proven = model.predict_proven(X)
     assert proven.mean() > 0.9
     loaded = pickle.loads(pickle.dumps(model))
-    assert not hasattr(loaded, "_kept")
+    assert loaded._fit.kept is None
     for found, wanted in zip(loaded.predict_proven(X), (labels, proven), strict=True):
         np.testing.assert_array_equal(found, wanted)
     for found, wanted in zip(loaded.decision_bounds(X), model.decision_bounds(X), strict=True):
@@ -90,7 +90,7 @@ def test_a_file_holds_vectors_and_not_the_data():
     X = rng.normal(size=(5000, 20))
     model = LinearSVC(fit_intercept=True).fit(X, X[:, 0] + rng.normal(size=5000) > 0)
     plain = len(pickle.dumps(model.coef_[0]))
-    balls = len(pickle.dumps(pickle.loads(pickle.dumps(model))._balls))
+    balls = len(pickle.dumps(pickle.loads(pickle.dumps(model))._fit.balls))
     assert balls < 4 * plain + 4000
 
 

@@ -96,7 +96,7 @@ DIFFERENT = {
     ),
 }
 # Whether they fail depends on the last bits.
-BY_ROUNDING = {"test_libsvm_parameters", "test_tweak_params", "test_svc_ovr_tie_breaking"}
+BY_ROUNDING = {"test_libsvm_parameters", "test_svc_ovr_tie_breaking"}
 OLD_PLATT = "is written for the probabilities of Platt's sigmoid, in older releases; ours are others"
 OLDER = {
     "test_unicode_kernel": OLD_PLATT,

@@ -234,7 +234,7 @@ def test_a_batch_moves_all_models_or_none():
     X, y = make_data(80, 4, seed=2)
     y = np.where(X[:, 0] > 0.7, 2, np.where(y > 0, 1, 0))
     model = LinearSVC(random_state=0, tol=1e-6).partial_fit(X[:40], y[:40], classes=[0, 1, 2])
-    before = model.coef_.copy(), [stream.v.copy() for stream in model._streams]
+    before = model.coef_.copy(), [stream.v.copy() for stream in model._fit.streams]
     calls = []
     with pytest.MonkeyPatch.context() as patch:
         original = interrupts.kept.begin
@@ -250,7 +250,7 @@ def test_a_batch_moves_all_models_or_none():
             model.partial_fit(X[40:], y[40:])
     assert len(calls) == 2
     np.testing.assert_array_equal(model.coef_, before[0])
-    for stream, v in zip(model._streams, before[1], strict=True):
+    for stream, v in zip(model._fit.streams, before[1], strict=True):
         np.testing.assert_array_equal(stream.v, v)
 
 

@@ -11,7 +11,7 @@ from dualgap.app import fit_display as show
 from dualgap.app.model_file import ModelError, SavedModel
 from dualgap.app.terminal import say
 from dualgap.data import DataError, Samples, labels_of
-from dualgap.estimators import LinearSVC, coefficient_bounds, weights_by_class
+from dualgap.estimators import LinearSVC, coefficient_bounds, fit_of, weights_by_class
 from dualgap.problem import Problem, from_C
 from dualgap.proof import Ball, Certificate, ProofError, ball_of
 from dualgap.run import certify_with_dual
@@ -270,7 +270,7 @@ def _known_labels(svc: LinearSVC, samples: Samples) -> np.ndarray:
 
 def _kept_dual(svc: LinearSVC, problem: Problem, j: int) -> np.ndarray | None:
     """Return the dual variables of the fit, where the model has them for as many rows. Any values give a valid bound, these a close one."""
-    if getattr(svc, "_n_rows", None) != problem.n or not hasattr(svc, "dual_coef_"):
+    if fit_of(svc).n_rows != problem.n:
         return None
     row = svc.dual_coef_[[j]]
     signed = np.zeros(problem.n)

@@ -18,7 +18,7 @@ from scipy import sparse
 from dualgap import __version__
 from dualgap.core import write_atomically
 from dualgap.data import DataError, Encoder, Notes, Preparation, Samples, Table, check_zip, frame_of, open_features, scaler_of
-from dualgap.estimators import LinearSVC, LinearSVR
+from dualgap.estimators import Fit, LinearSVC, LinearSVR, fit_of
 from dualgap.proof import Ball, ProofError, Reference, Space
 from dualgap.store import Store
 
@@ -27,7 +27,7 @@ __all__ = ["ModelError", "SavedModel", "check_place", "load_model", "save_model"
 FORMAT = "dualgap-model-1"
 ESTIMATORS: dict[str, type] = {"LinearSVC": LinearSVC, "LinearSVR": LinearSVR}
 ARRAYS = ("coef_", "intercept_", "classes_", "support_", "n_support_")
-NUMBERS = ("n_iter_", "n_features_in_", "_n_rows")
+NUMBERS = ("n_iter_", "n_features_in_")
 
 
 class ModelError(ValueError):
@@ -132,6 +132,7 @@ def check_place(path: Path) -> None:
 def _estimator_to_dict(svc: Any) -> dict[str, Any]:
     fitted: dict[str, Any] = {name: np.asarray(getattr(svc, name)) for name in ARRAYS if hasattr(svc, name)}
     fitted |= {name: int(getattr(svc, name)) for name in NUMBERS if hasattr(svc, name)}
+    fitted["rows"] = fit_of(svc).n_rows
     if hasattr(svc, "dual_coef_"):
         dual = sparse.csr_matrix(svc.dual_coef_)
         fitted["dual"] = {"data": dual.data, "indices": dual.indices, "indptr": dual.indptr, "shape": list(map(int, dual.shape))}
@@ -211,8 +212,8 @@ def _estimator_from_dict(content: dict[str, Any]) -> Any:
         dual = fitted["dual"]
         matrix = sparse.csr_matrix((dual["data"], dual["indices"], dual["indptr"]), shape=tuple(dual["shape"]))
         svc.dual_coef_ = matrix if matrix.shape[0] > 1 else matrix.toarray()
-    if "balls" in fitted:
-        svc._balls = _balls_from_dict(fitted["balls"], svc)
+    balls = _balls_from_dict(fitted["balls"], svc) if "balls" in fitted else None
+    svc._fit = Fit(fitted["rows"], balls=balls)
     return svc
 
 

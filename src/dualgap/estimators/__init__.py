@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dualgap.estimators.coefficients import coefficient_bounds
 from dualgap.estimators.common import ConvergenceWarning, weights_by_class
+from dualgap.estimators.fitted import Fit, fit_of
 from dualgap.estimators.kernel import SVC
 from dualgap.estimators.kernel_path import SVCPath, SVCPathCV
 from dualgap.estimators.kernel_svr import SVR
@@ -19,6 +20,7 @@ __all__ = [
     "SVC",
     "SVR",
     "ConvergenceWarning",
+    "Fit",
     "LinearSVC",
     "LinearSVCPath",
     "LinearSVCPathCV",
@@ -31,6 +33,7 @@ __all__ = [
     "SVCPath",
     "SVCPathCV",
     "coefficient_bounds",
+    "fit_of",
     "warm_up",
     "weights_by_class",
 ]

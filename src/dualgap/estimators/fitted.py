@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,11 @@ from dualgap.proof import ProofError
 from dualgap.run import Trained
 
 __all__ = [
+    "Fit",
     "Kept",
     "Later",
     "complete",
-    "forget",
+    "fit_of",
     "keep",
     "keep_attributes",
     "refuse_uncertified",
@@ -26,26 +27,9 @@ __all__ = [
 ]
 
 
-# What describes one fit; a later fit of another kind does not have it all.
-OF_ONE_FIT = (
-    "certificate_",
-    "history_",
-    "objective_",
-    "dual_gap_",
-    "support_",
-    "n_support_",
-    "dual_coef_",
-    "_n_rows",
-    "_streams",
-    "_kept",
-    "_balls",
-    "_later",
-)
-
-
 @dataclass(frozen=True)
 class Kept:
-    """What `fit` was given, by reference, and the dual variables of its problems. It is not pickled with the model."""
+    """What `fit` was given, by reference, and the dual variables of its problems."""
 
     X: Any
     y: Any
@@ -54,8 +38,19 @@ class Kept:
     treated: Any = None  # of an indefinite kernel: the matrix trained on, see `indefinite`
 
 
+@dataclass
+class Fit:
+    """What a fit leaves behind besides its public attributes; the attribute `_fit` of an estimator, new with each fit."""
+
+    n_rows: int = 0  # of the data of `support_` and `dual_coef_`; 0 where no dual variables were found
+    later: Callable[[], dict[str, Any]] | None = None  # makes the attributes that nobody has asked for yet
+    kept: Kept | None = None  # the training data; not pickled
+    balls: Any = None  # of the exact models, once made; or the reason why a saved model has none
+    streams: Sequence[Any] = ()  # of partial_fit
+
+
 class Later:
-    """Compute a fitted attribute on first access. `fit` sets `_later`, a function that returns all of them.
+    """Compute a fitted attribute on first access. `fit` sets `_fit.later`, a function that returns all of them.
 
     A value that the user assigns is kept. A search over parameters fits many small models and reads few of their attributes.
     """
@@ -67,27 +62,27 @@ class Later:
         if model is None:
             return self
         complete(model)
-        if self.name not in vars(model):
+        if self.name not in model.__dict__:
             raise AttributeError(f"{type(model).__name__!r} object has no attribute {self.name!r}")
-        return vars(model)[self.name]
+        return model.__dict__[self.name]
 
 
 def complete(model: Any) -> None:
     """Make the attributes that nobody has asked for yet."""
-    make = vars(model).get("_later")
-    if make is not None:
-        for name, value in make().items():
-            vars(model).setdefault(name, value)
-        vars(model).pop("_later", None)
+    fit = fit_of(model)
+    if fit.later is not None:
+        for name, value in fit.later().items():
+            model.__dict__.setdefault(name, value)
+        fit.later = None
 
 
-def forget(model: Any) -> None:
-    """Remove the attributes of an earlier fit."""
-    for name in OF_ONE_FIT:
-        model.__dict__.pop(name, None)
+def fit_of(model: Any) -> Fit:
+    """Return what the last fit has left behind; nothing before the first one."""
+    fit: Fit = getattr(model, "_fit", None) or Fit()
+    return fit
 
 
-def keep(model: Any, results: Sequence[Trained], **attributes: Any) -> None:
+def keep(model: Any, results: Sequence[Trained], fit: Fit, **attributes: Any) -> None:
     """Set the attributes that every fitted estimator has from the results of its problems, and those given."""
     certificates, traces = [r.certificate for r in results], [r.trace for r in results]
     primals, gaps = [c.primal for c in certificates], [c.gap for c in certificates]
@@ -100,12 +95,16 @@ def keep(model: Any, results: Sequence[Trained], **attributes: Any) -> None:
         "intercept_": np.array([r.intercept for r in results]),
         "n_iter_": max([r.epochs for r in results]),
     }
-    keep_attributes(model, found | attributes)
+    keep_attributes(model, fit, found | attributes)
 
 
-def keep_attributes(model: Any, attributes: dict[str, Any]) -> None:
-    """Set the attributes of a fit, and remove those of an earlier one."""
-    forget(model)
+def keep_attributes(model: Any, fit: Fit, attributes: dict[str, Any]) -> None:
+    """Set the attributes of a fit, and remove those of an earlier one, all but what tells the columns of X."""
+    for name in [
+        name for name in model.__dict__ if name[-1] == "_" != name[0] and name not in ("n_features_in_", "feature_names_in_")
+    ]:
+        delattr(model, name)
+    model._fit = fit
     for name, value in attributes.items():
         setattr(model, name, value)
 
@@ -133,8 +132,9 @@ def signed_duals(results: Sequence[Trained], C: float) -> np.ndarray:
 
 def signed_dual(model: Any, j: int, weights: np.ndarray | None, C: float) -> np.ndarray:
     """Return yᵢβᵢ of all training rows for problem j of a fitted model, from its dual_coef_."""
-    scale = C * (np.ones(model._n_rows) if weights is None else weights)[model.support_]
-    dual = np.zeros(model._n_rows)
+    n = model._fit.n_rows
+    scale = C * (np.ones(n) if weights is None else weights)[model.support_]
+    dual = np.zeros(n)
     dual[model.support_] = np.divide(row_of(model.dual_coef_, j), scale, out=np.zeros(len(scale)), where=scale > 0)
     return dual
 

@@ -204,7 +204,7 @@ def train(
             results = solve(heard, monitor.task)
         keep(results)
         monitor.end()
-        model._kept = Kept(*given, [result.dual for result in results], treated)
+        model._fit.kept = Kept(*given, [result.dual for result in results], treated)
         model.status_ = warn_unless_converged(type(model).__name__, results, tol, stacklevel=6)
         if ctrl_c.take() or ctrl_c.answered():  # in threads perhaps when all problems were solved
             model.status_ = "interrupted"

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dualgap.answers import Forgettable, LeaveOneOut, Receipt, row_numbers
 from dualgap.core import number, round_up
-from dualgap.estimators.fitted import Kept, keep
+from dualgap.estimators.fitted import Fit, Kept, fit_of, keep
 from dualgap.estimators.joint_fit import is_joint
 from dualgap.estimators.targets import Labelled, class_support
 from dualgap.proof import Certificate, ProofError, Table
@@ -37,7 +37,7 @@ def forget_rows(model: Any, rows: Any, max_relative_gap: float, parts: Parts) ->
     number("max_relative_gap", max_relative_gap, "[0, inf]")
     began = time.perf_counter()
     state = _state_of(model, parts)
-    prepared = 0.0 if isinstance(vars(model).get("_kept"), KeptRemaining) else time.perf_counter() - began
+    prepared = 0.0 if isinstance(fit_of(model).kept, KeptRemaining) else time.perf_counter() - began
     found = row_numbers(rows, state.data.n, state.gone)
     stays = ~state.gone
     stays[found] = False
@@ -64,7 +64,7 @@ def forget_rows(model: Any, rows: Any, max_relative_gap: float, parts: Parts) ->
 def _state_of(model: Any, parts: Parts) -> _Forgetting:
     """Return the state of earlier calls, or that of a fit."""
     check_is_fitted(model)
-    before = vars(model).get("_kept")
+    before = fit_of(model).kept
     if isinstance(before, KeptRemaining):
         return before.state
     if hasattr(model, "kernel"):
@@ -172,17 +172,10 @@ def _attributes(model: Any, state: _Forgetting) -> None:
     signed = np.stack([r.problem.y * r.dual * r.problem.c / r.problem.l2 for r in results]) * _share(model)
     found = class_support(signed, state.data.codes)
     scaled = [Trained.of(r, certificate=_scaled(r.certificate, state.scale(k))) for k, r in enumerate(results)]
-    history, epochs = model.history_, model.n_iter_
-    keep(
-        model,
-        scaled,
-        classes_=state.data.classes,
-        coef_=np.stack([r.coef for r in results]),
-        _n_rows=int(np.count_nonzero(~state.gone)),
-        **found,
-    )
-    model.history_, model.n_iter_ = history, max(epochs, *(r.epochs for r in results))
-    model._kept = KeptRemaining(state)
+    fit = Fit(int(np.count_nonzero(~state.gone)), kept=KeptRemaining(state))
+    found |= {name: getattr(model, name) for name in ("history_", "status_", "temperature_") if hasattr(model, name)}
+    found["n_iter_"] = max(model.n_iter_, *(r.epochs for r in results))
+    keep(model, scaled, fit, classes_=state.data.classes, coef_=np.stack([r.coef for r in results]), **found)
 
 
 def _share(model: Any) -> float:

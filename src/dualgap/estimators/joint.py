@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dualgap.core import ROUNDOFF, SMALLEST, Bounded, gamma, length_bound, nonnegative_sum, signed_sum, total
+from dualgap.estimators.fitted import fit_of
 from dualgap.problem import Problem
 from dualgap.proof import Certificate, RowSums, assemble, bias_terms, certificate_of_pair, penalty_excess, penalty_value
 from dualgap.run import Best, Evaluation, Stepper
@@ -168,7 +169,7 @@ class JointStepper(Stepper):
 def joint_dual(model: Any, joint: JointProblem, scale: np.ndarray) -> np.ndarray | None:
     """p of the last fit, to rounding; None where that was not of this kind on as many rows."""
     fitted = getattr(model, "dual_coef_", None)
-    if fitted is None or fitted.shape[0] != joint.K or model._n_rows != joint.base.n:
+    if fitted is None or fitted.shape[0] != joint.K or fit_of(model).n_rows != joint.base.n:
         return None
     p = joint.own.copy()
     rows = model.support_[scale[model.support_] > 0]

@@ -9,7 +9,7 @@ import numpy as np
 
 from dualgap.core import is_sparse
 from dualgap.estimators.crammer_singer import CrammerSinger, CrammerSingerRun
-from dualgap.estimators.fitted import keep
+from dualgap.estimators.fitted import Fit, fit_of, keep
 from dualgap.estimators.fitting import Budget, Solve, Task
 from dualgap.estimators.joint import JointProblem, JointStepper, joint_dual
 from dualgap.estimators.multinomial import Multinomial, MultinomialRun
@@ -59,7 +59,7 @@ def joint_fit(
         found["dual_coef_"] = as_csr(found["dual_coef_"])
         W, b = result.coef, np.asarray(result.intercept)
         coef, intercept = (np.diff(W, axis=0), np.diff(b)) if joint.K == 2 else (W, b)
-        keep(model, results, **data.attributes(coef), intercept_=intercept, _n_rows=data.n, **found)
+        keep(model, results, Fit(data.n), **data.attributes(coef), intercept_=intercept, **found)
 
     return solve, keep_joint
 
@@ -75,6 +75,6 @@ def joint_part(model: Any, data: Labelled, base: Problem, duals: Sequence[Any] |
         coef, b = np.concatenate([-coef, coef]) / 2, np.concatenate([-b, b]) / 2
     p = duals[0] if duals is not None else joint_dual(model, joint, model.C * data.own_weights())
     if p is None:
-        raise ProofError(f"the model was trained on {model._n_rows} rows; X has {data.n}")
+        raise ProofError(f"the model was trained on {fit_of(model).n_rows} rows; X has {data.n}")
     gap = model.certificate_.gap if duals is not None else None
     return JointPart(base, data.codes, coef, b, p, gap, f"{joint.K} classes jointly", model.objective_, joint.name)

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import validate_data
 
@@ -16,13 +16,13 @@ from dualgap.core import Hinge, kept, one_of
 from dualgap.estimators.common import check_fitted, check_labels, invalid_parameters, penalties
 from dualgap.estimators.constructors import estimator
 from dualgap.estimators.deciding import PairVotes, solve_until_decided
-from dualgap.estimators.fitted import keep, keep_attributes
-from dualgap.estimators.fitting import Solve, Task, solve_tasks
+from dualgap.estimators.fitted import Fit, fit_of, keep, keep_attributes
+from dualgap.estimators.fitting import Budget, Solve, Task, solve_tasks
 from dualgap.estimators.indefinite import stationary_points
-from dualgap.estimators.kernel_model import ACCEPTED, KernelModelMixin
-from dualgap.estimators.probability import CalibratedMixin
-from dualgap.estimators.progress import CallbackSupportMixin, with_callbacks
-from dualgap.estimators.proof import PairProof, ProvenLabels, binary_part, table_of
+from dualgap.estimators.kernel_model import ACCEPTED, KernelModel
+from dualgap.estimators.probability import calibrate, check_probability, predict_log_proba, predict_proba
+from dualgap.estimators.progress import with_callbacks
+from dualgap.estimators.proof import PairProof, binary_part, decision_bounds, predict_proven, table_of
 from dualgap.estimators.targets import Labelled, support
 from dualgap.kernels import HeldMatrix
 from dualgap.problem import Problem, as_features
@@ -36,14 +36,7 @@ FLOAT64 = np.dtype(np.float64)
 
 
 @estimator
-class SVC(
-    CalibratedMixin,
-    KernelModelMixin,
-    ProvenLabels,
-    CallbackSupportMixin,
-    ClassifierMixin,
-    BaseEstimator,
-):
+class SVC(ClassifierMixin, KernelModel):
     """Support vector classifier with kernels, whose fit ends on a certified duality gap.
 
     Minimises C·Σ sᵢ max(0, 1 − yᵢ f(xᵢ)) + ½‖f‖² over f(x) = Σ aⱼ k(xⱼ, x) + b, for every pair of classes.
@@ -103,10 +96,11 @@ class SVC(
     decision_function_shape: str = "ovr"
     break_ties: bool = False
     warm_start: bool = False
-    indefinite: str = "error"
     probability: bool | str = False
 
     _proof = PairProof
+    predict_proba, predict_log_proba = predict_proba, predict_log_proba
+    predict_proven, decision_bounds = predict_proven, decision_bounds
 
     # -------------------------------------------------------------------------------------------------------------- fitting
 
@@ -131,7 +125,7 @@ class SVC(
         with invalid_parameters():
             C, budget = self._limits()
             one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
-            self._check_probability(X)
+            check_probability(self, X)
         given = (X, y, sample_weight)
         X, y = self._checked(X, y)
         check_labels(y)
@@ -156,23 +150,24 @@ class SVC(
                     votes = PairVotes(len(labels), self.break_ties)
                     solve = partial(solve_until_decided, budget=budget, rows=rows, votes=votes)
                 self._train(given, X, data, tasks, budget, solve, treated, partial(self._keep, X, data, pairs))
-            self._calibrate(X, y, data.weights)
+            calibrate(self, X, y, data.weights)
             return self
 
-    def _fit_uncertified(self, X: Any, data: Labelled, pairs: list[tuple[int, int]], budget: Any) -> None:
+    def _fit_uncertified(self, X: Any, data: Labelled, pairs: list[tuple[int, int]], budget: Budget) -> None:
+        said = self.indefinite_
         problems = [self._problem(data, pair, self.C) for pair in pairs]
         points = stationary_points(type(self).__name__, problems, budget.tol, budget.max_epochs)
         attributes = self._layout(X, data, pairs, [p.coef for p in points], [p.epochs for p in points])
         found = {"classes_": data.classes, "intercept_": np.array([p.intercept for p in points]), "status_": "uncertified"}
         nothing = dict.fromkeys(("certificate_", "history_", "objective_", "dual_gap_"))  # numbers that would be part of a proof
-        keep_attributes(self, nothing | attributes | found)
+        keep_attributes(self, Fit(data.n), nothing | attributes | found | {"indefinite_": said})
 
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
         rows, y = self._checked(X, y)
         data = Labelled(self._trained_on(X, rows, len(y)), y, sample_weight, self.class_weight)
         table, K = table_of(self, data), len(data.classes)
-        if getattr(self, "_n_rows", None) != data.n:
-            raise ProofError(f"the model was trained on {self._n_rows} rows; X has {data.n}")
+        if (n := fit_of(self).n_rows) != data.n:
+            raise ProofError(f"the model was trained on {n} rows; X has {data.n}")
         signed, parts = self._over_all_rows(), []
         for k, (i, j) in enumerate(data.pairs()):
             problem = self._problem(data, (i, j), float(self.C))
@@ -226,7 +221,7 @@ class SVC(
         return rows <= solver.size and 8 * n * n <= 1e6 * solver.cache_size
 
     def _warm(self, data: Labelled, pair: tuple[int, int], k: int, C: float) -> Any:
-        fitted = self.warm_start and getattr(self, "_n_rows", None) == data.n and np.array_equal(self.classes_, data.classes)
+        fitted = self.warm_start and fit_of(self).n_rows == data.n and np.array_equal(self.classes_, data.classes)
         if not fitted:
             return None
         signed = np.zeros(data.n)
@@ -239,7 +234,7 @@ class SVC(
     def _keep(self, X: Any, data: Labelled, pairs: list[tuple[int, int]], results: list[Trained]) -> None:
         """Set the fitted attributes from the results."""
         coefs, epochs = [r.coef for r in results], [r.epochs for r in results]
-        keep(self, results, classes_=data.classes, **self._layout(X, data, pairs, coefs, epochs))
+        keep(self, results, Fit(data.n), classes_=data.classes, **self._layout(X, data, pairs, coefs, epochs))
 
     def _layout(
         self, X: Any, data: Labelled, pairs: list[tuple[int, int]], coefs: list[np.ndarray], epochs: list[int]

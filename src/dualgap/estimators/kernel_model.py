@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
@@ -20,18 +22,23 @@ from dualgap.estimators.common import (
     validated,
     validated_rows,
 )
-from dualgap.estimators.constructors import FitParameters, KernelParameters
+from dualgap.estimators.constructors import estimator
+from dualgap.estimators.fitted import Fit
 from dualgap.estimators.fitting import Budget, Solve, Task, train
 from dualgap.estimators.indefinite import NO_NEW_ROWS, Treated, treat
+from dualgap.estimators.model import Model
 from dualgap.estimators.parameters import budget_of
+from dualgap.estimators.progress import Callbacks
 from dualgap.estimators.targets import Targets
-from dualgap.kernels import call_kernel, expansion, make_kernel
+from dualgap.kernels import Kernel, call_kernel, expansion, make_kernel
 from dualgap.problem import Problem, check_finite
 from dualgap.proof import ProofError
 from dualgap.run import SUCCESSES, Trained
 from dualgap.solvers import WorkingSet, get_solver
 
-__all__ = ["ACCEPTED", "UNLIMITED", "KernelModelMixin", "called_kernel", "fit_status"]
+__all__ = ["ACCEPTED", "UNLIMITED", "KernelModel", "called_kernel", "fit_status"]
+
+KernelChoice = str | Callable[[Any, Any], ArrayLike]
 
 UNLIMITED = 10**9  # epochs
 BLOCK_VALUES = 8_000_000  # kernel values held at a time in prediction: 64 MB
@@ -43,22 +50,57 @@ def fit_status(model: Any) -> int:
     return int(model.status_ not in SUCCESSES)
 
 
-class KernelModelMixin(FitParameters, KernelParameters):
+@estimator
+class KernelModel(Model):
     """Training and prediction with a kernel.
 
     `fit` sets `_kernel` by `_make_kernel`, `indefinite_` from `_treated`, and the attributes of support vectors; `_coefficients` has the
     coefficients of these, a column for each problem.
+
+    Parameters
+    ----------
+    C : float
+        Inverse strength of the penalty, as in scikit-learn.
+    fit_intercept : bool
+        Whether there is an intercept b.
+    n_jobs : int, optional
+        Threads over the problems, of which each pair of classes or target has one; -1 for all processors. None is 1.
+    callbacks : list of functions, optional
+        Each is called with a `dualgap.Progress` at every evaluation; one that returns True ends the fit.
+    indefinite : {"error", "clip", "shift"}
+        As in `SVC`.
+    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable
+        A callable takes two collections of samples (whatever X is; arrays and SciPy matrices are read-only) and returns the matrix
+        of their kernel values, real numbers. A precomputed matrix is taken as positive semidefinite up to the rounding of its entries.
+        "linear" with solver="auto" is solved by the methods of `LinearSVC` and `LinearSVR`, in about their time.
+    degree, gamma, coef0
+        The kernel's parameters. gamma is a number, "scale" (1/(d·variance of X)) or "auto" (1/d).
+    cache_size : float
+        Megabytes (of 10⁶ bytes) for the kernel matrix of a problem. Where it takes more, its rows are computed as they are needed and
+        kept while they fit.
+    shrinking : ignored
+        Accepted for code written for scikit-learn: whether to shrink is the solver's business.
     """
 
-    indefinite: Any
+    C: float = 1.0
+    fit_intercept: bool = True
+    n_jobs: int | None = None
+    callbacks: Callbacks = None
+    indefinite: str = "error"
+    kernel: KernelChoice = "rbf"
+    degree: int = 3
+    gamma: float | str = "scale"
+    coef0: float = 0.0
+    cache_size: float = 1000
+    shrinking: object = True
 
-    # fitted
-    dual_coef_: Any
-    intercept_: np.ndarray
-    support_: np.ndarray
-    support_vectors_: Any
-    _X_fit: Any
-    _n_rows: int
+    dual_coef_: Any = field(init=False)
+    intercept_: np.ndarray = field(init=False)
+    support_: np.ndarray = field(init=False)
+    support_vectors_: Any = field(init=False)
+    _fit: Fit = field(init=False)
+    _kernel: Kernel = field(init=False)
+    _X_fit: Any = field(init=False)
 
     def _make_kernel(self, X: Any) -> None:
         with np.errstate(over="ignore"), invalid_parameters():
@@ -97,6 +139,7 @@ class KernelModelMixin(FitParameters, KernelParameters):
 
         def keep_all(results: list[Trained]) -> None:
             keep(results)
+            self.indefinite_ = None if treated is None else treated.said
             if treated is not None and treated.clips:
                 self._X_fit, self._expansion = X, treated.spectrum.coefficients(self._over_all_rows())
 
@@ -115,7 +158,7 @@ class KernelModelMixin(FitParameters, KernelParameters):
         """Return X, checked rows, or the matrix that is trained on in place of an indefinite one; `given` is X as `fit` was given it."""
         if not self._on_nearest():
             return X
-        kept = vars(self).get("_kept")
+        kept = self._fit.kept
         return kept.treated.matrix if kept is not None and given is kept.X else self._treated(X, n)[0]
 
     def _on_nearest(self) -> bool:
@@ -180,7 +223,6 @@ class KernelModelMixin(FitParameters, KernelParameters):
             "support_": rows,
             "dual_coef_": sparse.csr_matrix(dual) if sparse.issparse(X) else dual,
             "support_vectors_": np.empty((0, 0)) if self._kernel.name == "precomputed" else _rows_of(X, rows),
-            "_n_rows": signed.shape[1],
             "shape_fit_": getattr(X, "shape", (signed.shape[1],)),
         }
 
@@ -207,7 +249,7 @@ class KernelModelMixin(FitParameters, KernelParameters):
     def _over_all_rows(self) -> np.ndarray:
         """Return the coefficients of all training rows, 0 where a row is no support vector."""
         coefficients = self._coefficients()
-        whole = np.zeros((self._n_rows, coefficients.shape[1]))
+        whole = np.zeros((self._fit.n_rows, coefficients.shape[1]))
         whole[self.support_] = coefficients
         return whole
 
@@ -215,7 +257,7 @@ class KernelModelMixin(FitParameters, KernelParameters):
         """Return the rows that scores are sums over, their numbers, and their coefficients, a column for each problem."""
         whole: np.ndarray | None = getattr(self, "_expansion", None)
         if whole is not None:
-            return self._X_fit, np.arange(self._n_rows), whole
+            return self._X_fit, np.arange(self._fit.n_rows), whole
         return self.support_vectors_, self.support_, self._coefficients()
 
     def _scores(self, X: Any) -> np.ndarray:
@@ -234,9 +276,9 @@ class KernelModelMixin(FitParameters, KernelParameters):
         """Values with those training rows, some rows at a time, where X has them itself or a function makes them."""
         if callable(self.kernel):
             values = call_kernel(self.kernel, X, self._X_fit, "the function given as kernel")
-            if values.ndim != 2 or values.shape[1] != self._n_rows:
+            if values.ndim != 2 or values.shape[1] != self._fit.n_rows:
                 raise ValueError(
-                    f"kernel returned shape {values.shape}; a column for each of the {self._n_rows} training rows is needed"
+                    f"kernel returned shape {values.shape}; a column for each of the {self._fit.n_rows} training rows is needed"
                 )
             yield values[:, support]
             return
@@ -251,7 +293,7 @@ class KernelModelMixin(FitParameters, KernelParameters):
         X = validate_data(self, X, reset=False, **ACCEPTED)
         if not self._on_nearest():
             return X, np.diag(X) if training and self.kernel == "precomputed" else diagonal
-        treated = self.proof_._kept("bounds of the exact model").treated  # type: ignore[attr-defined]
+        treated = self.proof_._kept("bounds of the exact model").treated
         if not treated.clips:
             raise ProofError(NO_NEW_ROWS)
         found: tuple[np.ndarray, np.ndarray] = treated.spectrum.new_values(
@@ -260,7 +302,7 @@ class KernelModelMixin(FitParameters, KernelParameters):
         return found
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.sparse = self.kernel != "precomputed"
         return tags

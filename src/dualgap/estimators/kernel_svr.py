@@ -7,17 +7,17 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import RegressorMixin
 
 from dualgap.core import kept, one_of
 from dualgap.estimators.common import invalid_parameters
 from dualgap.estimators.constructors import estimator
-from dualgap.estimators.fitted import keep, signed_dual
+from dualgap.estimators.fitted import Fit, fit_of, keep, signed_dual
 from dualgap.estimators.fitting import Task, solve_tasks
-from dualgap.estimators.kernel_model import KernelModelMixin
-from dualgap.estimators.progress import CallbackSupportMixin, with_callbacks
-from dualgap.estimators.proof import ProvenPredictions
-from dualgap.estimators.regression import regression_loss
+from dualgap.estimators.kernel_model import KernelModel
+from dualgap.estimators.parameters import regression_loss
+from dualgap.estimators.progress import with_callbacks
+from dualgap.estimators.proof import TargetProof, prediction_bounds
 from dualgap.estimators.targets import NUMERIC, Numbers, supports, target_parts
 from dualgap.problem import Problem
 from dualgap.proof import ProofError, Table, TargetPart
@@ -26,7 +26,7 @@ from dualgap.run import Trained, minimise
 __all__ = ["SVR", "KernelRegression"]
 
 
-class KernelRegression(KernelModelMixin, CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class KernelRegression(RegressorMixin, KernelModel):
     """What SVR and NuSVR share: the fit of a problem for each target, and predictions. `_loss` makes the loss of the problems."""
 
     _flat: bool  # whether y was one-dimensional
@@ -63,7 +63,7 @@ class KernelRegression(KernelModelMixin, CallbackSupportMixin, MultiOutputMixin,
         signed = np.stack([r.coef for r in results])
         rows, counts = supports(signed)
         found = self._expansion_attributes(X, signed, rows.astype(np.int32))
-        keep(self, results, n_support_=counts, _flat=data.flat, **found)
+        keep(self, results, Fit(data.n), n_support_=counts, _flat=data.flat, **found)
 
     def _run(self) -> Callable[..., Trained]:
         """Return what solves one problem, as `minimise` does."""
@@ -75,9 +75,7 @@ class KernelRegression(KernelModelMixin, CallbackSupportMixin, MultiOutputMixin,
         return [first, *(first.variant(data.values[:, j]) for j in range(1, data.count))]
 
     def _warm(self, data: Numbers, j: int, C: float) -> Any:
-        fitted = (
-            getattr(self, "warm_start", False) and getattr(self, "_n_rows", None) == data.n and len(self.intercept_) == data.count
-        )
+        fitted = getattr(self, "warm_start", False) and fit_of(self).n_rows == data.n and len(self.intercept_) == data.count
         return (None, float(self.intercept_[j]), signed_dual(self, j, data.weights, C)) if fitted else None
 
     # ----------------------------------------------------------------------------------------------------------- prediction
@@ -94,17 +92,20 @@ class KernelRegression(KernelModelMixin, CallbackSupportMixin, MultiOutputMixin,
         scores = self._scores(X)
         return scores[:, 0] if self._flat else scores
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
 
 @estimator
-class SVR(ProvenPredictions, KernelRegression):
+class SVR(KernelRegression):
     """Support vector regression with kernels, whose fit ends on a certified duality gap.
 
     Minimises C·Σ sᵢ φ(f(xᵢ) − tᵢ) + ½‖f‖² over f(x) = Σ aⱼ k(xⱼ, x) + b, for targets t and the weights s of the samples.
 
     Parameters
     ----------
-    indefinite : {"error", "clip", "shift"}
-        As in `SVC`.
     warm_start : bool
         Whether `fit` starts from the dual variables of the last fit, if the numbers of rows and targets are the same.
     epsilon : float
@@ -142,14 +143,16 @@ class SVR(ProvenPredictions, KernelRegression):
     loss: Any = "epsilon_insensitive"
     delta: float | None = None
     quantile: float | None = None
-    indefinite: str = "error"
     warm_start: bool = False
+
+    _proof = TargetProof
+    prediction_bounds = prediction_bounds
 
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Table, list[TargetPart]]:
         rows, y = self._checked(X, y, **NUMERIC)
         data = Numbers(self._trained_on(X, rows, len(y)), y, sample_weight)
-        if self._n_rows != data.n:
-            raise ProofError(f"the model was trained on {self._n_rows} rows; X has {data.n}")
+        if (n := fit_of(self).n_rows) != data.n:
+            raise ProofError(f"the model was trained on {n} rows; X has {data.n}")
         found = duals or [signed_dual(self, j, data.weights, float(self.C)) for j in range(data.count)]
         return target_parts(self, self._problems(data, float(self.C)), list(self._over_all_rows().T), found, duals is not None)
 

@@ -7,23 +7,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
-from sklearn.base import BaseEstimator
-from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
+from scipy.special import expit, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.linear_model._base import SparseCoefMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from dualgap.core import classification_loss, kept, one_of
 from dualgap.estimators.coefficients import refusal_of_bounds
-from dualgap.estimators.common import (
-    check_labels,
-    invalid_parameters,
-    linear_rows,
-    plain_rows,
-    refuse_dask,
-    validated,
-    validated_rows,
-)
+from dualgap.estimators.common import check_fitted, check_labels, invalid_parameters, validated, validated_rows
 from dualgap.estimators.constructors import estimator
 from dualgap.estimators.deciding import ClassVotes, check_decide, joint_deciding, solve_until_decided
 from dualgap.estimators.fitted import row_of
@@ -32,9 +23,17 @@ from dualgap.estimators.joint_fit import JOINT, is_joint, joint_fit, joint_part
 from dualgap.estimators.linear_model import LinearModel
 from dualgap.estimators.on_store import is_store, store_labels
 from dualgap.estimators.parameters import Parameters, checked
-from dualgap.estimators.probability import CalibratedMixin, agreed, is_calibrated, wants_probability
-from dualgap.estimators.progress import CallbackSupportMixin, with_callbacks
-from dualgap.estimators.proof import ProvenLabels, binary_part, table_of
+from dualgap.estimators.probability import (
+    agreed,
+    calibrate,
+    calibrated,
+    check_probability,
+    is_calibrated,
+    predict_log_proba,
+    wants_probability,
+)
+from dualgap.estimators.progress import with_callbacks
+from dualgap.estimators.proof import ClassProof, binary_part, decision_bounds, predict_proven, table_of
 from dualgap.estimators.streaming import partial_fit
 from dualgap.estimators.targets import Labelled
 from dualgap.problem import Problem, as_features
@@ -55,15 +54,7 @@ def _takes_batches(estimator: Any) -> bool:
 
 
 @estimator
-class LinearSVC(
-    LinearModel,
-    CalibratedMixin,
-    ProvenLabels,
-    CallbackSupportMixin,
-    LinearClassifierMixin,
-    SparseCoefMixin,
-    BaseEstimator,
-):
+class LinearSVC(ClassifierMixin, LinearModel):
     """Linear support vector classifier whose fit ends on a certified duality gap.
 
     Minimises, for labels y = ±1 and the weights s of the samples,
@@ -133,6 +124,8 @@ class LinearSVC(
     class_weight: Any = None
     probability: bool = False
 
+    classes_: np.ndarray = field(init=False)
+
     # -------------------------------------------------------------------------------------------------------------- fitting
 
     @with_callbacks
@@ -154,7 +147,7 @@ class LinearSVC(
             get_solver(self.solver)
             self._loss()
             self._check_multi_class(parameters)
-            self._check_probability(X)
+            check_probability(self, X)
         check_decide(decide, X, parameters.ratio)
         given = (X, y, sample_weight)
         X, y = (X, store_labels(self, X, y)) if is_store(X) else validated(self, X, y)
@@ -171,7 +164,7 @@ class LinearSVC(
                 self._train(given, data, parameters, partial(solve_tasks, budget=budget, decide=rows))
             else:
                 self._train(given, data, parameters, partial(solve_until_decided, budget=budget, rows=rows, votes=ClassVotes()))
-            self._calibrate(X, y, data.weights)
+            calibrate(self, X, y, data.weights)
             return self
 
     def _train_jointly(self, given: tuple[Any, Any, Any], data: Labelled, parameters: Parameters, rows: Any) -> None:
@@ -222,10 +215,6 @@ class LinearSVC(
             parts.append(binary_part(self, j, make(j), found, duals is not None, sides, title))
         return table, parts
 
-    def _rows_for_bounds(self, X: Any, diagonal: Any, training: bool) -> tuple[Any, None]:
-        check_is_fitted(self)
-        return linear_rows(self, X, diagonal), None
-
     def _loss(self) -> Any:
         return classification_loss(self.loss, self.delta)
 
@@ -270,31 +259,38 @@ class LinearSVC(
 
     # --------------------------------------------------------------------------------------------------------- predictions
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: object) -> np.ndarray:
         """Return the scores of samples: for two classes one each, else one for each class."""
-        rows = plain_rows(self, X) if isinstance(getattr(self, "coef_", None), np.ndarray) else None
-        if rows is None:  # scikit-learn's checks, or coefficients made sparse
-            refuse_dask(self, X)
-            return super().decision_function(X)
-        scores = rows @ np.atleast_2d(self.coef_).T + self.intercept_  # a user may have flattened coef_
+        scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    def predict(self, X: object) -> np.ndarray:
+        """Return the labels of samples: those of the largest score."""
+        scores = self.decision_function(X)
+        return np.asarray(self.classes_[(scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)])
+
     @available_if(is_calibrated)
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: object) -> np.ndarray:
         """Return probabilities of the classes; the most probable class is the label that `predict` returns.
 
         With loss="log_loss" they are the model's own; with more than two classes, those of each class against the rest, scaled to sum to
         one, or with multi_class="multinomial" exp(gₖ)/Σⱼ exp(gⱼ) of the scores g. Other losses need probability=True before `fit`, which
         then fits on five folds, too.
         """
-        check_is_fitted(self)
+        check_fitted(self)
         if self.loss not in ("log_loss", "logistic"):
-            return super().predict_proba(X)
-        own = self.multi_class == "multinomial" and len(self.classes_) > 2
-        found = softmax(self.decision_function(X), axis=1) if own else self._predict_proba_lr(X)
+            return calibrated(self, X)
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            found = np.stack([expit(-scores), expit(scores)], axis=1)
+        elif self.multi_class == "multinomial":
+            found = softmax(scores, axis=1)
+        else:
+            found = np.maximum(expit(scores), np.finfo(np.float64).tiny)  # where all are 0, all are equal
+            found /= found.sum(axis=1, keepdims=True)
         return agreed(found, np.searchsorted(self.classes_, self.predict(X)))
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+    _proof = ClassProof
+    predict_log_proba = predict_log_proba
+    predict_proven, decision_bounds = predict_proven, decision_bounds
+    sparsify, densify = SparseCoefMixin.sparsify, SparseCoefMixin.densify

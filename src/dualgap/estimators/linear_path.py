@@ -12,14 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from dualgap.answers import Fold, decide_one_against_rest, mixed_coef
 from dualgap.estimators.common import check_labels, keep_parameters, validated
-from dualgap.estimators.fitted import Kept, keep, signed_duals
+from dualgap.estimators.fitted import Fit, Kept, fit_of, keep, signed_duals
 from dualgap.estimators.linear import LinearSVC
 from dualgap.estimators.linear_svr import LinearSVR
 from dualgap.estimators.machine import Limits, Machine, linear_machines, target_machines
+from dualgap.estimators.parameters import regression_loss
 from dualgap.estimators.path import Given, Path
 from dualgap.estimators.path_choice import PathChoice, contest_solver, held_out
-from dualgap.estimators.proof import ClassProof, ProvenLabels, TargetProof, table_of
-from dualgap.estimators.regression import regression_loss
+from dualgap.estimators.proof import ClassProof, TargetProof, decision_bounds, predict_proven, prediction_bounds, table_of
 from dualgap.estimators.targets import NUMERIC, Labelled, Numbers
 from dualgap.proof import BinaryPart, ProofError, Table
 from dualgap.run import Trained
@@ -41,7 +41,7 @@ class _LinearPath(Path):
         if hasattr(self, "feature_names_in_"):
             model.feature_names_in_ = self.feature_names_in_
         if given is not None:
-            model._kept = Kept(*given[:3], [result.dual for result in results])
+            model._fit.kept = Kept(*given[:3], [result.dual for result in results])
         return model
 
     def __sklearn_tags__(self) -> Any:
@@ -50,8 +50,10 @@ class _LinearPath(Path):
         return tags
 
 
-class _Classes(ProvenLabels, ClassifierMixin, _LinearPath):
+class _Classes(ClassifierMixin, _LinearPath):
     """Paths of LinearSVC, one for each class against the rest."""
+
+    predict_proven, decision_bounds = predict_proven, decision_bounds
 
     class_weight: Any
     classes_: np.ndarray
@@ -76,10 +78,8 @@ class _Classes(ProvenLabels, ClassifierMixin, _LinearPath):
     def _model(self, given: Given | None, C: float, ratio: float, results: Sequence[Trained]) -> LinearSVC:
         model = LinearSVC(**self._shared(LinearSVC, C, ratio))
         found: dict[str, Any] = {"coef_": np.stack([result.coef for result in results])}
-        if given is not None:
-            found["_n_rows"] = given.data.n
-            found["_later"] = given.data.later(signed_duals(results, C))
-        keep(model, results, classes_=self.classes_ if given is None else given.data.classes, **found)
+        fit = Fit() if given is None else Fit(given.data.n, given.data.later(signed_duals(results, C)))
+        keep(model, results, fit, classes_=self.classes_ if given is None else given.data.classes, **found)
         return self._prove(model, given, results)
 
     def _titles(self) -> tuple[list[Any], list[str]]:
@@ -153,7 +153,8 @@ class _PathProof(ClassProof):
     def _parts(self, what: str, kept: Kept) -> tuple[Table, list[Any]]:
         if what != "a proof":
             return super()._parts(what, kept)
-        duals = vars(self.path)["_kept"].duals if kept.duals is not None else None
+        own = fit_of(self.path).kept
+        duals = own.duals if own is not None and kept.duals is not None else None
         return self.path._parts(kept.X, kept.y, kept.sample_weight, duals)
 
 
@@ -179,9 +180,8 @@ class _Targets(MultiOutputMixin, RegressorMixin, _LinearPath):
         model = LinearSVR(**self._shared(LinearSVR, C, ratio))
         coef = np.stack([result.coef for result in results])
         found: dict[str, Any] = {"coef_": coef[0] if self._flat else coef, "_flat": self._flat}
-        if given is not None:
-            found["_n_rows"], found["_later"] = given.data.n, given.data.later(signed_duals(results, C))
-        keep(model, results, **found)
+        fit = Fit() if given is None else Fit(given.data.n, given.data.later(signed_duals(results, C)))
+        keep(model, results, fit, **found)
         return self._prove(model, given, results)
 
     def _titles(self) -> tuple[list[Any], list[str]]:
@@ -194,9 +194,7 @@ class _Targets(MultiOutputMixin, RegressorMixin, _LinearPath):
         check_is_fitted(self)
         return TargetProof(self._chosen)
 
-    def prediction_bounds(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Bound the predictions of the exact model for new samples: `proof_.scores(X)`."""
-        return self.proof_.scores(X)
+    prediction_bounds = prediction_bounds
 
 
 class LinearSVCPath(_Classes):

@@ -3,40 +3,85 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import RegressorMixin
 
 from dualgap.core import kept
 from dualgap.estimators.common import invalid_parameters, validated
 from dualgap.estimators.constructors import estimator
-from dualgap.estimators.fitted import signed_dual
+from dualgap.estimators.fitted import fit_of, signed_dual
 from dualgap.estimators.fitting import solve_tasks
 from dualgap.estimators.linear_model import LinearModel
 from dualgap.estimators.on_store import is_store, store_targets
-from dualgap.estimators.parameters import checked
-from dualgap.estimators.progress import CallbackSupportMixin, with_callbacks
-from dualgap.estimators.proof import ProvenPredictions
-from dualgap.estimators.regression import LinearPredictionMixin
+from dualgap.estimators.parameters import checked, regression_loss
+from dualgap.estimators.progress import with_callbacks
+from dualgap.estimators.proof import TargetProof, prediction_bounds
 from dualgap.estimators.targets import NUMERIC, Numbers, target_parts
 from dualgap.problem import Problem
 from dualgap.proof import ProofError, Table, TargetPart
 from dualgap.solvers import get_solver
 
-__all__ = ["LinearSVR"]
+__all__ = ["LinearRegression", "LinearSVR"]
+
+
+class LinearRegression(RegressorMixin, LinearModel):
+    """A linear regression, of one target or several. A subclass has parameters of its own, and `_loss` makes its loss of residuals."""
+
+    _flat: bool  # whether y was one-dimensional
+    _proof = TargetProof
+    prediction_bounds = prediction_bounds
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Train on samples X with targets y.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d), or a `dualgap.store.Store`, which has its own targets
+            Dask collections are for `dualgap.dask.LinearSVR`.
+        y : array of n numbers, or of shape (n, targets)
+        sample_weight : n numbers, optional
+        """
+        parameters = checked(self)
+        with invalid_parameters():
+            get_solver(self.solver)
+        data = Numbers(*self._checked(X, y), sample_weight)
+        with kept():  # to the return, so that Ctrl-C after the training loses no model
+            self._train((X, y, sample_weight), data, parameters, partial(solve_tasks, budget=parameters.budget))
+            return self
+
+    def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
+        return (X, store_targets(self, X, y)) if is_store(X) else validated(self, X, y, **NUMERIC)
+
+    def _objective(self, X: Any, y: np.ndarray) -> tuple[Problem, np.ndarray | None]:
+        """Return the problem of this model on rows that are checked, and the dual variables of the fit if it had as many rows."""
+        data, parameters = Numbers(X, y, None), checked(self)
+        same = fit_of(self).n_rows == data.n
+        return self._maker(data, parameters)(0), signed_dual(self, 0, None, parameters.C) if same else None
+
+    def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Table, list[TargetPart]]:
+        data, parameters = Numbers(*validated(self, X, y, reset=False, **NUMERIC), sample_weight), checked(self)
+        if (n := fit_of(self).n_rows) != data.n:
+            raise ProofError(f"the model was trained on {n} rows; X has {data.n}")
+        found = duals or [signed_dual(self, j, data.weights, parameters.C) for j in range(data.count)]
+        make = self._maker(data, parameters)
+        return target_parts(self, [make(j) for j in range(data.count)], list(np.atleast_2d(self.coef_)), found, duals is not None)
+
+    def predict(self, X: object) -> np.ndarray:
+        """Return the predictions for samples: one each, or a column for each target."""
+        scores = self._scores(X)
+        return scores[:, 0] if self._flat else scores
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
 
 @estimator
-class LinearSVR(
-    LinearModel,
-    LinearPredictionMixin,
-    ProvenPredictions,
-    CallbackSupportMixin,
-    MultiOutputMixin,
-    RegressorMixin,
-    BaseEstimator,
-):
+class LinearSVR(LinearRegression):
     """Linear support vector regression whose fit ends on a certified duality gap.
 
     Minimises, for targets t and the weights s of the samples,
@@ -94,40 +139,5 @@ class LinearSVR(
     delta: float | None = None
     quantile: float | None = None
 
-    # -------------------------------------------------------------------------------------------------------------- fitting
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearSVR:
-        """Train on samples X with targets y.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d), or a `dualgap.store.Store`, which has its own targets
-            Dask collections are for `dualgap.dask.LinearSVR`.
-        y : array of n numbers, or of shape (n, targets)
-        sample_weight : n numbers, optional
-        """
-        parameters = checked(self)
-        with invalid_parameters():
-            get_solver(self.solver)
-        data = Numbers(*self._checked(X, y), sample_weight)
-        with kept():  # to the return, so that Ctrl-C after the training loses no model
-            self._train((X, y, sample_weight), data, parameters, partial(solve_tasks, budget=parameters.budget))
-            return self
-
-    def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
-        return (X, store_targets(self, X, y)) if is_store(X) else validated(self, X, y, **NUMERIC)
-
-    def _objective(self, X: Any, y: np.ndarray) -> tuple[Problem, np.ndarray | None]:
-        """Return the problem of this model on rows that are checked, and the dual variables of the fit if it had as many rows."""
-        data, parameters = Numbers(X, y, None), checked(self)
-        same = getattr(self, "_n_rows", None) == data.n and hasattr(self, "dual_coef_")
-        return self._maker(data, parameters)(0), signed_dual(self, 0, None, parameters.C) if same else None
-
-    def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Table, list[TargetPart]]:
-        data, parameters = Numbers(*validated(self, X, y, reset=False, **NUMERIC), sample_weight), checked(self)
-        if self._n_rows != data.n:
-            raise ProofError(f"the model was trained on {self._n_rows} rows; X has {data.n}")
-        found = duals or [signed_dual(self, j, data.weights, parameters.C) for j in range(data.count)]
-        make = self._maker(data, parameters)
-        return target_parts(self, [make(j) for j in range(data.count)], list(np.atleast_2d(self.coef_)), found, duals is not None)
+    def _loss(self) -> Any:
+        return regression_loss(self)

@@ -17,7 +17,7 @@ from dualgap.estimators.fitting import TimeShare
 from dualgap.estimators.kernel_model import fit_status
 from dualgap.estimators.machine import checked_rows
 from dualgap.estimators.nu_machine import expanded, hinge_problem, keep_machine, nu_budget, solve_nu
-from dualgap.estimators.probability import CalibratedMixin
+from dualgap.estimators.probability import calibrate, check_probability, predict_log_proba, predict_proba
 from dualgap.estimators.progress import log_to_screen
 from dualgap.estimators.targets import Labelled
 from dualgap.kernels import Kernel
@@ -33,7 +33,7 @@ ZERO = (
 )
 
 
-class NuSVC(CalibratedMixin, ClassifierMixin, BaseEstimator):
+class NuSVC(ClassifierMixin, BaseEstimator):
     """Support vector classifier whose parameter bounds the share of margin errors, with a certified duality gap.
 
     Minimises ½‖f‖² − νρ + mean of max(0, ρ − yᵢ(f(xᵢ) + b)) over f, b and ρ, for every pair of classes. The model is then divided by
@@ -138,7 +138,7 @@ class NuSVC(CalibratedMixin, ClassifierMixin, BaseEstimator):
         with invalid_parameters():
             nu = number("nu", self.nu, "(0, 1]")
             one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
-            self._check_probability(X)
+            check_probability(self, X)
         budget = nu_budget(self)
         kernel, X, data = checked_rows(self, X, y, sample_weight)
         y = data.classes[data.codes]
@@ -162,7 +162,7 @@ class NuSVC(CalibratedMixin, ClassifierMixin, BaseEstimator):
             self.status_ = warn_unless_converged(type(self).__name__, results, budget.tol)
             if ctrl_c.take():
                 self.status_ = "interrupted"
-        self._calibrate(X, y, data.weights)
+        calibrate(self, X, y, data.weights)
         return self
 
     def _problem(self, kernel: Kernel, data: Labelled, pair: tuple[int, int]) -> Problem:
@@ -174,6 +174,7 @@ class NuSVC(CalibratedMixin, ClassifierMixin, BaseEstimator):
         return hinge_problem(self, kernel, X, np.where(data.codes[rows] == pair[0], 1.0, -1.0), weights, "free")
 
     fit_status_ = property(fit_status)
+    predict_proba, predict_log_proba = predict_proba, predict_log_proba
 
     @property
     def coef_(self) -> Any:

@@ -28,8 +28,6 @@ class NuSVR(KernelRegression):
     ----------
     nu : float in (0, 1]
         Upper bound on the share of rows outside the tube, lower bound on the share of support vectors.
-    indefinite : {"error", "clip", "shift"}
-        As in `SVC`.
     tol : float
         Bound on the relative duality gap, gap / objective, of the problem over f, b and ε. It must be above 0.
 
@@ -56,7 +54,6 @@ class NuSVR(KernelRegression):
     """
 
     nu: float = 0.5
-    indefinite: str = "error"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on samples X with targets y.
@@ -71,7 +68,7 @@ class NuSVR(KernelRegression):
             number("nu", self.nu, "(0, 1]")
             number("tol", self.tol, "(0, 1]")
         super().fit(X, y, sample_weight)
-        del self._kept  # nothing is proven of the exact model, whose ε is not known exactly
+        self._fit.kept = None  # nothing is proven of the exact model, whose ε is not known exactly
         return self
 
     def _keep(self, X: Any, data: Numbers, results: list[Trained]) -> None:

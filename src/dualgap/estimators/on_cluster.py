@@ -30,7 +30,7 @@ from dualgap.cluster import (
 from dualgap.estimators import linear, linear_svr
 from dualgap.estimators.coefficients import coefficient_bounds
 from dualgap.estimators.common import warn_unless_converged, weights_by_class
-from dualgap.estimators.fitted import keep
+from dualgap.estimators.fitted import Fit, keep
 from dualgap.estimators.fitting import TimeShare
 from dualgap.estimators.on_store import is_store
 from dualgap.estimators.parameters import Parameters, checked
@@ -185,7 +185,6 @@ class _OnCluster:
             y = sample_weight = None
         with make_pool(X, y, sample_weight, client, self.partitions, self.patience) as pool:
             results = _solve(pool, self, parameters)
-        self.__dict__.pop("preparation_", None)  # of an earlier fit
         if preparation is not None:
             self.preparation_ = preparation
         return results
@@ -328,7 +327,7 @@ def _keep(model: Any, statistics: DataStatistics, results: Sequence[RoundsResult
     coef, rounds = np.stack([r.coef for r in results]), max(r.rounds for r in results)
     classes = statistics.classes if len(statistics.classes) else None
     found: dict[str, Any] = {"coef_": coef[0], "_flat": True} if classes is None else {"coef_": coef, "classes_": classes}
-    keep(model, results, n_iter_=rounds, n_features_in_=statistics.features, **found)
+    keep(model, results, Fit(), n_iter_=rounds, n_features_in_=statistics.features, **found)
 
 
 def _checkpoint_of(folder: str | Path | None, number: int, problems: int) -> Checkpoint:

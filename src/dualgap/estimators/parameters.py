@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dualgap.core import number, one_of, whole_number
+from dualgap.core import make_loss, number, one_of, whole_number
 from dualgap.estimators.common import finite_C, fit_seed, invalid_parameters, penalties
 from dualgap.estimators.fitting import Budget
 
-__all__ = ["Parameters", "budget_of", "checked"]
+__all__ = ["Parameters", "budget_of", "checked", "regression_loss"]
+
+WITH_EPSILON = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
 
 class Parameters(NamedTuple):
@@ -59,3 +61,16 @@ def _ratio(model: Any) -> float:
     if ratio not in (0.0, asked):
         raise ValueError(f"penalty={penalty!r} and l1_ratio={model.l1_ratio!r} contradict each other; leave penalty at None")
     return asked
+
+
+@invalid_parameters()
+def regression_loss(model: Any) -> Any:
+    """Return the loss object of an estimator; refuse one of classification."""
+    takes_epsilon = isinstance(model.loss, str) and model.loss in WITH_EPSILON  # others do not use it, as kernels their `degree`
+    loss = make_loss(model.loss, model.delta, model.epsilon if takes_epsilon else None, model.quantile)
+    if not getattr(loss, "regression", False):
+        raise ValueError(
+            f"loss={model.loss!r} is a loss of classification; {type(model).__name__} takes 'epsilon_insensitive', "
+            "'squared_epsilon_insensitive', 'huber', 'absolute', 'quantile', 'squared_error' or a ResidualLoss"
+        )
+    return loss

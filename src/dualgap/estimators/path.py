@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from dualgap.answers import SOLVED_SHARE, GuaranteedPath, mixed_coef, walk, zero_features
 from dualgap.core import kept, number, slopes, whole_number
 from dualgap.estimators.common import ConvergenceWarning, fit_seed, warn_unless_converged, worst_status
-from dualgap.estimators.fitted import Kept
+from dualgap.estimators.fitted import Fit, Kept
 from dualgap.estimators.machine import Limits, Machine
 from dualgap.problem import Problem
 from dualgap.proof import best_intercept, scores_of
@@ -53,7 +53,7 @@ class Point(Trained):
 class Path(BaseEstimator):
     """Tracing, fitted attributes and figures of a path.
 
-    Sets: `fit` sets `_chosen`, the fitted estimator that predicts; `_kept`, what `fit` was given with the dual variables, which is not
+    Sets: `fit` sets `_chosen`, the fitted estimator that predicts; `_fit`, what `fit` was given with the dual variables, which is not
     pickled; for a guarantee `_paths`, a GuaranteedPath for each machine.
     """
 
@@ -97,7 +97,7 @@ class Path(BaseEstimator):
         y : n labels or targets
         sample_weight : n numbers, optional; used in training, not in scoring
         """
-        for name in [name for name in vars(self) if name in ("_chosen", "_kept", "_paths") or name[0] != "_" == name[-1]]:
+        for name in [name for name in vars(self) if name in ("_chosen", "_paths") or name[0] != "_" == name[-1]]:
             delattr(self, name)  # of an earlier fit: a grid and a guarantee have different attributes
         given = self._checked(X, y, sample_weight)
         limits = Limits(whole_number("max_iter", self.max_iter), self.max_time, fit_seed(self.random_state))
@@ -117,7 +117,7 @@ class Path(BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         assert isinstance(state, dict)
-        return {name: value for name, value in state.items() if name != "_kept"}
+        return {**state, "_fit": Fit()} if "_fit" in state else state
 
     # ----------------------------------------------------------------------------------------------------------------------- grid
 
@@ -130,7 +130,7 @@ class Path(BaseEstimator):
         flat = [p for grid in points for row in grid for p in row]
         self.n_iter_ = max(p.epochs for p in flat)
         self.status_ = warn_unless_converged(type(self).__name__, flat, self.tol, stacklevel)
-        self._kept = Kept(*given[:3], [[[p.dual for p in row] for row in grid] for grid in points])
+        self._fit = Fit(kept=Kept(*given[:3], [[[p.dual for p in row] for row in grid] for grid in points]))
         return points
 
     def _grid(self, data: Any) -> list[Machine]:
@@ -196,7 +196,7 @@ class Path(BaseEstimator):
 
             found.append(walk(solve, partial(machine.strengths, ratio=ratio), low, high, epsilon))
         self._paths = [path for path, _ in found]
-        self._kept = Kept(*given[:3], [[result.dual for result in results] for _, results in found])
+        self._fit = Fit(kept=Kept(*given[:3], [[result.dual for result in results] for _, results in found]))
         self._keep_every_C([result for _, results in found for result in results])
         if any(path.uncovered and path.uncovered[-1][1] >= high for path in self._paths):  # the walk has not come to the largest C
             self._choose(self._model(None, high, ratio, [results[-1] for _, results in found]))

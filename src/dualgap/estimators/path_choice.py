@@ -16,7 +16,7 @@ from sklearn.utils import _safe_indexing
 from dualgap.answers import Fold, Outcome, contest
 from dualgap.core import number
 from dualgap.estimators.common import ConvergenceWarning, warn_unless_converged
-from dualgap.estimators.fitted import Kept
+from dualgap.estimators.fitted import Fit, Kept
 from dualgap.estimators.machine import Limits, Machine
 from dualgap.estimators.path import Given, Path, trace
 from dualgap.run import Trained
@@ -94,7 +94,7 @@ class PathChoice(Path):
         self._keep_outcome(outcome, points)
         everything = Limits(limits.max_epochs, None, limits.seed)
         results = [machine.solve(self.C_, self.l1_ratio_, None, tol, everything) for machine in machines]
-        self._kept = Kept(*given[:3], [result.dual for result in results])
+        self._fit = Fit(kept=Kept(*given[:3], [result.dual for result in results]))
         self.n_iter_ = max(result.epochs for result in results)
         self._choose(self._model(given, self.C_, self.l1_ratio_, results))
         status = warn_unless_converged(type(self).__name__, results, tol, stacklevel=5)

@@ -25,7 +25,17 @@ from sklearn.utils.validation import check_is_fitted
 from dualgap.estimators.common import fit_seed
 from dualgap.estimators.on_store import is_store
 
-__all__ = ["CalibratedMixin", "agreed", "best_temperature", "is_calibrated", "wants_probability"]
+__all__ = [
+    "agreed",
+    "best_temperature",
+    "calibrate",
+    "calibrated",
+    "check_probability",
+    "is_calibrated",
+    "predict_log_proba",
+    "predict_proba",
+    "wants_probability",
+]
 
 FOLDS = 5
 LEAST, MOST = 1e-9, 1e9  # T·(standard deviation of the scores): where the log loss still falls beyond these, T stays there
@@ -46,77 +56,71 @@ def is_calibrated(estimator: Any) -> bool:
     )
 
 
-class CalibratedMixin:
-    """`predict_proba` and `predict_log_proba` of a classifier with the parameter `probability`. `fit` calls `_calibrate` at its end."""
+def check_probability(model: Any, X: Any) -> None:
+    """Refuse what is neither True nor False, and probability=True where it cannot be had, before training."""
+    given = model.probability
+    if not isinstance(given, (bool, np.bool_)) and given != "deprecated":
+        raise ValueError(f"probability={given!r} must be True or False")
+    if wants_probability(model) and is_store(X):
+        raise ValueError("probability=True needs the rows in memory, for fits on parts of them; these are in a store")
 
-    classes_: np.ndarray
-    temperature_: float
 
-    def _check_probability(self, X: Any) -> None:
-        """Refuse what is neither True nor False, and probability=True where it cannot be had, before training."""
-        given = self.probability  # type: ignore[attr-defined]
-        if not isinstance(given, (bool, np.bool_)) and given != "deprecated":
-            raise ValueError(f"probability={given!r} must be True or False")
-        if wants_probability(self) and is_store(X):
-            raise ValueError("probability=True needs the rows in memory, for fits on parts of them; these are in a store")
+def calibrate(model: Any, X: Any, y: np.ndarray, weights: np.ndarray | None) -> None:
+    """Set `temperature_` if it is wanted, by FOLDS more fits. Rows of weight 0 have no part in it."""
+    if not wants_probability(model) or getattr(model, "loss", None) in ("log_loss", "logistic"):
+        return
+    rows = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
+    codes = np.searchsorted(model.classes_, y[rows])
+    counts = np.bincount(codes)
+    if counts.min() < 2:
+        label = model.classes_.tolist()[int(np.argmin(counts))]
+        raise ValueError(f"probability=True needs two rows of every class, for fits on parts of them; class {label!r} has one")
+    seed = fit_seed(model.random_state)
+    one = clone(model)
+    quiet = {"probability": False, "random_state": seed, "warm_start": False, "callbacks": None, "verbose": 0}
+    known = one.get_params(deep=False)  # a subclass may have fewer
+    one.set_params(**{name: value for name, value in quiet.items() if name in known})
+    folds = StratifiedKFold(min(FOLDS, int(counts.min())), shuffle=True, random_state=seed % 2**32)
+    scores = np.empty((len(rows), len(model.classes_)))
+    for train, test in folds.split(codes, codes):
+        at = rows[train]
+        fitted = clone(one).fit(_chosen(model, X, at, at), y[at], None if weights is None else weights[at])
+        scores[test] = _by_class(fitted, _chosen(model, X, rows[test], at))
+    model.temperature_ = best_temperature(scores, codes, np.ones(len(rows)) if weights is None else weights[rows])
 
-    def _calibrate(self, X: Any, y: np.ndarray, weights: np.ndarray | None) -> None:
-        """Set `temperature_` if it is wanted, by FOLDS more fits; remove that of an earlier fit. Rows of weight 0 have no part in it."""
-        vars(self).pop("temperature_", None)
-        model: Any = self
-        if not wants_probability(model) or getattr(model, "loss", None) in ("log_loss", "logistic"):
-            return
-        rows = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
-        codes = np.searchsorted(self.classes_, y[rows])
-        counts = np.bincount(codes)
-        if counts.min() < 2:
-            label = self.classes_.tolist()[int(np.argmin(counts))]
-            raise ValueError(f"probability=True needs two rows of every class, for fits on parts of them; class {label!r} has one")
-        seed = fit_seed(model.random_state)
-        one, quiet = (
-            clone(model),
-            {"probability": False, "random_state": seed, "warm_start": False, "callbacks": None, "verbose": 0},
-        )
-        known = one.get_params(deep=False)  # a subclass may have fewer
-        one.set_params(**{name: value for name, value in quiet.items() if name in known})
-        folds = StratifiedKFold(min(FOLDS, int(counts.min())), shuffle=True, random_state=seed % 2**32)
-        scores = np.empty((len(rows), len(self.classes_)))
-        for train, test in folds.split(codes, codes):
-            at = rows[train]
-            fitted = clone(one).fit(_chosen(model, X, at, at), y[at], None if weights is None else weights[at])
-            scores[test] = _by_class(fitted._class_scores(_chosen(model, X, rows[test], at)))
-        self.temperature_ = best_temperature(scores, codes, np.ones(len(rows)) if weights is None else weights[rows])
 
-    @available_if(is_calibrated)
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return probabilities of the classes; the most probable class is the label that `predict` returns.
+# Methods of the classifiers, without a base class for them.
+@available_if(is_calibrated)
+def predict_proba(self: Any, X: Any) -> np.ndarray:
+    """Return probabilities of the classes; the most probable class is the label that `predict` returns.
 
-        They need probability=True before `fit`, which then fits on five folds, too. See docs/estimators.md.
+    They need probability=True before `fit`, which then fits on five folds, too. See docs/estimators.md.
 
-        Parameters
-        ----------
-        X : samples, as of `predict`
+    Parameters
+    ----------
+    X : samples, as of `predict`
 
-        Returns
-        -------
-        array of shape (n, number of classes), in the order of `classes_`
-        """
-        check_is_fitted(self)
-        if not hasattr(self, "temperature_"):
-            raise NotFittedError("predict_proba is not available when fitted with probability=False; fit the model again")
-        labels = self.predict(X)  # type: ignore[attr-defined]
-        scores = _by_class(self._class_scores(X))
-        return agreed(softmax(self.temperature_ * scores, axis=1), np.searchsorted(self.classes_, labels))
+    Returns
+    -------
+    array of shape (n, number of classes), in the order of `classes_`
+    """
+    check_is_fitted(self)
+    return calibrated(self, X)
 
-    @available_if(is_calibrated)
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Return the logarithms of the probabilities."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
 
-    def _class_scores(self, X: Any) -> np.ndarray:
-        """Return a score for each class, or one with two classes; the largest is the label's, up to ties."""
-        return np.asarray(self.decision_function(X))  # type: ignore[attr-defined]
+@available_if(is_calibrated)
+def predict_log_proba(self: Any, X: Any) -> np.ndarray:
+    """Return the logarithms of the probabilities."""
+    with np.errstate(divide="ignore"):
+        return np.log(self.predict_proba(X))
+
+
+def calibrated(model: Any, X: Any) -> np.ndarray:
+    """Return the probabilities of a fitted model by its temperature."""
+    if not hasattr(model, "temperature_"):
+        raise NotFittedError("predict_proba is not available when fitted with probability=False; fit the model again")
+    labels = model.predict(X)
+    return agreed(softmax(model.temperature_ * _by_class(model, X), axis=1), np.searchsorted(model.classes_, labels))
 
 
 def _chosen(model: Any, X: Any, rows: np.ndarray, columns: np.ndarray) -> Any:
@@ -126,7 +130,9 @@ def _chosen(model: Any, X: Any, rows: np.ndarray, columns: np.ndarray) -> Any:
     return _safe_indexing(X, rows)
 
 
-def _by_class(scores: np.ndarray) -> np.ndarray:
+def _by_class(model: Any, X: Any) -> np.ndarray:
+    """Return a score for each class; the largest is the label's, up to ties."""
+    scores = model._class_scores(X) if hasattr(model, "_class_scores") else model.decision_function(X)
     return np.column_stack([np.zeros(len(scores)), scores]) if scores.ndim == 1 else scores
 
 

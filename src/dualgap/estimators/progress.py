@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -29,7 +29,11 @@ except ImportError:  # scikit-learn before 1.9
         return run
 
 
-__all__ = ["CallbackSupportMixin", "Monitor", "log_to_screen", "logged", "with_callbacks"]
+from dualgap.run import Progress
+
+__all__ = ["CallbackSupportMixin", "Callbacks", "Monitor", "log_to_screen", "logged", "with_callbacks"]
+
+Callbacks = Sequence[Callable[[Progress], object]] | None
 
 LOGGER = logging.getLogger("dualgap")
 

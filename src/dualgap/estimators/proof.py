@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dualgap.answers import LeaveOneOut, Pairs, Receipt, bounds_of_margins, class_winners_proven, feature_status, row_status
 from dualgap.core import ROUNDOFF
-from dualgap.estimators.fitted import Kept, complete, refuse_uncertified
+from dualgap.estimators.fitted import Kept, fit_of, refuse_uncertified
 from dualgap.estimators.forgetting import forget_rows, leave_one_out
 from dualgap.estimators.joint_ball import joint_ball_of
 from dualgap.estimators.on_store import is_store
@@ -25,7 +25,17 @@ from dualgap.estimators.targets import Labelled, Numbers, coded
 from dualgap.problem import Problem
 from dualgap.proof import BinaryPart, JointPart, ProofError, Table, ball_of, bounds_of, make_proof, without_data
 
-__all__ = ["ClassProof", "PairProof", "Proof", "ProvenLabels", "ProvenPredictions", "TargetProof", "binary_part", "table_of"]
+__all__ = [
+    "ClassProof",
+    "PairProof",
+    "Proof",
+    "TargetProof",
+    "binary_part",
+    "decision_bounds",
+    "predict_proven",
+    "prediction_bounds",
+    "table_of",
+]
 
 CHANGED = 2.0  # gap found again / gap of the fit, above which the training data must have been changed since
 NO_FUNCTION = (
@@ -37,7 +47,7 @@ NO_FUNCTION = (
 class Proof:
     """What a fitted estimator's certificate proves of the exact model. It reads the model and has no state of its own.
 
-    The model has `_kept`, which `fit` sets, and three methods: `_parts` makes the problems of the fit again, with models and dual
+    The model has `_fit`, see `fitted`, and three methods: `_parts` makes the problems of the fit again, with models and dual
     variables; `_rows_for_bounds` checks rows; `_loss` returns the loss of the problems.
     """
 
@@ -181,14 +191,14 @@ class Proof:
         """Return the balls of the exact models, one for each problem of the fit; for a joint problem one object for all classes."""
         check_is_fitted(self.model)
         refuse_uncertified(self.model, "bounds of the exact model")
-        state = vars(self.model)
-        if "_balls" not in state:
+        fit = fit_of(self.model)
+        if fit.balls is None:
             kept = self._kept("bounds of the exact model")
             _, parts = self._parts("bounds of the exact model", kept)
-            self.model._balls = self._without_data(parts, [_ball_of(part) for part in parts], kept)
-        if isinstance(state["_balls"], str):  # the reason why a saved model has none
-            raise ProofError(state["_balls"])
-        return state["_balls"]
+            fit.balls = self._without_data(parts, [_ball_of(part) for part in parts], kept)
+        if isinstance(fit.balls, str):  # the reason why a saved model has none
+            raise ProofError(fit.balls)
+        return fit.balls
 
     # ----------------------------------------------------------------------------------------------------- what subclasses change
 
@@ -214,15 +224,12 @@ class Proof:
         """Return the training data: those given, or those of the fit."""
         check_is_fitted(self.model)
         refuse_uncertified(self.model, what)
-        if X is not None:
-            kept = Kept(X, y, sample_weight, None)
-        elif vars(self.model).get("_kept") is None:
+        kept = fit_of(self.model).kept if X is None else Kept(X, y, sample_weight, None)
+        if kept is None:
             raise ProofError(
                 f"{what} needs the training data, which this model has not: it was loaded from a file, or trained by partial_fit or on a "
                 "cluster; fit it again, or give X, y and sample_weight as in fit where the method takes them"
             )
-        else:
-            kept = self.model._kept
         if is_store(kept.X):
             raise ProofError(f"{what} needs the rows in memory; these are in a store")
         if not hasattr(self.model, "certificate_") and not hasattr(self.model, "certificates_"):
@@ -392,53 +399,23 @@ class TargetProof(Proof):
 # ------------------------------------------------------------------------------------------------------------- on the estimators
 
 
-class ProvenLabels:
-    """`proof_` of a classifier, and the two questions that are asked most."""
-
-    _proof: type[ClassProof] = ClassProof
-
-    @property
-    def proof_(self) -> ClassProof:
-        """What the certificate proves of the exact model: `labels`, `scores`, `support`, `features`, `leave_one_out`, `forget`, `save`."""
-        return self._proof(self)
-
-    def predict_proven(self, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Predict labels, and say which of them cannot change at the optimum: `proof_.labels(X)`."""
-        return self.proof_.labels(X, diagonal)
-
-    def decision_bounds(self, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Bound the scores that the exact model gives to new samples: `proof_.scores(X)`."""
-        return self.proof_.scores(X, diagonal)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return _state(self, super().__getstate__())  # type: ignore[misc]
+# Methods of the estimators, without a base class for them: the questions that are asked most.
+def predict_proven(self: Any, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """Predict labels, and say which of them cannot change at the optimum: `proof_.labels(X)`."""
+    labels, proven = self.proof_.labels(X, diagonal)
+    return labels, proven
 
 
-class ProvenPredictions:
-    """`proof_` of a regression, and the question that is asked most."""
-
-    @property
-    def proof_(self) -> TargetProof:
-        """What the certificate proves of the exact model: `scores`, `support`, `features`, `save`."""
-        return TargetProof(self)
-
-    def prediction_bounds(self, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Bound the predictions of the exact model for new samples: `proof_.scores(X)`."""
-        return self.proof_.scores(X, diagonal)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return _state(self, super().__getstate__())  # type: ignore[misc]
+def decision_bounds(self: Any, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """Bound the scores that the exact model gives to new samples: `proof_.scores(X)`."""
+    low, high = self.proof_.scores(X, diagonal)
+    return low, high
 
 
-def _state(model: Any, state: Any) -> dict[str, Any]:
-    """Return what is pickled: the balls are made, and the training data left out."""
-    complete(model)
-    if "_kept" in vars(model) and "_balls" not in vars(model):
-        try:
-            model.proof_.balls()
-        except (ProofError, ValueError) as error:  # a model without a ball is saved all the same, with the reason
-            model._balls = str(error)
-    return {name: value for name, value in ({**state, **vars(model)}).items() if name != "_kept"}
+def prediction_bounds(self: Any, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """Bound the predictions of the exact model for new samples: `proof_.scores(X)`."""
+    low, high = self.proof_.scores(X, diagonal)
+    return low, high
 
 
 # ------------------------------------------------------------------------------------------------------------------------- parts
@@ -450,7 +427,7 @@ def binary_part(
     """Return the part of problem j of a classifier: the gap is that of the fit if its dual variables were kept, else the exact one."""
     coef, b, dual = found
     if dual is None:
-        raise ProofError(f"the model was trained on {model._n_rows} rows; X has {problem.n}")
+        raise ProofError(f"the model was trained on {fit_of(model).n_rows} rows; X has {problem.n}")
     gap, objective = (float(np.atleast_1d(value)[j]) for value in (model.dual_gap_, model.objective_))
     return BinaryPart(problem, coef, b, dual, gap if kept else None, sides[0], sides[1], title, objective)
 

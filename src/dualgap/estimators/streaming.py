@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dualgap.core import ROUNDOFF, Bounded, fresh_seed, gamma, inner, kept, length_bound, natural_order, shuffle
-from dualgap.estimators.fitted import keep_attributes
+from dualgap.estimators.fitted import Fit, fit_of, keep_attributes
 from dualgap.estimators.parameters import Parameters
 from dualgap.estimators.targets import Labelled, Side
 from dualgap.problem import Problem
@@ -104,7 +104,7 @@ def absorb(stream: Stream, problem: Problem, tol: float, max_epochs: int, rng: n
 def partial_fit(model: Any, data: Labelled, parameters: Parameters) -> None:
     """Train every model of an estimator on one batch; sets coef_, intercept_, n_iter_, status_ and what the next batch needs."""
     budget = parameters.budget
-    before: list[Stream] = getattr(model, "_streams", None) or _streams_of(model, parameters.ratio)
+    before: list[Stream] = [*fit_of(model).streams] or _streams_of(model, parameters.ratio)
     streams = [
         replace(stream) for stream in before
     ]  # the model's own stay as they are until all have moved: Ctrl-C moves all or none
@@ -122,8 +122,14 @@ def partial_fit(model: Any, data: Labelled, parameters: Parameters) -> None:
             epochs.append(taken)
             coef[j], intercept[j] = stream.coef(problem), stream.intercept
         status = "converged" if max(gaps, default=0.0) <= budget.tol else "max_epochs"
-        found = {"_streams": streams, "coef_": coef, "intercept_": intercept, "n_iter_": max(epochs, default=0), "status_": status}
-        keep_attributes(model, found)
+        found = {
+            "classes_": data.classes,
+            "coef_": coef,
+            "intercept_": intercept,
+            "n_iter_": max(epochs, default=0),
+            "status_": status,
+        }
+        keep_attributes(model, Fit(streams=streams), found)
         if ctrl_c.take():
             raise KeyboardInterrupt  # ends the caller's loop over batches
 
