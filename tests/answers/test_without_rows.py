@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dualgap import Problem, Result, certify
-from dualgap.answers import evidence_of
+from dualgap.answers import evidence_of, left_out_scores
 from dualgap.proof import certify_pair, dual_point
 from dualgap.run import minimise
 
@@ -59,7 +59,7 @@ def pairs(problem, result, rng):
 
 def check_left_out(problem, rng):
     result = Result.of(minimise(problem, "auto", 10.0 ** rng.uniform(-10, -1), 2000))
-    bounds = [evidence_of(problem, *pair).leave_one_out() for pair in pairs(problem, result, rng)]
+    bounds = [left_out_scores(evidence_of(problem, *pair)) for pair in pairs(problem, result, rng)]
     for i in rng.choice(problem.n, 3, replace=False):
         small = without(problem, i)
         if problem.intercept == "free" and not all((small.c[small.y == sign] > 0).any() for sign in (1, -1)):
@@ -70,7 +70,7 @@ def check_left_out(problem, rng):
         if exact is None:
             continue
         least, most = (end[i] for end in exact.ball.training_bounds())
-        (own_low,), (own_high,) = evidence_of(small, exact.coef, exact.intercept, exact.dual).leave_one_out(np.array([i]))
+        (own_low,), (own_high,) = left_out_scores(evidence_of(small, exact.coef, exact.intercept, exact.dual), np.array([i]))
         for low, high in [*((low[i], high[i]) for low, high in bounds), (own_low, own_high)]:
             assert low <= most
             assert least <= high

@@ -7,10 +7,10 @@ Here is arithmetic on trained models and their proofs. It knows no estimator and
 from __future__ import annotations
 
 from dualgap.answers.approximation import ApproximateResult, Approximation, approximate
+from dualgap.answers.changed import evidence_of
 from dualgap.answers.choice import Fold, Outcome, contest, decide_one_against_rest, decide_pairs
-from dualgap.answers.evidence import Evidence, evidence_of
 from dualgap.answers.forgetting import Forgettable, Receipt, row_numbers
-from dualgap.answers.leave_one_out import LeaveOneOut
+from dualgap.answers.leave_one_out import LeaveOneOut, left_out_scores
 from dualgap.answers.path import SOLVED_SHARE, GuaranteedPath, walk
 from dualgap.answers.ranges import mixed_coef
 from dualgap.answers.result import Result
@@ -23,7 +23,6 @@ __all__ = [
     "ApproximateResult",
     "Approximation",
     "ConvergenceWarning",
-    "Evidence",
     "Fold",
     "Forgettable",
     "GuaranteedPath",
@@ -40,6 +39,7 @@ __all__ = [
     "decide_pairs",
     "evidence_of",
     "feature_status",
+    "left_out_scores",
     "mixed_coef",
     "row_numbers",
     "row_status",

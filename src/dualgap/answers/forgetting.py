@@ -1,22 +1,50 @@
-"""Forget rows of a fitted linear model, with a receipt: what is proven of the model on the rows that stay, or a retrained one."""
+"""Forget rows of a fitted linear model, with a receipt: what is proven of the model on the rows that stay, or a retrained one.
+
+The model (w, b) is kept. What changes is what is proven of it, in time proportional to the rows forgotten and their features, and d:
+
+    P on the rows that stay      P(w, b) minus the forgotten rows' losses
+    dual point β'                the forgotten rows' β dropped: u' = u − Σ cβyx over them. With a free intercept what is left of Σ cβy is
+                                 taken from a `Reservoir` of rows that stay
+    gap                          the gap over the rows minus that of the forgotten ones, plus the reservoir's cost, plus
+                                 R(w) + R*(u') − u'·w, of which only u' is new
+    distance                     w* of the rows that stay is within √(gap/l2 − ‖w − w(β')‖²/4) of (w + w(β'))/2
+    b*                           inequality (2) of changed.py with q = 0
+
+A preparation, one pass over the data, is made once a fit. Calls add up: all of it is about all rows forgotten since the fit.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.answers.leave_one_out import without_rows
-from dualgap.answers.remaining import Remaining, remaining_of
+from dualgap.answers.changed import UP, Evidence, Reservoir, Step, evidence_of, largest_excess, without_rows
+from dualgap.core import ROUNDOFF, Bounded, accumulate, exact_sum, gamma, kernel, length_bound, some
 from dualgap.problem import Problem
-from dualgap.proof import Certificate
+from dualgap.proof import (
+    UNKNOWN,
+    Certificate,
+    Enclosed,
+    RowSums,
+    assemble,
+    balance,
+    bias_terms,
+    certificate_of_pair,
+    margins_of,
+    penalty_excess,
+    penalty_value,
+    row_sums,
+)
 from dualgap.run import Trained, minimise
 
 __all__ = ["Forgettable", "Receipt", "row_numbers"]
 
+LEVELS = (1e-3, 1e-2, 1e-1)  # masses of reservoirs, as shares of Σ cβ over one class
 RETRAIN_EPOCHS = 1000  # of a retraining, at most
 
 
@@ -200,3 +228,225 @@ class Forgettable:
 def _of_each_class(problem: Problem, rows: np.ndarray) -> np.ndarray:
     """Return how many of the rows have a weight, for the negative and the positive class."""
     return np.bincount((problem.y[rows] > 0.0).astype(np.intp), weights=problem.c[rows] > 0.0, minlength=2)
+
+
+# --------------------------------------------------------------------------------------------------------------------- proofs
+
+
+class RemainingProof(NamedTuple):
+    """What is proven of the kept model on the rows that stay.
+
+    `distance` bounds ‖w − w*‖ (with a penalised intercept, b/intercept_scale is one of the coordinates), and `intercept` contains b*.
+    """
+
+    certificate: Certificate
+    distance: float
+    intercept: tuple[float, float]
+
+
+class Dropped(NamedTuple):
+    """D = Σ cβyx over the rows forgotten, Σ cβ‖x‖, and how many they are."""
+
+    vector: np.ndarray
+    mass: float
+    rows: int
+
+    @property
+    def error(self) -> float:
+        return gamma(self.rows + 32) * self.mass
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """A model and a dual point, evaluated once, without the rows that were forgotten since."""
+
+    evidence: Evidence
+    sums: RowSums  # over the rows that stay
+    base: float  # A of (2)
+    rest: Bounded  # Σ cβy over the rows that stay
+    reservoirs: tuple[Reservoir, ...]
+    gone: np.ndarray  # which rows are forgotten
+    dropped: Dropped
+
+    def without(self, rows: np.ndarray) -> Remaining:
+        """Return the same with more rows forgotten; they must not be forgotten yet."""
+        evidence, problem = self.evidence, self.evidence.problem
+        rows = np.sort(rows)  # neighbours in memory are read one after the other
+        c, y = problem.c[rows], problem.y[rows]
+        own, vector, gone, most = c * evidence.point.beta[rows], self.dropped.vector.copy(), self.gone.copy(), np.empty(len(rows))
+        accumulate(some(problem.rows, rows), own * y, vector)
+        gone[rows] = True
+        _largest_losses(problem.loss, y * evidence.scores[rows], evidence.off[rows], c, most)
+        least, gap = (exact_sum(each[rows].tolist()) * (1.0 - 1e-12) for each in (evidence.losses, evidence.gaps))
+        largest = exact_sum(most.tolist()) * UP
+        losses = Bounded(0.5 * (least + largest), 0.5 * (largest - least) * UP)
+        taken = Bounded(exact_sum((own * y).tolist()), 8.0 * ROUNDOFF * float(own.sum()))
+        left = (each.without(problem, rows) for each in self.reservoirs)
+        return replace(
+            self,
+            sums=RowSums(self.sums.loss - losses, (self.sums.gap - gap).nonnegative()),
+            base=max(self.base - gap, 0.0) * UP,
+            rest=self.rest - taken if problem.intercept != "none" else self.rest,
+            reservoirs=tuple(each for each in left if each is not None),
+            gone=gone,
+            dropped=Dropped(vector, self.dropped.mass + float(own @ problem.norms[rows]), self.dropped.rows + len(rows)),
+        )
+
+    def prove(self) -> RemainingProof:
+        """Return the certificate of the kept model on the rows that stay, and where the exact model is."""
+        l2, best, gap = self.evidence.problem.l2, self._best, self._best.found.gap_bound
+        certificate = certificate_of_pair(best.found, "solver")
+        squared = max(gap / l2 * UP - 0.25 * best.least_apart**2, 0.0)
+        radius = math.sqrt(squared) * UP if math.isfinite(squared) else math.inf
+        distance = min(0.5 * best.apart + radius, math.sqrt(2.0 * gap / l2) if math.isfinite(gap) else math.inf) * UP
+        if best.zero:
+            certificate = replace(certificate, dual=0.0)
+        return RemainingProof(certificate, distance, self._intercept(radius, best.zero))
+
+    @cached_property
+    def _best(self) -> _Pair:
+        best = min(self._pairs(), key=lambda pair: pair.found.gap_bound)
+        return best if best.found.dual >= 0.0 else self._zero()
+
+    def _zero(self) -> _Pair:
+        """Return the kept model with β = 0, whose model is w = 0 and whose bound is 0."""
+        evidence, problem = self.evidence, self.evidence.problem
+        objective = self.sums.loss + self._penalty
+        apart = length_bound(evidence.coef - problem.penalty.primal(np.zeros(problem.d)))
+        if problem.intercept == "penalised":
+            apart = math.hypot(apart, evidence.intercept / problem.intercept_scale)
+        return _Pair(Enclosed(objective, objective), None, 0.0, apart * UP, apart * (1.0 - gamma(problem.d + 16)), zero=True)
+
+    def _pairs(self) -> list[_Pair]:
+        """Enclose the kept model with the dropped dual point, balanced by each reservoir that can."""
+        rest, off = self.rest
+        if self.evidence.problem.intercept != "free":
+            return [self._pair(None, 0.0, 0.0, 0.0)]
+        side, found = (1.0 if rest > 0.0 else -1.0), []
+        if abs(rest) <= 4.0 * off:
+            # The sign of what is left is not known: its size counts as an error on both sides.
+            usable = [each for each in self.reservoirs if each.left > 8.0 * off]
+            if len({each.side for each in usable}) == 2 or rest == off == 0.0:
+                longest = max((each.mean.length + each.mean.drift for each in usable), default=0.0)
+                cost = max([0.0, *(each.slope for each in usable)]) * 5.0 * off
+                found.append(self._pair(None, 0.0, cost, 5.0 * off * longest))
+        for each in self.reservoirs:
+            if each.side == side and each.left * (1.0 - 1e-9) > abs(rest) + off:
+                cost, length = max(each.slope, 0.0) * (abs(rest) + off), each.mean.length + each.mean.drift
+                found.append(self._pair(each, abs(rest), cost, off * length))
+        return found or [_Pair(Enclosed(self.sums.loss + self._penalty, UNKNOWN), None, 0.0, math.inf, 0.0)]
+
+    def _pair(self, at: Reservoir | None, tau: float, cost: float, shift: float) -> _Pair:
+        evidence, problem = self.evidence, self.evidence.problem
+        assert evidence.point.v is not None
+        moved, error = self.dropped.vector, self.dropped.error + shift
+        if at is not None:
+            moved = moved + at.side * tau * at.mean.vector
+            error += tau * (at.mean.drift + 8.0 * ROUNDOFF * at.mean.length)
+        v = evidence.point.v - moved / problem.l2
+        error = error / problem.l2 + evidence.point.error
+        error = (error + 8.0 * ROUNDOFF * (length_bound(v) + length_bound(moved) / problem.l2)) * UP
+        excess = penalty_excess(problem.penalty, evidence.coef, v, np.zeros(1), error)
+        apart, bias = length_bound(evidence.coef - problem.penalty.primal(v)), 0.0
+        if problem.intercept == "penalised":
+            excess += bias_terms(problem.l2, problem.intercept_scale, evidence.intercept, self.rest)[1]
+            bias = abs(evidence.intercept / problem.intercept_scale - problem.intercept_scale * self.rest.value / problem.l2)
+            error += problem.intercept_scale * self.rest.radius / problem.l2
+            error += 8.0 * ROUNDOFF * abs(evidence.intercept) / problem.intercept_scale
+        error += 8.0 * ROUNDOFF * (length_bound(evidence.coef) + problem.penalty.threshold() * math.sqrt(problem.d) + bias)
+        distance = math.hypot(apart, bias)
+        found = assemble(self.sums, self._penalty, excess, cost)
+        return _Pair(found, at, tau, distance * UP + error, max(distance * (1.0 - gamma(problem.d + 16)) - error, 0.0))
+
+    @cached_property
+    def _penalty(self) -> Bounded:
+        evidence, problem = self.evidence, self.evidence.problem
+        penalty = penalty_value(problem.l1, problem.l2, evidence.coef)
+        if problem.intercept == "penalised":
+            penalty += bias_terms(problem.l2, problem.intercept_scale, evidence.intercept, Bounded(0.0))[0]
+        return penalty
+
+    def _intercept(self, radius: float, zero: bool) -> tuple[float, float]:
+        """Return an interval of b* for the rows that stay; `zero`: the radius is that of β = 0."""
+        problem, b = self.evidence.problem, self.evidence.intercept
+        if problem.intercept == "none":
+            return 0.0, 0.0
+        if problem.intercept == "penalised":
+            scale = problem.intercept_scale
+            middle = ((Bounded(0.0) if zero else self.rest) * scale * scale / problem.l2 + b) * 0.5
+            found = middle.wider(scale * radius * UP + middle.radius)  # the radius is that of the computed centre
+            return float(found.lower), float(found.upper)
+        base, steps = self._question()
+        ends = [float(largest_excess(base, -self.rest.wider(self.evidence.moved), steps, side)) for side in (-1.0, 1.0)]
+        slack = 8.0 * ROUNDOFF * abs(b)
+        return b - ends[0] - slack, b + ends[1] + slack
+
+    def _question(self) -> tuple[float, list[Step]]:
+        """Return A + ½e·D + ‖D‖²/(4·l2) of (2) with q = 0, and what each reservoir brings."""
+        evidence, problem, l2 = self.evidence, self.evidence.problem, self.evidence.problem.l2
+        if not math.isfinite(self.base):
+            return math.inf, []
+        longest = float(problem.norms[evidence.fixed]) if evidence.fixed >= 0 else 0.0
+        D, error = self.dropped.vector, self.dropped.error + l2 * evidence.drift + evidence.moved * longest
+        size, inner = length_bound(D) + error, gamma(problem.d + 16)
+        base = self.base + size * size / (4.0 * l2) * UP + evidence.drift * size
+        if evidence.apart is not None:
+            apart = length_bound(evidence.apart)
+            base += 0.5 * (float(evidence.apart @ D) + inner * apart * size + apart * error)
+        steps = []
+        for at in self.reservoirs:
+            mean, length = at.mean, at.mean.length + at.mean.drift
+            along = Bounded(at.side * float(D @ mean.vector), inner * size * length + error * length + size * mean.drift)
+            slope = (along / (2.0 * l2) + evidence.apart_at(at) * (0.5 * at.side) + at.slope).upper
+            steps.append(Step(at.side, slope, length * length / (4.0 * l2) * UP, at.left))
+        return max(base, 0.0) * UP, steps
+
+    def dual(self) -> np.ndarray:
+        """Return the dual point of the certificate that `prove` returns."""
+        best, problem, beta = self._best, self.evidence.problem, self.evidence.point.beta.copy()
+        beta[self.gone] = 0.0
+        if best.zero:
+            return np.zeros_like(beta)
+        if best.reservoir is not None:
+            at = best.reservoir
+            change = at.side * problem.y[at.rows] * at.masses / problem.c[at.rows] * (best.tau / at.left)
+            beta[at.rows] = np.clip(beta[at.rows] - change, 0.0, problem.loss.upper_bound())
+        return beta
+
+
+class _Pair(NamedTuple):
+    """The kept model with a dual point: the enclosure, the reservoir with the mass taken from it, and bounds of ‖w − w(β')‖."""
+
+    found: Enclosed
+    reservoir: Reservoir | None
+    tau: float
+    apart: float
+    least_apart: float
+    zero: bool = False  # whether β = 0
+
+
+def remaining_of(problem: Problem, coef: np.ndarray, intercept: float, beta: np.ndarray) -> Remaining:
+    """Prepare a linear model and a dual point for rows to be forgotten: one pass over the data, and some over n numbers."""
+    evidence = evidence_of(problem, coef, intercept, beta)
+    reservoirs: list[Reservoir] = []
+    if problem.intercept == "free" and math.isfinite(evidence.base):
+        mass = 0.5 * float(problem.c @ evidence.point.beta)
+        reservoirs = [each for side in (-1.0, 1.0) for each in evidence.reservoirs_of(side, mass, LEVELS)]
+    return Remaining(
+        evidence=evidence,
+        sums=row_sums(problem.loss, problem.samples, margins_of(problem, coef, intercept), evidence.point.beta),
+        base=evidence.base,
+        rest=balance(problem, evidence.point) if problem.intercept != "none" else Bounded(0.0),
+        reservoirs=tuple(reservoirs),
+        gone=np.zeros(problem.n, dtype=bool),
+        dropped=Dropped(np.zeros(problem.d), 0.0, 0),
+    )
+
+
+@kernel
+def _largest_losses(loss, margins, off, c, out):
+    """Upper bounds of c·φ(m): φ falls with the margin."""
+    u = 1.1102230246251565e-16
+    for i in range(margins.shape[0]):
+        value = loss.value(margins[i] - off[i] - 8.0 * u * (1.0 + abs(margins[i])))
+        out[i] = c[i] * value * (1.0 + 64.0 * u)

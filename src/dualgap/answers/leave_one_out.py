@@ -1,6 +1,6 @@
 """LeaveOneOut: the leave-one-out error of the exact model, from one fit. Bounds for all rows at once, and runs for the rows left open.
 
-    1) bounds     the score that each row gets from the exact model of all other rows (evidence.py): right, wrong or open
+    1) bounds     the score that each row gets from the exact model of all other rows, by (2) of changed.py: right, wrong or open
     2) base fit   if the gap of the fit, and not the row itself, leaves many rows open, the fit is continued and 1) repeated
     3) runs       for each open row a run without it, from the dual variables of the fit, until the bounds of its own score have one sign
 
@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 
-from dualgap.answers.evidence import Evidence, evidence_of
+from dualgap.answers.changed import LEAST_LEFT, UP, Evidence, Reservoir, Step, evidence_of, largest_excess, products, without_rows
 from dualgap.answers.settled import feature_status
-from dualgap.core import blas_alone, is_sparse, is_whole, kept, one_processor, slopes
+from dualgap.core import ROUNDOFF, Bounded, blas_alone, is_sparse, is_whole, kept, one_processor, slopes
 from dualgap.problem import Problem
 from dualgap.run import SolverRun, drive, minimise, prepare_solver
 from dualgap.solvers import LocalAscent, Warm
 
-__all__ = ["Fitted", "LeaveOneOut"]
+__all__ = ["Fitted", "LeaveOneOut", "left_out_scores"]
 
 FINEST = 1e-13  # relative gap at which a run without a row ends in any case: float64 has no more digits
 EPOCHS = 5000  # of a run without a row, at most
@@ -95,9 +95,9 @@ class LeaveOneOut:
 
     def _bound(self) -> None:
         evidence = [evidence_of(each.problem, each.coef, each.intercept, each.dual) for each in self._fits]
-        self._low, self._high = _stacked([each.leave_one_out() for each in evidence])
+        self._low, self._high = _stacked([left_out_scores(each) for each in evidence])
         # How many rows would stay open if the fit were exact, or nearly.
-        low, high = _stacked([replace(each, base=NEARLY * each.base).leave_one_out() for each in evidence])
+        low, high = _stacked([left_out_scores(replace(each, base=NEARLY * each.base)) for each in evidence])
         self._at_best = int(np.count_nonzero(_status(low, high, self._codes) == "open"))
 
     # -------------------------------------------------------------------------------------------------------------- answers
@@ -231,6 +231,102 @@ class LeaveOneOut:
         return True
 
 
+# ------------------------------------------------------------------------------------------------------------------- bounds
+
+
+def left_out_scores(
+    evidence: Evidence, which: np.ndarray | None = None, sides: tuple[float, ...] = (-1.0, 1.0)
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bound, for each row, the score that it gets from the exact model of all other rows: (2) with q = x and D = cβyx.
+
+    `which` has the rows that are wanted, `sides` the bounds: −1 is the lower one, 1 the upper one. The other one is infinite.
+    """
+    problem = evidence.problem
+    rows = np.arange(problem.n) if which is None else np.asarray(which)
+    if not math.isfinite(evidence.base):
+        return np.full(len(rows), -np.inf), np.full(len(rows), np.inf)
+    fixed = rows == evidence.fixed
+    r = problem.c[rows] * evidence.point.beta[rows] * problem.y[rows]
+    taken = Bounded(r, 4.0 * ROUNDOFF * np.abs(r) + np.where(fixed, evidence.moved, 0.0))
+    base = np.maximum(evidence.base - np.where(fixed, 0.0, evidence.gaps[rows]), 0.0) * UP
+    # A row whose β is 0 takes no mass with it: the moves to the other side are then of no use.
+    steps = _steps(evidence, rows, along=evidence.apart_along(rows), sides=(-1.0, 1.0) if r.any() else sides, some=bool(r.any()))
+    here, off = evidence.scores[rows], evidence.off[rows]
+    low, high = (np.full(len(rows), np.inf) for _ in range(2))
+    for side in sides:
+        excess = largest_excess(base, taken, steps, side)
+        bound = side * here + (off + 8.0 * ROUNDOFF * np.abs(here)) * UP + excess + 64.0 * ROUNDOFF * np.abs(excess)
+        low, high = (bound, high) if side < 0.0 else (low, bound)
+    empty = _rows_of_zeros(problem, rows)
+    if problem.intercept == "none" and empty.any():
+        low, high = np.where(empty, 0.0, low), np.where(empty, 0.0, high)  # x·w is 0 for every w
+    lonely = _one_class_left(problem, rows)
+    if lonely.any():
+        # One class is left, and b is free: every minimiser, or sequence towards the infimum, ends at scores of that class's sign.
+        low = np.where(lonely & (problem.y[rows] > 0.0), np.inf, low)
+        high = np.where(lonely & (problem.y[rows] < 0.0), np.inf, high)
+        low[lonely & (problem.y[rows] < 0.0)] = -np.finfo(float).tiny
+        high[lonely & (problem.y[rows] > 0.0)] = 0.0
+    return -low, high
+
+
+def _steps(evidence: Evidence, rows: np.ndarray, along: Bounded, sides: tuple[float, ...], some: bool) -> list[Step]:
+    """Return what each reservoir brings into the rows' bounds; `some`: rows with a mass are among them, `along`: e·x."""
+    problem = evidence.problem
+    if problem.intercept == "free":
+        return [_step(evidence, rows, along, at) for side in sides for at in evidence.reservoirs(side, some)]
+    scale = problem.intercept_scale if problem.intercept == "penalised" else 0.0
+    curvature = _curvature(np.hypot(problem.norms[rows], scale) * UP, problem.l2)
+    return [Step(side, 0.5 * (-side * along).upper, curvature, np.full(len(rows), np.inf)) for side in sides]
+
+
+def _curvature(distances: np.ndarray, l2: float) -> np.ndarray:
+    return distances**2 / (4.0 * l2) * UP
+
+
+def _step(evidence: Evidence, rows: np.ndarray, along: Bounded, at: Reservoir) -> Step:
+    """Return what a reservoir brings into the rows' bounds: z = side·τ(x̄ − x). A row that is in it is taken out."""
+    problem, mean, lengths = evidence.problem, at.mean, evidence.problem.norms[rows]
+    product = products(problem, mean.vector, rows)
+    squared = lengths**2 - 2.0 * product.value + mean.length**2 + 2.0 * product.radius
+    squared += 16.0 * ROUNDOFF * (lengths + mean.length) ** 2
+    distances = np.sqrt(np.maximum(squared, 0.0)) * UP + mean.drift
+    masses, costs = at.shares(rows)
+    left = (at.mass - masses) * (1.0 - 1e-12)
+    usable = left > LEAST_LEFT * at.whole
+    left = np.where(usable, left, at.mass)
+    factor = np.where(usable, at.mass / left, 1.0)  # of x̄ − x once x is taken out
+    slope = (at.cost - costs) / left
+    slope = slope + 2e-12 * (np.abs(slope) + abs(at.cost) / left)
+    difference = (evidence.apart_at(at) - along) * (at.side * factor)
+    slope = np.where(usable, slope + 0.5 * difference.upper, np.inf)
+    return Step(at.side, slope, _curvature(distances * factor, problem.l2), np.where(usable, left, 0.0))
+
+
+def _rows_of_zeros(problem: Problem, rows: np.ndarray) -> np.ndarray:
+    """Return which rows of data are zero in every feature; no row with a kernel."""
+    found = np.zeros(len(rows), dtype=bool)
+    if problem.kernel is None and problem.X is not None:
+        short = np.flatnonzero(problem.sqnorms[rows] == 0.0)  # squares of small numbers underflow, so this is not enough
+        if len(short):
+            X = problem.X[rows[short]]
+            found[short] = (X != 0).sum(axis=1).reshape(-1) == 0 if not hasattr(X, "toarray") else (X != 0).getnnz(axis=1) == 0
+    return found
+
+
+def _one_class_left(problem: Problem, rows: np.ndarray) -> np.ndarray:
+    """Return which rows leave one class alone behind, if the intercept is free: then the exact model has no finite score."""
+    if problem.intercept != "free":
+        return np.zeros(len(rows), dtype=bool)
+    weighted = problem.c > 0.0
+    single = {sign: np.count_nonzero(weighted & (problem.y == sign)) for sign in (-1.0, 1.0)}
+    alone = np.where(problem.y[rows] > 0.0, single[1.0], single[-1.0]) - weighted[rows]
+    return np.asarray(alone <= 0)
+
+
+# --------------------------------------------------------------------------------------------------------------- labels, runs
+
+
 def _stacked(bounds: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     return np.stack([low for low, _ in bounds]), np.stack([high for _, high in bounds])
 
@@ -300,7 +396,7 @@ class _Judge:
         score = float(self.evidence.scores[self.row[0]])
         # Where the sign alone is wanted, only one of the bounds can tell it.
         sides = (-1.0, 1.0) if self.width > 0.0 or score == 0.0 else (-math.copysign(1.0, score),)
-        low, high = (float(end[0]) for end in self.evidence.leave_one_out(self.row, sides))
+        low, high = (float(end[0]) for end in left_out_scores(self.evidence, self.row, sides))
         if score == 0.0 and self._is_zero(coef, intercept, beta):
             low = high = 0.0
         self.low, self.high = max(low, self.low), min(high, self.high)
@@ -362,13 +458,6 @@ def _slopes(loss: Any, margins: np.ndarray) -> np.ndarray:
     out = np.empty(len(margins))
     slopes(loss, margins, out)
     return out
-
-
-def without_rows(problem: Problem, rows: np.ndarray) -> Problem:
-    """Return the problem without some rows: their weights are zero, and the other rows keep theirs."""
-    c = problem.c.copy()
-    c[rows] = 0.0
-    return problem.replace(sample_weight=c, c=c)
 
 
 def _continued(fit: Fitted) -> Fitted:

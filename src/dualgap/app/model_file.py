@@ -261,7 +261,7 @@ def _balls_to_dict(svc: Any) -> dict[str, Any] | None:
         "numbers": np.array([[ball.radius, *ball.intercept, ball.gap] for ball in balls]),
     }
     if balls[0].references:
-        content["rows"] = np.stack([[at.vector() for at in ball.references] for ball in balls])
+        content["rows"] = np.stack([[at.vector for at in ball.references] for ball in balls])
         content["references"] = np.array(
             [[[getattr(at, name) for name in OF_REFERENCE] for at in ball.references] for ball in balls]
         )
@@ -283,7 +283,7 @@ def _balls_from_dict(content: dict[str, Any], svc: Any) -> list[Ball]:
     found = []
     for k in range(K):
         references = tuple(
-            Reference(weights=None, row=row, **dict(zip(OF_REFERENCE, values.tolist(), strict=True)))
+            Reference(vector=row, **dict(zip(OF_REFERENCE, values.tolist(), strict=True)))
             for row, values in zip(rows[k], facts[k], strict=True)
         )
         radius, low, high, gap = numbers[k].tolist()

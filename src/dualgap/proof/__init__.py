@@ -6,7 +6,19 @@ A certificate is a function of the problem, the model and a dual point. Nothing 
 
 from __future__ import annotations
 
-from dualgap.proof.ball import Ball, Reference, Space, ball_of, best_move, bounds_of, lens_of, margin_slopes, without_data
+from dualgap.proof.ball import (
+    Ball,
+    MeanRow,
+    Reference,
+    Space,
+    ball_of,
+    best_move,
+    bounds_of,
+    lens_of,
+    margin_slopes,
+    mean_row,
+    without_data,
+)
 from dualgap.proof.bounded_scores import BoundedScores, Scores, carry_scores, exact_scores, keep_rows, kernel_scores
 from dualgap.proof.certificate import Certificate, CertificateError, certificate_of, certificate_of_pair
 from dualgap.proof.certified import (
@@ -71,6 +83,7 @@ __all__ = [
     "DualPoint",
     "Enclosed",
     "JointPart",
+    "MeanRow",
     "ProofError",
     "ProofText",
     "Proven",
@@ -115,6 +128,7 @@ __all__ = [
     "make_proof",
     "margin_slopes",
     "margins_of",
+    "mean_row",
     "moved_row",
     "nu_certificate",
     "nu_regression_certificate",

@@ -34,7 +34,19 @@ from dualgap.proof.certified import balance, enclose_sharply, scores_of
 from dualgap.proof.dual_points import DualPoint, dual_point
 from dualgap.proof.enclosure import Enclosed, total_psi_bound
 
-__all__ = ["Ball", "Reference", "Space", "ball_of", "best_move", "bounds_of", "lens_of", "margin_slopes", "without_data"]
+__all__ = [
+    "Ball",
+    "MeanRow",
+    "Reference",
+    "Space",
+    "ball_of",
+    "best_move",
+    "bounds_of",
+    "lens_of",
+    "margin_slopes",
+    "mean_row",
+    "without_data",
+]
 
 ITERATIONS = 40  # of Dinkelbach's method, which takes about six; doublings of its first T count too
 ENOUGH = 0.97  # factor between two bounds T above which the iteration ends
@@ -60,28 +72,31 @@ class Space:
         return as_features(X, name, columns=self.d)
 
 
+class MeanRow(NamedTuple):
+    """A weighted mean of training rows: coordinates or, with a kernel, the weights of an expansion.
+
+    `length` bounds that of the vector, and `drift` the distance of the exact mean from it.
+    """
+
+    vector: np.ndarray
+    length: float
+    drift: float
+
+
 @dataclass(frozen=True)
 class Reference:
     """A weighted mean x̄ of training rows with a bound of its exact score: side·(x̄·w* + b*) ≤ side·level.
 
-    `row` is x̄ itself (None with a kernel, where it has no coordinates), `length` bounds ‖x̄‖, `score` is x̄·centre, off by at most
-    `radius`. `drift` bounds the distance of the exact x̄ from the one that `weights` make (None for a linear model without its data).
+    `vector`, `length` and `drift` are those of a `MeanRow`; `score` is x̄·centre, off by at most `radius`.
     """
 
     side: float
-    weights: np.ndarray | None
-    row: np.ndarray | None
+    vector: np.ndarray
     length: float
     score: float
     radius: float
     level: float
     drift: float
-
-    def vector(self) -> np.ndarray:
-        """Return x̄ as `Ball.centre` has w: coordinates, or the weights of an expansion."""
-        found = self.weights if self.row is None else self.row
-        assert found is not None
-        return found
 
 
 @dataclass(frozen=True)
@@ -141,7 +156,7 @@ class Ball:
 
     def vectors(self) -> list[np.ndarray]:
         """Return the vectors whose products with a row its bounds are made of."""
-        return [self.centre, *(at.vector() for at in self.references if math.isfinite(at.level))]
+        return [self.centre, *(at.vector for at in self.references if math.isfinite(at.level))]
 
     def _bounds(self, rows: _Rows) -> tuple[np.ndarray, np.ndarray]:
         problem, lengths = self.problem, rows.lengths
@@ -188,9 +203,7 @@ def without_data(balls: Sequence[Ball], X: Any = None, places: Sequence[np.ndarr
     first = balls[0].problem
     space = Space(first.d, first.intercept, first.intercept_scale)
     if first.kernel is None:
-        return [
-            replace(ball, problem=space, references=tuple(replace(at, weights=None) for at in ball.references)) for ball in balls
-        ]
+        return [replace(ball, problem=space) for ball in balls]
     if X is None or places is None:
         X, places = first.X, [np.arange(len(ball.centre)) for ball in balls]
     norms, used = np.zeros(X.shape[0]), np.zeros(X.shape[0], dtype=bool)
@@ -211,14 +224,14 @@ def without_data(balls: Sequence[Ball], X: Any = None, places: Sequence[np.ndarr
 
     made = []
     for ball, rows in zip(balls, places, strict=True):
-        references = tuple(replace(at, row=None, weights=spread(at.vector(), rows)) for at in ball.references)
+        references = tuple(replace(at, vector=spread(at.vector, rows)) for at in ball.references)
         made.append(replace(ball, problem=space, centre=spread(ball.centre, rows), references=references))
     return made
 
 
 def _distances(rows: _Rows, at: Reference) -> np.ndarray:
     """Return upper bounds of ‖x − x̄‖."""
-    products, off = rows.scores(at.vector())
+    products, off = rows.scores(at.vector)
     squared = rows.lengths**2 - 2.0 * products + at.length**2
     # Squares of upper bounds are too large, which is allowed; the product may be off, and x̄ by its drift.
     squared += 2.0 * off + 16.0 * ROUNDOFF * (rows.lengths + at.length) ** 2
@@ -290,7 +303,7 @@ def _nowhere(problem: Problem) -> tuple[Reference, ...]:
     if problem.intercept != "free":
         return ()
     none = np.zeros(problem.size)
-    return tuple(Reference(side, none, none, 0.0, 0.0, 0.0, side * math.inf, 0.0) for side in (-1.0, 1.0))
+    return tuple(Reference(side, none, 0.0, 0.0, 0.0, side * math.inf, 0.0) for side in (-1.0, 1.0))
 
 
 def _slack(problem: Problem, at: Reference, centre: np.ndarray) -> float:
@@ -316,21 +329,28 @@ def _reference(
     before, after = (total_psi_bound(problem.loss, problem.some_samples(rows), at[rows]) for at in (beta, moved))
     top = (before - after + gap).upper
     level = side * (top / mu + 16.0 * ROUNDOFF * abs(top / mu))
+    mean = mean_row(problem, rows, delta / mu)
+    if problem.kernel is None:
+        score, radius = _dot(mean.vector, centre)
+    else:
+        other, error = training.scores(centre)
+        score = float(mean.vector @ other)
+        radius = float(mean.vector @ error) + gamma(problem.n + 16) * float(mean.vector @ np.abs(other))
+    return Reference(side, mean.vector, mean.length, score, radius, level, mean.drift)
+
+
+def mean_row(problem: Problem, rows: np.ndarray, shares: np.ndarray) -> MeanRow:
+    """Return the mean of some rows with weights that add up to 1."""
     weights = np.zeros(problem.n)
-    weights[rows] = delta / mu
+    weights[rows] = shares
     mass = float((weights * problem.norms).sum())  # not a product of vectors, which would wake the threads of the BLAS
     if problem.kernel is None:
-        row = problem.combine(weights)
-        drift = gamma(len(rows) + 32) * mass
-        length, (score, radius) = length_bound(row), _dot(row, centre)
-        return Reference(side, weights, row, length, score, radius, level, drift)
-    own, error = training.scores(weights)
-    sums = gamma(problem.n + 16)
-    length = math.sqrt(max(float(weights @ own) + float(weights @ error) + sums * float(weights @ np.abs(own)), 0.0))
-    other, error = training.scores(centre)
-    score = float(weights @ other)
-    radius = float(weights @ error) + sums * float(weights @ np.abs(other))
-    return Reference(side, weights, None, length * (1.0 + 1e-12), score, radius, level, 32.0 * ROUNDOFF * mass)
+        mean = problem.combine(weights)
+        return MeanRow(mean, length_bound(mean), gamma(len(rows) + 32) * mass)
+    found = kernel_scores(problem, weights)
+    squared = float(weights @ found.values) + float(weights @ found.radius)
+    squared += gamma(problem.n + 16) * float(weights @ np.abs(found.values))
+    return MeanRow(weights, math.sqrt(max(squared, 0.0)) * (1.0 + 1e-12), 32.0 * ROUNDOFF * mass)
 
 
 def _dot(x: np.ndarray, w: np.ndarray) -> tuple[float, float]:
