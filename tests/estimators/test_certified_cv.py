@@ -11,7 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dualgap import SVC, LinearSVC, LinearSVCPathCV, SVCPathCV
-from dualgap.answers import Fold, contest, decide_one_against_rest, decide_pairs
+from dualgap.answers import Fold, Pairs, contest, labels_by_class
 from dualgap.estimators import ConvergenceWarning
 from dualgap.estimators.path_choice import held_out
 from dualgap.proof import verify_proof
@@ -170,19 +170,19 @@ def test_a_later_fit_without_certificates_forgets_the_proof():
 
 def test_deciding_labels_from_intervals():
     low, high = np.array([0.1, -1.0, -1.0, 0.0, -2.0]), np.array([1.0, 0.0, 1.0, 1.0, -1.0])
-    right, wrong = decide_one_against_rest([(low, high)], np.array([1, 0, 1, 0, -1]))
+    right, wrong = labels_by_class(np.array([1, 0, 1, 0, -1]), low[:, None], high[:, None])
     np.testing.assert_array_equal(right, [True, True, False, False, False])
     np.testing.assert_array_equal(wrong, [False, False, False, False, True])
-    bounds = [(np.array([0.0]), np.array([1.0])), (np.array([2.0]), np.array([3.0])), (np.array([1.5]), np.array([4.0]))]
-    assert [bool(decide_one_against_rest(bounds, np.array([k]))[1][0]) for k in range(3)] == [True, False, False]
+    low, high, codes = np.array([[0.0, 2.0, 1.5]] * 4), np.array([[1.0, 3.0, 4.0]] * 4), np.array([0, 1, 2, -1])
+    np.testing.assert_array_equal(labels_by_class(codes, low, high)[1], [True, False, False, True])
     # 0 beats 1 and 2 for sure: it has two votes, whatever 1 against 2 is.
-    pairs = [(0, 1), (0, 2), (1, 2)]
-    votes = [(np.array([0.5]), np.array([1.0]))] * 2 + [(np.array([-1.0]), np.array([1.0]))]
-    assert [bool(decide_pairs(votes, pairs, np.array([k]), 3)[0][0]) for k in range(3)] == [True, False, False]
-    assert [bool(decide_pairs(votes, pairs, np.array([k]), 3)[1][0]) for k in range(3)] == [False, True, True]
+    right, wrong = Pairs(np.array([[0.5, 0.5, -1.0]] * 4), np.array([[1.0, 1.0, 1.0]] * 4), 3).labels(codes)
+    np.testing.assert_array_equal(right, [True, False, False, False])
+    np.testing.assert_array_equal(wrong, [False, True, True, True])
     # One vote each: the first class wins.
-    circle = [(np.array([0.5]), np.array([1.0])), (np.array([-1.0]), np.array([-0.5])), (np.array([0.5]), np.array([1.0]))]
-    assert [bool(decide_pairs(circle, pairs, np.array([k]), 3)[0][0]) for k in range(3)] == [True, False, False]
+    right, wrong = Pairs(np.array([[0.5, -1.0, 0.5]] * 4), np.array([[1.0, -0.5, 1.0]] * 4), 3).labels(codes)
+    np.testing.assert_array_equal(right, [True, False, False, False])
+    np.testing.assert_array_equal(wrong, [False, True, True, True])
     np.testing.assert_array_equal(held_out(np.array([2, 5]), np.array([5, 2, 3, 9])), [1, 0, -1, -1])
 
 

@@ -159,7 +159,7 @@ def test_votes_by_brute_force():
         high = low + rng.choice([0.0, 0.1, 2.0], size=(6, 6))
         codes = rng.integers(K, size=6)
         for ties in (False, True):
-            proven = Pairs(low, high, K).proven(codes, ties)
+            proven, wrong = Pairs(low, high, K).labels(codes, ties)
             for _ in range(40):  # no scores within the bounds take the label away
                 scores = low + rng.choice([0.0, 0.5, 1.0], size=low.shape) * (high - low)
                 votes, sums = np.zeros((6, K)), np.zeros((6, K))
@@ -171,6 +171,7 @@ def test_votes_by_brute_force():
                     sums[:, j] -= scores[:, k]
                 winner = (votes + sums / (3 * (np.abs(sums) + 1)) if ties else votes).argmax(axis=1)
                 assert (winner[proven] == codes[proven]).all()
+                assert (winner[wrong] != codes[wrong]).all()
 
 
 # -------------------------------------------------------------------------------------------------------------------- refusals

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dualgap.answers.approximation import ApproximateResult, Approximation, approximate
 from dualgap.answers.changed import evidence_of
-from dualgap.answers.choice import Fold, Outcome, contest, decide_one_against_rest, decide_pairs
+from dualgap.answers.choice import Fold, Outcome, contest
 from dualgap.answers.forgetting import Forgettable, Receipt, row_numbers
 from dualgap.answers.leave_one_out import LeaveOneOut, left_out_scores
 from dualgap.answers.path import SOLVED_SHARE, GuaranteedPath, walk
@@ -16,12 +16,13 @@ from dualgap.answers.ranges import mixed_coef
 from dualgap.answers.result import Result
 from dualgap.answers.settled import bounds_of_margins, feature_status, row_status, zero_features
 from dualgap.answers.solving import ConvergenceWarning, solve, strong_penalty
-from dualgap.answers.votes import Pairs, class_winners_proven
+from dualgap.answers.votes import Certain, Pairs, labels_by_class
 
 __all__ = [
     "SOLVED_SHARE",
     "ApproximateResult",
     "Approximation",
+    "Certain",
     "ConvergenceWarning",
     "Fold",
     "Forgettable",
@@ -33,12 +34,10 @@ __all__ = [
     "Result",
     "approximate",
     "bounds_of_margins",
-    "class_winners_proven",
     "contest",
-    "decide_one_against_rest",
-    "decide_pairs",
     "evidence_of",
     "feature_status",
+    "labels_by_class",
     "left_out_scores",
     "mixed_coef",
     "row_numbers",

@@ -24,8 +24,6 @@ __all__ = [
     "Fold",
     "Outcome",
     "contest",
-    "decide_one_against_rest",
-    "decide_pairs",
 ]
 
 GAPS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13)  # relative gaps of the rounds
@@ -203,48 +201,3 @@ class Contest:
 def contest(folds: list[Fold], count: int, n_jobs: int | None = None, until: float | None = None) -> Outcome:
     """Find the best of `count` settings, in the order in which ties are resolved."""
     return Contest(folds, count).run(n_jobs, until)
-
-
-def decide_one_against_rest(bounds: list[tuple[np.ndarray, np.ndarray]], codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return which rows the exact models certainly label right, and which wrong, from bounds of the scores of each class.
-
-    With two classes there is one score, positive for class 1; a score of 0 is class 0. With more, the class of the largest score wins.
-    A code of −1 is a class that the models do not know.
-    """
-    unknown = codes < 0
-    if len(bounds) == 1:
-        low, high = bounds[0]
-        positive, negative = low > 0.0, high <= 0.0
-        return np.where(codes == 1, positive, negative) & ~unknown, np.where(codes == 1, negative, positive) | unknown
-    low, high = (np.stack(ends, axis=1) for ends in zip(*bounds, strict=True))
-    rows = np.arange(len(codes))
-    own_low, own_high = low[rows, codes], high[rows, codes]
-    others_low, others_high = low.copy(), high.copy()
-    others_low[rows, codes] = others_high[rows, codes] = -np.inf
-    return (own_low > others_high.max(axis=1)) & ~unknown, (others_low.max(axis=1) > own_high) | unknown
-
-
-def decide_pairs(
-    bounds: list[tuple[np.ndarray, np.ndarray]], pairs: list[tuple[int, int]], codes: np.ndarray, classes: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the same from bounds of the scores of pairs of classes, positive for the first of a pair.
-
-    The class with most votes wins, of equals the first.
-    """
-    if classes == 2:
-        return decide_one_against_rest(bounds, codes)
-    least, most = (np.zeros((len(codes), classes), dtype=int) for _ in range(2))
-    for (low, high), (i, j) in zip(bounds, pairs, strict=True):
-        first, second = low > 0.0, high <= 0.0
-        least[:, i] += first
-        least[:, j] += second
-        most[:, i] += ~second
-        most[:, j] += ~first
-    # Votes in units that resolve ties: of equals, the first class wins.
-    least, most = (votes * classes - np.arange(classes) for votes in (least, most))
-    rows = np.arange(len(codes))
-    own_least, own_most = least[rows, codes], most[rows, codes]
-    others_least, others_most = least.copy(), most.copy()
-    others_least[rows, codes] = others_most[rows, codes] = -classes * classes
-    unknown = codes < 0
-    return (own_least > others_most.max(axis=1)) & ~unknown, (others_least.max(axis=1) > own_most) | unknown

@@ -22,6 +22,7 @@ from joblib import effective_n_jobs
 
 from dualgap.answers.changed import LEAST_LEFT, UP, Evidence, Reservoir, Step, evidence_of, largest_excess, products, without_rows
 from dualgap.answers.settled import feature_status
+from dualgap.answers.votes import labels_by_class
 from dualgap.core import ROUNDOFF, Bounded, blas_alone, is_sparse, is_whole, kept, one_processor, slopes
 from dualgap.problem import Problem
 from dualgap.run import SolverRun, drive, minimise, prepare_solver
@@ -333,16 +334,7 @@ def _stacked(bounds: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, n
 
 def _status(low: np.ndarray, high: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return "right", "wrong" or "open" for each row, from bounds of its scores, a line for each problem."""
-    if len(low) == 1:  # the label is the second class where the score is above 0
-        positive = codes == 1
-        right = np.where(positive, low[0] > 0.0, high[0] <= 0.0)
-        wrong = np.where(positive, high[0] <= 0.0, low[0] > 0.0)
-    else:
-        rows = np.arange(len(codes))
-        own_low, own_high = low[codes, rows], high[codes, rows]
-        others = np.arange(len(low))[:, None] != codes
-        right = own_low > np.where(others, high, -np.inf).max(axis=0)
-        wrong = own_high < np.where(others, low, -np.inf).max(axis=0)
+    right, wrong = labels_by_class(codes, low.T, high.T)
     return np.where(right, "right", np.where(wrong, "wrong", "open"))
 
 

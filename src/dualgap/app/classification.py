@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.answers import class_winners_proven
+from dualgap.answers import labels_by_class
 from dualgap.app import fit_display as show
 from dualgap.app.model_file import ModelError, SavedModel
 from dualgap.app.terminal import say
@@ -221,12 +221,8 @@ def share_words(share: float) -> str:
 
 def winners_proven(labels: np.ndarray, balls: list[Ball]) -> np.ndarray:
     """Return which training rows of some balls have the labels with these codes for certain."""
-    bounds = [ball.training_bounds() for ball in balls]
-    if len(balls) == 1:
-        low, high = bounds[0]
-        return np.where(labels == 1, low > 0.0, high <= 0.0)
-    low, high = (np.stack([each[k] for each in bounds], axis=1) for k in (0, 1))
-    return class_winners_proven(labels, low, high)
+    low, high = (np.stack(ends, axis=1) for ends in zip(*(ball.training_bounds() for ball in balls), strict=True))
+    return labels_by_class(labels, low, high)[0]
 
 
 def _accuracy(classes: Any, labels: Any, truth: Any, above: float | None) -> tuple[float, str] | None:

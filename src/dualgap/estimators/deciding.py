@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.answers import Pairs, class_winners_proven
+from dualgap.answers import Pairs, labels_by_class
 from dualgap.estimators.common import worst_status
 from dualgap.estimators.fitting import Budget, Task, solve_tasks
 from dualgap.estimators.joint import JointProblem
@@ -41,7 +41,7 @@ class ClassVotes:
 
     def proven(self, codes: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """Return in which rows the class given wins for certain."""
-        return class_winners_proven(codes, low, high)
+        return labels_by_class(codes, low, high)[0]
 
     def matters(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """Return which problems may change the label of some of these open rows: those of classes that may win there."""
@@ -67,7 +67,7 @@ class PairVotes:
 
     def proven(self, codes: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """Return in which rows the class given wins for certain."""
-        return Pairs(low, high, self.K).proven(codes, self.break_ties)
+        return Pairs(low, high, self.K).labels(codes, self.break_ties)[0]
 
     def matters(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """Return which problems may change the label of some of these open rows: those whose votes are open there, or else all."""

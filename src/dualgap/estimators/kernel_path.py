@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from dualgap.answers import Fold, decide_pairs
+from dualgap.answers import Certain, Fold, Pairs, labels_by_class
 from dualgap.core import number, one_of
 from dualgap.estimators.common import keep_parameters
 from dualgap.estimators.kernel import SVC
@@ -267,8 +267,10 @@ class SVCPathCV(PathChoice, _Pairs):
         diagonal = X[test, test] if table else None
         codes = held_out(part.classes, labels[test])
 
-        def decide(results: list[Trained]) -> tuple[np.ndarray, np.ndarray]:
+        def decide(results: list[Trained]) -> Certain:
             bounds = [result.ball.bounds(held, diagonal) for result, held in zip(results, new, strict=True)]
-            return decide_pairs(bounds, pairs, codes, len(part.classes))
+            low, high = (np.stack(ends, axis=1) for ends in zip(*bounds, strict=True))
+            K = len(part.classes)
+            return labels_by_class(codes, low, high) if K == 2 else Pairs(low, high, K).labels(codes)
 
         return Fold(len(test), contest_solver(own, points, limits), decide)

@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from dualgap.answers import Fold, decide_one_against_rest, mixed_coef
+from dualgap.answers import Certain, Fold, labels_by_class, mixed_coef
 from dualgap.estimators.common import check_labels, keep_parameters, validated
 from dualgap.estimators.fitted import Fit, Kept, fit_of, keep, signed_duals
 from dualgap.estimators.linear import LinearSVC
@@ -21,7 +21,7 @@ from dualgap.estimators.path import Given, Path
 from dualgap.estimators.path_choice import PathChoice, contest_solver, held_out
 from dualgap.estimators.proof import ClassProof, TargetProof, decision_bounds, predict_proven, prediction_bounds, table_of
 from dualgap.estimators.targets import NUMERIC, Labelled, Numbers
-from dualgap.proof import BinaryPart, ProofError, Table
+from dualgap.proof import BinaryPart, ProofError, Table, bounds_of
 from dualgap.run import Trained
 
 __all__ = ["LinearSVCPath", "LinearSVCPathCV", "LinearSVRPath", "LinearSVRPathCV"]
@@ -368,8 +368,8 @@ class LinearSVCPathCV(PathChoice, _Classes):
         part = self._part(given, train)
         rows, codes = _safe_indexing(given.data.X, test), held_out(part.classes, given.labels[test])
 
-        def decide(results: list[Trained]) -> tuple[np.ndarray, np.ndarray]:
-            return decide_one_against_rest([result.ball.bounds(rows) for result in results], codes)
+        def decide(results: list[Trained]) -> Certain:
+            return labels_by_class(codes, *bounds_of([result.ball for result in results], rows))
 
         return Fold(len(test), contest_solver(self._machines(part), points, limits), decide)
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dualgap.answers import LeaveOneOut, Pairs, Receipt, bounds_of_margins, class_winners_proven, feature_status, row_status
+from dualgap.answers import LeaveOneOut, Pairs, Receipt, bounds_of_margins, feature_status, labels_by_class, row_status
 from dualgap.core import ROUNDOFF
 from dualgap.estimators.fitted import Kept, fit_of, refuse_uncertified
 from dualgap.estimators.forgetting import forget_rows, leave_one_out
@@ -324,13 +324,10 @@ class ClassProof(Proof):
         balls = self.balls()
         if hasattr(balls, "proven"):
             return np.asarray(balls.proven(codes, self.model._rows_for_bounds(X, diagonal, False)[0]))
-        low, high = self._bounds(X, diagonal)
-        if low.shape[1] == 1:
-            return np.where(codes == 1, low[:, 0] > 0.0, high[:, 0] <= 0.0)
-        return self._winners(codes, low, high)
+        return self._certain(codes, *self._bounds(X, diagonal))
 
-    def _winners(self, codes: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        return class_winners_proven(codes, low, high)
+    def _certain(self, codes: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        return labels_by_class(codes, low, high)[0]
 
     def _statuses(self, X: Any, y: Any, weights: Any) -> np.ndarray:
         codes, balls = coded(np.asarray(y).ravel(), self.model.classes_, weights), self.balls()
@@ -359,8 +356,10 @@ class PairProof(ClassProof):
             return super()._shaped(low, high)
         return Pairs(low, high, len(self.model.classes_)).by_class()
 
-    def _winners(self, codes: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        return Pairs(low, high, len(self.model.classes_)).proven(codes, self.model.break_ties)
+    def _certain(self, codes: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        if low.shape[1] == 1:
+            return super()._certain(codes, low, high)
+        return Pairs(low, high, len(self.model.classes_)).labels(codes, self.model.break_ties)[0]
 
     def _sides(self, codes: np.ndarray) -> list[tuple[Any, np.ndarray]]:
         K, sides = len(self.model.classes_), []
