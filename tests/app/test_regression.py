@@ -9,7 +9,7 @@ import pytest
 
 from dualgap.app import load_model
 from dualgap.app.cli import main
-from dualgap.data import DataError, labels_of
+from dualgap.data import DataError, learn_target
 from dualgap.estimators import LinearSVR
 
 
@@ -132,14 +132,14 @@ def test_the_target_decides():
         (np.array(["a", "b"] * 50), "classification"),
         (np.array(["1,200.50", "13.25"] * 50 + [f"{i}.75" for i in range(100)]), "regression"),
     ):
-        found = labels_of(pl.Series(values), "y", task="")
+        found = learn_target(pl.Series(values), "y")
         assert found.task == task
-        assert task == "classification" or found.y.dtype == np.float64
+        assert task == "classification" or found.apply(pl.Series(values))[0].dtype == np.float64
     for either in (3 * (np.arange(n) % 100), np.arange(40)):
         with pytest.raises(DataError, match=r"these can be classes or a measured quantity\. Give --task classification or --task"):
-            labels_of(pl.Series(either), "y", task="")
-        assert labels_of(pl.Series(either), "y").task == "classification"
-        assert labels_of(pl.Series(either), "y", task="regression").y.dtype == np.float64
+            learn_target(pl.Series(either), "y")
+        assert learn_target(pl.Series(either), "y", task="classification").task == "classification"
+        assert learn_target(pl.Series(either), "y", task="regression").apply(pl.Series(either))[0].dtype == np.float64
 
 
 def test_the_model_file_is_the_model(folder):

@@ -52,10 +52,10 @@ def rows_of(out):
 def test_rows_are_those_of_the_table(frame, made):
     store = Store(made / "store")
     assert len(store.parts) > 1
-    assert store.preparation == Preparation.learn(frame, "y", labels=frame["y"].to_numpy())
+    assert store.preparation.to_dict() == Preparation("y").fit(frame, frame["y"].to_numpy()).to_dict()
     order = np.argsort(store.origin())
     X = np.concatenate([store.matrix(k) for k in range(len(store.parts))])[order]
-    assert np.allclose(X, store.preparation.apply(frame))
+    assert np.allclose(X, store.preparation.transform(frame))
     assert np.abs(X[:, :2].std(axis=0) - 1).max() < 0.01  # scaled
     assert store.labels()[order].tolist() == frame["y"].to_list()
 
@@ -89,7 +89,7 @@ def test_several_files(frame, tmp_path, ending):
     write(frame.tail(400).select(frame.columns[::-1]), tmp_path / f"2.{ending}")
     store = convert([tmp_path / f"1.{ending}", tmp_path / f"2.{ending}"], tmp_path / "store", target="y", tables=TableOptions())
     order = np.argsort(store.origin())
-    assert np.allclose(store.matrix(0)[order], Preparation.learn(frame, "y", labels=frame["y"].to_numpy()).apply(frame))
+    assert np.allclose(store.matrix(0)[order], Preparation("y").fit(frame, frame["y"].to_numpy()).transform(frame))
 
 
 def test_many_categories_are_stored_sparse(tmp_path):

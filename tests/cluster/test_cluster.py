@@ -329,9 +329,9 @@ def test_frames_with_categories(client):
     model = LinearSVC(loss="smooth_hinge", C=0.1, tol=1e-4, random_state=0).fit(rows, target)
     import polars
 
-    expected = Preparation.learn(polars.from_pandas(table), "", labels=labels.to_numpy())
+    expected = Preparation("").fit(polars.from_pandas(table), labels.to_numpy())
     assert model.preparation_.feature_names == expected.feature_names
-    features = expected.apply(polars.from_pandas(table))
+    features = expected.transform(polars.from_pandas(table))
     alone = dualgap.LinearSVC(loss="smooth_hinge", C=0.1, tol=1e-6, random_state=0).fit(features, labels.to_numpy())
     assert model.objective_ == pytest.approx(alone.objective_, rel=1e-3)
     assert model.score(rows, target) == pytest.approx((alone.predict(features) == labels.to_numpy()).mean(), abs=0.01)

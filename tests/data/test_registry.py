@@ -9,7 +9,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from dualgap.data import DataError, MissingFile, catalogue, describe, entry, known_files, load, loaders, names
+from dualgap.data import DataError, MissingFile, catalogue, describe, entry, known_files, load, names
 from dualgap.data.catalogue import Entry
 from dualgap.data.known_files import File, data_cache
 
@@ -42,7 +42,7 @@ def toy(monkeypatch):
 
     def add(url=None, checksum=f"sha256:{SHA256}"):
         file = File(("toy.svm", "toy.other"), checksum, "https://toys.example/page", url)
-        make = functools.partial(loaders.libsvm, n_features=2)
+        make = functools.partial(catalogue.libsvm_files, n_features=2)
         known = Entry("toy", "a toy", "https://toys.example", "public domain", (2, 2), make, (file,))
         monkeypatch.setitem(catalogue.CATALOGUE, "toy", known)
 
@@ -201,7 +201,7 @@ def test_sets_that_ship(name):
 def test_rows_are_normalised(tmp_path):
     path = tmp_path / "four.svm"
     path.write_text("1 1:3 2:4\n12\n11 2:2\n2\n")
-    data = loaders.news20_binary([path], n_features=2)
+    data = catalogue.news20_binary([path], n_features=2)
     assert data.X.toarray().tolist() == [[0.6, 0.8], [0, 0], [0, 1], [0, 0]]
     assert data.y.tolist() == [-1, 1, 1, -1]
 

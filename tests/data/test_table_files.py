@@ -3,12 +3,13 @@
 import gzip
 import io
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
 import pytest
 
-from dualgap.data import DataError, kind_of, labels_of, read, read_table, spooled_input
+from dualgap.data import DataError, kind_of, learn_target, read, read_table, spooled_input
 from dualgap.data.csv_files import find_header
 
 BODY = "5.1,red,yes\n4.9,blue,no\n7.0,red,yes\n6.1,green,no\n"
@@ -131,16 +132,18 @@ def test_two_columns_of_one_name(tmp_path):
 # ---------------------------------------------------------------------------------------------------------------------- labels
 
 
+def labels_of(series, name, above=None, task="classification", missing=()):
+    rule = learn_target(series, name, above, task, missing)
+    y, rows = rule.apply(series)
+    return SimpleNamespace(y=y, rows=rows, task=rule.task, limit=rule.limit)
+
+
 def test_labels():
     assert labels_of(pl.Series([1.0, 2.0, 1.0]), "y").y.tolist() == [1, 2, 1]
     assert labels_of(pl.Series([True, False]), "y").y.tolist() == ["true", "false"]
     given = pl.Series([" a", "None", "b ", None, " "])
     found = labels_of(given, "y")
-    assert (found.y.tolist(), found.rows.tolist(), found.without) == (
-        ["a", "None", "b"],
-        [0, 1, 2],
-        2,
-    )  # a class may be called none
+    assert (found.y.tolist(), found.rows.tolist()) == (["a", "None", "b"], [0, 1, 2])  # a class may be called none
     assert labels_of(given, "y", missing=["none"]).rows.tolist() == [0, 2]
     assert labels_of(pl.Series(["1", "NA", "0"]), "y").y.tolist() == [1, 0]  # among numbers it is no class
     with pytest.raises(DataError, match="is empty"):

@@ -11,7 +11,7 @@ import pytest
 import scipy.io
 
 from dualgap.app.model_file import load_model
-from dualgap.data import DataError, iter_libsvm, read, unpacking
+from dualgap.data import DataError, iter_libsvm, packed, read
 from dualgap.store import convert
 
 ROW = b"1 1:0.5 2:0.25\n-1 1:1 3:2\n"
@@ -52,8 +52,8 @@ FILES = {
 def small(monkeypatch):
     """Bounds that a small file can exceed."""
     monkeypatch.delenv("DUALGAP_MAX_UNPACKED", raising=False)
-    monkeypatch.setattr(unpacking, "FREE", 10_000)
-    monkeypatch.setattr(unpacking, "RATIO", 3)
+    monkeypatch.setattr(packed, "FREE", 10_000)
+    monkeypatch.setattr(packed, "RATIO", 3)
 
 
 @pytest.fixture(params=FILES)
@@ -106,18 +106,18 @@ def test_a_bomb_is_found_before_it_is_in_memory(tmp_path, monkeypatch):
     path = tmp_path / "t.csv.gz"
     path.write_bytes(gzip.compress(bytes(20_000_000)))
     asked = []
-    inner = unpacking._Bounded.readinto
+    inner = packed._Bounded.readinto
 
     def readinto(self, buffer):
         asked.append(len(buffer))
         return inner(self, buffer)
 
-    monkeypatch.setattr(unpacking._Bounded, "readinto", readinto)
+    monkeypatch.setattr(packed._Bounded, "readinto", readinto)
     monkeypatch.setenv("DUALGAP_MAX_UNPACKED", "3 MB")
     with pytest.raises(DataError, match="unpacks to more than 3,000,000 bytes"):
         read(path)
-    assert max(asked) <= unpacking.CHUNK
-    assert sum(asked) <= 3_000_000 + 2 * unpacking.CHUNK
+    assert max(asked) <= packed.CHUNK
+    assert sum(asked) <= 3_000_000 + 2 * packed.CHUNK
 
 
 def test_model_files(tmp_path, monkeypatch):

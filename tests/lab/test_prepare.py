@@ -34,9 +34,9 @@ def table(tmp_path):
 def test_a_table_is_prepared_by_its_training_rows_alone(table):
     path, frame, train, test = table
     data = prepare(DataSpec(id="t", path=str(path), target="y", options={"kinds": {"zip": "category"}}))
-    ours = Preparation.learn(frame[train], "y", kinds={"zip": "category"}, labels=frame["y"].to_numpy()[train])
-    assert np.array_equal(data.X, ours.apply(frame[train]))
-    assert np.array_equal(data.X_test, ours.apply(frame[test]))
+    ours = Preparation("y", kinds={"zip": "category"}).fit(frame[train], frame["y"].to_numpy()[train])
+    assert np.array_equal(data.X, ours.transform(frame[train]))
+    assert np.array_equal(data.X_test, ours.transform(frame[test]))
     assert "town = Lima" not in ours.feature_names
     assert abs(data.X_test[:, 0]).max() > 1e5  # scaled by what the training rows show
     assert any(note.startswith("column 'zip': 3 categories") for note in data.notes)

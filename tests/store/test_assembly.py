@@ -82,6 +82,6 @@ def test_prepared_csv_is_what_the_table_gives(tmp_path, monkeypatch, separator):
     X = np.concatenate([store.matrix(k) for k in range(len(store.parts))])
     frame = read_table(tmp_path / "t.csv").frame
     assert frame.height == 300
-    np.testing.assert_array_equal(X, store.preparation.apply(frame))
+    np.testing.assert_array_equal(X, store.preparation.transform(frame))
     assert len(store.preparation.feature_names) == X.shape[1] >= 6
     assert isinstance(frame, polars.DataFrame)

@@ -10,12 +10,11 @@ from dualgap.answers import labels_by_class
 from dualgap.app import fit_display as show
 from dualgap.app.model_file import ModelError, SavedModel
 from dualgap.app.terminal import say
-from dualgap.data import DataError, Samples, labels_of
-from dualgap.estimators import LinearSVC, coefficient_bounds, fit_of, weights_by_class
-from dualgap.problem import Problem, from_C
+from dualgap.data import DataError, Samples, learn_target
+from dualgap.estimators import LinearSVC
 from dualgap.proof import Ball, Certificate, ProofError, ball_of
 from dualgap.run import certify_with_dual
-from dualgap.store import Store, StoreProblem
+from dualgap.store import Store
 
 __all__ = ["Classification", "measures", "score_labels", "scores_of"]
 
@@ -173,10 +172,8 @@ class Classification:
             raise ModelError(f"a model with multi_class={svc.multi_class!r} cannot be certified; 'ovr' can")
         X, y = _rows_for(model, samples)
         made, balls = [], []
-        for j, k in enumerate([1] if len(svc.classes_) == 2 else range(len(svc.classes_))):
-            problem = _objective(svc, X, y, k)
-            dual = _kept_dual(svc, problem, j) if isinstance(X, Store) else None
-            certificate, dual = certify_with_dual(problem, svc.coef_[j], svc.intercept_[j], dual)
+        for j, (problem, kept) in enumerate(svc._objectives(X, y)):
+            certificate, dual = certify_with_dual(problem, svc.coef_[j], svc.intercept_[j], kept if isinstance(X, Store) else None)
             if not isinstance(X, Store):
                 balls.append(ball_of(problem, svc.coef_[j], float(svc.intercept_[j]), dual))
             made.append((self.certificate_names(svc)[j], certificate))
@@ -231,10 +228,10 @@ def _accuracy(classes: Any, labels: Any, truth: Any, above: float | None) -> tup
         return None
     if not isinstance(truth, np.ndarray):
         try:
-            found = labels_of(truth, "labels", above)
+            truth, rows = learn_target(truth, "labels", above, "classification").apply(truth)
         except DataError:
             return None
-        truth, labels = found.y, labels[found.rows]
+        labels = labels[rows]
     known = np.isin(truth.astype(str), classes.astype(str))
     if not known.any():
         return None
@@ -262,37 +259,3 @@ def _known_labels(svc: LinearSVC, samples: Samples) -> np.ndarray:
     """Return the labels, as text where the model has text: 1 in one file may be "1" in another."""
     y = np.asarray(samples.y)
     return y.astype(str) if svc.classes_.dtype.kind == "U" and y.dtype.kind != "U" else y
-
-
-def _kept_dual(svc: LinearSVC, problem: Problem, j: int) -> np.ndarray | None:
-    """Return the dual variables of the fit, where the model has them for as many rows. Any values give a valid bound, these a close one."""
-    if fit_of(svc).n_rows != problem.n:
-        return None
-    row = svc.dual_coef_[[j]]
-    signed = np.zeros(problem.n)
-    signed[svc.support_] = np.asarray(row.toarray() if hasattr(row, "toarray") else row).ravel()
-    scale = problem.c * problem.y / problem.l2  # y·C·s, as dual_coef_ was made
-    return np.clip(np.divide(signed, scale, out=np.zeros(problem.n), where=scale != 0), 0.0, problem.loss.upper_bound())
-
-
-def _objective(svc: LinearSVC, X: Any, y: np.ndarray, k: int) -> Problem:
-    """Return the problem that the classifier solves for class k against the rest."""
-    codes = np.searchsorted(svc.classes_, y)
-    weights = weights_by_class(svc.class_weight, svc.classes_, codes, None)
-    if weights is not None and len(svc.classes_) > 2:
-        # as LIBLINEAR: the class has its weight, the rest has weight 1
-        weights = np.where(np.arange(len(svc.classes_)) == k, weights, 1.0)
-    sample_weight = None if weights is None else weights[codes]
-    total = float(len(y)) if sample_weight is None else float(sample_weight.sum())
-    settings: dict[str, Any] = {
-        **from_C(svc.C, total),
-        "delta": svc.delta if svc.loss == "smooth_hinge" else None,
-        "sample_weight": sample_weight,
-        "intercept": svc.intercept if svc.fit_intercept else "none",
-        "intercept_scale": svc.intercept_scaling,
-        "bounds": coefficient_bounds(svc, svc.n_features_in_),
-    }
-    signs, loss = np.where(codes == k, 1, -1), "logistic" if svc.loss == "log_loss" else svc.loss
-    if isinstance(X, Store):
-        return StoreProblem(X, loss, y=signs, **settings)
-    return Problem(X, signs, loss, **settings)

@@ -3,51 +3,31 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
 from dualgap.app.fit_display import print_preparation
-from dualgap.app.options import (
-    OK,
-    Above,
-    As,
-    Drop,
-    Header,
-    Json,
-    Missing,
-    Prepare,
-    Seed,
-    Standardise,
-    Target,
-    TaskName,
-    loss_and_task,
-    table_options,
-)
+from dualgap.app.options import OK, Json, Seed, TaskName, loss_and_task, takes_table
 from dualgap.app.terminal import columns_of, print_json, say
-from dualgap.data import doubtful_labels, is_url, named_files
+from dualgap.data import TableOptions, doubtful_labels, is_url, named_files
 from dualgap.store import convert as convert_files
 
 __all__ = ["convert"]
 
 
+@takes_table
 def convert(
     data: Annotated[list[str], typer.Argument(help="Files (LIBSVM text, CSV, Parquet; compressed or not), then the folder.")],
-    target: Target = "",
+    table: TableOptions,
     dtype: Annotated[str, typer.Option(help="float64 or float32.")] = "float64",
     block_mb: Annotated[float, typer.Option(min=0.001, help="Megabytes a block; training holds two blocks.")] = 64.0,
     n_features: Annotated[
         int | None, typer.Option(min=1, help="Number of columns. [default: the largest that occurs]", show_default=False)
     ] = None,
     shuffle: Annotated[bool, typer.Option("--shuffle/--no-shuffle", help="Put the rows in random order.")] = True,
-    drop: Drop = [],  # noqa: B006
-    as_: As = [],  # noqa: B006
-    missing: Missing = [],  # noqa: B006
-    above: Above = None,
     task: TaskName = "",
-    prepare: Prepare = True,
-    standardise: Standardise = None,
-    header: Header = None,
     seed: Seed = 0,
     json_: Json = False,
 ) -> int:
@@ -74,14 +54,12 @@ def convert(
         say(f"{'read' if stage == 'read' else 'mixed'} {rows:,} rows", error=True)
 
     options: dict[str, Any] = {"dtype": dtype, "block_bytes": int(block_mb * 1e6), "n_features": n_features}
-    table = table_options(target, drop, as_, missing, prepare, standardise, header, above, loss_and_task("", task)[1])
+    table = replace(table, task=loss_and_task("", task)[1])
     # convert copies files at an address to where it can go on with them after a stop
     opened: list[Any] = [nullcontext([word]) if is_url(word) else named_files([word]) for word in data[:-1]]
     with ExitStack() as stack:
         files = [file for each in opened for file in stack.enter_context(each)]
-        store = convert_files(
-            files, data[-1], target=target or None, shuffle=shuffle, seed=seed, progress=show_progress, tables=table, **options
-        )
+        store = convert_files(files, data[-1], shuffle=shuffle, seed=seed, progress=show_progress, tables=table, **options)
     preparation = store.preparation
     if json_:
         kept = {

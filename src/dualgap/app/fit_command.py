@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,24 +14,7 @@ from dualgap import __version__
 from dualgap.app import fit_display as show
 from dualgap.app.inputs import open_samples
 from dualgap.app.model_file import SavedModel, check_place, save_model
-from dualgap.app.options import (
-    Above,
-    As,
-    Drop,
-    Header,
-    Json,
-    MaxSeconds,
-    Missing,
-    Prepare,
-    Seed,
-    Standardise,
-    Target,
-    TaskName,
-    is_given,
-    loss_and_task,
-    refuse_both,
-    table_options,
-)
+from dualgap.app.options import Json, MaxSeconds, Seed, TaskName, is_given, loss_and_task, refuse_both, takes_table
 from dualgap.app.store_training import ClusterOptions, checkpoint_of, on_cluster, with_checkpoints
 from dualgap.app.tasks import TASKS, cross_validate, fit_facts, important_features
 from dualgap.app.terminal import columns_of, print_json, say
@@ -52,9 +36,10 @@ Data = Annotated[
 ]
 
 
+@takes_table
 def fit(
     data: Data,
-    target: Target = "",
+    table: TableOptions,
     model: Annotated[
         Path | None,
         typer.Option(
@@ -117,13 +102,6 @@ def fit(
         int | None,
         typer.Option(min=0, help="Folds of cross-validation; 0 for none. [default: 5, if it is quick]", show_default=False),
     ] = None,
-    drop: Drop = [],  # noqa: B006
-    as_: As = [],  # noqa: B006
-    missing: Missing = [],  # noqa: B006
-    above: Above = None,
-    prepare: Prepare = True,
-    standardise: Standardise = None,
-    header: Header = None,
     seed: Seed = 0,
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler, whose workers train on a store.", show_default=False)
@@ -169,7 +147,7 @@ def fit(
         raise ValueError(f"--solver {solver}: there is no such solver; {suggest(solver, ['auto', *REGISTRY])}")
     if cv == 1:
         raise ValueError("--cv 1: with one fold no rows are left to train on; give at least 2, or 0 for no cross-validation")
-    table = table_options(target, drop, as_, missing, prepare, standardise, header, above, asked)
+    table = replace(table, task=asked)
     samples = open_samples(data, table)
     cluster = _cluster(samples, data[0], scheduler, checkpoint, partitions, patience)
     if isinstance(samples, Store):
@@ -318,8 +296,8 @@ def _tested(samples: Samples, made: SavedModel, cv: int | None, parameters: dict
         found = {} if validated is None else {"cross_validation": validated}
     if samples.test is not None:
         X, y = samples.test
-        scaler = made.encoder.scaler
-        found["test"] = TASKS[samples.task].measured(made.estimator, X if scaler is None else scaler.apply(X), y)
+        X = made.encoder.of_array(samples.name, X, made.estimator.n_features_in_)
+        found["test"] = TASKS[samples.task].measured(made.estimator, X, y)
     return found
 
 

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from dualgap import __version__
 from dualgap.core import write_atomically
-from dualgap.data import DataError, Encoder, Notes, Preparation, Samples, Table, check_zip, frame_of, open_features, scaler_of
+from dualgap.data import DataError, Encoder, Notes, Samples, Table, check_zip, frame_of, open_features
 from dualgap.estimators import Fit, LinearSVC, LinearSVR, fit_of
 from dualgap.proof import Ball, ProofError, Reference, Space
 from dualgap.store import Store
@@ -105,13 +105,11 @@ def save_model(model: SavedModel, path: Path) -> None:
     """Write a model. After a crash the file is the old one or the new one, never a part."""
     import skops.io
 
-    preparation, scaler = model.encoder.preparation, model.encoder.scaler
     content = {
         "format": FORMAT,
         "dualgap": __version__,
         "estimator": _estimator_to_dict(model.estimator),
-        "preparation": None if preparation is None else preparation.to_dict(),
-        "scaler": None if scaler is None else {"centre": scaler.mean_, "scale": scaler.scale_},
+        **model.encoder.to_dict(),
         "about": model.about,
     }
     check_place(path)
@@ -187,14 +185,14 @@ def _check_format(path: Path, content: Any) -> None:
 def _from_plain(content: dict[str, Any]) -> SavedModel:
     for name in ("preparation", "scaler"):
         _require_finite(name, content[name])
-    preparation = None if content["preparation"] is None else Preparation.from_dict(content["preparation"])
-    scaler = None if content["scaler"] is None else scaler_of(**content["scaler"])
+    encoder = Encoder.from_dict(content)
+    preparation, scaler = encoder.preparation, encoder.scaler
     svc = _estimator_from_dict(content["estimator"])
     features = svc.n_features_in_
     for found, what in ((preparation and len(preparation.feature_names), "preparation"), (scaler and len(scaler.scale_), "scaler")):
         if found is not None and found != features:
             raise ValueError(f"its {what} makes {found} features, its estimator takes {features}")
-    return SavedModel(svc, Encoder(preparation, scaler), dict(content["about"]))
+    return SavedModel(svc, encoder, dict(content["about"]))
 
 
 def _estimator_from_dict(content: dict[str, Any]) -> Any:

@@ -1,7 +1,13 @@
-"""What commands share: exit codes and options of the same meaning."""
+"""What commands share: exit codes, and options of the same meaning.
+
+`takes_table` gives a command the options of tables, declared once in `table_options`.
+"""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from functools import wraps
 from typing import Annotated, Any
 
 import typer
@@ -14,23 +20,16 @@ __all__ = [
     "INTERRUPTED",
     "OK",
     "USAGE",
-    "Above",
-    "As",
-    "Drop",
-    "Header",
     "Json",
     "MaxSeconds",
-    "Missing",
-    "Prepare",
     "Seed",
-    "Standardise",
     "Target",
     "TaskName",
     "is_given",
     "loss_and_task",
     "loss_called",
     "refuse_both",
-    "table_options",
+    "takes_table",
 ]
 
 OK = 0
@@ -47,32 +46,6 @@ Target = Annotated[
         help="Target column of a table, by name or by number (from 0; -1 is the last). [default: one called target, label, class or y]",
         show_default=False,
     ),
-]
-Standardise = Annotated[
-    bool | None,
-    typer.Option("--standardise/--no-standardise", help="[default: dense data yes, sparse data no]", show_default=False),
-]
-Drop = Annotated[list[str], typer.Option("--drop", metavar="COLUMN", help="Leave a column out; may be repeated.")]
-As = Annotated[
-    list[str],
-    typer.Option("--as", metavar="COLUMN=KIND", help="Take a column as number, category, text or date; may be repeated."),
-]
-Missing = Annotated[
-    list[str],
-    typer.Option(
-        "--missing",
-        metavar="WORD",
-        help="A word that stands for nothing, in the target too; may be repeated. [more: ?, NA, nan, …]",
-    ),
-]
-Prepare = Annotated[bool, typer.Option("--prepare/--no-prepare", help="Turn text, dates and missing values into numbers.")]
-Header = Annotated[
-    bool | None,
-    typer.Option("--header/--no-header", help="Whether line 1 of CSV has names. [default: found out]", show_default=False),
-]
-Above = Annotated[
-    str | None,
-    typer.Option(metavar="NUMBER|median", help="Predict whether a measured target is above a number.", show_default=False),
 ]
 TaskName = Annotated[
     str,
@@ -132,15 +105,35 @@ def refuse_both(one: tuple[str, Any], other: tuple[str, Any], why: str) -> None:
 
 
 def table_options(
-    target: str,
-    drop: list[str],
-    as_: list[str],
-    missing: list[str],
-    prepare: bool,
-    standardise: bool | None,
-    header: bool | None,
-    above: str | None,
-    task: str = "classification",
+    target: Target = "",
+    drop: Annotated[list[str], typer.Option("--drop", metavar="COLUMN", help="Leave a column out; may be repeated.")] = [],  # noqa: B006
+    as_: Annotated[
+        list[str],
+        typer.Option("--as", metavar="COLUMN=KIND", help="Take a column as number, category, text or date; may be repeated."),
+    ] = [],  # noqa: B006
+    missing: Annotated[
+        list[str],
+        typer.Option(
+            "--missing",
+            metavar="WORD",
+            help="A word that stands for nothing, in the target too; may be repeated. [more: ?, NA, nan, …]",
+        ),
+    ] = [],  # noqa: B006
+    above: Annotated[
+        str | None,
+        typer.Option(metavar="NUMBER|median", help="Predict whether a measured target is above a number.", show_default=False),
+    ] = None,
+    prepare: Annotated[
+        bool, typer.Option("--prepare/--no-prepare", help="Turn text, dates and missing values into numbers.")
+    ] = True,
+    standardise: Annotated[
+        bool | None,
+        typer.Option("--standardise/--no-standardise", help="[default: dense data yes, sparse data no]", show_default=False),
+    ] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether line 1 of CSV has names. [default: found out]", show_default=False),
+    ] = None,
 ) -> TableOptions:
     """Return what the options of a command say about a table; --as names the kind of a column."""
     kinds = {}
@@ -151,4 +144,20 @@ def table_options(
         refuse_both(("--as", word), ("--no-prepare", not prepare), "the one prepares a column, the other takes numbers alone")
         refuse_both(("--as", word), ("--drop", name if name in drop else ""), "the one prepares a column, the other leaves it out")
         kinds[name] = kind
-    return TableOptions(target, drop, kinds, prepare, standardise, header, above, task, missing)
+    return TableOptions(target, drop, kinds, prepare, standardise, header, above, missing=missing)
+
+
+def takes_table(command: Callable[..., int]) -> Callable[..., int]:
+    """Replace a command's parameter `table` by the options of tables."""
+    shared = inspect.signature(table_options, eval_str=True).parameters
+    own = inspect.signature(command, eval_str=True).parameters
+    parameters = [each for name, one in own.items() for each in (shared.values() if name == "table" else [one])]
+
+    @wraps(command)
+    def run(**words: Any) -> int:
+        table = table_options(**{name: words.pop(name) for name in shared})
+        return command(**words, table=table)
+
+    vars(run)["__signature__"] = inspect.Signature([each.replace(kind=each.KEYWORD_ONLY) for each in parameters])
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run

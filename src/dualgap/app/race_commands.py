@@ -10,23 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from dualgap.app.options import (
-    INCOMPLETE,
-    OK,
-    Above,
-    As,
-    Drop,
-    Header,
-    Json,
-    Missing,
-    Prepare,
-    Seed,
-    Standardise,
-    Target,
-    loss_called,
-    table_options,
-)
+from dualgap.app.options import INCOMPLETE, OK, Json, Seed, loss_called, takes_table
 from dualgap.app.terminal import Screen, print_json, print_table, say, warn
+from dualgap.data import TableOptions
 
 __all__ = ["compare", "report", "reproduce"]
 
@@ -37,11 +23,13 @@ Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for result
 Positive = Annotated[list[str], typer.Option(help="Of more than two classes, one that counts as positive; may be repeated.")]
 
 
+@takes_table
 def compare(
     data: Annotated[
         list[str] | None, typer.Argument(help="Files, or names of data sets. [default: data that ship]", show_default=False)
     ] = None,
-    target: Target = "",
+    *,
+    table: TableOptions,
     positive: Positive = [],  # noqa: B006
     solvers: Annotated[
         str, typer.Option(help="Solvers, with commas between. [default: all that support the problem]", show_default=False)
@@ -58,13 +46,6 @@ def compare(
         str, typer.Option(help="The kernel's gamma: a number, scale or auto. [default: scale]", show_default=False)
     ] = "",
     balance: Annotated[str, typer.Option(help="none, class_weight, undersample or both.")] = "none",
-    drop: Drop = [],  # noqa: B006
-    as_: As = [],  # noqa: B006
-    missing: Missing = [],  # noqa: B006
-    above: Above = None,
-    prepare: Prepare = True,
-    standardise: Standardise = None,
-    header: Header = None,
     test_size: Annotated[float, typer.Option(help="Share of the rows held out, where the source sets none apart.")] = 0.333,
     tol: Annotated[float, typer.Option(help="Relative gap at which a run has converged.")] = 1e-6,
     epochs: Annotated[int, typer.Option(min=1, help="Most epochs of a run.")] = 1000,
@@ -103,7 +84,7 @@ def compare(
             raise ValueError(f"{word} is a store; compare needs the rows in memory: give the files that the store was made from")
         made = Comparison(
             words,
-            table=table_options(target, drop, as_, missing, prepare, standardise, header, above),
+            table=table,
             positive=positive,
             solvers=_words(solvers),
             losses=losses,

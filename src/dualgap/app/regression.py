@@ -8,7 +8,7 @@ import numpy as np
 
 from dualgap.app.model_file import SavedModel
 from dualgap.app.terminal import say
-from dualgap.data import DataError, Samples, labels_of
+from dualgap.data import DataError, Samples, learn_target
 from dualgap.estimators import LinearSVR
 from dualgap.proof import Certificate, ProofError, ball_of
 from dualgap.run import certify_with_dual
@@ -156,7 +156,7 @@ class Regression:
         svr = model.estimator
         X = model.features_of(samples)
         y = samples.labels() if isinstance(samples, Store) else samples.y
-        problem, kept = svr._objective(X, y)
+        ((problem, kept),) = svr._objectives(X, y)
         certificate, dual = certify_with_dual(problem, svr.coef_, svr.intercept_, kept if isinstance(X, Store) else None)
         made = [(self.certificate_names(svr)[0], certificate)]
         if isinstance(X, Store):
@@ -226,7 +226,6 @@ def _known_targets(truth: Any) -> tuple[np.ndarray, np.ndarray] | None:
     if isinstance(truth, np.ndarray):
         return (truth.astype(float), np.arange(len(truth))) if truth.dtype.kind in "iufb" else None
     try:
-        found = labels_of(truth, "targets", task="regression")
+        return learn_target(truth, "targets", task="regression").apply(truth)
     except DataError:
         return None
-    return found.y, found.rows

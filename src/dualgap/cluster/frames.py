@@ -11,7 +11,7 @@ import numpy as np
 
 from dualgap.cluster.inputs import delayed_parts
 from dualgap.core import needs
-from dualgap.data import Preparation, grouped
+from dualgap.data import Notes, Preparation
 
 __all__ = ["has_words", "prepare_frame", "to_polars"]
 
@@ -71,9 +71,9 @@ def _learn(drawn: list[tuple[int, Any, np.ndarray]], seed: int, task: str) -> Pr
         frames.append(frame[np.sort(kept)])
         labels.append(own[np.sort(kept)])
     whole = pl.concat([frame for frame in frames if frame.height], how="vertical_relaxed")
-    return Preparation.learn(whole, TARGET, labels=grouped(np.concatenate(labels), task))
+    return Preparation(TARGET).fit(whole, np.concatenate(labels))
 
 
 def _encode(preparation: Preparation, frame: Any, *vectors: Any) -> tuple[Any, ...]:
     """Return the features of a part beside its labels and weights."""
-    return preparation.apply(to_polars(frame)), *vectors
+    return preparation.apply(to_polars(frame), Notes()), *vectors

@@ -1,4 +1,4 @@
-"""Data sets: generators, readers, any table to features, the registry of named sets, splits and scaling.
+"""Data sets: generators, readers, any table to features, named sets, splits and scaling.
 
 `load` finds a data set by its name, `read` reads a file; both give a `DataSet`. Whatever needs more than the core's dependencies
 (polars, pyarrow, pooch) is imported when it is first used.
@@ -6,22 +6,29 @@
 
 from __future__ import annotations
 
-from dualgap.data.catalogue import CATALOGUE, Entry
+from dualgap.data.catalogue import CATALOGUE, Entry, describe, entry, load, names
 from dualgap.data.columns import frame_of
-from dualgap.data.compressed import COMPRESSED, unpacked, write_arrays
 from dualgap.data.csv_text import csv_text
 from dualgap.data.dataset import DataError, DataSet, MissingFile, integer_labels
 from dualgap.data.example_table import write_example
 from dualgap.data.generators import generated
 from dualgap.data.known_files import File, data_cache, find
-from dualgap.data.libsvm import LibsvmBlock, iter_libsvm, read_libsvm
-from dualgap.data.named_data import named_files, open_features, open_samples
+from dualgap.data.libsvm import iter_libsvm, read_libsvm
+from dualgap.data.packed import check_zip, write_arrays
 from dualgap.data.preparation import Notes, Preparation
-from dualgap.data.preprocess import hold_out, scaler_of, split_indices, standardise, undersample
-from dualgap.data.readers import read, read_mat, read_npz, write_npz
-from dualgap.data.registry import describe, entry, load, names
+from dualgap.data.preprocess import hold_out, split_indices, standardise, undersample
+from dualgap.data.readers import read, write_npz
 from dualgap.data.remote import fetch, is_url
-from dualgap.data.samples import ArraySamples, Encoder, Samples, TableOptions, TableSamples
+from dualgap.data.samples import (
+    ArraySamples,
+    Encoder,
+    Samples,
+    TableOptions,
+    TableSamples,
+    named_files,
+    open_features,
+    open_samples,
+)
 from dualgap.data.table_files import (
     TABLE_KINDS,
     Rows,
@@ -35,25 +42,11 @@ from dualgap.data.table_files import (
     spooled_input,
     stacked,
 )
-from dualgap.data.target import (
-    TASKS,
-    LabelRule,
-    Labels,
-    NumberRule,
-    doubtful_labels,
-    grouped,
-    labels_of,
-    learn_labels,
-    learn_target,
-    plain_target,
-    target_of,
-)
+from dualgap.data.target import TASKS, TargetRule, doubtful_labels, learn_target, plain_target, target_of
 from dualgap.data.text import text_like
-from dualgap.data.unpacking import check_zip
 
 __all__ = [
     "CATALOGUE",
-    "COMPRESSED",
     "TABLE_KINDS",
     "TASKS",
     "ArraySamples",
@@ -62,12 +55,8 @@ __all__ = [
     "Encoder",
     "Entry",
     "File",
-    "LabelRule",
-    "Labels",
-    "LibsvmBlock",
     "MissingFile",
     "Notes",
-    "NumberRule",
     "Preparation",
     "Rows",
     "Samples",
@@ -75,6 +64,7 @@ __all__ = [
     "TableFile",
     "TableOptions",
     "TableSamples",
+    "TargetRule",
     "check_same_columns",
     "check_zip",
     "csv_text",
@@ -87,14 +77,11 @@ __all__ = [
     "find",
     "frame_of",
     "generated",
-    "grouped",
     "hold_out",
     "integer_labels",
     "is_url",
     "iter_libsvm",
     "kind_of",
-    "labels_of",
-    "learn_labels",
     "learn_target",
     "load",
     "named_files",
@@ -105,10 +92,7 @@ __all__ = [
     "plain_target",
     "read",
     "read_libsvm",
-    "read_mat",
-    "read_npz",
     "read_table",
-    "scaler_of",
     "split_indices",
     "spooled_input",
     "stacked",
@@ -116,7 +100,6 @@ __all__ = [
     "target_of",
     "text_like",
     "undersample",
-    "unpacked",
     "write_arrays",
     "write_example",
     "write_npz",

@@ -1,17 +1,31 @@
-"""The data sets that `load` knows: what each is, where it comes from, under which licence, its files and its loader."""
+"""Data sets by name: what each is, where it comes from and under which licence, its files, and how they become samples and labels.
+
+A file is looked for in the user's folder, in the cache, then at its source (`known_files`). For a missing file the error says what to
+fetch; a stand-in has a name of its own and is never loaded instead.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+import os
+import zipfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
+from typing import Any
 
-from dualgap.data import generators, loaders
-from dualgap.data.dataset import DataSet
-from dualgap.data.known_files import File, spam_digest
+import numpy as np
+
+from dualgap.data import generators
+from dualgap.data.dataset import DataError, DataSet, integer_labels
+from dualgap.data.known_files import File, find, locate, spam_digest, spam_rows
+from dualgap.data.libsvm import read_libsvm
+from dualgap.data.preprocess import split_indices
+from dualgap.data.readers import read
 from dualgap.data.text import text_like
 
-__all__ = ["CATALOGUE", "Entry"]
+__all__ = ["CATALOGUE", "Entry", "describe", "entry", "load", "names"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +43,101 @@ class Entry:
     classes: int = 2
     notes: str = ""
     generated: bool = False
+
+
+def shipped(function: str) -> DataSet:
+    """Return what a function of sklearn.datasets loads."""
+    from sklearn import datasets
+
+    bunch = getattr(datasets, function)()
+    return DataSet(function, bunch.data, bunch.target.astype(np.int64), feature_names=tuple(bunch.feature_names))
+
+
+def creditcard(paths: list[Path], drop_duplicates: bool = False) -> DataSet:
+    """`drop_duplicates` keeps the first of rows that agree in every column, the class too: 1,081 rows fewer."""
+    data = read(paths[0], target="Class", prepare=False)
+    if not drop_duplicates:
+        return data
+    # np.unique returns the first place of each distinct row; sorting the places keeps the order of time.
+    _, first = np.unique(np.column_stack([data.X, data.y]), axis=0, return_index=True)
+    first.sort()
+    return data.with_(X=np.ascontiguousarray(data.X[first]), y=data.y[first])
+
+
+def spambase(paths: list[Path]) -> DataSet:
+    """4,000 training and 601 test rows: the split in spamData.mat, or for UCI's file, which has none, a stratified one by seed 0."""
+    X, is_spam = spam_rows(paths[0])
+    y = np.where(is_spam, 1, -1)
+    if paths[0].suffix == ".mat":
+        train, test = np.arange(4000), np.arange(4000, 4601)
+    else:
+        train, test = split_indices(y, test=601 / 4601, seed=0)
+    return DataSet("spambase", X[train], y[train], X[test], y[test], feature_names=SPAM_FEATURES)
+
+
+SPAM_WORDS = """
+make address all 3d our over remove internet order mail receive will people report addresses free business email you credit your font
+000 money hp hpl george 650 lab labs telnet 857 data 415 85 technology 1999 parts pm direct cs meeting original project re edu table
+conference
+"""
+SPAM_FEATURES = (
+    *(f"word_freq_{word}" for word in SPAM_WORDS.split()),
+    *(f"char_freq_{char}" for char in ";([!$#"),
+    *(f"capital_run_length_{what}" for what in ("average", "longest", "total")),
+)
+
+
+def libsvm_files(paths: list[Path], n_features: int, dtype: str = "float64") -> DataSet:
+    """One LIBSVM file, or a training and a test file."""
+    train, *tests = (read_libsvm(path, n_features=n_features, dtype=np.dtype(dtype)) for path in paths)
+    parts = [train[0], integer_labels(train[1])]
+    for X, y in tests:
+        parts += [X, integer_labels(y)]
+    return DataSet(paths[0].name, *parts)
+
+
+def news20_binary(paths: list[Path], n_features: int, dtype: str = "float64") -> DataSet:
+    """Classes 1…10 against 11…20, rows scaled to length one."""
+    from sklearn.preprocessing import normalize
+
+    data = libsvm_files(paths, n_features, dtype)
+    return data.with_(X=normalize(data.X), y=np.where(data.y <= 10, -1, 1))
+
+
+def pros_cons(paths: list[Path], test: float = 0.25, min_df: int = 2, seed: int = 0) -> DataSet:
+    """tf-idf of words and pairs of words; the vocabulary and the idf come from the training part alone."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    sentences: list[str] = []
+    labels: list[np.ndarray] = []
+    for member, label in (("IntegratedPros.txt", 1), ("IntegratedCons.txt", -1)):
+        lines = _member_lines(paths[0], member)
+        sentences += lines
+        labels.append(np.full(len(lines), label))
+    y = np.concatenate(labels)
+    train_rows, test_rows = split_indices(y, test=test, seed=seed)
+    vectorizer = TfidfVectorizer(ngram_range=(1, 2), min_df=min_df, sublinear_tf=True)
+    X = vectorizer.fit_transform([sentences[i] for i in train_rows])
+    X_test = vectorizer.transform([sentences[i] for i in test_rows])
+    names = tuple(vectorizer.get_feature_names_out())
+    return DataSet("pros-cons", X.tocsr(), y[train_rows], X_test.tocsr(), y[test_rows], feature_names=names)
+
+
+def _member_lines(path: Path, member: str) -> list[str]:
+    """Return the sentences in a file of the zip, a line each, out of the tags that the source wraps them in."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            found = [name for name in archive.namelist() if name.rsplit("/", 1)[-1] == member]
+            if len(found) != 1:
+                raise DataError(f"{path} does not hold the file {member}")
+            text = archive.read(found[0]).decode("utf-8", "replace")
+    except zipfile.BadZipFile as error:
+        raise DataError(f"{path} is a damaged zip file: {error}") from None
+    lines = (line.strip() for line in text.splitlines())
+    return [line.split(">", 1)[-1].rsplit("</", 1)[0].strip() if line.startswith("<") else line for line in lines if line]
+
+
+# ----------------------------------------------------------------------------------------------------------------- the data sets
 
 
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets"
@@ -83,7 +192,7 @@ _ENTRIES = (
         "scikit-learn; UCI, Breast Cancer Wisconsin (Diagnostic)",
         CC_BY,
         (569, 30),
-        partial(loaders.shipped, "load_breast_cancer"),
+        partial(shipped, "load_breast_cancer"),
         notes="comes with scikit-learn",
     ),
     Entry(
@@ -92,7 +201,7 @@ _ENTRIES = (
         "scikit-learn; UCI, Optical Recognition of Handwritten Digits",
         CC_BY,
         (1797, 64),
-        partial(loaders.shipped, "load_digits"),
+        partial(shipped, "load_digits"),
         classes=10,
         notes="comes with scikit-learn",
     ),
@@ -102,7 +211,7 @@ _ENTRIES = (
         CREDITCARD.page,
         "DbCL 1.0",
         (284_807, 30),
-        loaders.creditcard,
+        creditcard,
         (CREDITCARD,),
         notes="0.173 % positive; 1,081 rows are duplicates (drop_duplicates=True leaves them out)",
     ),
@@ -112,7 +221,7 @@ _ENTRIES = (
         SPAM.page,
         CC_BY,
         (4000, 57),
-        loaders.spambase,
+        spambase,
         (SPAM,),
         test_rows=601,
         notes="the split of spamData.mat, or of UCI's spambase.data by seed",
@@ -123,7 +232,7 @@ _ENTRIES = (
         f"{LIBSVM}/binary.html#a9a",
         CC_BY,
         (32_561, 123),
-        partial(loaders.libsvm, n_features=123),
+        partial(libsvm_files, n_features=123),
         (A9A, A9A_TEST),
         test_rows=16_281,
         notes="UCI Adult, encoded by J. Platt",
@@ -134,7 +243,7 @@ _ENTRIES = (
         f"{LIBSVM}/binary.html#w8a",
         NOT_STATED,
         (49_749, 300),
-        partial(loaders.libsvm, n_features=300),
+        partial(libsvm_files, n_features=300),
         (W8A,),
         notes="3 % positive; 4,203 rows have no feature at all",
     ),
@@ -144,7 +253,7 @@ _ENTRIES = (
         f"{LIBSVM}/multiclass.html#news20",
         NOT_STATED,
         (15_935, 62_061),
-        partial(loaders.libsvm, n_features=62_061),
+        partial(libsvm_files, n_features=62_061),
         (NEWS20,),
         classes=20,
     ),
@@ -154,7 +263,7 @@ _ENTRIES = (
         f"{LIBSVM}/multiclass.html#news20",
         NOT_STATED,
         (15_935, 62_061),
-        partial(loaders.news20_binary, n_features=62_061),
+        partial(news20_binary, n_features=62_061),
         (NEWS20,),
         notes="made from news20; not the news20.binary of the LIBSVM page",
     ),
@@ -164,7 +273,7 @@ _ENTRIES = (
         f"{LIBSVM}/binary.html#rcv1.binary",
         "Reuters; for research",
         (2000, 9947),
-        partial(loaders.libsvm, n_features=9947),
+        partial(libsvm_files, n_features=9947),
         (RCV1_SMALL,),
     ),
     Entry(
@@ -173,7 +282,7 @@ _ENTRIES = (
         f"{LIBSVM}/binary.html#heart",
         CC_BY,
         (270, 13),
-        partial(loaders.libsvm, n_features=13),
+        partial(libsvm_files, n_features=13),
         (HEART,),
     ),
     Entry(
@@ -182,7 +291,7 @@ _ENTRIES = (
         f"{LIBSVM}/binary.html#german.numer",
         CC_BY,
         (1000, 24),
-        partial(loaders.libsvm, n_features=24),
+        partial(libsvm_files, n_features=24),
         (GERMAN,),
     ),
     Entry(
@@ -191,7 +300,7 @@ _ENTRIES = (
         PROS_CONS.page,
         CC_BY,
         (34_406, 26_454),
-        loaders.pros_cons,
+        pros_cons,
         (PROS_CONS,),
         test_rows=11_469,
         notes="split and vocabulary by seed; the vocabulary comes from the training part",
@@ -213,3 +322,99 @@ _ENTRIES = (
     ),
 )
 CATALOGUE: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
+
+
+# ----------------------------------------------------------------------------------------------------------------------- by name
+
+
+def names() -> list[str]:
+    """Return the names that `load` knows, real data first.
+
+    Examples
+    --------
+    >>> import dualgap.data
+    >>> dualgap.data.names()[:3]
+    ['breast-cancer', 'digits', 'creditcard']
+    """
+    return list(CATALOGUE)
+
+
+def entry(name: str, catalogue: Mapping[str, Entry] = CATALOGUE) -> Entry:
+    """Return what is known of a data set without loading it."""
+    if name not in catalogue:
+        near = difflib.get_close_matches(str(name), catalogue, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise DataError(f"there is no data set {name!r}; {hint}dualgap.data.names() lists them all")
+    return catalogue[name]
+
+
+def load(
+    name: str,
+    folder: str | os.PathLike[str] | None = None,
+    download: bool = True,
+    catalogue: Mapping[str, Entry] = CATALOGUE,
+    **options: Any,
+) -> DataSet:
+    """Load a data set by name.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()`.
+    folder : path, optional
+        Where to look for its files first; by default the folder that the environment variable DUALGAP_DATA names.
+    download : bool
+        Whether a file that is neither there nor in the cache may be fetched from its public source.
+    catalogue : names to entries
+        The data sets that there are.
+    **options
+        What the data set takes: `seed` and sizes for a generator, `drop_duplicates` for creditcard, …
+
+    Examples
+    --------
+    >>> from dualgap.data import load
+    >>> load("breast-cancer")
+    DataSet('breast-cancer', 569 × 30, 2 classes)
+    >>> load("parabolic", n=300, seed=7)
+    DataSet('parabolic', 300 × 2, 2 classes, generated)
+    """
+    known = entry(name, catalogue)
+    paths = [find(name, file, folder, download) for file in known.files]
+    try:
+        data = known.make(paths, **options) if paths else known.make(**options)
+    except TypeError as error:
+        if "unexpected keyword argument" not in str(error):
+            raise
+        unknown = str(error).split("'")[1]
+        raise DataError(f"data set {name!r} has no option {unknown!r}") from None
+    if known.generated:
+        return data.with_(name=name)
+    return data.with_(name=name, description=known.description, source=known.source, licence=known.licence)
+
+
+def describe(folder: str | os.PathLike[str] | None = None, catalogue: Mapping[str, Entry] = CATALOGUE) -> list[dict[str, Any]]:
+    """Return a table of all data sets, one dict a row; `found` says whether it can be loaded at once, and from where."""
+    return [
+        {
+            "name": known.name,
+            "rows": known.shape[0],
+            "columns": known.shape[1],
+            "test_rows": known.test_rows,
+            "classes": known.classes,
+            "generated": known.generated,
+            "found": _found(known, folder),
+            "description": known.description,
+            "licence": known.licence,
+            "source": known.source,
+            "notes": known.notes,
+            "checksums": {file.name: file.checksum for file in known.files},
+        }
+        for known in catalogue.values()
+    ]
+
+
+def _found(known: Entry, folder: str | os.PathLike[str] | None) -> str:
+    missing = [file for file in known.files if locate(file, folder) is None]
+    if not missing:
+        return "yes"
+    return "download" if all(file.url for file in missing) else "by hand"

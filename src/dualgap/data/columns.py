@@ -116,6 +116,8 @@ def frame_of(given: Any) -> Any:
                 for name in given.columns
             }
             return pl.DataFrame(columns, strict=False)
+    if isinstance(given, np.ndarray) and given.ndim == 2:
+        return pl.DataFrame({str(j): column for j, column in enumerate(given.T)}, strict=False)
     if hasattr(given, "column_names") or hasattr(given, "__arrow_c_stream__"):
         return pl.DataFrame(given)
     raise DataError(f"a table is a data frame of polars, pandas or pyarrow, and this is a {type(given).__name__}")

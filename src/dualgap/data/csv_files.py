@@ -20,9 +20,8 @@ from typing import IO, cast
 import numpy as np
 
 from dualgap.data.columns import is_missing, is_number
-from dualgap.data.compressed import COMPRESSED, open_bytes
 from dualgap.data.dataset import DataError
-from dualgap.data.unpacking import bounded
+from dualgap.data.packed import COMPRESSED, bounded, open_bytes
 
 __all__ = ["column_names", "csv_texts", "find_header", "first_record", "record_ends", "separator_of", "table_name", "what_is_wrong"]
 

@@ -21,7 +21,7 @@ class DataError(ValueError):
     Examples
     --------
     >>> from dualgap.data.dataset import DataError
-    >>> from dualgap.data.registry import load
+    >>> from dualgap.data import load
     >>> try:
     ...     load("breast-cancre")
     ... except DataError as error:

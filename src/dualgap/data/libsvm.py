@@ -17,8 +17,8 @@ import numpy as np
 from scipy import sparse
 
 from dualgap.core import count, kernel, strict
-from dualgap.data.compressed import open_bytes
 from dualgap.data.dataset import DataError
+from dualgap.data.packed import open_bytes
 
 __all__ = ["LibsvmBlock", "iter_libsvm", "read_libsvm"]
 

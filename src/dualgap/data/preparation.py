@@ -6,14 +6,16 @@ What was learned is plain data (`to_dict`), so that a model file or a store keep
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
-from dualgap.core import one_of
+from dualgap.core import is_sparse, one_of
 from dualgap.data.columns import (
     DOUBTFUL,
     KINDS,
@@ -37,6 +39,7 @@ FEW_LEVELS = 30
 MOST_WORDS = 20_000  # n-grams of one column, the most frequent ones
 SPARSE_FROM, SPARSE_BELOW = 50, 0.25  # features, and share of non-zeros, at which rows are stored by their non-zeros
 CHANCE = 0.05  # probability that a flag for missing values is given to any column of a table where they do not go with the labels
+MOST_GROUPS = 50  # different labels above which missing values are compared over the two sides of their median
 SHOWN = 4  # values that a note names
 
 
@@ -59,20 +62,7 @@ class Notes:
 # ------------------------------------------------------------------------------------------------------------- kinds of columns
 
 
-@dataclass(frozen=True, eq=False)
-class Target:
-    """The labels of the training rows, and the p-value below which missing values of a column are taken to go with them."""
-
-    labels: np.ndarray
-    chance: float
-
-    def goes_with(self, absent: np.ndarray) -> bool:
-        """Return whether missing values go with the labels, by a chi-squared test."""
-        from scipy.stats import chi2_contingency
-
-        _, codes = np.unique(self.labels, return_inverse=True)
-        counts = np.stack([np.bincount(codes, weights=side, minlength=codes.max() + 1) for side in (absent, ~absent)])
-        return bool(counts.shape[1] > 1 and counts.sum(axis=1).all() and chi2_contingency(counts).pvalue < self.chance)
+Matters = Callable[[np.ndarray], bool]  # whether missing values, told by a mask, have a feature of their own
 
 
 @dataclass(frozen=True)
@@ -92,7 +82,7 @@ class Number:
     gaps: bool = False  # whether training had missing values
 
     @classmethod
-    def learn(cls, name: str, series: Any, style: str, standardise: bool, target: Target | None = None) -> Number:
+    def learn(cls, name: str, series: Any, style: str, standardise: bool, matters: Matters) -> Number:
         values = numbers(series, style, name)
         known = values.drop_nulls().to_numpy()
         fill = float(np.median(known)) if len(known) else 0.0
@@ -100,32 +90,28 @@ class Number:
         centre, scale = (float(whole.mean()), float(whole.std())) if standardise else (0.0, 1.0)
         constant = scale <= 10 * np.finfo(np.float64).eps * max(abs(centre), np.finfo(np.float64).tiny)
         gaps = len(known) < len(series)
-        flag = gaps and (target is None or target.goes_with(values.is_null().to_numpy()))
+        flag = gaps and matters(values.is_null().to_numpy())
         return cls(name, style, fill, centre, 1.0 if constant else scale, flag, gaps)
 
     def features(self) -> list[str]:
         return [self.name, f"{self.name} is missing"] if self.flag else [self.name]
 
-    def filled_by(self) -> float:
-        """Non-zeros a row, at most."""
-        return 1.0
-
     def apply(self, series: Any, notes: Notes) -> np.ndarray:
-        out = np.empty((len(self.features()), len(series)))
-        self.fill_columns(series, out, notes)
-        np.divide(out[0] - self.centre, self.scale, out=out[0])
-        return out.T
-
-    def fill_columns(self, series: Any, out: np.ndarray, notes: Notes) -> None:
-        """Write the column to out[0], filled but not yet scaled, and the flags to out[1], if there are any."""
         values = numbers(series, self.style or "plain", self.name)
-        absent = values.is_null().to_numpy()
-        if absent.any() and self.fill is None:
-            raise _gaps(self.name, absent)
-        if absent.any() and not self.gaps:
-            notes.filled(self.name, int(absent.sum()), f"the median, {self.fill:g}")
-        out[0] = (values if self.fill is None else values.fill_null(self.fill)).to_numpy()
-        out[1:] = absent
+        out = np.empty((1 + self.flag, len(series)))
+        if values.null_count():
+            absent = values.is_null().to_numpy()
+            if self.fill is None:
+                raise _gaps(self.name, absent)
+            if not self.gaps:
+                notes.filled(self.name, int(absent.sum()), f"the median, {self.fill:g}")
+            values = values.fill_null(self.fill)
+            out[1:] = absent
+        else:
+            out[1:] = 0.0
+        np.subtract(values.to_numpy(), self.centre, out=out[0])
+        out[0] /= self.scale
+        return out
 
     def says(self) -> str:
         scaled = "" if self.scale == 1.0 and self.centre == 0.0 else "standardised"
@@ -167,10 +153,6 @@ class Category:
             return named[1:]
         return named + [f"{self.name}: other"] * self.other + [f"{self.name} is missing"] * self.missing
 
-    def filled_by(self) -> float:
-        """Non-zeros a row, at most."""
-        return 1.0
-
     def apply(self, series: Any, notes: Notes) -> Any:
         import polars as pl
 
@@ -182,8 +164,9 @@ class Category:
         known = place.is_not_null().to_numpy()
         place = place.cast(pl.Int64).fill_null(-1).to_numpy()
         new = ~absent & ~known
-        if new.any():
-            self._note(words.filter(pl.Series(new)), notes)
+        if new.any() and not self.other:  # levels that were pooled in training are not told apart from new ones: both are "other"
+            unseen = words.filter(pl.Series(new))
+            notes.unseen(self.name, len(unseen), str(unseen[0]), "none of the known categories")
         if absent.any() and not self.missing:
             notes.filled(self.name, int(absent.sum()), "no category")
         column = np.where(known, place, -1)
@@ -195,11 +178,6 @@ class Category:
             column = np.where(column == 1, 0, -1)
         filled = np.flatnonzero(column >= 0)
         return sparse.csr_matrix((np.ones(len(filled)), (filled, column[filled])), shape=(rows, len(self.features())))
-
-    def _note(self, new: Any, notes: Notes) -> None:
-        # Levels that were pooled in training are not told apart from new ones: both are "other".
-        if not self.other:
-            notes.unseen(self.name, len(new), str(new[0]), "none of the known categories")
 
     def says(self) -> str:
         shown = ", ".join(self.levels[:SHOWN]) + (", …" if len(self.levels) > SHOWN else "")
@@ -221,30 +199,22 @@ class Date:
     parts: dict[str, list[int]]
 
     @classmethod
-    def learn(cls, name: str, series: Any, style: str, standardise: bool, target: Target | None = None) -> Date:
+    def learn(cls, name: str, series: Any, style: str, standardise: bool, matters: Matters) -> Date:
         moments = dates(series, style, name)
-        days = Number.learn(f"{name} (time)", _days(moments), "plain", standardise, target)
-        parts = {}
-        for part in PARTS:
-            levels = sorted(int(level) for level in _part(moments, part).drop_nulls().unique())
-            if len(levels) > 1:
-                parts[part] = levels
-        return cls(name, style, days, parts)
+        days = Number.learn(f"{name} (time)", _days(moments), "plain", standardise, matters)
+        found = {part: sorted(int(level) for level in _part(moments, part).drop_nulls().unique()) for part in PARTS}
+        return cls(name, style, days, {part: levels for part, levels in found.items() if len(levels) > 1})
 
     def features(self) -> list[str]:
         return self.days.features() + [f"{self.name} ({part} {level})" for part, levels in self.parts.items() for level in levels]
-
-    def filled_by(self) -> float:
-        """Non-zeros a row, at most."""
-        return 1.0 + len(self.parts)
 
     def apply(self, series: Any, notes: Notes) -> np.ndarray:
         moments = dates(series, self.style, self.name)
         found = [self.days.apply(_days(moments), notes)]
         for part, levels in self.parts.items():
             value = _part(moments, part).fill_null(-1).to_numpy()
-            found.append((value[:, None] == np.array(levels)[None, :]).astype(np.float64))
-        return np.hstack(found)
+            found.append((value[None, :] == np.array(levels)[:, None]).astype(np.float64))
+        return np.vstack(found)
 
     def says(self) -> str:
         form = f" as {self.style}" if self.style else ""
@@ -273,10 +243,6 @@ class Text:
     def features(self) -> list[str]:
         return [f"{self.name}: {word}" for word in self.words]
 
-    def filled_by(self) -> float:
-        """Non-zeros a row, at most."""
-        return min(30.0, len(self.words))
-
     def apply(self, series: Any, notes: Notes) -> Any:
         entries = _words(series).fill_null("").to_list()
         if not self.words:
@@ -300,19 +266,14 @@ class Left:
     def features(self) -> list[str]:
         return []
 
-    def filled_by(self) -> float:
-        """Non-zeros a row, at most."""
-        return 0.0
-
-    def apply(self, series: Any, notes: Notes) -> np.ndarray:
-        return np.empty((len(series), 0))
-
     def says(self) -> str:
         return f"left out: {self.why}"
 
 
-Rule = Number | Category | Date | Text | Left
+Used = Number | Category | Date | Text
+Rule = Used | Left
 RULES: dict[str, Any] = {rule.kind: rule for rule in (Number, Category, Date, Text, Left)}
+STORED = {"date": 4.0, "text": 30.0}  # non-zeros a row, at most, of the rules that make more than one
 
 
 def _vectoriser(**options: Any) -> Any:
@@ -347,144 +308,176 @@ def _part(moments: Any, part: str) -> Any:
 # ----------------------------------------------------------------------------------------------------------------- the whole table
 
 
-@dataclass(frozen=True)
-class Preparation:
-    """What becomes of each column of a table; `learn` makes one, `apply` uses it.
+class Preparation(TransformerMixin, BaseEstimator):
+    """Turn the columns of a table into features: a transformer for data frames of polars, pandas or pyarrow.
+
+    Parameters
+    ----------
+    target : str
+        A column that gets no feature, where the table has it: the labels.
+    kinds : dict, optional
+        Columns whose kind is known: "number", "category", "text", "date" or "drop".
+    drop : sequence of str
+        Columns to leave out.
+    missing : sequence of str
+        Words in lower case that stand for nothing, besides ?, NA, N/A, null, nan, none and the like.
+    standardise : bool
+        Whether numbers get mean 0 and deviation 1.
+    prepare : bool
+        False takes numbers alone, and true and false for 1 and 0: other words and missing values are an error.
+    sparse_output : bool, optional
+        Whether features come as a CSR matrix; by default they do where most of them are zero.
+    named : bool
+        Whether the columns have names of their own; a file without a header calls them 0, 1, …
 
     Attributes
     ----------
-    rules : one for each column of the training table, labels aside
-    target : the name of the label column
-    named : whether the training table had a header; without one, columns are called 0, 1, …
-    width : columns of the training table, with the labels
-    missing : words that stand for nothing, besides those that do anyway
+    rules_ : tuple
+        What becomes of each column; `table` says it in words.
+    n_features_in_ : int
+        Columns of the training table, without the target.
 
     Examples
     --------
     >>> import polars as pl
     >>> from dualgap.data import Preparation
     >>> pets = pl.DataFrame({"weight": [4.0, 30.0, None], "colour": ["red", "black", "white"], "kind": ["cat", "dog", "dog"]})
-    >>> preparation = Preparation.learn(pets, target="kind")
+    >>> preparation = Preparation(target="kind").fit(pets)
     >>> preparation.feature_names
     ['weight', 'weight is missing', 'colour = black', 'colour = red', 'colour = white']
-    >>> preparation.apply(pets.select("colour", "weight")).shape
+    >>> preparation.transform(pets.select("colour", "weight")).shape
     (3, 5)
     """
 
-    rules: tuple[Rule, ...]
-    target: str
-    named: bool = True
-    width: int = 0
-    missing: tuple[str, ...] = ()
+    rules_: tuple[Rule, ...]
+    width_: int  # columns of the training table, with the target
 
-    @classmethod
-    def learn(
-        cls,
-        frame: Any,
-        target: str,
+    def __init__(
+        self,
+        target: str = "",
         *,
-        named: bool = True,
-        drop: Sequence[str] = (),
         kinds: Mapping[str, str] | None = None,
+        drop: Sequence[str] = (),
+        missing: Sequence[str] = (),
         standardise: bool = True,
         prepare: bool = True,
-        labels: np.ndarray | None = None,
-        missing: Sequence[str] = (),
-        rows: np.ndarray | None = None,
-    ) -> Preparation:
-        """Decide what becomes of each column of a data frame of polars, pandas or pyarrow.
+        sparse_output: bool | None = None,
+        named: bool = True,
+    ) -> None:
+        self.target = target
+        self.kinds = kinds
+        self.drop = drop
+        self.missing = missing
+        self.standardise = standardise
+        self.prepare = prepare
+        self.sparse_output = sparse_output
+        self.named = named
+
+    def fit(self, X: Any, y: Any = None, rows: np.ndarray | None = None) -> Self:
+        """Decide what becomes of each column.
 
         Parameters
         ----------
-        target : the label column, which gets no rule
-        drop : columns to leave out
-        kinds : columns whose kind is known: "number", "category", "text", "date" or "drop"
-        standardise : whether numbers get mean 0 and deviation 1
-        prepare : False takes numbers alone, and true and false for 1 and 0: other words and missing values are an error
-        labels : the label of each row; a missing number then has a feature only if missing values and labels go together, by a
-            chi-squared test at 5 % over all columns with missing values
-        missing : words in lower case that stand for nothing, besides ?, NA, N/A, null, nan, none and the like
-        rows : places of the rows to learn from, all of them by default; `labels` are theirs. What kind of values a column holds is decided
-            by all rows, so that a part of a table is prepared as the whole is: row numbers, say, are left out
+        X : data frame
+        y : labels or numbers, optional
+            A missing number then has a feature only if missing values and y go together, by a chi-squared test at 5 % over all columns with
+            missing values.
+        rows : places of the rows to learn from, optional
+            y is theirs. What kind of values a column holds is decided by all rows, so that a part of a table is prepared as the whole is:
+            row numbers, say, are left out.
         """
-        frame, stated = frame_of(frame), tuple(missing)
-        kinds = dict(kinds or {}) | dict.fromkeys(drop, "drop")
+        frame = frame_of(X)
+        kinds = dict(self.kinds or {}) | dict.fromkeys(self.drop, "drop")
+        columns = {name: clean(frame[name], {*MISSING, *self.missing}) for name in frame.columns if name != self.target}
         for name, kind in kinds.items():
-            if name not in frame.columns or name == target:
-                others = ", ".join(each for each in frame.columns if each != target)
-                raise DataError(f"there is no column {name!r} to prepare as {kind!r}; the columns are {others}")
+            if name not in columns:
+                raise DataError(f"there is no column {name!r} to prepare as {kind!r}; the columns are {', '.join(columns)}")
             one_of(f"kind of column {name!r}", kind, KINDS)
-        columns = {name: clean(frame[name], {*MISSING, *stated}) for name in frame.columns if name != target}
         gaps = sum(_some(series, rows).null_count() > 0 for series in columns.values())
-        known = None if labels is None else Target(labels, CHANCE / max(gaps, 1))  # Bonferroni: a test for each column with gaps
-        rules = [
-            _learn_column(name, series, frame[name].dtype.is_integer(), kinds.get(name), standardise, prepare, known, rows)
-            for name, series in columns.items()
-        ]
-        for k, rule in enumerate(rules):
-            values = values_of(frame[rule.name], stated) if isinstance(rule, Category) else None
+        matters = _test_of(y, CHANCE / max(gaps, 1))  # Bonferroni: a test for each column with gaps
+        rules = []
+        for name, series in columns.items():
+            rule = self._learned(name, series, frame[name].dtype.is_integer(), kinds.get(name), matters, rows)
+            values = values_of(frame[name], self.missing) if isinstance(rule, Category) else None
             if values:
-                words = clean(frame[rule.name], {*MISSING, *stated} - values)
-                rules[k] = Category.learn(rule.name, _some(words, rows))
-        made = cls(tuple(rules), target, named, frame.width, stated)
-        if not made.feature_names:
-            raise DataError("no column besides the labels has anything to learn from: " + _reasons(made.rules))
-        return made
+                rule = Category.learn(name, _some(clean(frame[name], {*MISSING, *self.missing} - values), rows))
+            rules.append(rule)
+        if not any(rule.features() for rule in rules):
+            reasons = "; ".join(f"{rule.name!r} is {rule.says()}" for rule in rules[:SHOWN])
+            raise DataError("no column besides the labels has anything to learn from: " + reasons)
+        self.rules_, self.width_ = tuple(rules), frame.width
+        self.n_features_in_, self.feature_names_in_ = len(columns), np.array(list(columns), dtype=object)
+        return self
+
+    def _learned(self, name: str, series: Any, whole: bool, kind: str | None, matters: Matters, rows: np.ndarray | None) -> Rule:
+        """Return the rule of a cleaned column; `whole` says that its numbers were written as whole ones."""
+        if kind == "drop":
+            return Left(name, "as asked")
+        if not self.prepare:
+            if series.null_count():
+                raise _gaps(name, series.is_null().to_numpy())
+            style = "flag" if holds_flags(series) else "plain"
+            return replace(Number.learn(name, _some(series, rows), style, self.standardise, matters), fill=None)
+        found = kind_of_column(name, series, whole)
+        series = _some(series, rows)
+        if found.kind != "drop" and series.n_unique() == 1:  # in these rows there is nothing to learn
+            found = kind_of_column(name, series, whole)
+        if kind is not None and kind != found.kind:
+            found = found._replace(kind=kind, style="plain" if kind == "number" else "")
+        if found.kind == "slip":
+            raise DataError(found.why)
+        if found.kind == "drop":
+            return Left(name, found.why)
+        if found.kind in ("number", "date"):
+            return RULES[found.kind].learn(name, series, found.style, self.standardise, matters)
+        return RULES[found.kind].learn(name, series)
 
     @property
     def feature_names(self) -> list[str]:
         """The name of each feature."""
-        return [name for rule in self.rules for name in rule.features()]
+        return [name for rule in self.rules_ for name in rule.features()]
 
-    @property
-    def origins(self) -> list[str]:
-        """The column that each feature comes from."""
-        return [rule.name for rule in self.rules for _ in rule.features()]
-
-    @property
-    def used(self) -> list[str]:
-        """The columns that a new table must have."""
-        return [rule.name for rule in self._used_rules()]
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the name of each feature; `input_features` is ignored, as columns are known by name."""
+        check_is_fitted(self, "rules_")
+        return np.array(self.feature_names, dtype=object)
 
     @property
     def is_sparse(self) -> bool:
-        """Whether prepared rows are stored by their non-zeros."""
-        width = len(self.feature_names)
-        return width >= SPARSE_FROM and sum(rule.filled_by() for rule in self.rules) < SPARSE_BELOW * width
+        """Whether features come by their non-zeros."""
+        if self.sparse_output is not None:
+            return self.sparse_output
+        width, stored = len(self.feature_names), sum(STORED.get(rule.kind, 1.0) for rule in self._used())
+        return width >= SPARSE_FROM and stored < SPARSE_BELOW * width
 
-    def apply(self, frame: Any, notes: Notes | None = None) -> Any:
+    def transform(self, X: Any) -> Any:
         """Return the features of a table, an array or a CSR matrix; its columns may be in any order."""
-        frame = frame_of(frame)
-        self._require_columns(frame)
-        notes = Notes() if notes is None else notes
+        check_is_fitted(self, "rules_")
+        return self.apply(frame_of(X), Notes())
+
+    def apply(self, frame: Any, notes: Notes) -> Any:
+        """Return the features of a polars data frame as `transform` does, and note what training did not have."""
+        lacking = [rule.name for rule in self._used() if rule.name not in frame.columns]
+        if lacking:
+            shown = ", ".join(map(repr, lacking[:SHOWN])) + (", …" if len(lacking) > SHOWN else "")
+            raise DataError(
+                f"there is no column {shown}, which the model was trained on; "
+                "add it (empty cells count as missing values), or train without it (--drop)"
+            )
+        blocks: Iterator[Any] = (rule.apply(self._cleaned(frame, rule), notes) for rule in self._used())
         if self.is_sparse:
-            blocks: list[Any] = [rule.apply(self._cleaned(frame, rule), notes) for rule in self._used_rules()]
-            return sparse.csr_matrix(sparse.hstack(blocks, format="csr"))
-        values, centre, scale = self.columns(frame, notes)
-        X = np.ascontiguousarray(values.T)
-        X -= centre
-        X /= scale
-        return X
+            return sparse.hstack([block if is_sparse(block) else sparse.csr_matrix(block.T) for block in blocks], format="csr")
+        values, first = np.empty((len(self.feature_names), frame.height)), 0
+        for block in blocks:
+            columns = block.toarray().T if is_sparse(block) else block
+            values[first : first + len(columns)] = columns
+            first += len(columns)
+        return np.ascontiguousarray(values.T)
 
-    def columns(self, frame: Any, notes: Notes | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return (values, centre, scale): feature j of the rows, as `apply` returns it, is (values[j] - centre[j]) / scale[j]."""
-        self._require_columns(frame)
-        notes = Notes() if notes is None else notes
-        width = len(self.feature_names)
-        values, centre, scale = np.empty((width, frame.height)), np.zeros(width), np.ones(width)
-        first = 0
-        for rule in self._used_rules():
-            last = first + len(rule.features())
-            if isinstance(rule, Number):
-                rule.fill_columns(self._cleaned(frame, rule), values[first:last], notes)
-                centre[first], scale[first] = rule.centre, rule.scale
-            else:
-                block = rule.apply(self._cleaned(frame, rule), notes)
-                values[first:last] = (block if isinstance(block, np.ndarray) else block.toarray()).T
-            first = last
-        return values, centre, scale
+    def _used(self) -> Iterator[Used]:
+        return (rule for rule in self.rules_ if not isinstance(rule, Left))
 
-    def _cleaned(self, frame: Any, rule: Rule) -> Any:
+    def _cleaned(self, frame: Any, rule: Used) -> Any:
         """Return a column with nulls where it has nothing; a word that is a category stands for itself."""
         words = {*MISSING, *self.missing}
         if isinstance(rule, Number) and rule.style == "plain":
@@ -493,7 +486,7 @@ class Preparation:
 
     def doubts(self) -> list[str]:
         """Return a sentence on each word such as none that is taken as a category, in whatever columns."""
-        categories = [(rule.name, {level.lower() for level in rule.levels}) for rule in self.rules if isinstance(rule, Category)]
+        categories = [(rule.name, {level.lower() for level in rule.levels}) for rule in self.rules_ if isinstance(rule, Category)]
         found = {word: [repr(name) for name, levels in categories if word in levels] for word in DOUBTFUL}
         return [
             f"{word!r} is taken as a category of {', '.join(names[:SHOWN])}{', …' * (len(names) > SHOWN)}, as it stands in many rows; "
@@ -502,21 +495,9 @@ class Preparation:
             if names
         ]
 
-    def number_styles(self) -> dict[str, str]:
-        """Return how the words of each column of numbers are written."""
-        return {rule.name: rule.style or "plain" for rule in self.rules if isinstance(rule, Number)}
-
-    def _used_rules(self) -> list[Rule]:
-        return [rule for rule in self.rules if not isinstance(rule, Left)]
-
-    def _require_columns(self, frame: Any) -> None:
-        missing = [name for name in self.used if name not in frame.columns]
-        if missing:
-            shown = ", ".join(map(repr, missing[:SHOWN])) + (", …" if len(missing) > SHOWN else "")
-            raise DataError(
-                f"there is no column {shown}, which the model was trained on; "
-                "add it (empty cells count as missing values), or train without it (--drop)"
-            )
+    def plain_numbers(self) -> set[str]:
+        """Return the columns of numbers that are written as Python writes them."""
+        return {rule.name for rule in self.rules_ if isinstance(rule, Number) and rule.style in ("", "plain")}
 
     def with_names(self, frame: Any, named: bool) -> Any:
         """Return a table with the names that the rules know, where a file without a header has other ones.
@@ -524,36 +505,39 @@ class Preparation:
         Without a header columns are matched by their place; a table that lacks the label column has one column less.
         """
         if self.named:
-            if not named and not set(self.used) <= set(frame.columns):
+            if not named and not {rule.name for rule in self._used()} <= set(frame.columns):
                 raise DataError("it has no header, and the model knows its columns by name; add a line with the names")
             return frame
-        if frame.width not in (self.width, self.width - 1):
+        if frame.width not in (self.width_, self.width_ - 1):
             raise DataError(
-                f"it has {frame.width} columns; the model was trained on {self.width}, labels included, without a header"
+                f"it has {frame.width} columns; the model was trained on {self.width_}, labels included, without a header"
             )
-        names = [str(j) for j in range(self.width) if frame.width == self.width or str(j) != self.target]
+        names = [str(j) for j in range(self.width_) if frame.width == self.width_ or str(j) != self.target]
         return frame.rename(dict(zip(frame.columns, names, strict=True)))
 
     def leaves_numbers_alone(self) -> bool:
         """Return whether the features are the columns of the table as they are, labels aside."""
-        return all(isinstance(rule, Number) and rule.centre == 0.0 and rule.scale == 1.0 and not rule.gaps for rule in self.rules)
+        return all(isinstance(rule, Number) and rule.centre == 0.0 and rule.scale == 1.0 and not rule.gaps for rule in self.rules_)
 
     def table(self) -> list[tuple[str, str, int, str]]:
         """Return (column, kind, number of features, what is done) for each column."""
-        return [(rule.name, rule.kind if rule.kind != "drop" else "–", len(rule.features()), rule.says()) for rule in self.rules]
+        return [(rule.name, rule.kind if rule.kind != "drop" else "–", len(rule.features()), rule.says()) for rule in self.rules_]
 
     def to_dict(self) -> dict[str, Any]:
         """Return all that was learned as plain data: text, numbers, lists."""
-        rules = [{"kind": rule.kind, **_plain(asdict(rule))} for rule in self.rules]
-        return {"rules": rules, "target": self.target, "named": self.named, "width": self.width, "missing": list(self.missing)}
+        rules = [{"kind": rule.kind, **_plain(asdict(rule))} for rule in self.rules_]
+        return {"rules": rules, "target": self.target, "named": self.named, "width": self.width_, "missing": list(self.missing)}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Preparation:
         """Return the preparation that `to_dict` wrote; anything else is an error."""
         try:
-            rules = tuple(_rule_from(entry) for entry in content["rules"])
             words = tuple(str(word) for word in content["missing"])
-            return cls(rules, str(content["target"]), bool(content["named"]), int(content["width"]), words)
+            made = cls(str(content["target"]), missing=words, named=bool(content["named"]))
+            made.rules_, made.width_ = tuple(_rule_from(entry) for entry in content["rules"]), int(content["width"])
+            names = [rule.name for rule in made.rules_]
+            made.n_features_in_, made.feature_names_in_ = len(names), np.array(names, dtype=object)
+            return made
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(f"the preparation of the columns is damaged ({type(error).__name__}: {error})") from None
 
@@ -562,52 +546,28 @@ def _some(series: Any, rows: np.ndarray | None) -> Any:
     return series if rows is None else series[rows]
 
 
-def _learn_column(
-    name: str,
-    series: Any,
-    whole: bool,
-    kind: str | None,
-    standardise: bool,
-    prepare: bool,
-    target: Target | None,
-    rows: np.ndarray | None = None,
-) -> Rule:
-    """Return the rule of a cleaned column; `whole` says that its numbers were written as whole ones."""
-    if kind == "drop":
-        return Left(name, "as asked")
-    if not prepare:
-        if series.null_count():
-            raise _gaps(name, series.is_null().to_numpy())
-        style = "flag" if holds_flags(series) else "plain"
-        if not standardise:
-            numbers(series, style, name)
-            return Number(name, style, None, 0.0, 1.0, False)
-        return replace(Number.learn(name, _some(series, rows), style, standardise), fill=None)
-    found = kind_of_column(name, series, whole)
-    series = _some(series, rows)
-    if found.kind != "drop" and series.n_unique() == 1:  # in these rows there is nothing to learn
-        found = kind_of_column(name, series, whole)
-    if kind is not None and kind != found.kind:
-        found = found._replace(kind=kind, style="plain" if kind == "number" else "")
-    if found.kind == "slip":
-        raise DataError(found.why)
-    if found.kind == "drop":
-        return Left(name, found.why)
-    if found.kind == "number":
-        return Number.learn(name, series, found.style or "plain", standardise, target)
-    if found.kind == "date":
-        return Date.learn(name, series, found.style, standardise, target)
-    return Text.learn(name, series) if found.kind == "text" else Category.learn(name, series)
+def _test_of(y: Any, chance: float) -> Matters:
+    """Return a test of whether missing values go with y: chi-squared, at a probability; without y they always matter."""
+    if y is None:
+        return lambda absent: True
+    groups, codes = np.unique(np.asarray(y), return_inverse=True)
+    if len(groups) > MOST_GROUPS and groups.dtype.kind in "iuf":
+        codes = (np.asarray(y) > np.median(np.asarray(y))).astype(np.int64)
+
+    def matters(absent: np.ndarray) -> bool:
+        from scipy.stats import chi2_contingency
+
+        counts = np.stack([np.bincount(codes, weights=side, minlength=codes.max() + 1) for side in (absent, ~absent)])
+        counts = counts[:, counts.any(axis=0)]
+        return bool(counts.shape[1] > 1 and counts.sum(axis=1).all() and chi2_contingency(counts).pvalue < chance)
+
+    return matters
 
 
 def _gaps(name: str, absent: np.ndarray) -> DataError:
     count, row = np.count_nonzero(absent), int(np.argmax(absent)) + 1
     what = f"{count} missing values, the first" if count > 1 else "a missing value"
     return DataError(f"column {name!r} has {what} in row {row}, and without preparation nothing fills it; leave --no-prepare out")
-
-
-def _reasons(rules: Sequence[Rule]) -> str:
-    return "; ".join(f"{rule.name!r} is {rule.says()}" for rule in rules[:SHOWN])
 
 
 def _plain(value: Any) -> Any:

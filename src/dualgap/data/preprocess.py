@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dualgap.core import number
 from dualgap.data.dataset import DataError, DataSet
 
-if TYPE_CHECKING:
-    from sklearn.preprocessing import StandardScaler
-
-__all__ = ["hold_out", "scaler_of", "split_indices", "standardise", "undersample"]
+__all__ = ["hold_out", "split_indices", "standardise", "undersample"]
 
 
 def split_indices(y: Any, test: float = 0.25, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -37,16 +34,6 @@ def hold_out(data: DataSet, test: float = 0.25, seed: int = 0) -> DataSet:
         raise DataError(f"{data.name} has a test part of its own; use that one")
     train, held = split_indices(data.y, test, seed)
     return data.with_(X=data.X[train], y=data.y[train], X_test=data.X[held], y_test=data.y[held])
-
-
-def scaler_of(centre: Any, scale: Any) -> StandardScaler:
-    """Return the scaler x ↦ (x − centre) / scale."""
-    from sklearn.preprocessing import StandardScaler
-
-    made = StandardScaler()
-    made.mean_, made.scale_ = np.asarray(centre, dtype=np.float64), np.asarray(scale, dtype=np.float64)
-    made.n_features_in_ = len(made.scale_)
-    return made
 
 
 def standardise(data: DataSet) -> DataSet:

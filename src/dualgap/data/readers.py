@@ -9,6 +9,7 @@ import inspect
 import os
 import zipfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,12 @@ from scipy import sparse
 
 from dualgap.core import is_sparse
 from dualgap.data.columns import clean, holds_flags
-from dualgap.data.compressed import COMPRESSED, unpacked, write_arrays
 from dualgap.data.dataset import DataError, DataSet, integer_labels
 from dualgap.data.libsvm import read_libsvm
+from dualgap.data.packed import COMPRESSED, check_mat, check_zip, unpacked, write_arrays
 from dualgap.data.preparation import Preparation
 from dualgap.data.table_files import TABLE_KINDS, kind_of, read_table
-from dualgap.data.target import choose_target, labels_of, plain_target
-from dualgap.data.unpacking import check_mat, check_zip
+from dualgap.data.target import learn_target, plain_target, target_of
 
 __all__ = ["read", "read_mat", "read_npz", "write_npz"]
 
@@ -69,38 +69,35 @@ def read(path: str | os.PathLike[str], target: str | int | None = None, *, prepa
         raise DataError(f"{path} is empty")
     kind = kind_of(path)
     if kind in TABLE_KINDS:
-        data = _read_table(path, kind, target, prepare, options)
+        data = _read_table(path, target, prepare, options)
     elif kind in ("npz", "mat"):
         with unpacked(path) as plain:
             data = read_npz(plain, target, **options) if kind == "npz" else read_mat(plain, target, **options)
     else:
-        if target is not None:
+        if target not in (None, ""):
             raise DataError(f"{path} is read as LIBSVM text, where the label comes first on a line; leave target out")
         X, y = read_libsvm(path, **options)
         data = DataSet(_stem(path), X, integer_labels(y))
     return data.with_(source=str(path), description=data.description or f"read from {path.name}")
 
 
-def _read_table(path: Path, kind: str, target: str | int | None, prepare: bool, options: dict[str, Any]) -> DataSet:
+def _read_table(path: Path, target: str | int | None, prepare: bool, options: dict[str, Any]) -> DataSet:
     """Read a table: as it is where every column holds numbers, or true and false, else prepared."""
     table = read_table(path)
-    chosen = choose_target(path, table.columns, target, table.named)
+    chosen = target_of(replace(table, name=str(path)), target)
     if table.frame.width < 2:
         raise DataError(f"{path} has no column besides the labels in {chosen!r}")
     series = table.frame[chosen]
-    if prepare:
-        labels = labels_of(series, chosen)
-        y, rows = labels.y, labels.rows
-    else:
-        y, rows = plain_target(series, chosen, "").apply(series)
-        if len(rows) < len(series):
-            row = np.setdiff1d(np.arange(len(series)), rows)[0] + 1
-            raise DataError(f"{path}: column {chosen!r} has a missing value in row {row}; fill it or leave the row out")
+    rule = learn_target(series, chosen, task="classification") if prepare else plain_target(series, chosen, "classification")
+    y, rows = rule.apply(series)
+    if len(rows) < len(series) and not prepare:
+        row = np.setdiff1d(np.arange(len(series)), rows)[0] + 1
+        raise DataError(f"{path}: column {chosen!r} has a missing value in row {row}; fill it or leave the row out")
     frame = table.frame if len(rows) == len(series) else table.frame[rows]
     as_is = not prepare or (not options and all(_is_plain(clean(frame[name])) for name in frame.columns if name != chosen))
+    made = Preparation(chosen, named=table.named, standardise=not as_is, prepare=not as_is, **options)
     try:
-        made = Preparation.learn(frame, chosen, named=table.named, standardise=not as_is, prepare=not as_is, **options)
-        X = made.apply(frame)
+        X = made.fit_transform(frame)
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     return DataSet(table.name, X, y, feature_names=tuple(made.feature_names) if table.named or not as_is else None)
@@ -222,7 +219,7 @@ def _from_variables(path: Path, variables: dict[str, Any], target: str | int | N
         raise DataError(f"{path} has no variable for {what} (looked for {', '.join(names)}); it holds {have}. {hint}")
 
     X = pick(X_NAMES, "the samples", "Call it X.")
-    wanted = (str(target).lower(),) if isinstance(target, str) else Y_NAMES
+    wanted = (target.lower(),) if isinstance(target, str) and target else Y_NAMES
     y = pick(wanted, "the labels", "Call it y, or give target=")
     X_test = next((by_name[name] for name in ("xtest", "x_test") if name in by_name), None)
     y_test = next((by_name[name] for name in ("ytest", "y_test") if name in by_name), None)

@@ -1,29 +1,46 @@
 """Labelled rows before they are features: of a table, whose columns are prepared, or of an array, whose columns are scaled.
 
-`learn` looks at some rows only, so that a held-out part stays unseen; `features` encodes any rows by what was learned. `fit`,
-cross-validation, `compare` and `convert` all go through here. Which words of a command name which files is decided in `named_data`.
+`open_samples` gives the rows that the words of a command name: files, standard input, folders, data sets by name; `open_features` those to
+predict. `learn` looks at some rows only, so that a held-out part stays unseen; `features` encodes any rows by what was learned. `fit`,
+cross-validation, `compare` and `convert` all go through here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import difflib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from dualgap.core import is_sparse
-from dualgap.data.columns import clean, numbers
+from dualgap.data.catalogue import load, names
+from dualgap.data.columns import clean, frame_of, numbers
 from dualgap.data.dataset import DataError, DataSet
 from dualgap.data.preparation import Notes, Preparation
-from dualgap.data.preprocess import scaler_of
-from dualgap.data.table_files import Table, polars
-from dualgap.data.target import array_target, grouped, labels_of, target_of
+from dualgap.data.readers import read
+from dualgap.data.remote import fetch, is_url
+from dualgap.data.table_files import TABLE_KINDS, Table, files_of, kind_of, read_table, spooled_input
+from dualgap.data.target import array_target, learn_target, target_of
 
 if TYPE_CHECKING:
     from sklearn.preprocessing import StandardScaler
 
-__all__ = ["ArraySamples", "Encoder", "Samples", "TableOptions", "TableSamples", "array_of"]
+__all__ = [
+    "ArraySamples",
+    "Encoder",
+    "Samples",
+    "TableOptions",
+    "TableSamples",
+    "named_files",
+    "open_features",
+    "open_samples",
+]
 
 
 @dataclass(frozen=True)
@@ -33,7 +50,7 @@ class TableOptions:
     Attributes
     ----------
     target : the label column, by name or by number; by default one called target, label, class or y
-    drop, kinds : columns to leave out, and columns whose kind is known; see `Preparation.learn`
+    drop, kinds : columns to leave out, and columns whose kind is known; see `Preparation`
     prepare : False takes numbers alone
     standardise : whether numbers get mean 0 and deviation 1; None means dense data yes, sparse arrays no
     header : whether the first line of CSV has names; None finds it out
@@ -68,19 +85,16 @@ class TableOptions:
         object.__setattr__(self, "missing", tuple(sorted({word.strip().lower() for word in self.missing})))
         object.__setattr__(self, "kinds", dict(self.kinds))
 
-    def learn(self, frame: Any, target: str, named: bool, labels: np.ndarray, rows: np.ndarray | None = None) -> Preparation:
-        """Return the preparation that is learned from the rows of a data frame, or some of them, as the options say."""
-        return Preparation.learn(
-            frame,
+    def preparation(self, target: str, named: bool) -> Preparation:
+        """Return a preparation, not yet fitted, of a table with this label column."""
+        return Preparation(
             target,
-            named=named,
-            drop=self.drop,
             kinds=self.kinds,
+            drop=self.drop,
+            missing=self.missing,
             standardise=self.standardise is not False,
             prepare=self.prepare,
-            labels=labels,
-            missing=self.missing,
-            rows=rows,
+            named=named,
         )
 
     def refuse(self, name: str) -> None:
@@ -101,9 +115,9 @@ class Encoder:
         """Return the features of a table's rows; without a preparation, its columns but `target` are taken in their order."""
         try:
             if self.preparation is not None:
-                return self.preparation.apply(self.preparation.with_names(table.frame, table.named), notes)
-            frame = table.frame.drop(target) if target in table.columns else table.frame
-            return self._scaled(array_of(frame), width)
+                frame = self.preparation.with_names(table.frame, table.named)
+                return self.preparation.apply(frame, Notes() if notes is None else notes)
+            return self._scaled(_numbers_of(table.frame.drop(target, strict=False)), width)
         except DataError as error:
             raise DataError(f"{table.name}: {error}") from None
 
@@ -114,9 +128,8 @@ class Encoder:
                 return self._scaled(X, width)
             if self.preparation.named:
                 raise DataError("its columns have no names, and the model knows them by name; give CSV, Parquet or Arrow")
-            dense = X.toarray() if is_sparse(X) else np.asarray(X)
-            frame = polars().DataFrame({str(j): column for j, column in enumerate(dense.T)})
-            return self.preparation.apply(self.preparation.with_names(frame, False))
+            frame = frame_of(X.toarray() if is_sparse(X) else np.asarray(X))
+            return self.preparation.apply(self.preparation.with_names(frame, False), Notes())
         except DataError as error:
             raise DataError(f"{name}: {error}") from None
 
@@ -135,12 +148,22 @@ class Encoder:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Encoder:
         """Return the encoder that `to_dict` wrote."""
-        preparation, scaler = content.get("preparation"), content.get("scaler")
+        preparation, scaler = content["preparation"], content["scaler"]
         made = None if preparation is None else Preparation.from_dict(preparation)
         return cls(made, None if scaler is None else scaler_of(**scaler))
 
 
-def array_of(frame: Any) -> np.ndarray:
+def scaler_of(centre: Any, scale: Any) -> StandardScaler:
+    """Return the scaler x ↦ (x − centre) / scale."""
+    from sklearn.preprocessing import StandardScaler
+
+    made = StandardScaler()
+    made.mean_, made.scale_ = np.asarray(centre, dtype=np.float64), np.asarray(scale, dtype=np.float64)
+    made.n_features_in_ = len(made.scale_)
+    return made
+
+
+def _numbers_of(frame: Any) -> np.ndarray:
     """Return the columns of a data frame as an array; a word or a missing value is an error."""
     made = np.empty((frame.height, frame.width))
     for j, name in enumerate(frame.columns):
@@ -159,26 +182,27 @@ class TableSamples:
 
     def __init__(self, table: Table, options: TableOptions) -> None:
         self.name, self.options, self.named = table.name, options, table.named
-        self.target = target_of(table, None if options.target == "" else options.target)
+        self.target = target_of(table, options.target)
         if table.frame.width < 2:
             raise DataError(f"{table.name} has no column besides the labels in {self.target!r}")
-        labels = labels_of(table.frame[self.target], self.target, options.above, options.task, options.missing)
-        self.y, self.without, self.above, self.task = labels.y, labels.without, labels.limit, labels.task
-        self.frame = table.frame if not labels.without else table.frame[labels.rows]
+        rule = learn_target(table.frame[self.target], self.target, options.above, options.task, options.missing)
+        self.y, rows = rule.apply(table.frame[self.target])
+        self.without, self.above, self.task = table.frame.height - len(rows), rule.limit, rule.task
+        self.frame = table.frame[rows] if self.without else table.frame
         self.shape = len(self.y), table.frame.width - 1
 
     def learn(self, rows: np.ndarray | None = None) -> Encoder:
         """Learn a preparation from some rows."""
-        y = self.y if rows is None else self.y[rows]
+        made = self.options.preparation(self.target, self.named)
         try:
-            return Encoder(self.options.learn(self.frame, self.target, self.named, grouped(y, self.task), rows))
+            return Encoder(made.fit(self.frame, self.y if rows is None else self.y[rows], rows))
         except DataError as error:
             raise DataError(f"{self.name}: {error}") from None
 
     def features(self, encoder: Encoder, rows: np.ndarray | None = None) -> Any:
         """Return the features of some rows."""
         assert encoder.preparation is not None
-        return encoder.preparation.apply(self.frame if rows is None else self.frame[rows])
+        return encoder.preparation.apply(self.frame if rows is None else self.frame[rows], Notes())
 
     def features_for(self, encoder: Encoder, width: int) -> Any:
         """Return the features that another training run's encoder makes of all rows."""
@@ -218,3 +242,102 @@ class ArraySamples:
 
 
 Samples = TableSamples | ArraySamples
+
+
+# ------------------------------------------------------------------------------------------------------ the words of a command
+
+
+@contextmanager
+def named_files(data: Sequence[str]) -> Iterator[list[Path]]:
+    """Yield the files that the words name; "-" is standard input, a folder stands for the tables in it.
+
+    A file at an address (s3://…) is copied to a temporary folder.
+    """
+    with ExitStack() as stack:
+        files: list[Path] = []
+        for word in data:
+            if is_url(word):
+                files += fetch(word, Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dualgap-"))))
+                continue
+            path = stack.enter_context(spooled_input()) if word == "-" else Path(word)
+            if not path.exists():
+                near = difflib.get_close_matches(word, names(), n=1)
+                hint = (
+                    f"did you mean the data set {near[0]!r}?" if near else "`dualgap datasets` lists the data sets that have a name"
+                )
+                raise DataError(f"{word}: there is no such file; {hint}")
+            files += files_of([path])
+        yield files
+
+
+def _is_name(data: Sequence[str]) -> bool:
+    return len(data) == 1 and data[0] in names() and not Path(data[0]).exists()
+
+
+def open_samples(data: Sequence[str], options: TableOptions, known_target: str = "") -> Samples:
+    """Return the labelled rows that the words of a command name: a data set by name, or the rows of files, one after the other.
+
+    `known_target` is the label column of a table where the options name none.
+    """
+    if _is_name(data):
+        return ArraySamples(load(data[0]), options)
+    with named_files(data) as files:
+        if _are_tables(files):
+            named = options if options.target != "" else replace(options, target=known_target)
+            table = read_table(files, options.header)
+            return TableSamples(replace(table, name="standard input") if list(data) == ["-"] else table, named)
+        joined = _joined([read(path, options.target) for path in files])
+        return ArraySamples(joined.with_(name="standard input") if list(data) == ["-"] else joined, options)
+
+
+def _are_tables(files: Sequence[Path]) -> bool:
+    """Return whether the files are tables; some tables and some arrays cannot be joined."""
+    kinds = [kind_of(path) in TABLE_KINDS for path in files]
+    if any(kinds) and not all(kinds):
+        raise DataError(f"{files[0]} and {files[kinds.index(not kinds[0])]} cannot be joined: only one of them is a table")
+    return kinds[0]
+
+
+def _joined(parts: list[DataSet]) -> DataSet:
+    """Return several data sets as one, row after row; sparse ones may differ in width."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    width = max(part.shape[1] for part in parts)
+    if not all(part.is_sparse for part in parts):
+        different = [part for part in parts if part.shape[1] != width or part.is_sparse]
+        if different:
+            raise DataError(f"{first.name} and {different[-1].name} do not have the same columns")
+        X: Any = np.concatenate([part.X for part in parts])
+    else:
+        X = sparse.vstack(
+            [sparse.csr_matrix((part.X.data, part.X.indices, part.X.indptr), shape=(part.shape[0], width)) for part in parts],
+            format="csr",
+        )
+    return first.with_(X=X, y=np.concatenate([part.y for part in parts]), X_test=None, y_test=None)
+
+
+def open_features(data: Sequence[str], encoder: Encoder, width: int, target: str, notes: Notes) -> tuple[Any, Any]:
+    """Return (features as the classifier takes them, labels or None) of the rows to predict; a label column is optional."""
+    if _is_name(data):
+        found = load(data[0])
+        return encoder.of_array(found.name, found.X, width), found.y
+    with named_files(data) as files:
+        if _are_tables(files):
+            return _table_features(files, "standard input" if list(data) == ["-"] else str(files[0]), encoder, width, target, notes)
+        columns = width if encoder.preparation is None else encoder.preparation.width_ - 1
+        wide: dict[str, Any] = {"n_features": columns} if kind_of(files[0]) == "libsvm" else {}
+        found = _joined([read(path, target, **wide) for path in files])
+    return encoder.of_array(found.name, found.X, width), found.y
+
+
+def _table_features(files: list[Path], name: str, encoder: Encoder, width: int, target: str, notes: Notes) -> tuple[Any, Any]:
+    preparation = encoder.preparation
+    known = [rule.name for rule in preparation.rules_] if preparation is not None and preparation.named else []
+    table = replace(read_table(files, expected=known), name=name)
+    if preparation is None:
+        label = "" if table.frame.width == width and not target else target_of(table, target)
+        return encoder.of_table(table, width, label, notes), table.frame[label] if label else None
+    X = encoder.of_table(table, width, "", notes)
+    frame, label = preparation.with_names(table.frame, table.named), target or preparation.target
+    return X, frame[label] if label in frame.columns else None

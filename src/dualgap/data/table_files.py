@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from dualgap.core import needs
-from dualgap.data.compressed import COMPRESSED, open_bytes, unpacked
 from dualgap.data.csv_files import (
     HEAD_BYTES,
     PIECE_BYTES,
@@ -35,6 +34,7 @@ from dualgap.data.csv_files import (
     what_is_wrong,
 )
 from dualgap.data.dataset import DataError
+from dualgap.data.packed import COMPRESSED, open_bytes, unpacked
 
 __all__ = [
     "TABLE_KINDS",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dualgap.estimators.coefficients import coefficient_bounds
-from dualgap.estimators.common import ConvergenceWarning, weights_by_class
+from dualgap.estimators.common import ConvergenceWarning
 from dualgap.estimators.fitted import Fit, fit_of
 from dualgap.estimators.kernel import SVC
 from dualgap.estimators.kernel_path import SVCPath, SVCPathCV
@@ -32,8 +31,6 @@ __all__ = [
     "OneClassSVM",
     "SVCPath",
     "SVCPathCV",
-    "coefficient_bounds",
     "fit_of",
     "warm_up",
-    "weights_by_class",
 ]

@@ -201,6 +201,9 @@ class LinearSVC(ClassifierMixin, LinearModel):
         signs = np.where(data.codes == 0, -1.0, 1.0)
         return Problem(data.X, signs, "hinge", None, l2, 0.0, weights, kind, intercept_scale=parameters.scale)
 
+    def _targets(self, X: Any, y: np.ndarray) -> Labelled:
+        return Labelled(X, y, None, self.class_weight, self.classes_)
+
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
         X, y = validated(self, X, y, reset=False)
         data, parameters = Labelled(X, y, sample_weight, self.class_weight), checked(self)

@@ -19,7 +19,7 @@ from dualgap.estimators.fitted import Fit, Later, fit_of, keep, row_of, signed_d
 from dualgap.estimators.fitting import Solve, Task, train
 from dualgap.estimators.model import Model
 from dualgap.estimators.on_store import problem_over
-from dualgap.estimators.parameters import Parameters
+from dualgap.estimators.parameters import Parameters, checked
 from dualgap.estimators.progress import Callbacks
 from dualgap.estimators.targets import Targets
 from dualgap.problem import Problem
@@ -127,6 +127,16 @@ class LinearModel(Model):
             return None
         side = data.side(j)
         return np.asarray(side.signs * signed_dual(self, j, side.weights, C))
+
+    def _objectives(self, X: Any, y: np.ndarray) -> list[tuple[Problem, np.ndarray | None]]:
+        """Return the problems of this model on rows that are checked, with the dual variables of the fit if it had as many rows."""
+        data, parameters = self._targets(X, y), checked(self)
+        make = self._maker(data, parameters)
+        return [(make(j), self._dual(data, j, parameters.C)) for j in range(data.count)]
+
+    def _targets(self, X: Any, y: np.ndarray) -> Targets:
+        """Return other rows with labels, or with numbers, as those of the fit were."""
+        raise NotImplementedError
 
     def _keep(self, data: Targets, C: float, results: list[Trained]) -> None:
         coef, later = np.stack([r.coef for r in results]), data.later(signed_duals(results, C))

@@ -19,7 +19,6 @@ from dualgap.estimators.parameters import checked, regression_loss
 from dualgap.estimators.progress import with_callbacks
 from dualgap.estimators.proof import TargetProof, prediction_bounds
 from dualgap.estimators.targets import NUMERIC, Numbers, target_parts
-from dualgap.problem import Problem
 from dualgap.proof import ProofError, Table, TargetPart
 from dualgap.solvers import get_solver
 
@@ -55,11 +54,8 @@ class LinearRegression(RegressorMixin, LinearModel):
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
         return (X, store_targets(self, X, y)) if is_store(X) else validated(self, X, y, **NUMERIC)
 
-    def _objective(self, X: Any, y: np.ndarray) -> tuple[Problem, np.ndarray | None]:
-        """Return the problem of this model on rows that are checked, and the dual variables of the fit if it had as many rows."""
-        data, parameters = Numbers(X, y, None), checked(self)
-        same = fit_of(self).n_rows == data.n
-        return self._maker(data, parameters)(0), signed_dual(self, 0, None, parameters.C) if same else None
+    def _targets(self, X: Any, y: np.ndarray) -> Numbers:
+        return Numbers(X, y, None)
 
     def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Table, list[TargetPart]]:
         data, parameters = Numbers(*validated(self, X, y, reset=False, **NUMERIC), sample_weight), checked(self)

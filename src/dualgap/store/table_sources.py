@@ -20,15 +20,14 @@ import numpy as np
 from dualgap.data import (
     DataError,
     Encoder,
-    LabelRule,
-    NumberRule,
+    Notes,
     Preparation,
     Rows,
     Table,
     TableFile,
     TableOptions,
+    TargetRule,
     check_same_columns,
-    grouped,
     learn_target,
     open_table,
     plain_target,
@@ -47,12 +46,11 @@ AS_IT_IS = TableOptions(prepare=False, standardise=False)
 
 
 def _pieces(
-    table: TableFile, dtype: str, preparation: Preparation, labels: LabelRule | NumberRule, every_row: bool, skip: int
+    table: TableFile, dtype: str, preparation: Preparation, labels: TargetRule, every_row: bool, skip: int
 ) -> Iterator[Piece]:
     """Yield the prepared rows of a table; rows without a label are left out, or an error if `every_row` must have one."""
     before, made = 0, None
-    styles = preparation.number_styles()
-    numbers = {name for name in [*styles, labels.name] if styles.get(name, labels.style) == "plain"}
+    numbers = preparation.plain_numbers() | ({labels.name} if labels.style == "plain" else set())
     rows, number = 0, 0
     for piece in table.pieces():
         frame = piece.frame(numbers)
@@ -68,7 +66,7 @@ def _pieces(
             rows += len(y)
             if len(y) and number >= skip:
                 with np.errstate(over="ignore"):  # overflow of float32 is reported with its row when the block is written
-                    made = preparation.apply(frame if len(y) == height else frame[present]).astype(dtype, copy=False)
+                    made = preparation.apply(frame if len(y) == height else frame[present], Notes()).astype(dtype, copy=False)
         except DataError as error:
             raise DataError(f"{table.path}: {_shifted(str(error), before)}") from None
         before += height
@@ -107,7 +105,7 @@ def learn_tables(
     rule = plain_target(series, chosen, task) if options is None else learn_target(series, chosen, given.above, task, given.missing)
     y, present = rule.apply(series)
     try:
-        made = given.learn(sample[present], chosen, tables[0].named, grouped(y, rule.task))
+        made = given.preparation(chosen, tables[0].named).fit(sample[present], y)
     except DataError as error:
         raise DataError(f"{paths[0]}: {error}") from None
     if n_features is not None and n_features != len(made.feature_names):

@@ -1,24 +1,35 @@
-"""Bounds on what a compressed file may unpack to, so that a small file of a stranger cannot fill the memory or the disk.
+"""Packed files: opened with errors in words for the user, and with bounds on what they may unpack to; NumPy archives, complete or absent.
 
-A file may unpack to FREE bytes whatever its size, to RATIO times its size beyond that, and to MOST bytes at all. The environment variable
-DUALGAP_MAX_UNPACKED sets another bound in place of all three.
+The bounds keep a small file of a stranger from filling the memory or the disk. A file may unpack to FREE bytes whatever its size, to RATIO
+times its size beyond that, and to MOST bytes at all. The environment variable DUALGAP_MAX_UNPACKED sets another bound in their place.
 """
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
+import lzma
 import os
+import shutil
 import struct
+import tempfile
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
+
+import numpy as np
 
 from dualgap.core import number_of_bytes
 from dualgap.data.dataset import DataError
 
-__all__ = ["bounded", "check_mat", "check_zip", "most_unpacked"]
+__all__ = ["COMPRESSED", "bounded", "check_mat", "check_zip", "open_bytes", "unpacked", "write_arrays"]
 
+COMPRESSED = (".gz", ".bz2", ".xz")
+MAGIC: tuple[tuple[bytes, Any], ...] = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\x00", lzma.open))
 VARIABLE = "DUALGAP_MAX_UNPACKED"
 FREE = 250_000_000  # bytes
 RATIO = 100  # bytes unpacked / bytes of the file: text of 0/1 features comes to 20
@@ -101,3 +112,50 @@ def check_mat(path: Path) -> None:
             if total > most:
                 raise _too_large(path, most)
             stream.seek(end)
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a stream of a file's bytes, decompressed if need be; raise DataError if it is missing, broken or too large."""
+    try:
+        with open(path, "rb") as raw:
+            start = raw.read(8)
+        if not start:
+            raise DataError(f"{path} is empty")
+        opener = next((opener for magic, opener in MAGIC if start.startswith(magic)), open)
+        with opener(path, "rb") as stream:
+            yield stream if opener is open else bounded(stream, path)
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist") from None
+    except IsADirectoryError:
+        raise DataError(f"{path} is a folder; give a file") from None
+    except EOFError:
+        raise DataError(f"{path} is cut short: the compressed data end too early; fetch it again") from None
+    except (OSError, zlib.error, lzma.LZMAError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from None
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[Path]:
+    """Yield the path of a file's plain bytes: the file itself, or a temporary file of the same name where it is compressed."""
+    with open(path, "rb") as raw:
+        start = raw.read(8)
+    if not start.startswith(tuple(magic for magic, _ in MAGIC)):
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="dualgap-") as folder:
+        plain = Path(folder) / (path.stem if path.suffix.lower() in COMPRESSED else path.name)
+        with open_bytes(path) as packed, open(plain, "wb") as stream:
+            shutil.copyfileobj(packed, stream)
+        yield plain
+
+
+def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
+    """Write a NumPy archive under a temporary name and move it into place."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "wb") as stream:
+            np.savez(stream, **arrays)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
