@@ -12,10 +12,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dualgap.core import kept, number, one_of
-from dualgap.estimators.common import invalid_parameters, warn_unless_converged
+from dualgap.estimators.common import check_labels, invalid_parameters, warn_unless_converged
 from dualgap.estimators.fitting import TimeShare
+from dualgap.estimators.kernel import SVC
 from dualgap.estimators.kernel_model import fit_status
-from dualgap.estimators.machine import checked_rows
+from dualgap.estimators.machine import checked_kernel
 from dualgap.estimators.nu_machine import expanded, hinge_problem, keep_machine, nu_budget, solve_nu
 from dualgap.estimators.probability import calibrate, check_probability, predict_log_proba, predict_proba
 from dualgap.estimators.progress import log_to_screen
@@ -49,12 +50,12 @@ class NuSVC(ClassifierMixin, BaseEstimator):
     tol : float
         Bound on the relative duality gap of every ν-problem, gap / |objective|.
     max_iter : int
-        Epochs for each pair of classes, of all problems that the search for ρ solves; -1 for no limit.
-    solver : str or solver object
-        Of the hinge problems: "auto", the name of a solver that supports them, or a solver object.
+        Epochs for each pair of classes; -1 for no limit.
+    solver : "auto", "working_set" or a WorkingSet
+        How the working sets are to run. "auto" trains a linear kernel on rows much longer than wide by Newton's method.
     random_state : int, RandomState or None
     verbose : int
-        Above 0, each step of the search is logged at level INFO by the logger "dualgap".
+        Above 0, each evaluation is logged at level INFO by the logger "dualgap".
     atol : float
         Bound on the gap itself, in the units of `certificate_`: a fit has converged if it or `tol` is met.
     shrinking : ignored
@@ -140,9 +141,12 @@ class NuSVC(ClassifierMixin, BaseEstimator):
             one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
             check_probability(self, X)
         budget = nu_budget(self)
-        kernel, X, data = checked_rows(self, X, y, sample_weight)
+        X, y = SVC._checked(self, X, y)
+        check_labels(y)
+        check_feasible(nu, Labelled(y[:, None], y, sample_weight, self.class_weight))  # before any kernel value is computed
+        kernel, table = checked_kernel(self, X, len(y))
+        data = Labelled(table, y, sample_weight, self.class_weight)
         y = data.classes[data.codes]
-        check_feasible(nu, data)
         pairs, labels = data.pairs(), data.classes.tolist()
         seconds = TimeShare(budget.max_seconds, len(pairs))
         with kept() as ctrl_c, log_to_screen(self.verbose):

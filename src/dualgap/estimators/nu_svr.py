@@ -28,6 +28,10 @@ class NuSVR(KernelRegression):
     ----------
     nu : float in (0, 1]
         Upper bound on the share of rows outside the tube, lower bound on the share of support vectors.
+    fit_intercept : bool
+        Must be True: half of ν lies above the tube, and half below.
+    solver : "auto", "working_set" or a WorkingSet
+        As in `NuSVC`.
     tol : float
         Bound on the relative duality gap, gap / objective, of the problem over f, b and ε. It must be above 0.
 
@@ -39,7 +43,7 @@ class NuSVR(KernelRegression):
     fit_status_, indefinite_
         As in `SVR`.
     objective_, dual_gap_, certificate_, history_ : of the problem, or one for each target
-        The objective is scikit-learn's divided by C·Σs. The history is that of the ε-insensitive problems.
+        The objective is scikit-learn's divided by C·Σs.
     status_ : "converged" where every certified gap is within `tol`; else as in `LinearSVC`
 
     Examples
@@ -67,6 +71,10 @@ class NuSVR(KernelRegression):
         with invalid_parameters():
             number("nu", self.nu, "(0, 1]")
             number("tol", self.tol, "(0, 1]")
+            if not self.fit_intercept:
+                raise ValueError(
+                    "fit_intercept=False: NuSVR needs an intercept, with which half of nu lies above the tube; use SVR"
+                )
         super().fit(X, y, sample_weight)
         self._fit.kept = None  # nothing is proven of the exact model, whose ε is not known exactly
         return self

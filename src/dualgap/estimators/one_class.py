@@ -36,17 +36,17 @@ class OneClassSVM(OutlierMixin, BaseEstimator):
     nu : float in (0, 1]
         Upper bound on the share of training samples that are outliers, lower bound on the share of support vectors.
     kernel, degree, gamma, coef0, cache_size, max_time
-        As in `SVC`. "linear" is trained on X itself, dense or sparse, in time proportional to its size: the problem of scikit-learn's
+        As in `SVC`. "linear" is trained on X itself where rows are many, in time proportional to its size: the problem of scikit-learn's
         SGDOneClassSVM and of LIBLINEAR's one-class machine.
     tol : float
         Bound on the relative duality gap, gap / |objective|.
     max_iter : int
-        Epochs of all problems that the search for ρ solves; -1 for no limit.
-    solver : str or solver object
-        Of the hinge problems: "auto", the name of a solver that supports them, or a solver object.
+        Epochs; -1 for no limit.
+    solver : "auto", "working_set" or a WorkingSet
+        As in `NuSVC`.
     random_state : int, RandomState or None
     verbose : int
-        Above 0, each step of the search is logged at level INFO by the logger "dualgap".
+        Above 0, each evaluation is logged at level INFO by the logger "dualgap".
     atol : float
         Bound on the gap itself, in the units of `certificate_`: a fit has converged if it or `tol` is met.
     shrinking : ignored

@@ -67,8 +67,19 @@ from dualgap.proof.intercepts import (
     zero_model,
     zero_objective,
 )
-from dualgap.proof.nu import LARGEST_PART, Threshold, dual_mass, largest_nu, nu_certificate, nu_threshold, zero_certificate
-from dualgap.proof.nu_regression import Tube, best_tube, nu_regression_certificate, size_of_dual
+from dualgap.proof.nu import (
+    LARGEST_PART,
+    Threshold,
+    Tube,
+    best_tube,
+    dual_mass,
+    largest_nu,
+    nu_certificate,
+    nu_regression_certificate,
+    nu_threshold,
+    size_of_dual,
+    zero_certificate,
+)
 from dualgap.proof.verify import Refused, parse_proof, report
 from dualgap.proof.verify import verify as verify_proof
 

@@ -18,7 +18,7 @@ that a sum bounds its own error.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -88,14 +88,14 @@ def _scores_of(problem: Problem) -> BoundedScores:
     return found
 
 
-def carry_scores(problem: Problem, a: np.ndarray, parts: Sequence[tuple[float, Scores]]) -> None:
-    """Let later scores of a problem with a memory start from K·a, put together from certified scores of the same kernel and rows.
+def carry_scores(problem: Problem, a: np.ndarray, factor: float, known: Scores) -> None:
+    """Let later scores of a problem with a memory start from K·a = factor·K·known.a of the same kernel and rows.
 
-    `a` must be Σ factor·part.a over the parts up to rounding; where it is not, nothing is carried over.
+    `a` must be factor·known.a up to rounding; where it is not, nothing is carried over.
     """
     assert problem.memory is not None
     scores = BoundedScores(problem.memory.problem)
-    if all(part.certified for _, part in parts) and scores.put_together(a, parts):
+    if known.certified and scores.scale(a, factor, known):
         problem.memory.kernel_scores = scores
 
 
@@ -161,7 +161,7 @@ class BoundedScores:
     def _changed(self, a: np.ndarray) -> tuple[np.ndarray, float]:
         """Return a − last.a without the changes that are rounding, and a bound on the sum of their sizes."""
         terms = a - self.last.a
-        same = np.abs(terms) <= SAME_WEIGHT * np.abs(a)  # those of scores that were put together differ so
+        same = np.abs(terms) <= SAME_WEIGHT * np.abs(a)  # those of scores that were scaled differ so
         dropped = 1.000001 * float(np.abs(terms[same]).sum())
         terms[same] = 0.0
         return terms, dropped
@@ -190,19 +190,15 @@ class BoundedScores:
         self._sharpen(a, values, radius, exact, some)
         return self._frozen()
 
-    def put_together(self, a: np.ndarray, parts: Sequence[tuple[float, Scores]]) -> bool:
-        """Set `last` to K·a = Σ factor·part.values, in float64 where a certificate needs it. Return whether a is Σ factor·part.a."""
-        change = np.abs(a - np.sum([factor * part.a for factor, part in parts], axis=0))
+    def scale(self, a: np.ndarray, factor: float, known: Scores) -> bool:
+        """Set `last` to K·a = factor·known.values, in float64 where a certificate needs it. Return whether a is factor·known.a."""
+        change = np.abs(a - factor * known.a)
         if not (change <= SAME_WEIGHT * np.abs(a)).all():
             return False
-        values = np.sum([factor * part.values for factor, part in parts], axis=0)
-        sizes = np.sum([abs(factor) * np.abs(part.values) for factor, part in parts], axis=0)
-        mass = sum(abs(factor) * float(np.abs(part.a).sum()) for factor, part in parts)
-        support, rounding = np.sum([np.abs(part.a) for _, part in parts], axis=0), gamma(2 * len(parts) + 4)
-        radius = np.sum([abs(factor) * part.radius for factor, part in parts], axis=0) + rounding * sizes
-        radius += (float(change.sum()) + rounding * mass) * self._sizes(support)
-        radius *= 1.000001
-        exact = radius <= FLOAT64_RADIUS * mass * self._sizes(support)
+        values, mass, rounding = factor * known.values, float(np.abs(factor * known.a).sum()), gamma(6)
+        radius = abs(factor) * known.radius + rounding * np.abs(values)
+        radius = 1.000001 * (radius + (float(change.sum()) + rounding * mass) * self._sizes(known.a))
+        exact = radius <= FLOAT64_RADIUS * mass * self._sizes(known.a)
         self._sharpen(a, values, radius, exact, np.flatnonzero(~exact & (a != 0.0)))
         return True
 

@@ -9,9 +9,7 @@ from dualgap.run.certifying import certify, certify_with_dual
 from dualgap.run.deciding import Deciding, decide_rows
 from dualgap.run.driver import Progress, drive, minimise, prepare_solver
 from dualgap.run.evaluation import SolverRun
-from dualgap.run.nu import minimise_nu
-from dualgap.run.nu_candidate import NuResult
-from dualgap.run.nu_regression import minimise_nu_regression
+from dualgap.run.nu import NuResult, minimise_nu, minimise_nu_regression
 from dualgap.run.stepper import Best, Evaluation, Stepper
 from dualgap.run.trace import SUCCESSES, Status, Trace
 from dualgap.run.trained import Trained

@@ -1,213 +1,439 @@
-"""The dual of a ν-problem by working sets: the sum of the dual variables of each class is kept, as that of all is with a free intercept.
+"""ν-machines by working sets on their own dual: the classifier, the one-class machine and the regression, and the start of a run.
 
-1. Start: solve the same problem for a sample of the rows; β = 1 for the rows of least margin under its model, as many as have the mass νT.
-   A few rows start from the model of equal β.
-2. Epochs of the working-set solver on D_ν, at the l2 that the sample's threshold suggests: it is only the scale of the dual variables.
-3. Go over to an interior-point method once working sets have taken a good part of its cost, or no longer move: where hardly a function
-   of the kernel separates the rows, D_ν is flat, and steps on pairs of variables take millions.
-4. Certify β as a solution of the ν-problem, at the threshold that is best for it, once the gap estimate is small enough.
+The dual variables form two groups whose sums ν gives: the classes, or the variables above and below the tube; of one class, one group.
+
+1. Start: β = 1 for the rows of least margin, or farthest from the middle of the tube, up to the sum of each group. Margins are those of a
+   model of a sample of the rows; where rows are few, of that of equal β, or of w = 0.
+2. Epochs of working sets, whose pairs are of one group (Chang and Lin 2011, docs/references.md: LIBSVM's Solver_NU).
+3. Regression: once the intercepts of the groups cross, the best tube is ε = 0, and Σ c|β| may be smaller. Go on with that problem, until
+   Σ c|β| is ν again; then with 2 from there.
+4. Certify β: the threshold, or tube, that is best for its model makes it one of a problem whose certificates are those of the ν-problem.
+
+Long rows of X itself, without a kernel or with the linear one, go to `nu_linear`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import machine
-from dualgap.kernels import expansion
+from dualgap.core import ResidualLoss, gamma, weighted_balance
+from dualgap.kernels import expansion, make_kernel
 from dualgap.problem import Problem
-from dualgap.proof import LARGEST_PART, Certificate, dual_mass, kernel_scores, largest_nu, nu_threshold
-from dualgap.run.driver import drive, prepare_solver
-from dualgap.run.nu_candidate import (
-    AIM,
-    Budget,
-    Candidate,
-    NuResult,
-    better_of,
-    certified_candidate,
-    equal_beta,
-    expansion_of,
-    filled,
-    nearly_zero,
-    sampled,
-    settled_mass,
+from dualgap.proof import (
+    LARGEST_PART,
+    Certificate,
+    DualPoint,
+    best_tube,
+    carry_scores,
+    certificate_of,
+    certify_pair,
+    dual_mass,
+    dual_point,
+    kernel_scores,
+    largest_nu,
+    nu_certificate,
+    nu_regression_certificate,
+    nu_threshold,
+    objective_floor,
+    size_of_dual,
+    zero_certificate,
 )
+from dualgap.run.driver import Ended, drive, prepare_solver
 from dualgap.run.stepper import Evaluation, Stepper
-from dualgap.solvers import InteriorPoint, Warm, WorkingSet, get_solver, interior_point_cost
+from dualgap.run.trace import Status
+from dualgap.solvers import Warm, WorkingSet
 
-__all__ = ["solve_dual", "takes_dual"]
+__all__ = ["Budget", "Candidate", "LabelRun", "NuRun", "TubeRun"]
 
+AIM = 1.0 + 6e-15  # Σ cβ of labels / νT: above 1 by more than rounding
+WITHIN = 1.0 - 1e-14  # Σ c|β| of a regression / ν: below 1 by more than rounding
 SAMPLE, SAMPLE_PARTS = 500, 5  # rows of a sample, at least, and n / rows of a sample
 SAMPLE_GAIN = 4  # rows / rows of a sample, at least, for a sample to pay
 SAMPLE_TOL = 1e-2  # relative gap of the sample's problem
-INTERIOR_SHARE = 0.1  # cost of working sets / cost of an interior-point run, at which that begins
-STILL, STILL_EPOCHS = 1e-6, 5  # change of the gap in an epoch, and epochs in a row of less, at which it begins, too
-INTERIOR_MARGIN = 3.0  # gap estimate / gap of the interior-point method: variables near a bound are put there
-SLOW = 30  # epochs in which the gap does not halve, at which a run without memory for that method ends
-MATRICES = 3  # that the interior-point method has in memory: the kernel's, the one it factors, another for a moment
+STILL = 20  # epochs in which the gap does not halve, at which a run ends
+FLAT, FLAT_STILL = 1e-8, 5  # ½‖u‖² / ½(ν·max ‖x‖)² below which the dual is flat, and those epochs there: pair steps no longer tell
+CROSSED = 0.1  # gap / |D| below which the intercepts of the groups are believed to cross
+MOST_TURNS = 20  # changes between ε > 0 and ε = 0
+UNDERFLOW = 1e-140  # a dual value above minus this is 0: all rows are; and the least l2, whose inverse has a square
+NEARLY_ZERO = 1e-24  # ½‖u‖² / ½(ν·max ‖x‖)² below which the optimum is w = 0, ρ = 0 up to rounding; more where sums are long
+# The same for a kernel machine, whose ‖u‖² is a sum of kernel values: at least, and in units of the rounding error of a sum.
+KERNEL_ZERO, KERNEL_ROUNDING = 1e-12, 32.0
 
 
-def takes_dual(problem: Problem, solver: object) -> bool:
-    """Return whether the solver maximises D_ν itself: working sets do where each sum to keep is that of rows of one class."""
-    chosen = get_solver(solver).chosen(problem)
-    one_class = problem.intercept == "none" and bool((problem.y > 0.0).all())
-    return isinstance(chosen, WorkingSet) and chosen.supports(problem).ok and (one_class or problem.intercept == "free")
+class Budget(NamedTuple):
+    """How to run: the working sets, the gap that ends the run, its limits, the seed."""
+
+    solver: WorkingSet
+    tol: float
+    atol: float
+    max_epochs: int
+    deadline: float | None
+    seed: int
+
+    def seconds(self) -> float | None:
+        """Return how many seconds are left; None where there is no limit."""
+        return None if self.deadline is None else max(self.deadline - time.perf_counter(), 1e-9)
 
 
-def solve_dual(problem: Problem, nu: float, budget: Budget, report: Callable[[str], None]) -> NuResult:
-    """Maximise D_ν until the certified gap is small enough or the budget is spent."""
-    l2, beta, before = _start(problem, nu, budget, report)
-    here = problem.variant(l2=l2)
-    solver, seconds = prepare_solver(here.replace(intercept="free"), budget.solver)
-    assert isinstance(solver, WorkingSet)
-    run = DualRun(here, nu, solver, beta, budget, report)
-    stopped = before is not None and before.status == "interrupted"
-    spent = 0 if before is None else before.epochs
-    epochs = 1 if stopped else max(budget.max_epochs - spent, 1)
-    ended = drive(run, budget.tol, epochs, budget.seconds(), halt=lambda: run.slow)
-    if run.slow and ended.status == "interrupted":
-        ended = ended._replace(status="stalled")
-    assert run.found is not None
-    fields = ended._replace(epochs=ended.epochs + spent, status="interrupted" if stopped else ended.status)._asdict()
-    return run.found.result(solver=solver, nu=nu, compile_seconds=seconds, **fields)
+@dataclass(frozen=True)
+class Candidate:
+    """A feasible β, the problem of the best threshold or tube for it, the model w(β) with its intercept, and what is proven.
 
-
-def _start(problem: Problem, nu: float, budget: Budget, report: Callable[[str], None]) -> tuple[float, np.ndarray, NuResult | None]:
-    """Step 1: return an l2, a β of mass νT, and the result for a sample if there was one."""
-    aim = AIM * nu * dual_mass(problem)[0]
-    rows, found = max(SAMPLE, problem.n // SAMPLE_PARTS), None
-    if problem.n >= SAMPLE_GAIN * rows:
-        index, small = sampled(problem, rows, np.random.default_rng(budget.seed))
-        found = solve_dual(small, min(nu, LARGEST_PART * largest_nu(small)), budget._replace(tol=SAMPLE_TOL), report)
-        if not found.zero:
-            assert problem.kernel is not None
-            X = problem.X[:, index] if problem.kernel.name == "precomputed" else problem.X
-            scores = expansion(problem.kernel, X, small.X, found.coef) + found.intercept
-            return found.rho, filled(problem, np.zeros(problem.n), problem.y * scores, aim), found
-    a = problem.c * equal_beta(problem, nu) * problem.y
-    scores = problem.scores(problem.combine(a))
-    rho, b = nu_threshold(problem, nu, scores)
-    if nearly_zero(problem, nu, 0.5 * float(a @ scores)):  # rows that were centred
-        return nu * float(problem.sqnorms.max()) or 1.0, settled_mass(problem, equal_beta(problem, nu), aim), found
-    beta = filled(problem, np.zeros(problem.n), problem.y * (scores + b), aim)
-    return rho if rho > 0.0 else float(a @ scores) / nu, beta, found
-
-
-class DualRun(Stepper):
-    """The working-set solver on the dual of a ν-problem.
-
-    Sets: `state` in `start`, changed by `step`; `found`, the best certified candidate, in `evaluate`.
+    `resolution` is the gap that float64 cannot tell from zero.
     """
 
-    at_zero = 1.0  # no model that is evaluated has an objective above 0, that of w = 0
+    problem: Problem
+    coef: np.ndarray
+    intercept: float
+    beta: np.ndarray
+    certificate: Certificate
+    resolution: float
+    zero: bool = False
 
-    def __init__(
-        self, problem: Problem, nu: float, solver: WorkingSet, beta: np.ndarray, budget: Budget, report: Callable[[str], None]
-    ) -> None:
-        self.problem, self.nu, self.solver, self.beta, self.report = problem.remembering(), nu, solver, beta, report
+    def better(self, other: Candidate | None) -> Candidate:
+        """Return the candidate of the lower objective, of equal ones that of the smaller gap, with the better bound of the two."""
+        if other is None:
+            return self
+        first, second = self.certificate, other.certificate
+        best, rest = (self, second) if (first.primal, first.gap) <= (second.primal, second.gap) else (other, first)
+        own = best.certificate
+        if own.dual < rest.dual <= own.primal:  # not so where an indefinite kernel makes them contradict each other
+            joined = certificate_of(own.primal, rest.dual, rest.source, own.radius + rest.radius)
+            return replace(best, certificate=joined) if joined.gap < own.gap else best
+        return best
+
+
+class NuRun(Stepper):
+    """Working sets on the dual of a ν-problem. A subclass certifies, and says where to start.
+
+    Sets: `here`, the problem whose D the epochs maximise, and `state` in `start`; `state` is changed by `step`, `found`, the best
+    certified candidate, by `evaluate`.
+    """
+
+    at_zero = math.inf  # no step lowers D: a run cannot diverge
+
+    def __init__(self, problem: Problem, nu: float, budget: Budget, report: Callable[[str], None] = lambda text: None) -> None:
+        self.problem, self.nu, self.budget, self.report = problem, nu, budget, report
         self.tol, self.atol = budget.tol, budget.atol
         self.rng = np.random.default_rng(budget.seed)
-        self.aim = AIM * nu * dual_mass(problem)[0]
+        self.here = problem
+        self.warm = np.zeros(0)  # the β of the start
         self.found: Candidate | None = None
-        self.interior: InteriorPoint | None = None
-        self.rows = np.flatnonzero(problem.c > 0.0)  # the interior-point method's
-        fits = 8 * MATRICES * len(self.rows) ** 2 <= 1e6 * solver.cache_size
-        self.left = INTERIOR_SHARE * interior_point_cost(len(self.rows)) if fits else math.inf  # nanoseconds for working sets
-        self.still = self.epochs = 0  # epochs in a row without a change of the gap, and all
-        self.goal = math.inf, 0  # half the gap of the last time it was reached, and the epoch of that
-        self.slow = False  # whether the run ends here
-        self.limit = False  # whether the interior-point method has come to the limit of rounding
+        self.epochs, self.goal = 0, (math.inf, 0)  # half the gap when it last halved, and the epoch of that
+        self.flat = False  # whether the run ends here
+
+    def first(self) -> tuple[Problem, np.ndarray, Ended | None]:
+        """Step 1: return the problem to work on, a feasible β, and how the run on a sample ended if there was one."""
+        raise NotImplementedError
+
+    def certified(self, beta: np.ndarray) -> Candidate:
+        """Step 4: make β feasible beyond rounding and certify its model."""
+        raise NotImplementedError
+
+    def solve(self, callbacks: Iterable[Any] = (), halt: Callable[[], bool] | None = None) -> tuple[Ended, float]:
+        """Run to the end; return how it ended, and the seconds of compilation."""
+        here, self.warm, before = self.first()
+        self.here = (here if here.kernel is not None else here.replace(kernel=make_kernel("linear"))).remembering()
+        seconds = self.compile()
+        stopped, spent = before is not None and before.status == "interrupted", 0 if before is None else before.epochs
+        epochs = 1 if stopped else max(self.budget.max_epochs - spent, 1)
+        ended = drive(
+            self,
+            self.tol,
+            epochs,
+            self.budget.seconds(),
+            callbacks=callbacks,
+            halt=lambda: self.flat or (halt is not None and halt()),
+        )
+        status: Status = "interrupted" if stopped else ended.status
+        if self.flat and status == "interrupted" and not stopped:
+            status = "rounding_limit" if self.certificate().gap <= self.resolution else "stalled"
+        return ended._replace(epochs=ended.epochs + spent, status=status), seconds
+
+    def compile(self) -> float:
+        """Have everything compiled; return the seconds that took."""
+        return prepare_solver(self.here.replace(intercept="free"), self.budget.solver)[1]
 
     def start(self) -> None:
-        self.state = self.solver.start(self.problem, self.rng, Warm(dual=self.beta), nu=self.nu)
-        self.state.tol = self.tol
+        self._start_from(self.warm, self.nu)
+
+    def _start_from(self, beta: np.ndarray | None, nu: float | None) -> None:
+        self.state = self.budget.solver.start(self.here, self.rng, Warm(dual=beta), nu=nu)
+        self.goal = math.inf, self.epochs
 
     def step(self) -> None:
         self.epochs += 1
-        if self.interior is not None:
-            self.limit = self.limit or not self.interior.step()
-            if self.interior.indefinite:  # working sets go on where they were
-                self.interior, self.limit, self.goal = None, False, (math.inf, self.epochs)
-            return
-        before, steps = self.state.gap, self.state.steps
-        self.solver.epoch(self.problem, self.state, self.rng)
-        state = self.state
-        self.left -= machine.PAIR_STEP * (state.steps - steps) * min(len(state.active), self.solver.size)
-        self.still = self.still + 1 if abs(state.gap - before) <= STILL * before else 0
-        if self.left < 0.0 or (self.still >= STILL_EPOCHS and self.left < math.inf):
-            self._go_inside()
-        if state.gap <= self.goal[0]:
-            self.goal = 0.5 * state.gap, self.epochs
-        self.slow = self.interior is None and self.left == math.inf and self.epochs >= self.goal[1] + SLOW
+        self.state.tol = self.relative_tolerance()
+        self.budget.solver.epoch(self.here, self.state, self.rng)
+        if self.state.gap <= self.goal[0]:
+            self.goal = 0.5 * self.state.gap, self.epochs
+        self.flat = self.epochs >= self.goal[1] + (FLAT_STILL if self.is_flat() else STILL)
 
-    def _go_inside(self) -> None:
-        """Step 3: go over to the interior-point method, for which the kernel matrix must be positive semidefinite."""
-        problem, rows, self.left = self.problem, self.rows, math.inf
-        K = np.empty((problem.n, problem.n))
-        blocks = problem.kernel_blocks(np.float64)
-        blocks.write_rows(blocks.own(np.arange(problem.n)), K, np.arange(problem.n))
-        K = K if len(rows) == problem.n else K[np.ix_(rows, rows)]
-        y, c = problem.y[rows], problem.c[rows]
-        # Between the bounds also where ν is the largest feasible one, and all β of a class are 1.
-        start = y * c * np.minimum(equal_beta(problem, self.nu)[rows], 1.0 - 1e-9)
-        classes = [y > 0.0, y < 0.0] if problem.intercept == "free" else [y > 0.0]
-        interior = InteriorPoint(K, start, np.where(y > 0.0, 0.0, -c), np.where(y > 0.0, c, 0.0), classes)
-        if interior.step():
-            self.interior, self.restarted_at = interior, self.epochs
-            self.handovers = [(self.epochs, "steps on pairs of variables are slow: interior-point method")]
-            self.report(f"{problem.n} rows: interior-point method from epoch {self.epochs}")
+    def is_flat(self) -> bool:
+        """Return whether D is next to nothing beside its natural size."""
+        return False
 
     def gap_estimate(self) -> float | None:
-        state, problem, interior = self.state, self.problem, self.interior
-        value = problem.l2 * (problem.l2 * (state.mass - state.dual_value)) if interior is None else interior.value  # no overflow
-        if self.limit or value <= self.atol or nearly_zero(problem, self.nu, value):  # the gap of w = 0 is at most that
-            return 0.0
-        if interior is not None:
-            gap = INTERIOR_MARGIN * interior.gap
-            return gap / (interior.value - gap) if gap < interior.value else math.inf
-        return self.solver.gap_estimate(self.problem, self.state)
+        return self.budget.solver.gap_estimate(self.here, self.state)
 
-    @np.errstate(over="ignore", invalid="ignore")
+    def own_beta(self) -> np.ndarray:
+        """Return the β of the last epoch."""
+        return self.budget.solver.dual(self.here, self.state)
+
+    def passes(self) -> float:
+        """Return how many passes over the rows the epochs made."""
+        return float(self.state.passes)
+
     def evaluate(self) -> Evaluation:
-        problem, state, interior = self.problem, self.state, self.interior
-        if interior is None:
-            new = self._candidate(self.solver.dual(problem, state))
-        else:
-            new = self._candidate(self._beta(interior.rounded()))
-            if not self.reached(new.certificate):
-                new = better_of(new, self._candidate(self._beta(interior.a)))
-        self.found = better_of(self.found, new)
-        if self.limit:
-            self.resolution = self.found.certificate.gap
-        count = np.count_nonzero(new.beta)
-        self.report(f"{problem.n} rows, {count} support vectors: {new.certificate}")
-        state.tol = self.relative_tolerance()
-        columns = {"support_vectors": float(count), "nonzeros": float(np.count_nonzero(new.coef))}
-        passes = float(state.passes) + (0 if interior is None else self.epochs - self.restarted_at)
-        return Evaluation(new.certificate, new.coef, new.intercept, passes, columns)
+        with np.errstate(over="ignore", invalid="ignore"):
+            new = self.certified(self.own_beta())
+        self.found, self.resolution = new.better(self.found), new.resolution
+        count = float(np.count_nonzero(new.beta))
+        self.report(f"{self.problem.n} rows, {count:.0f} support vectors: {new.certificate}")
+        columns = {"support_vectors": count, "nonzeros": float(np.count_nonzero(new.coef))}
+        return Evaluation(new.certificate, new.coef, new.intercept, self.passes(), columns)
 
-    def _beta(self, a: np.ndarray) -> np.ndarray:
-        """Return β of all rows from the signed variables of the interior-point method."""
-        beta = np.zeros(self.problem.n)
-        beta[self.rows] = np.abs(a) / self.problem.c[self.rows]
-        return beta
-
-    def _candidate(self, beta: np.ndarray) -> Candidate:
-        """Step 4: certify β, whose mass is νT up to rounding."""
-        problem = self.problem
-        beta = settled_mass(problem, beta, self.aim)
-        scores = kernel_scores(problem, expansion_of(problem, beta))
-        return certified_candidate(problem, self.nu, beta, [(problem.l2, scores)], problem.l2, self.tol, self.atol)
+    def best_found(self) -> Candidate:
+        assert self.found is not None
+        return self.found
 
     def certificate(self) -> Certificate:
-        assert self.found is not None
-        return self.found.certificate
-
-    def at_floor(self, certificate: Certificate) -> bool:
-        return certificate.primal == 0.0 and nearly_zero(self.problem, self.nu, -certificate.dual)
+        return self.best_found().certificate
 
     def relative_tolerance(self) -> float:
         size = abs(self.found.certificate.primal) if self.found is not None else 0.0
         return max(self.tol, self.atol / size if size > 0.0 else 0.0)
+
+    def sample(self, run: type[NuRun]) -> tuple[np.ndarray, Candidate, Ended] | None:
+        """Solve for a sample of the rows; return the scores of its model on all rows and how that ended; None where rows are few."""
+        problem, count = self.problem, max(SAMPLE, self.problem.n // SAMPLE_PARTS)
+        if problem.n < SAMPLE_GAIN * count:
+            return None
+        index, small = _sampled(problem, count, self.rng)
+        nu = min(self.nu, LARGEST_PART * largest_nu(small)) if run is LabelRun else self.nu
+        inner = run(small, nu, self.budget._replace(tol=SAMPLE_TOL, atol=0.0), self.report)
+        ended, _ = inner.solve()
+        found = inner.best_found()
+        if problem.kernel is None:
+            return problem.products(found.coef) + found.intercept, found, ended
+        X = problem.X[:, index] if problem.kernel.name == "precomputed" else problem.X
+        return expansion(problem.kernel, X, small.X, found.coef) + found.intercept, found, ended
+
+
+class LabelRun(NuRun):
+    """A ν-problem of labels, over a hinge problem whose l2 is the scale of the dual variables."""
+
+    def __init__(self, problem: Problem, nu: float, budget: Budget, report: Callable[[str], None] = lambda text: None) -> None:
+        super().__init__(problem, nu, budget, report)
+        self.mass = AIM * nu * dual_mass(problem)[0]  # Σ cβ
+        self.classes = [np.arange(problem.n)]
+        if problem.intercept == "free":
+            self.classes = [np.flatnonzero(problem.y > 0.0), np.flatnonzero(problem.y < 0.0)]
+
+    def first(self) -> tuple[Problem, np.ndarray, Ended | None]:
+        problem = self.problem
+        sampled, ended = self.sample(LabelRun), None
+        if sampled is not None:
+            scores, found, ended = sampled
+            if not found.zero:
+                return problem.variant(l2=found.problem.l2), self._least(problem.y * scores), ended
+        equal = np.empty(problem.n)
+        for rows in self.classes:
+            equal[rows] = self.mass / AIM / len(self.classes) / float(problem.c[rows].sum())
+        a = problem.c * equal * problem.y
+        scores = problem.products(problem.combine(a))
+        rho, b = nu_threshold(problem, self.nu, scores)
+        if self.nearly_zero(0.5 * float(a @ scores)):  # rows that were centred
+            return problem.variant(l2=self.nu * float(problem.sqnorms.max()) or 1.0), self._settled(equal), ended
+        l2 = rho if rho > 0.0 else float(a @ scores) / self.nu
+        return problem.variant(l2=l2), self._least(problem.y * (scores + b)), ended
+
+    def _least(self, margins: np.ndarray) -> np.ndarray:
+        """Return β = 1 for the rows of least margin, up to the sum of their class."""
+        beta = np.zeros(self.problem.n)
+        for rows in self.classes:
+            beta[rows] = _filled(margins[rows], self.problem.c[rows], self.mass / len(self.classes))
+        return beta
+
+    def _settled(self, beta: np.ndarray) -> np.ndarray:
+        """Return β with what is missing from the sum of each class, or too much, shared by its free variables; by others if need be."""
+        beta, problem = np.clip(beta, 0.0, 1.0), self.problem
+        for rows in self.classes:
+            own, c = beta[rows], problem.c[rows]
+            missing = self.mass / len(self.classes) - float(weighted_balance(c, np.ones(len(rows)), own, 0.0)[0])
+            free = (own > 0.0) & (own < 1.0)
+            room = c * (1.0 - own if missing > 0.0 else own)
+            if abs(missing) <= float(room[free].sum()):
+                share = free * (abs(missing) / float(room[free].sum()) if missing else 0.0)
+            elif missing > 0.0:
+                share = _filled(-room, room, missing)
+            else:
+                share = np.full(len(rows), -missing / float(room.sum()))
+            beta[rows] = own + share * (1.0 - own) if missing > 0.0 else own * (1.0 - share)
+        return beta
+
+    def nearly_zero(self, value: float) -> bool:
+        """Return whether ½‖u‖² = `value` is 0 up to rounding: w = 0, ρ = 0 is then the solution."""
+        size = self.nu * float(self.problem.norms.max(initial=0.0))  # bounds ‖u‖
+        rounding = gamma(self.problem.n)
+        if self.problem.kernel is None:
+            share = max(NEARLY_ZERO, (8.0 * rounding) ** 2)
+        else:
+            share = max(KERNEL_ZERO, KERNEL_ROUNDING * rounding)
+        return value <= share * 0.5 * size * size + UNDERFLOW
+
+    def value(self) -> float:
+        """Return −D_ν = ½‖u‖² of the last epoch."""
+        return float(self.here.l2 * (self.here.l2 * (self.state.mass - self.state.dual_value)))  # l2² may overflow
+
+    def is_flat(self) -> bool:
+        return self.value() <= FLAT * 0.5 * self.nu**2 * float(self.problem.sqnorms.max(initial=0.0))
+
+    def gap_estimate(self) -> float | None:
+        value = self.value()
+        if value <= self.atol or self.nearly_zero(value):  # the gap of w = 0 is at most that
+            return 0.0
+        return super().gap_estimate()
+
+    def at_floor(self, certificate: Certificate) -> bool:
+        return certificate.primal == 0.0 and self.nearly_zero(-certificate.dual)
+
+    def certified(self, beta: np.ndarray) -> Candidate:
+        problem, nu, known = self.problem, self.nu, None
+        beta = self._settled(beta)
+        if problem.kernel is None:
+            scores = problem.products(problem.combine(problem.c * beta * problem.y))
+        else:
+            known = kernel_scores(self.here, problem.c * beta / self.here.l2 * problem.y)
+            scores = self.here.l2 * known.values
+        rho, intercept = nu_threshold(problem, nu, scores)
+        if not rho > 0.0:  # w = 0 is a better model; the bound holds at any l2, and rounds least where both its terms are as large
+            rho, intercept = max(0.5 * float((problem.c * beta * problem.y) @ scores) / self.mass, UNDERFLOW), 0.0
+        model = problem.variant(l2=rho)
+        exact = model.remembering()
+        if known is not None:
+            carry_scores(exact, exact.c * beta / rho * exact.y, self.here.l2 / rho, known)
+        point = dual_point(exact, beta)
+        assert point.coef is not None
+        proven = certify_pair(exact, point.coef, intercept / rho, point, "solver", self.tol, self.atol)
+        certificate = nu_certificate(exact, nu, point.beta, proven.certificate)
+        zero = certificate.primal >= 0.0
+        if zero:
+            certificate = zero_certificate(certificate)
+        return Candidate(model, point.coef, intercept / rho, point.beta, certificate, rho * proven.resolution, zero)
+
+
+class TubeRun(NuRun):
+    """A ν-regression. `tight`: whether the two groups have their sums, and ε > 0; else ε = 0, and all variables are one group."""
+
+    def __init__(self, problem: Problem, nu: float, budget: Budget, report: Callable[[str], None] = lambda text: None) -> None:
+        super().__init__(problem.replace(loss=ResidualLoss()), nu, budget, report)
+        self.least = objective_floor(self.problem)  # objective that float64 cannot tell from 0
+        self.tight, self.turns = True, 0
+
+    def first(self) -> tuple[Problem, np.ndarray, Ended | None]:
+        problem, sampled = self.problem, self.sample(TubeRun)
+        above, ended = problem.targets, None
+        if sampled is not None:
+            above, ended = problem.targets - sampled[0], sampled[2]
+        half = 0.5 * self.nu * WITHIN
+        return problem, _filled(-above, problem.c, half) - _filled(above, problem.c, half), ended
+
+    def start(self) -> None:
+        super().start()
+        if self.state.dual_value < 0.0:  # a = 0 is better, which does not have the sums
+            self._turn(None, None)
+
+    def step(self) -> None:
+        before = self.state.current_a()
+        super().step()
+        if self.turns >= MOST_TURNS:
+            return
+        if self.tight:
+            if self.state.gap <= CROSSED * abs(self.state.dual_value) and np.diff(self.state.levels())[0] > 0.0:
+                self._turn(self.state.current_a(), None)
+        elif self._size(self.state.current_a()) > self.nu:
+            self._turn(self._at_limit(before, self.state.current_a()), self.nu)
+
+    def _turn(self, a: np.ndarray | None, nu: float | None) -> None:
+        """Step 3: go on from `a` with or without a sum for each group."""
+        passes, here = self.state.passes, self.here
+        self._start_from(None if a is None else a * np.divide(here.l2, here.c, out=np.zeros(here.n), where=here.c > 0.0), nu)
+        self.state.passes, self.tight, self.turns = passes, nu is not None, self.turns + 1
+
+    def _size(self, a: np.ndarray) -> float:
+        return float(np.abs(a).sum()) * self.here.l2
+
+    def _at_limit(self, a: np.ndarray, end: np.ndarray) -> np.ndarray:
+        """Return the point on the way from `a`, whose Σ c|β| is at most ν, to `end` at which it is ν."""
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self._size(a + middle * (end - a)) <= self.nu else (low, middle)
+        return a + low * (end - a)
+
+    def at_floor(self, certificate: Certificate) -> bool:
+        return certificate.primal <= self.least
+
+    @property
+    def own(self) -> Problem:
+        """The problem given, with the memory of the one that is worked on if it is the same."""
+        return self.problem if self.problem.kernel is None else self.here
+
+    def certified(self, beta: np.ndarray) -> Candidate:
+        problem, nu = self.own, self.nu
+        point = self._within(dual_point(problem, beta))
+        assert point.coef is not None
+        assert point.stored is not None
+        epsilon, intercept = best_tube(problem, nu, problem.scores(point.stored))
+        model = self.problem.replace(loss=ResidualLoss(epsilon=epsilon))
+        exact = model.remembering()
+        if problem.kernel is not None:
+            carry_scores(exact, point.coef, 1.0, kernel_scores(problem, point.coef))
+        proven = certify_pair(exact, point.coef, intercept, point, "solver", self.tol, self.atol)
+        certificate = nu_regression_certificate(exact, nu, point.beta, proven.certificate)
+        assert certificate is not None
+        return Candidate(model, point.coef, intercept, point.beta, certificate, proven.resolution)
+
+    def _within(self, point: DualPoint) -> DualPoint:
+        """Return the dual point scaled so that Σ c|β| ≤ ν beyond rounding."""
+        size, off = size_of_dual(self.own, point.beta)
+        factor = self.nu * WITHIN / (size + off) if size > 0.0 else 1.0
+        return point if factor >= 1.0 else dual_point(self.own, point.beta * factor)
+
+
+# ------------------------------------------------------------------------------------------------------------------------ the start
+
+
+def _filled(keys: np.ndarray, weights: np.ndarray, mass: float) -> np.ndarray:
+    """Return β = 1 for the rows of least key, as many as have that weight together, a part for the last of them, and 0 for the others."""
+    order = np.argsort(keys, kind="stable")
+    own = weights[order]
+    beta = np.empty(len(keys))
+    beta[order] = np.where(own > 0.0, np.clip((mass - (np.cumsum(own) - own)) / np.where(own > 0.0, own, 1.0), 0.0, 1.0), 0.0)
+    return beta
+
+
+def _sampled(problem: Problem, rows: int, rng: np.random.Generator) -> tuple[np.ndarray, Problem]:
+    """Return a sample of the rows, ascending, and its problem, with the weights of the classes as they are."""
+    chosen, weights = [], []
+    for sign in (1.0, -1.0):
+        own = np.flatnonzero((problem.y == sign) & (problem.c > 0.0))
+        if len(own):
+            part = rng.choice(own, min(len(own), max(rows * len(own) // problem.n, 50)), replace=False)
+            chosen.append(part)
+            weights.append(problem.c[part] * (problem.c[own].sum() / problem.c[part].sum()))
+    index, weight = np.concatenate(chosen), np.concatenate(weights)
+    order = np.argsort(index)
+    index, weight = index[order], weight[order]
+    table = problem.kernel is not None and problem.kernel.name == "precomputed"
+    X = np.ascontiguousarray(problem.X[np.ix_(index, index)]) if table else problem.X[index]
+    small = problem.replace(X=X, d=X.shape[1], y=problem.y[index], offset=problem.offset.some(index), sample_weight=weight)
+    small.shared.semidefinite = problem.shared.semidefinite
+    return index, small

@@ -70,7 +70,7 @@ def newton_step(problem: Problem, state: WorkingSetState) -> bool:
     """Move the free variables and the worst violators together. Return False if there was no memory, or the gap did not fall."""
     # a) the variables and their matrix
     box, cache, groups, before = state.box, state.cache, state.groups, state.gap
-    choose_sides(problem, box)
+    choose_sides(problem, box, state.groups)
     free = box.free()
     slack = kkt_slack(box, by_group(box, [_middle(box, free & (box.group == group)) for group in range(groups)]))
     violators = np.flatnonzero((slack < 0.0) & ~free)

@@ -8,8 +8,9 @@ side of it at a time, within the bounds of that side, and changes over at 0 wher
 KKT conditions at intercept b: g ≤ b at the lower bound, g ≥ b at the upper bound, g = b for a free variable. Nothing here knows of
 active rows, caches or steps.
 
-A ν-problem (`proof.nu`) has the same D, and Σ a is given for each class: its classes are groups of variables, each with a sum that is kept
-and with an intercept of its own, b + y(1 − ρ). With a free intercept alone all variables are one group; without a sum to keep, none.
+A ν-problem (`proof.nu`) has the same D, and Σ a is given for each of two groups of variables. Of labels these are the classes, whose
+intercepts are b + y(1 − ρ); of a regression the variables above and below 0, whose intercepts are b ± ε, and a variable at 0 changes over
+as it does at a kink. With a free intercept alone all variables are one group; without a sum to keep, none.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 
 from dualgap.core import kernel, kernel_part
 from dualgap.problem import Problem
-from dualgap.proof import best_intercept, nu_threshold
+from dualgap.proof import best_intercept, best_tube, nu_threshold
 
 GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 SECTIONS = 20  # golden sections of the interval of intercepts, which they narrow to 7e-5 of its width
@@ -59,19 +60,19 @@ def count_groups(problem: Problem, nu: float | None) -> int:
 
 
 def start_box(problem: Problem, groups: int = 1) -> Box:
-    """Return the box of all rows at a = 0; two groups are the two classes."""
+    """Return the box of all rows at a = 0; two groups are the two classes, or the two signs of a regression's variables."""
     weight, y = problem.c / problem.l2, problem.y
     rise, _, curvature = problem.loss.quadratic_pieces()
     r = np.zeros(problem.n)
     if curvature != 0.0:
         np.divide(curvature, weight, out=r, where=weight > 0)
     p = -problem.offset.added(-rise * y)
-    bottom = 0.0 if _has_kink(problem) else problem.loss.lower_bound()
+    bottom = 0.0 if _has_sides(problem, groups) else problem.loss.lower_bound()
     ends = y * _times(weight, bottom), y * _times(weight, problem.loss.upper_bound())
     low, high = np.minimum(*ends), np.maximum(*ends)
     group = (y < 0.0).astype(np.int8) if groups == 2 else np.zeros(problem.n, dtype=np.int8)
     box = Box(np.zeros(problem.n), low, high, p.copy(), r, p, weight, group)
-    choose_sides(problem, box)
+    choose_sides(problem, box, groups)
     return box
 
 
@@ -80,26 +81,26 @@ def _times(weight: np.ndarray, bound: float) -> np.ndarray:
     return weight * bound if math.isfinite(bound) else np.where(weight > 0, bound, 0.0)
 
 
-def _has_kink(problem: Problem) -> bool:
-    """Return whether ψ has a kink at 0."""
+def _has_sides(problem: Problem, groups: int) -> bool:
+    """Return whether a variable is on one side of 0 at a time: where ψ has a kink there, or the sign tells the group."""
     rise, fall, _ = problem.loss.quadratic_pieces()
-    return bool(rise != fall)
+    return bool(rise != fall) or (groups == 2 and problem.is_regression)
 
 
-def choose_sides(problem: Problem, box: Box) -> None:
-    """Put every variable at the kink, a = 0, on the side to which it is nearer. Changes p, g and the bounds.
+def choose_sides(problem: Problem, box: Box, groups: int) -> None:
+    """Put every variable at the kink, a = 0, on the side to which it is nearer. Changes p, g, the bounds and groups that are sides.
 
     The measure is the intercept in the middle between the largest gradient of the variables that can rise and the smallest of those that
     can fall, where a variable at 0 can do both: so the two that violate the KKT conditions most are on the sides to which they tend.
     """
-    if not _has_kink(problem):
+    if not _has_sides(problem, groups):
         return
     rise, fall, _ = problem.loss.quadratic_pieces()
-    _choose_sides(box, fall - rise, problem.loss.lower_bound(), problem.loss.upper_bound(), problem.intercept == "free")
+    _choose_sides(box, fall - rise, problem.loss.lower_bound(), problem.loss.upper_bound(), groups)
 
 
 @kernel
-def _choose_sides(box, jump, lower, upper, free_intercept):
+def _choose_sides(box, jump, lower, upper, groups):
     most, least = -np.inf, np.inf
     for k in range(box.a.shape[0]):
         if box.weight[k] > 0.0:
@@ -109,7 +110,7 @@ def _choose_sides(box, jump, lower, upper, free_intercept):
             if box.a[k] > box.low[k] or box.a[k] == 0.0:
                 least = min(least, box.g[k] + jump if box.a[k] == 0.0 and not below else box.g[k])
     intercept = 0.0
-    if free_intercept and most > -np.inf:
+    if groups > 0 and most > -np.inf:
         intercept = 0.5 * (most + least) if least < np.inf else most
     for k in range(box.a.shape[0]):
         weight = box.weight[k]
@@ -126,12 +127,14 @@ def _choose_sides(box, jump, lower, upper, free_intercept):
             box.p[k] += step
             box.low[k] = 0.0 if below else lower * weight
             box.high[k] = upper * weight if below else 0.0
+            if groups > 1:
+                box.group[k] = 0 if below else 1
 
 
-def set_gradient(problem: Problem, box: Box, scores: np.ndarray) -> float:
+def set_gradient(problem: Problem, box: Box, scores: np.ndarray, groups: int) -> float:
     """Set g in a box of all rows from the scores K·a, and the sides of variables that are not 0. Return D/l2."""
     box.g[:] = box.p - scores - box.r * box.a - bias_weight(problem) * box.a.sum()
-    choose_sides(problem, box)
+    choose_sides(problem, box, groups)
     return 0.5 * float(box.a @ (box.p + box.g))
 
 
@@ -146,7 +149,10 @@ def beta_of(problem: Problem, a: np.ndarray) -> np.ndarray:
 def intercept_of(problem: Problem, box: Box, nu: float | None = None) -> float | np.ndarray:
     """Return the intercept that minimises the primal objective at the scores of a box of all rows; 0 unless it is free.
 
-    For a ν-problem it is an array, each row's intercept being that of its class."""
+    For a ν-problem it is an array, each row's intercept being that of its group."""
+    if nu is not None and problem.is_regression:
+        epsilon, b = best_tube(problem, nu, problem.offset.added(box.p - box.g))
+        return b + np.where(box.group == 0, epsilon, -epsilon)
     if nu is not None:
         rho, b = nu_threshold(problem, nu, box.p - box.g)
         return b + problem.y * (1.0 - rho)

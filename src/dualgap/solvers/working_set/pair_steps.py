@@ -87,7 +87,7 @@ def pair_steps(rows, diagonal, box, tiny, ratio, most, margin, ends):
     a, low, high, g, r = box.a, box.low, box.high, box.g, box.r
     n = a.shape[0]
     groups = ends.shape[0]
-    target = -1.0
+    target, size = -1.0, abs(diagonal[0]) + tiny  # gains in units of its inverse are within the range of float32
     tops = np.zeros(groups)  # keys hold differences from the last top, which float32 distinguishes however small they are
     for group in range(groups):
         top = -np.inf
@@ -111,7 +111,7 @@ def pair_steps(rows, diagonal, box, tiny, ratio, most, margin, ends):
             second = last = NO_KEY
             for k in range(start, end):
                 difference = max(top - g[k], 0.0)
-                gain = difference * difference / max(own + diagonal[k] - 2.0 * row[k], tiny)
+                gain = difference * difference * (size / max(own + diagonal[k] - 2.0 * row[k], tiny))
                 falls = a[k] > low[k]
                 second = max(second, _key(gain, k) if falls else NO_KEY)
                 last = max(last, _key(difference, k) if falls else NO_KEY)
@@ -119,7 +119,7 @@ def pair_steps(rows, diagonal, box, tiny, ratio, most, margin, ends):
                 continue
             falling = second & INDEX_BITS
             difference = top - g[falling]
-            gain = difference * difference / max(own + diagonal[falling] - 2.0 * row[falling], tiny)
+            gain = difference * difference * (size / max(own + diagonal[falling] - 2.0 * row[falling], tiny))
             violation = max(violation, top - g[last & INDEX_BITS])
             if difference > 0.0 and (i < 0 or gain > best):
                 best, i, j = gain, rising, falling

@@ -71,7 +71,7 @@ def full_pass_due(problem: Problem, state: WorkingSetState) -> bool:
 def full_gradient_pass(problem: Problem, state: WorkingSetState) -> None:
     """Step 1 at the tolerance: compute the gradient of all rows from certified scores, then unshrink."""
     state.write_back()
-    state.dual_value = set_gradient(problem, state.all, kernel_scores(problem, state.all.a).values)
+    state.dual_value = set_gradient(problem, state.all, kernel_scores(problem, state.all.a).values, state.groups)
     state.exact_a, state.float32_terms = state.all.a.copy(), 0.0
     _unshrink_violators(problem, state)
     state.checks_shrunk = state.sampled < problem.n
@@ -98,7 +98,7 @@ def check_shrunk_rows(problem: Problem, state: WorkingSetState) -> None:
     state.float32_terms = max(state.float32_terms, min(float(terms @ terms), float(a @ a)))
     values[shrunk], radius[shrunk] = state.scores.rounded(a, shrunk)
     g[shrunk] = (p - values - r * a - bias)[shrunk]
-    choose_sides(problem, state.all)
+    choose_sides(problem, state.all, state.groups)
     state.scores.remember(a, values, radius, certified=False)
     _unshrink_violators(problem, state)
     state.checks_shrunk = (sample or state.gap > PASS_RISE * before) and len(state.active) < problem.n
@@ -119,7 +119,7 @@ def refresh_gradient(problem: Problem, state: WorkingSetState) -> None:
 
 def shrink_satisfied(problem: Problem, state: WorkingSetState) -> None:
     """Step 9: shrink the rows at a bound that satisfy the KKT conditions at every intercept in question, if they are many."""
-    choose_sides(problem, state.box)
+    choose_sides(problem, state.box, state.groups)
     kept = may_move(state.box, state.groups)
     if MIN_ACTIVE <= len(kept) <= MAX_KEPT * len(state.active):
         shrink(state, kept)

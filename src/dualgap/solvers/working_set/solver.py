@@ -119,7 +119,7 @@ class WorkingSet(Solver):
             point = dual_point(problem, warm.dual)
             assert point.stored is not None
             box.a[:] = point.coef
-            dual_value = set_gradient(problem, box, point.stored)
+            dual_value = set_gradient(problem, box, point.stored, groups)
             scores.last = kernel_scores(problem, box.a)  # known since the dual point was made
         elif self.shrinking and blocks.cheap:
             sampled = shrinking.sample_size(problem.n, self.size)
@@ -134,7 +134,7 @@ class WorkingSet(Solver):
             value_error=float32_error(problem) if blocks.dtype == np.float32 else 0.0,
             groups=groups,
             nu=nu,
-            mass=0.0 if nu is None else float(np.abs(box.a).sum()),
+            mass=0.0 if nu is None or problem.is_regression else float(np.abs(box.a).sum()),
             all=box,
             active=active,
             box=box.take(active) if shrinks else box,
@@ -213,7 +213,7 @@ class WorkingSet(Solver):
         visits, gap_before, steps_before, free_before = 0, state.gap, state.steps, box.free()
         for _ in range(max(MAX_SETS, problem.n // (EPOCH_PARTS * self.size))):
             # 3) select
-            choose_sides(problem, box)
+            choose_sides(problem, box, state.groups)
             rows = self._select(problem, state)
             if len(rows) == 0:
                 break

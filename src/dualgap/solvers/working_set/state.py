@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualgap.core import share
+from dualgap.core import ResidualLoss, share
 from dualgap.kernels import KernelBlocks
 from dualgap.problem import Problem
 from dualgap.proof import BoundedScores
 from dualgap.solvers.base import State
-from dualgap.solvers.working_set.dual_box import Box, bias_weight, group_gap
+from dualgap.solvers.working_set.dual_box import Box, bias_weight, group_gap, max_up_min_low
 from dualgap.solvers.working_set.pair_steps import subtract_rows
 from dualgap.solvers.working_set.row_cache import RowCache
 
@@ -43,7 +43,7 @@ class WorkingSetState(State):
     value_error: float  # estimated error of one kernel value that steps read; 0 in float64
     groups: int  # sums of dual variables that are kept
     nu: float | None = None  # of a ν-problem
-    mass: float = 0.0  # Σ |a| of a ν-problem, which is given: D of the ν-problem is D less that
+    mass: float = 0.0  # Σ |a| of a ν-problem of labels, which is given: D of the ν-problem is D less that
 
     # Changed together by shrink and unshrink; `all` also by gradient passes.
     all: Box  # all rows: current for shrunk rows; for active rows as of the last write_back, or `box` itself
@@ -77,8 +77,12 @@ class WorkingSetState(State):
         return self.gap / primal if primal > 0 else math.inf
 
     def primal(self, gap: float) -> float:
-        """Return the absolute primal objective at that gap: that of a ν-problem is not positive."""
-        return self.dual_value + gap if self.nu is None else self.mass - self.dual_value - gap
+        """Return the size of the primal objective at that gap: that of a ν-problem of labels is not positive."""
+        return self.mass - self.dual_value - gap if self.mass > 0.0 else self.dual_value + gap
+
+    def levels(self) -> list[float]:
+        """Return the intercept of each group: the middle between m and M of its active rows."""
+        return [0.5 * float(sum(max_up_min_low(self.box, group))) for group in range(self.groups)]
 
     def current_a(self) -> np.ndarray:
         """Return a copy of the dual variables of all rows."""
@@ -104,7 +108,12 @@ class WorkingSetState(State):
 def update_gap(problem: Problem, state: WorkingSetState) -> None:
     """Step 7: compute the gap of the active rows at the best intercept that their gradient allows."""
     samples = problem.samples if len(state.active) == problem.n else problem.some_samples(state.active)
-    state.gap = sum(group_gap(problem.loss, state.box, samples, group, state.groups > 0) for group in range(max(state.groups, 1)))
+    loss, sides = problem.loss, problem.is_regression and state.groups == 2
+    state.gap = 0.0
+    for group in range(max(state.groups, 1)):
+        if sides:  # the loss beyond one end of the tube
+            loss = ResidualLoss(high=1.0 - group, low=float(group))
+        state.gap += group_gap(loss, state.box, samples, group, state.groups > 0)
 
 
 def gap_estimate(problem: Problem, state: WorkingSetState) -> float:
