@@ -17,7 +17,7 @@ from sklearn.model_selection import StratifiedKFold
 
 import dualgap
 from campaign.cases import Case
-from campaign.judge import Claimed, Judged, part_of, table_of
+from campaign.judge import Claimed, Judged, false_words, part_of, table_of
 from dualgap.proof import exact_values
 
 Interval = tuple[Any, Any]
@@ -112,8 +112,9 @@ def forgets(case: Case) -> Iterator[Claimed | Judged]:
         allowed, tol = float(rng.choice([0.0, 0.01, 10.0])), case["tol"] or 1e-6
         result, receipt = result.forget(rows, max_relative_gap=allowed, tol=tol)
         part = part_of(result.problem, result.coef, result.intercept, result.dual)
-        asked = {"status": result.status, "tol": min(allowed, tol) if receipt.retrained else allowed}
-        yield Claimed(receipt.certificate, part, table_of(result.problem), name="forget", **asked)
+        yield Claimed(receipt.certificate, part, table_of(result.problem), name="forget")
+        asked = min(allowed, tol) if receipt.retrained else allowed
+        yield Judged("forget: status", false_words(result.certificate, result.status, asked, 0.0))
         exact = Exact(result.problem)
         coef = [Fraction(x) for x in result.coef.tolist()]
         away = root(sum(((p - q) ** 2 for p, q in zip(coef, exact.coef, strict=True)), Fraction(0)))
