@@ -36,6 +36,8 @@ def assert_within(path, X, y, epsilon, Cs, weights=None, ratio=0.0, intercept="f
         exact = dualgap.solve(problem, tol=1e-9, max_epochs=5000)
         k = 0 if side is None else side
         found = model.certificate_ if side is None else model.certificate_[side]
+        assert model.status_ == "converged"
+        assert found.within(model.tol)
         objective = problem.objective(model.coef_[k], model.intercept_[k])
         assert objective <= (1 + epsilon) * exact.certificate.primal
         assert objective <= found.primal * (1 + 1e-12)

@@ -18,6 +18,8 @@ LOSSES = ("hinge", "smooth_hinge", "squared_hinge", "logistic")
 
 def assert_within(path, problem, C, epsilon):
     model = path.model_at(C)
+    assert model.status_ == "converged"
+    assert model.certificate_.within(model.tol)
     problem = problem.variant(l2=1 / (C * problem.n))
     exact = dualgap.solve(problem, tol=1e-8, max_epochs=5000)
     a = np.zeros(problem.n)

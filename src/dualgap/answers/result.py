@@ -142,7 +142,8 @@ class Result(Trained):
         """Forget rows of a linear model: return the result for the rows that stay, and a receipt of what is proven of it.
 
         The model is kept, and certified on the rows that stay, in time proportional to the rows forgotten. It is trained again, from
-        where it is, if the certified relative gap is above `max_relative_gap`. The rows that stay keep their weights c, so C is fixed.
+        where it is, if the certified relative gap is above `max_relative_gap`. The rows that stay keep their weights c, so C is fixed. The
+        status of a model that is kept is still about the run that trained it.
 
         Parameters
         ----------

@@ -241,7 +241,7 @@ class Path(BaseEstimator):
         return status
 
     def model_at(self, C: float) -> Any:
-        """Return the model that is proven at C, as a fitted estimator with its certificate; needs `guarantee`.
+        """Return the model that is proven at C, as a fitted estimator with its certificate; needs `guarantee`, which is its `tol`.
 
         Parameters
         ----------
@@ -250,7 +250,9 @@ class Path(BaseEstimator):
         """
         paths, C = self._guaranteed(), number("C", C)
         results = [_result_at(path, C, self.n_iter_) for path in paths]
-        return self._model(None, C, float(self.l1_ratios_[0]), results)
+        model = self._model(None, C, float(self.l1_ratios_[0]), results)
+        model.tol = self.guarantee  # what "converged" means for it
+        return model
 
     def _guaranteed(self) -> list[GuaranteedPath]:
         check_is_fitted(self)

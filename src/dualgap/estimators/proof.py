@@ -303,6 +303,7 @@ class ClassProof(Proof):
         kept while the certified relative gap is at most `max_relative_gap`; beyond it the model is trained again on the rows that stay,
         from where it is, to the relative gap `tol`. C and the weights of the rows that stay are those of the fit. Attributes such as
         `certificate_`, `support_` and `dual_coef_` are then about the rows that stay, but `support_` keeps the row numbers of the fit.
+        Until the model is trained again, `status_` is still about the fit: `max_relative_gap` bounds the gap now, and not `tol`.
 
         The caller's arrays are not changed: delete the rows there, too. For linear models.
 
