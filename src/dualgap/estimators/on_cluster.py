@@ -141,7 +141,7 @@ class _OnCluster:
         preparation = getattr(self, "preparation_", None)
         plain = getattr(super(), method)
         if not is_dask(X):
-            return plain(preparation.apply(to_polars(X)) if preparation is not None and hasattr(X, "columns") else X)
+            return plain(preparation.transform(to_polars(X)) if preparation is not None and hasattr(X, "columns") else X)
         if isinstance(X, (list, tuple)):
             raise TypeError(f"X is a list of {len(X)} delayed parts: call {method} on each of them")
         if hasattr(X, "map_partitions"):
@@ -269,7 +269,7 @@ def _as_array(vector: Any) -> Any:
 
 
 def _of_frame(part: Any, plain: Any, preparation: Any) -> np.ndarray:
-    return plain(part.to_numpy() if preparation is None else preparation.apply(to_polars(part)))
+    return plain(part.to_numpy() if preparation is None else preparation.transform(to_polars(part)))
 
 
 def _solve(pool: DaskPool, model: Any, parameters: Parameters) -> list[RoundsResult]:

@@ -47,7 +47,7 @@ class Store:
     >>> folder = tempfile.mkdtemp()
     >>> path = os.path.join(folder, "tiny.svm")
     >>> with open(path, "w") as file:
-    ...     _ = file.write("+1 1:0.5 3:2\n-1 2:1\n" * 50)
+    ...     _ = file.write("+1 1:0.5 3:2\\n-1 2:1\\n" * 50)
     >>> store = convert(path, os.path.join(folder, "store"))
     >>> store
     Store(100 × 3 sparse float64, 2 classes, 1 part)
