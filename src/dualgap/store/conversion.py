@@ -2,8 +2,8 @@
 
 Reading fills one block after another; each is shuffled and written as a raw part. Mixing then makes every final part out of a slice of
 each raw one: raw parts are shuffled already, so that slices are contiguous reads, and yet rows end up anywhere. Data sorted by class,
-as files often are, thus become blocks that each look like the whole. No more than two blocks are in memory, and after a stop the same
-command goes on at the last part written.
+as files often are, thus become blocks that each look like the whole. Without shuffling, what is read is final. No more than two blocks are
+in memory, and after a stop the same command goes on at the last part written.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import chain, repeat, takewhile
 from pathlib import Path
 from typing import Any
@@ -24,13 +23,10 @@ from scipy import sparse
 from dualgap.core import FULL, one_of, whole_number
 from dualgap.core import rows as storage
 from dualgap.data import TABLE_KINDS, TASKS, DataError, TableOptions, fetch, files_of, is_url, kind_of
-from dualgap.store.job import Job
-from dualgap.store.manifest import PROGRESS
-from dualgap.store.part_files import MANIFEST, Part, StoreError, array_path, layout_of, read_slice, with_checksums, write_part
-from dualgap.store.runs import read_ahead
-from dualgap.store.sources import Piece, Source, given_pairs, learn_arrays, open_libsvm
-from dualgap.store.store import Store, write_encoder
-from dualgap.store.table_sources import learn_tables
+from dualgap.store.manifest import PROGRESS, Job
+from dualgap.store.part_files import MANIFEST, Part, StoreError, array_path, layout_of, read_slice, write_part
+from dualgap.store.sources import Piece, Source, given_pairs, learn_arrays, learn_tables, open_libsvm
+from dualgap.store.store import Store, read_ahead, write_encoder
 
 __all__ = ["convert", "write_store"]
 
@@ -107,8 +103,13 @@ def convert(
     names = _files(data, folder)
     sources = _open_sources(list(names), target, dtype, zero_based, n_features, tables, seed, asked)
     settings = _settings(sources, list(names.values()), dtype, block_bytes, shuffle, seed)
-    store = _finished(folder, settings)
-    if store is None:
+    if (folder / MANIFEST).exists():
+        store = Store(folder)
+        if (store.manifest.sources, store.manifest.dtype, store.task) != tuple(
+            settings[key] for key in ("sources", "dtype", "task")
+        ):
+            raise StoreError(f"{folder} holds a store of other data, or with other options; delete it, or give another folder")
+    else:
         with _room_in(folder, "give the same command again: it goes on from there"):
             job = Job.resume(folder, settings) or Job.begin(folder, settings)
             write_encoder(folder, sources[0].encoder, sources[0].labels or {})
@@ -178,8 +179,6 @@ def _make(job: Job, sources: Sequence[Source], n_features: int | None, say: Call
         _read(job, sources, say)
     if job.stage == "mix":
         _mix(job, say)
-    elif job.stage == "adopt":
-        _adopt_raw(job)
     job.finish(n_features)
     return Store(job.folder)
 
@@ -220,23 +219,18 @@ def _open_sources(
     if zero_based not in (True, False, "auto"):
         raise ValueError(f"zero_based={zero_based!r} is unknown; choose True, False or 'auto'")
     kinds = [kind_of(path) for path in paths]
-    if any(kind in ARRAY_KINDS for kind in kinds):
-        _require_alike(paths, kinds, ARRAY_KINDS)
+    for family in (ARRAY_KINDS, TABLE_KINDS):
+        inside = [kind in family for kind in kinds]
+        if any(inside) and not all(inside):
+            one, other = paths[inside.index(True)], paths[inside.index(False)]
+            raise DataError(f"{one} and {other} cannot share a store: their formats hold different things")
+    if kinds[0] in ARRAY_KINDS:
         return learn_arrays(paths, target, dtype, n_features, tables, task)
-    if any(kind in TABLE_KINDS for kind in kinds):
-        _require_alike(paths, kinds, TABLE_KINDS)
+    if kinds[0] in TABLE_KINDS:
         return learn_tables(paths, target, dtype, tables, seed, n_features, task)
     if tables is not None:
         tables.refuse(str(paths[0]))
     return open_libsvm(paths, target, dtype, zero_based, n_features, task)
-
-
-def _require_alike(paths: Sequence[Path], kinds: Sequence[str], family: Sequence[str]) -> None:
-    """Raise unless all files are of one family of formats."""
-    inside = [kind in family for kind in kinds]
-    if not all(inside):
-        one, other = paths[inside.index(True)], paths[inside.index(False)]
-        raise DataError(f"{one} and {other} cannot share a store: their formats hold different things")
 
 
 def _settings(
@@ -258,15 +252,6 @@ def _settings(
     }
 
 
-def _finished(folder: Path, settings: dict[str, Any]) -> Store | None:
-    if not (folder / MANIFEST).exists():
-        return None
-    store = Store(folder)
-    if (store.manifest.sources, store.manifest.dtype, store.task) != tuple(settings[key] for key in ("sources", "dtype", "task")):
-        raise StoreError(f"{folder} holds a store of other data, or with other options; delete it, or give another folder")
-    return store
-
-
 # ----------------------------------------------------------------------------------------------------------------------- reading
 
 
@@ -279,12 +264,12 @@ def _read(job: Job, sources: Sequence[Source], say: Callable[[str, int], Any]) -
                 job.note(**waiting.result())
                 say("read", job.rows)
             codes = job.codes(np.concatenate([piece.labels for piece in pieces]))
-            waiting = writer.submit(_write_raw, job, pieces, codes, place)
+            waiting = writer.submit(_write_block, job, pieces, codes, place)
             del pieces
         if waiting is not None:
             job.note(**waiting.result())
             say("read", job.rows)
-    job.note(stage="mix" if job.settings["shuffle"] and len(job.raw) > 1 else "adopt")
+    job.note(stage="mix" if job.settings["shuffle"] else "done")
 
 
 def _blocks(job: Job, sources: Sequence[Source]) -> Iterator[tuple[list[Piece], tuple[int, int]]]:
@@ -312,29 +297,31 @@ def _remaining(job: Job, sources: Sequence[Source]) -> Iterator[tuple[int, int, 
         skip = job.pieces if s == job.source else 0
         pieces: Iterator[Any] = iter(sources[s].read(skip))
         if isinstance(sources[s].path, Path):  # a program's own iterator stays in its own thread
-            pieces = _ahead(pieces)
+            ahead = read_ahead(lambda waiting: next(waiting, None), repeat(pieces))
+            pieces = takewhile(lambda piece: piece is not None, ahead)
         for k, piece in enumerate(pieces, start=skip):
             yield s, k, piece
 
 
-def _ahead(pieces: Iterator[Any]) -> Iterator[Any]:
-    return takewhile(lambda piece: piece is not None, read_ahead(lambda _: next(pieces, None), repeat(None)))
-
-
-def _write_raw(job: Job, pieces: list[Piece], codes: np.ndarray, place: tuple[int, int]) -> dict[str, Any]:
-    """Put a block together, in random order if asked, and write it; return what `Job.note` takes."""
-    rows, settings, number = len(codes), job.settings, len(job.raw)
-    order = np.random.default_rng([settings["seed"], 0, number]).permutation(rows) if settings["shuffle"] else np.arange(rows)
+def _write_block(job: Job, pieces: list[Piece], codes: np.ndarray, place: tuple[int, int]) -> dict[str, Any]:
+    """Put a block together and write it, in random order as a raw part or in its own as a final one; return what `Job.note` takes."""
+    rows, settings, shuffle = len(codes), job.settings, job.settings["shuffle"]
+    number = len(job.raw if shuffle else job.parts)
+    order = np.random.default_rng([settings["seed"], 0, number]).permutation(rows) if shuffle else np.arange(rows)
     arrays = _put_together([piece.X for piece in pieces], order, settings["dtype"])
     pieces.clear()
-    lengths = _squares(arrays)
-    if not np.isfinite(lengths).all():
-        row = job.rows + int(order[~np.isfinite(lengths)].min()) + 1
+    stored = (
+        storage.dense(arrays["x"]) if "x" in arrays else storage.csr_arrays(*(arrays[k] for k in ("indptr", "indices", "data")))
+    )
+    squares = np.empty(rows)
+    storage.sqnorms(stored, squares)
+    if not np.isfinite(squares).all():
+        row = job.rows + int(order[~np.isfinite(squares)].min()) + 1
         raise DataError(f"row {row}: a value is too large for {settings['dtype']}; scale the data, or give dtype='float64'")
-    block = {"labels": codes[order], "origin": order + job.rows, "sqnorms": lengths, **arrays}
+    block = {"labels": codes[order], "origin": order + job.rows, "sqnorms": squares, **arrays}
     features = block["x"].shape[1] if "x" in block else int(block["indices"].max(initial=-1)) + 1
     return {
-        "raw": write_part(job.folder, f"raw-{number:05d}", block, checksums=not settings["shuffle"]),
+        "raw" if shuffle else "part": write_part(job.folder, f"{'raw' if shuffle else 'part'}-{number:05d}", block),
         "rows": job.rows + rows,
         "features": max(job.features, features),
         "source": place[0],
@@ -368,14 +355,6 @@ def _put_together(blocks: Sequence[Any], order: np.ndarray, dtype: str) -> dict[
     }
 
 
-def _squares(arrays: dict[str, np.ndarray]) -> np.ndarray:
-    """Return ‖x‖² of every row."""
-    rows = storage.dense(arrays["x"]) if "x" in arrays else storage.csr_arrays(*(arrays[k] for k in ("indptr", "indices", "data")))
-    out = np.empty(rows.length())
-    storage.sqnorms(rows, out)
-    return out
-
-
 # ------------------------------------------------------------------------------------------------------------------------ mixing
 
 
@@ -402,35 +381,23 @@ def _release(folder: Path, group: Sequence[Part]) -> None:
 
 def _mixed(job: Job, group: list[Part], j: int, number: int) -> Part:
     """Write the final part that has slice j of each raw part of a group; only the slices are read."""
-    slices = [_slice(job, part, j * part.rows // len(group), (j + 1) * part.rows // len(group)) for part in group]
-    meta = {name: np.concatenate([some[name] for some in slices]) for name in ("labels", "origin", "sqnorms")}
-    order = np.random.default_rng([job.settings["seed"], 1, number]).permutation(len(meta["labels"]))
-    arrays = _put_together([some["rows"] for some in slices], order, job.settings["dtype"])
-    return write_part(job.folder, f"part-{number:05d}", {**{name: values[order] for name, values in meta.items()}, **arrays})
+    dtype, found = job.settings["dtype"], []
+    matrices: list[Any] = []
+    for part in group:
 
+        def values(array: str, first: int, last: int, part: Part = part) -> np.ndarray:
+            layout = layout_of(part, array, dtype, job.features, job.task)
+            return read_slice(array_path(job.folder, part.name, array), layout, first, last)
 
-def _slice(job: Job, part: Part, first: int, last: int) -> dict[str, Any]:
-    """Return the rows first…last of a raw part with their labels, origins and squared lengths."""
-
-    def values(array: str, first: int = first, last: int = last) -> np.ndarray:
-        layout = layout_of(part, array, job.settings["dtype"], job.features, job.task)
-        return read_slice(array_path(job.folder, part.name, array), layout, first, last)
-
-    found: dict[str, Any] = {name: values(name) for name in ("labels", "origin", "sqnorms")}
-    if "x" in part.files:
-        return {**found, "rows": values("x")}
-    indptr = values("indptr", first, last + 1)
-    indices, data = (values(name, int(indptr[0]), int(indptr[-1])) for name in ("indices", "data"))
-    return {**found, "rows": sparse.csr_matrix((data, indices, indptr - indptr[0]), shape=(last - first, job.features))}
-
-
-def _adopt_raw(job: Job) -> None:
-    """Give raw parts that need no mixing their final names, and a single shuffled one its checksums."""
-    for k, raw in enumerate(job.raw[len(job.parts) :], start=len(job.parts)):
-        part = replace(raw, name=f"part-{k:05d}")
-        for array in part.files:
-            path = array_path(job.folder, raw.name, array)
-            if path.exists():  # a stop in the middle may have left some renamed already
-                os.replace(path, array_path(job.folder, part.name, array))
-        job.note(part=with_checksums(job.folder, part) if job.settings["shuffle"] else part)
-    job.note(stage="done")
+        first, last = j * part.rows // len(group), (j + 1) * part.rows // len(group)
+        found.append([values(name, first, last) for name in ("labels", "origin", "sqnorms")])
+        if "x" in part.files:
+            matrices.append(values("x", first, last))
+            continue
+        indptr = values("indptr", first, last + 1)
+        indices, data = (values(name, int(indptr[0]), int(indptr[-1])) for name in ("indices", "data"))
+        matrices.append(sparse.csr_matrix((data, indices, indptr - indptr[0]), shape=(last - first, job.features)))
+    labels, origin, squares = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+    order = np.random.default_rng([job.settings["seed"], 1, number]).permutation(len(labels))
+    block = {"labels": labels[order], "origin": origin[order], "sqnorms": squares[order]}
+    return write_part(job.folder, f"part-{number:05d}", {**block, **_put_together(matrices, order, dtype)})

@@ -11,7 +11,7 @@ import math
 import os
 import re
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,6 @@ __all__ = [
     "read_array",
     "read_slice",
     "whole",
-    "with_checksums",
     "write_part",
 ]
 
@@ -43,7 +42,6 @@ MANIFEST = "manifest.json"
 ARRAYS = {"csr": ("labels", "origin", "sqnorms", "indptr", "indices", "data"), "dense": ("labels", "origin", "sqnorms", "x")}
 LABELS = {"classification": np.uint16, "regression": np.float64}  # types of the array of labels
 PART_NAME = re.compile(r"[A-Za-z0-9_-]+")
-CHUNK = 1 << 24  # bytes read at a time
 Layout = tuple[tuple[int, ...], np.dtype[Any]]  # the shape and the type of an array
 
 
@@ -125,13 +123,13 @@ def array_path(folder: Path, part: str, array: str) -> Path:
     return folder / f"{part}.{array}.npy"
 
 
-def write_part(folder: Path, name: str, arrays: dict[str, np.ndarray], checksums: bool = True) -> Part:
-    """Write the arrays of a part; a part that will be mixed into others needs no checksums."""
-    files = {array: _write(array_path(folder, name, array), values, checksums) for array, values in arrays.items()}
+def write_part(folder: Path, name: str, arrays: dict[str, np.ndarray]) -> Part:
+    """Write the arrays of a part."""
+    files = {array: _write(array_path(folder, name, array), values) for array, values in arrays.items()}
     return Part(name, len(arrays["labels"]), int(arrays["data" if "data" in arrays else "x"].size), files)
 
 
-def _write(path: Path, values: np.ndarray, checksum: bool) -> FileRecord:
+def _write(path: Path, values: np.ndarray) -> FileRecord:
     partial = path.with_suffix(".partial")
     values = np.ascontiguousarray(values)
     header, content = npy_header((values.shape, values.dtype)), values.reshape(-1).view(np.uint8).data
@@ -139,19 +137,7 @@ def _write(path: Path, values: np.ndarray, checksum: bool) -> FileRecord:
         stream.write(header)
         stream.write(content)
     os.replace(partial, path)
-    return FileRecord(len(header) + len(content), zlib.crc32(content, zlib.crc32(header)) if checksum else 0)
-
-
-def with_checksums(folder: Path, part: Part) -> Part:
-    """Return a part that was written without checksums, with those of its files."""
-    files = {}
-    for array, record in part.files.items():
-        crc = 0
-        with open(array_path(folder, part.name, array), "rb") as stream:
-            while piece := stream.read(CHUNK):
-                crc = zlib.crc32(piece, crc)
-        files[array] = FileRecord(record.bytes, crc)
-    return replace(part, files=files)
+    return FileRecord(len(header) + len(content), zlib.crc32(content, zlib.crc32(header)))
 
 
 # ----------------------------------------------------------------------------------------------------------------------- reading
