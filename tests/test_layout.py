@@ -29,7 +29,6 @@ ROOMS = [
     "solvers.coordinate",
     "solvers.gradient",
     "solvers.newton",
-    "solvers.linear_program",
     "solvers.working_set",
     "solvers",
     "run",

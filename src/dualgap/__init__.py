@@ -14,7 +14,6 @@ from dualgap.run import Progress, Trace, certify
 from dualgap.solvers import Auto, NotSupported, Solver
 from dualgap.solvers.coordinate import ASDCA, DCA, SDCA, Blocks, DualCoordinate
 from dualgap.solvers.gradient import APG, SAGA, SGD, SVRG, DualGradient, Pegasos, Subgradient
-from dualgap.solvers.linear_program import LinearProgram
 from dualgap.solvers.newton import SSNAL, Newton, NewtonCG, ProxNewton
 from dualgap.solvers.working_set import WorkingSet
 
@@ -57,7 +56,6 @@ __all__ = [
     "DualCoordinate",
     "DualGradient",
     "Hinge",
-    "LinearProgram",
     "LinearSVC",
     "LinearSVCPath",
     "LinearSVCPathCV",

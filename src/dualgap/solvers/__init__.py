@@ -18,7 +18,6 @@ from dualgap.solvers.auto import Auto
 from dualgap.solvers.base import REGISTRY, NotSupported, Solver, State, Support, Warm, get_solver, register, require
 from dualgap.solvers.coordinate import ASDCA, DCA, SDCA, Blocks, DualCoordinate, LocalAscent
 from dualgap.solvers.gradient import APG, SAGA, SGD, SVRG, DualGradient, Pegasos, Subgradient
-from dualgap.solvers.linear_program import LinearProgram
 from dualgap.solvers.newton import SSNAL, Newton, NewtonCG, ProxNewton
 from dualgap.solvers.table import SolverRecord, SolverTable, solver_table
 from dualgap.solvers.working_set import WorkingSet
@@ -37,7 +36,6 @@ __all__ = [
     "Blocks",
     "DualCoordinate",
     "DualGradient",
-    "LinearProgram",
     "LocalAscent",
     "Newton",
     "NewtonCG",

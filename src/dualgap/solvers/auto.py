@@ -5,7 +5,7 @@ that takes at least 1.2 times as long without it.
 
     rows read from disk      Blocks
     l1, smooth loss          ProxNewton, SSNAL, then DCA (APG where l2 = 0)
-    l1 alone, a kink         LinearProgram if it is small, SSNAL, then APG
+    l1 alone, a kink         SSNAL, then APG
     l1 and l2, a kink        DCA, SSNAL
     other kernels            WorkingSet where the dual is quadratic, else DCA; SDCA if the kernel matrix exceeds its memory
     no l1, linear            DCA and, by what they are expected to cost (`options`):
@@ -41,7 +41,6 @@ from dualgap.solvers.base import YES, Solver, State, Support, Warm, can, registe
 from dualgap.solvers.coordinate import DCA, SDCA, Blocks
 from dualgap.solvers.gradient import APG
 from dualgap.solvers.linear_kernel import LinearKernel
-from dualgap.solvers.linear_program import LinearProgram, is_small_program
 from dualgap.solvers.newton import SSNAL, Newton, NewtonCG, ProxNewton, is_small
 from dualgap.solvers.precomputed import forming_passes, on_gram, on_span
 from dualgap.solvers.working_set import WorkingSet
@@ -295,8 +294,7 @@ def choose(problem: Problem) -> tuple[Candidate, ...]:
     if problem.l1 > 0 and ProxNewton().supports(problem):
         return (Candidate(ProxNewton(), SWEEPS), Candidate(SSNAL()), fallback)
     if problem.l2 == 0:
-        program = LinearProgram().supports(problem) and is_small_program(problem)
-        return (*([Candidate(LinearProgram())] if program else []), Candidate(SSNAL()), fallback)
+        return (Candidate(SSNAL()), fallback)
     if problem.kernel is not None:
         return (Candidate(_kernel_method(problem)),)
     if problem.l1 > 0:

@@ -33,9 +33,47 @@ def test_l1_alone_as_other_solvers(loss):
     X, y = make_data(80, 6, seed=2)
     problem = dualgap.Problem(X, y, loss=loss, l1=0.01, l2=0.0, intercept="free")
     result = dualgap.solve(problem, "ssnal", tol=1e-8, max_epochs=300)
-    other = dualgap.solve(problem, "linear_program" if loss == "hinge" else "prox_newton", tol=1e-8, max_epochs=300)
+    best = (
+        program_optimum(problem)
+        if loss == "hinge"
+        else dualgap.solve(problem, "prox_newton", tol=1e-8, max_epochs=300).certificate.primal
+    )
     assert result.converged
-    assert result.certificate.primal == pytest.approx(other.certificate.primal, rel=2e-8)
+    assert result.certificate.primal == pytest.approx(best, rel=2e-8)
+
+
+def program_optimum(problem):
+    """The optimum of the hinge with l1 alone, as a linear program in w⁺, w⁻, b and one ξ a row."""
+    n, d = problem.n, problem.d
+    X = problem.X.toarray() if sparse.issparse(problem.X) else problem.X
+    signed = problem.y[:, None] * np.hstack([X, -X, np.ones((n, 1))])
+    intercept = (None, None) if problem.intercept == "free" else (0.0, 0.0)
+    bounds = [(0, None)] * (2 * d) + [intercept] + [(0, None)] * n
+    costs = np.concatenate([np.full(2 * d, problem.l1), [0.0], problem.c])
+    return optimize.linprog(costs, A_ub=-np.hstack([signed, np.eye(n)]), b_ub=-np.ones(n), bounds=bounds).fun
+
+
+@pytest.mark.parametrize("intercept", ["none", "free"])
+@pytest.mark.parametrize("share", [0.5, 0.05, 0.002])
+@pytest.mark.parametrize("storage", ["dense", "sparse"])
+def test_the_hinge_with_l1_alone_is_a_linear_program(storage, share, intercept):
+    X, y = make_data(150, 12, seed=4)
+    X = sparse.csr_matrix(np.where(np.abs(X) > 0.5, X, 0.0)) if storage == "sparse" else X
+    weights = np.random.default_rng(0).integers(0, 4, 150).astype(float)
+    problem = dualgap.Problem(X, y, l2=0.0, l1=share, intercept=intercept, sample_weight=weights)
+    problem = problem.variant(l1=share * float(np.abs(problem.combine(problem.c * problem.y)).max()))
+    result = dualgap.solve(problem, "auto", tol=1e-7, max_epochs=300)
+    assert result.converged
+    assert result.certificate.primal == pytest.approx(program_optimum(problem), rel=1e-6)
+    assert result.certificate.dual <= program_optimum(problem) * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+def test_the_scale_of_the_columns_of_a_linear_program_does_not_matter(scale):
+    X, y = make_data(120, 6, seed=2)
+    X = X * scale * 10.0 ** np.linspace(-3, 3, 6)
+    problem = dualgap.Problem(X, y, l2=0.0, l1=1e-3 * scale, intercept="free")
+    assert dualgap.solve(problem, "auto", tol=1e-5).converged
 
 
 @pytest.mark.parametrize("loss", LOSSES)
