@@ -53,7 +53,7 @@ def made_up(tmp_path):
         study = parse_study(table)
         store = ResultStore(tmp_path / "made-up")
         for spec in study.data:
-            about = {"rows": 40, "test_rows": 20, "features": 2, "sparse": False, "positive": 0.5, "test_positive": 0.5}
+            about = {"rows": 10**6, "test_rows": 10**6, "features": 2, "sparse": False, "positive": 0.5, "test_positive": 0.5}
             store.add_data(
                 spec.id, {"name": spec.label, "notes": ["a note"], "source": "", "licence": "", "description": "", **about}
             )

@@ -56,14 +56,15 @@ LOG = {"cpu_seconds", "gap", "relative_gap", "best_gap", "suboptimality", "l2", 
 
 def named(column: str) -> str:
     """Return what an axis says for a column."""
+    column, _, place = column.partition("@")
+    if place:
+        return f"{named(column)} after {place} pass{'' if place == '1' else 'es'}"
     if column.startswith("gap:"):
         return f"CPU seconds to a relative gap of {plain(float(column.removeprefix('gap:')))}"
     if column.startswith("near:"):
         return f"CPU s to within {100 * float(column.removeprefix('near:')):g} % of the best bound"
-    if column.startswith("epochs_to:"):
-        return f"epochs to within {100 * float(column.removeprefix('epochs_to:')):g} % of the best bound"
     if column.startswith("settles:"):
-        return f"epochs until {100 * float(column.removeprefix('settles:')):g} % of the objective's fall is done"
+        return f"passes until {100 * float(column.removeprefix('settles:')):g} % of the objective's fall is done"
     return NAMES.get(column, column.replace("_", " "))
 
 
@@ -95,19 +96,23 @@ def shown_number(cell: Any) -> str:
 def ended(group: Group, column: str) -> np.ndarray:
     """Return how each run ended: a column of the results, the last value of a trace, or a cost.
 
-    "gap:1e-3" is CPU seconds to a certified gap, "near:1e-2" those to within a share of the best bound, "epochs_to:1e-2" epochs to that,
-    "settles:0.9" epochs until as much of the objective's own fall is done, wherever it ends; "bound" is the best lower bound of any solver.
+    "gap:1e-3" is CPU seconds to a certified gap, "near:1e-2" those to within a share of the best bound,
+    "settles:0.9" passes until as much of the objective's own fall is done, wherever it ends; "bound" is the best lower bound of any solver.
+    "primal@100" is a column of the traces at the last evaluation within 100 passes over the data, the first one's where all are later.
     """
+    column, _, place = column.partition("@")
+    if place:
+        limit = float(place) * (1 + 1e-9)
+        pairs = zip(group.traces(column), group.traces("passes"), strict=True)
+        return np.array([values[max(int(np.sum(passes <= limit)) - 1, 0)] for values, passes in pairs])
     if column.startswith("gap:"):
         return group.first("best_gap", float(column.removeprefix("gap:")))
     if column.startswith("near:"):
         return group.first("suboptimality", float(column.removeprefix("near:")))
-    if column.startswith("epochs_to:"):
-        return group.first("suboptimality", float(column.removeprefix("epochs_to:")), "epoch")
     if column.startswith("settles:"):
         share = float(column.removeprefix("settles:"))
-        pairs = zip(group.traces("primal"), group.traces("epoch"), strict=True)
-        return np.array([_settled(primal, epoch, share) for primal, epoch in pairs])
+        pairs = zip(group.traces("primal"), group.traces("passes"), strict=True)
+        return np.array([_settled(primal, passes, share) for primal, passes in pairs])
     if column == "bound":
         return np.array(group.bounds)
     if group.rows and column in group.rows[0] and group.rows[0][column] is not None:
@@ -115,7 +120,7 @@ def ended(group: Group, column: str) -> np.ndarray:
     return group.last(column)
 
 
-def _settled(primal: np.ndarray, epochs: np.ndarray, share: float) -> float:
-    """Return the first epoch at which a share of the fall from the first value to the level of the last quarter is done."""
+def _settled(primal: np.ndarray, passes: np.ndarray, share: float) -> float:
+    """Return the passes after which a share of the fall from the first value to the level of the last quarter is done."""
     end = float(np.median(primal[-max(len(primal) // 4, 1) :]))
-    return float(epochs[np.flatnonzero(primal <= primal[0] - share * (primal[0] - end))[0]])
+    return float(passes[np.flatnonzero(primal <= primal[0] - share * (primal[0] - end))[0]])

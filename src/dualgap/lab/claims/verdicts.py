@@ -1,12 +1,12 @@
-"""Verdicts, and the statistics that every check shares.
+"""Verdicts: what a statement asks, how it is decided, and what is varied before it is.
 
-A check is a function of the results and of a claim's options; `levels`, `speed`, `trends` and `facts` have them, `judge` applies them. One
-principle decides all of them. A claim asks that some quantities, each computed once a run, lie in given ranges. The interval that holds
-the mean of a quantity with 95 % confidence (Student's t over the runs) is compared with its range:
+A statement is a function of an `Ask` and of a claim's options (`statements` has them); `judge` applies it. One principle decides all of
+them. A claim asks that some quantities, each measured once a run, lie in given ranges. The interval that holds the mean of a quantity with
+95 % confidence (Student's t over the runs, and at least one row of the data on either side) is compared with its range:
 
 - the claim holds where every interval lies inside its range,
 - it does not hold where one lies outside. Of m intervals one lies outside by chance m times as often, so this one has 1 − 0.05/m,
-- else it cannot be told. One run has no interval.
+- else it cannot be told. One run has no interval, and a tie decides nothing.
 
 So the chance of a wrong verdict is at most 5 % for a claim, however many quantities it asks for.
 """
@@ -17,15 +17,16 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, wraps
+from functools import wraps
 from types import MappingProxyType
 from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 
 from dualgap.core import suggest
-from dualgap.lab.columns import ended, named, shown_number
-from dualgap.lab.results import RESOLUTION, Group, Results
+from dualgap.lab.claims.measures import WRONG, Quantity, Spread, Untold
+from dualgap.lab.columns import named, plain
+from dualgap.lab.results import Group, Results
 from dualgap.lab.schema import StudyError
 from dualgap.lab.study import Claim
 
@@ -38,22 +39,18 @@ __all__ = [
     "OPEN",
     "SIGNS",
     "Answer",
+    "Ask",
     "Asked",
-    "Spread",
-    "Untold",
     "Verdict",
-    "check",
     "judge",
-    "judged",
-    "judged_ways",
-    "spread",
+    "statement",
+    "statement_of_all",
     "tally",
 ]
 
 
 HOLDS, FAILS, OPEN, CALIBRATED, NOT_JUDGED = "holds", "does not hold", "cannot be told", "calibrated", "not judged"
 SIGNS = {HOLDS: "✓", FAILS: "✗", OPEN: "?", CALIBRATED: "=", NOT_JUDGED: "–"}
-WRONG = 0.05  # the chance of a wrong verdict on a claim whose quantities lie on the borders of their ranges
 
 # what a claim may give as an option
 Names = Sequence[str]
@@ -80,105 +77,6 @@ class Verdict:
     readings: str = ""
 
 
-class Untold(Exception):
-    """The results cannot decide a claim; the message says what is missing."""
-
-
-# ---------------------------------------------------------------------------------------------------------------- statistics
-
-
-@dataclass(frozen=True)
-class Spread:
-    """The mean over runs of a quantity, and its standard error. `below` and `above` widen its interval by what was not measured.
-
-    slack : why it is widened, as the end of a sentence
-    """
-
-    mean: float
-    error: float
-    runs: int
-    below: float = 0.0
-    above: float = 0.0
-    slack: str = ""
-
-    def interval(self, wrong: float = WRONG) -> tuple[float, float]:
-        """Return the interval that misses the mean with that probability; all numbers for one run."""
-        if self.runs < 2:
-            return -np.inf, np.inf
-        half = quantile(1.0 - wrong / 2, self.runs - 1) * self.error
-        return self.mean - half - self.below, self.mean + half + self.above
-
-    def bare(self) -> Spread:
-        """Return the spread over the runs alone."""
-        return Spread(self.mean, self.error, self.runs)
-
-    @property
-    def low(self) -> float:
-        """The lower end of the 95 % interval."""
-        return self.interval()[0]
-
-    @property
-    def high(self) -> float:
-        """The upper end of the 95 % interval."""
-        return self.interval()[1]
-
-    def in_words(self, show: Callable[[float], str] = shown_number) -> str:
-        """Return the mean and the interval as text."""
-        return f"{show(self.mean)} ({between(self.low, self.high, show) if self.runs > 1 else 'one run'})"
-
-    def __str__(self) -> str:
-        return self.in_words()
-
-
-def between(low: float, high: float, show: Callable[[float], str]) -> str:
-    """Return an interval as text; one without an end says so."""
-    if np.isfinite(low) and np.isfinite(high):
-        return f"{show(low)} to {show(high)}"
-    return f"at least {show(low)}" if np.isfinite(low) else f"at most {show(high)}" if np.isfinite(high) else "not known"
-
-
-@lru_cache(maxsize=256)
-def quantile(share: float, freedom: int) -> float:
-    """Return a quantile of Student's t."""
-    from scipy.stats import t
-
-    return float(t.ppf(share, freedom))
-
-
-def spread(values: Any) -> Spread:
-    """Return the mean of one number a run, and its standard error."""
-    values = np.asarray(values, dtype=float)
-    n = len(values)
-    return Spread(float(values.mean()), float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else np.inf, n)
-
-
-SHARES = ("accuracy", "error", "auc", "recall", "precision")
-
-
-def in_words(found: Spread, column: str) -> str:
-    """Return a spread as text; the interval of a share ends where shares do."""
-    if not any(word in column for word in SHARES) or found.runs < 2:
-        return str(found)
-    return f"{shown_number(found.mean)} ({between(max(found.low, 0.0), min(found.high, 1.0), shown_number)})"
-
-
-def times(found: Spread) -> str:
-    """Return a spread of logarithms as text: factors."""
-    return found.in_words(lambda value: shown_number(float(np.exp(value))))
-
-
-def percent(value: float) -> str:
-    """Return a share as a percentage."""
-    if 0.0 < abs(value) < RESOLUTION:
-        return f"below {100 * RESOLUTION:g} %"
-    return f"{100 * value:.3g} %" if abs(value) < 9.995 else f"{shown_number(float(round(100 * value)))} %"
-
-
-def in_percent(found: Spread) -> str:
-    """Return a spread of shares as percentages."""
-    return found.in_words(percent)
-
-
 # ----------------------------------------------------------------------------------------------------------------- what is asked
 
 
@@ -187,7 +85,7 @@ class Asked:
     """A quantity and the range that a claim asks its mean to lie in.
 
     strict : the borders do not belong to the range, as in "smaller than"; apart : the claim asks for a mean outside of the range;
-    doubt : the quantity can contradict the claim and need not confirm it
+    doubt : the quantity can contradict the claim and need not confirm it; says : what was found, as part of a sentence
     """
 
     found: Spread
@@ -196,6 +94,7 @@ class Asked:
     strict: bool = False
     apart: bool = False
     doubt: bool = False
+    says: str = ""
 
     def confirmed(self, wrong: float = WRONG) -> bool:
         """Return whether the interval, which misses the mean with that probability, lies where the claim asks."""
@@ -216,8 +115,12 @@ class Asked:
 
     def _outside(self, wrong: float) -> bool:
         low, high = self.found.interval(wrong)
-        on_border = self.strict and low == high and low in (self.low, self.high)
-        return on_border or high < self.low or low > self.high
+        return high < self.low or low > self.high
+
+    def room(self) -> float:
+        """Return how far the mean is inside the range, in widths of its interval: the smaller, the nearer to deciding otherwise."""
+        inside = min(self.found.mean - self.low, self.high - self.found.mean) * (-1.0 if self.apart else 1.0)
+        return inside / max(self.found.high - self.found.low, 1e-300) if np.isfinite(inside) else np.inf
 
 
 Parts = Mapping[Any, Asked]
@@ -225,9 +128,9 @@ Parts = Mapping[Any, Asked]
 
 @dataclass
 class Answer:
-    """What a check found: True, False or None (cannot be told), a sentence, the numbers, and what was asked, with its threshold.
+    """What was found: True, False or None (cannot be told), a sentence, the numbers, and what was asked, with its threshold.
 
-    ways : the quantities that decided it, by name, of each way in which the claim can hold; `judged` sets them
+    ways : the quantities that decided it, by name, of each way in which the claim can hold
     """
 
     holds: bool | None
@@ -237,15 +140,95 @@ class Answer:
     ways: Sequence[Parts] = ()
 
 
-def judged(parts: Parts, text: str, numbers: dict[str, Any], asked: str) -> Answer:
-    """Return the answer to a claim that asks for all of some quantities; the sentence ends with why it cannot be told, where it cannot."""
-    return judged_ways([parts], text, numbers, asked)
+class Ask:
+    """A statement about some data, as it is asked: it picks runs, measures them, and keeps the numbers and what is asked of them.
+
+    Order of calls: `each` and `pair` for what has to lie in a range, with `another_way` between two ways in which the claim can hold;
+    at last `answer`. Sets: `ways` and `numbers`.
+    """
+
+    def __init__(self, results: Results, race: str, data: str, settings: Settings = NOTHING) -> None:
+        self.results, self.race, self.data, self.settings = results, race, data, dict(settings)
+        self.ways: list[dict[tuple[str, ...], Asked]] = [{}]
+        self.numbers: dict[str, Any] = {}
+        self.x = ""  # a name of the grid, where groups differ in it
+        self.several = False  # whether groups are of several data sets
+        self.what = ""  # the quantity measured last
+
+    def group(self, solver: str, data: str = "") -> Group:
+        """Return the one group that is asked for; raise Untold where it has no run."""
+        groups = self.results.select(self.race, data or self.data, [solver], self.settings or None)
+        if not groups:
+            raise Untold(f"There is no finished run of {self.results.label(solver)} on {self.results.data_name(data or self.data)}")
+        return groups[0]
+
+    def along(self, solver: str, x: str) -> list[tuple[float, Group]]:
+        """Return the groups of a solver from the smallest value of a name of the grid to the largest."""
+        self.x = x
+        groups = [(g.setting(x), g) for g in self.results.select(self.race, self.data, [solver])]
+        points = sorted(((float(value), g) for value, g in groups if value is not None), key=lambda point: point[0])
+        if len(points) < 2:
+            data = self.results.data_name(self.data)
+            raise Untold(f"{self.results.label(solver)} has fewer than two values of {x} on {data}")
+        return points
+
+    def name(self, group: Group) -> str:
+        """Return what the sentence calls a group: its solver, and in what the groups asked about differ beside that."""
+        more = [self.results.data_name(group.data)] if self.several else []
+        more += [f"{named(self.x)} = {plain(group.setting(self.x))}"] if self.x else []
+        return self.results.label(group.solver) + (f" ({', '.join(more)})" if more else "")
+
+    def measured(self, quantity: Quantity, group: Group) -> Spread:
+        """Return the mean of a quantity over the runs of a group, and show it among the numbers."""
+        found, self.what = quantity.of(group).spread(), quantity.name
+        self.numbers[f"{self.name(group)}, {quantity.name}"] = found.in_words(quantity.show, quantity.within)
+        return found
+
+    def another_way(self) -> None:
+        """Start another way in which the claim can hold."""
+        self.ways.append({})
+
+    def each(
+        self, quantity: Quantity, groups: Iterable[str | Group], low: float = -np.inf, high: float = np.inf, **how: bool
+    ) -> None:
+        """Ask that a quantity lies in a range, for each solver; `how` as of `Asked`."""
+        for one in groups:
+            group = self.group(one) if isinstance(one, str) else one
+            found = self.measured(quantity, group)
+            says = f"{self.name(group)} {quantity.show(found.mean)}"
+            self.ways[-1][self.name(group), quantity.name] = Asked(found, low, high, says=says, **how)
+
+    def pair(
+        self, quantity: Quantity, one: str | Group, other: str | Group, low: float = -np.inf, high: float = np.inf, **how: bool
+    ) -> None:
+        """Ask that one solver's quantity less the other's lies in a range; of logarithms, that a factor does."""
+        a, b = (self.group(each) if isinstance(each, str) else each for each in (one, other))
+        measured = self.measured(quantity, a), self.measured(quantity, b)
+        found = (quantity.of(a) - quantity.of(b)).spread()
+        if quantity.factor:
+            self.numbers[f"{self.name(a)} over {self.name(b)}, times"] = found.in_words(quantity.show)
+            ends = np.isfinite(found.below), np.isfinite(found.above)
+            bound = "" if ends[0] == ends[1] else "at least " if ends[0] else "at most "
+            says = f"{self.name(a)} {bound}{quantity.show(found.mean)} times as much as {self.name(b)}"
+        else:
+            self.numbers[f"{self.name(a)} − {self.name(b)}, {quantity.name}"] = found.in_words(quantity.show)
+            says = " against ".join(f"{self.name(g)} {quantity.show(m.mean)}" for g, m in zip((a, b), measured, strict=True))
+        self.ways[-1][self.name(a), self.name(b), quantity.name] = Asked(found, low, high, says=says, **how)
+
+    def answer(self, asked: str, lead: str = "") -> Answer:
+        """Return what was found: True, False, or None with the reason at the end of the sentence."""
+        ways = [way for way in self.ways if way]
+        holds = decide(ways)
+        every = {name: part for way in ways for name, part in way.items() if not part.doubt or part.contradicted()}
+        telling = [part for part in every.values() if part.told() is holds] if len(ways) == 1 else list(every.values())
+        telling = sorted(telling or every.values(), key=Asked.room) if len(telling) > MOST_SHOWN else telling
+        said = "; ".join(dict.fromkeys(part.says for part in telling[:MOST_SHOWN]))
+        more = f"; and {len(telling) - MOST_SHOWN} more" if len(telling) > MOST_SHOWN else ""
+        text = f"{lead or f'{self.what[0].upper()}{self.what[1:]}: '}{said}{more}"
+        return Answer(holds, f"{text}{_unsure(ways) if holds is None else ''}.", self.numbers, asked, ways)
 
 
-def judged_ways(ways: Sequence[Parts], text: str, numbers: dict[str, Any], asked: str) -> Answer:
-    """Return the answer to a claim that holds in any of several ways, each of which asks for all of its quantities."""
-    holds = decide(ways)
-    return Answer(holds, f"{text}{_unsure(ways) if holds is None else ''}.", numbers, asked, ways)
+MOST_SHOWN = 4  # quantities in a sentence; those nearest to the border come first
 
 
 def decide(ways: Sequence[Parts], among: int | None = None) -> bool | None:
@@ -267,13 +250,10 @@ def _unsure(ways: Sequence[Parts]) -> str:
         return "; one run has no spread to judge by"
     if len(ways) == 1 and any(part.contradicted() for part in parts.values()):
         return f"; {BY_CHANCE.format(count=len(parts))}"
-    doubtful = {name: part for name, part in parts.items() if not part.confirmed()}
     # Of those that the runs alone would decide, what was not measured keeps them open.
-    slack = {name: part.found.slack for name, part in doubtful.items() if replace(part, found=part.found.bare()).told() is not None}
-    names = list(slack or doubtful)
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    of = f" for {'; '.join(map(str, names[:3]))}{more}" if len(parts) > 1 else ""
-    return f"; {next(iter(slack.values()), ACROSS)}{of}"
+    doubtful = [part for part in parts.values() if not part.confirmed()]
+    slack = [part.found.slack for part in doubtful if replace(part, found=part.found.bare()).told() is not None]
+    return f"; {next(filter(None, slack), ACROSS)}"
 
 
 ACROSS = "the interval over runs reaches across that border"
@@ -310,79 +290,39 @@ Check = Callable[..., Answer]
 CHECKS: dict[str, Check] = {}
 
 
-def check(function: Check) -> Check:
-    """Make a check known by the function's name; its keyword arguments are the options that a claim may give."""
+def statement_of_all(function: Check) -> Check:
+    """Make a kind of statement known by the function's name: of the results, and of the options that a claim may give."""
     CHECKS[function.__name__] = function
     return function
 
 
-def for_each_data_set(function: Check) -> Check:
-    """Return a check of one data set as a check of several: its answers on them, taken together.
+def statement(function: Check) -> Check:
+    """Make a kind of statement about one data set known, a function of an `Ask` and of the claim's other options.
 
-    `some` is an option of every such check: the claim then holds where it holds on one of the data sets.
+    On several data sets it is asked of each. With the option `some` the claim holds where it holds on one of them.
     """
 
     @wraps(function)
-    def each(results: Results, *, data: str | Iterable[str], some: bool = False, **options: Any) -> Answer:
+    def each(
+        results: Results, *, race: str, data: str | Iterable[str], settings: Settings = NOTHING, some: bool = False, **options: Any
+    ) -> Answer:
         def one(name: str) -> Answer:
             try:
-                return function(results, data=name, **options)
+                return function(Ask(results, race, name, settings), **options)
             except Untold as lacking:
                 return Answer(None, f"{lacking}.")
 
-        answers = {results.data_name(name): one(name) for name in as_names(data)}
-        return together(answers, some)
+        return together({results.data_name(name): one(name) for name in as_names(data)}, some)
 
-    own = inspect.signature(function)
-    some = inspect.Parameter("some", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool)
-    each.__signature__ = own.replace(parameters=[*own.parameters.values(), some])  # type: ignore[attr-defined]
-    return each
-
-
-# ------------------------------------------------------------------------------------------------------------------- the runs
+    common = [p for p in inspect.signature(each, follow_wrapped=False).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    own = [p.replace(kind=p.KEYWORD_ONLY) for p in inspect.signature(function).parameters.values()][1:]
+    each.__signature__ = inspect.Signature([*common, *own])  # type: ignore[attr-defined]
+    return statement_of_all(each)
 
 
 def as_names(value: str | Iterable[str]) -> list[str]:
     """One name or several."""
     return [value] if isinstance(value, str) else list(value)
-
-
-def pick(results: Results, race: str, data: str, solver: str, settings: Settings | None = None) -> Group:
-    """Return the one group that is asked for; raise Untold where it has no run."""
-    groups = results.select(race, data, [solver], dict(settings) if settings else None)
-    if not groups:
-        raise Untold(f"There is no finished run of {results.label(solver)} on {results.data_name(data)}")
-    return groups[0]
-
-
-def level(group: Group, column: str) -> np.ndarray:
-    """Return how each run ended, finite numbers only; one number where a deterministic solver repeated one run on the same data."""
-    values = ended(group, column)
-    if not len(values) or not np.isfinite(values).all():
-        raise Untold(f"{group.solver.label or group.solver.id} has no finite {named(column)} in every run")
-    return once(group, values)
-
-
-def once(group: Group, values: np.ndarray) -> np.ndarray:
-    """Return the values, or the first alone where all runs of the group are the same run: repeating it says nothing of its spread."""
-    traces = group.traces("primal")
-    same = all(len(trace) == len(traces[0]) and np.array_equal(trace, traces[0], equal_nan=True) for trace in traces)
-    return values[:1] if same else values
-
-
-def differences(mine: Group, other: Group, column: str) -> np.ndarray:
-    """Return mine − other run by run: runs of the same number share their draw of the data."""
-    a, b = level(mine, column), level(other, column)
-    if len(a) == 1 or len(b) == 1:
-        shorter, longer = sorted((len(a), len(b)))
-        if longer > 1:  # one of them is deterministic on data that are not redrawn
-            return np.asarray(np.broadcast_to(a, longer) - np.broadcast_to(b, longer))
-        return np.asarray(a[:shorter] - b[:shorter])
-    runs = {row["run"]: place for place, row in enumerate(other.rows)}
-    pairs = [(place, runs[row["run"]]) for place, row in enumerate(mine.rows) if row["run"] in runs]
-    if not pairs:
-        raise Untold(f"{mine.solver.label or mine.solver.id} and {other.solver.label or other.solver.id} have no run in common")
-    return np.array([a[i] - b[j] for i, j in pairs])
 
 
 def judge(results: Results, claim: Claim) -> Verdict:
