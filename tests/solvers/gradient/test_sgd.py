@@ -6,7 +6,7 @@ from scipy import sparse
 
 import dualgap
 from dualgap.core.order import fresh_seed, natural_order, shuffle
-from dualgap.solvers.gradient import sgd as module
+from dualgap.solvers.gradient import lazy_prox as module
 from reference import REFERENCE_LOSSES, Model
 from reference import primal as twin
 
@@ -69,7 +69,7 @@ def test_lazy_is_eager(sparse_like, monkeypatch, schedule, output, l1, l2):
         solver = dualgap.SGD(schedule=schedule, batch_size=batch, output=output)
         w, b = solver.model(dense, run(dense, 12, solver))
         lazy = run(thin, 12, solver)
-        assert type(lazy.point).__name__ == "LazyShrink"
+        assert type(lazy.point).__name__ == "Lazy"
         w_lazy, b_lazy = solver.model(thin, lazy)
         np.testing.assert_allclose(w_lazy, w, rtol=0, atol=1e-9)
         assert b_lazy == pytest.approx(b, abs=1e-9)

@@ -70,7 +70,7 @@ def test_lazy_is_eager(sparse_like, snapshot, l1):
 def test_default_step_and_refusals(small):
     problem = dualgap.Problem(*small, **NET)
     largest = ((small[0] ** 2).sum(axis=1).max() + 1) / 0.5
-    assert dualgap.SVRG().start(problem, np.random.default_rng(0)).point.step_size == pytest.approx(1 / (4 * largest))
+    assert dualgap.SVRG().start(problem, np.random.default_rng(0)).point.schedule.rate == pytest.approx(1 / (4 * largest))
     with pytest.raises(dualgap.NotSupported, match=r"continuous slope; use loss='smooth_hinge', or SGD"):
         dualgap.solve(dualgap.Problem(*small), "svrg")
     with pytest.raises(ValueError, match="inner=0 must be a positive number of passes"):

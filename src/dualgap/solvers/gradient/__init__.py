@@ -8,9 +8,8 @@ from __future__ import annotations
 from dualgap.solvers.gradient.apg import APG
 from dualgap.solvers.gradient.dual_gradient import DualGradient
 from dualgap.solvers.gradient.pegasos import Pegasos
-from dualgap.solvers.gradient.saga import SAGA
 from dualgap.solvers.gradient.sgd import SGD
 from dualgap.solvers.gradient.subgradient import Subgradient
-from dualgap.solvers.gradient.svrg import SVRG
+from dualgap.solvers.gradient.variance_reduction import SAGA, SVRG
 
 __all__ = ["APG", "SAGA", "SGD", "SVRG", "DualGradient", "Pegasos", "Subgradient"]

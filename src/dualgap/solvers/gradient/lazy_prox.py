@@ -1,134 +1,118 @@
-"""Proximal steps that untouched coordinates owe (Duchi 2009, Schmidt 2017): a closed form, and two ways to keep w up to date.
+"""Proximal steps on every coordinate of w, which untouched coordinates may owe (Duchi 2009, Schmidt 2017; docs/references.md).
 
-A step of SAGA or SVRG moves every coordinate j of w, w_j ← prox(w_j − η·drift_j), and the coordinates of one row by more. On sparse rows
-only that row's coordinates are brought up to date, by `prox_steps`, when they are read: a step costs the row's non-zeros, not d.
+Step s of a stochastic method moves every coordinate, w_j ← prox(w_j − η_s·drift_j, η_s), and those of some rows by more. On dense rows
+each coordinate takes each step. On sparse rows it takes those that it owes when a row reads it: a step costs the row's non-zeros, not d.
+
+The steps owed have a closed form. With the decay A_s = Π 1/(1 + η·l2) and B_s = Σ η/A over the steps before s, w on one side of zero is
+
+    w_t = A_t·(w_r/A_r − (drift + l1)(B_t − B_r))
+
+It crosses zero at most once, since the drift has one sign, and stays there if |drift| ≤ l1. The sums C = Σ ω·A and E = Σ ω·A·B add the
+iterates, each with its weight ω, on the way to their average. A table has all four for a stretch of steps. At its end every coordinate is
+brought up to date.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dualgap.core import ElasticNet, compiled, is_dense, kernel
+from dualgap.solvers.gradient.primal import IterateWeights, Schedule, record
 
-__all__ = ["Eager", "Lazy", "prox_steps", "prox_sum", "settle", "track"]
+__all__ = ["Drift", "Eager", "Lazy", "begin_stretch", "settle", "track"]
 
+SHORTEST_STRETCH = 1024  # steps; a table of them takes 48 kB
+CATCH_UP_SHARE = 8  # coordinates a step: a stretch is so long that bringing all d up to date at its end costs a step no more
 
-@kernel
-def decay_sum(steps, theta):
-    """Return Σ over τ = 1…steps of (1+θ)^−τ = (1 − (1+θ)^−steps)/θ, to full precision also for θ near or at 0."""
-    if theta < 1e-3:
-        # log(1+θ)/θ by its series: a logarithm for each coordinate would cost more than all the rest.
-        ratio = 1.0 - theta * (1 / 2 - theta * (1 / 3 - theta * (1 / 4 - theta * (1 / 5 - theta / 6))))
-    else:
-        ratio = math.log1p(theta) / theta
-    x = steps * ratio * theta
-    if x < 0.1:
-        # (1 − e^−x)/x, likewise
-        x = 1.0 - x / 2 * (
-            1.0 - x / 3 * (1.0 - x / 4 * (1.0 - x / 5 * (1.0 - x / 6 * (1.0 - x / 7 * (1.0 - x / 8 * (1.0 - x / 9))))))
-        )
-        return steps * ratio * x
-    return -math.expm1(-x) / theta
+# An entry of the table: the size of step s; A, B, C, E before that step; the weight of the iterate before it.
+STEP = [(name, np.float64) for name in ("eta", "decay", "reach", "decays", "reaches", "omega")]
 
 
-@kernel
-def decay_sum_sum(steps, theta):
-    """Return Σ over k = 1…steps of decay_sum(k, θ) = (steps − decay_sum(steps, θ))/θ; a series where that cancels."""
-    if steps * theta > 1e-2:
-        return (steps - decay_sum(steps, theta)) / theta
-    # C(k+1,2) − θ·C(k+2,3) + θ²·C(k+3,4) − …
-    term = 0.5 * steps * (steps + 1.0)
-    total = term
-    for order in range(3, 11):
-        term *= -theta * (steps + order - 1.0) / order
-        total += term
-    return total
+@compiled
+class NoDrift(NamedTuple):
+    """The steps are those of the penalty alone."""
+
+    unused: float = 0.0
+
+    def drift_at(self, j):
+        return 0.0
+
+    def drifted(self, w, j, eta):
+        return w
 
 
-@kernel
-def steps_to_zero(w, shift, theta, steps):
-    """Return how many of `steps` steps w ← (w − shift)/(1+θ) leave w at zero or above; shift > 0."""
-    if theta > 0.0:
-        count = math.log1p(w * theta / shift) / math.log1p(theta)
-    else:
-        count = w / shift
-    return np.int64(min(np.floor(count), float(steps)))
+@compiled
+class Drift(NamedTuple):
+    """A part of the gradient that all steps share."""
+
+    drifts: np.ndarray
+
+    def drift_at(self, j):
+        return self.drifts[j]
+
+    def drifted(self, w, j, eta):
+        return w - eta * self.drifts[j]
 
 
 @kernel
-def prox_steps(w, drift, steps, step_size, penalty):
-    """Return w after `steps` steps of w ← prox(w − step_size·drift), in constant time.
-
-    On one side of zero a step is w ← (w − shift)/(1+θ) with shift = η(drift + l1) and θ = η·l2: a geometric sequence. It crosses zero at
-    most once, because the drift has one sign.
-    """
-    if steps <= 1:
-        return penalty.prox(w - step_size * drift, step_size) if steps == 1 else w
-    sign = 1.0
-    if w < 0.0 or (w == 0.0 and drift > 0.0):
-        sign, w, drift = -1.0, -w, -drift
-    theta = step_size * penalty.l2
-    shift = step_size * (drift + penalty.l1)
-    end = w - (theta * w + shift) * decay_sum(steps, theta)
-    if end >= 0.0 or shift <= 0.0 or penalty.l1 == 0.0:
-        return sign * end
-    if drift <= penalty.l1:
-        return 0.0  # |drift| ≤ l1: zero is not left on the other side
-    before = steps_to_zero(w, shift, theta, steps)
-    w = max(0.0, w - (theta * w + shift) * decay_sum(before, theta))
-    steps -= before
-    while w > 0.0 and steps > 0:  # the crossing itself: one step, or two where rounding made `before` one too small
-        w = penalty.prox(w - step_size * drift, step_size)
-        steps -= 1
-    return sign * (w - (theta * w + step_size * (drift - penalty.l1)) * decay_sum(steps, theta))
+def tabulate(schedule, weights, penalty, t, table):
+    """Fill the table for the steps from t on; return for how many: below the smallest scale A the sums would cancel."""
+    first = table[0]
+    first.decay = 1.0
+    first.reach = first.decays = first.reaches = first.omega = 0.0
+    for s in range(table.shape[0] - 1):
+        now, after = table[s], table[s + 1]
+        now.eta = schedule.step_at(t + s)
+        after.omega = weights.weight_at(t + s + 1.0)
+        after.decay = now.decay / (1.0 + now.eta * penalty.l2)
+        after.reach = now.reach + now.eta / now.decay
+        after.decays = now.decays + after.omega * after.decay
+        after.reaches = now.reaches + after.omega * after.decay * after.reach
+        if after.decay < weights.smallest_scale:
+            return s + 1
+    return table.shape[0] - 1
 
 
 @kernel
-def prox_sum(w, drift, steps, step_size, penalty):
-    """Return the sum of the `steps` iterates of `prox_steps`, the last one included, in constant time."""
-    sign = 1.0
-    if w < 0.0 or (w == 0.0 and drift > 0.0):
-        sign, w, drift = -1.0, -w, -drift
-    theta = step_size * penalty.l2
-    shift = step_size * (drift + penalty.l1)
-    before = steps
-    if penalty.l1 > 0.0 and shift > 0.0:
-        before = steps_to_zero(w, shift, theta, steps)
-    total = w * decay_sum(before, theta) - shift * decay_sum_sum(before, theta)
-    if before == steps or drift <= penalty.l1:
-        return sign * total
-    w = max(0.0, w - (theta * w + shift) * decay_sum(before, theta))
-    steps -= before
-    while w >= 0.0 and steps > 0:
-        w = penalty.prox(w - step_size * drift, step_size)
-        total += w
-        steps -= 1
-    shift = step_size * (drift - penalty.l1)
-    return sign * (total + w * decay_sum(steps, theta) - shift * decay_sum_sum(steps, theta))
+def last_within(table, r, s, x):
+    """Return the last step before s, from r on, with B < x; at s, B ≥ x."""
+    while s - r > 1:
+        middle = (r + s) // 2
+        if table[middle].reach < x:
+            r = middle
+        else:
+            s = middle
+    return r
 
 
 @compiled
 class Eager(NamedTuple):
-    """Dense rows: every coordinate takes every step. `last` has one entry; `total` sums up the iterates, or is empty."""
+    """Dense rows: every coordinate takes every step. `last` has one entry, the steps taken in this stretch.
+
+    now
+        steps: begun in all. place: of them, in this stretch. stretch: its length.
+    """
 
     w: np.ndarray
-    drift: np.ndarray
-    total: np.ndarray
-    last: np.ndarray  # steps taken
-    now: np.ndarray  # one number: steps asked for so far
-    step_size: float
+    drift: Any  # NoDrift or Drift
+    total: np.ndarray  # Σ ω·w over the iterates, or empty
+    last: np.ndarray
+    table: np.recarray
+    now: np.recarray
+    schedule: Schedule
+    weights: IterateWeights
     penalty: ElasticNet
 
     def catch_up(self, rows, i, t):
-        w, drift, eta = self.w, self.drift, self.step_size
-        for _ in range(self.last[0], t):
+        w = self.w
+        for s in range(self.last[0], t):
+            eta = self.table[s].eta
             for j in range(w.shape[0]):
-                w[j] = self.penalty.prox(w[j] - eta * drift[j], eta)
+                w[j] = self.penalty.prox(self.drift.drifted(w[j], j, eta), eta)
             for j in range(self.total.shape[0]):
-                self.total[j] += w[j]
+                self.total[j] += self.table[s + 1].omega * w[j]
         self.last[0] = t
 
     def catch_up_all(self, rows, t):
@@ -137,50 +121,107 @@ class Eager(NamedTuple):
 
 @compiled
 class Lazy(NamedTuple):
-    """Sparse rows: a coordinate takes the steps that it owes when a row reads it. `total` sums up the iterates, or is empty.
-
-    The loop body is written twice on purpose: a method for one coordinate, called by both, made a step four times as expensive.
-    """
+    """Sparse rows: a coordinate takes the steps that it owes when a row reads it. `last` has those that each has taken in this stretch."""
 
     w: np.ndarray
-    drift: np.ndarray
+    drift: Any  # NoDrift or Drift
     total: np.ndarray
-    last: np.ndarray  # steps taken by each coordinate
-    now: np.ndarray  # one number: steps asked for so far
-    step_size: float
+    last: np.ndarray
+    table: np.recarray
+    now: np.recarray
+    schedule: Schedule
+    weights: IterateWeights
     penalty: ElasticNet
 
     def catch_up(self, rows, i, t):
-        averaged = self.total.shape[0] > 0
         for k in range(rows.begin(i), rows.end(i)):
             j = rows.column(k)
-            owed = t - self.last[j]
-            if owed > 0:
-                if averaged:
-                    self.total[j] += prox_sum(self.w[j], self.drift[j], owed, self.step_size, self.penalty)
-                self.w[j] = prox_steps(self.w[j], self.drift[j], owed, self.step_size, self.penalty)
-                self.last[j] = t
+            if self.last[j] < t:
+                self.take_owed(j, t)
 
     def catch_up_all(self, rows, t):
-        averaged = self.total.shape[0] > 0
         for j in range(self.w.shape[0]):
-            owed = t - self.last[j]
-            if owed > 0:
-                if averaged:
-                    self.total[j] += prox_sum(self.w[j], self.drift[j], owed, self.step_size, self.penalty)
-                self.w[j] = prox_steps(self.w[j], self.drift[j], owed, self.step_size, self.penalty)
-                self.last[j] = t
+            if self.last[j] < t:
+                self.take_owed(j, t)
+
+    def take_owed(self, j, t):
+        # numba is fast with fields read from the array; a record in a local variable made this method six times as slow.
+        w, r, table, drift = self.w[j], self.last[j], self.table, self.drift.drift_at(j)
+        sign = (
+            -1.0 if w < 0.0 or (w == 0.0 and drift > 0.0) else 1.0
+        )  # by products: a branch would be guessed wrong half of the times
+        w, drift = sign * w, sign * drift
+        shift = drift + self.penalty.l1
+        x = w / table[r].decay + shift * table[r].reach  # w_s = A_s·(x − shift·B_s) on this side of zero
+        end = x - shift * table[t].reach
+        self.last[j] = t
+        if end > 0.0 or self.penalty.l1 == 0.0:
+            if self.total.shape[0] > 0:
+                self.total[j] += sign * (x * (table[t].decays - table[r].decays) - shift * (table[t].reaches - table[r].reaches))
+            self.w[j] = sign * end * table[t].decay
+        elif w == 0.0 or (drift <= self.penalty.l1 and self.total.shape[0] == 0):
+            self.w[j] = 0.0
+        else:
+            self.w[j] = sign * self.cross_zero(j, r, t, sign, x, drift)
+
+    def cross_zero(self, j, r, t, sign, x, drift):
+        table, averaged, l1 = self.table, self.total.shape[0] > 0, self.penalty.l1
+        shift = drift + l1
+        s = last_within(table, r, t, x / shift)
+        total = x * (table[s].decays - table[r].decays) - shift * (table[s].reaches - table[r].reaches)
+        w = 0.0
+        if drift > l1:
+            w = max(0.0, x - shift * table[s].reach) * table[s].decay
+            while w >= 0.0 and s < t:  # the crossing itself: one step, or two if rounding made s one too small
+                w = self.penalty.prox(w - table[s].eta * drift, table[s].eta)
+                s += 1
+                total += table[s].omega * w
+            shift = drift - l1
+            x = w / table[s].decay + shift * table[s].reach
+            total += x * (table[t].decays - table[s].decays) - shift * (table[t].reaches - table[s].reaches)
+            w = (x - shift * table[t].reach) * table[t].decay
+        if averaged:
+            self.total[j] += sign * total
+        return w
+
+
+@kernel
+def begin_stretch(rows, point):
+    """Bring every coordinate up to date and fill the table for the next steps. Due where `place` is `stretch`, at the start too."""
+    now = point.now[0]
+    point.catch_up_all(rows, now.place)
+    point.last[:] = 0
+    now.place = 0
+    now.stretch = tabulate(point.schedule, point.weights, point.penalty, now.steps, point.table)
 
 
 @kernel
 def settle(rows, point):
     """Let every coordinate take all the steps that it owes."""
-    point.catch_up_all(rows, point.now[0])
+    point.catch_up_all(rows, point.now[0].place)
 
 
-def track(rows: Any, w: np.ndarray, step_size: float, penalty: ElasticNet, averaged: bool = False) -> Eager | Lazy:
-    """Return w with zero drift: lazy on sparse rows, eager on dense ones."""
-    total = np.zeros(len(w) if averaged else 0)
-    lazy = not is_dense(rows)
-    last = np.zeros(len(w) if lazy else 1, dtype=np.int64)
-    return (Lazy if lazy else Eager)(w, np.zeros(len(w)), total, last, np.zeros(1, dtype=np.int64), step_size, penalty)
+def track(
+    rows: Any,
+    w: np.ndarray,
+    schedule: Schedule,
+    weights: IterateWeights,
+    penalty: ElasticNet,
+    *,
+    averaged: bool,
+    drift: bool = False,
+) -> Eager | Lazy:
+    """Return w before the first step: lazy on sparse rows, eager on dense ones; with zero drift, or none."""
+    lazy, d = not is_dense(rows), len(w)
+    stretch = max(SHORTEST_STRETCH, d // CATCH_UP_SHARE if lazy else 0)
+    return (Lazy if lazy else Eager)(
+        w,
+        Drift(np.zeros(d)) if drift else NoDrift(),
+        np.zeros(d if averaged else 0),
+        np.zeros(d if lazy else 1, dtype=np.int64),
+        np.zeros(stretch + 1, STEP).view(np.recarray),
+        record(steps=0, place=0, stretch=0),
+        schedule,
+        weights,
+        penalty,
+    )

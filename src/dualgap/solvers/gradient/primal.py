@@ -84,14 +84,6 @@ def row_smoothness(problem: Problem) -> np.ndarray:
     return problem.n * problem.c * (problem.sqnorms + (problem.intercept != "none"))
 
 
-def fixed_step(problem: Problem, step_size: float | None, divisor: float) -> float:
-    """Return the step asked for, else 1/(divisor·L) with L the largest Lipschitz constant of a sample's gradient."""
-    if step_size is not None:
-        return float(step_size)
-    largest = float(row_smoothness(problem).max()) * problem.loss.curvature()
-    return 1.0 / (divisor * largest) if largest > 0.0 else 1.0
-
-
 @kernel
 def loss_gradient(rows, samples, loss, w, b, slopes, gradient):
     """Full gradient pass: write the slopes βᵢ = −φ'(mᵢ) and ∂Σcᵢφ(mᵢ)/∂w; return the loss and its derivative in b."""
@@ -123,7 +115,7 @@ class Schedule(NamedTuple):
     exponent: float
 
     def step_at(self, t):
-        return self.rate / (1.0 + t / self.half) ** self.exponent
+        return self.rate / (1.0 + t / self.half) ** self.exponent if self.exponent > 0.0 else self.rate
 
 
 def make_schedule(problem: Problem, schedule: str | None, rate: float | None, steps_per_epoch: int, stretch: int) -> Schedule:

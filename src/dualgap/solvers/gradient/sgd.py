@@ -8,9 +8,7 @@ Robbins 1951, Bottou 2010; proximal: Duchi 2009; averages: Shamir 2013, Lacoste-
     4) prox        w ← soft(w, η_t·l1)/(1 + η_t·l2), owed until a row reads the coordinate
     5) average     S ← S + ω_t·w, owed likewise
 
-Step 4 on s = r, …, t−1 has a closed form. With the decay A_s = Π 1/(1 + η·l2) and the threshold B_s = Σ η·l1/A over the steps before s, it
-maps w to soft(w, A_r(B_t − B_r))·A_t/A_r. The sums C = Σ ω·A and E = Σ ω·A·B add the iterates on the way to S. `tabulate` fills a table
-of all four for a stretch of steps. At its end every coordinate is brought up to date.
+`lazy_prox` has the closed form of the steps owed.
 """
 
 from __future__ import annotations
@@ -21,25 +19,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from dualgap.core import (
-    ElasticNet,
-    compiled,
-    fresh_seed,
-    is_dense,
-    kernel,
-    natural_order,
-    one_of,
-    rows_ahead,
-    shuffle,
-    whole_number,
-)
+from dualgap.core import fresh_seed, kernel, natural_order, one_of, rows_ahead, shuffle, whole_number
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, no, register
+from dualgap.solvers.gradient.lazy_prox import Eager, Lazy, begin_stretch, settle, track
 from dualgap.solvers.gradient.primal import (
     OUTPUTS,
     Bias,
-    IterateWeights,
-    Schedule,
     check_schedule,
     elastic_net,
     first_coef,
@@ -52,118 +38,22 @@ from dualgap.solvers.gradient.primal import (
 
 __all__ = ["SGD"]
 
-SHORTEST_STRETCH = 1024  # steps; a table of them takes 48 kB
-CATCH_UP_SHARE = 8  # coordinates a step: a stretch is so long that bringing all d up to date at its end costs a step no more
 LONGEST_FIRST_STEP = 20  # in units of 1/L; up to it, the first step grows with the batch: a mean gradient is smoother than a row's
-
-# An entry of the table: the size of step s; A, B, C, E before that step; the weight of the iterate before it.
-STEP = [(name, np.float64) for name in ("eta", "decay", "threshold", "decays", "thresholds", "omega")]
 
 
 class SGDPlan(NamedTuple):
     """How an epoch steps."""
 
-    schedule: Schedule
-    weights: IterateWeights
     batch: int  # rows a batch
     batches: int  # batches an epoch
     ahead: int  # rows to prefetch
-
-
-@kernel
-def tabulate(plan, penalty, t, table):
-    """Fill the table for the steps from t on; return for how many: below the smallest scale A the sums would cancel."""
-    first = table[0]
-    first.decay = 1.0
-    first.threshold = first.decays = first.thresholds = first.omega = 0.0
-    for s in range(table.shape[0] - 1):
-        now, after = table[s], table[s + 1]
-        now.eta = plan.schedule.step_at(t + s)
-        after.omega = plan.weights.weight_at(t + s + 1.0)
-        after.decay = now.decay / (1.0 + now.eta * penalty.l2)
-        after.threshold = now.threshold + now.eta * penalty.l1 / now.decay
-        after.decays = now.decays + after.omega * after.decay
-        after.thresholds = now.thresholds + after.omega * after.decay * after.threshold
-        if after.decay < plan.weights.smallest_scale:
-            return s + 1
-    return table.shape[0] - 1
-
-
-@kernel
-def last_above_zero(table, r, s, x):
-    """Return the last step before s, from r on, with B < x; at s, B ≥ x."""
-    while s - r > 1:
-        middle = (r + s) // 2
-        if table[middle].threshold < x:
-            r = middle
-        else:
-            s = middle
-    return r
-
-
-@compiled
-class EagerShrink(NamedTuple):
-    """Dense rows: every coordinate takes every step. `last` has one entry, the steps taken; `total` is S, or empty."""
-
-    w: np.ndarray
-    total: np.ndarray
-    last: np.ndarray
-    table: np.recarray
-    penalty: ElasticNet
-
-    def catch_up(self, rows, i, t):
-        w = self.w
-        for s in range(self.last[0], t):
-            eta = self.table[s].eta
-            for j in range(w.shape[0]):
-                w[j] = self.penalty.prox(w[j], eta)
-            for j in range(self.total.shape[0]):
-                self.total[j] += self.table[s + 1].omega * w[j]
-        self.last[0] = t
-
-    def catch_up_all(self, rows, t):
-        self.catch_up(rows, 0, t)
-
-
-@compiled
-class LazyShrink(NamedTuple):
-    """Sparse rows: a coordinate takes the steps that it owes when a row reads it. `last` has the steps that each has taken."""
-
-    w: np.ndarray
-    total: np.ndarray
-    last: np.ndarray
-    table: np.recarray
-    penalty: ElasticNet
-
-    def catch_up(self, rows, i, t):
-        for k in range(rows.begin(i), rows.end(i)):
-            j = rows.column(k)
-            if self.last[j] < t:
-                self.shrink(j, t)
-
-    def catch_up_all(self, rows, t):
-        for j in range(self.w.shape[0]):
-            if self.last[j] < t:
-                self.shrink(j, t)
-
-    def shrink(self, j, t):
-        w, r, table = self.w[j], self.last[j], self.table
-        # numba is fast with fields read from the array; a record in a local variable made this method six times as slow.
-        x = abs(w) / table[r].decay + table[r].threshold
-        sign = 1.0 if w > 0.0 else -1.0
-        if self.total.shape[0] > 0 and w != 0.0:
-            s = t if table[t].threshold < x else last_above_zero(table, r, t, x)
-            self.total[j] += sign * (x * (table[s].decays - table[r].decays) - (table[s].thresholds - table[r].thresholds))
-        self.w[j] = sign * max(0.0, x - table[t].threshold) * table[t].decay
-        self.last[j] = t
 
 
 class Memory(NamedTuple):
     """What the steps leave behind: a batch's coefficients in step 3, each sample's weighted sum of slopes, and counters.
 
     numbers
-        steps: taken in all. place: of them, in this stretch. stretch: its length. iterates: Σ ω_t of the iterates. epoch: weight of this
-        epoch's slopes. epochs: Σ of these weights.
+        iterates: Σ ω_t of the iterates. epoch: weight of this epoch's slopes. epochs: Σ of these weights.
     """
 
     coefs: np.ndarray
@@ -176,13 +66,10 @@ def descend(rows, samples, loss, point, bias, plan, memory, order):
     """Take the steps of an epoch; the margins of a batch are taken before anything moves."""
     n = order.shape[0]
     coefs = memory.coefs
-    now, intercept = memory.numbers[0], bias.numbers[0]
+    now, sums, intercept = point.now[0], memory.numbers[0], bias.numbers[0]
     for start in range(0, plan.batches * plan.batch, plan.batch):
         if now.place == now.stretch:
-            settle_shrink(rows, point, memory)
-            point.last[:] = 0
-            now.place = 0
-            now.stretch = tabulate(plan, point.penalty, now.steps, point.table)
+            begin_stretch(rows, point)
         s = now.place
         stop = min(start + plan.batch, n)
         for k in range(start, stop):
@@ -192,7 +79,7 @@ def descend(rows, samples, loss, point, bias, plan, memory, order):
             point.catch_up(rows, i, s)  # 1) catch up: what 4) prox and 5) average left open
             y = samples.y[i]
             beta = loss.slope(y * (rows.dot(i, point.w) + samples.offset.at(i) + intercept.b))  # 2) slopes
-            memory.slopes[i] += now.epoch * beta
+            memory.slopes[i] += sums.epoch * beta
             coefs[k - start] = plan.batches * samples.c[i] * y * beta
         eta, total = point.table[s].eta, 0.0
         for k in range(start, stop):
@@ -202,15 +89,9 @@ def descend(rows, samples, loss, point, bias, plan, memory, order):
         bias.move_bias(-total, eta)
         omega = point.table[s + 1].omega
         intercept.total += omega * intercept.b
-        now.iterates += omega
+        sums.iterates += omega
         now.place += 1
         now.steps += 1
-
-
-@kernel
-def settle_shrink(rows, point, memory):
-    """Let every coordinate take all the steps that it owes."""
-    point.catch_up_all(rows, memory.numbers[0].place)
 
 
 @dataclass(kw_only=True)
@@ -218,7 +99,7 @@ class SGDState(State):
     # fixed by start
     plan: SGDPlan
     # changed by every epoch
-    point: EagerShrink | LazyShrink
+    point: Eager | Lazy
     bias: Bias
     memory: Memory
     order: np.ndarray
@@ -285,18 +166,11 @@ class SGD(Solver):
         batches = -(-problem.n // batch)
         first = min(batch, LONGEST_FIRST_STEP)
         schedule = make_schedule(problem, self.schedule, self._rate(problem, batch), batches, stretch=first)
-        lazy = not is_dense(problem.rows)
-        stretch = max(SHORTEST_STRETCH, problem.d // CATCH_UP_SHARE if lazy else 0)
-        point = (LazyShrink if lazy else EagerShrink)(
-            first_coef(problem, warm),
-            np.zeros(0 if self.output == "last" else problem.d),
-            np.zeros(problem.d if lazy else 1, dtype=np.int64),
-            np.zeros(stretch + 1, STEP).view(np.recarray),
-            elastic_net(problem),
-        )
-        counters = record(steps=0, place=0, stretch=0, iterates=0.0, epoch=0.0, epochs=0.0)
+        weights, w, net = OUTPUTS[self.output], first_coef(problem, warm), elastic_net(problem)
+        point = track(problem.rows, w, schedule, weights, net, averaged=self.output != "last")
+        counters = record(iterates=0.0, epoch=0.0, epochs=0.0)
         return SGDState(
-            plan=SGDPlan(schedule, OUTPUTS[self.output], batch, batches, rows_ahead(problem.rows)),
+            plan=SGDPlan(batch, batches, rows_ahead(problem.rows)),
             point=point,
             bias=make_bias(problem, warm),
             memory=Memory(np.empty(batch), np.zeros(problem.n), counters),
@@ -320,7 +194,7 @@ class SGD(Solver):
         state.passes += 1.0
 
     def model(self, problem: Problem, state: SGDState) -> tuple[np.ndarray, float]:
-        settle_shrink(problem.rows, state.point, state.memory)
+        settle(problem.rows, state.point)
         weight, bias = state.memory.numbers[0].iterates, state.bias.numbers[0]
         if weight == 0.0:  # output="last", or no step yet
             return state.point.w.copy(), float(bias.b)
