@@ -5,19 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dualgap import solvers
-from dualgap.answers import ConvergenceWarning, Result, solve
-from dualgap.core import Hinge, Logistic, ResidualLoss, SmoothHinge, SquaredHinge
-from dualgap.problem import Problem, scaling
-from dualgap.proof import Certificate, CertificateError
-from dualgap.run import Progress, Trace, certify
-from dualgap.solvers import Auto, NotSupported, Solver
-from dualgap.solvers.coordinate import ASDCA, DCA, SDCA, Blocks, DualCoordinate
-from dualgap.solvers.gradient import APG, SAGA, SGD, SVRG, DualGradient, Pegasos, Subgradient
-from dualgap.solvers.newton import SSNAL, Newton, NewtonCG, ProxNewton
-from dualgap.solvers.working_set import WorkingSet
-
 if TYPE_CHECKING:
+    from dualgap import solvers
+    from dualgap.answers import ConvergenceWarning, Result, solve
+    from dualgap.core import Hinge, Logistic, ResidualLoss, SmoothHinge, SquaredHinge
     from dualgap.estimators import (
         SVC,
         SVR,
@@ -34,6 +25,14 @@ if TYPE_CHECKING:
         SVCPathCV,
         warm_up,
     )
+    from dualgap.problem import Problem, scaling
+    from dualgap.proof import Certificate, CertificateError
+    from dualgap.run import Progress, Trace, certify
+    from dualgap.solvers import Auto, NotSupported, Solver
+    from dualgap.solvers.coordinate import ASDCA, DCA, SDCA, Blocks, DualCoordinate
+    from dualgap.solvers.gradient import APG, SAGA, SGD, SVRG, DualGradient, Pegasos, Subgradient
+    from dualgap.solvers.newton import SSNAL, Newton, NewtonCG, ProxNewton
+    from dualgap.solvers.working_set import WorkingSet
 
 __version__ = "0.1.0"
 
@@ -90,32 +89,35 @@ __all__ = [
     "warm_up",
 ]
 
-# scikit-learn takes longer to import than all the rest, so that the estimators come when they are first asked for.
-_ESTIMATORS = {
-    "SVC",
-    "SVR",
-    "LinearSVC",
-    "LinearSVCPath",
-    "LinearSVCPathCV",
-    "LinearSVR",
-    "LinearSVRPath",
-    "LinearSVRPathCV",
-    "NuSVC",
-    "NuSVR",
-    "OneClassSVM",
-    "SVCPath",
-    "SVCPathCV",
-    "warm_up",
-}
+# The rooms whose doors have these names, in the order in which one needs the other. They are entered when a name is first asked for:
+# numba, SciPy and scikit-learn take a second to import.
+_ROOMS = (
+    "core",
+    "problem",
+    "proof",
+    "solvers.coordinate",
+    "solvers.gradient",
+    "solvers.newton",
+    "solvers.working_set",
+    "solvers",
+    "run",
+    "answers",
+    "estimators",
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "dask":  # its estimators import Dask where they need it
-        return import_module("dualgap.dask")
-    if name not in _ESTIMATORS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module("dualgap.estimators"), name)
-    return value
+    if name in __all__ and name != "solvers":
+        doors = (import_module(f"dualgap.{room}") for room in _ROOMS)
+        value = globals()[name] = next(getattr(door, name) for door in doors if name in door.__all__)
+        return value
+    if not name.startswith("_"):  # a room, such as dualgap.solvers or dualgap.data
+        try:
+            return import_module(f"dualgap.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"dualgap.{name}":
+                raise
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
