@@ -163,8 +163,26 @@ def run_python(code):
 
 
 def test_import_is_light():
-    heavy = run_python(f"import sys, dualgap; print(*[name for name in {HEAVY!r} if name in sys.modules])")
-    assert not heavy, f"`import dualgap` also imports {', '.join(heavy)}: import it in the function that needs it"
+    loaded = run_python("import sys; known = {*sys.modules}; import dualgap; print(*({*sys.modules} - known))")
+    rooms = [name for name in loaded if name.startswith("dualgap.")]
+    assert not rooms, f"`import dualgap` enters {', '.join(rooms)}: a room is entered when one of its names is asked for"
+    heavy = run_python(f"import sys; from dualgap import solve; print(*[name for name in {HEAVY!r} if name in sys.modules])")
+    assert not heavy, f"`from dualgap import solve` imports {', '.join(heavy)}: import it in the function that needs it"
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["fti"], ["fit", "--help"], ["fit", "--nothing", "a.csv"]])
+def test_what_needs_no_data_is_answered_at_once(words):
+    """The command line imports typer and nothing that computes until a command runs: each of these took 1.7 seconds."""
+    code = f"""
+import sys
+from dualgap.app.cli import main
+main({words!r})
+print("", *sys.modules, sep="\\n:")
+"""
+    loaded = {word[1:] for word in run_python(code) if word.startswith(":")}
+    assert "dualgap.app.cli" in loaded
+    heavy = loaded & {*HEAVY, "numpy", "scipy", "numba", "sklearn", "dualgap.core", "dualgap.data"} - {"typer", "rich"}
+    assert not heavy, f"`dualgap {' '.join(words)}` imports {', '.join(sorted(heavy))}: import it in the body of the command"
 
 
 def test_estimators_leave_the_store_and_the_cluster_alone():

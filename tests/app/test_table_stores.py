@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from dualgap.app import store_training
+from dualgap.app import training
 from dualgap.app.cli import main
 from dualgap.app.model_file import load_model
 from dualgap.data import DataError, Preparation, TableOptions, csv_files
@@ -134,14 +134,14 @@ def test_a_fit_goes_on_after_a_kill(made, tmp_path, monkeypatch, capsys):
     saved = []
 
     def save_and_die(made_model, path):
-        store_training_save(made_model, path)
+        training_save(made_model, path)
         saved.append(path.name)
         raise RuntimeError("killed")
 
-    store_training_save = store_training.save_model
+    training_save = training.save_model
     with monkeypatch.context() as patched:
-        patched.setattr(store_training, "FIRST_ROUND", 1e-4)
-        patched.setattr(store_training, "save_model", save_and_die)
+        patched.setattr(training, "FIRST_ROUND", 1e-4)
+        patched.setattr(training, "save_model", save_and_die)
         assert main(command) == 1
     assert saved == ["m.skops.checkpoint"]
     assert not model.exists()

@@ -192,7 +192,7 @@ def test_ctrl_c_says_what_was_kept(folder, tmp_path, capsys, monkeypatch):
     assert f"the best model so far is in {tmp_path / 'm'}" in err
     assert run(capsys, "predict", tmp_path / "m", folder / "new.csv")[0] == 0
     (tmp_path / "m").unlink()
-    monkeypatch.setattr("dualgap.app.fit_command.save_model", stop)
+    monkeypatch.setattr("dualgap.app.training.save_model", stop)
     code, _, err = run(capsys, *words)
     assert code == 130
     assert "nothing was written" in err

@@ -5,11 +5,18 @@ What a study computes belongs in `lab`; this room turns words on a command line 
 
 from __future__ import annotations
 
-from dualgap.app import cli
-from dualgap.app.model_file import SavedModel, load_model
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "SavedModel",
-    "cli",
-    "load_model",
-]
+if TYPE_CHECKING:
+    from dualgap.app.model_file import SavedModel, load_model
+
+__all__ = ["SavedModel", "load_model"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import model files when they are asked for: the command line answers --help without them."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from dualgap.app import model_file
+
+    return getattr(model_file, name)

@@ -10,26 +10,23 @@ but some runs failed or some data were missing; 130 stopped by Ctrl-C (the messa
 
 from __future__ import annotations
 
+import functools
 import os
-import shutil
 import sys
-import traceback
+from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from dualgap import __version__
 from dualgap.app.convert_command import convert
 from dualgap.app.fit_command import fit
-from dualgap.app.fit_display import SAID
 from dualgap.app.options import ERROR, INTERRUPTED, OK, USAGE, Json
 from dualgap.app.predict_commands import certify, predict
 from dualgap.app.race_commands import compare, report, reproduce
 from dualgap.app.terminal import print_json, print_table, say, warn
 from dualgap.app.verify_command import verify
-from dualgap.core import missing_packages, needs
 
 __all__ = ["app", "main"]
 
@@ -59,27 +56,32 @@ def main(argv: list[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
-    command = next((word for word in arguments if not word.startswith("-")), "")
-    SAID.clear()
     try:
         code = app(arguments or ["--help"], prog_name="dualgap", standalone_mode=False)
-        if code == INTERRUPTED and not SAID:
-            return _stopped(command)
         return code if isinstance(code, int) else OK
-    except KeyboardInterrupt:  # typer turns most of them into an exit code
-        return _stopped(command)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except Exception as error:
         if debug:
+            import traceback
+
             traceback.print_exc()
         return _explain(error, debug)
 
 
-def _stopped(command: str) -> int:
-    warn(f"stopped by Ctrl-C; {KEPT.get(command, 'nothing was written')}")
-    return INTERRUPTED
+def stoppable(command: Callable[..., int]) -> Callable[..., int]:
+    """Return a command that says, when it is stopped by Ctrl-C, what it leaves behind."""
+
+    @functools.wraps(command)
+    def run(**words: Any) -> int:
+        try:
+            return command(**words)
+        except KeyboardInterrupt:
+            warn(f"stopped by Ctrl-C; {KEPT.get(command.__name__, 'nothing was written')}")
+            return INTERRUPTED
+
+    return run
 
 
 def _explain(error: Exception, debug: bool) -> int:
@@ -88,6 +90,8 @@ def _explain(error: Exception, debug: bool) -> int:
         warn(f"{' '.join(error.format_message().split())} (see dualgap --help)")
         return int(getattr(error, "exit_code", USAGE))
     if isinstance(error, ImportError):
+        from dualgap.core import missing_packages, needs
+
         lacking = missing_packages("lab")
         more = "; " + needs("the command line", *lacking) if lacking else ""
         warn(f"{error}{more}")
@@ -189,6 +193,9 @@ def example(
     Example:
       dualgap example
     """
+    import shutil
+    from tempfile import TemporaryDirectory
+
     from dualgap.data import write_example
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -204,4 +211,4 @@ def example(
 
 
 for command in (example, fit, predict, certify, verify, convert, compare, reproduce, report, solvers, datasets, warm_up):
-    app.command()(command)
+    app.command()(stoppable(command))

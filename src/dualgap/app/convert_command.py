@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dualgap.app.fit_display import print_preparation
 from dualgap.app.options import OK, Json, Seed, TaskName, loss_and_task, takes_table
 from dualgap.app.terminal import columns_of, print_json, say
-from dualgap.data import TableOptions, doubtful_labels, is_url, named_files
-from dualgap.store import convert as convert_files
+
+if TYPE_CHECKING:
+    from dualgap.data import TableOptions
 
 __all__ = ["convert"]
 
@@ -47,6 +47,10 @@ def convert(
       dualgap convert day-1.csv day-2.csv store/ --target label --dtype float32
       dualgap convert s3://bucket/2024.parquet store/ --target label
     """
+    from dualgap.app.fit_display import print_preparation
+    from dualgap.data import doubtful_labels, is_url, named_files
+    from dualgap.store import convert as convert_files
+
     if len(data) < 2:
         raise ValueError("give at least one file and, last, the folder that the store goes to")
 

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import time
-import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dualgap import __version__
-from dualgap.app import fit_display as show
-from dualgap.app.inputs import open_samples
-from dualgap.app.model_file import SavedModel, check_place, save_model
-from dualgap.app.options import Json, MaxSeconds, Seed, TaskName, is_given, loss_and_task, refuse_both, takes_table
-from dualgap.app.store_training import ClusterOptions, checkpoint_of, on_cluster, with_checkpoints
-from dualgap.app.tasks import TASKS, cross_validate, fit_facts, important_features
-from dualgap.app.terminal import columns_of, print_json, say
-from dualgap.core import suggest
-from dualgap.data import Samples, TableOptions, doubtful_labels
-from dualgap.estimators import ConvergenceWarning
-from dualgap.solvers import REGISTRY
-from dualgap.store import Store
+from dualgap.app.options import Json, MaxSeconds, Seed, TaskName, loss_and_task, refuse_both, takes_table
+
+if TYPE_CHECKING:
+    from dualgap.data import TableOptions
 
 __all__ = ["fit"]
-
-CV_SECONDS = 60.0  # a cross-validation that would take longer is left out unless it was asked for
 
 Data = Annotated[
     list[str],
@@ -139,6 +126,17 @@ def fit(
       dualgap fit store/ --model big.skops --tol 1e-2
       dualgap fit /shared/store --scheduler tcp://10.0.0.1:8786 --checkpoint /shared/run
     """
+    from dualgap.app import fit_display as show
+    from dualgap.app.inputs import open_samples
+    from dualgap.app.model_file import check_place
+    from dualgap.app.tasks import TASKS
+    from dualgap.app.terminal import columns_of, print_json, say
+    from dualgap.app.training import checked_cluster, refuse_of_store, train
+    from dualgap.core import suggest
+    from dualgap.solvers import REGISTRY
+    from dualgap.store import Store
+
+    # 1) what is asked for
     chosen, asked = loss_and_task(loss, task)
     if intercept not in ("free", "penalised", "none"):
         raise ValueError(f"--intercept {intercept}: choose free, penalised or none")
@@ -147,15 +145,17 @@ def fit(
         raise ValueError(f"--solver {solver}: there is no such solver; {suggest(solver, ['auto', *REGISTRY])}")
     if cv == 1:
         raise ValueError("--cv 1: with one fold no rows are left to train on; give at least 2, or 0 for no cross-validation")
+    # 2) the data, and where the model goes
     table = replace(table, task=asked)
     samples = open_samples(data, table)
-    cluster = _cluster(samples, data[0], scheduler, checkpoint, partitions, patience)
+    cluster = checked_cluster(samples, data[0], scheduler, checkpoint, partitions, patience)
     if isinstance(samples, Store):
-        _refuse_of_store(samples, table, {"--proof": proof, "--cv": cv})
+        refuse_of_store(samples, table, {"--proof": proof, "--cv": cv})
     out = model or Path(f"{'model' if data[0] == '-' else Path(data[0]).name.split('.')[0] or 'model'}.skops")
     check_place(out)
     if out == proof or any(Path(word) == out for word in data):
         raise ValueError(f"--model {out} is a file that this command reads or writes otherwise; give the model another name")
+    # 3) training, measures, the file
     parameters: dict[str, Any] = {
         "fit_intercept": intercept != "none",
         "intercept": "penalised" if intercept == "penalised" else "free",
@@ -169,153 +169,17 @@ def fit(
     C = c if l2 is None else 1.0 / (l2 * samples.shape[0])
     parameters |= TASKS[samples.task].parameters(y, chosen, C, balanced, delta, epsilon=epsilon, quantile=quantile)
     if not json_:
-        _introduce(samples)
-    made = _train(samples, y, out, cluster, json_, cv, parameters)
+        show.introduce(samples)
+    made = train(samples, y, out, cluster, json_, cv, parameters)
+    # 4) what came of it
     if json_:
         told = {"prepared": columns_of(made.encoder.preparation), "model": out, **({"proof": proof} if proof else {})}
         print_json({**made.about, **told})
     else:
-        _show(made, None if isinstance(samples, Store) else y, cv, "epoch" if cluster is None else "round")
+        show.show_fit(made, None if isinstance(samples, Store) else y, cv, "epoch" if cluster is None else "round")
         say(out)
     if proof is not None:
         made.estimator.proof_.save(proof, preparation=made.preparation_words())
         if not json_:
             say(proof)
     return show.exit_code(made.about["status"], out)
-
-
-def _cluster(
-    samples: Samples | Store,
-    name: str,
-    scheduler: str | None,
-    checkpoint: str | None,
-    partitions: int | None,
-    patience: float | None,
-) -> ClusterOptions | None:
-    """Return where a fit on a cluster runs; refuse a cluster without a store, and options of a cluster without one."""
-    if scheduler is None:
-        for option, value in (("--checkpoint", checkpoint), ("--partitions", partitions), ("--patience", patience)):
-            if value is not None:
-                raise ValueError(
-                    f"{option} goes with --scheduler; a fit here keeps its own checkpoint beside the model, and has no workers"
-                )
-        return None
-    if not isinstance(samples, Store):
-        raise ValueError(f"--scheduler trains on a store, and {name} is none: make one with `dualgap convert {name} FOLDER` first")
-    return ClusterOptions(scheduler, checkpoint, partitions, 60.0 if patience is None else patience)
-
-
-def _refuse_of_store(store: Store, table: TableOptions, of_rows: dict[str, Any]) -> None:
-    """Refuse options that need the rows in memory, and those that `convert` has decided."""
-    for option, value in of_rows.items():
-        if value:
-            raise ValueError(f"{option} {value} needs the rows in memory, and {store.folder} is a store; leave it out")
-    if table.task not in ("", store.task):
-        raise ValueError(
-            f"{store.folder} was converted for a {store.task}, and --task or --loss says {table.task}: convert the data again with "
-            f"--task {table.task}"
-        )
-    given = {
-        "--target": table.target,
-        "--drop": table.drop,
-        "--as": table.kinds,
-        "--above": table.above,
-        "--missing": table.missing,
-        "--standardise": table.standardise,
-        "--no-prepare": not table.prepare,
-        "--header": table.header,
-    }
-    for option, value in given.items():
-        if is_given(value):
-            raise ValueError(
-                f"{option} with a store: a store keeps the columns as `dualgap convert` made them; give the option there"
-            )
-
-
-def _introduce(samples: Samples | Store) -> None:
-    """Print what the data are."""
-    if isinstance(samples, Store):
-        kind = "a regression" if samples.task == "regression" else f"{len(samples.classes)} classes"
-        say(f"{samples.folder}: {samples.shape[0]:,} rows × {samples.shape[1]:,} features, {kind}")
-        return
-    kind, *more = TASKS[samples.task].described(samples)
-    say(f"{samples.name}: {samples.shape[0]:,} rows × {samples.shape[1]:,} columns, {kind}")
-    for line in more:
-        say(line)
-    if samples.without:
-        say(f"{samples.without:,} rows without a label in {samples.target!r} are left out")
-    for line in doubtful_labels(samples.y):
-        say(line)
-
-
-def _train(
-    samples: Samples | Store,
-    y: Any,
-    out: Path,
-    cluster: ClusterOptions | None,
-    quiet: bool,
-    cv: int | None,
-    parameters: dict[str, Any],
-) -> SavedModel:
-    """Train a model on rows in memory, in a store or on the workers of a scheduler; measure it, and write its file."""
-    task, began = TASKS[samples.task], time.perf_counter()
-    with warnings.catch_warnings(), show.live_gap(task.problems(y), quiet) as listen:
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the status is printed below
-        X: Any = samples
-        if not isinstance(samples, Store):
-            encoder = samples.learn()
-            X = samples.features(encoder)
-            estimator = task.estimator(**parameters, callbacks=None if listen is None else [listen]).fit(X, y)
-            known = {"data": samples.name, "above": samples.above}
-        else:
-            encoder, known = samples.encoder, {"data": str(samples.folder)}
-            if cluster is None:
-                estimator = with_checkpoints(samples, checkpoint_of(out), listen, parameters)
-            else:
-                estimator = on_cluster(samples, cluster, listen, parameters)
-        estimator.callbacks = None
-        about = {**known, "rows": samples.shape[0], "columns": samples.shape[1], "dualgap": __version__, **fit_facts(estimator)}
-        made = SavedModel(estimator, encoder, about)
-        save_model(made, out)  # before anything else that may be stopped
-        about["training"] = task.measured(estimator, X, y)
-        if isinstance(samples, Store):
-            checkpoint_of(out).unlink(missing_ok=True)
-            about["seconds"] = time.perf_counter() - began  # reading included
-        else:
-            about |= _tested(samples, made, cv, parameters)
-    about["features"] = important_features(made, X.matrix(0) if isinstance(X, Store) else X)
-    save_model(made, out)
-    return made
-
-
-def _tested(samples: Samples, made: SavedModel, cv: int | None, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return how good the model is on rows that it was not trained on: by cross-validation, and on a test part."""
-    about, found, folds = made.about, {}, 5 if cv is None else cv
-    if folds and about["status"] != "interrupted" and (cv is not None or about["seconds"] * folds < CV_SECONDS):
-        validated = cross_validate(samples, folds, None if cv is not None else CV_SECONDS, **parameters)
-        found = {} if validated is None else {"cross_validation": validated}
-    if samples.test is not None:
-        X, y = samples.test
-        X = made.encoder.of_array(samples.name, X, made.estimator.n_features_in_)
-        found["test"] = TASKS[samples.task].measured(made.estimator, X, y)
-    return found
-
-
-def _show(made: SavedModel, y: Any, cv: int | None, unit: str) -> None:
-    """Print what is known of a fit; a store has no targets y at hand."""
-    about = made.about
-    if y is not None:
-        if made.encoder.preparation is not None:
-            say()
-            show.print_preparation(made.encoder.preparation)
-        say(f"\n{made.estimator.n_features_in_:,} features; {show.how_it_ended(about, unit)}")
-    else:
-        say(show.how_it_ended(about, unit))
-    show.print_proof(about["certificates"])
-    say()
-    TASKS[about["task"]].show(about, y)
-    if y is not None and "cross_validation" not in about and cv is None and about["status"] != "interrupted":
-        say("Cross-validation is left out, as it would take more than a minute; --cv 5 does it")
-    say()
-    show.print_features(about["features"])
-    say()

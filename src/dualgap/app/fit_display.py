@@ -1,46 +1,95 @@
-"""What `fit` shows: the gap while it falls, then columns, accuracy, confusion, features and proof."""
+"""What `fit` shows: the data, the gap while it falls, then columns, proof, accuracy and features."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dualgap.app.model_file import SavedModel
 from dualgap.app.options import ERROR, INTERRUPTED, OK
-from dualgap.app.terminal import Screen, print_table, say, warn
+from dualgap.app.tasks import TASKS
+from dualgap.app.terminal import print_table, say, screen, warn
 from dualgap.core import counted
+from dualgap.data import Samples, doubtful_labels
 from dualgap.run import SUCCESSES
+from dualgap.store import Store
 
-__all__ = ["SAID", "exit_code", "how_it_ended", "live_gap", "print_confusion", "print_features", "print_preparation", "print_proof"]
+__all__ = ["exit_code", "introduce", "live_gap", "print_preparation", "show_fit"]
 
 QUIET = 10.0  # seconds between lines where there is no terminal to show a live one
-MOST_COLUMNS, MOST_CLASSES = 40, 12  # rows of the tables that are shown
+MOST_COLUMNS, MOST_PROOFS = 40, 12  # rows of the tables that are shown
 
 
-SAID: list[str] = []  # words on an interrupted fit that were shown already
+def introduce(samples: Samples | Store) -> None:
+    """Print what the data are."""
+    if isinstance(samples, Store):
+        kind = "a regression" if samples.task == "regression" else f"{len(samples.classes)} classes"
+        say(f"{samples.folder}: {samples.shape[0]:,} rows × {samples.shape[1]:,} features, {kind}")
+        return
+    kind, *more = TASKS[samples.task].described(samples)
+    without = f"{samples.without:,} rows without a label in {samples.target!r} are left out"
+    say(f"{samples.name}: {samples.shape[0]:,} rows × {samples.shape[1]:,} columns, {kind}")
+    for line in [*more, *([without] if samples.without else []), *doubtful_labels(samples.y)]:
+        say(line)
 
 
-def how_it_ended(about: dict[str, Any], unit: str) -> str:
-    """Return how a fit ended, in words."""
+def show_fit(made: SavedModel, y: np.ndarray | None, cv: int | None, unit: str) -> None:
+    """Print what is known of a fit; a store has no targets y at hand."""
+    about, preparation = made.about, made.encoder.preparation
     words = {"converged": "converged", "zero_optimum": "came to an objective of 0, as far as float64 can tell,"}
     ended = words.get(about["status"], f"did not converge ({about['status']})")
-    return f"{ended} after {counted(about['epochs'], unit)} in {about['seconds']:.2f} s, relative gap asked for {about['tol']:g}"
+    ended += f" after {counted(about['epochs'], unit)} in {about['seconds']:.2f} s, relative gap asked for {about['tol']:g}"
+    if y is not None and preparation is not None:
+        say()
+        print_preparation(preparation)
+    say(ended if y is None else f"\n{made.estimator.n_features_in_:,} features; {ended}")
+    certificates = sorted(about["certificates"], key=lambda one: -one["relative_gap"])
+    if len(certificates) == 1:
+        say(f"Proof: {certificates[0]['text']}")
+    else:
+        say("Proof, class by class")
+        for each in certificates[:MOST_PROOFS]:
+            say(f"  {each['problem']}: {each['text']}")
+        if len(certificates) > MOST_PROOFS:
+            say(f"  and {len(certificates) - MOST_PROOFS} more with smaller gaps")
+    say()
+    TASKS[about["task"]].show(about, y)
+    if y is not None and "cross_validation" not in about and cv is None and about["status"] != "interrupted":
+        say("Cross-validation is left out, as it would take more than a minute; --cv 5 does it")
+    say()
+    if about["features"]:
+        say("Features that move the score most (coefficient × deviation)")
+        rows = ((each["feature"], f"{each['weight']:+.3g}", f"{each['speaks']} {each['class']}") for each in about["features"])
+        print_table(("feature", "weight", "speaks"), rows, right=(1,))
+    say()
 
 
 def exit_code(status: str, out: Path) -> int:
     """Return the exit code of a fit, and say on standard error where its model is if it did not converge."""
     if status == "interrupted":
-        SAID.append(status)
         warn(f"stopped by Ctrl-C; the best model so far is in {out}, with its proof")
         return INTERRUPTED
     if status not in SUCCESSES:
         warn(f"the gap asked for was not reached ({status}); the model and its true gap are in {out}")
         return ERROR
     return OK
+
+
+def print_preparation(preparation: Any) -> None:
+    """Print what was done to each column."""
+    for line in preparation.doubts():
+        say(line)
+    found = preparation.table()
+    print_table(("column", "kind", "features", "what is done"), found[:MOST_COLUMNS], right=(2,))
+    if len(found) > MOST_COLUMNS:
+        say(f"… and {len(found) - MOST_COLUMNS} more columns")
+    if not preparation.named:
+        say("The file has no header: columns are numbered from 0 (--header says otherwise).")
 
 
 class LiveGap:
@@ -76,52 +125,9 @@ def live_gap(problems: int, quiet: bool = False) -> Iterator[LiveGap | None]:
     if quiet:
         yield None
         return
-    screen = Screen(stderr=True)
-    if not screen.is_terminal:
-        yield LiveGap(screen, None, problems)
+    shown_on = screen(stderr=True)
+    if not shown_on.is_terminal:
+        yield LiveGap(shown_on, None, problems)
         return
-    with screen.status("training: compiling or reading") as status:
-        yield LiveGap(screen, status, problems)
-
-
-def print_preparation(preparation: Any) -> None:
-    """Print what was done to each column."""
-    for line in preparation.doubts():
-        say(line)
-    found = preparation.table()
-    print_table(("column", "kind", "features", "what is done"), found[:MOST_COLUMNS], right=(2,))
-    if len(found) > MOST_COLUMNS:
-        say(f"… and {len(found) - MOST_COLUMNS} more columns")
-    if not preparation.named:
-        say("The file has no header: columns are numbered from 0 (--header says otherwise).")
-
-
-def print_confusion(classes: Sequence[str], matrix: np.ndarray, title: str) -> None:
-    """Print how often each class was taken for each."""
-    if len(classes) > MOST_CLASSES:
-        say(f"{title}: not shown for {len(classes)} classes; --json has it")
-        return
-    say(title)
-    counts = ((name, *(f"{count:,}" for count in row)) for name, row in zip(classes, matrix.tolist(), strict=True))
-    print_table(("truth \\ said", *classes), counts, right=range(1, len(classes) + 1))
-
-
-def print_features(found: Sequence[dict[str, Any]]) -> None:
-    """Print the features that move the score most."""
-    if not found:
-        return
-    say("Features that move the score most (coefficient × deviation)")
-    rows = ((each["feature"], f"{each['weight']:+.3g}", f"{each['speaks']} {each['class']}") for each in found)
-    print_table(("feature", "weight", "speaks"), rows, right=(1,))
-
-
-def print_proof(certificates: Sequence[dict[str, Any]]) -> None:
-    """Print what the certificates prove, class by class."""
-    if len(certificates) == 1:
-        say(f"Proof: {certificates[0]['text']}")
-        return
-    say("Proof, class by class")
-    for each in sorted(certificates, key=lambda one: -one["relative_gap"])[:MOST_CLASSES]:
-        say(f"  {each['problem']}: {each['text']}")
-    if len(certificates) > MOST_CLASSES:
-        say(f"  and {len(certificates) - MOST_CLASSES} more with smaller gaps")
+    with shown_on.status("training: compiling or reading") as status:
+        yield LiveGap(shown_on, status, problems)

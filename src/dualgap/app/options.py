@@ -1,6 +1,7 @@
 """What commands share: exit codes, and options of the same meaning.
 
-`takes_table` gives a command the options of tables, declared once in `table_options`.
+`takes_table` gives a command the options of tables, declared once in `table_options`. The modules of commands import nothing but typer when
+they are loaded, so that --help, --version and a word that is wrong are answered at once; each command imports what it works with.
 """
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from dualgap.data import TableOptions
+if TYPE_CHECKING:
+    from dualgap.data import TableOptions
 
 __all__ = [
     "ERROR",
@@ -136,6 +138,8 @@ def table_options(
     ] = None,
 ) -> TableOptions:
     """Return what the options of a command say about a table; --as names the kind of a column."""
+    from dualgap.data import TableOptions
+
     kinds = {}
     for word in as_:
         name, equals, kind = word.rpartition("=")
@@ -149,15 +153,20 @@ def table_options(
 
 def takes_table(command: Callable[..., int]) -> Callable[..., int]:
     """Replace a command's parameter `table` by the options of tables."""
-    shared = inspect.signature(table_options, eval_str=True).parameters
-    own = inspect.signature(command, eval_str=True).parameters
-    parameters = [each for name, one in own.items() for each in (shared.values() if name == "table" else [one])]
+
+    def parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+        types = get_type_hints(function, localns={"TableOptions": object}, include_extras=True)
+        found = inspect.signature(function).parameters
+        return {name: one.replace(annotation=types[name], kind=one.KEYWORD_ONLY) for name, one in found.items()}
+
+    shared, own = parameters(table_options), parameters(command)
+    all_ = [each for name, one in own.items() for each in (shared.values() if name == "table" else [one])]
 
     @wraps(command)
     def run(**words: Any) -> int:
         table = table_options(**{name: words.pop(name) for name in shared})
         return command(**words, table=table)
 
-    vars(run)["__signature__"] = inspect.Signature([each.replace(kind=each.KEYWORD_ONLY) for each in parameters])
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    vars(run)["__signature__"] = inspect.Signature(all_)
+    run.__annotations__ = {each.name: each.annotation for each in all_}
     return run

@@ -6,17 +6,10 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
-from dualgap.app.inputs import is_store_folder, open_samples
-from dualgap.app.model_file import load_model
 from dualgap.app.options import ERROR, OK, Json, Target
-from dualgap.app.tasks import certificate_facts, task_of
 from dualgap.app.terminal import json_text, print_json, say, shown, warn
-from dualgap.core import write_atomically
-from dualgap.data import Notes, TableOptions, csv_text, open_features
-from dualgap.store import Store
 
 __all__ = ["certify", "predict"]
 
@@ -47,10 +40,17 @@ def predict(
       dualgap predict model.skops new.csv --out predictions.csv
       cat new.csv | dualgap predict model.skops -
     """
+    from dualgap.app.inputs import is_store_folder
+    from dualgap.app.model_file import load_model
+    from dualgap.app.tasks import task_of
+    from dualgap.core import write_atomically
+    from dualgap.data import Notes, csv_text, open_features
+    from dualgap.store import Store
+
     made, notes = load_model(model), Notes()
     if len(data) == 1 and is_store_folder(data[0]):
         X: Any = Store(data[0])
-        truth: Any = X.labels()[np.argsort(X.origin())]
+        truth: Any = X.labels()[X.origin().argsort()]
     else:
         X, truth = open_features(data, made.encoder, made.estimator.n_features_in_, target, notes)
     task = task_of(made.estimator)
@@ -95,6 +95,11 @@ def certify(
       dualgap certify model.skops mydata.csv
       dualgap certify model.skops mydata.csv --target label --tol 1e-3
     """
+    from dualgap.app.inputs import open_samples
+    from dualgap.app.model_file import load_model
+    from dualgap.app.tasks import certificate_facts, task_of
+    from dualgap.data import TableOptions
+
     made = load_model(model)
     prepared = made.encoder.preparation
     header = None if prepared is None or prepared.named else False

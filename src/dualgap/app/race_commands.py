@@ -6,13 +6,15 @@ import shlex
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dualgap.app.options import INCOMPLETE, OK, Json, Seed, loss_called, takes_table
-from dualgap.app.terminal import Screen, print_json, print_table, say, warn
-from dualgap.data import TableOptions
+from dualgap.app.terminal import print_json, print_table, say, screen, warn
+
+if TYPE_CHECKING:
+    from dualgap.data import TableOptions
 
 __all__ = ["compare", "report", "reproduce"]
 
@@ -172,7 +174,7 @@ def reproduce(
     for study in studies:
         changes: dict[str, Any] = {"seed": seed} | ({"runs": runs} if runs else {})
         if len(studies) > 1 and not json_:
-            Screen(stderr=True).rule(study.name)
+            screen(stderr=True).rule(study.name)
         here = folder / study.name
         ran = done[study.name] = _run(study.with_(**changes).limited(max_seconds), here, jobs, lines=False, quiet=json_)
         pages[study.name] = write_report(ran.results, here, ran.missing)
@@ -200,7 +202,7 @@ def _show_statements(results: Any) -> None:
 
     for claim in results.study.claims:
         verdict = judge(results, claim)
-        Screen().print(f"{SIGNS[verdict.verdict]} {verdict.verdict}: {claim.says}", style="bold", markup=False)
+        screen().print(f"{SIGNS[verdict.verdict]} {verdict.verdict}: {claim.says}", style="bold", markup=False)
         for line in verdict.why.splitlines():
             say(f"  {line}")
 
@@ -249,7 +251,7 @@ def _run(study: Any, out: Path, jobs: int | None, lines: bool = True, quiet: boo
     from dualgap.lab import Display, Live, run_study
 
     command = shlex.join(["dualgap", *sys.argv[1:]])
-    ran = run_study(study, out, jobs, Display() if quiet else Live(Screen(stderr=True), lines=lines), command)
+    ran = run_study(study, out, jobs, Display() if quiet else Live(screen(stderr=True), lines=lines), command)
     if ran.failed:
         warn(f"{len(ran.failed)} run(s) failed; the report lists them, and the same command tries them again")
     return ran

@@ -12,15 +12,12 @@ import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from rich.console import Console, ConsoleOptions
-from rich.segment import Segment
-from rich.table import Table
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.console import Console
 
-__all__ = ["Screen", "columns_of", "json_text", "print_json", "print_table", "say", "shown", "warn"]
+__all__ = ["columns_of", "json_text", "print_json", "print_table", "say", "screen", "shown", "warn"]
 
 # What a terminal obeys instead of showing it: control characters but tab and line feed, marks and overrides of the direction of writing,
 # separators of lines, half a pair of UTF-16.
@@ -49,31 +46,36 @@ def warn(text: str) -> None:
     say(f"dualgap: {text}", error=True)
 
 
-class Screen(Console):
-    """A console whose text is shown as `shown` has it; the control codes that are rich's own remain."""
+def screen(stderr: bool = False) -> Console:
+    """Return a console whose text is shown as `shown` has it; the control codes that are rich's own remain."""
+    from rich.console import Console, ConsoleOptions
+    from rich.segment import Segment
 
-    def __init__(self, stderr: bool = False) -> None:
-        super().__init__(stderr=stderr, highlight=False, soft_wrap=True)
-        if not self.is_terminal:
-            self.width = 120  # of a file or a pipe
+    class Screen(Console):
+        def render(self, renderable: Any, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            for piece in super().render(renderable, options):
+                yield piece if piece.control else Segment(shown(piece.text), piece.style)
 
-    def render(self, renderable: Any, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield the pieces of what is printed."""
-        for piece in super().render(renderable, options):
-            yield piece if piece.control else Segment(shown(piece.text), piece.style)
+    made = Screen(stderr=stderr, highlight=False, soft_wrap=True)
+    if not made.is_terminal:
+        made.width = 120  # of a file or a pipe
+    return made
 
 
 def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Container[int], title: str = "", fold: bool = True
 ) -> None:
     """Print rows below the names of their columns; `right` has the places of the columns that are set to the right."""
+    from rich.table import Table
+    from rich.text import Text
+
     heading = Text(title, style="bold") if title else None
     table = Table(title=heading, title_justify="left", box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
     for j, name in enumerate(columns):
         table.add_column(Text(name), justify="right" if j in right else "left", overflow="fold", no_wrap=not fold)
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
-    Screen().print(table)
+    screen().print(table)
 
 
 # ------------------------------------------------------------------------------------------------------------------------- JSON
@@ -87,21 +89,19 @@ def print_json(content: Any) -> None:
 def json_text(content: Any) -> str:
     """Return an object as a line of JSON.
 
-        Examples
-        --------
-        >>> import numpy as np
-
-    from dualgap.app.terminal import OBEYED, say
-        >>> from dualgap.app.terminal import json_text
-        >>> json_text({"gap": np.float64("inf"), "rows": np.arange(2)})
-        '{"gap": null, "rows": [0, 1]}'
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualgap.app.terminal import json_text
+    >>> json_text({"gap": np.float64("inf"), "rows": np.arange(2)})
+    '{"gap": null, "rows": [0, 1]}'
     """
     text = json.dumps(_plain(content), allow_nan=False, ensure_ascii=False)
     return OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)  # as JSON escapes them, so that the content stays
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
+    if hasattr(value, "tolist"):  # an array, or a number of NumPy
         value = value.tolist()
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}

@@ -9,7 +9,6 @@ import typer
 
 from dualgap.app.options import ERROR, OK, Json, Target
 from dualgap.app.terminal import print_json, say
-from dualgap.core import write_atomically
 
 __all__ = ["verify"]
 
@@ -39,6 +38,7 @@ def verify(
       dualgap verify a9a.proof a9a
       dualgap verify model.proof mydata.csv --target label --model model.skops
     """
+    from dualgap.core import write_atomically
     from dualgap.proof import Refused, parse_proof, report, verify_proof
 
     try:
