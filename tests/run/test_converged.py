@@ -93,6 +93,20 @@ def test_equal_targets_have_an_optimum_of_zero(loss, value, kernel):
     assert result.epochs == 1
 
 
+@pytest.mark.parametrize("size", [1.0, 1e-1, 1e-12])
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
+@pytest.mark.parametrize("seed", range(4))
+def test_targets_within_epsilon_are_met_by_zero(loss, size, seed):
+    """w = 0 and b = 0 have the objective 0: no run may end with another model, however little it costs."""
+    rng = np.random.default_rng(seed)
+    problem = Problem(
+        rng.normal(size=(1 + seed, 3)), size * rng.uniform(-1, 1, 1 + seed), loss, epsilon=size, l2=1e-9, intercept="penalised"
+    )
+    result = solve(problem, tol=1e-6)
+    assert (result.status, result.intercept) == ("zero_optimum", 0.0)
+    assert result.certificate.primal < 1e-290
+
+
 @pytest.mark.parametrize("size", [1.0, 1e-6, 1e-12, 1e-300, 1e-310])
 @pytest.mark.parametrize("loss", ["quantile", "squared_error", "huber", "epsilon_insensitive"])
 @pytest.mark.parametrize("intercept", ["free", "penalised"])

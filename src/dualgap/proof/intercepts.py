@@ -112,7 +112,9 @@ def _constant_objective(problem: Problem, intercept: float) -> tuple[float, floa
     value = float(total_value(problem.loss, residuals, problem.c))
     value += 0.5 * _penalty(problem) * intercept * intercept
     # A residual is a sum rounded once, by u times itself; the slope of a loss is at most its own bound, or 2κ times the residual.
+    # A residual within ε costs nothing, so that the objective of w = 0 may be 0 without an error.
     sizes = np.abs(residuals)
+    sizes[(1.0 + 4.0 * ROUNDOFF) * sizes <= problem.loss.epsilon] = 0.0
     bound = max(problem.loss.upper_bound(), -problem.loss.lower_bound())
     slope = min(bound, 2.0 * problem.loss.curvature() * float(sizes.max())) if sizes.any() else 0.0
     reach = float(problem.c @ sizes)
