@@ -17,7 +17,7 @@ from campaign.nu import machine_of
 from dualgap.cluster import InProcess, Partition, make_objective, run_rounds
 from dualgap.cluster.partition import Others
 from dualgap.core import settle
-from dualgap.estimators.crammer_singer import CrammerSinger, CrammerSingerRun
+from dualgap.estimators.joint import CrammerSinger, CrammerSingerRun
 from dualgap.proof import JointPart, Table, certificate_of_pair, certify_pair, dual_from_margins, dual_point, enclose
 from dualgap.run import drive
 from dualgap.store import StoreProblem, write_store

@@ -8,8 +8,8 @@ import pytest
 from sklearn.base import clone
 
 import dualgap
-from dualgap.estimators.constructors import estimator
 from dualgap.estimators.model import Model
+from dualgap.estimators.parameters import estimator
 
 CLASSES = [dualgap.LinearSVC, dualgap.LinearSVR, dualgap.SVC, dualgap.SVR, dualgap.NuSVC, dualgap.NuSVR, dualgap.OneClassSVM]
 

@@ -19,7 +19,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 import dualgap
 from dualgap import LinearSVC
 from dualgap.estimators import ConvergenceWarning
-from dualgap.estimators.common import warn_unless_converged
+from dualgap.estimators.fitting import warn_unless_converged
 from dualgap.run import SUCCESSES, Status
 
 

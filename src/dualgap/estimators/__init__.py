@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dualgap.estimators.common import ConvergenceWarning
-from dualgap.estimators.fitted import Fit, fit_of
+from dualgap.estimators.fitting import ConvergenceWarning, Fit, fit_of
 from dualgap.estimators.kernel import SVC
 from dualgap.estimators.kernel_path import SVCPath, SVCPathCV
 from dualgap.estimators.kernel_svr import SVR

@@ -17,18 +17,18 @@ from typing import Any
 import numpy as np
 
 from dualgap.answers import Pairs, labels_by_class
-from dualgap.estimators.common import worst_status
-from dualgap.estimators.fitting import Budget, Task, solve_tasks
-from dualgap.estimators.joint import JointProblem
-from dualgap.estimators.joint_ball import NO_FREE_INTERCEPT, joint_ball_of
-from dualgap.estimators.on_store import is_store
+from dualgap.estimators.fitting import Task, solve_tasks, worst_status
+from dualgap.estimators.parameters import Budget
+from dualgap.estimators.samples import is_store
 from dualgap.problem import Problem
-from dualgap.proof import Ball, JointPart
-from dualgap.run import Best, Deciding, Trained
+from dualgap.proof import Ball
+from dualgap.run import Trained
 
-__all__ = ["ClassVotes", "PairVotes", "check_decide", "joint_deciding", "solve_until_decided"]
+__all__ = ["ClassVotes", "PairVotes", "check_decide", "solve_until_decided"]
 
 FIRST, RATIO = 1e-2, 0.1  # the relative gap of the first round, and its factor from round to round
+
+
 SMALLEST_TOL = 1e-14  # below it, a round runs to the limit of rounding
 
 
@@ -158,20 +158,3 @@ def _look(
         if found.any() or len(chosen) == len(is_open):
             return found, np.flatnonzero(votes.matters(low[left], high[left])).tolist() if left.any() else []
         is_open = np.ones(len(is_open), dtype=bool)
-
-
-def joint_deciding(joint: JointProblem, rows: Any) -> Deciding:
-    """Return the rows that end the run on a joint problem, once their labels are proven."""
-    if joint.name == "multinomial" and joint.base.intercept == "free":
-        raise ValueError(f"decide does not go with this problem: {NO_FREE_INTERCEPT}")
-
-    def prove(best: Best) -> Callable[[Any], np.ndarray]:
-        part = JointPart(joint.base, joint.codes, best.coef, np.asarray(best.intercept), best.beta, None, loss=joint.name)
-        ball = joint_ball_of(part)
-
-        def proven(X: Any) -> np.ndarray:
-            return ball.proven(np.argmax(X @ best.coef.T + best.intercept, axis=1), X)
-
-        return proven
-
-    return Deciding(rows, prove)

@@ -1,9 +1,9 @@
 """The one fit of all estimators: its problems are solved in threads, its attributes are kept, its status is set.
 
-    validate    the parameters (`parameters`), X and y (`common`)        what is particular to an estimator
-    problems    `Targets` say which there are; a `Task` makes each       linear_model, kernel_model
+    validate    the parameters (`parameters`), X and y (`samples`)       what is particular to an estimator
+    problems    `Targets` say which there are; a `Task` makes each       linear, kernel_model
     solve       `solve_tasks`, or until rows are decided (`deciding`)    here
-    keep, end   fitted attributes; the listeners, the status             here, fitted
+    keep, end   fitted attributes; the listeners, the status             here
 
 X is checked and read into place once; every problem shares it. The kernels run without Python's global lock, so that threads
 pay as processes would, without copies.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -21,28 +22,210 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 
-from dualgap.core import blas_alone, kept, one_processor
-from dualgap.estimators.common import warn_unless_converged
-from dualgap.estimators.fitted import Kept
+from dualgap.answers import ConvergenceWarning as RunWarning
+from dualgap.answers import strong_penalty
+from dualgap.core import blas_alone, counted, kept, one_processor
+from dualgap.estimators.parameters import Budget
 from dualgap.estimators.progress import Monitor, log_to_screen
 from dualgap.problem import Problem
-from dualgap.run import Trained, certify, minimise
+from dualgap.proof import ProofError
+from dualgap.run import SUCCESSES, Trained, certify, minimise
 
-__all__ = ["Budget", "Solve", "Task", "TimeShare", "nothing_rebuilt", "solve_tasks", "train"]
+__all__ = [
+    "ConvergenceWarning",
+    "Fit",
+    "Kept",
+    "Later",
+    "Solve",
+    "Task",
+    "TimeShare",
+    "complete",
+    "fit_of",
+    "keep",
+    "keep_attributes",
+    "nothing_rebuilt",
+    "refuse_uncertified",
+    "row_of",
+    "signed_dual",
+    "signed_duals",
+    "solve_tasks",
+    "train",
+    "warn_unless_converged",
+    "worst_status",
+]
+
+
+class ConvergenceWarning(RunWarning, SklearnConvergenceWarning):
+    """A fit ended before its certified gap was as small as asked; both dualgap's and scikit-learn's ConvergenceWarning.
+
+    Examples
+    --------
+    >>> import sklearn.exceptions
+    >>> from dualgap.estimators.fitting import ConvergenceWarning
+    >>> issubclass(ConvergenceWarning, sklearn.exceptions.ConvergenceWarning)
+    True
+    """
+
+
+# ------------------------------------------------------------------------------------------------------------------- outcome
+
+_BADNESS: tuple[str, ...] = (*SUCCESSES, "max_epochs", "max_seconds", "rounding_limit", "stalled", "interrupted", "diverged")
+
+
+_TRY = {
+    "max_epochs": "raise max_iter",
+    "max_seconds": "raise max_time",
+    "stalled": "the gap has stopped falling: raise tol or choose another solver",
+    "rounding_limit": "float64 cannot tell better models from this one: raise tol, or give atol if the objective is near 0",
+    "interrupted": "let it run to its end",
+    "diverged": "the objective blew up: scale the features, or choose another solver",
+}
+
+
+def worst_status(statuses: Sequence[str]) -> str:
+    """The status of a fit of several problems: converged only where all are, decided only where all are decided or converged."""
+    return max(statuses, key=_BADNESS.index)
+
+
+def warn_unless_converged(name: str, results: Sequence[Any], tol: float, stacklevel: int = 3) -> str:
+    """The status of the fit; unless it is a success, warn with gap, tolerance, distance from optimal and what to try."""
+    status = worst_status([r.status for r in results])
+    if status in SUCCESSES or (tol == 0.0 and status in ("max_epochs", "max_seconds", "stalled", "rounding_limit")):
+        return status  # with tol=0 the budget, or the last bit of precision, is the end that was asked for
+    late = [r for r in results if r.status not in SUCCESSES]
+    worst = max((r.certificate for r in late), key=lambda c: c.relative_gap)
+    which = f" on {len(late)} of {len(results)} problems" if len(results) > 1 else ""
+    above = f"at most {100 * worst.gap / worst.dual:.3g} % above" if worst.dual > 0 else f"at most {worst.gap:.3g} above"
+    easier = "larger" if strong_penalty(getattr(late[0], "problem", None)) else "smaller"
+    warnings.warn(
+        f"{name} did not converge{which}: status {status!r} after {counted(max(r.epochs for r in late), 'epoch')}, relative gap "
+        f"{worst.relative_gap:.1e} (gap {worst.gap:.3g}) over tol={tol:.1e}; the objective is {above} the optimum. "
+        f"What to try: {_TRY[status]}; standardise the features; use a {easier} C.",
+        ConvergenceWarning,
+        stacklevel=stacklevel,
+    )
+    return status
 
 
 @dataclass(frozen=True)
-class Budget:
-    """How a fit is to be run: solver, tolerance, limits of the whole fit, seed of every problem, threads."""
+class Kept:
+    """What `fit` was given, by reference, and the dual variables of its problems."""
 
-    solver: Any
-    tol: float
-    max_epochs: int
-    max_seconds: float | None
-    seed: int
-    n_jobs: int | None
-    atol: float = 0.0
+    X: Any
+    y: Any
+    sample_weight: Any
+    duals: Sequence[Any] | None
+    treated: Any = None  # of an indefinite kernel: the matrix trained on, see `indefinite`
+
+
+@dataclass
+class Fit:
+    """What a fit leaves behind besides its public attributes; the attribute `_fit` of an estimator, new with each fit."""
+
+    n_rows: int = 0  # of the data of `support_` and `dual_coef_`; 0 where no dual variables were found
+    later: Callable[[], dict[str, Any]] | None = None  # makes the attributes that nobody has asked for yet
+    kept: Kept | None = None  # the training data; not pickled
+    balls: Any = None  # of the exact models, once made; or the reason why a saved model has none
+    streams: Sequence[Any] = ()  # of partial_fit
+
+
+class Later:
+    """Compute a fitted attribute on first access. `fit` sets `_fit.later`, a function that returns all of them.
+
+    A value that the user assigns is kept. A search over parameters fits many small models and reads few of their attributes.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self
+        complete(model)
+        if self.name not in model.__dict__:
+            raise AttributeError(f"{type(model).__name__!r} object has no attribute {self.name!r}")
+        return model.__dict__[self.name]
+
+
+def complete(model: Any) -> None:
+    """Make the attributes that nobody has asked for yet."""
+    fit = fit_of(model)
+    if fit.later is not None:
+        for name, value in fit.later().items():
+            model.__dict__.setdefault(name, value)
+        fit.later = None
+
+
+def fit_of(model: Any) -> Fit:
+    """Return what the last fit has left behind; nothing before the first one."""
+    fit: Fit = getattr(model, "_fit", None) or Fit()
+    return fit
+
+
+def keep(model: Any, results: Sequence[Trained], fit: Fit, **attributes: Any) -> None:
+    """Set the attributes that every fitted estimator has from the results of its problems, and those given."""
+    certificates, traces = [r.certificate for r in results], [r.trace for r in results]
+    primals, gaps = [c.primal for c in certificates], [c.gap for c in certificates]
+    one = len(results) == 1
+    found = {
+        "certificate_": certificates[0] if one else certificates,
+        "history_": traces[0] if one else traces,
+        "objective_": primals[0] if one else np.array(primals),
+        "dual_gap_": gaps[0] if one else np.array(gaps),
+        "intercept_": np.array([r.intercept for r in results]),
+        "n_iter_": max([r.epochs for r in results]),
+    }
+    keep_attributes(model, fit, found | attributes)
+
+
+def keep_attributes(model: Any, fit: Fit, attributes: dict[str, Any]) -> None:
+    """Set the attributes of a fit, and remove those of an earlier one, all but what tells the columns of X."""
+    for name in [
+        name for name in model.__dict__ if name[-1] == "_" != name[0] and name not in ("n_features_in_", "feature_names_in_")
+    ]:
+        delattr(model, name)
+    model._fit = fit
+    for name, value in attributes.items():
+        setattr(model, name, value)
+
+
+def refuse_uncertified(model: Any, what: str) -> None:
+    """Raise ProofError where a model was trained without a certificate: nothing about the exact model can be proven from it."""
+    if getattr(model, "status_", None) == "uncertified":
+        raise ProofError(
+            f"{what} cannot be had from an uncertified model: its kernel is not positive semidefinite, and it was trained with "
+            "indefinite='uncertified'; fit with indefinite='clip', or with another kernel"
+        )
+
+
+def signed_duals(results: Sequence[Trained], C: float) -> np.ndarray:
+    """Return yᵢ·C·sᵢ·βᵢ of all rows, a line for each problem."""
+    # c / l2 is C·s up to the share of l2, whatever the weights were.
+    signed = np.empty((len(results), len(results[0].dual)))
+    for row, r in zip(signed, results, strict=True):
+        np.multiply(r.problem.y, r.dual, out=row)
+        if r.problem.sample_weight is not None:
+            row *= r.problem.c * float(r.problem.sample_weight.sum())
+    signed *= C
+    return signed
+
+
+def signed_dual(model: Any, j: int, weights: np.ndarray | None, C: float) -> np.ndarray:
+    """Return yᵢβᵢ of all training rows for problem j of a fitted model, from its dual_coef_."""
+    n = model._fit.n_rows
+    scale = C * (np.ones(n) if weights is None else weights)[model.support_]
+    dual = np.zeros(n)
+    dual[model.support_] = np.divide(row_of(model.dual_coef_, j), scale, out=np.zeros(len(scale)), where=scale > 0)
+    return dual
+
+
+def row_of(matrix: Any, j: int) -> np.ndarray:
+    """Return a row of a matrix, dense or sparse, as a vector."""
+    row = matrix[[j]]
+    return np.asarray(row.toarray() if sparse.issparse(matrix) else row, dtype=np.float64).ravel()
 
 
 @dataclass(frozen=True)

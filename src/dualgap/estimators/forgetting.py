@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from dualgap.answers import Forgettable, LeaveOneOut, Receipt, row_numbers
 from dualgap.core import number, round_up
-from dualgap.estimators.fitted import Fit, Kept, fit_of, keep
+from dualgap.estimators.fitting import Fit, Kept, fit_of, keep
 from dualgap.estimators.joint_fit import is_joint
-from dualgap.estimators.targets import Labelled, class_support
+from dualgap.estimators.samples import Labelled, class_support
 from dualgap.proof import Certificate, ProofError, Table
 from dualgap.run import Trace, Trained
 from dualgap.solvers import get_solver

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dualgap.core import number, one_of
-from dualgap.estimators.common import ConvergenceWarning
+from dualgap.estimators.fitting import ConvergenceWarning
 from dualgap.kernels import (
     WHOLE_SPECTRUM,
     Kernel,

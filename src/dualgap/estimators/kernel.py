@@ -13,17 +13,15 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import validate_data
 
 from dualgap.core import Hinge, kept, one_of
-from dualgap.estimators.common import check_fitted, check_labels, invalid_parameters, penalties
-from dualgap.estimators.constructors import estimator
 from dualgap.estimators.deciding import PairVotes, solve_until_decided
-from dualgap.estimators.fitted import Fit, fit_of, keep, keep_attributes
-from dualgap.estimators.fitting import Budget, Solve, Task, solve_tasks
+from dualgap.estimators.fitting import Fit, Solve, Task, fit_of, keep, keep_attributes, solve_tasks
 from dualgap.estimators.indefinite import stationary_points
 from dualgap.estimators.kernel_model import ACCEPTED, KernelModel
+from dualgap.estimators.parameters import Budget, estimator, invalid_parameters, penalties
 from dualgap.estimators.probability import calibrate, check_probability, predict_log_proba, predict_proba
 from dualgap.estimators.progress import with_callbacks
 from dualgap.estimators.proof import PairProof, binary_part, decision_bounds, predict_proven, table_of
-from dualgap.estimators.targets import Labelled, support
+from dualgap.estimators.samples import Labelled, check_fitted, check_labels, support
 from dualgap.kernels import HeldMatrix
 from dualgap.problem import Problem, as_features
 from dualgap.proof import ProofError

@@ -13,35 +13,35 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from dualgap.core import is_sparse, number, whole_number
-from dualgap.estimators.common import (
+from dualgap.estimators.fitting import Fit, Solve, Task, train
+from dualgap.estimators.indefinite import NO_NEW_ROWS, Treated, treat
+from dualgap.estimators.model import Model
+from dualgap.estimators.parameters import Budget, budget_of, estimator, finite_C, invalid_parameters, penalties
+from dualgap.estimators.progress import Callbacks
+from dualgap.estimators.samples import (
+    Targets,
     check_fitted,
-    finite_C,
-    invalid_parameters,
-    penalties,
     small_as_dense,
     validated,
     validated_rows,
 )
-from dualgap.estimators.constructors import estimator
-from dualgap.estimators.fitted import Fit
-from dualgap.estimators.fitting import Budget, Solve, Task, train
-from dualgap.estimators.indefinite import NO_NEW_ROWS, Treated, treat
-from dualgap.estimators.model import Model
-from dualgap.estimators.parameters import budget_of
-from dualgap.estimators.progress import Callbacks
-from dualgap.estimators.targets import Targets
 from dualgap.kernels import Kernel, call_kernel, expansion, make_kernel
 from dualgap.problem import Problem, check_finite
 from dualgap.proof import ProofError
 from dualgap.run import SUCCESSES, Trained
 from dualgap.solvers import WorkingSet, get_solver
 
-__all__ = ["ACCEPTED", "UNLIMITED", "KernelModel", "called_kernel", "fit_status"]
+__all__ = ["ACCEPTED", "UNLIMITED", "KernelModel", "called_kernel", "checked_kernel", "fit_status"]
 
 KernelChoice = str | Callable[[Any, Any], ArrayLike]
 
+
 UNLIMITED = 10**9  # epochs
+
+
 BLOCK_VALUES = 8_000_000  # kernel values held at a time in prediction: 64 MB
+
+
 ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
 
 
@@ -326,3 +326,14 @@ def called_kernel(kernel: Any, X: Any, n: int) -> np.ndarray:
 def _rows_of(X: Any, rows: np.ndarray) -> Any:
     """Return some samples of a table or of any collection. scikit-learn's function takes a tenth of a small fit for an array."""
     return X[rows] if isinstance(X, np.ndarray) or is_sparse(X) else _safe_indexing(X, rows)
+
+
+def checked_kernel(model: Any, X: Any, n: int) -> tuple[Kernel, Any]:
+    """Return the kernel of an estimator for n rows X, and X: its matrix if the kernel is a function."""
+    with np.errstate(over="ignore"), invalid_parameters():
+        kernel = make_kernel(model.kernel, None if callable(model.kernel) else X, model.gamma, model.degree, model.coef0)
+    if not 0.0 < kernel.gamma < np.inf:
+        raise ValueError(
+            f"gamma={model.gamma!r} comes to {kernel.gamma} on these data: X is too large or too small; scale the features"
+        )
+    return kernel, called_kernel(model.kernel, X, n) if callable(model.kernel) else X

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,17 +11,20 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from dualgap.answers import Certain, Fold, Pairs, labels_by_class
-from dualgap.core import number, one_of
-from dualgap.estimators.common import keep_parameters
+from dualgap.core import gram, number, one_of
 from dualgap.estimators.kernel import SVC
-from dualgap.estimators.machine import Limits, Machine, checked_rows, kernel_machines
-from dualgap.estimators.path import Given, Path
+from dualgap.estimators.kernel_model import checked_kernel
+from dualgap.estimators.parameters import intercept_of, keep_parameters
+from dualgap.estimators.path import Given, Limits, Machine, Path
 from dualgap.estimators.path_choice import PathChoice, contest_solver, held_out
-from dualgap.estimators.targets import Labelled
-from dualgap.kernels import Kernel
+from dualgap.estimators.samples import Labelled, check_labels
+from dualgap.kernels import Kernel, make_kernel
+from dualgap.problem import Problem
+from dualgap.proof import require_semidefinite
 from dualgap.run import Trained
+from dualgap.solvers import WorkingSet
 
-__all__ = ["SVCPath", "SVCPathCV"]
+__all__ = ["SVCPath", "SVCPathCV", "checked_rows", "kernel_machines"]
 
 OF_AN_SVC = (
     "kernel",
@@ -274,3 +277,54 @@ class SVCPathCV(PathChoice, _Pairs):
             return labels_by_class(codes, low, high) if K == 2 else Pairs(low, high, K).labels(codes)
 
         return Fold(len(test), contest_solver(own, points, limits), decide)
+
+
+# --------------------------------------------------------------------------------------------------------------------- kernels
+
+
+def kernel_machines(model: Any, kernel: Kernel, data: Labelled, matrix: np.ndarray | None = None) -> Iterator[Machine]:
+    """Yield the machine of each pair of classes; the kernel matrix of all rows is computed once, if it fits, unless it is given."""
+    table = kernel.function is not None or kernel.name == "precomputed"
+    if table and data.X.shape[0] != data.X.shape[1]:
+        raise ValueError(f"the kernel matrix must be square, one row and one column a sample; it has shape {data.X.shape}")
+    kernel = make_kernel("precomputed") if table else kernel
+    memory = int(1e6 * number("cache_size", model.cache_size))
+    unweighted = data.weights is None and data.by_class is None
+    for pair in data.pairs():
+        rows = np.flatnonzero((data.codes == pair[0]) | (data.codes == pair[1]))
+        whole = len(rows) == data.n
+        if not whole and not table and matrix is None and 8 * data.n**2 <= memory:
+            matrix = kernel(data.X, data.X)
+        X = data.X if whole else data.X[np.ix_(rows, rows)] if table else data.X[rows]
+        signs = np.where(data.codes[rows] == pair[0], 1.0, -1.0)
+        weights = None if unweighted else data.own_weights()[rows]
+        problem = Problem(X, signs, model.loss, model.delta, 1.0, 0.0, weights, intercept_of(model), kernel=kernel)
+        own = matrix if matrix is None or whole else np.ascontiguousarray(matrix[np.ix_(rows, rows)])
+        yield _over_kernel(problem, model.solver, memory, own)
+
+
+def _over_kernel(problem: Problem, solver: Any, memory: int, matrix: np.ndarray | None) -> Machine:
+    """Return the machine of a kernel problem; its matrix is held if it fits into the memory."""
+    kernel, n = problem.kernel, problem.n
+    assert kernel is not None
+    if isinstance(solver, str) and solver == "auto":
+        working_set = WorkingSet(cache_size=memory / 1e6)
+        solver = working_set if working_set.supports(problem) else "auto"
+    weights = problem.sample_weight
+    total = float(n if weights is None else weights.sum())
+    if kernel.name == "precomputed" or 8 * n * n > memory:
+        return Machine(problem, problem, total, solver)
+    values = kernel(problem.X, problem.X) if matrix is None else matrix
+    proven = problem.replace(rows=gram(values))
+    require_semidefinite(proven)
+    solved = proven.replace(X=values, d=n, kernel=make_kernel("precomputed"))
+    solved.shared.semidefinite = True  # the kernel is, and the values are its values
+    return Machine(proven, solved, total, solver)
+
+
+def checked_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Kernel, Any, Labelled]:
+    """Return the kernel of an estimator, X as it was given, checked, and the labelled rows: a matrix if the kernel is a function."""
+    X, y = SVC._checked(model, X, y)
+    check_labels(y)
+    kernel, table = checked_kernel(model, X, len(y))
+    return kernel, X, Labelled(table, y, sample_weight, model.class_weight)

@@ -10,15 +10,12 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from dualgap.core import kept, one_of
-from dualgap.estimators.common import invalid_parameters
-from dualgap.estimators.constructors import estimator
-from dualgap.estimators.fitted import Fit, fit_of, keep, signed_dual
-from dualgap.estimators.fitting import Task, solve_tasks
+from dualgap.estimators.fitting import Fit, Task, fit_of, keep, signed_dual, solve_tasks
 from dualgap.estimators.kernel_model import KernelModel
-from dualgap.estimators.parameters import regression_loss
+from dualgap.estimators.parameters import estimator, invalid_parameters, regression_loss
 from dualgap.estimators.progress import with_callbacks
-from dualgap.estimators.proof import TargetProof, prediction_bounds
-from dualgap.estimators.targets import NUMERIC, Numbers, supports, target_parts
+from dualgap.estimators.proof import TargetProof, prediction_bounds, target_parts
+from dualgap.estimators.samples import NUMERIC, Numbers, supports
 from dualgap.problem import Problem
 from dualgap.proof import ProofError, Table, TargetPart
 from dualgap.run import Trained, minimise

@@ -11,20 +11,20 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from dualgap.answers import Certain, Fold, labels_by_class, mixed_coef
-from dualgap.estimators.common import check_labels, keep_parameters, validated
-from dualgap.estimators.fitted import Fit, Kept, fit_of, keep, signed_duals
+from dualgap.core import number
+from dualgap.estimators.fitting import Fit, Kept, fit_of, keep, signed_duals
 from dualgap.estimators.linear import LinearSVC
 from dualgap.estimators.linear_svr import LinearSVR
-from dualgap.estimators.machine import Limits, Machine, linear_machines, target_machines
-from dualgap.estimators.parameters import regression_loss
-from dualgap.estimators.path import Given, Path
+from dualgap.estimators.parameters import intercept_of, keep_parameters, regression_loss
+from dualgap.estimators.path import Given, Limits, Machine, Path
 from dualgap.estimators.path_choice import PathChoice, contest_solver, held_out
 from dualgap.estimators.proof import ClassProof, TargetProof, decision_bounds, predict_proven, prediction_bounds, table_of
-from dualgap.estimators.targets import NUMERIC, Labelled, Numbers
+from dualgap.estimators.samples import NUMERIC, Labelled, Numbers, check_labels, validated
+from dualgap.problem import Problem
 from dualgap.proof import BinaryPart, ProofError, Table, bounds_of
 from dualgap.run import Trained
 
-__all__ = ["LinearSVCPath", "LinearSVCPathCV", "LinearSVRPath", "LinearSVRPathCV"]
+__all__ = ["LinearSVCPath", "LinearSVCPathCV", "LinearSVRPath", "LinearSVRPathCV", "linear_machines", "target_machines"]
 
 
 class _LinearPath(Path):
@@ -125,11 +125,11 @@ class _Classes(ClassifierMixin, _LinearPath):
         path, ratio, parts = self._paths[k], float(self.l1_ratios_[0]), []
         if duals is None:
             raise ProofError("this path was loaded from a file without its dual variables; fit it again to write its proof")
-        for number, (each, (i, j, t)) in enumerate(zip(path.ranges, path.mixes, strict=True)):
-            coef, b = path.model(number)
+        for m, (each, (i, j, t)) in enumerate(zip(path.ranges, path.mixes, strict=True)):
+            coef, b = path.model(m)
             beta = np.clip(mixed_coef(duals[k][i], duals[k][j], t), 0.0, machine.proven.loss.upper_bound())
             for C in (each.Cs[0], each.Cs[-1]):
-                title = f"model {number} at C = {C:.17g}, an end of its range"
+                title = f"model {m} at C = {C:.17g}, an end of its range"
                 parts.append(self._part_of(data, k, machine, (C, ratio), (coef, b, beta, None), title, each.at(C).primal))
         return parts
 
@@ -506,3 +506,24 @@ class LinearSVRPathCV(PathChoice, _Targets):
     def _part(self, given: Given, train: Any) -> Numbers:
         data = given.data
         return Numbers(_safe_indexing(data.X, train), given.labels[train], None if data.weights is None else data.weights[train])
+
+
+# ---------------------------------------------------------------------------------------------------------------------- linear
+
+
+def linear_machines(model: Any, data: Labelled) -> list[Machine]:
+    """Return the machines of the classes: of the second of two, or of each against the rest."""
+    scale, kind = number("intercept_scaling", model.intercept_scaling), intercept_of(model)
+    sides = [data.side(j) for j in range(data.count)]
+    first = Problem(data.X, sides[0].signs, model.loss, model.delta, 1.0, 0.0, sides[0].weights, kind, intercept_scale=scale)
+    problems = [first, *(first.variant(side.signs, side.weights, l2=1.0, l1=0.0) for side in sides[1:])]
+    return [Machine(problem, problem, side.total, model.solver) for problem, side in zip(problems, sides, strict=True)]
+
+
+def target_machines(model: Any, data: Numbers, loss: Any) -> list[Machine]:
+    """Return the machines of the targets."""
+    scale, kind = number("intercept_scaling", model.intercept_scaling), intercept_of(model)
+    weights = data.weights
+    first = Problem(data.X, data.values[:, 0], loss, l2=1.0, sample_weight=weights, intercept=kind, intercept_scale=scale)
+    problems = [first, *(first.variant(data.values[:, j]) for j in range(1, data.count))]
+    return [Machine(problem, problem, data.total, model.solver) for problem in problems]

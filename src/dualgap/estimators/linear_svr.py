@@ -9,16 +9,12 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from dualgap.core import kept
-from dualgap.estimators.common import invalid_parameters, validated
-from dualgap.estimators.constructors import estimator
-from dualgap.estimators.fitted import fit_of, signed_dual
-from dualgap.estimators.fitting import solve_tasks
-from dualgap.estimators.linear_model import LinearModel
-from dualgap.estimators.on_store import is_store, store_targets
-from dualgap.estimators.parameters import checked, regression_loss
+from dualgap.estimators.fitting import fit_of, signed_dual, solve_tasks
+from dualgap.estimators.linear import LinearModel
+from dualgap.estimators.parameters import checked, estimator, invalid_parameters, regression_loss
 from dualgap.estimators.progress import with_callbacks
-from dualgap.estimators.proof import TargetProof, prediction_bounds
-from dualgap.estimators.targets import NUMERIC, Numbers, target_parts
+from dualgap.estimators.proof import TargetProof, prediction_bounds, target_parts
+from dualgap.estimators.samples import NUMERIC, Numbers, is_store, store_targets, validated
 from dualgap.proof import ProofError, Table, TargetPart
 from dualgap.solvers import get_solver
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from dualgap.estimators.constructors import estimator
-from dualgap.estimators.fitted import complete, fit_of
+from dualgap.estimators.fitting import complete, fit_of
+from dualgap.estimators.parameters import estimator
 from dualgap.estimators.progress import CallbackSupportMixin
 from dualgap.estimators.proof import Proof
 from dualgap.proof import ProofError

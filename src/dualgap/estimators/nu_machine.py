@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from dualgap.core import number, whole_number
-from dualgap.estimators.common import fit_seed, invalid_parameters, small_as_dense
-from dualgap.estimators.fitting import Budget
 from dualgap.estimators.kernel import SVC
-from dualgap.estimators.targets import Labelled
+from dualgap.estimators.parameters import Budget, fit_seed, invalid_parameters
+from dualgap.estimators.samples import Labelled, small_as_dense
 from dualgap.kernels import Kernel
 from dualgap.problem import Problem
 from dualgap.run import NuResult, Trained, minimise_nu

@@ -12,15 +12,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dualgap.core import kept, number, one_of
-from dualgap.estimators.common import check_labels, invalid_parameters, warn_unless_converged
-from dualgap.estimators.fitting import TimeShare
+from dualgap.estimators.fitting import TimeShare, warn_unless_converged
 from dualgap.estimators.kernel import SVC
-from dualgap.estimators.kernel_model import fit_status
-from dualgap.estimators.machine import checked_kernel
+from dualgap.estimators.kernel_model import checked_kernel, fit_status
 from dualgap.estimators.nu_machine import expanded, hinge_problem, keep_machine, nu_budget, solve_nu
+from dualgap.estimators.parameters import invalid_parameters
 from dualgap.estimators.probability import calibrate, check_probability, predict_log_proba, predict_proba
 from dualgap.estimators.progress import log_to_screen
-from dualgap.estimators.targets import Labelled
+from dualgap.estimators.samples import Labelled, check_labels
 from dualgap.kernels import Kernel
 from dualgap.problem import Problem
 from dualgap.run import SUCCESSES, NuResult

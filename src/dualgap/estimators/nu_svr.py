@@ -8,10 +8,9 @@ from typing import Any, Self
 import numpy as np
 
 from dualgap.core import ResidualLoss, number
-from dualgap.estimators.common import invalid_parameters
-from dualgap.estimators.constructors import estimator
 from dualgap.estimators.kernel_svr import KernelRegression
-from dualgap.estimators.targets import Numbers
+from dualgap.estimators.parameters import estimator, invalid_parameters
+from dualgap.estimators.samples import Numbers
 from dualgap.run import Trained, minimise_nu_regression
 
 __all__ = ["NuSVR"]

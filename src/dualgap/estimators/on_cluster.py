@@ -28,13 +28,10 @@ from dualgap.cluster import (
     to_polars,
 )
 from dualgap.estimators import linear, linear_svr
-from dualgap.estimators.coefficients import coefficient_bounds
-from dualgap.estimators.common import warn_unless_converged, weights_by_class
-from dualgap.estimators.fitted import Fit, keep
-from dualgap.estimators.fitting import TimeShare
-from dualgap.estimators.on_store import is_store
-from dualgap.estimators.parameters import Parameters, checked
+from dualgap.estimators.fitting import Fit, TimeShare, keep, warn_unless_converged
+from dualgap.estimators.parameters import Parameters, checked, coefficient_bounds
 from dualgap.estimators.progress import log_to_screen, logged
+from dualgap.estimators.samples import is_store, weights_by_class
 from dualgap.problem import is_dask
 
 __all__ = ["LinearSVC", "LinearSVR"]

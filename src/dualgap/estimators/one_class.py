@@ -11,12 +11,12 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dualgap.core import kept, number
-from dualgap.estimators.common import invalid_parameters, refuse_dask, warn_unless_converged
-from dualgap.estimators.kernel_model import fit_status
-from dualgap.estimators.machine import checked_kernel
+from dualgap.estimators.fitting import warn_unless_converged
+from dualgap.estimators.kernel_model import checked_kernel, fit_status
 from dualgap.estimators.nu_machine import expanded, hinge_problem, keep_machine, nu_budget, solve_nu
+from dualgap.estimators.parameters import invalid_parameters
 from dualgap.estimators.progress import log_to_screen
-from dualgap.estimators.targets import Labelled
+from dualgap.estimators.samples import Labelled, refuse_dask
 from dualgap.run import SUCCESSES
 
 __all__ = ["OneClassSVM"]

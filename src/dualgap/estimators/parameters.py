@@ -1,14 +1,140 @@
-"""Parameters of estimators, checked: what scikit-learn's names mean for a problem and for a run."""
+"""Parameters of estimators: declared once for all that have them, and checked: what scikit-learn's names mean for a problem and a run.
+
+A parameter is a field of a dataclass. `estimator` makes the constructor of a class from its own fields and those of its bases, and
+completes the docstring: parameters that the class does not describe are described as in the base that declares them.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
-from dualgap.core import make_loss, number, one_of, whole_number
-from dualgap.estimators.common import finite_C, fit_seed, invalid_parameters, penalties
-from dualgap.estimators.fitting import Budget
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import InvalidParameterError
 
-__all__ = ["Parameters", "budget_of", "checked", "regression_loss"]
+from dualgap.core import (
+    is_whole,
+    make_loss,
+    number,
+    one_of,
+    whole_number,
+)
+from dualgap.problem import as_bounds, from_C
+
+__all__ = [
+    "Budget",
+    "Parameters",
+    "budget_of",
+    "checked",
+    "coefficient_bounds",
+    "estimator",
+    "finite_C",
+    "fit_seed",
+    "intercept_of",
+    "invalid_parameters",
+    "keep_parameters",
+    "penalties",
+    "refusal_of_bounds",
+    "regression_loss",
+]
+
+T = TypeVar("T")
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
+def estimator(cls: type[T]) -> type[T]:
+    """Return a class with a constructor that sets its fields, as scikit-learn's estimators have it, and a docstring for all of them."""
+    made = dataclass(kw_only=True, repr=False, eq=False)(cls)
+    if made.__doc__ is not None and not made.__doc__.startswith(f"{made.__name__}("):  # None with python -OO
+        made.__doc__ = _completed(made)
+    return made
+
+
+def _completed(cls: Any) -> str:
+    """Return the docstring with an entry for each field, in the order: its own entries, then those of the bases."""
+    text = inspect.cleandoc(cls.__doc__)
+    match = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n\S|\Z)", text, re.S | re.M)
+    assert match is not None, f"{cls.__name__}: its docstring has no section Parameters"
+    own = _entries(match[1])
+    described = {name for names in own for name in names}
+    missing = [each.name for each in fields(cls) if each.init and each.name not in described]  # others are set by `fit`
+    for base in cls.__mro__[1:]:
+        section = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n\S|\Z)", inspect.cleandoc(base.__doc__ or ""), re.S | re.M)
+        for names, entry in _entries(section[1]).items() if section and hasattr(base, "__dataclass_fields__") else ():
+            if any(name in missing for name in names):
+                own[names] = entry
+                missing = [name for name in missing if name not in names]
+    assert not missing, f"{cls.__name__}: the parameters {missing} are not described"
+    return text[: match.start(1)] + "\n".join(own.values()) + text[match.end(1) :]
+
+
+def _entries(section: str) -> dict[tuple[str, ...], str]:
+    """Return the entries of a section of a numpydoc docstring by the names that they describe."""
+    found = {}
+    for entry in re.split(r"\n(?=\S)", section):
+        found[tuple(re.split(r",\s+", entry.split("\n")[0].split(" : ")[0]))] = entry
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------- parameters
+
+
+@contextmanager
+def invalid_parameters() -> Iterator[None]:
+    """Raise the ValueErrors of checks of parameters as scikit-learn's InvalidParameterError, which is one."""
+    try:
+        yield
+    except ValueError as error:
+        raise InvalidParameterError(str(error)) from None
+
+
+def keep_parameters(model: Any, given: dict[str, Any]) -> None:
+    """Set the parameters of a constructor, from its `locals()`."""
+    for name, value in given.items():
+        if name not in ("self", "__class__"):
+            setattr(model, name, value)
+
+
+def fit_seed(random_state: Any) -> int:
+    """The seed of a fit: the number given, or one drawn from the generator given (scikit-learn's convention)."""
+    if is_whole(random_state) and random_state >= 0:
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def finite_C(C: Any) -> float:
+    """Check C; say of C=inf, scikit-learn's hard margin, what comes to the same."""
+    if isinstance(C, (float, np.floating)) and np.inf == C:
+        raise ValueError(
+            "C=inf must be finite. With the hinge loss, any C above the largest |dual_coef_| has the hard-margin model. Give C=1e3, or up "
+            "to 1e6; with a much larger C the objective of separable rows is too near to 0 for a relative gap in float64"
+        )
+    return number("C", C)
+
+
+def penalties(C: float, l1_ratio: float, total: float) -> tuple[float, float]:
+    """(l2, l1) of the mean-of-losses objective for scikit-learn's C, where `total` is the sum of the sample weights."""
+    strengths = from_C(C, total, l1_ratio)
+    return strengths["l2"], strengths["l1"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How a fit is to be run: solver, tolerance, limits of the whole fit, seed of every problem, threads."""
+
+    solver: Any
+    tol: float
+    max_epochs: int
+    max_seconds: float | None
+    seed: int
+    n_jobs: int | None
+    atol: float = 0.0
+
 
 WITH_EPSILON = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
@@ -74,3 +200,78 @@ def regression_loss(model: Any) -> Any:
             "'squared_epsilon_insensitive', 'huber', 'absolute', 'quantile', 'squared_error' or a ResidualLoss"
         )
     return loss
+
+
+def intercept_of(model: Any) -> str:
+    """Return the kind of intercept that an estimator asks for."""
+    kind: str = one_of("intercept", model.intercept, ("free", "penalised"))
+    return kind if model.fit_intercept else "none"
+
+
+def coefficient_bounds(model: Any, features: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the least and the largest value of each coefficient, None where nothing is bounded: all that was asked for holds at once."""
+    if not _is_bounded(model):
+        return None
+    low, high = (
+        np.array(end) for end in as_bounds(model.bounds, features) or (np.full(features, -np.inf), np.full(features, np.inf))
+    )
+    signs = np.ones(features) if model.positive else np.zeros(features)
+    for name, wanted in (("positive", signs), ("monotonic_cst", _monotonic(model, features))):
+        low[wanted > 0] = np.maximum(low[wanted > 0], 0.0)
+        high[wanted < 0] = np.minimum(high[wanted < 0], 0.0)
+        if (empty := np.flatnonzero(low > high)).size:
+            j = int(empty[0])
+            raise ValueError(
+                f"{name} and the other bounds of feature {_name(model, j)} contradict each other: no coefficient is at least {low[j]:g} "
+                f"and at most {high[j]:g}"
+            )
+    return as_bounds((low, high), features)
+
+
+def refusal_of_bounds(model: Any, reason: str) -> str | None:
+    """Return a message with the bounds that the model asks for and the reason why they cannot be kept; None if it asks for none."""
+    given = {"positive": bool(model.positive), "bounds": model.bounds is not None, "monotonic_cst": model.monotonic_cst is not None}
+    return f"{' and '.join(name for name, is_given in given.items() if is_given)}: {reason}" if any(given.values()) else None
+
+
+def _is_bounded(model: Any) -> bool:
+    if not isinstance(model.positive, (bool, np.bool_)):
+        raise ValueError(f"positive={model.positive!r} must be True or False")
+    return bool(model.positive) or model.bounds is not None or model.monotonic_cst is not None
+
+
+def _monotonic(model: Any, features: int) -> np.ndarray:
+    """Return −1, 0 or 1 for each feature, as scikit-learn reads monotonic_cst: an array, or a dict by the names of features."""
+    given = model.monotonic_cst
+    if given is None:
+        return np.zeros(features)
+    if isinstance(given, Mapping):
+        names = getattr(model, "feature_names_in_", None)
+        if names is None:
+            raise ValueError(
+                "monotonic_cst is a dict by feature names, but X has none; give X as a data frame, or an array of -1, 0, 1"
+            )
+        places = {name: j for j, name in enumerate(names)}
+        unknown = [name for name in given if name not in places]
+        if unknown:
+            raise ValueError(f"monotonic_cst has the feature {unknown[0]!r}, which X does not have; its features are {list(names)}")
+        values = np.zeros(features)
+        for name, value in given.items():
+            values[places[name]] = value if value in (-1, 0, 1) else np.nan
+    else:
+        values = np.asarray(given)
+        if values.shape != (features,):
+            raise ValueError(
+                f"monotonic_cst has shape {values.shape}, but X has {features} features; give one of -1, 0, 1 for each"
+            )
+    wrong = np.flatnonzero(~np.isin(values, (-1, 0, 1)))
+    if wrong.size:
+        j = int(wrong[0])
+        shown = given[model.feature_names_in_[j]] if isinstance(given, Mapping) else values[j]
+        raise ValueError(f"monotonic_cst of feature {_name(model, j)} is {shown}; it must be -1, 0 or 1")
+    return values.astype(np.float64)
+
+
+def _name(model: Any, j: int) -> str:
+    names = getattr(model, "feature_names_in_", None)
+    return str(j) if names is None else repr(str(names[j]))

@@ -8,6 +8,7 @@ is chosen. Cross-validation chooses another one: `path_choice`.
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,15 +21,73 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dualgap.answers import SOLVED_SHARE, GuaranteedPath, mixed_coef, walk, zero_features
-from dualgap.core import kept, number, slopes, whole_number
-from dualgap.estimators.common import ConvergenceWarning, fit_seed, warn_unless_converged, worst_status
-from dualgap.estimators.fitted import Fit, Kept
-from dualgap.estimators.machine import Limits, Machine
+from dualgap.core import is_sparse, kept, number, slopes, whole_number
+from dualgap.estimators.fitting import ConvergenceWarning, Fit, Kept, warn_unless_converged, worst_status
+from dualgap.estimators.parameters import fit_seed, penalties
 from dualgap.problem import Problem
 from dualgap.proof import best_intercept, scores_of
-from dualgap.run import Trace, Trained, certify
+from dualgap.run import Trace, Trained, certify, minimise
 
-__all__ = ["Given", "Path", "Point", "trace"]
+__all__ = ["Given", "Limits", "Machine", "Path", "Point", "trace"]
+
+
+class Limits:
+    """What the runs of a fit may cost: epochs for each, seconds for all of them, shared out; and their seed."""
+
+    def __init__(self, max_epochs: int, max_seconds: float | None, seed: int) -> None:
+        self.max_epochs, self.seed = max_epochs, seed
+        self.end = None if max_seconds is None else time.perf_counter() + number("max_time", max_seconds)
+
+    def share(self, parts: int) -> float | None:
+        """Return until when the next of so many parts may take."""
+        now = time.perf_counter()
+        return None if self.end is None else now + max(self.end - now, 0.0) / max(parts, 1)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The problem that certificates are for, the one that solvers work on, and the sum of the weights of the samples.
+
+    The two differ for a kernel whose matrix is held: solvers take it as a precomputed one, and certificates take their sums from it,
+    with bounds on the rounding that are those of the kernel.
+    """
+
+    proven: Problem
+    solved: Problem
+    total: float
+    solver: Any
+
+    def strengths(self, C: float, ratio: float = 0.0) -> tuple[float, float]:
+        """Return (l2, l1) for a C and a share of l1."""
+        return penalties(C, ratio, self.total)
+
+    def problem(self, C: float, ratio: float = 0.0) -> Problem:
+        """Return the problem that certificates are for."""
+        l2, l1 = self.strengths(C, ratio)
+        return self.proven.variant(l2=l2, l1=l1)
+
+    def solve(
+        self,
+        C: float,
+        ratio: float,
+        warm: Any,
+        tol: float,
+        limits: Limits,
+        until: float | None = None,
+        halt: Callable[[], bool] | None = None,
+        features: np.ndarray | None = None,
+    ) -> Trained:
+        """Solve for one C and share of l1; with `features`, a mask, over these columns alone."""
+        l2, l1 = self.strengths(C, ratio)
+        seconds = None if until is None else max(until - time.perf_counter(), 1e-9)
+        solved = self.solved.variant(l2=l2, l1=l1)
+        if features is not None:
+            columns = solved.X[:, np.flatnonzero(features)]
+            columns = columns if is_sparse(columns) else np.ascontiguousarray(columns)
+            solved = solved.replace(X=columns, d=columns.shape[1])
+        result = minimise(solved, self.solver, tol, limits.max_epochs, seconds, limits.seed, warm_start=warm, halt=halt)
+        return result if self.solved is self.proven else Trained.of(result, problem=self.proven.variant(l2=l2, l1=l1))
+
 
 DRAWN = 40  # points of each range that the figure of a guarantee shows
 

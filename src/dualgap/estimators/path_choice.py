@@ -15,10 +15,8 @@ from sklearn.utils import _safe_indexing
 
 from dualgap.answers import Fold, Outcome, contest
 from dualgap.core import number
-from dualgap.estimators.common import ConvergenceWarning, warn_unless_converged
-from dualgap.estimators.fitted import Fit, Kept
-from dualgap.estimators.machine import Limits, Machine
-from dualgap.estimators.path import Given, Path, trace
+from dualgap.estimators.fitting import ConvergenceWarning, Fit, Kept, warn_unless_converged
+from dualgap.estimators.path import Given, Limits, Machine, Path, trace
 from dualgap.run import Trained
 
 __all__ = ["PathChoice", "contest_solver", "held_out"]

@@ -22,8 +22,8 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from dualgap.estimators.common import fit_seed
-from dualgap.estimators.on_store import is_store
+from dualgap.estimators.parameters import fit_seed
+from dualgap.estimators.samples import is_store
 
 __all__ = [
     "agreed",

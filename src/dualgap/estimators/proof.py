@@ -17,13 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from dualgap.answers import LeaveOneOut, Pairs, Receipt, bounds_of_margins, feature_status, labels_by_class, row_status
 from dualgap.core import ROUNDOFF
-from dualgap.estimators.fitted import Kept, fit_of, refuse_uncertified
+from dualgap.estimators.fitting import Kept, fit_of, refuse_uncertified
 from dualgap.estimators.forgetting import forget_rows, leave_one_out
-from dualgap.estimators.joint_ball import joint_ball_of
-from dualgap.estimators.on_store import is_store
-from dualgap.estimators.targets import Labelled, Numbers, coded
+from dualgap.estimators.joint_fit import joint_ball_of
+from dualgap.estimators.samples import Labelled, Numbers, coded, is_store
 from dualgap.problem import Problem
-from dualgap.proof import BinaryPart, JointPart, ProofError, Table, ball_of, bounds_of, make_proof, without_data
+from dualgap.proof import BinaryPart, JointPart, ProofError, Table, TargetPart, ball_of, bounds_of, make_proof, without_data
 
 __all__ = [
     "ClassProof",
@@ -35,9 +34,12 @@ __all__ = [
     "predict_proven",
     "prediction_bounds",
     "table_of",
+    "target_parts",
 ]
 
 CHANGED = 2.0  # gap found again / gap of the fit, above which the training data must have been changed since
+
+
 NO_FUNCTION = (
     "{} cannot be had for a function as kernel, which a checker does not have and whose rounding errors are unknown; give the kernel "
     "matrix as X with kernel='precomputed'"
@@ -449,3 +451,16 @@ def _ball_of(part: Any) -> Any:
             "arrays hold now; do not change them in place, or ask for bounds (or pickle the model) before"
         )
     return ball
+
+
+def target_parts(
+    model: Any, problems: Sequence[Problem], coefs: Sequence[np.ndarray], duals: Sequence[np.ndarray], kept: bool
+) -> tuple[Table, list[TargetPart]]:
+    """Return the data as a proof describes them, and the parts of a regression. The gaps are those of the fit if its duals were kept."""
+    gaps, objectives = np.atleast_1d(model.dual_gap_), np.atleast_1d(model.objective_)
+    found = zip(problems, coefs, model.intercept_.tolist(), duals, gaps.tolist(), objectives.tolist(), strict=True)
+    parts = [
+        TargetPart(problem, coef, b, dual, gap if kept else None, j, f"target {j}", objective)
+        for j, (problem, coef, b, dual, gap, objective) in enumerate(found)
+    ]
+    return Table(problems[0].X, np.stack([problem.targets for problem in problems], axis=1), []), parts

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from dualgap.core import ROUNDOFF, Bounded, fresh_seed, gamma, inner, kept, length_bound, natural_order, shuffle
-from dualgap.estimators.fitted import Fit, fit_of, keep_attributes
+from dualgap.estimators.fitting import Fit, fit_of, keep_attributes
 from dualgap.estimators.parameters import Parameters
-from dualgap.estimators.targets import Labelled, Side
+from dualgap.estimators.samples import Labelled, Side
 from dualgap.problem import Problem
 from dualgap.proof import Certificate, assemble, certificate_of_pair, penalty_value, plain_margins, row_sums
 from dualgap.run import Evaluation, Stepper, drive

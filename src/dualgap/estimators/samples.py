@@ -1,24 +1,28 @@
-"""Training data of a fit: labels or numbers, with sample weights, and the problems and fitted attributes that follow from them.
+"""X and y of a fit, checked: rows in memory or a store; labels or numbers, with sample weights; and the problems that follow from them.
 
 `Targets` is the interface that a fit needs; `Labelled` is that of classifiers, `Numbers` that of regressions.
 """
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from dualgap.core import is_sparse
-from dualgap.estimators.common import weights_by_class
-from dualgap.problem import Problem, as_vector, as_weights
-from dualgap.proof import Table, TargetPart
+from dualgap.core import is_sparse, number
+from dualgap.estimators.parameters import invalid_parameters
+from dualgap.problem import Problem, all_finite, as_features, as_vector, as_weights, is_dask
+
+if TYPE_CHECKING:
+    from dualgap.store import Store
 
 __all__ = [
     "NUMERIC",
@@ -27,13 +31,159 @@ __all__ = [
     "Side",
     "Targets",
     "as_csr",
+    "check_fitted",
     "class_support",
     "coded",
+    "is_store",
+    "linear_rows",
+    "plain_rows",
+    "problem_over",
+    "refuse_dask",
+    "small_as_dense",
+    "store_labels",
+    "store_targets",
     "support",
     "supports",
-    "target_parts",
     "target_support",
+    "validated",
+    "validated_rows",
+    "weights_by_class",
 ]
+
+SMALL = 32_768  # values of a table: 256 kB
+
+
+# Problem looks for NaN and infinity, and says where they are.
+_ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
+
+
+def validated(estimator: Any, X: Any, y: Any, *, reset: bool = True, **options: Any) -> tuple[Any, Any]:
+    """Return X and y as kernels can take them, after scikit-learn's checks; n_features_in_ and feature_names_in_ are set or compared.
+
+    `options` are those of scikit-learn's `check_X_y`.
+
+    Plain arrays that those checks would return as they are do not go through them: on a small problem they take a fifth of a fit.
+    """
+    if not (reset and _is_plain(X, y)):
+        refuse_dask(estimator, X)
+        return validate_data(estimator, X, y, reset=reset, **_ACCEPTED, **options)
+    estimator.n_features_in_ = X.shape[1]
+    vars(estimator).pop("feature_names_in_", None)
+    return X, y
+
+
+def small_as_dense(X: Any) -> Any:
+    """Return a small sparse table as an array, so that its model has the same bits as that of an array; other X as they are.
+
+    The smallest dense tables have a method of their own, see `solvers.newton`. It is faster than those for sparse rows, too.
+    """
+    return X.toarray() if is_sparse(X) and X.shape[0] * X.shape[1] <= SMALL else X
+
+
+def validated_rows(estimator: Any, X: Any, **options: Any) -> Any:
+    """Return new rows as scikit-learn checks them: names and number of the columns must be those of training.
+
+    `options` are those of scikit-learn's `check_array`. Plain arrays are not looked at for NaN.
+    """
+    if _is_plain_table(estimator, X):
+        return X
+    refuse_dask(estimator, X)
+    return validate_data(estimator, X, reset=False, **{**_ACCEPTED, **options})
+
+
+def refuse_dask(estimator: Any, X: Any) -> None:
+    """Raise where X is a Dask collection: it would be drawn into this process without a word."""
+    if is_dask(X):
+        name = type(estimator).__name__
+        own = f"dualgap.dask.{name}" if name in ("LinearSVC", "LinearSVR") else "LinearSVC or LinearSVR of dualgap.dask"
+        raise TypeError(
+            f"X is a Dask collection, and {name} works on rows in this process: train and predict on a cluster's workers with {own}, "
+            "or bring the rows here with X.compute()"
+        )
+
+
+def linear_rows(estimator: Any, X: Any, diagonal: Any = None) -> Any:
+    """Return new rows of a linear model as features, checked."""
+    if diagonal is not None:
+        raise ValueError("diagonal goes with kernel='precomputed' alone; the rows of a linear model say what k(x, x) is")
+    return as_features(validated_rows(estimator, X), columns=estimator.n_features_in_)
+
+
+def plain_rows(estimator: Any, X: Any) -> np.ndarray | None:
+    """Return new rows that scikit-learn's checks would return as they are; None for others, which have to go through them."""
+    return X if _is_plain_table(estimator, X) and all_finite(X.reshape(-1)) else None
+
+
+def check_fitted(estimator: Any) -> None:
+    """Raise NotFittedError unless fitted. scikit-learn's check builds all tags first, so it runs only if `intercept_` is missing."""
+    if "intercept_" not in vars(estimator):
+        check_is_fitted(estimator)
+
+
+def _is_plain_table(estimator: Any, X: Any) -> bool:
+    """Return whether X is a plain table with the columns of training, which had no names."""
+    return _is_table(X) and X.shape[1] == getattr(estimator, "n_features_in_", -1) and "feature_names_in_" not in vars(estimator)
+
+
+def _is_plain(X: Any, y: Any) -> bool:
+    """Return whether X is a C-ordered array of floats that is not empty, and y an array of as many labels of a plain type."""
+    if not _is_table(X) or type(y) is not np.ndarray or y.ndim != 1 or len(X) != len(y):
+        return False
+    return y.dtype.kind in "iub" or (y.dtype.kind == "f" and bool(np.isfinite(y).all()))
+
+
+def _is_table(X: Any) -> bool:
+    """Return whether X is a C-ordered array of floats that is not empty."""
+    if type(X) is not np.ndarray or X.ndim != 2 or X.size == 0 or X.dtype not in (np.float64, np.float32):
+        return False
+    return bool(X.dtype.isnative and X.flags.c_contiguous and X.flags.aligned)
+
+
+def check_labels(y: np.ndarray) -> None:
+    """Refuse targets of a regression. Most labels are told by their type; scikit-learn's slower check takes the rest."""
+    if y.dtype.kind in "iubSU" or (y.dtype.kind == "f" and np.array_equal(y, np.trunc(y))):
+        return
+    check_classification_targets(y)
+
+
+def is_store(X: Any) -> bool:
+    """Whether X is a store. The room is not imported for the question: without it there is no store."""
+    room = sys.modules.get("dualgap.store")
+    return room is not None and isinstance(X, room.Store)
+
+
+def problem_over(X: Any, signs: np.ndarray, *args: Any, **options: Any) -> Problem:
+    """A problem over what an estimator was given: rows in memory, or a store."""
+    if not is_store(X):
+        return Problem(small_as_dense(X), signs, *args, **options)
+    from dualgap.store import StoreProblem
+
+    return StoreProblem(X, *args, y=signs, **options)
+
+
+def store_labels(estimator: Any, store: Store, y: Any) -> np.ndarray:
+    """The labels of a store, after a look at what does not go with one."""
+    _begin(estimator, store, y, "classification")
+    if estimator.multi_class != "ovr":
+        raise ValueError(f"multi_class={estimator.multi_class!r} needs all rows in memory; a store takes 'ovr'")
+    return store.labels()
+
+
+def store_targets(estimator: Any, store: Store, y: Any) -> np.ndarray:
+    """The targets of a store, after a look at what does not go with one."""
+    _begin(estimator, store, y, "regression")
+    return store.labels()
+
+
+def _begin(estimator: Any, store: Store, y: Any, task: str) -> None:
+    if y is not None:
+        raise ValueError("y beside a store: a store has its own labels; leave y out")
+    if store.task != task:
+        name = type(estimator).__name__
+        raise ValueError(f"{name} is for {task}, and {store!r} was converted for {store.task}: convert the data with task={task!r}")
+    estimator.n_features_in_ = store.shape[1]
+    estimator.__dict__.pop("feature_names_in_", None)
+
 
 NUMERIC = {"multi_output": True, "y_numeric": True}  # options of scikit-learn's check_X_y
 
@@ -271,14 +421,33 @@ def as_csr(dense: np.ndarray) -> sparse.csr_matrix:
     return sparse.csr_matrix((dense[rows, columns], columns.astype(np.int32), indptr), dense.shape)
 
 
-def target_parts(
-    model: Any, problems: Sequence[Problem], coefs: Sequence[np.ndarray], duals: Sequence[np.ndarray], kept: bool
-) -> tuple[Table, list[TargetPart]]:
-    """Return the data as a proof describes them, and the parts of a regression. The gaps are those of the fit if its duals were kept."""
-    gaps, objectives = np.atleast_1d(model.dual_gap_), np.atleast_1d(model.objective_)
-    found = zip(problems, coefs, model.intercept_.tolist(), duals, gaps.tolist(), objectives.tolist(), strict=True)
-    parts = [
-        TargetPart(problem, coef, b, dual, gap if kept else None, j, f"target {j}", objective)
-        for j, (problem, coef, b, dual, gap, objective) in enumerate(found)
-    ]
-    return Table(problems[0].X, np.stack([problem.targets for problem in problems], axis=1), []), parts
+@invalid_parameters()
+def weights_by_class(
+    class_weight: Any, classes: np.ndarray, codes: np.ndarray, sample_weight: np.ndarray | None
+) -> np.ndarray | None:
+    """One weight a class: None, "balanced" (total weight / (number of classes · the class's weight)), or a mapping of labels."""
+    if class_weight is None:
+        return None
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise ValueError(f"class_weight={class_weight!r} is unknown; give 'balanced', a dict of weights by label, or None")
+        counts = np.bincount(codes, weights=sample_weight, minlength=len(classes))
+        if not (counts > 0).all():
+            raise ValueError("class_weight='balanced' needs every class to have some sample of positive weight")
+        return counts.sum() / (len(classes) * counts)
+    if not hasattr(class_weight, "items"):
+        raise ValueError(f"class_weight={class_weight!r} must be 'balanced', a dict of weights by label, or None")
+    weights, given = np.ones(len(classes)), np.zeros(len(classes), dtype=bool)
+    absent = []
+    for label, value in class_weight.items():
+        checked = number(f"class_weight[{label!r}]", value, "[0, inf)")
+        place = np.flatnonzero(classes == label)
+        if len(place) == 0:
+            absent.append(label)
+        weights[place], given[place] = checked, True
+    if absent and not given.all():  # perhaps misspelt; a part of the rows may lack a class, as scikit-learn allows
+        raise ValueError(
+            f"class_weight has the label {absent[0]!r}, which is not one of the classes {classes.tolist()}, and no weight for "
+            f"{classes[~given].tolist()[0]!r}"
+        )
+    return weights
