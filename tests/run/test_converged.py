@@ -1,10 +1,13 @@
 """A run has converged if its certified relative gap is at most tol, or its gap at most the atol that was given; and only then."""
 
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import dualgap
-from dualgap import LinearSVR, Problem, solve
+from dualgap import LinearSVR, NuSVC, OneClassSVM, Problem, solve
 from dualgap.core import LOSSES
 from dualgap.run import SUCCESSES
 from dualgap.solvers import NotSupported
@@ -118,3 +121,44 @@ def test_bounds_without_zero_and_small_targets(size, loss, intercept):
     assert model.status_ in SUCCESSES
     assert model.certificate_.relative_gap <= model.tol
     assert np.isfinite(model.intercept_).all()
+
+
+@pytest.mark.parametrize(("kernel", "weight"), [(None, 0.0), (None, 1e-300), ("rbf", 0.0)])
+@pytest.mark.parametrize("loss", REGRESSION)
+def test_a_huge_target_without_weight_changes_nothing(loss, kernel, weight):
+    """Its rounding is 2,000 times the other targets; no residual that counts has any of it."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    y = X @ [1.0, 2.0, 3.0] + 0.1 * rng.normal(size=40)
+    y[0] = 1e20
+    options = {"l2": 0.01, "intercept": "free", "kernel": kernel, "gamma": 0.3, **REGRESSION[loss]}
+    weighted = solve(Problem(X, y, loss, sample_weight=np.r_[weight, np.ones(39)], **options), tol=1e-6)
+    without = solve(Problem(X[1:], y[1:], loss, **options), tol=1e-6)
+    assert weighted.status == without.status == "converged"
+    np.testing.assert_allclose(weighted.certificate.primal, without.certificate.primal, rtol=2e-6)
+
+
+@pytest.mark.parametrize("weight", [0.0, 1e-300])
+@pytest.mark.parametrize("estimator", [OneClassSVM(kernel="linear", nu=0.1), NuSVC(kernel="linear", nu=0.1)])
+def test_a_long_row_without_weight_changes_nothing(estimator, weight):
+    rng = np.random.default_rng(0)
+    X = rng.normal(loc=(3.0, 0.0, 0.0), size=(50, 3))
+    y = X[:, 0] + X[:, 1] > 3.0
+    X[0] *= 1e16
+    weighted = clone(estimator).fit(X, y, sample_weight=np.r_[weight, np.ones(49)])
+    without = clone(estimator).fit(X[1:], y[1:])
+    assert weighted.status_ == without.status_ == "converged"
+    np.testing.assert_allclose(weighted.certificate_.primal, without.certificate_.primal, rtol=2e-4)
+
+
+def test_a_long_outlier_does_not_make_an_optimum_zero():
+    """A status says that the optimum is 0 only where the bound is 0, too: up to the rounding of the rows that make it."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(loc=(3.0, 0.0, 0.0), size=(50, 3))
+    X[0] *= 1e14
+    model = OneClassSVM(kernel="linear", nu=0.1, max_iter=20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dualgap.ConvergenceWarning)
+        model.fit(X)
+    assert model.status_ != "zero_optimum"
+    assert model.certificate_.dual < -1e-3

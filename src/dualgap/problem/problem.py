@@ -201,7 +201,7 @@ class Problem:
             sqnorms = None  # values whose squares overflow are refused when ‖xᵢ‖ is needed
         n, d = X.shape
         if self.is_regression:
-            self._set_samples(X, n, d, np.empty(0), np.ones(n), sample_weight, target_offset(y, n))
+            self._set_samples(X, n, d, np.empty(0), np.ones(n), sample_weight, target_offset(y, n, sample_weight))
         elif classes is None:
             labels = as_labels(y, n)
             self._set_samples(X, n, d, *encode_labels(labels), sample_weight)
@@ -350,7 +350,7 @@ class Problem:
         """
         changes: dict[str, Any] = {name: float(value) for name, value in (("l2", l2), ("l1", l1)) if value is not None}
         if y is not None and self.is_regression:
-            changes["offset"] = target_offset(y, self.n)
+            changes["offset"] = target_offset(y, self.n, self.sample_weight if sample_weight is None else sample_weight)
         elif y is not None:
             changes["classes"], changes["y"] = encode_labels(as_labels(y, self.n))
         if sample_weight is not None:
@@ -619,10 +619,14 @@ def by_turns(n: int) -> np.ndarray:
 LEAST_SCALE = 1e-290  # of targets: other numbers divided by a smaller one overflow
 
 
-def target_offset(targets: Any, n: int) -> Offset:
-    """Return the offset of a regression: minus its targets, checked."""
+def target_offset(targets: Any, n: int, sample_weight: Any = None) -> Offset:
+    """Return the offset of a regression: minus its targets, checked. Targets of rows without weight do not tell its scale."""
     values = -as_vector(targets, "y", n)
-    scale = float(np.abs(values - np.median(values)).mean())
+    own, parts = values, None
+    if sample_weight is not None:
+        weights = as_weights(sample_weight, n)
+        own, parts = values[weights > 0.0], weights[weights > 0.0] / weights.max()
+    scale = float(np.average(np.abs(own - np.median(own)), weights=parts))
     if not np.isfinite(scale):
         raise ValueError("y has targets so large that their differences overflow float64; divide y by a constant")
     return Offset(values, scale if scale > LEAST_SCALE else 1.0)

@@ -122,9 +122,12 @@ def _constant_objective(problem: Problem, intercept: float) -> tuple[float, floa
 
 
 def objective_floor(problem: Problem) -> float:
-    """Return the objective of a regression that float64 cannot tell from 0: that of residuals of a few units in the last place of y."""
-    nearest = problem.loss.epsilon + 8.0 * ROUNDOFF * max(problem.offset.largest(), SMALLEST)
-    return 2.0 * max(float(problem.loss.value(nearest)), float(problem.loss.value(-nearest))) + 4.0 * SMALLEST
+    """Return the objective of a regression that float64 cannot tell from 0: that of residuals of a few units in the last place of y.
+
+    Each row's are those of its own target, with its own weight: a huge target of no weight has no part in the objective.
+    """
+    nearest = problem.loss.epsilon + 8.0 * ROUNDOFF * np.maximum(np.abs(problem.offset.values), SMALLEST)
+    return 2.0 * max(float(total_value(problem.loss, sign * nearest, problem.c)) for sign in (1.0, -1.0)) + 4.0 * SMALLEST
 
 
 def _class_weights(problem: Problem) -> tuple[float, float]:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import ResidualLoss, gamma, weighted_balance
+from dualgap.core import ROUNDOFF, ResidualLoss, gamma, weighted_balance
 from dualgap.kernels import expansion, make_kernel
 from dualgap.problem import Problem
 from dualgap.proof import (
@@ -49,7 +49,7 @@ from dualgap.run.stepper import Evaluation, Stepper
 from dualgap.run.trace import Status
 from dualgap.solvers import Warm, WorkingSet
 
-__all__ = ["Budget", "Candidate", "LabelRun", "NuRun", "TubeRun"]
+__all__ = ["Budget", "Candidate", "LabelRun", "NuRun", "TubeRun", "largest_square"]
 
 AIM = 1.0 + 6e-15  # Σ cβ of labels / νT: above 1 by more than rounding
 WITHIN = 1.0 - 1e-14  # Σ c|β| of a regression / ν: below 1 by more than rounding
@@ -61,7 +61,7 @@ FLAT, FLAT_STILL = 1e-8, 5  # ½‖u‖² / ½(ν·max ‖x‖)² below which th
 CROSSED = 0.1  # gap / |D| below which the intercepts of the groups are believed to cross
 MOST_TURNS = 20  # changes between ε > 0 and ε = 0
 UNDERFLOW = 1e-140  # a dual value above minus this is 0: all rows are; and the least l2, whose inverse has a square
-NEARLY_ZERO = 1e-24  # ½‖u‖² / ½(ν·max ‖x‖)² below which the optimum is w = 0, ρ = 0 up to rounding; more where sums are long
+NEARLY_ZERO = 1e-24  # ½‖u‖² / ½(Σ cβ‖x‖)² below which the optimum is w = 0, ρ = 0 up to rounding; more where sums are long
 # The same for a kernel machine, whose ‖u‖² is a sum of kernel values: at least, and in units of the rounding error of a sum.
 KERNEL_ZERO, KERNEL_ROUNDING = 1e-12, 32.0
 
@@ -249,8 +249,8 @@ class LabelRun(NuRun):
         a = problem.c * equal * problem.y
         scores = problem.products(problem.combine(a))
         rho, b = nu_threshold(problem, self.nu, scores)
-        if self.nearly_zero(0.5 * float(a @ scores)):  # rows that were centred
-            return problem.variant(l2=self.nu * float(problem.sqnorms.max()) or 1.0), self._settled(equal), ended
+        if self.nearly_zero(0.5 * float(a @ scores), equal):  # rows that were centred
+            return problem.variant(l2=self.nu * largest_square(problem) or 1.0), self._settled(equal), ended
         l2 = rho if rho > 0.0 else float(a @ scores) / self.nu
         return problem.variant(l2=l2), self._least(problem.y * (scores + b)), ended
 
@@ -278,9 +278,10 @@ class LabelRun(NuRun):
             beta[rows] = own + share * (1.0 - own) if missing > 0.0 else own * (1.0 - share)
         return beta
 
-    def nearly_zero(self, value: float) -> bool:
-        """Return whether ½‖u‖² = `value` is 0 up to rounding: w = 0, ρ = 0 is then the solution."""
-        size = self.nu * float(self.problem.norms.max(initial=0.0))  # bounds ‖u‖
+    def nearly_zero(self, value: float, beta: np.ndarray) -> bool:
+        """Return whether ½‖u‖² = `value` of u = Σ cᵢβᵢyᵢxᵢ is 0 up to rounding: w = 0, ρ = 0 is then the solution."""
+        # Bounds ‖u‖. A row without weight, or with β = 0, has no part in the rounding of u, however long it is.
+        size = float((self.problem.c * beta) @ self.problem.norms)
         rounding = gamma(self.problem.n)
         if self.problem.kernel is None:
             share = max(NEARLY_ZERO, (8.0 * rounding) ** 2)
@@ -293,16 +294,16 @@ class LabelRun(NuRun):
         return float(self.here.l2 * (self.here.l2 * (self.state.mass - self.state.dual_value)))  # l2² may overflow
 
     def is_flat(self) -> bool:
-        return self.value() <= FLAT * 0.5 * self.nu**2 * float(self.problem.sqnorms.max(initial=0.0))
+        return self.value() <= FLAT * 0.5 * self.nu**2 * largest_square(self.problem)
 
     def gap_estimate(self) -> float | None:
         value = self.value()
-        if value <= self.atol or self.nearly_zero(value):  # the gap of w = 0 is at most that
+        if value <= self.atol or self.nearly_zero(value, self.own_beta()):  # the gap of w = 0 is at most that
             return 0.0
         return super().gap_estimate()
 
     def at_floor(self, certificate: Certificate) -> bool:
-        return certificate.primal == 0.0 and self.nearly_zero(-certificate.dual)
+        return certificate.primal == 0.0 and self.nearly_zero(-certificate.dual, self.best_found().beta)
 
     def certified(self, beta: np.ndarray) -> Candidate:
         problem, nu, known = self.problem, self.nu, None
@@ -409,6 +410,11 @@ class TubeRun(NuRun):
 
 
 # ------------------------------------------------------------------------------------------------------------------------ the start
+
+
+def largest_square(problem: Problem) -> float:
+    """Return the largest ‖xᵢ‖² of the rows that have weight beside that of the others."""
+    return float(problem.sqnorms.max(initial=0.0, where=problem.c > ROUNDOFF * problem.c.max(initial=0.0)))
 
 
 def _filled(keys: np.ndarray, weights: np.ndarray, mass: float) -> np.ndarray:

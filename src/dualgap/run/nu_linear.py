@@ -22,7 +22,7 @@ from scipy import sparse
 from dualgap.core import Offset, ResidualLoss, is_sparse
 from dualgap.problem import Problem, target_offset
 from dualgap.run.driver import Ended, minimise
-from dualgap.run.nu_dual import LabelRun, NuRun, TubeRun
+from dualgap.run.nu_dual import LabelRun, NuRun, TubeRun, largest_square
 from dualgap.solvers import Newton
 
 __all__ = ["LongLabelRun", "LongTubeRun", "is_long"]
@@ -136,7 +136,7 @@ class LongLabelRun(ThresholdColumns, LabelRun):
         return self.problem.y
 
     def spread(self) -> float:
-        return self.nu * float(self.problem.sqnorms.max())
+        return self.nu * largest_square(self.problem)
 
 
 class LongTubeRun(ThresholdColumns, TubeRun):
