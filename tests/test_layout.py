@@ -40,7 +40,7 @@ ROOMS = [
     "lab",
     "app",
 ]
-HEAVY = ["pandas", "polars", "pyarrow", "matplotlib", "plotly", "typer", "rich", "dask", "cv2"]
+HEAVY = ["pandas", "polars", "pyarrow", "matplotlib", "typer", "rich", "dask", "cv2"]
 TOP = {"dualgap", "dualgap.__main__", "dualgap.dask"}
 
 

@@ -10,7 +10,7 @@ from dualgap.lab.columns import ended
 from dualgap.lab.plan import cells_of
 from dualgap.lab.prepare import prepare
 from dualgap.lab.run_one import make_problem
-from dualgap.lab.study import TableSpec
+from dualgap.lab.study import FigureSpec
 from dualgap.lab.tables import make_table
 
 SOLVERS = [
@@ -98,7 +98,7 @@ def test_b_star_is_read_off_the_support_vectors(ran):
 
 def test_tables_are_means_over_runs_of_what_their_heads_say(ran):
     columns = ["test_error", "best_test_error", "primal", "cpu_seconds"]
-    spec = TableSpec("t", "measures", options={"race": "main", "columns": columns})
+    spec = FigureSpec("t", "measures", options={"race": "main", "columns": columns})
     table = make_table(ran.results, spec)
     assert table.columns == ("data", "solver", "test error", "test error, best so far", "objective", "CPU seconds (updates only)")
     for data, solver, *cells in table.rows:
@@ -118,7 +118,7 @@ def test_tables_are_means_over_runs_of_what_their_heads_say(ran):
 def test_the_texts_table_has_means_deviations_and_factors(ran):
     options = {"race": "main", "data": ["cloud"], "column": "accuracy", "claimed": {"last": 0.8}, "baseline": 0.5}
     options |= {"solvers": ["last", "average"], "averaged": {"last": "average"}, "claimed_averaged": {"last": 0.9}}
-    table = make_table(ran.results, TableSpec("t", "claimed", options=options))
+    table = make_table(ran.results, FigureSpec("t", "claimed", options=options))
     last, average = (ended(ran.results.select("main", "cloud", [id])[0], "accuracy") for id in ("last", "average"))
     (_, name, said, mean, deviation, factor, *averaged), baseline = table.rows
     assert (name, said, mean, deviation) == ("last", 0.8, pytest.approx(last.mean()), pytest.approx(last.std(ddof=1)))

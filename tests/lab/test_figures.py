@@ -10,10 +10,10 @@ import pytest
 
 from dualgap.lab import StudyError, parse_study, run_study
 from dualgap.lab.columns import plain
-from dualgap.lab.draw import draw, save
+from dualgap.lab.curves import numbers, packed_json
+from dualgap.lab.draw import draw, save, svg_panels
 from dualgap.lab.figures import KINDS, FigureData, Line, Panel, make_figure
-from dualgap.lab.interactive import packed_json, plotly_figure
-from dualgap.lab.palette import COLOURS, styles_for
+from dualgap.lab.palette import COLOURS, ON_DARK, properties, styles_for
 from dualgap.lab.study import FigureSpec
 
 
@@ -42,9 +42,24 @@ def test_against_time_the_runs_are_lined_up_by_epoch(results):
     np.testing.assert_allclose(line.x, [0.15, 0.30])
 
 
-def test_a_run_that_ended_early_keeps_its_last_value(tiny, made_up):
-    results = made_up(tiny(), lambda cell: {"primal": (1.0, 0.5)[: 2 - cell.run], "dual": (0.1, 0.4)[: 2 - cell.run]})
-    np.testing.assert_allclose(figure(results, "convergence", race="main", y="primal").panels[0].lines[0].y, [1.0, 0.75])
+def test_a_curve_goes_as_far_as_all_runs_go(tiny, made_up):
+    def outcome(cell):
+        return {"primal": (1.0, 0.5 + 0.1 * cell.run, 0.4)[: 3 - cell.run], "dual": (0.1, 0.3, 0.4)[: 3 - cell.run]}
+
+    results = made_up(tiny(), outcome)
+    np.testing.assert_allclose(figure(results, "convergence", race="main", y="primal").panels[0].lines[0].y, [1.0, 0.55])
+
+
+def test_median_and_quartiles(tiny, made_up):
+    results = made_up(tiny(runs=5), lambda cell: {"primal": (1.0, [0.5, 0.6, 0.7, 0.8, 9.0][cell.run]), "dual": (0.1, 0.4)})
+    curve = results.groups[0].curve("epoch", "primal", quantiles=True)
+    np.testing.assert_allclose([curve.low[1], curve.middle[1], curve.high[1]], [0.6, 0.7, 0.8])
+
+
+def test_every_epoch_is_drawn(tiny, made_up):
+    trace = 1.0 + 0.1 * (-1.0) ** np.arange(100)
+    made = figure(made_up(tiny(), lambda cell: {"primal": trace, "dual": 0.1 + 0 * trace}), "convergence", race="main", y="primal")
+    np.testing.assert_array_equal(made.panels[0].lines[0].x, np.arange(1, 101))
 
 
 def test_a_panel_a_family_and_one_overall(results):
@@ -138,28 +153,38 @@ def test_names_with_markup_are_drawn_as_they_are():
     canvas = draw(made)
     canvas.canvas.draw()
     assert (canvas.axes[0].get_title(), canvas.axes[0].get_xlabel()) == ("$", "x")
-    page = plotly_figure(made)
-    assert page["data"][0]["name"] == "$x_1$ &lt;b&gt;"
-    packed = packed_json([page, "</script><img src=x>"])
+    packed = packed_json([1.0, "</script><img src=x>"])
     assert set(packed) <= set(string.ascii_letters + string.digits + "+/=")
     assert json.loads(gzip.decompress(base64.b64decode(packed)))[1] == "</script><img src=x>"
 
 
 def test_what_cannot_be_drawn_is_null():
-    line = Line("a", np.array([1.0, 2.0, 3.0]), np.array([0.1, np.inf, 0.0]))
-    made = plotly_figure(FigureData("f", "", "", (Panel("", "x", "y", y_log=True, lines=(line,)),)))
-    assert made["data"][0]["y"] == [0.1, None, None]
-    assert packed_json(made)
+    assert numbers(np.array([0.123456, np.inf, np.nan])) == [0.1235, None, None]
+
+
+def test_a_drawing_for_a_page_takes_its_colours_from_there():
+    names = [f"<b>{i}" for i in range(9)]
+    lines = [Line(n, np.array([1.0, 2.0]), np.array([0.1, np.inf]), style=s) for n, s in styles_for(names).items()]
+    evil = '<img src="x"> $y$'
+    [one, other] = svg_panels(FigureData("f", "", "", (Panel(evil, evil, "y", lines=tuple(lines), note=evil), Panel("t"))))
+    assert "<img" not in one
+    assert "&lt;img" in one
+    assert "<style" not in one  # its rules would hold for the whole page
+    for colour in ON_DARK:
+        assert colour.lower() not in one.lower().replace(f"--{colour[1:].lower()}", "")
+    assert "var(--0072B2)" in one
+    assert one.count("<svg") == other.count("<svg") == 1
+    for dark in (False, True):
+        assert all(f"--{colour[1:]}:" in properties(dark) for colour in ON_DARK)
 
 
 def test_boundary_of_a_real_run(tiny, tmp_path):
     results = run_study(parse_study(tiny(runs=1)), tmp_path, jobs=1).results
     made = figure(results, "boundary", race="main", data="cloud", solvers=["sdca"], grid=21)
     panel = made.panels[0]
-    assert panel.surface.scores.shape == (21, 21)
-    assert sum(len(points.x) for points in panel.points) == 40
-    wrong = sum(len(points.x) for points in panel.points if "misclassified" in points.label)
+    assert panel.surface[2].shape == (21, 21)
+    assert sum(len(points.x) for points in panel.lines) == 40
+    wrong = sum(len(points.x) for points in panel.lines if "misclassified" in points.label)
     assert panel.note == f"{100 * wrong / 40:.2g} % misclassified"
-    assert len({points.colour for points in panel.points}) == 4
-    assert len(plotly_figure(made)["data"]) == 6
+    assert len({points.style.colour for points in panel.lines}) == 4
     draw(made).canvas.draw()

@@ -1,8 +1,8 @@
 """The overview: every statement of several studies, counted, escaped, with a link to the report."""
 
 from dualgap.lab import write_overview
-from dualgap.lab.claims.verdicts import judge
-from dualgap.lab.overview import counts_table, in_words
+from dualgap.lab.claims.verdicts import in_words, judge
+from dualgap.lab.overview import counts_table
 
 EVIL = "<script>alert(1)</script>"
 

@@ -1,8 +1,14 @@
-"""Figures drawn with matplotlib: PNG to look at, PDF to print."""
+"""Figures drawn with matplotlib: PNG to look at, PDF to print, and SVG for the page, a drawing a panel.
+
+On the page a colour is a property of the style sheet, which has two values for it: one for light paper and one for dark.
+"""
 
 from __future__ import annotations
 
+import base64
 import io
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +16,10 @@ import numpy as np
 
 from dualgap.core import write_atomically
 from dualgap.lab.figures import FigureData, Line, Panel
-from dualgap.lab.palette import BOUNDARY, INK
+from dualgap.lab.palette import BOUNDARY, FAINT, INK, PAPER, SOFT, as_css
 from dualgap.lab.results import file_name
 
-__all__ = ["draw", "save"]
+__all__ = ["draw", "png_address", "save", "svg_panels"]
 
 DASH = {"solid": "-", "dash": (0, (5, 2)), "dot": (0, (1.2, 1.6)), "dashdot": (0, (5, 1.6, 1.2, 1.6))}
 MARKER = {
@@ -32,25 +38,35 @@ STYLE: Any = {
     "font.size": 9,
     "axes.titlesize": 9.5,
     "axes.titleweight": "bold",
-    "axes.edgecolor": "#8a94a3",
+    "axes.edgecolor": SOFT,
     "axes.labelcolor": INK,
     "text.color": INK,
-    "xtick.color": "#4a5565",
-    "ytick.color": "#4a5565",
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
     "axes.grid": True,
-    "grid.color": "#e4e8ee",
+    "grid.color": FAINT,
     "grid.linewidth": 0.7,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.axisbelow": True,
     "figure.facecolor": "white",
     "pdf.fonttype": 42,
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "dualgap",  # the same drawing has the same bytes
     "text.parse_math": False,  # a data set may be called "$x$"
 }
 
 
-def draw(figure: FigureData) -> Any:
-    """Return a matplotlib figure."""
+WIDTH = {
+    1: 5.4,
+    2: 5.0,
+    3: 3.7,
+}  # inches of a panel on a page, by how many stand side by side; the fewer pixels, the larger the text
+WIDTH_MORE = 3.1
+
+
+def draw(figure: FigureData, on_page: int = 0) -> Any:
+    """Return a matplotlib figure; or a panel for a page on which so many stand side by side, without a legend."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -60,7 +76,11 @@ def draw(figure: FigureData) -> Any:
         width, height = (1.75, _picture_height(figure)) if pictures else (4.6, 3.3)
         if columns == 1 and not pictures:
             width = 6.6
-        canvas = Figure(figsize=(width * columns, height * rows + 0.7), layout="constrained")
+        if on_page:
+            width = WIDTH.get(on_page, WIDTH_MORE)
+            height = 0.66 * width + 0.2
+        room = 0.0 if on_page else 0.7
+        canvas = Figure(figsize=(width * columns, height * rows + room), layout="constrained")
         FigureCanvasAgg(canvas)
         axes = canvas.subplots(rows, columns, squeeze=False).ravel()
         for ax, panel in zip(axes, figure.panels, strict=False):
@@ -69,7 +89,7 @@ def draw(figure: FigureData) -> Any:
             ax.set_axis_off()
         if figure.title:
             canvas.suptitle(figure.title, fontsize=11.5, fontweight="bold")
-        if not pictures:
+        if not (on_page or pictures):
             _legend(canvas, figure, columns)
     return canvas
 
@@ -89,13 +109,39 @@ def save(figure: FigureData, folder: Path, formats: tuple[str, ...] = ("png", "p
     return paths
 
 
+def png_address(figure: FigureData) -> str:
+    """Return a figure made of pictures as a data: address."""
+    buffer = io.BytesIO()
+    draw(replace(figure, title="")).savefig(buffer, format="png", dpi=130)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+# What stands in matplotlib's SVG beside the drawing: a header, names that every drawing has, and rules for the whole page.
+BESIDE = re.compile(
+    r"<metadata>.*?</metadata>|<style.*?</style>|(?<=<g) id=\"[^\"]*\"|font-family: [^;]*; |^.*?(?=<svg)", re.DOTALL
+)
+DIGITS = re.compile(r"(\d+\.\d)\d+(?= |\"|\n)")  # a tenth of a point is enough for a screen
+
+
+def svg_panels(figure: FigureData) -> list[str]:
+    """Return each panel as an SVG element for a page: it takes its colours from there, and its title and legend stand beside it."""
+    import matplotlib
+
+    drawings = []
+    for panel in figure.panels:
+        canvas, drawn = draw(FigureData("", "", "", (replace(panel, title=""),)), on_page=figure.grid[1]), io.StringIO()
+        with matplotlib.rc_context(STYLE):
+            canvas.savefig(drawn, format="svg", transparent=True)
+        text = " ".join(DIGITS.sub(r"\1", BESIDE.sub("", drawn.getvalue())).split())
+        drawings.append(as_css(text.replace("<svg ", '<svg role="img" ', 1)))
+    return drawings
+
+
 def _plot(ax: Any, panel: Panel) -> None:
     if panel.surface is not None:
-        s = panel.surface
-        ax.contourf(s.x, s.y, s.scores, levels=[-1e300, 0, 1e300], colors=[BOUNDARY["negative"], BOUNDARY["positive"]], alpha=0.10)
-        ax.contour(s.x, s.y, s.scores, levels=[0], colors=INK, linewidths=1.6)
-    for points in panel.points:
-        ax.plot(points.x, points.y, MARKER[points.marker], color=points.colour, ms=points.size, mew=0, label=points.label, ls="")
+        x, y, scores = panel.surface
+        ax.contourf(x, y, scores, levels=[-1e300, 0, 1e300], colors=[BOUNDARY["negative"], BOUNDARY["positive"]], alpha=0.10)
+        ax.contour(x, y, scores, levels=[0], colors=INK, linewidths=1.6)
     for line in panel.lines:
         _line(ax, line, panel.y_log)
     if panel.x_log:
@@ -110,8 +156,8 @@ def _plot(ax: Any, panel: Panel) -> None:
     ax.set_xlabel(panel.x_label)
     ax.set_ylabel(panel.y_label)
     if panel.note:
-        box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 2.0}
-        ax.text(0.99, 0.98, panel.note, transform=ax.transAxes, ha="right", va="top", fontsize=7.5, color="#4a5565", bbox=box)
+        box = {"facecolor": PAPER, "edgecolor": "none", "alpha": 0.8, "pad": 2.0}
+        ax.text(0.99, 0.98, panel.note, transform=ax.transAxes, ha="right", va="top", fontsize=7.5, color=SOFT, bbox=box)
 
 
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -136,11 +182,15 @@ def _log_ticks(axis: Any) -> None:
 
 def _line(ax: Any, line: Line, y_log: bool) -> None:
     y = np.where(line.y > 0, line.y, np.nan) if y_log else line.y
-    marker = MARKER[line.style.marker] if line.markers or len(line.x) == 1 else None
-    ax.plot(line.x, y, color=line.style.colour, ls=DASH[line.style.dash], lw=1.6, marker=marker, ms=4, label=line.label)
+    style = line.style
+    if not line.joined:
+        ax.plot(line.x, y, MARKER[style.marker], color=style.colour, ms=line.size, mew=0, label=line.label, ls="")
+        return
+    marker = MARKER[style.marker] if line.markers or len(line.x) == 1 else None
+    ax.plot(line.x, y, color=style.colour, ls=DASH[style.dash], lw=1.6, marker=marker, ms=line.size, label=line.label)
     if line.low is not None and line.high is not None:
         low = np.where(line.low > 0, line.low, np.nan) if y_log else line.low
-        ax.fill_between(line.x, low, line.high, color=line.style.colour, alpha=0.15, lw=0)
+        ax.fill_between(line.x, low, line.high, color=style.colour, alpha=0.15, lw=0)
 
 
 def _picture_height(figure: FigureData) -> float:
@@ -168,6 +218,6 @@ def _legend(canvas: Any, figure: FigureData, columns: int) -> None:
     for ax in canvas.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    if len(handles) > 1 or any(panel.points for panel in figure.panels):
+    if len(handles) > 1:
         across = max(1, min(len(handles), 2 * columns if columns > 1 else 3))
         canvas.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=across, frameon=False, fontsize=8.5)

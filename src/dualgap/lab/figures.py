@@ -1,4 +1,4 @@
-"""Figures as data: panels of lines, points, fields and pictures, made from results. draw.py and interactive.py put them on a page.
+"""Figures as data: panels of lines, points, fields and pictures, made from results. draw.py draws them.
 
 The kinds that a study can ask for are in KINDS; each is a function of the results and of the figure's options.
 """
@@ -21,7 +21,7 @@ from dualgap.lab.schema import Kinds
 from dualgap.lab.studies import modules
 from dualgap.lab.study import FigureSpec
 
-__all__ = ["KINDS", "FigureData", "Line", "Panel", "Points", "Surface", "line_of", "make_figure", "register_kind"]
+__all__ = ["KINDS", "FigureData", "Line", "Panel", "line_of", "make_figure", "register_kind"]
 
 
 ROUNDING = 1e-16  # of a relative gap: where one of 0 is drawn on a logarithmic axis
@@ -31,7 +31,7 @@ PLAIN = Style("#0072B2")
 
 @dataclass(frozen=True)
 class Line:
-    """A curve with its band."""
+    """A curve with its band; points of one style in the plane, where they are not joined."""
 
     label: str
     x: np.ndarray
@@ -40,27 +40,8 @@ class Line:
     high: np.ndarray | None = None
     style: Style = PLAIN
     markers: bool = False
-
-
-@dataclass(frozen=True)
-class Points:
-    """Points of one colour in the plane."""
-
-    label: str
-    x: np.ndarray
-    y: np.ndarray
-    colour: str
-    marker: str = "circle"
-    size: float = 3.0
-
-
-@dataclass(frozen=True)
-class Surface:
-    """Scores over a grid; the boundary is where they are zero."""
-
-    x: np.ndarray
-    y: np.ndarray
-    scores: np.ndarray
+    joined: bool = True
+    size: float = 4.0  # of a marker, in points
 
 
 @dataclass(frozen=True)
@@ -73,14 +54,13 @@ class Panel:
     x_log: bool = False
     y_log: bool = False
     lines: tuple[Line, ...] = ()
-    points: tuple[Points, ...] = ()
-    surface: Surface | None = None
+    surface: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None  # x, y and scores over their grid: zero at the boundary
     picture: np.ndarray | None = None
     note: str = ""
 
     def y_range(self) -> tuple[float, float] | None:
         """Return the range to show on a linear axis when a few early values dwarf all that follows; None to show everything."""
-        if self.x_log or self.y_log or not self.lines:
+        if self.x_log or self.y_log or self.surface is not None or not self.lines:
             return None
         late = np.concatenate([line.y[len(line.y) // 3 :] for line in self.lines])
         every = np.concatenate([line.y for line in self.lines])
@@ -125,19 +105,19 @@ def _list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def thinned(count: int, most: int = MOST_POINTS) -> np.ndarray:
-    """Return indices of at most `most` of `count` points, dense at the start, where curves bend."""
-    if count <= most:
+def thinned(count: int) -> np.ndarray:
+    """Return indices of at most MOST_POINTS of `count` points, dense at the start, where curves bend."""
+    if count <= MOST_POINTS:
         return np.arange(count)
-    return np.unique(np.round(np.geomspace(1, count, most)).astype(int)) - 1
+    return np.unique(np.round(np.geomspace(1, count, MOST_POINTS)).astype(int)) - 1
 
 
-def line_of(group: Group, x: str, y: str, label: str, style: Style, most: int = MOST_POINTS) -> Line:
+def line_of(group: Group, x: str, y: str, label: str, style: Style) -> Line:
     """Return a group's curve as a line."""
     curve = group.curve(x, y)
-    kept = thinned(len(curve.x), most)
-    mean, low, high = (floored(values[kept], y) for values in (curve.mean, curve.low, curve.high))
-    return Line(label, curve.x[kept], mean, low, high, style)
+    kept = thinned(len(curve.x))
+    middle, low, high = (floored(values[kept], y) for values in (curve.middle, curve.low, curve.high))
+    return Line(label, curve.x[kept], middle, low, high, style)
 
 
 def floored(values: np.ndarray, column: str) -> np.ndarray:
@@ -169,8 +149,7 @@ def convergence(results: Results, options: dict[str, Any]) -> tuple[list[Panel],
     for place, y, x in itertools.product(ordered, ys, xs):
         members = [group for group in parts[place] if group.has(y)]
         styles = _styles(results, members, by)
-        most = MOST_POINTS if len(ordered) * len(xs) * len(ys) <= 8 else MOST_POINTS // 3
-        lines = tuple(line_of(g, x, y, _line_label(results, g, by), styles[_line_key(g, by)], most) for g in members)
+        lines = tuple(line_of(g, x, y, _line_label(results, g, by), styles[_line_key(g, by)]) for g in members)
         if lines:
             title = ("\n" if int(options.get("columns", 2)) > 2 else " · ").join(
                 _place_name(results, dim, value) for dim, value in zip(split, place, strict=True)
@@ -304,10 +283,8 @@ def _boundary_panel(results: Results, group: Group, row: dict[str, Any], kept: t
             chosen = (data.y == label) & (wrong == missed)
             text = f"{name}, misclassified" if missed else f"{name} class"
             colour = BOUNDARY[f"{name} wrong" if missed else name]
-            points.append(
-                Points(text, data.X[chosen, 0], data.X[chosen, 1], colour, "x" if missed else "circle", 5.0 if missed else 3.0)
-            )
+            style, size = Style(colour, marker="x" if missed else "circle"), 5.0 if missed else 3.0
+            points.append(Line(text, data.X[chosen, 0], data.X[chosen, 1], style=style, joined=False, size=size))
     title = f"{results.data_name(group.data)} · {results.label(group.solver)}"
-    return Panel(
-        title, "x₁", "x₂", points=tuple(points), surface=Surface(x, y, scores), note=f"{100 * wrong.mean():.2g} % misclassified"
-    )
+    note = f"{100 * wrong.mean():.2g} % misclassified"
+    return Panel(title, "x₁", "x₂", lines=tuple(points), surface=(x, y, scores), note=note)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["BOUNDARY", "INK", "Style", "styles_for"]
+__all__ = ["BOUNDARY", "FAINT", "INK", "PAPER", "SOFT", "Style", "as_css", "properties", "styles_for"]
 
 # Okabe and Ito's colours without yellow, which white paper hides, and two dark reds of Paul Tol's. Any two of them stay at least 16 apart
 # (CIELAB) for normal sight and for each of the three kinds of colour blindness; a test measures it.
@@ -13,9 +13,21 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8
 DASHES = ("solid", "dash", "dot", "dashdot")
 MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down", "star", "pentagon")
 
-INK = "#1b2430"
+INK, SOFT, FAINT, PAPER = "#1b2430", "#5a6573", "#e4e8ee", "#ffffff"
 # the two classes, and the misclassified points of each
 BOUNDARY = {"negative": "#0072B2", "positive": "#D55E00", "negative wrong": "#56B4E9", "positive wrong": "#F0B000"}
+# What each colour becomes on dark paper; those of mid lightness stay.
+ON_DARK = {
+    "#0072B2": "#3d9bd9",
+    "#D55E00": "#f0803c",
+    "#882255": "#d66fa0",
+    "#661100": "#c98a6b",
+    "#000000": "#f2f4f7",
+    INK: "#e6eaf0",
+    SOFT: "#a3aebc",
+    FAINT: "#2b3541",
+    PAPER: "#131a22",
+}
 
 
 @dataclass(frozen=True)
@@ -34,3 +46,15 @@ def styles_for(names: Iterable[str]) -> dict[str, Style]:
         turn, place = divmod(i, len(COLOURS))
         styles[name] = Style(COLOURS[place], DASHES[turn % len(DASHES)], MARKERS[place])
     return styles
+
+
+def as_css(text: str) -> str:
+    """Return text in which each colour that dark paper changes is a property of the page."""
+    for colour in ON_DARK:
+        text = text.replace(colour, f"var(--{colour[1:]})").replace(colour.lower(), f"var(--{colour[1:]})")
+    return text
+
+
+def properties(dark: bool) -> str:
+    """Return the values of those properties as CSS."""
+    return " ".join(f"--{light[1:]}: {shown if dark else light};" for light, shown in ON_DARK.items())

@@ -178,10 +178,10 @@ NOT_IN_TABLE = ("params", "problem", "budget", "data", "solver", "traceback", "c
 
 @dataclass(frozen=True)
 class Curve:
-    """Mean over runs of x and of y at each evaluation, and a band: one standard deviation, within what was seen."""
+    """What lies in the middle of the runs at each evaluation, and a band around it."""
 
     x: np.ndarray
-    mean: np.ndarray
+    middle: np.ndarray
     low: np.ndarray
     high: np.ndarray
 
@@ -229,13 +229,20 @@ class Group:
         except (KeyError, TypeError):
             return False
 
-    def curve(self, x: str, y: str) -> Curve:
-        """Return mean and band over runs, lined up by epoch; a run that ended early keeps its last value."""
+    def curve(self, x: str, y: str, quantiles: bool = False) -> Curve:
+        """Return the mean over runs of x and of y, lined up by epoch, as far as all runs go.
+
+        The band is one standard deviation, within what was seen. With `quantiles` it is the median of y between its quartiles.
+        """
         epochs = [trace.round().astype(int) for trace in self.traces("epoch")]
         grid = np.unique(np.concatenate(epochs))
+        grid = grid[grid <= min(each[-1] for each in epochs)]
         xs = np.stack([np.interp(grid, e, v) for e, v in zip(epochs, self.traces(x), strict=True)])
         ys = np.stack([np.interp(grid, e, v) for e, v in zip(epochs, self.traces(y), strict=True)])
         with np.errstate(invalid="ignore", over="ignore"):
+            if quantiles:
+                low, middle, high = np.quantile(ys, [0.25, 0.5, 0.75], axis=0)
+                return Curve(xs.mean(axis=0), middle, low, high)
             mean, spread = ys.mean(axis=0), ys.std(axis=0)
         return Curve(xs.mean(axis=0), mean, np.maximum(mean - spread, ys.min(axis=0)), np.minimum(mean + spread, ys.max(axis=0)))
 

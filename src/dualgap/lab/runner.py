@@ -35,7 +35,7 @@ from dualgap.solvers import REGISTRY
 __all__ = ["Ran", "describe_environment", "measure_epoch_overhead", "run_study"]
 
 
-PACKAGES = ("dualgap", "numpy", "scipy", "numba", "llvmlite", "scikit-learn", "polars", "joblib", "plotly", "matplotlib")
+PACKAGES = ("dualgap", "numpy", "scipy", "numba", "llvmlite", "scikit-learn", "polars", "joblib", "matplotlib")
 
 
 def describe_environment(jobs: int) -> dict[str, Any]:

@@ -26,7 +26,6 @@ __all__ = [
     "SolverSpec",
     "Study",
     "StudyError",
-    "TableSpec",
     "load_study",
     "parse_study",
 ]
@@ -168,18 +167,13 @@ class Race:
 
 @dataclass(frozen=True)
 class FigureSpec:
-    """A figure: its kind, and the options of that kind."""
+    """A figure or a table: its kind, and the options of that kind."""
 
     id: str
     kind: str
     title: str = ""
     caption: str = ""
     options: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class TableSpec(FigureSpec):
-    """A table: its kind, and the options of that kind, as a figure has them."""
 
 
 @dataclass(frozen=True)
@@ -233,7 +227,7 @@ class Study:
     solvers: tuple[SolverSpec, ...] = ()
     races: tuple[Race, ...] = ()
     figures: tuple[FigureSpec, ...] = ()
-    tables: tuple[TableSpec, ...] = ()
+    tables: tuple[FigureSpec, ...] = ()
     claims: tuple[Claim, ...] = ()
     corrections: tuple[Correction, ...] = ()
 

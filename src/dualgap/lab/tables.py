@@ -13,7 +13,7 @@ from dualgap.lab.columns import ended, named, shown_number
 from dualgap.lab.ranking import LEVELS, Ranking
 from dualgap.lab.results import Group, Results
 from dualgap.lab.schema import Kinds
-from dualgap.lab.study import TableSpec
+from dualgap.lab.study import FigureSpec
 
 __all__ = ["TABLES", "TableData", "escaped", "make_table", "ranking_table", "summary_table"]
 
@@ -53,7 +53,7 @@ def escaped(text: str) -> str:
 TABLES = Kinds("table")
 
 
-def make_table(results: Results, table: TableSpec) -> TableData | None:
+def make_table(results: Results, table: FigureSpec) -> TableData | None:
     """Return the contents of a table; None where the results that it needs are not there."""
     maker = TABLES.maker(table, results.study.name)
     columns, rows = maker(results, table.options)

@@ -35,6 +35,8 @@ __all__ = [
     "CHECKS",
     "FAILS",
     "HOLDS",
+    "MARKS",
+    "MEANING",
     "NOT_JUDGED",
     "OPEN",
     "SIGNS",
@@ -42,6 +44,7 @@ __all__ = [
     "Ask",
     "Asked",
     "Verdict",
+    "in_words",
     "judge",
     "statement",
     "statement_of_all",
@@ -51,6 +54,14 @@ __all__ = [
 
 HOLDS, FAILS, OPEN, CALIBRATED, NOT_JUDGED = "holds", "does not hold", "cannot be told", "calibrated", "not judged"
 SIGNS = {HOLDS: "✓", FAILS: "✗", OPEN: "?", CALIBRATED: "=", NOT_JUDGED: "–"}
+MARKS = {HOLDS: "holds", FAILS: "fails", OPEN: "open", CALIBRATED: "calibrated", NOT_JUDGED: "unjudged"}
+MEANING = {
+    HOLDS: "the numbers of this study bear it out",
+    FAILS: "the numbers of this study contradict it",
+    OPEN: "the interval over runs reaches across the border, runs are missing, or it depends on a threshold that the text does not give",
+    CALIBRATED: "the data were generated so that it comes out; that proves nothing",
+    NOT_JUDGED: "no number can decide it; the row says why",
+}
 
 # what a claim may give as an option
 Names = Sequence[str]
@@ -411,3 +422,24 @@ def tally(verdicts: Iterable[Verdict]) -> dict[str, int]:
     counts = Counter(verdict.verdict for verdict in verdicts)
     total = sum(counts.values())
     return {"statements": total, "judged": total - counts[NOT_JUDGED], **{name: counts[name] for name in SIGNS}}
+
+
+def in_words(verdicts: list[Verdict]) -> str:
+    """Return how many statements came out each way, as a sentence."""
+    found = tally(verdicts)
+    if not found["statements"]:
+        return ""
+    words = {
+        HOLDS: "hold",
+        FAILS: "do not hold",
+        OPEN: "cannot be told",
+        CALIBRATED: "hold by calibration",
+        NOT_JUDGED: "not judged",
+    }
+    if found[HOLDS] == 1:
+        words[HOLDS] = "holds"
+    if found[FAILS] == 1:
+        words[FAILS] = "does not hold"
+    parts = [f"{found[name]} {words[name]}" for name in SIGNS if found[name] and name != NOT_JUDGED]
+    rest = f" {found[NOT_JUDGED]} more {'is' if found[NOT_JUDGED] == 1 else 'are'} not judged." if found[NOT_JUDGED] else ""
+    return f"Of {found['judged']} statements judged: {', '.join(parts)}.{rest}"

@@ -1,163 +1,126 @@
 
+// ------------------------------------------------------------------------------------------------------------------- the curves
 (async function () {
-  const [plotly, curves, figures] = await Promise.all([unpack("plotly"), unpack("curve-data").then(JSON.parse), unpack("figure-data").then(JSON.parse)]);
-  const script = document.createElement("script");
-  script.textContent = plotly;
-  document.head.append(script);
-  // No button that sends data anywhere; the page's policy forbids it as well.
-  const settings = {
-    responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
-    showSendToCloud: false, showEditInChartStudio: false, plotlyServerURL: "",
-  };
-  // Plotly reads some tags in text: a name is shown as it is written.
-  const literal = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-  const faded = (colour, opacity) => "rgba(" + [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16)).join(",") + "," + opacity + ")";
+  const curves = JSON.parse(await unpack("curve-data")), plot = document.getElementById("explorer");
+  if (!curves.problems.length) return;
+  const choice = { problem: 0, x: "cpu_seconds", y: "relative_gap", middle: "mean", hidden: new Set() };
+  const xLog = document.getElementById("x-log"), yLog = document.getElementById("y-log"), told = document.getElementById("curve-told");
+  const DASH = { solid: "", dash: "7 3", dot: "2 2", dashdot: "7 2 2 2" }, H = 440, LEFT = 66, RIGHT = 14, TOP = 10, BOTTOM = 48;
+  const paint = (style) => "var(--" + style.colour.slice(1) + ", " + style.colour + ")";
+  const can = (v, log) => v !== null && isFinite(v) && (v > 0 || !log);
 
-  // ------------------------------------------------------------------------------------------------------------ the explorer
-  const choice = { problem: 0, x: "cpu_seconds", y: "relative_gap", hidden: new Set() };
-  const xLog = document.getElementById("x-log"), yLog = document.getElementById("y-log"), plot = document.getElementById("explorer");
-
-  function positive(values, log) { return log ? values.map((v) => (v > 0 ? v : null)) : values; }
-
-  function traces(problem) {
+  // Ticks of an axis: on a log axis powers of ten, or 1, 2 and 5 times these where it spans few.
+  function ticks(low, high, log) {
     const out = [];
-    for (const line of problem.lines) {
-      const y = line.y[choice.y], style = curves.styles[line.solver];
-      if (!y || choice.hidden.has(line.solver)) continue;
-      const x = positive(line.x[choice.x], xLog.checked), name = literal(line.label);
-      if (y.low) {
-        const edge = { type: "scatter", mode: "lines", x: x, line: { width: 0 }, hoverinfo: "skip", showlegend: false };
-        out.push(Object.assign({}, edge, { y: positive(y.low, yLog.checked) }));
-        out.push(Object.assign({}, edge, { y: positive(y.high, yLog.checked), fill: "tonexty", fillcolor: faded(style.colour, 0.15) }));
-      }
-      out.push({
-        type: "scatter", mode: x.length > 1 ? "lines" : "markers", x: x, y: positive(y.mean, yLog.checked), name: name, showlegend: false,
-        line: { color: style.colour, width: 2.2, dash: style.dash }, marker: { color: style.colour, size: 8, symbol: style.marker },
-        hovertemplate: name + "<br>%{x:.4g}<br>%{y:.5g}<extra></extra>",
-      });
+    if (log) {
+      const span = Math.log10(high / low), step = Math.max(1, Math.round(span / 6));
+      for (let k = Math.floor(Math.log10(low)); k <= Math.ceil(Math.log10(high)); k++)
+        if (span > 1.5) { if (k % step === 0) out.push(10 ** k); } else out.push(...[1, 2, 5].map((m) => Number((m * 10 ** k).toPrecision(2))));
+    } else {
+      const rough = (high - low) / 5 || 1, unit = 10 ** Math.floor(Math.log10(rough)), step = unit * [1, 2, 5, 10].find((m) => m * unit >= rough);
+      for (let v = Math.ceil(low / step) * step; v <= high * (1 + 1e-9); v += step) out.push(Number(v.toPrecision(6)));
     }
-    return out;
+    return out.filter((v) => v >= low * (1 - 1e-9) && v <= high * (1 + 1e-9));
   }
 
-  // On a log axis: powers of ten over several decades, 1, 2 and 5 times those over fewer.
-  function marks(shown, key) {
-    const values = shown.flatMap((trace) => trace[key].filter((v) => v > 0));
-    if (!values.length) return {};
-    const low = values.reduce((a, b) => Math.min(a, b)), high = values.reduce((a, b) => Math.max(a, b)), span = Math.log10(high / low);
-    if (span > 1.5) return { exponentformat: "power", dtick: Math.ceil(span / 8) };
-    const ticks = [];
-    for (let k = Math.floor(Math.log10(low)); k <= Math.ceil(Math.log10(high)); k++) [1, 2, 5].forEach((m) => ticks.push(Number((m * 10 ** k).toPrecision(2))));
-    const kept = ticks.filter((tick) => tick >= 0.9 * low && tick <= 1.1 * high);
-    return kept.length > 1 ? { tickvals: kept, ticktext: kept.map(String) } : {};
+  function axis(values, log, from, to) {
+    const kept = values.filter((v) => can(v, log));
+    let low = kept.reduce((a, b) => Math.min(a, b), Infinity), high = kept.reduce((a, b) => Math.max(a, b), -Infinity);
+    if (!kept.length) [low, high] = [1, 10];
+    if (low === high) [low, high] = log ? [low / 2, high * 2] : [low - 0.5, high + 0.5];
+    const t = log ? Math.log10 : (v) => v;
+    return { low, high, log, at: (v) => from + ((t(v) - t(low)) / (t(high) - t(low))) * (to - from), ticks: ticks(low, high, log) };
   }
 
-  function axis(title, log, shown, key) {
-    const shared = { title: { text: literal(title), standoff: 8 }, gridcolor: "#e4e8ee", linecolor: "#8a94a3", ticks: "outside", tickcolor: "#8a94a3", zeroline: false, automargin: true };
-    return Object.assign(shared, log ? Object.assign({ type: "log" }, marks(shown, key)) : { type: "linear" });
-  }
-
+  let points = [], marker = null;
   function show() {
-    const problem = curves.problems[choice.problem];
-    if (!problem) return;
-    const shown = traces(problem);
-    Plotly.react(plot, shown, {
-      font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif", size: 13, color: "#1b2430" },
-      margin: { l: 70, r: 14, t: 14, b: 56 }, hovermode: "closest", paper_bgcolor: "#fff", plot_bgcolor: "#fff",
-      xaxis: axis(curves.names[choice.x], xLog.checked, shown, "x"), yaxis: axis(curves.names[choice.y], yLog.checked, shown, "y"),
-    }, settings);
+    const problem = curves.problems[choice.problem], W = Math.max(plot.clientWidth, 280);
+    const lines = problem.lines.filter((line) => line.y[choice.y] && !choice.hidden.has(line.solver));
+    const x = axis(lines.flatMap((line) => line.x[choice.x]), xLog.checked, LEFT, W - RIGHT);
+    const y = axis(lines.flatMap((line) => line.y[choice.y][choice.middle].flat()), yLog.checked, H - BOTTOM, TOP);
+    plot.replaceChildren();
+    plot.setAttribute("viewBox", "0 0 " + W + " " + H);
+    points = [];
+    for (const v of x.ticks) {
+      drawn(plot, "line", { x1: x.at(v), x2: x.at(v), y1: TOP, y2: H - BOTTOM, class: "grid" });
+      drawn(plot, "text", { x: x.at(v), y: H - BOTTOM + 18, "text-anchor": "middle" }, shown(v));
+    }
+    for (const v of y.ticks) {
+      drawn(plot, "line", { x1: LEFT, x2: W - RIGHT, y1: y.at(v), y2: y.at(v), class: "grid" });
+      drawn(plot, "text", { x: LEFT - 7, y: y.at(v) + 4, "text-anchor": "end" }, shown(v));
+    }
+    drawn(plot, "text", { x: (LEFT + W - RIGHT) / 2, y: H - 8, "text-anchor": "middle", class: "axis" }, curves.names[choice.x]);
+    drawn(plot, "text", { x: 13, y: (H - BOTTOM) / 2, "text-anchor": "middle", class: "axis", transform: "rotate(-90 13 " + (H - BOTTOM) / 2 + ")" }, curves.names[choice.y]);
+    for (const line of lines) {
+      const style = curves.styles[line.solver], xs = line.x[choice.x], [middle, low, high] = line.y[choice.y][choice.middle];
+      const place = (values, i) => (can(xs[i], x.log) && can(values[i], y.log) ? [x.at(xs[i]), y.at(values[i])] : null);
+      const path = (values, order) => order.map((i) => place(values, i)).filter(Boolean).map((p) => p[0].toFixed(1) + " " + p[1].toFixed(1));
+      const order = xs.map((_, i) => i);
+      if (low) {
+        const around = [...path(low, order), ...path(high, order.slice().reverse())];
+        if (around.length > 2) drawn(plot, "path", { d: "M" + around.join("L") + "Z", class: "band", style: "fill:" + paint(style) });
+      }
+      const along = path(middle, order);
+      if (along.length) drawn(plot, "path", { d: "M" + along.join("L") + (along.length < 2 ? "h.1" : ""), class: "curve", style: "stroke:" + paint(style) + (along.length < 2 ? ";stroke-width:7;stroke-linecap:round" : ""), "stroke-dasharray": DASH[style.dash] });
+      order.forEach((i) => { const at = place(middle, i); if (at) points.push([at[0], at[1], line.label, xs[i], middle[i]]); });
+    }
+    marker = drawn(plot, "circle", { r: 4.5, class: "marker", visibility: "hidden" });
   }
 
-  function buttons(place, columns, key) {
-    const made = columns.map((column) => {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.dataset.column = column;
-      button.textContent = curves.short[column];
-      button.addEventListener("click", () => {
-        choice[key] = column;
-        if (key === "y") yLog.checked = curves.log.includes(column);
-        press();
-        show();
-      });
-      place.append(button);
-      return button;
-    });
-    const press = () => made.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.column === choice[key])));
-    press();
+  // The nearest point of a curve, in words below the drawing.
+  plot.addEventListener("pointermove", (event) => {
+    const box = plot.getBoundingClientRect(), x = ((event.clientX - box.left) * plot.viewBox.baseVal.width) / box.width, y = ((event.clientY - box.top) * H) / box.height;
+    let best = null, least = 40;
+    for (const point of points) { const far = Math.hypot(point[0] - x, point[1] - y); if (far < least) [best, least] = [point, far]; }
+    marker.setAttribute("visibility", best ? "visible" : "hidden");
+    if (!best) return;
+    marker.setAttribute("cx", best[0]);
+    marker.setAttribute("cy", best[1]);
+    told.textContent = best[2] + ": " + shown(best[4]) + " (" + curves.names[choice.y] + ") at " + shown(best[3]) + " " + curves.names[choice.x];
+  });
+
+  function button(place, text, pressed, data, click) {
+    const made = document.createElement("button");
+    made.type = "button";
+    Object.assign(made.dataset, data);
+    made.append(...text);
+    made.setAttribute("aria-pressed", String(pressed));
+    made.addEventListener("click", () => { click(made); show(); });
+    place.append(made);
+    return made;
+  }
+
+  function choices(place, columns, key) {
+    const made = columns.map((column) => button(place, [curves.short[column] || column], column === choice[key], { column }, () => {
+      choice[key] = column;
+      if (key === "y") yLog.checked = curves.log.includes(column);
+      made.forEach((each) => each.setAttribute("aria-pressed", String(each.dataset.column === column)));
+    }));
   }
 
   function chips() {
     const place = document.getElementById("solvers");
     place.replaceChildren();
     for (const line of curves.problems[choice.problem].lines) {
-      const style = curves.styles[line.solver], button = document.createElement("button");
-      const dash = { solid: "", dash: "6 3", dot: "2 2", dashdot: "6 2 2 2" }[style.dash];
-      button.type = "button";
-      button.dataset.solver = line.solver;
-      button.innerHTML = '<svg width="24" height="6" aria-hidden="true"><line x1="0" y1="3" x2="24" y2="3" stroke-width="3"></line></svg>';
-      const stroke = button.querySelector("line");
-      stroke.setAttribute("stroke", style.colour);
-      stroke.setAttribute("stroke-dasharray", dash);
-      button.append(document.createTextNode(line.label));
-      button.setAttribute("aria-pressed", String(!choice.hidden.has(line.solver)));
-      button.addEventListener("click", () => {
+      const style = curves.styles[line.solver], swatch = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+      for (const [key, value] of [["width", 24], ["height", 6], ["aria-hidden", "true"]]) swatch.setAttribute(key, value);
+      drawn(swatch, "line", { x1: 0, y1: 3, x2: 24, y2: 3, style: "stroke:" + paint(style), "stroke-width": 3, "stroke-dasharray": DASH[style.dash] });
+      button(place, [swatch, line.label], !choice.hidden.has(line.solver), { solver: line.solver }, (made) => {
         if (!choice.hidden.delete(line.solver)) choice.hidden.add(line.solver);
-        button.setAttribute("aria-pressed", String(!choice.hidden.has(line.solver)));
-        show();
+        made.setAttribute("aria-pressed", String(!choice.hidden.has(line.solver)));
       });
-      place.append(button);
     }
   }
 
-  if (curves.problems.length) {
-    const select = document.getElementById("problem");
-    curves.problems.forEach((problem, i) => select.add(new Option(problem.title, String(i))));
-    select.addEventListener("change", () => { choice.problem = Number(select.value); chips(); show(); });
-    buttons(document.getElementById("x-axis"), curves.x, "x");
-    buttons(document.getElementById("y-axis"), curves.y, "y");
-    xLog.addEventListener("change", show);
-    yLog.addEventListener("change", show);
-    chips();
-    show();
-  } else {
-    document.getElementById("curves").hidden = true;
-  }
-
-  // --------------------------------------------------------------------------------------------------------------- the figures
-  const draw = (place) => {
-    if (place.dataset.drawn) return;
-    place.dataset.drawn = "yes";
-    const figure = figures[Number(place.dataset.figure)], columns = fitting(figure, place);
-    place.dataset.columns = columns;
-    place.style.minHeight = figure.layouts[columns].height + "px";
-    Plotly.newPlot(place, figure.data, figure.layouts[columns], settings);
-  };
-  // The most panels side by side that leave each of them 250 pixels.
-  const fitting = (figure, place) => {
-    const choices = Object.keys(figure.layouts).map(Number), width = place.clientWidth || 1000;
-    return String(Math.max(...choices.filter((k) => k === 1 || width / k >= 250)));
-  };
-  let resized = null;
-  window.addEventListener("resize", () => {
-    clearTimeout(resized);
-    resized = setTimeout(() => places.forEach((place) => {
-      const figure = figures[Number(place.dataset.figure)], columns = fitting(figure, place);
-      if (!place.dataset.drawn || place.dataset.columns === columns) return;
-      place.dataset.columns = columns;
-      place.style.minHeight = figure.layouts[columns].height + "px";
-      Plotly.react(place, figure.data, figure.layouts[columns], settings);
-    }), 150);
-  });
-  const places = document.querySelectorAll("[data-figure]");
-  places.forEach((place) => { const figure = figures[Number(place.dataset.figure)]; place.style.minHeight = figure.layouts[fitting(figure, place)].height + "px"; });
-  // What comes into view is drawn at once, the rest while the page is idle; before printing, all of it.
-  const watcher = new IntersectionObserver((seen) => seen.forEach((entry) => { if (entry.isIntersecting) draw(entry.target); }), { rootMargin: "600px" });
-  places.forEach((place) => watcher.observe(place));
-  const waiting = Array.from(places);
-  const next = () => { const place = waiting.shift(); if (place) { draw(place); setTimeout(next, 30); } };
-  setTimeout(next, 300);
-  window.addEventListener("beforeprint", () => {
-    places.forEach(draw);
-    document.querySelectorAll("details").forEach((part) => { part.open = true; });
-  });
-})().catch((error) => { stills(); throw error; });
+  const select = document.getElementById("problem");
+  curves.problems.forEach((problem, i) => select.add(new Option(problem.title, String(i))));
+  select.addEventListener("change", () => { choice.problem = Number(select.value); chips(); show(); });
+  choices(document.getElementById("x-axis"), curves.x, "x");
+  choices(document.getElementById("y-axis"), curves.y, "y");
+  choices(document.getElementById("middle"), ["mean", "median"], "middle");
+  xLog.addEventListener("change", show);
+  yLog.addEventListener("change", show);
+  new ResizeObserver(show).observe(plot.parentElement);
+  chips();
+  show();
+})().catch((error) => { still(); throw error; });

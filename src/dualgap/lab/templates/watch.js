@@ -5,17 +5,9 @@
   if (!place) return;
   const runs = JSON.parse(await unpack("watch-data"));
   if (!runs.length) return;
-  const SVG = "http://www.w3.org/2000/svg", select = document.getElementById("watch-run"), slider = document.getElementById("watch-epoch");
+  const select = document.getElementById("watch-run"), slider = document.getElementById("watch-epoch");
   const told = document.getElementById("watch-told"), play = document.getElementById("watch-play");
   const plane = document.getElementById("watch-plane"), chart = document.getElementById("watch-chart");
-  const make = (parent, name, attributes, text) => {
-    const made = document.createElementNS(SVG, name);
-    for (const key in attributes) made.setAttribute(key, attributes[key]);
-    if (text !== undefined) made.textContent = text;
-    parent.append(made);
-    return made;
-  };
-  const shown = (v) => (v === 0 ? "0" : Math.abs(v) < 1e-3 || Math.abs(v) >= 1e5 ? v.toExponential(1) : Number(v.toPrecision(4)).toString());
   let run = runs[0], box, state;
 
   // The part of the line a·x + b·y + c = 0 inside the box.
@@ -42,11 +34,11 @@
     plane.replaceChildren();
     const W = 440, H = 360, [x0, x1, y0, y1] = box;
     const sx = (x) => 34 + ((x - x0) / (x1 - x0)) * (W - 44), sy = (y) => H - 34 - ((y - y0) / (y1 - y0)) * (H - 44);
-    make(plane, "rect", { x: 34, y: 10, width: W - 44, height: H - 44, class: "frame" });
-    const margins = [make(plane, "line", { class: "margin" }), make(plane, "line", { class: "margin" })], line = make(plane, "line", { class: "boundary" });
-    const dots = run.points.map((p, i) => make(plane, "circle", { cx: sx(p[0]).toFixed(1), cy: sy(p[1]).toFixed(1), r: 3, class: run.y[i] > 0 ? "positive" : "negative" }));
-    make(plane, "text", { x: 34 + (W - 44) / 2, y: H - 8, "text-anchor": "middle" }, run.names[0]);
-    make(plane, "text", { x: 14, y: 10 + (H - 44) / 2, "text-anchor": "middle", transform: "rotate(-90 14 " + (10 + (H - 44) / 2) + ")" }, run.names[1]);
+    drawn(plane, "rect", { x: 34, y: 10, width: W - 44, height: H - 44, class: "frame" });
+    const margins = [drawn(plane, "line", { class: "margin" }), drawn(plane, "line", { class: "margin" })], line = drawn(plane, "line", { class: "boundary" });
+    const dots = run.points.map((p, i) => drawn(plane, "circle", { cx: sx(p[0]).toFixed(1), cy: sy(p[1]).toFixed(1), r: 3, class: run.y[i] > 0 ? "positive" : "negative" }));
+    drawn(plane, "text", { x: 34 + (W - 44) / 2, y: H - 8, "text-anchor": "middle" }, run.names[0]);
+    drawn(plane, "text", { x: 14, y: 10 + (H - 44) / 2, "text-anchor": "middle", transform: "rotate(-90 14 " + (10 + (H - 44) / 2) + ")" }, run.names[1]);
     state = { sx, sy, margins, line, dots };
   }
 
@@ -57,16 +49,16 @@
     const last = looks[looks.length - 1], low = Math.min(0, ...finite), high = Math.min(Math.max(...finite), 4 * last.primal + 1e-12);
     const most = Math.log10(Math.max(last.epoch, 2)), sx = (e) => 56 + (Math.log10(Math.max(e, 1)) / most) * (W - 70);
     const sy = (v) => H - 34 - (Math.min(Math.max((v - low) / (high - low || 1), 0), 1)) * (H - 48);
-    make(chart, "rect", { x: 56, y: 10, width: W - 66, height: H - 44, class: "frame" });
-    [low, (low + high) / 2, high].forEach((v) => make(chart, "text", { x: 50, y: sy(v) + 4, "text-anchor": "end" }, shown(v)));
-    [1, last.epoch].forEach((e) => make(chart, "text", { x: sx(e), y: H - 20, "text-anchor": e === 1 ? "start" : "end" }, String(e)));
-    make(chart, "text", { x: 56 + (W - 66) / 2, y: H - 6, "text-anchor": "middle" }, "epochs");
+    drawn(chart, "rect", { x: 56, y: 10, width: W - 66, height: H - 44, class: "frame" });
+    [low, (low + high) / 2, high].forEach((v) => drawn(chart, "text", { x: 50, y: sy(v) + 4, "text-anchor": "end" }, shown(v)));
+    [1, last.epoch].forEach((e) => drawn(chart, "text", { x: sx(e), y: H - 20, "text-anchor": e === 1 ? "start" : "end" }, String(e)));
+    drawn(chart, "text", { x: 56 + (W - 66) / 2, y: H - 6, "text-anchor": "middle" }, "epochs");
     const path = (key) => looks.filter((l) => isFinite(l[key])).map((l, i) => (i ? "L" : "M") + sx(l.epoch).toFixed(1) + " " + sy(l[key]).toFixed(1)).join("");
-    make(chart, "path", { d: path("primal"), class: "primal" });
-    make(chart, "path", { d: path("dual"), class: "dual" });
-    make(chart, "text", { x: W - 14, y: 26, "text-anchor": "end", class: "primal-name" }, "P, this model");
-    make(chart, "text", { x: W - 14, y: 44, "text-anchor": "end", class: "dual-name" }, "D, the bound");
-    state.gap = make(chart, "line", { class: "gap" });
+    drawn(chart, "path", { d: path("primal"), class: "primal" });
+    drawn(chart, "path", { d: path("dual"), class: "dual" });
+    drawn(chart, "text", { x: W - 14, y: 26, "text-anchor": "end", class: "primal-name" }, "P, this model");
+    drawn(chart, "text", { x: W - 14, y: 44, "text-anchor": "end", class: "dual-name" }, "D, the bound");
+    state.gap = drawn(chart, "line", { class: "gap" });
     state.chart = { sx, sy };
   }
 
@@ -103,4 +95,4 @@
   slider.addEventListener("input", () => { stop(); move(); });
   place.hidden = false;
   open(0);
-})();
+})().catch((error) => { still(); throw error; });

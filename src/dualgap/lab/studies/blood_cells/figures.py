@@ -10,6 +10,7 @@ import numpy as np
 
 from dualgap.data import DataSet, find
 from dualgap.lab.figures import PLAIN, Line, Panel, register_kind
+from dualgap.lab.palette import Style
 from dualgap.lab.prepare import loaded
 from dualgap.lab.results import Results
 from dualgap.lab.studies.blood_cells.data import DATA
@@ -39,7 +40,7 @@ def singular_values(results: Results, options: dict[str, Any]) -> tuple[list[Pan
     values = pca.singular_values[:count]
     place = np.arange(1, len(values) + 1)
     fall = Line("singular values", place, values, style=PLAIN)
-    cut = Line(f"the first {kept}", place[:kept], values[:kept], style=type(PLAIN)("#D55E00"))
+    cut = Line(f"the first {kept}", place[:kept], values[:kept], style=Style("#D55E00"))
     note = f"the first {kept} hold {100 * np.sum(values[:kept] ** 2) / np.sum(values**2):.3g} % of the variance of the first {len(values)}"
     return [Panel(results.data_name(options["data"]), "number", "singular value", y_log=True, lines=(fall, cut), note=note)], 1
 
