@@ -43,11 +43,11 @@ def test_compare_a_table(capsys, table, tmp_path):
     assert code == 0, err
     assert "standardised" in err  # and says so
     assert "held out for testing" in err
-    assert "hinge · sdca · run 1: " in err  # a line a run
+    assert "hinge · SDCA · run 1: " in err  # a line a run
     lines = out.splitlines()
     assert lines[-1] == str(tmp_path / "report.html")
     assert "test error" in lines[1]
-    assert {line.split()[0] for line in lines[2:4]} == {"sdca", "pegasos"}
+    assert {line.split()[0] for line in lines[2:4]} == {"SDCA", "Pegasos"}
     for name in ("report.html", "report.md", "figures/gap-hinge.png", "tables/runs.csv", "results/results.parquet"):
         assert (tmp_path / name).stat().st_size > 0
     again = run(capsys, "compare", table, "--target", "animal", "--solvers", "sdca,pegasos", *QUICK, "--out", tmp_path)
@@ -55,7 +55,7 @@ def test_compare_a_table(capsys, table, tmp_path):
     code, out, _ = run(capsys, "report", tmp_path)
     assert (code, out.splitlines()[-1]) == (0, str(tmp_path / "report.html"))
     told = json.loads(run(capsys, "report", tmp_path, "--json")[1])
-    assert {each["label"] for each in told["problems"][0]["solvers"]} == {"sdca", "pegasos"}
+    assert {each["label"] for each in told["problems"][0]["solvers"]} == {"SDCA", "Pegasos"}
     assert (told["report"], told["statements"]) == (str(tmp_path / "report.html"), [])
 
 

@@ -42,7 +42,12 @@ def compare(
     ] = None,
     l2: Annotated[str, typer.Option(help="Strength of the l2 penalty; several with commas between.")] = "1e-3",
     l1: Annotated[float, typer.Option(min=0, help="Strength of the l1 penalty.")] = 0.0,
-    intercept: Annotated[str, typer.Option(help="none, penalised or free.")] = "free",
+    intercept: Annotated[
+        str,
+        typer.Option(
+            help="none, penalised or free. [default: penalised, which every solver can; with a kernel free]", show_default=False
+        ),
+    ] = "",
     kernel: Annotated[str, typer.Option(help="linear, rbf, poly or sigmoid. [default: no kernel]", show_default=False)] = "",
     gamma: Annotated[
         str, typer.Option(help="The kernel's gamma: a number, scale or auto. [default: scale]", show_default=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,9 +23,16 @@ __all__ = ["SHIPPED", "Comparison", "solvers_for"]
 
 # Data that need no download: one measured set, one that is generated.
 SHIPPED = ("breast-cancer", "classification")
+# Methods that are a solver with other parameters.
+VARIANTS = {"pegasos_batch": ("pegasos", {"batch_size": 50})}
+RACED = ChainMap(REGISTRY, OUTSIDE, {name: REGISTRY[solver] for name, (solver, _) in VARIANTS.items()})
 # What figures call some of them.
 LABELS = {
+    "asdca": "ASDCA",
     "auto": "auto (dualgap's own choice)",
+    "pegasos": "Pegasos",
+    "pegasos_batch": "mini-batch Pegasos (50)",
+    "sdca": "SDCA",
     "liblinear": "LIBLINEAR (scikit-learn)",
     "libsvm": "libsvm (scikit-learn)",
     "sklearn_sgd": "SGDClassifier (scikit-learn)",
@@ -32,9 +40,9 @@ LABELS = {
 
 
 def solvers_for(problem: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
-    """Return the names of the solvers that support such a problem, those of other packages too; for the others the reason why not."""
+    """Return the solvers that support such a problem, variants and other packages' among them; for the others the reason why not."""
     tiny = Problem(np.eye(4), np.array([0, 1, 0, 1]), **problem)
-    answers = {name: cls().supports(tiny) for name, cls in [*sorted(REGISTRY.items()), *sorted(OUTSIDE.items())]}
+    answers = {name: cls().supports(tiny) for name, cls in sorted(RACED.items())}
     able = [name for name, answer in answers.items() if answer]
     return able, {name: answer.reason for name, answer in answers.items() if not answer}
 
@@ -50,7 +58,8 @@ class Comparison:
     positive : of more than two classes, those that count as positive
     solvers : names; by default all that support the problem, dualgap's own choice ("auto"), and those of other packages
     losses : a race for each
-    delta, l2, l1, intercept : the problem; several l2 are a grid
+    delta, l2, l1, intercept : the problem; several l2 are a grid. The default intercept, "", is penalised, so that all solvers can
+        have it; of a kernel machine it is free
     kernel, gamma : of a kernel machine; "" trains on the features themselves
     test_size, balance : how the data are prepared, see `DataSpec`
     tol, epochs, seconds : when a run ends
@@ -65,7 +74,7 @@ class Comparison:
     delta: float = 0.5
     l2: Sequence[float] = (1e-3,)
     l1: float = 0.0
-    intercept: str = "free"
+    intercept: str = ""
     kernel: str = ""
     gamma: Any = "scale"
     test_size: float = 1 / 3
@@ -78,8 +87,7 @@ class Comparison:
 
     def study(self) -> Study:
         """Return the study: a race and a figure for each loss, on the same data."""
-        raced = {**REGISTRY, **OUTSIDE}
-        for kind, wanted, known in (("solver", self.solvers, raced), ("loss", self.losses, LOSSES)):
+        for kind, wanted, known in (("solver", self.solvers, RACED), ("loss", self.losses, LOSSES)):
             for name in wanted:
                 if name not in known:
                     raise StudyError(f"there is no {kind} {name!r}; {suggest(name, known)}")
@@ -91,13 +99,14 @@ class Comparison:
             "name": "compare",
             "title": f"Solvers compared on {' and '.join(called)}",
             "about": "Every solver that supports the problem, on the same data, with the same certificate.",
-            "notes": [f"Not raced: {name}. {why[0].upper()}{why[1:]}." for name, why in refused.items()],
+            "left_out": [f"{LABELS.get(name, name)}: {why}" for name, why in refused.items()],
             "runs": self.runs,
             "seed": self.seed,
             "data": entries,
             "solvers": [
-                {"id": name, "solver": name, "label": LABELS.get(name, name.replace("_", " "))}
+                {"id": name, "solver": solver, "label": LABELS.get(name, name.replace("_", " ")), "params": params}
                 for name in sorted({name for race in races for name in race["solvers"]})
+                for solver, params in [VARIANTS.get(name, (name, {}))]
             ],
             "races": races,
             "figures": [self._figure(race) for race in races],
@@ -106,7 +115,7 @@ class Comparison:
 
     def _problem(self, loss: str) -> dict[str, Any]:
         """Return the settings of the problem, except l2."""
-        problem: dict[str, Any] = {"loss": loss, "intercept": self.intercept}
+        problem: dict[str, Any] = {"loss": loss, "intercept": self.intercept or ("free" if self.kernel else "penalised")}
         if loss == "smooth_hinge":
             problem["delta"] = self.delta
         if self.l1:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 
-from dualgap.core import Hinge, Logistic, SquaredHinge
+from dualgap.core import Hinge, Logistic, SquaredHinge, is_sparse
 from dualgap.problem import Problem
 from dualgap.run import minimise
 from dualgap.solvers import Solver, State, Support, Warm
@@ -33,6 +34,7 @@ class FittedState(State):
     intercept: float = 0.0
     model: Any = None
     beta: np.ndarray | None = None  # a dual point of the problem, found when it is first asked for
+    X: Any = None  # with a constant column, where the package has no penalised intercept
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,10 @@ class SklearnSGD(Outside):
     summary: ClassVar[str] = "scikit-learn's SGDClassifier"
 
     def supports(self, problem: Problem) -> Support:
-        if problem.kernel is not None or problem.intercept == "penalised" or problem.l2 == 0:
-            return Support(False, "SGDClassifier is raced on linear problems with l2 > 0; its intercept is free or absent")
+        if problem.kernel is not None or problem.l2 == 0:
+            return Support(False, "SGDClassifier is raced on linear problems with l2 > 0")
+        if problem.intercept == "penalised" and problem.l1 > 0:
+            return Support(False, "SGDClassifier penalises an intercept as it does a coefficient, by l1 too")
         fine = isinstance(problem.loss, (Hinge, SquaredHinge, Logistic))
         return Support(fine, "" if fine else "SGDClassifier has no smooth hinge")
 
@@ -157,15 +161,22 @@ class SklearnSGD(Outside):
             average=self.average,
             random_state=int(rng.integers(2**31)),
         )
-        return FittedState(coef=np.zeros(problem.d), model=model)
+        X: Any = problem.X
+        if problem.intercept == "penalised":
+            column = np.full((problem.n, 1), problem.intercept_scale)
+            X = sparse.hstack([X, sparse.csr_matrix(column)]).tocsr() if is_sparse(X) else np.hstack([X, column])
+        return FittedState(coef=np.zeros(problem.d), model=model, X=X)
 
     def epoch(self, problem: Problem, state: FittedState, rng: np.random.Generator) -> None:
         weights = problem.c * problem.n
-        state.model.partial_fit(problem.X, problem.y, classes=np.array([-1.0, 1.0]), sample_weight=weights)
+        state.model.partial_fit(state.X, problem.y, classes=np.array([-1.0, 1.0]), sample_weight=weights)
         state.passes += 1.0
 
     def model(self, problem: Problem, state: FittedState) -> tuple[np.ndarray, float]:
         model = state.model
         if not hasattr(model, "coef_"):
             return state.coef.copy(), 0.0
-        return np.array(model.coef_[0], dtype=np.float64), float(model.intercept_[0])
+        coef = np.array(model.coef_[0], dtype=np.float64)
+        if problem.intercept == "penalised":
+            return coef[:-1], problem.intercept_scale * float(coef[-1])
+        return coef, float(model.intercept_[0])

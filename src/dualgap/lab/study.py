@@ -214,13 +214,14 @@ class Correction:
 
 @dataclass(frozen=True)
 class Study:
-    """Everything that a study's file says."""
+    """Everything that a study's file says; `left_out` are solvers that a comparison cannot race, each with the reason."""
 
     name: str
     title: str
     about: str = ""
     text: str = ""
     notes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     runs: AtLeastOne = 5
     seed: Annotated[int, in_range(0, 2**63 - 1, "a whole number of at least 0", int)] = 0
     data: tuple[DataSpec, ...] = ()
