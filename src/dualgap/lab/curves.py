@@ -30,6 +30,8 @@ SHORT = {
     "train_error": "training error",
     "test_error": "test error",
     "support_vectors": "support vectors",
+    "mean": "mean ± s.d.",
+    "median": "median, quartiles",
 }
 
 
@@ -47,8 +49,7 @@ def numbers(values: np.ndarray) -> list[float | None]:
 def curve_data(results: Results) -> dict[str, Any]:
     """Return what the script reads."""
     shown = []
-    for (race, data, setting), groups in problems(results):
-        title = " · ".join(filter(None, [data, setting, race]))
+    for title, groups in problems(results):
         shown.append({"title": title, "lines": [_explored(results, group) for group in groups]})
     styles = {id: asdict(style) for id, style in results.styles.items()}
     names = {c: NAMES[c] for c in (*ACROSS, *UP)}
@@ -56,6 +57,7 @@ def curve_data(results: Results) -> dict[str, Any]:
         "x": ACROSS,
         "y": UP,
         "names": names,
+        "middles": ("mean", "median"),
         "short": SHORT,
         "log": [c for c in UP if c in LOG],
         "styles": styles,

@@ -15,6 +15,7 @@ from dualgap.lab.studies import algorithms
 __all__ = ["LEVELS", "Ranked", "Ranking", "advice", "problems", "rankings"]
 
 LEVELS = (1e-2, 1e-4, 1e-6)
+RARE = 0.2  # share of the rows: a class with fewer is rare, and its errors hardly show in the test error
 NOTHING_PROVEN = 0.5  # relative gap: the optimum may be half of the objective or less
 
 
@@ -40,10 +41,11 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The solvers on one problem, the first to the smallest gap first; medians over the runs that all of them have."""
+    """The solvers on one problem, the first to the smallest gap first, with their runs; medians over the runs that all of them have."""
 
     title: str
     rows: tuple[Ranked, ...]
+    groups: tuple[Group, ...] = ()
     data: str = ""
     runs: int = 0
 
@@ -51,52 +53,82 @@ class Ranking:
 def rankings(results: Results) -> list[Ranking]:
     """Return a ranking for each data set and setting of each race."""
     found = []
-    for names, groups in problems(results):
+    for title, groups in problems(results):
         common = set.intersection(*({row["run"] for row in group.rows} for group in groups))
         if not common:
             continue
-        rows = sorted((_ranked(results, group, common) for group in groups), key=_place)
-        found.append(Ranking(" · ".join(filter(None, names)), tuple(rows), groups[0].data, len(common)))
+        ranked = sorted(((_ranked(results, group, common), group) for group in groups), key=lambda pair: _place(pair[0]))
+        rows, groups_in_order = zip(*ranked, strict=True)
+        found.append(Ranking(title, rows, groups_in_order, groups[0].data, len(common)))
     return found
 
 
 def advice(results: Results, rankings: list[Ranking]) -> list[str]:
-    """Return for each data set which solver to use, and why; and where no model is better than always the commoner class, that."""
+    """Return for each data set which solver to use on which problem, and why; and where no model beats the commoner class, that.
+
+    Of the problems that were raced on a data set, the first is taken whose winner has the lowest error, up to its standard error: test
+    error or, where one class has less than a fifth of the rows, the balanced one.
+    """
     lines = []
-    printed = {results.label(spec) for spec in results.study.solvers if spec.solver in algorithms()}
     for data in dict.fromkeys(ranking.data for ranking in rankings):
-        ranking = next(r for r in rankings if r.data == data)
-        rows = [row for row in ranking.rows if row.label not in printed]
-        if not rows:
+        raced = [(row, group) for ranking in rankings if ranking.data == data for row, group in _winner(ranking)]
+        if not raced:
             continue
-        first, name = rows[0], results.data_name(data)
-        reached = [(t, level) for t, level in zip(first.times, LEVELS, strict=True) if np.isfinite(t)]
-        how = f"a certified relative gap of {plain(reached[-1][1])} in {reached[-1][0]:.2g} CPU s" if reached else ""
-        how = how or f"the smallest certified gap, {first.relative_gap:.2g}, in {first.cpu_seconds:.2g} CPU s"
-        if reached or first.relative_gap < NOTHING_PROVEN:
-            lines.append(f"{name}: use {first.label}. It reaches {how}; its test error is {first.test_error:.3g}.")
-        else:
-            lines.append(
-                f"{name}: none of these in this budget. The smallest certified gap, of {first.label}, is {first.relative_gap:.2g}: "
-                "how far the models are from the optimum is not known. Standardised features or more epochs may help."
+        name, skewed = results.data_name(data), raced[0][0].majority_accuracy > 1.0 - RARE
+        errors = [1.0 - row.balanced_accuracy if skewed else row.test_error for row, _ in raced]
+        about = results.store.data()[data]
+        rows = about["test_rows"] * (2.0 * min(about["test_positive"], 1.0 - about["test_positive"]) if skewed else 1.0)
+        least = float(np.nanmin(errors))
+        near = least + max(1.0, (least * (1.0 - least) * rows) ** 0.5) / max(rows, 1.0)
+        first, group = next(pair for pair, error in zip(raced, errors, strict=True) if error <= near)
+        lines.append(f"{name}: {_recommended(first, group, skewed, len(raced))}")
+        if least >= (0.5 if skewed else 1.0 - first.majority_accuracy) - 1e-12:
+            what = (
+                "than always saying the commoner class, whose error is"
+                if not skewed
+                else "than chance: of always saying one class it is"
             )
-        best = min(row.test_error for row in rows)
-        if best >= 1.0 - first.majority_accuracy - 1e-12:
-            lines.append(
-                f"{name}: no model is better than always saying the commoner class, whose error is {1 - first.majority_accuracy:.3g}. "
-                "A free intercept, class weights (balance) or other features may help."
-            )
+            balance = ["class weights (balance)"] if skewed and results.study.data_spec(data).balance == "none" else []
+            intercept = ["an intercept"] if all(each.problem.get("intercept", "none") == "none" for _, each in raced) else []
+            helps = ", ".join([*intercept, *balance, "a kernel or other features"])
+            worst = 0.5 if skewed else 1 - first.majority_accuracy
+            lines.append(f"{name}: no model is better {what} {worst:.3g}. What may help: {helps}.")
     return lines
 
 
-def problems(results: Results) -> list[tuple[tuple[str, str, str], list[Group]]]:
-    """Return the groups of each problem, with the parts of a title: race ("" where there is only one), data, settings."""
+def _winner(ranking: Ranking) -> list[tuple[Ranked, Group]]:
+    """Return the first of a ranking that no text prints wrongly, with its runs; nothing where there is none."""
+    pairs = zip(ranking.rows, ranking.groups, strict=True)
+    return [(row, group) for row, group in pairs if group.solver.solver not in algorithms() and np.isfinite(row.test_error)][:1]
+
+
+def _recommended(first: Ranked, group: Group, skewed: bool, problems: int) -> str:
+    """Return which solver to use on which problem, what it reached and how good its models are."""
+    if not np.isfinite(first.times[0]) and first.relative_gap >= NOTHING_PROVEN:
+        return (
+            f"none of these in this budget. The smallest certified gap, of {first.label}, is {first.relative_gap:.2g}: how far the "
+            "models are from the optimum is not known. Standardised features or more epochs may help."
+        )
+    problem = [f"on the {group.problem.get('loss', 'hinge').replace('_', ' ')}"]
+    problem += [f"with the {group.problem['kernel']} kernel"] if group.problem.get("kernel") else []
+    problem += [f"at {_setting_name(group.settings)}"] if group.settings else []
+    reached = [(t, level) for t, level in zip(first.times, LEVELS, strict=True) if np.isfinite(t)]
+    how = f"a certified relative gap of {plain(reached[-1][1])} in {reached[-1][0]:.2g} CPU s" if reached else ""
+    how = how or f"the smallest certified gap, {first.relative_gap:.2g}, in {first.cpu_seconds:.2g} CPU s"
+    good = f"balanced accuracy is {first.balanced_accuracy:.3g}" if skewed else f"test error is {first.test_error:.3g}"
+    among = f", and none of the {problems} problems raced has a clearly better one" if problems > 1 else ""
+    return f"use {first.label}, {' '.join(problem)}. It reaches {how}; its {good}{among}."
+
+
+def problems(results: Results) -> list[tuple[str, list[Group]]]:
+    """Return the groups of each problem, with its title: data, settings, and the race where there are several."""
     parts: dict[tuple[str, str, str], list[Group]] = {}
     for group in results.select():
         parts.setdefault((group.race, group.data, _setting_name(group.settings)), []).append(group)
     several = len({race for race, _, _ in parts}) > 1
+    named_races = {race.id: (race.title or race.id) if several else "" for race in results.study.races}
     return [
-        ((results.study.race(race).title or race if several else "", results.data_name(data), setting), groups)
+        (" · ".join(filter(None, (results.data_name(data), setting, named_races[race]))), groups)
         for (race, data, setting), groups in parts.items()
     ]
 

@@ -138,14 +138,12 @@ class Report:
 
     @cached_property
     def watched(self) -> list[dict[str, Any]]:
-        """The models along the way of the runs that kept them, for the page's script."""
-        found, results = [], self.results
-        for group in results.groups:
-            for row in group.rows:
-                if (seen := results.store.watch(row["key"])) is not None:
-                    settings = ", ".join(f"{name} = {value}" for name, value in group.settings.items())
-                    title = " · ".join(filter(None, [results.data_name(group.data), results.label(group.solver), settings]))
-                    found.append({"title": title, **seen})
+        """The models along the way of the runs that kept them, for the page's script: problem by problem, the winner first."""
+        found, store = [], self.results.store
+        for ranking in self.rankings:
+            for group in ranking.groups:
+                kept = [seen for row in group.rows if (seen := store.watch(row["key"])) is not None]
+                found += [{"title": f"{ranking.title} · {self.results.label(group.solver)}", **seen} for seen in kept]
         return found[:MOST_WATCHED]
 
 
@@ -168,18 +166,21 @@ def write_report(results: Results, out: str | Path, missing: dict[str, str] | No
 def _page(report: Report) -> str:
     """Return the page."""
     results = report.results
-    sections: list[tuple[str, str, Any]] = [
-        ("claims", "Statements", report.verdicts),
+    text = [("figures", "Figures", report.figures), ("tables", "Tables", report.tables)]
+    text += [("corrections", "Corrections", report.study.corrections)]
+    race = [
         ("curves", "Curves", report.rankings),
         ("watch", "Watch it happen", report.watched),
         ("ranking", "Ranking", report.rankings),
-        ("figures", "Figures", report.figures),
-        ("tables", "Tables", report.tables),
-        ("corrections", "Corrections", report.study.corrections),
-        ("certificate", "The gap", True),
+    ]
+    sections: list[tuple[str, str, Any]] = [
+        ("claims", "Statements", report.verdicts),
+        *(text + race if report.verdicts else race + text),
         ("run", "What was run", True),
         ("failures", "Failures", report.failures),
+        ("certificate", "The gap", True),
         ("environment", "Environment", True),
+        ("left_out", "Left out", report.study.left_out),
     ]
     return page_of(
         "report.html.j2",

@@ -9,18 +9,22 @@
   const paint = (style) => "var(--" + style.colour.slice(1) + ", " + style.colour + ")";
   const can = (v, log) => v !== null && isFinite(v) && (v > 0 || !log);
 
-  // Ticks of an axis: on a log axis powers of ten, or 1, 2 and 5 times these where it spans few.
+  // Ticks of an axis: on a log axis powers of ten, or 1, 2 and 5 times these where it spans few, or even steps where it spans less.
   function ticks(low, high, log) {
-    const out = [];
+    let out = [];
+    const within = (v) => v >= low * (1 - 1e-9) && v <= high * (1 + 1e-9), span = log ? Math.log10(high / low) : 0;
     if (log) {
-      const span = Math.log10(high / low), step = Math.max(1, Math.round(span / 6));
+      const step = Math.max(1, Math.round(span / 6));
       for (let k = Math.floor(Math.log10(low)); k <= Math.ceil(Math.log10(high)); k++)
-        if (span > 1.5) { if (k % step === 0) out.push(10 ** k); } else out.push(...[1, 2, 5].map((m) => Number((m * 10 ** k).toPrecision(2))));
-    } else {
+        if (span > 2) { if (k % step === 0) out.push(10 ** k); } else out.push(...[1, 2, 5].map((m) => Number((m * 10 ** k).toPrecision(2))));
+      out = out.filter(within);
+    }
+    if (out.length < 2) {
       const rough = (high - low) / 5 || 1, unit = 10 ** Math.floor(Math.log10(rough)), step = unit * [1, 2, 5, 10].find((m) => m * unit >= rough);
+      out = [];
       for (let v = Math.ceil(low / step) * step; v <= high * (1 + 1e-9); v += step) out.push(Number(v.toPrecision(6)));
     }
-    return out.filter((v) => v >= low * (1 - 1e-9) && v <= high * (1 + 1e-9));
+    return out;
   }
 
   function axis(values, log, from, to) {
@@ -117,7 +121,7 @@
   select.addEventListener("change", () => { choice.problem = Number(select.value); chips(); show(); });
   choices(document.getElementById("x-axis"), curves.x, "x");
   choices(document.getElementById("y-axis"), curves.y, "y");
-  choices(document.getElementById("middle"), ["mean", "median"], "middle");
+  choices(document.getElementById("middle"), curves.middles, "middle");
   xLog.addEventListener("change", show);
   yLog.addEventListener("change", show);
   new ResizeObserver(show).observe(plot.parentElement);

@@ -47,17 +47,17 @@
     const W = 440, H = 360, looks = run.looks, finite = looks.flatMap((l) => [l.primal, l.dual]).filter((v) => v !== null && isFinite(v));
     // P may start far above: the axis ends a little above the first value that is not.
     const last = looks[looks.length - 1], low = Math.min(0, ...finite), high = Math.min(Math.max(...finite), 4 * last.primal + 1e-12);
-    const most = Math.log10(Math.max(last.epoch, 2)), sx = (e) => 56 + (Math.log10(Math.max(e, 1)) / most) * (W - 70);
+    const most = Math.log10(Math.max(last.epoch, 2)), sx = (e) => 66 + (Math.log10(Math.max(e, 1)) / most) * (W - 80);
     const sy = (v) => H - 34 - (Math.min(Math.max((v - low) / (high - low || 1), 0), 1)) * (H - 48);
-    drawn(chart, "rect", { x: 56, y: 10, width: W - 66, height: H - 44, class: "frame" });
-    [low, (low + high) / 2, high].forEach((v) => drawn(chart, "text", { x: 50, y: sy(v) + 4, "text-anchor": "end" }, shown(v)));
-    [1, last.epoch].forEach((e) => drawn(chart, "text", { x: sx(e), y: H - 20, "text-anchor": e === 1 ? "start" : "end" }, String(e)));
-    drawn(chart, "text", { x: 56 + (W - 66) / 2, y: H - 6, "text-anchor": "middle" }, "epochs");
+    drawn(chart, "rect", { x: 66, y: 10, width: W - 76, height: H - 44, class: "frame" });
+    [low, (low + high) / 2, high].forEach((v) => drawn(chart, "text", { x: 60, y: sy(v) + 4, "text-anchor": "end" }, shown(v)));
+    [1, 10, 100, 1000].filter((e) => e * 3 < last.epoch).concat(last.epoch).forEach((e) => drawn(chart, "text", { x: sx(e), y: H - 20, "text-anchor": e === 1 ? "start" : e === last.epoch ? "end" : "middle" }, String(e)));
+    drawn(chart, "text", { x: 66 + (W - 76) / 2, y: H - 6, "text-anchor": "middle" }, "epochs");
     const path = (key) => looks.filter((l) => isFinite(l[key])).map((l, i) => (i ? "L" : "M") + sx(l.epoch).toFixed(1) + " " + sy(l[key]).toFixed(1)).join("");
     drawn(chart, "path", { d: path("primal"), class: "primal" });
     drawn(chart, "path", { d: path("dual"), class: "dual" });
-    drawn(chart, "text", { x: W - 14, y: 26, "text-anchor": "end", class: "primal-name" }, "P, this model");
-    drawn(chart, "text", { x: W - 14, y: 44, "text-anchor": "end", class: "dual-name" }, "D, the bound");
+    drawn(chart, "text", { x: W - 14, y: H - 68, "text-anchor": "end", class: "primal-name" }, "P, this model");
+    drawn(chart, "text", { x: W - 14, y: H - 48, "text-anchor": "end", class: "dual-name" }, "D, the bound");
     state.gap = drawn(chart, "line", { class: "gap" });
     state.chart = { sx, sy };
   }
