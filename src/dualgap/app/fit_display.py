@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,9 +15,13 @@ from dualgap.app.options import ERROR, INTERRUPTED, OK
 from dualgap.app.tasks import TASKS
 from dualgap.app.terminal import print_table, say, screen, warn
 from dualgap.core import counted
-from dualgap.data import Samples, doubtful_labels
-from dualgap.run import SUCCESSES
+from dualgap.data import Preparation, Samples, doubtful_labels
+from dualgap.run import SUCCESSES, Progress
 from dualgap.store import Store
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.status import Status
 
 __all__ = ["exit_code", "introduce", "live_gap", "print_preparation", "show_fit"]
 
@@ -80,7 +84,7 @@ def exit_code(status: str, out: Path) -> int:
     return OK
 
 
-def print_preparation(preparation: Any) -> None:
+def print_preparation(preparation: Preparation) -> None:
     """Print what was done to each column."""
     for line in preparation.doubts():
         say(line)
@@ -95,7 +99,7 @@ def print_preparation(preparation: Any) -> None:
 class LiveGap:
     """A callback of a fit that shows epoch and certified gap: one live line in a terminal, else a line now and then."""
 
-    def __init__(self, screen: Any, status: Any, problems: int) -> None:
+    def __init__(self, screen: Console, status: Status | None, problems: int) -> None:
         self.screen, self.status, self.problems = screen, status, problems
         self.shown = time.monotonic()
         self.begin(0)
@@ -104,7 +108,7 @@ class LiveGap:
         """Begin a round of training that follows earlier rounds with this number of epochs."""
         self.problem, self.epoch, self.before = 1, 0, epochs
 
-    def __call__(self, progress: Any) -> None:
+    def __call__(self, progress: Progress) -> None:
         """Show an evaluation."""
         if progress.epoch <= self.epoch:
             self.problem += 1  # the next class

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.preprocessing import StandardScaler
 
 from dualgap.answers import labels_by_class
 from dualgap.app.model_file import ModelError, SavedModel
@@ -18,6 +19,14 @@ from dualgap.estimators import LinearSVC, LinearSVR
 from dualgap.proof import Ball, Certificate, ProofError, ball_of
 from dualgap.run import certify_with_dual
 from dualgap.store import Store
+
+if TYPE_CHECKING:
+    import polars as pl
+    from scipy import sparse
+
+    Fitted = LinearSVC | LinearSVR
+    Features = np.ndarray | sparse.csr_matrix | Store
+    Truth = np.ndarray | pl.Series | None
 
 __all__ = ["TASKS", "Task", "certificate_facts", "task_of"]
 
@@ -40,14 +49,14 @@ def certificate_facts(problem: str, certificate: Certificate) -> dict[str, Any]:
     return {"problem": problem, **numbers, "text": str(certificate)}
 
 
-def in_order(method: Callable[[Any], Any], X: Any) -> np.ndarray:
+def in_order(method: Callable[[Any], Any], X: Features) -> np.ndarray:
     """Return what a method of an estimator says of rows; of the rows of a store in the order of its input."""
     if not isinstance(X, Store):
         return np.asarray(method(X))
     return np.concatenate([method(X.matrix(k)) for k in range(len(X.parts))])[np.argsort(X.origin())]
 
 
-def proven(method: Callable[[Any], Any], X: Any) -> Any:
+def proven(method: Callable[[Any], Any], X: Features) -> Any:
     """Return what a method proves of rows; None for a model that proves nothing, such as one that was trained on a store."""
     try:
         return method(X)
@@ -74,23 +83,23 @@ class Task(ABC):
         """Return the target in words, and perhaps a line on what it may be else."""
 
     @abstractmethod
-    def problems(self, estimator: Any) -> list[str]:
+    def problems(self, estimator: Fitted) -> list[str]:
         """Return what the problems of a fit are called."""
 
     @abstractmethod
-    def own_facts(self, estimator: Any) -> dict[str, Any]:
+    def own_facts(self, estimator: Fitted) -> dict[str, Any]:
         """Return what is known of this kind of model alone."""
 
     @abstractmethod
-    def direction(self, estimator: Any, k: int, weight: float) -> dict[str, str]:
+    def direction(self, estimator: Fitted, k: int, weight: float) -> dict[str, str]:
         """Return where a feature of this weight in model k takes the prediction."""
 
     @abstractmethod
-    def splits(self, y: np.ndarray, folds: int, seed: Any) -> Any:
+    def splits(self, y: np.ndarray, folds: int, seed: int | None) -> Any:
         """Return (training rows, held-out rows) of each fold; None for too few rows."""
 
     @abstractmethod
-    def answers(self, estimator: Any, X: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    def answers(self, estimator: Fitted, X: Features) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the predictions for rows in memory, and which are proven or how far each is at most from the exact model's."""
 
     @abstractmethod
@@ -102,18 +111,18 @@ class Task(ABC):
         """Print how good a model is; `counted` has the targets of the training rows."""
 
     @abstractmethod
-    def predictions(self, model: SavedModel, X: Any, truth: Any) -> tuple[tuple[str, ...], list[Any], dict[str, Any], str]:
+    def predictions(self, model: SavedModel, X: Features, truth: Truth) -> tuple[tuple[str, ...], list[Any], dict[str, Any], str]:
         """Return the heads and rows of the answer, the same as plain data, and a sentence on how good the predictions are."""
 
     @abstractmethod
-    def proven_in_training(self, estimator: Any, X: Any, balls: list[Ball]) -> tuple[str, dict[str, Any]]:
+    def proven_in_training(self, estimator: Fitted, X: Features, balls: list[Ball]) -> tuple[str, dict[str, Any]]:
         """Return what balls prove of the predictions for their own rows, as a sentence and as plain data."""
 
     def labels_for(self, model: SavedModel, samples: Samples | Store) -> np.ndarray:
         """Return the targets of data, as the model has them."""
         return samples.labels() if isinstance(samples, Store) else samples.y
 
-    def facts(self, estimator: Any) -> dict[str, Any]:
+    def facts(self, estimator: Fitted) -> dict[str, Any]:
         """Return what is known of a fit as plain data: task, status, epochs, the certificates by class."""
         found = estimator.certificate_ if isinstance(estimator.certificate_, list) else [estimator.certificate_]
         traces = estimator.history_ if isinstance(estimator.history_, list) else [estimator.history_]
@@ -127,7 +136,7 @@ class Task(ABC):
             "certificates": [certificate_facts(*each) for each in zip(self.problems(estimator), found, strict=True)],
         }
 
-    def measured(self, estimator: Any, X: Any, y: np.ndarray) -> dict[str, Any]:
+    def measured(self, estimator: Fitted, X: Features, y: np.ndarray) -> dict[str, Any]:
         """Compare a model with the targets of rows, or of a store."""
         classes = getattr(estimator, "classes_", None)
         if isinstance(X, Store):
@@ -163,11 +172,9 @@ class Task(ABC):
                 return None
         return self.compared(y, said, proofs, classes) | {"folds": scores}
 
-    def important_features(self, model: SavedModel, X: Any) -> list[dict[str, Any]]:
+    def important_features(self, model: SavedModel, X: np.ndarray | sparse.csr_matrix) -> list[dict[str, Any]]:
         """Return the features whose values move the scores most: |coefficient| × deviation of the feature, for each class."""
-        mean = np.asarray(X.mean(axis=0)).ravel()
-        squares = X.multiply(X) if hasattr(X, "multiply") else X * X
-        deviation = np.sqrt(np.maximum(np.asarray(squares.mean(axis=0)).ravel() - mean**2, 0.0))
+        deviation = np.sqrt(StandardScaler(with_mean=False).fit(X).var_)
         weight = np.atleast_2d(model.estimator.coef_) * deviation
         largest, names, found = np.abs(weight).max(axis=0), model.feature_names, []
         for j in np.argsort(-largest, kind="stable")[:IMPORTANT]:
@@ -228,27 +235,27 @@ class Classification(Task):
             lines.append("The numbers are taken as classes; --task regression predicts the number itself")
         return lines
 
-    def problems(self, estimator: Any) -> list[str]:
+    def problems(self, estimator: Fitted) -> list[str]:
         classes = [str(label) for label in estimator.classes_.tolist()]
         return [f"{classes[1]} against {classes[0]}"] if len(classes) == 2 else [f"{name} against the rest" for name in classes]
 
-    def own_facts(self, estimator: Any) -> dict[str, Any]:
+    def own_facts(self, estimator: Fitted) -> dict[str, Any]:
         return {"classes": list(map(str, estimator.classes_.tolist()))}
 
-    def direction(self, estimator: Any, k: int, weight: float) -> dict[str, str]:
+    def direction(self, estimator: Fitted, k: int, weight: float) -> dict[str, str]:
         classes = estimator.classes_.tolist()
         if len(classes) == 2:
             return {"class": str(classes[int(weight > 0)]), "speaks": "for"}
         return {"class": str(classes[k]), "speaks": "for" if weight > 0 else "against"}
 
-    def splits(self, y: np.ndarray, folds: int, seed: Any) -> Any:
+    def splits(self, y: np.ndarray, folds: int, seed: int | None) -> Any:
         _, counts = np.unique(y, return_counts=True)
         if folds < 2 or counts.max() < 2:
             return None
         kind = StratifiedKFold if counts.min() >= folds else KFold
         return kind(folds, shuffle=True, random_state=seed).split(np.zeros(len(y)), y)
 
-    def answers(self, estimator: Any, X: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    def answers(self, estimator: Fitted, X: Features) -> tuple[np.ndarray, np.ndarray | None]:
         found = proven(estimator.predict_proven, X)
         return estimator.predict(X), None if found is None else found[1]
 
@@ -289,7 +296,7 @@ class Classification(Task):
         rows = ((name, *(f"{count:,}" for count in row)) for name, row in zip(names, matrix, strict=True))
         print_table(("truth \\ said", *names), rows, right=range(1, len(names) + 1))
 
-    def predictions(self, model: SavedModel, X: Any, truth: Any) -> tuple[tuple[str, ...], list[Any], dict[str, Any], str]:
+    def predictions(self, model: SavedModel, X: Features, truth: Truth) -> tuple[tuple[str, ...], list[Any], dict[str, Any], str]:
         svc = model.estimator
         scores = in_order(svc.decision_function, X).reshape(X.shape[0], -1)
         labels = svc.classes_[(scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)]
@@ -304,7 +311,7 @@ class Classification(Task):
             heads, rows = (*heads, "proven"), [(*row, sure) for row, sure in zip(rows, found[1].tolist(), strict=True)]
         return heads, rows, told, sentence
 
-    def proven_in_training(self, estimator: Any, X: Any, balls: list[Ball]) -> tuple[str, dict[str, Any]]:
+    def proven_in_training(self, estimator: Fitted, X: Features, balls: list[Ball]) -> tuple[str, dict[str, Any]]:
         low, high = (np.stack(ends, axis=1) for ends in zip(*(ball.training_bounds() for ball in balls), strict=True))
         codes = np.searchsorted(estimator.classes_, estimator.predict(X))
         share = float(labels_by_class(codes, low, high)[0].mean())
@@ -328,7 +335,7 @@ def _share(share: float) -> str:
     return f"  {100 * share:.4g} % of these labels are proven to be those of the exact model"
 
 
-def _accuracy(classes: np.ndarray, labels: np.ndarray, truth: Any, above: float | None) -> tuple[float | None, str]:
+def _accuracy(classes: np.ndarray, labels: np.ndarray, truth: Truth, above: float | None) -> tuple[float | None, str]:
     """Return the share of right labels and a sentence, where true ones are known; None for unknown or empty labels."""
     if truth is None:
         return None, ""
@@ -382,20 +389,20 @@ class Regression(Task):
         y, target = samples.y, f" {samples.target!r}" if samples.target else ""
         return [f"a regression on{target or ' numbers'} from {y.min():g} to {y.max():g} (median {np.median(y):g})"]
 
-    def problems(self, estimator: Any) -> list[str]:
+    def problems(self, estimator: Fitted) -> list[str]:
         return ["regression"]
 
-    def own_facts(self, estimator: Any) -> dict[str, Any]:
+    def own_facts(self, estimator: Fitted) -> dict[str, Any]:
         own = {name: getattr(estimator, name) for name, losses in TAKES.items() if estimator.loss in losses}
         return {"loss": estimator.loss, "C": float(estimator.C), **own}
 
-    def direction(self, estimator: Any, k: int, weight: float) -> dict[str, str]:
+    def direction(self, estimator: Fitted, k: int, weight: float) -> dict[str, str]:
         return {"speaks": "raises" if weight > 0 else "lowers", "class": "the prediction"}
 
-    def splits(self, y: np.ndarray, folds: int, seed: Any) -> Any:
+    def splits(self, y: np.ndarray, folds: int, seed: int | None) -> Any:
         return None if folds < 2 or len(y) < 2 * folds else KFold(folds, shuffle=True, random_state=seed).split(np.zeros(len(y)))
 
-    def answers(self, estimator: Any, X: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    def answers(self, estimator: Fitted, X: Features) -> tuple[np.ndarray, np.ndarray | None]:
         said, bounds = estimator.predict(X), proven(estimator.prediction_bounds, X)
         return said, None if bounds is None else np.maximum(bounds[1] - said, said - bounds[0])
 
@@ -426,7 +433,7 @@ class Regression(Task):
             always = self.compared(counted, np.full(len(counted), median), None, None)
             say(f"Always saying the median, {median:g}, would have: {_measures(always)}")
 
-    def predictions(self, model: SavedModel, X: Any, truth: Any) -> tuple[tuple[str, ...], list[Any], dict[str, Any], str]:
+    def predictions(self, model: SavedModel, X: Features, truth: Truth) -> tuple[tuple[str, ...], list[Any], dict[str, Any], str]:
         said = in_order(model.estimator.predict, X)
         bounds = None if isinstance(X, Store) else proven(model.estimator.prediction_bounds, X)
         between = {} if bounds is None else {"low": bounds[0], "high": bounds[1]}
@@ -443,7 +450,7 @@ class Regression(Task):
             sentence,
         )
 
-    def proven_in_training(self, estimator: Any, X: Any, balls: list[Ball]) -> tuple[str, dict[str, Any]]:
+    def proven_in_training(self, estimator: Fitted, X: Features, balls: list[Ball]) -> tuple[str, dict[str, Any]]:
         (low, high), said = balls[0].training_bounds(), estimator.predict(X)
         found = _farthest(np.maximum(high - said, said - low))
         return _within(found), found
@@ -463,7 +470,7 @@ def _within(measured: dict[str, Any]) -> str:
     return f"  half of these predictions are proven to be within {found['half']:.3g} of the exact model's, all within {found['all']:.3g}"
 
 
-def _known_targets(truth: Any) -> tuple[np.ndarray, np.ndarray] | None:
+def _known_targets(truth: Truth) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the targets of rows to predict and the rows that have one, or None if no row has a target."""
     if isinstance(truth, np.ndarray):
         return (truth.astype(float), np.arange(len(truth))) if truth.dtype.kind in "iufb" else None
@@ -476,6 +483,6 @@ def _known_targets(truth: Any) -> tuple[np.ndarray, np.ndarray] | None:
 TASKS: dict[str, Task] = {task.name: task for task in (Classification(), Regression())}
 
 
-def task_of(estimator: Any) -> Task:
+def task_of(estimator: Fitted) -> Task:
     """Return the kind of a fitted estimator."""
     return next(task for task in TASKS.values() if isinstance(estimator, task.estimator))

@@ -5,13 +5,17 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dualgap.data.dataset import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = [
     "DOUBTFUL",
@@ -80,7 +84,7 @@ def is_missing(word: str) -> bool:
     return word.strip().lower() in MISSING
 
 
-def values_of(series: Any, missing: Collection[str]) -> set[str]:
+def values_of(series: pl.Series, missing: Collection[str]) -> set[str]:
     """Return the words such as none that stand in many rows of a column of words, so that they are values; `missing` ones are not."""
     import polars as pl
 
@@ -100,7 +104,7 @@ def is_number(word: str) -> bool:
     return True
 
 
-def frame_of(given: Any) -> Any:
+def frame_of(given: Any) -> pl.DataFrame:
     """Return a data frame of polars, pandas (without its index) or pyarrow as one of polars."""
     import polars as pl
 
@@ -123,7 +127,7 @@ def frame_of(given: Any) -> Any:
     raise DataError(f"a table is a data frame of polars, pandas or pyarrow, and this is a {type(given).__name__}")
 
 
-def clean(series: Any, missing: Collection[str] = MISSING) -> Any:
+def clean(series: pl.Series, missing: Collection[str] = MISSING) -> pl.Series:
     """Return a column as numbers, booleans as words, dates or stripped text, with nulls for the words that stand for nothing."""
     import polars as pl
 
@@ -142,7 +146,7 @@ def clean(series: Any, missing: Collection[str] = MISSING) -> Any:
     return series.cast(pl.Datetime("us")) if kind in (pl.Date, pl.Datetime) else series
 
 
-def clean_numbers(series: Any, missing: Collection[str]) -> Any:
+def clean_numbers(series: pl.Series, missing: Collection[str]) -> pl.Series:
     """Return a column as `clean` does, and its words as numbers where all are, which is several times faster."""
     import polars as pl
 
@@ -154,7 +158,7 @@ def clean_numbers(series: Any, missing: Collection[str]) -> Any:
     return clean(series, missing)
 
 
-def holds_flags(series: Any) -> bool:
+def holds_flags(series: pl.Series) -> bool:
     """Return whether a column holds the words true and false alone: one program writes True, another TRUE."""
     import polars as pl
 
@@ -164,14 +168,14 @@ def holds_flags(series: Any) -> bool:
     return all(bool(some.str.to_lowercase().is_in(["true", "false"]).all()) for some in (known.head(TRIED), known))
 
 
-def _without(series: Any, mask: Any) -> Any:
+def _without(series: pl.Series, mask: pl.Series | pl.Expr) -> pl.Series:
     """Return a column with nulls where the mask is true."""
     import polars as pl
 
     return pl.select(pl.when(mask).then(None).otherwise(series).alias(series.name)).to_series()
 
 
-def kind_of_column(name: str, series: Any, whole: bool) -> Found:
+def kind_of_column(name: str, series: pl.Series, whole: bool) -> Found:
     """Decide what a cleaned column holds; `whole` says that its numbers were written as whole ones."""
     import polars as pl
 
@@ -197,7 +201,7 @@ def kind_of_column(name: str, series: Any, whole: bool) -> Found:
     return _slip(name, series) or _kind_of_words(name, known, rows, different)
 
 
-def _kind_of_numbers(name: str, known: Any, different: int, whole: bool) -> Found:
+def _kind_of_numbers(name: str, known: pl.Series, different: int, whole: bool) -> Found:
     if whole and different == len(known) > SEVERAL and (ID_NAME.search(name) or _counts_rows(np.sort(known.to_numpy()))):
         return Found("drop", why="an identifier: a different whole number in every row")
     return Found("number", "plain")
@@ -216,7 +220,7 @@ def _counts_rows(values: np.ndarray) -> bool:
     return len(values) > SPREAD and float(np.abs((values - low) / span - uniform).max()) < EVEN
 
 
-def _slip(name: str, series: Any) -> Found | None:
+def _slip(name: str, series: pl.Series) -> Found | None:
     """Return what is wrong with a column of numbers that a word or two is among; None for a column of words."""
     most, some = max(1, len(series) // SLIP), series.drop_nulls().head(TRIED)
     for style in ("plain", "grouped", "comma"):
@@ -231,8 +235,8 @@ def _slip(name: str, series: Any) -> Found | None:
     return None
 
 
-def _kind_of_words(name: str, known: Any, rows: int, different: int) -> Found:
-    words = float((known.str.count_matches(r"\s+") + 1).mean())
+def _kind_of_words(name: str, known: pl.Series, rows: int, different: int) -> Found:
+    words = float(known.str.count_matches(r"\s+").to_numpy().mean()) + 1.0
     identifies = rows > SEVERAL and different > 0.95 * rows
     if words >= LONG and different > FEW and different > 0.2 * rows and not (identifies and PERSON_NAME.search(name)):
         return Found("text")
@@ -244,7 +248,7 @@ def _kind_of_words(name: str, known: Any, rows: int, different: int) -> Found:
 # --------------------------------------------------------------------------------------------------------------------- numbers
 
 
-def number_style(known: Any) -> str | None:
+def number_style(known: pl.Series) -> str | None:
     """Return how a column of words writes numbers: plain, grouped (1,234.5 and $ or %), comma (3,14); None if it does not."""
     for style in ("plain", "grouped", "comma"):
         if _parsed(known.head(TRIED), style).null_count() == 0 and _parsed(known, style).null_count() == 0:
@@ -252,7 +256,7 @@ def number_style(known: Any) -> str | None:
     return None
 
 
-def _parsed(series: Any, style: str) -> Any:
+def _parsed(series: pl.Series, style: str) -> pl.Series:
     import polars as pl
 
     if style == "grouped":
@@ -265,13 +269,13 @@ def _parsed(series: Any, style: str) -> Any:
     return series.cast(pl.Float64, strict=False)
 
 
-def numbers(series: Any, style: str, name: str) -> Any:
+def numbers(series: pl.Series, style: str, name: str) -> pl.Series:
     """Return a cleaned column as float64 with nulls; a word that is no number is an error with its row."""
     import polars as pl
 
     if series.dtype == pl.Datetime or series.dtype.is_nested():
         raise DataError(f"column {name!r} holds {series.dtype}, where the model was trained on numbers")
-    if series.dtype == pl.Float64 and np.isfinite(series.sum()):  # of no numbers it is 0
+    if series.dtype == pl.Float64 and math.isfinite(series.sum()):  # of no numbers it is 0
         return series
     found = series if series.dtype == pl.Float64 else _parsed(series, style)
     if style != "plain" and series.dtype == pl.String and found.null_count() > series.null_count():
@@ -287,7 +291,7 @@ def numbers(series: Any, style: str, name: str) -> Any:
 # ----------------------------------------------------------------------------------------------------------------------- dates
 
 
-def date_format(known: Any) -> str | None:
+def date_format(known: pl.Series) -> str | None:
     """Return the format that all words of a column follow, or None."""
     some = known.head(TRIED)
     if not some.str.contains(r"\d").all() or not some.str.contains(r"[-/. :]").all():
@@ -298,7 +302,7 @@ def date_format(known: Any) -> str | None:
     return None
 
 
-def _read_dates(series: Any, form: str) -> Any:
+def _read_dates(series: pl.Series, form: str) -> pl.Series:
     import polars as pl
 
     plain = series.str.replace(r"(Z|[+-]\d\d:?\d\d)$", "") if "%H" in form else series
@@ -311,7 +315,7 @@ def _read_dates(series: Any, form: str) -> Any:
         return pl.Series(series.name, [None] * len(series), dtype=pl.Datetime("us"))
 
 
-def dates(series: Any, form: str, name: str) -> Any:
+def dates(series: pl.Series, form: str, name: str) -> pl.Series:
     """Return a cleaned column as moments with nulls; a word that is no date in this format is an error with its row."""
     import polars as pl
 

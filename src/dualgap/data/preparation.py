@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -30,6 +30,9 @@ from dualgap.data.columns import (
     values_of,
 )
 from dualgap.data.dataset import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = ["Notes", "Preparation"]
 
@@ -82,7 +85,7 @@ class Number:
     gaps: bool = False  # whether training had missing values
 
     @classmethod
-    def learn(cls, name: str, series: Any, style: str, standardise: bool, matters: Matters) -> Number:
+    def learn(cls, name: str, series: pl.Series, style: str, standardise: bool, matters: Matters) -> Number:
         values = numbers(series, style, name)
         known = values.drop_nulls().to_numpy()
         fill = float(np.median(known)) if len(known) else 0.0
@@ -96,7 +99,7 @@ class Number:
     def features(self) -> list[str]:
         return [self.name, f"{self.name} is missing"] if self.flag else [self.name]
 
-    def apply(self, series: Any, notes: Notes) -> np.ndarray:
+    def apply(self, series: pl.Series, notes: Notes) -> np.ndarray:
         values = numbers(series, self.style or "plain", self.name)
         out = np.empty((1 + self.flag, len(series)))
         if values.null_count():
@@ -132,7 +135,7 @@ class Category:
     missing: bool
 
     @classmethod
-    def learn(cls, name: str, series: Any) -> Category:
+    def learn(cls, name: str, series: pl.Series) -> Category:
         words = _words(series)
         known, counts = np.unique(words.drop_nulls().to_numpy().astype(str), return_counts=True)
         keep = np.ones(len(known), dtype=bool) if len(known) <= FEW_LEVELS else counts >= RARE
@@ -153,31 +156,27 @@ class Category:
             return named[1:]
         return named + [f"{self.name}: other"] * self.other + [f"{self.name} is missing"] * self.missing
 
-    def apply(self, series: Any, notes: Notes) -> Any:
+    def apply(self, series: pl.Series, notes: Notes) -> sparse.csr_matrix:
         import polars as pl
 
         words = _words(series)
-        rows = words.len()
         absent = words.is_null().to_numpy()
-        levels = self.levels
-        place = words.cast(pl.Enum(list(levels)), strict=False).to_physical()  # null where it is no level
-        known = place.is_not_null().to_numpy()
-        place = place.cast(pl.Int64).fill_null(-1).to_numpy()
-        new = ~absent & ~known
+        place = words.cast(pl.Enum(list(self.levels)), strict=False).to_physical()  # null where it is no level
+        column = place.cast(pl.Int64).fill_null(-1).to_numpy().copy()
+        new = ~absent & (column < 0)
         if new.any() and not self.other:  # levels that were pooled in training are not told apart from new ones: both are "other"
             unseen = words.filter(pl.Series(new))
             notes.unseen(self.name, len(unseen), str(unseen[0]), "none of the known categories")
         if absent.any() and not self.missing:
             notes.filled(self.name, int(absent.sum()), "no category")
-        column = np.where(known, place, -1)
         if self.other:
-            column[new] = len(levels)
+            column[new] = len(self.levels)
         if self.missing:
-            column[absent] = len(levels) + self.other
+            column[absent] = len(self.levels) + self.other
         if self.single:
             column = np.where(column == 1, 0, -1)
         filled = np.flatnonzero(column >= 0)
-        return sparse.csr_matrix((np.ones(len(filled)), (filled, column[filled])), shape=(rows, len(self.features())))
+        return sparse.csr_matrix((np.ones(len(filled)), (filled, column[filled])), shape=(words.len(), len(self.features())))
 
     def says(self) -> str:
         shown = ", ".join(self.levels[:SHOWN]) + (", …" if len(self.levels) > SHOWN else "")
@@ -199,7 +198,7 @@ class Date:
     parts: dict[str, list[int]]
 
     @classmethod
-    def learn(cls, name: str, series: Any, style: str, standardise: bool, matters: Matters) -> Date:
+    def learn(cls, name: str, series: pl.Series, style: str, standardise: bool, matters: Matters) -> Date:
         moments = dates(series, style, name)
         days = Number.learn(f"{name} (time)", _days(moments), "plain", standardise, matters)
         found = {part: sorted(int(level) for level in _part(moments, part).drop_nulls().unique()) for part in PARTS}
@@ -208,7 +207,7 @@ class Date:
     def features(self) -> list[str]:
         return self.days.features() + [f"{self.name} ({part} {level})" for part, levels in self.parts.items() for level in levels]
 
-    def apply(self, series: Any, notes: Notes) -> np.ndarray:
+    def apply(self, series: pl.Series, notes: Notes) -> np.ndarray:
         moments = dates(series, self.style, self.name)
         found = [self.days.apply(_days(moments), notes)]
         for part, levels in self.parts.items():
@@ -231,7 +230,7 @@ class Text:
     idf: tuple[float, ...]
 
     @classmethod
-    def learn(cls, name: str, series: Any) -> Text:
+    def learn(cls, name: str, series: pl.Series) -> Text:
         entries = _words(series).fill_null("").to_list()
         vectoriser = _vectoriser(max_features=MOST_WORDS)
         try:
@@ -243,7 +242,7 @@ class Text:
     def features(self) -> list[str]:
         return [f"{self.name}: {word}" for word in self.words]
 
-    def apply(self, series: Any, notes: Notes) -> Any:
+    def apply(self, series: pl.Series, notes: Notes) -> sparse.csr_matrix:
         entries = _words(series).fill_null("").to_list()
         if not self.words:
             return sparse.csr_matrix((len(entries), 0))
@@ -282,7 +281,7 @@ def _vectoriser(**options: Any) -> Any:
     return TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, strip_accents="unicode", **options)
 
 
-def _words(series: Any) -> Any:
+def _words(series: pl.Series) -> pl.Series:
     """Return a cleaned column as words; a whole number is written without its fraction."""
     import polars as pl
 
@@ -293,13 +292,13 @@ def _words(series: Any) -> Any:
     return series.cast(pl.String)
 
 
-def _days(moments: Any) -> Any:
+def _days(moments: pl.Series) -> pl.Series:
     import polars as pl
 
     return moments.dt.epoch("us").cast(pl.Float64) / 86.4e9
 
 
-def _part(moments: Any, part: str) -> Any:
+def _part(moments: pl.Series, part: str) -> pl.Series:
     import polars as pl
 
     return getattr(moments.dt, part)().cast(pl.Int64)
@@ -409,7 +408,9 @@ class Preparation(TransformerMixin, BaseEstimator):
         self.n_features_in_, self.feature_names_in_ = len(columns), np.array(list(columns), dtype=object)
         return self
 
-    def _learned(self, name: str, series: Any, whole: bool, kind: str | None, matters: Matters, rows: np.ndarray | None) -> Rule:
+    def _learned(
+        self, name: str, series: pl.Series, whole: bool, kind: str | None, matters: Matters, rows: np.ndarray | None
+    ) -> Rule:
         """Return the rule of a cleaned column; `whole` says that its numbers were written as whole ones."""
         if kind == "drop":
             return Left(name, "as asked")
@@ -455,7 +456,7 @@ class Preparation(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "rules_")
         return self.apply(frame_of(X), Notes())
 
-    def apply(self, frame: Any, notes: Notes) -> Any:
+    def apply(self, frame: pl.DataFrame, notes: Notes) -> Any:
         """Return the features of a polars data frame as `transform` does, and note what training did not have."""
         lacking = [rule.name for rule in self._used() if rule.name not in frame.columns]
         if lacking:
@@ -477,7 +478,7 @@ class Preparation(TransformerMixin, BaseEstimator):
     def _used(self) -> Iterator[Used]:
         return (rule for rule in self.rules_ if not isinstance(rule, Left))
 
-    def _cleaned(self, frame: Any, rule: Used) -> Any:
+    def _cleaned(self, frame: pl.DataFrame, rule: Used) -> pl.Series:
         """Return a column with nulls where it has nothing; a word that is a category stands for itself."""
         words = {*MISSING, *self.missing}
         if isinstance(rule, Number) and rule.style == "plain":
@@ -499,7 +500,7 @@ class Preparation(TransformerMixin, BaseEstimator):
         """Return the columns of numbers that are written as Python writes them."""
         return {rule.name for rule in self.rules_ if isinstance(rule, Number) and rule.style in ("", "plain")}
 
-    def with_names(self, frame: Any, named: bool) -> Any:
+    def with_names(self, frame: pl.DataFrame, named: bool) -> pl.DataFrame:
         """Return a table with the names that the rules know, where a file without a header has other ones.
 
         Without a header columns are matched by their place; a table that lacks the label column has one column less.
@@ -542,7 +543,7 @@ class Preparation(TransformerMixin, BaseEstimator):
             raise DataError(f"the preparation of the columns is damaged ({type(error).__name__}: {error})") from None
 
 
-def _some(series: Any, rows: np.ndarray | None) -> Any:
+def _some(series: pl.Series, rows: np.ndarray | None) -> pl.Series:
     return series if rows is None else series[rows]
 
 

@@ -16,7 +16,8 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +36,10 @@ from dualgap.data.csv_files import (
 )
 from dualgap.data.dataset import DataError
 from dualgap.data.packed import COMPRESSED, open_bytes, unpacked
+
+if TYPE_CHECKING:
+    import polars as pl
+    from pyarrow.parquet import ParquetFile
 
 __all__ = [
     "TABLE_KINDS",
@@ -76,7 +81,7 @@ class Table:
     """The columns of one file or several, as a polars data frame; without a header the columns are called 0, 1, …"""
 
     name: str
-    frame: Any
+    frame: pl.DataFrame
     named: bool
 
     @property
@@ -85,7 +90,7 @@ class Table:
         return list(self.frame.columns)
 
 
-def polars() -> Any:
+def polars() -> ModuleType:
     """Return polars, or say what to install."""
     try:
         import polars as found
@@ -218,7 +223,7 @@ class TableFile:
                 if wanted <= 0:
                     break
 
-    def head(self) -> Any:
+    def head(self) -> pl.DataFrame:
         """Return the first rows, with types that their values have."""
         frame = next((rows.typed() for rows in self.pieces(HEAD_BYTES)), None)
         if frame is None:
@@ -232,7 +237,7 @@ class TableFile:
         with _open_parquet(self.path) as file:
             return [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
 
-    def read(self) -> Any:
+    def read(self) -> pl.DataFrame:
         """Return all rows as a polars data frame, with types that their values have."""
         if self.kind == "csv":
             frame = Rows(self, b"".join(rows.content for rows in self.pieces())).typed()
@@ -242,7 +247,7 @@ class TableFile:
             raise DataError(f"{self.path} has {'a header but ' if self.kind == 'csv' else ''}no rows")
         return frame
 
-    def _whole(self) -> Any:
+    def _whole(self) -> pl.DataFrame:
         pl = polars()
         try:
             with unpacked(self.path) as plain, open(plain, "rb") as stream:  # a stream, for a name would be taken for a pattern
@@ -254,7 +259,7 @@ class TableFile:
             name = "Parquet" if self.kind == "parquet" else "Arrow"
             raise DataError(f"{self.path} is not a whole {name} file ({_short(error)})") from None
 
-    def _row_groups(self, group: int | None = None) -> Iterator[Any]:
+    def _row_groups(self, group: int | None = None) -> Iterator[pl.DataFrame]:
         """Yield the rows of a Parquet file, or of one row group; no more than some of them are in memory."""
         pl = polars()
         with _open_parquet(self.path) as file:
@@ -269,7 +274,7 @@ class Rows:
     """Some rows of a table: text of CSV without the header, or a data frame."""
 
     table: TableFile
-    content: Any
+    content: Any  # bytes or a data frame
     number: int = 0  # pieces of the text before this one
 
     @property
@@ -291,7 +296,7 @@ class Rows:
         starts = np.concatenate([[0], ends[:-1]])[chosen].tolist()
         return replace(self, content=b"".join([self.content[a:b] for a, b in zip(starts, ends[chosen].tolist(), strict=True)]))
 
-    def typed(self) -> Any:
+    def typed(self) -> pl.DataFrame:
         """Return the rows as a polars data frame; a column of CSV has the type that its values have."""
         if not isinstance(self.content, bytes):
             return self.content
@@ -305,7 +310,7 @@ class Rows:
                 continue
         return self.frame()  # the preparation decides what the words mean
 
-    def frame(self, numbers: Collection[str] = ()) -> Any:
+    def frame(self, numbers: Collection[str] = ()) -> pl.DataFrame:
         """Return the rows as a polars data frame; of CSV, columns are words, and numbers where they are asked for and all words are."""
         if not isinstance(self.content, bytes):
             return self.content
@@ -385,7 +390,7 @@ def check_same_columns(one: tuple[TableFile, Sequence[str]], other: tuple[TableF
     raise DataError(f"{first.path} and {second.path} do not have the same columns: {what}")
 
 
-def stacked(frames: Sequence[Any]) -> Any:
+def stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Return data frames one below the other; a column with words and numbers becomes words."""
     if len(frames) == 1:
         return frames[0]
@@ -409,7 +414,7 @@ def _rows_at_once(columns: int) -> int:
 
 
 @contextmanager
-def _open_parquet(path: Path) -> Iterator[Any]:
+def _open_parquet(path: Path) -> Iterator[ParquetFile]:
     """Yield a Parquet file as pyarrow opens it; one that cannot be read is a DataError."""
     try:
         import pyarrow

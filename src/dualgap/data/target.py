@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from dualgap.core import is_whole
 from dualgap.data.columns import MISSING, clean, number_style, numbers
 from dualgap.data.dataset import DataError, integer_labels
 from dualgap.data.table_files import Table
+
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = ["TASKS", "TargetRule", "array_target", "doubtful_labels", "learn_target", "plain_target", "target_of"]
 
@@ -44,7 +47,7 @@ class TargetRule:
     missing: tuple[str, ...] = ()
     task: str = "classification"
 
-    def apply(self, series: Any) -> tuple[np.ndarray, np.ndarray]:
+    def apply(self, series: pl.Series) -> tuple[np.ndarray, np.ndarray]:
         """Return (labels or numbers, the rows that have one)."""
         values = clean(series, {*(("",) if self.style is None else MISSING), *self.missing})
         present = np.flatnonzero(values.is_not_null().to_numpy())
@@ -88,7 +91,7 @@ def target_of(table: Table, target: str | int | None) -> str:
     )
 
 
-def plain_target(series: Any, name: str, task: str) -> TargetRule:
+def plain_target(series: pl.Series, name: str, task: str) -> TargetRule:
     """Return how the values of a column are labels or numbers as they are written, whatever they may mean."""
     if task == "regression":
         return learn_target(series, name, task=task)
@@ -96,7 +99,7 @@ def plain_target(series: Any, name: str, task: str) -> TargetRule:
 
 
 def learn_target(
-    series: Any, name: str, above: float | str | None = None, task: str = "", missing: Sequence[str] = ()
+    series: pl.Series, name: str, above: float | str | None = None, task: str = "", missing: Sequence[str] = ()
 ) -> TargetRule:
     """Decide whether a column holds classes or a measured quantity, unless `task` says it, and how its values are read.
 
@@ -153,7 +156,7 @@ def doubtful_labels(labels: np.ndarray) -> list[str]:
     return [f"{word!r} is taken as a class; if it says that a row has no label, say --missing {word}" for word in found]
 
 
-def _known(series: Any, name: str, missing: Sequence[str]) -> tuple[Any, str | None]:
+def _known(series: pl.Series, name: str, missing: Sequence[str]) -> tuple[pl.Series, str | None]:
     """Return the values of a column that are there, and the style of its numbers; None for words."""
     import polars as pl
 
@@ -166,7 +169,7 @@ def _known(series: Any, name: str, missing: Sequence[str]) -> tuple[Any, str | N
     return known, style
 
 
-def _words(known: Any) -> np.ndarray:
+def _words(known: pl.Series) -> np.ndarray:
     import polars as pl
 
     texts = known.dt.to_string("%Y-%m-%d %H:%M:%S") if known.dtype == pl.Datetime else known.cast(pl.String)
