@@ -36,9 +36,8 @@ def problem_of(n, d, *, density=None, **options):
         ((300, 10), {"kernel": "rbf", "loss": "logistic"}, "dca"),
         ((300, 10), {"kernel": "linear"}, "linear_kernel"),
         ((300, 10), {"kernel": "linear", "loss": "logistic"}, "linear_kernel"),
-        ((100, 399), {}, "working_set"),
-        ((100, 400), {}, "working_set"),
-        ((100, 400), {"loss": "logistic"}, "newton"),
+        ((100, 400), {}, "dca"),
+        ((100, 400), {"loss": "logistic"}, "dca"),
         ((200, 300), {"density": 0.02}, "dca"),
         ((20_000, 20), {"density": 0.3}, "newton"),
         ((50, 5000), {"density": 0.01}, "dca"),
@@ -93,21 +92,24 @@ def test_ssnal_that_stalls_gives_way(monkeypatch):
     assert [text.split(":")[0] for _, text in without.trace.handovers] == ["ssnal → apg"]
 
 
-def test_the_gram_matrix_pays_from_four_features_a_row_on():
+def test_the_span_of_the_rows_pays_from_four_features_a_row_on():
     assert is_wide(problem_of(100, 400))
     assert not is_wide(problem_of(100, 399))
     assert not is_wide(problem_of(100, 400, density=0.1))
     assert not is_wide(problem_of(100, 400, l1=0.1))
 
 
-def test_wide_dense_data_go_through_the_gram_matrix():
-    problem = problem_of(60, 400, l2=0.1, loss="logistic")
+def test_wide_dense_data_go_through_the_span_of_the_rows(monkeypatch):
+    problem = problem_of(60, 400, l2=1e-3, loss="logistic")
+    monkeypatch.setattr(auto, "LEAST_COST", 0.0)
+    monkeypatch.setattr(auto, "SHARE", 0.0)
     result = dualgap.solve(problem, "auto", tol=1e-8, max_epochs=5000)
     assert result.converged
     assert result.coef.shape == (400,)
-    assert result.trace["passes"][0] >= forming_passes(problem) + 1  # the matrix is paid for
+    assert [text.split(":")[0] for _, text in result.trace.handovers] == ["dca → newton"]
+    assert result.trace["passes"][-1] >= forming_passes(problem) + 1  # the matrix is paid for
     plain = dualgap.solve(problem, "sdca", tol=1e-8, max_epochs=5000)
-    np.testing.assert_allclose(result.coef, plain.coef, atol=1e-4)
+    np.testing.assert_allclose(result.coef, plain.coef, atol=1e-3)
 
 
 @pytest.mark.parametrize("intercept", ["none", "penalised", "free"])
@@ -143,7 +145,7 @@ def names(problem):
 def test_what_takes_over_from_coordinate_steps_at_the_border(monkeypatch):
     few, many = {"density": 0.01}, {"n": 200, "d": 4001, "density": 0.01}
     assert names(problem_of(**many, loss="logistic")) == ["dca", "newton_cg"]
-    assert names(problem_of(**many, loss="squared_hinge")) == ["dca", "working_set", "newton_cg"]
+    assert names(problem_of(**many, loss="squared_hinge")) == ["dca", "working_set", "dca", "newton_cg"]
     assert names(problem_of(**many)) == ["dca", "working_set"]
     assert names(problem_of(**many, l1=0.1)) == ["dca", "ssnal"]
     assert names(problem_of(**many, bounds=(0.0, 1.0))) == ["dca"]
@@ -155,7 +157,7 @@ def test_what_takes_over_from_coordinate_steps_at_the_border(monkeypatch):
     costs = {candidate.method.name: cost for cost, candidate in options(problem)}
     for cost, expected in ((0.99 * costs["newton"], "newton_cg"), (1.01 * costs["newton"], "newton")):
         monkeypatch.setattr(auto, "CG_COST", cost)
-        first, second, _ = choose(problem)
+        first, second, *_ = choose(problem)
         assert second.method.name == expected
         assert first.passes == pytest.approx(auto.SHARE * min(cost, costs["newton"]))
 
@@ -171,7 +173,7 @@ def test_another_method_takes_over_from_slow_coordinate_steps(loss, following, i
     state.tol = 1e-8
     budget = state.candidate.passes
     while state.method.name == "dca":
-        assert state.passes <= budget
+        assert state.spent <= budget
         dca = state.inner
         solver.epoch(problem, state, rng)
     assert state.method.name == following
@@ -207,7 +209,7 @@ def test_a_method_that_will_soon_be_done_goes_on(passes, before, now, hands_over
         method=auto.DCA(),
         inner=auto.State(),
         problem=problem_of(50, 5, loss="logistic"),
-        passes=passes,
+        spent=passes,
         estimates=[(1.0, 1.0), (passes - 1.0, before), (passes, now)],
         steps=int(passes),
     )
@@ -226,7 +228,8 @@ def test_a_stalled_method_hands_over_and_has_another_turn(monkeypatch, method, l
     for _ in range(400):
         solver.epoch(problem, state, rng)
     changes = [text.split(":")[0] for _, text in state.handovers]
-    assert changes[:3] == [f"dca → {method.name}", f"{method.name} → dca", f"dca → {method.name}"]
+    assert changes[:2] == [f"dca → {method.name}", f"{method.name} → dca"]
+    assert changes.count(f"dca → {method.name}") > 1
     assert dualgap.certify(problem, problem.combine(problem.c * problem.y * solver.dual(problem, state) / problem.l2)).gap < 1.0
 
 
@@ -286,11 +289,12 @@ def test_rows_read_from_disk_have_one_method(monkeypatch):
 @pytest.mark.parametrize("loss", ["hinge", "smooth_hinge", "squared_hinge", "logistic"])
 def test_nearly_parallel_rows_of_wide_data_are_solved(loss, intercept):
     """A column of 1000 makes the rows nearly parallel: coordinate steps alone do not move."""
-    problem = problem_of(16, 64, loss=loss, l2=1e-4, intercept=intercept)
-    problem.X[:, 0] = 1000.0
+    X = np.random.default_rng(0).standard_normal((16, 64))
+    X[:, 0] = 1000.0
+    problem = dualgap.Problem(X, np.arange(16) % 2, loss=loss, l2=1e-4, intercept=intercept)
     result = dualgap.solve(problem, "auto", tol=1e-6, max_epochs=1000)
     assert result.converged
-    best = dualgap.solve(problem, "newton", tol=1e-9, max_epochs=1000)
+    best = dualgap.solve(problem, "newton", tol=1e-6, max_epochs=1000)
     assert result.certificate.primal <= best.certificate.primal * (1.0 + 2e-6)
 
 

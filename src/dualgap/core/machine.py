@@ -28,6 +28,7 @@ CHEAP = 128  # entries of a row up to which a product of two rows takes no longe
 DENSE_ENTRY, SPARSE_ENTRY = 1.0, 3.0  # for each stored number, read for the score and again for the update
 STEP = 15.0  # for each row
 LOGISTIC_STEP = 60.0  # for each row besides, for the exponential in a step of the logistic loss
+EPOCH = 4e4  # Python's part of an epoch, of Newton's method too
 
 # Nanoseconds of one step of Newton's method (solvers/auto.py)
 SCORE_ENTRY = (1.0, 1.5)  # for each stored number, dense or sparse: scores and gradient

@@ -142,7 +142,7 @@ def drive(
                         stop = any([_says_stop(callback(progress)) for callback in callbacks])
                 stop = stop or ctrl_c.pressed()
                 status = stopping_rule(stepper, trace, found.certificate.primal, stall)
-                if status == "stalled" and not (stop or halted or out_of_time):
+                if status in ("stalled", "diverged") and not (stop or halted or out_of_time):
                     with clock, ctrl_c.raised():
                         status = None if stepper.change_method() else status
                 if status is None and (stop or halted or out_of_time or epoch >= max_epochs):
@@ -202,7 +202,7 @@ def stopping_rule(stepper: Stepper, trace: Trace, primal: float, stall: bool) ->
     if stepper.decided:
         return "decided"
     limit = DIVERGED * stepper.at_zero
-    if not math.isfinite(primal) or (primal > limit and len(trace) >= 5 and (trace["primal"][-5:] > limit).all()):
+    if not math.isfinite(primal) or (primal > limit and _all_above(limit, trace, stepper.restarted_at)):
         return "diverged"
     if not stall or not len(trace):
         return None
@@ -217,6 +217,12 @@ def stopping_rule(stepper: Stepper, trace: Trace, primal: float, stall: bool) ->
         if since >= 0 and epochs[since] > stepper.restarted_at and gaps[-1] > 0.99 * gaps[since]:
             return "rounding_limit" if rounding else "stalled"
     return None
+
+
+def _all_above(limit: float, trace: Trace, since: int) -> bool:
+    """Return whether the last five objectives after that epoch are all above a limit; False if there are fewer."""
+    last = trace["primal"][trace["epoch"] > since][-5:] if len(trace) >= 5 else ()
+    return len(last) == 5 and bool((np.asarray(last) > limit).all())
 
 
 class _Due:

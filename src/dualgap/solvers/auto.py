@@ -11,16 +11,17 @@ that takes at least 1.2 times as long without it.
     no l1, linear            DCA and, by what they are expected to cost (`options`):
                                WorkingSet on the linear kernel: quadratic dual, few rows      (counts 350 × 3946, hinge, C = 1e4)
                                Newton: few features                                           (digits, hinge, C = 1e4)
-                               Newton in n coordinates: dense, d ≥ WIDE·n                     (wide 500 × 5000, logistic, C = 1)
+                               Newton in n coordinates: dense, d ≥ WIDE·n, logistic or wider  (wide 500 × 5000, logistic, C = 1)
                                NewtonCG: smooth loss                                          (voices 400 × 617, logistic, C = 100)
-                             DCA comes first (text 3000 × 20000), unless the cheapest of them costs few passes and the penalty is weak
+                             DCA comes first (text 3000 × 20000; correlated 500 × 2000), unless there are WIDE times as many rows as
+                             columns, Newton costs few passes and the penalty is weak; and once more after the second method
 
 The rule: a method hands its β over to the next one in the list once it has spent its budget of passes, unless it will be done within as
 many again at its present rate; or once its gap stands still, or has not halved for `stall_steps` epochs. The gap is P − D in units of D: in
 units of P it would stay near 1 until shortly before the end where a penalty is weak. The budget of DCA is SHARE of what the next method is
 expected to cost, so that a problem on which coordinate steps are fast pays for nothing else, and one on which they are slow pays little
 for them. After the last method comes the first one again, with twice the patience: no method waits for ever, and none is given up. A run
-that seems stalled to the driver goes on with the next method while one is untried.
+that seems stalled or diverged to the driver goes on with the next method while one is untried.
 """
 
 from __future__ import annotations
@@ -42,16 +43,17 @@ from dualgap.solvers.coordinate import DCA, SDCA, Blocks
 from dualgap.solvers.gradient import APG
 from dualgap.solvers.linear_kernel import LinearKernel
 from dualgap.solvers.newton import SSNAL, Newton, NewtonCG, ProxNewton, is_small
-from dualgap.solvers.precomputed import forming_passes, on_gram, on_span
+from dualgap.solvers.precomputed import forming_passes, on_span
 from dualgap.solvers.working_set import WorkingSet
 
 __all__ = ["Auto"]
 
-# Costs are in passes of DCA over the rows.
-SHARE = 0.5  # part of the cost of the next method that DCA may spend before it hands over
+# Costs are in passes of DCA over the rows, Python's part of an epoch included.
+SHARE = 0.3  # part of the cost of the next method that DCA may spend before it hands over
+LEAST_COST = 20.0  # that counts: where both are cheap, coordinate steps are tried for some passes
 RETRY = 50.0  # passes of DCA after another method has stalled, the first time
 SWEEPS = 100.0  # passes of ProxNewton, nearly all of them sweeps of its coordinate descent
-ELASTIC = 20.0, 200.0  # cost of SSNAL with a kink, at least and at most: no shape foretells it
+ELASTIC = 33.0, 330.0  # cost of SSNAL with a kink, at least and at most: no shape foretells it
 FIRST = (
     20.0,
     200.0,
@@ -59,15 +61,15 @@ FIRST = (
 NEWTON_STEPS, SMOOTH_STEPS = 25, 5  # steps of a typical Newton run on the hinge, and on a smooth loss
 FREE_ROWS = 10  # rows per feature that have curvature after the first steps on the hinge, at most
 WIDE = 4  # the larger of n and d in units of the smaller, from which data are long, or wide
-CG_COST, CG_LIMIT = 60.0, 300.0  # of NewtonCG, and passes that it may spend; no shape foretells it
+CG_COST, CG_LIMIT = 100.0, 300.0  # of NewtonCG, and passes that it may spend; no shape foretells it
 SET_ROWS = 20_000  # up to which WorkingSet is a candidate: kernel rows of more take long to compute, and are not kept
-# Of WorkingSet, at most: with 400, news20 one group, hinge, C = 1e4, takes 1.3 times as long; with 100, indicators 600 × 1431 3 times.
-SET_COST = 200.0
+# Of WorkingSet, at most: with 660, news20 one group, hinge, C = 1e4, takes 1.3 times as long; with 165, indicators 600 × 1431 3 times.
+SET_COST = 330.0
 STILL, STILL_EPOCHS = (
     1e-6,
     5,
 )  # part by which a gap changes at most, and epochs, after which a method is at the limit of its arithmetic
-SET_PRODUCTS = 2.5  # its cost where rows are few, in units of that of all inner products of two rows
+PAIR_STEPS = 60  # of WorkingSet, on pairs of variables, for each row: most take far fewer, rows of unequal columns as many
 # A penalty is strong if the mean of qᵢ = ‖xᵢ‖²/(n·l2), the curvature of D in βᵢ, is at most STRONG in units of −ψ'', that of the loss
 STRONG = 2.0  # where there is a kink; a fifth of it elsewhere
 
@@ -89,7 +91,7 @@ class Candidate(NamedTuple):
 
     def forming(self, problem: Problem) -> float:
         """Return what the form of the problem costs, in passes over the rows."""
-        return forming_passes(problem) if self.form in (on_gram, on_span) else 0.0
+        return forming_passes(problem) if self.form is on_span else 0.0
 
 
 @dataclass(kw_only=True)
@@ -97,14 +99,15 @@ class AutoState(State):
     """The method at work and its state. Sets: all by `start` and by a change of method; the records by every epoch."""
 
     candidates: tuple[Candidate, ...]
+    share: float = 1.0  # of a pass of coordinate ascent that is not Python's part of an epoch
     turn: int = 0  # how many candidates have had their turn; the list is gone through again and again
     method: Solver
     inner: State
     problem: Problem  # in the form on which the method works
     steps: int = 0  # epochs of the run
     # Records of the method at work
-    began: float = 0.0  # passes of the run when it began
-    estimates: list[tuple[float, float]] = field(default_factory=list)  # passes since then, and P/D − 1 by the gap estimate
+    spent: float = 0.0  # its cost so far, in passes with Python's part of an epoch
+    estimates: list[tuple[float, float]] = field(default_factory=list)  # that cost, and P/D − 1 by the gap estimate
     best: float = math.inf  # P/D − 1 when it last halved, and the epoch of that
     best_at: int = 0
     last: float = math.inf  # P/D − 1 after the last epoch, and epochs in a row that have not changed it
@@ -156,7 +159,10 @@ class Auto(Solver):
         target = form(problem)
         inner = method.start(target, rng, None if warm is None else _warm_for(target, warm))
         passes = inner.passes + candidates[0].forming(problem)
-        return AutoState(candidates=candidates, method=method, inner=inner, problem=target, passes=passes)
+        share = 1.0
+        if problem.X is not None and problem.kernel is None and not problem.streaming:
+            share = pass_time(problem) / (pass_time(problem) + machine.EPOCH)
+        return AutoState(candidates=candidates, share=share, method=method, inner=inner, problem=target, passes=passes)
 
     def epoch(self, problem: Problem, state: AutoState, rng: np.random.Generator) -> None:
         before = state.inner.passes
@@ -164,6 +170,7 @@ class Auto(Solver):
         state.method.epoch(state.problem, state.inner, rng)
         state.passes += state.inner.passes - before
         state.steps += 1
+        state.spent += state.share * (state.inner.passes - before) + 1.0 - state.share
         self._record(state)
         if reason := self._reason_to_hand_over(state):
             self._hand_over(problem, state, reason, rng)
@@ -179,7 +186,7 @@ class Auto(Solver):
         own, estimate = state.inner.gap, state.method.gap_estimate(state.problem, state.inner)
         gap, estimate = _excess(own), _excess(own if estimate is None else estimate)
         if estimate < math.inf:
-            state.estimates.append((state.passes - state.began, estimate))
+            state.estimates.append((state.spent, estimate))
         state.still = state.still + 1 if abs(gap - state.last) <= STILL * gap else 0
         state.last = gap
         if gap < 0.5 * state.best:
@@ -195,18 +202,19 @@ class Auto(Solver):
         if waited > state.method.stall_steps * state.patience:
             return f"its gap has not halved for {waited - 1} epochs"
         budget = state.candidate.passes * state.patience
-        if state.passes - state.began > budget and not self._soon_done(state, 2.0 * budget):
+        if state.spent > budget and not self._soon_done(state, 2.0 * budget):
             return f"{budget:.3g} passes are spent"
         return ""
 
     def _soon_done(self, state: AutoState, passes: float) -> bool:
         """Return whether the method reaches the tolerance within so many passes in all, at the rate of the later half of them."""
-        if not state.estimates or state.tol <= 0.0:
+        now, estimates = state.spent, state.estimates
+        first = bisect_left(estimates, (0.5 * now, 0.0))
+        if now > passes or first == len(estimates) or state.tol <= 0.0:
             return False
-        now, gap_now = state.estimates[-1]
-        then, gap_then = state.estimates[bisect_left(state.estimates, (0.5 * now, 0.0))]
+        (then, gap_then), gap_now = estimates[first], estimates[-1][1]
         if gap_now <= state.tol:
-            return now <= passes
+            return True
         if not 0.0 < gap_now < gap_then:
             return False
         return now + math.log(gap_now / _excess(state.tol)) * (now - then) / math.log(gap_then / gap_now) <= passes
@@ -222,12 +230,12 @@ class Auto(Solver):
         if coef is not None and target is not before:
             coef = problem.combine(coef) if before.kernel is not None else coef if target is problem else None
         warm = _with_best_intercept(target, _warm_for(target, Warm(coef, intercept, dual)))
-        inner = following.method.start(target, rng, warm)
+        inner = following.method.start(target, rng, None if _misleads(target, following.method, warm) else warm)
         forming = following.forming(problem) if target is not before else 0.0
         state.handovers.append((state.steps, f"{last.name} → {following.method.name}: {reason}"))
         state.turn, state.method, state.inner, state.problem = state.turn + 1, following.method, inner, target
         state.passes += inner.passes + forming
-        state.began, state.estimates = state.passes, []
+        state.spent, state.estimates = 0.0, []
         state.last, state.still = math.inf, 0
         state.best, state.best_at = math.inf, state.steps  # gaps of two methods' w and β do not compare
 
@@ -266,6 +274,15 @@ def _with_best_intercept(problem: Problem, warm: Warm) -> Warm:
     return warm._replace(intercept=best_intercept(problem, scores_of(problem, problem.stored(warm.coef))))
 
 
+def _misleads(problem: Problem, method: Solver, warm: Warm) -> bool:
+    """Return whether a method that works on the model would start from one that is worse than w = 0: w(β) may be, however high D(β) is."""
+    if problem.kernel is not None or isinstance(method, DCA) or warm.coef is None:
+        return False
+    if not np.isfinite(warm.coef).all():
+        return True
+    return bool(problem.objective(warm.coef, warm.intercept) > problem.objective(np.zeros(problem.size), 0.0))
+
+
 def _warm_for(problem: Problem, warm: Warm) -> Warm:
     """Return a warm start whose model is one of this form of the problem: that of β where it has none, or another one."""
     if warm.dual is None or (warm.coef is not None and len(warm.coef) == problem.size):
@@ -283,7 +300,7 @@ def _compiled_ahead(problem: Problem) -> list[tuple[Solver, Problem]]:
     likely = [first]
     if others and first.passes < math.inf and isinstance(others[0].method, Newton) and others[0].form is as_given:
         likely.insert(0, others[0])
-    return [(method, form(problem.head(4) if form is on_gram else problem)) for method, _, form in likely]
+    return [(method, form(problem)) for method, _, form in likely]
 
 
 def choose(problem: Problem) -> tuple[Candidate, ...]:
@@ -315,15 +332,14 @@ def _kernel_method(problem: Problem) -> Solver:
 def _linear(problem: Problem) -> tuple[Candidate, ...]:
     """Return the candidates of a linear problem with the l2 penalty: DCA, and the other methods in the order of their costs."""
     ordered = sorted(options(problem), key=lambda option: option[0])
-    others = tuple(candidate for _, candidate in ordered)
-    form = on_gram if is_wide(problem) else as_given
     if not ordered:
-        return (Candidate(DCA(), form=form),)
-    cost, best = ordered[0]
-    dear = cost > FIRST[is_dense(problem.rows)] or (best.form is as_given and problem.n < WIDE * problem.d)
-    if dear or (is_strong(problem) and not is_small(problem)):
-        return (Candidate(DCA(), SHARE * cost, form), *others)
-    return (best, Candidate(DCA(), RETRY, form), *others[1:])
+        return (Candidate(DCA()),)
+    (cost, best), others = ordered[0], [candidate for _, candidate in ordered[1:]]
+    again = Candidate(DCA(), RETRY)
+    if not is_long(problem) or cost > FIRST[is_dense(problem.rows)] or (is_strong(problem) and not is_small(problem)):
+        first = Candidate(DCA(), SHARE * max(cost, LEAST_COST))
+        return (first, best, again, *others) if others else (first, best)
+    return (best, again, *others)
 
 
 def options(problem: Problem) -> list[tuple[float, Candidate]]:
@@ -331,17 +347,22 @@ def options(problem: Problem) -> list[tuple[float, Candidate]]:
     found = []
     n, dense = problem.n, is_dense(problem.rows)
     newton, quadratic = Newton().supports(problem), problem.loss.quadratic_pieces() is not None and isinstance(problem.penalty, L2)
-    is_long = newton and n >= WIDE * problem.d
-    if quadratic and not is_long and n <= SET_ROWS and problem.X is not None:
-        products = n * (machine.BLAS_PRODUCT / machine.DENSE_ENTRY if dense else machine.LOOP_PRODUCT / machine.SPARSE_ENTRY)
-        found.append((min(SET_PRODUCTS * products, SET_COST), Candidate(WorkingSet(), form=on_linear_kernel)))
-    if is_wide(problem):
+    if quadratic and not (newton and is_long(problem)) and n <= SET_ROWS and problem.X is not None:
+        pair = (machine.BLAS_PRODUCT if dense else machine.LOOP_PRODUCT) * stored(problem.rows) / n + PAIR_STEPS * machine.PAIR_STEP
+        cost = min(pair * n**2 / (machine.EPOCH + pass_time(problem)), SET_COST)
+        found.append((cost, Candidate(WorkingSet(), form=on_linear_kernel)))
+    if is_wide(problem) and not (quadratic and newton):
         found.append((newton_cost(problem), Candidate(Newton(), form=on_span)))
     elif newton:
         found.append((newton_cost(problem), Candidate(Newton())))
     if can(NewtonCG(), problem):
         found.append((SET_COST if quadratic else CG_COST, Candidate(NewtonCG(), CG_LIMIT)))
     return found
+
+
+def is_long(problem: Problem) -> bool:
+    """Return whether there are far more rows than columns: nearly all rows then depend on each other, and coordinate steps are slow."""
+    return problem.n >= WIDE * problem.d
 
 
 def is_wide(problem: Problem) -> bool:
@@ -366,19 +387,23 @@ def is_strong(problem: Problem) -> bool:
     return bool(mean <= STRONG * float(problem.offset.scale))
 
 
+def pass_time(problem: Problem) -> float:
+    """Return the estimated nanoseconds of a pass of coordinate ascent, without Python's part."""
+    entry = machine.DENSE_ENTRY if is_dense(problem.rows) else machine.SPARSE_ENTRY
+    step = machine.STEP if problem.loss.quadratic_pieces() is not None else machine.STEP + machine.LOGISTIC_STEP
+    return stored(problem.rows) * entry + problem.n * step
+
+
 def newton_cost(problem: Problem) -> float:
     """Return the estimated cost of a typical Newton run, in the n coordinates of the rows' span if the data are wide."""
     n, d, numbers, dense = problem.n, problem.d, stored(problem.rows), is_dense(problem.rows)
-    smooth = not problem.loss.has_kink()
-    dca_pass = numbers * (machine.DENSE_ENTRY if dense else machine.SPARSE_ENTRY) + machine.STEP * n
-    if problem.loss.quadratic_pieces() is None:
-        dca_pass += machine.LOGISTIC_STEP * n
-    forming = 0.0
-    if is_wide(problem):
+    smooth, forming = not problem.loss.has_kink(), 0.0
+    dca_pass = machine.EPOCH + pass_time(problem)
+    if d > Newton.most_features or (problem.loss.quadratic_pieces() is None and is_wide(problem)):
         forming = (machine.BLAS_PRODUCT * d + machine.CHOLESKY * n) * n**2
         d, numbers = n, n * n
     curved = n if smooth else min(n, FREE_ROWS * d)  # rows that enter the Newton system
     product = machine.LOOP_PRODUCT if not dense else machine.BLAS_PRODUCT if d > machine.NARROW else machine.NARROW_PRODUCT
     step = numbers * machine.SCORE_ENTRY[0 if dense else 1] + machine.NEWTON_ROW * n
-    step += machine.CHOLESKY * d**3 + product * curved * (numbers / n) ** 2
+    step += machine.CHOLESKY * d**3 + product * curved * (numbers / n) ** 2 + machine.EPOCH
     return (forming + (SMOOTH_STEPS if smooth else NEWTON_STEPS) * step) / dca_pass
