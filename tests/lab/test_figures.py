@@ -62,6 +62,68 @@ def test_every_epoch_is_drawn(tiny, made_up):
     np.testing.assert_array_equal(made.panels[0].lines[0].x, np.arange(1, 101))
 
 
+def test_of_a_long_curve_no_oscillation_is_lost(tiny, made_up):
+    """The lowest and the highest value of each stretch are drawn, and the axis starts and ends with the curve."""
+    rng = np.random.default_rng(0)
+    trace = 1.0 + 0.1 * rng.random(5000)
+    trace[[3210, 4321]] = 3.0, 0.5
+    made = figure(made_up(tiny(), lambda cell: {"primal": trace, "dual": 0.1 + 0 * trace}), "convergence", race="main", y="primal")
+    line = made.panels[0].lines[0]
+    assert len(line.x) < 500
+    assert (line.x[0], line.x[-1], line.y.max(), line.y.min()) == (1.0, 5000.0, 3.0, 0.5)
+    late = line.y[line.x > 4500]
+    assert late.max() > 1.09
+    assert late.min() < 1.01
+
+
+def test_axes_that_a_figure_compares_along_are_shared(tiny, made_up):
+    race = {**tiny()["races"][0], "grid": {"l2": [0.1, 0.01]}, "problem": {}}
+    results = made_up(tiny(races=[race]), lambda cell: {"train_trace": np.array([0.3, 0.2, 0.1]) + cell.problem["l2"]})
+    panels = figure(results, "convergence", race="main", y="train_error", split=["data", "l2"]).panels
+    assert [panel.title for panel in panels] == ["plane · l2 = 0.1", "plane · l2 = 0.01", "cloud · l2 = 0.1", "cloud · l2 = 0.01"]
+    assert panels[0].y_limits == panels[1].y_limits
+    assert panels[0].y_limits[0] < 0.11 < 0.4 < panels[0].y_limits[1]
+    apart = figure(results, "convergence", race="main", y="train_error", split=["l2"]).panels
+    assert apart[0].y_limits != apart[1].y_limits
+
+
+def test_what_is_cut_off_is_said(tiny, made_up):
+    trace = np.concatenate([[50.0, 9.0], 1.0 + 0.1 * (-1.0) ** np.arange(30)])
+    results = made_up(tiny(), lambda cell: {"primal": trace, "dual": 0.1 + 0 * trace})
+    panel = figure(results, "convergence", race="main", y="primal").panels[0]
+    assert panel.y_limits[1] < 2.0
+    assert panel.note == "cut off at the top: SDCA goes up to 50"
+    for whole in ({"y_log": True}, {"x_log": True}):
+        panel = figure(results, "convergence", race="main", y="primal", **whole).panels[0]
+        assert panel.y_limits[1] > 50.0
+        assert not panel.note
+
+
+def test_a_curve_of_another_objective_is_named(tiny, made_up):
+    own = {"id": "own", "solver": "sdca", "label": "Own", "problem": {"l2": 0.5}}
+    race = {**tiny()["races"][0], "solvers": ["sdca", "pegasos", "own"]}
+    results = made_up(tiny(solvers=[*tiny()["solvers"], own], races=[race]), lambda cell: {})
+    assert figure(results, "convergence", race="main", y=["primal", "test_error"]).caption == (
+        "Caption Of another objective, and not to be compared with the rest: “Own”."
+    )
+    assert figure(results, "convergence", race="main", y="test_error").caption == "Caption"
+    assert figure(results, "convergence", race="main", y="primal", solvers=["sdca"]).caption == "Caption"
+
+
+@pytest.mark.parametrize("ends", [(0.02, 0.9), (0.031, 0.038), (1.0, 9.0), (3e-7, 20.0), (0.4, 1.7), (1e-4, 1.1e-2)])
+def test_an_axis_has_more_than_one_label(ends):
+    line = Line("a", np.array(ends), np.array(ends))
+    canvas = draw(FigureData("f", "", "", (Panel(x_log=True, y_log=True, lines=(line,)),)))
+    canvas.canvas.draw()
+    for axis in (canvas.axes[0].xaxis, canvas.axes[0].yaxis):
+        low, high = axis.get_view_interval()
+        labels = [
+            label.get_text() for label, at in zip(axis.get_ticklabels(), axis.get_ticklocs(), strict=True) if low <= at <= high
+        ]
+        assert 2 <= len([text for text in labels if text]) <= 8
+        assert len(set(labels)) == len(labels)
+
+
 def test_a_panel_a_family_and_one_overall(results):
     made = figure(
         results, "convergence", race="main", data="plane", y="primal", split=["family"], families=["primal", "dual", "all"]
@@ -100,8 +162,10 @@ def perceived(colour, sight):
 
 
 @pytest.mark.parametrize("sight", SIGHT)
-def test_colours_stay_apart(sight):
-    pairs = [(a, b) for i, a in enumerate(COLOURS) for b in COLOURS[:i]]
+@pytest.mark.parametrize("dark", [False, True])
+def test_colours_stay_apart(sight, dark):
+    shown = [ON_DARK.get(colour, colour) if dark else colour for colour in COLOURS]
+    pairs = [(a, b) for i, a in enumerate(shown) for b in shown[:i]]
     assert min(float(np.linalg.norm(perceived(a, sight) - perceived(b, sight))) for a, b in pairs) > 15
 
 

@@ -67,15 +67,12 @@ def curve_data(results: Results) -> dict[str, Any]:
 
 def _explored(results: Results, group: Group) -> dict[str, Any]:
     up: dict[str, Any] = {}
+    kept = thinned(*(group.curve("epoch", column).middle for column in ("primal", "train_error", "test_error")))
     for column in filter(group.has, UP):
         for name, quantiles in (("mean", False), ("median", True)):
             curve = group.curve("epoch", column, quantiles)
-            kept = thinned(len(curve.x))
             band = [floored(values[kept], column) for values in (curve.middle, curve.low, curve.high)]
             single = np.array_equal(curve.low, curve.high)
             up.setdefault(column, {})[name] = [numbers(values) for values in (band[:1] if single else band)]
-    across = {}
-    for column in ACROSS:
-        curve = group.curve(column, "primal")
-        across[column] = numbers(curve.x[thinned(len(curve.x))])
+    across = {column: numbers(group.curve(column, "primal").x[kept]) for column in ACROSS}
     return {"solver": group.solver.id, "label": results.label(group.solver), "x": across, "y": up}

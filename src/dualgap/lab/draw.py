@@ -149,9 +149,10 @@ def _plot(ax: Any, panel: Panel) -> None:
         _log_ticks(ax.xaxis)
     if panel.y_log:
         ax.set_yscale("log")
+    if panel.y_limits is not None:
+        ax.set_ylim(*panel.y_limits)
+    if panel.y_log:
         _log_ticks(ax.yaxis)
-    if (limits := panel.y_range()) is not None:
-        ax.set_ylim(*limits)
     ax.set_title(panel.title)
     ax.set_xlabel(panel.x_label)
     ax.set_ylabel(panel.y_label)
@@ -164,19 +165,24 @@ SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def _log_ticks(axis: Any) -> None:
-    """Label at most seven powers of ten; on an axis of about a decade, numbers between them too."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    def power(value: float, _: Any = None) -> str:
-        return "10" + str(round(np.log10(value))).translate(SUPERSCRIPT)
+    """Label at most seven powers of ten; where fewer than three are in sight, numbers between them too, and never fewer than two."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter
 
     low, high = axis.get_view_interval()
-    if low > 0 and high / low < 15:
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    if not low > 0:
+        return
+    decades = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+    even, ticks = np.asarray(MaxNLocator(4).tick_values(low, high)), []
+    for tried in (decades, np.outer(decades, [1.0, 3.0]), np.outer(decades, [1.0, 2.0, 5.0]), even):
+        ticks = [float(tick) for tick in tried.ravel() if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9)]
+        if len(ticks) > 2:
+            break
+    if all(tick in decades for tick in ticks):
+        ticks = ticks[:: -(-len(ticks) // 7)]
+        axis.set_major_formatter(FuncFormatter(lambda value, _: "10" + str(round(np.log10(value))).translate(SUPERSCRIPT)))
     else:
-        axis.set_major_locator(LogLocator(numticks=7))
-        axis.set_major_formatter(FuncFormatter(power))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
+    axis.set_major_locator(FixedLocator(ticks))
     axis.set_minor_formatter(NullFormatter())
 
 

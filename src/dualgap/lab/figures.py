@@ -6,7 +6,7 @@ The kinds that a study can ask for are in KINDS; each is a function of the resul
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ __all__ = ["KINDS", "FigureData", "Line", "Panel", "line_of", "make_figure", "re
 
 
 ROUNDING = 1e-16  # of a relative gap: where one of 0 is drawn on a logarithmic axis
-MOST_POINTS = 240
+MOST_POINTS = 240  # of a curve; of a longer one each stretch is drawn by its lowest and its highest value
 PLAIN = Style("#0072B2")
 
 
@@ -57,21 +57,7 @@ class Panel:
     surface: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None  # x, y and scores over their grid: zero at the boundary
     picture: np.ndarray | None = None
     note: str = ""
-
-    def y_range(self) -> tuple[float, float] | None:
-        """Return the range to show on a linear axis when a few early values dwarf all that follows; None to show everything."""
-        if self.x_log or self.y_log or self.surface is not None or not self.lines:
-            return None
-        late = np.concatenate([line.y[len(line.y) // 3 :] for line in self.lines])
-        every = np.concatenate([line.y for line in self.lines])
-        late, every = late[np.isfinite(late)], every[np.isfinite(every)]
-        if not len(late):
-            return None
-        low = float(late.min())
-        span = max(float(np.quantile(late, 0.98)) - low, 1e-12)
-        if every.max() <= low + 4.0 * span:
-            return None
-        return min(low, float(every.min())) - 0.08 * span, low + 2.0 * span
+    y_limits: tuple[float, float] | None = None  # None: all that the lines show
 
 
 @dataclass(frozen=True)
@@ -105,17 +91,25 @@ def _list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def thinned(count: int) -> np.ndarray:
-    """Return indices of at most MOST_POINTS of `count` points, dense at the start, where curves bend."""
+def thinned(*columns: np.ndarray) -> np.ndarray:
+    """Return the indices of a curve's points to draw, where it has more than MOST_POINTS: dense at the start, where curves bend.
+
+    Of each stretch these are its last point and the lowest and the highest one of each column, so that no oscillation is lost.
+    """
+    count = len(columns[0])
     if count <= MOST_POINTS:
         return np.arange(count)
-    return np.unique(np.round(np.geomspace(1, count, MOST_POINTS)).astype(int)) - 1
+    ends = np.unique(np.round(np.geomspace(1, count, MOST_POINTS // 2)).astype(int))
+    kept = [0, *(ends - 1)]
+    for start, end in itertools.pairwise([0, *ends]):
+        kept += [start + int(pick(column[start:end])) for column in columns for pick in (np.argmin, np.argmax)]
+    return np.unique(kept)
 
 
 def line_of(group: Group, x: str, y: str, label: str, style: Style) -> Line:
     """Return a group's curve as a line."""
     curve = group.curve(x, y)
-    kept = thinned(len(curve.x))
+    kept = thinned(curve.middle)
     middle, low, high = (floored(values[kept], y) for values in (curve.middle, curve.low, curve.high))
     return Line(label, curve.x[kept], middle, low, high, style)
 
@@ -145,7 +139,7 @@ def convergence(results: Results, options: dict[str, Any]) -> tuple[list[Panel],
             parts.setdefault(place, []).append(group)
     ordered = _order(split, parts, _list(options.get("families", [])))
     xs, ys = _list(options.get("x", "epoch")), _list(options["y"])
-    panels = []
+    panels, along = [], []
     for place, y, x in itertools.product(ordered, ys, xs):
         members = [group for group in parts[place] if group.has(y)]
         styles = _styles(results, members, by)
@@ -158,7 +152,42 @@ def convergence(results: Results, options: dict[str, Any]) -> tuple[list[Panel],
             exact = logs[1] and any((line.y <= ROUNDING).any() for line in lines)
             note = f"a gap of 0 is drawn at {plain(ROUNDING)}, the limit of rounding" if exact else ""
             panels.append(Panel(title, named(x), named(y), *logs, lines=lines, note=note))
-    return panels, int(options.get("columns", len(xs) if len(xs) > 1 else min(2, len(panels) or 1)))
+            along.append((place[:-1] if len(place) > 1 or split == ["family"] else place, y))
+    return _with_limits(panels, along), int(options.get("columns", len(xs) if len(xs) > 1 else min(2, len(panels) or 1)))
+
+
+def _with_limits(panels: list[Panel], along: list[Any]) -> list[Panel]:
+    """Return panels whose axes can be compared: those with the same entry of `along` share the range of y.
+
+    On linear axes a few values that dwarf the later ones are cut off, and the panel says so.
+    """
+    limited = []
+    for panel, key in zip(panels, along, strict=True):
+        shared = [other for other, its in zip(panels, along, strict=True) if its == key]
+        limits, note = _limits([line for other in shared for line in other.lines], panel.x_log, panel.y_log), panel.note
+        high = max((float(np.nanmax(line.y, initial=-np.inf)), line.label) for line in panel.lines)
+        if limits is not None and high[0] > limits[1]:
+            note = "; ".join(filter(None, [note, f"cut off at the top: {high[1]} goes up to {plain(float(f'{high[0]:.3g}'))}"]))
+        limited.append(replace(panel, y_limits=limits, note=note))
+    return limited
+
+
+def _limits(lines: list[Line], x_log: bool, y_log: bool) -> tuple[float, float] | None:
+    """Return the range of y in which to draw lines; None where nothing can be drawn."""
+    every = np.concatenate([line.y for line in lines])
+    late = np.concatenate([line.y[len(line.y) // 3 :] for line in lines])
+    every, late = (values[np.isfinite(values) & (values > 0 if y_log else True)] for values in (every, late))
+    if not len(every):
+        return None
+    low, high = float(every.min()), float(every.max())
+    if y_log:
+        room = max((high / low) ** 0.05, 1.05)
+        return low / room, high * room
+    if len(late) and not x_log:
+        span = max(float(np.quantile(late, 0.98)) - float(late.min()), 1e-12)
+        if high > float(late.min()) + 4.0 * span:
+            high = float(late.min()) + 2.0 * span
+    return low - 0.08 * (high - low), high + 0.05 * (high - low)
 
 
 def _places(group: Group, split: list[str], families: list[str]) -> list[tuple[Any, ...]]:
@@ -247,7 +276,26 @@ def make_figure(results: Results, figure: FigureSpec) -> FigureData | None:
         panels, columns = maker(results, figure.options)
     except DataError:
         return None  # the runner has told the user what to fetch
-    return FigureData(figure.id, figure.title, figure.caption, tuple(panels), columns) if panels else None
+    caption = " ".join(filter(None, [figure.caption, _other_objectives(results, figure)]))
+    return FigureData(figure.id, figure.title, caption, tuple(panels), columns) if panels else None
+
+
+OBJECTIVES = {"primal", "dual", "gap"}
+OF_THE_OBJECTIVE = ("loss", "delta", "l2", "l1", "intercept", "intercept_scale", "sum_lambda", "sum_c")
+
+
+def _other_objectives(results: Results, figure: FigureSpec) -> str:
+    """Return a sentence on the curves of a figure whose objective is another one than its race's; "" where there is none, or it is said."""
+    options = figure.options
+    if not OBJECTIVES & set(_list(options.get("y", []))):
+        return ""
+    other = []
+    for group in results.select(options["race"], options.get("data"), options.get("solvers"), options.get("settings")):
+        race = results.study.race(group.race).problem | group.settings
+        differs = any(group.problem.get(key) != race.get(key) for key in OF_THE_OBJECTIVE)
+        if differs and (label := results.label(group.solver)) not in figure.caption:
+            other.append(f"“{label}”")
+    return f"Of another objective, and not to be compared with the rest: {', '.join(dict.fromkeys(other))}." if other else ""
 
 
 # ------------------------------------------------------------------------------------------------------------------ boundaries

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 __all__ = ["BOUNDARY", "FAINT", "INK", "PAPER", "SOFT", "Style", "as_css", "properties", "styles_for"]
 
 # Okabe and Ito's colours without yellow, which white paper hides, and two dark reds of Paul Tol's. Any two of them stay at least 16 apart
-# (CIELAB) for normal sight and for each of the three kinds of colour blindness; a test measures it.
+# (CIELAB) for normal sight and for each of the three kinds of colour blindness, on dark paper too; a test measures it.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#882255", "#661100", "#000000")
 DASHES = ("solid", "dash", "dot", "dashdot")
 MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down", "star", "pentagon")
@@ -18,10 +18,10 @@ INK, SOFT, FAINT, PAPER = "#1b2430", "#5a6573", "#e4e8ee", "#ffffff"
 BOUNDARY = {"negative": "#0072B2", "positive": "#D55E00", "negative wrong": "#56B4E9", "positive wrong": "#F0B000"}
 # What each colour becomes on dark paper; those of mid lightness stay.
 ON_DARK = {
-    "#0072B2": "#3d9bd9",
+    "#0072B2": "#587ccb",
     "#D55E00": "#f0803c",
-    "#882255": "#d66fa0",
-    "#661100": "#c98a6b",
+    "#882255": "#b384ff",
+    "#661100": "#d9cea7",
     "#000000": "#f2f4f7",
     INK: "#e6eaf0",
     SOFT: "#a3aebc",
