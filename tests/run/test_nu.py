@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from dualgap import Problem
 from dualgap.run import minimise_nu
@@ -181,6 +182,16 @@ def value_by_kernel(result):
     scores = problem.combine(result.coef)  # K·a
     own = 0.5 * float(scores @ result.coef)
     return l2 * (l2 * own - result.nu + problem.c @ np.maximum(1.0 - problem.y * (scores + result.intercept), 0.0))
+
+
+def test_long_rows_whose_optimum_is_0_end_soon():
+    """Each step of the proximal-point method is a run of its own: it may not aim below what float64 can tell from 0."""
+    X, digit = load_digits(return_X_y=True)
+    problem = Problem(X, np.where(digit < 5, 1.0, -1.0), intercept="free")
+    result = minimise_nu(problem, 0.1, "auto", 1e-4, max_epochs=20)
+    assert result.zero
+    assert result.status in ("zero_optimum", "rounding_limit", "stalled")
+    assert -1e-15 < result.certificate.dual <= result.certificate.primal == 0.0
 
 
 def test_an_absolute_tolerance_ends_a_run_whose_objective_is_nearly_0():

@@ -49,7 +49,7 @@ from dualgap.run.stepper import Evaluation, Stepper
 from dualgap.run.trace import Status
 from dualgap.solvers import Warm, WorkingSet
 
-__all__ = ["Budget", "Candidate", "LabelRun", "NuRun", "TubeRun", "largest_square"]
+__all__ = ["FLAT_STILL", "Budget", "Candidate", "LabelRun", "NuRun", "TubeRun", "largest_square"]
 
 AIM = 1.0 + 6e-15  # Σ cβ of labels / νT: above 1 by more than rounding
 WITHIN = 1.0 - 1e-14  # Σ c|β| of a regression / ν: below 1 by more than rounding
@@ -57,13 +57,14 @@ SAMPLE, SAMPLE_PARTS = 500, 5  # rows of a sample, at least, and n / rows of a s
 SAMPLE_GAIN = 4  # rows / rows of a sample, at least, for a sample to pay
 SAMPLE_TOL = 1e-2  # relative gap of the sample's problem
 STILL = 20  # epochs in which the gap does not halve, at which a run ends
-FLAT, FLAT_STILL = 1e-8, 5  # ½‖u‖² / ½(ν·max ‖x‖)² below which the dual is flat, and those epochs there: pair steps no longer tell
+# ½‖u‖² / ½(ν·max ‖x‖)² below which the dual is flat, and those epochs there, where pair steps no longer tell, and of proximal-point steps.
+FLAT, FLAT_STILL = 1e-8, 5
 CROSSED = 0.1  # gap / |D| below which the intercepts of the groups are believed to cross
 MOST_TURNS = 20  # changes between ε > 0 and ε = 0
 UNDERFLOW = 1e-140  # a dual value above minus this is 0: all rows are; and the least l2, whose inverse has a square
-NEARLY_ZERO = 1e-24  # ½‖u‖² / ½(Σ cβ‖x‖)² below which the optimum is w = 0, ρ = 0 up to rounding; more where sums are long
-# The same for a kernel machine, whose ‖u‖² is a sum of kernel values: at least, and in units of the rounding error of a sum.
-KERNEL_ZERO, KERNEL_ROUNDING = 1e-12, 32.0
+# ½‖u‖² / ½(Σ cβ‖x‖)² below which the optimum is w = 0, ρ = 0 up to rounding: at least, and for a kernel machine, whose ‖u‖² is a sum of
+# kernel values; more where sums are long, in units of the rounding error of a sum.
+NEARLY_ZERO, KERNEL_ZERO, ROUNDING = 1e-24, 1e-12, 32.0
 
 
 class Budget(NamedTuple):
@@ -179,6 +180,10 @@ class NuRun(Stepper):
         """Return whether D is next to nothing beside its natural size."""
         return False
 
+    def least_value(self, beta: np.ndarray) -> float:
+        """Return the size of an objective that float64 cannot tell from 0, at that β."""
+        raise NotImplementedError
+
     def gap_estimate(self) -> float | None:
         return self.budget.solver.gap_estimate(self.here, self.state)
 
@@ -249,7 +254,7 @@ class LabelRun(NuRun):
         a = problem.c * equal * problem.y
         scores = problem.products(problem.combine(a))
         rho, b = nu_threshold(problem, self.nu, scores)
-        if self.nearly_zero(0.5 * float(a @ scores), equal):  # rows that were centred
+        if 0.5 * float(a @ scores) <= self.least_value(equal):  # rows that were centred
             return problem.variant(l2=self.nu * largest_square(problem) or 1.0), self._settled(equal), ended
         l2 = rho if rho > 0.0 else float(a @ scores) / self.nu
         return problem.variant(l2=l2), self._least(problem.y * (scores + b)), ended
@@ -278,16 +283,13 @@ class LabelRun(NuRun):
             beta[rows] = own + share * (1.0 - own) if missing > 0.0 else own * (1.0 - share)
         return beta
 
-    def nearly_zero(self, value: float, beta: np.ndarray) -> bool:
-        """Return whether ½‖u‖² = `value` of u = Σ cᵢβᵢyᵢxᵢ is 0 up to rounding: w = 0, ρ = 0 is then the solution."""
+    def least_value(self, beta: np.ndarray) -> float:
+        """Return the ½‖u‖² of u = Σ cᵢβᵢyᵢxᵢ that is 0 up to rounding: w = 0, ρ = 0 is then the solution."""
         # Bounds ‖u‖. A row without weight, or with β = 0, has no part in the rounding of u, however long it is.
         size = float((self.problem.c * beta) @ self.problem.norms)
-        rounding = gamma(self.problem.n)
-        if self.problem.kernel is None:
-            share = max(NEARLY_ZERO, (8.0 * rounding) ** 2)
-        else:
-            share = max(KERNEL_ZERO, KERNEL_ROUNDING * rounding)
-        return value <= share * 0.5 * size * size + UNDERFLOW
+        rounding = ROUNDING * gamma(self.problem.n)
+        share = max(NEARLY_ZERO, rounding**2) if self.problem.kernel is None else max(KERNEL_ZERO, rounding)
+        return share * 0.5 * size * size + UNDERFLOW
 
     def value(self) -> float:
         """Return −D_ν = ½‖u‖² of the last epoch."""
@@ -298,12 +300,12 @@ class LabelRun(NuRun):
 
     def gap_estimate(self) -> float | None:
         value = self.value()
-        if value <= self.atol or self.nearly_zero(value, self.own_beta()):  # the gap of w = 0 is at most that
+        if value <= max(self.atol, self.least_value(self.own_beta())):  # the gap of w = 0 is at most that
             return 0.0
         return super().gap_estimate()
 
     def at_floor(self, certificate: Certificate) -> bool:
-        return certificate.primal == 0.0 and self.nearly_zero(-certificate.dual, self.best_found().beta)
+        return certificate.primal == 0.0 and -certificate.dual <= self.least_value(self.best_found().beta)
 
     def certified(self, beta: np.ndarray) -> Candidate:
         problem, nu, known = self.problem, self.nu, None
@@ -335,7 +337,6 @@ class TubeRun(NuRun):
 
     def __init__(self, problem: Problem, nu: float, budget: Budget, report: Callable[[str], None] = lambda text: None) -> None:
         super().__init__(problem.replace(loss=ResidualLoss()), nu, budget, report)
-        self.least = objective_floor(self.problem)  # objective that float64 cannot tell from 0
         self.tight, self.turns = True, 0
 
     def first(self) -> tuple[Problem, np.ndarray, Ended | None]:
@@ -380,7 +381,10 @@ class TubeRun(NuRun):
         return a + low * (end - a)
 
     def at_floor(self, certificate: Certificate) -> bool:
-        return certificate.primal <= self.least
+        return certificate.primal <= self.least_value(self.best_found().beta)
+
+    def least_value(self, beta: np.ndarray) -> float:
+        return objective_floor(self.problem)
 
     @property
     def own(self) -> Problem:

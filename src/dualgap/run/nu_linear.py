@@ -22,7 +22,7 @@ from scipy import sparse
 from dualgap.core import Offset, ResidualLoss, is_sparse
 from dualgap.problem import Problem, target_offset
 from dualgap.run.driver import Ended, minimise
-from dualgap.run.nu_dual import LabelRun, NuRun, TubeRun, largest_square
+from dualgap.run.nu_dual import FLAT_STILL, LabelRun, NuRun, TubeRun, largest_square
 from dualgap.solvers import Newton
 
 __all__ = ["LongLabelRun", "LongTubeRun", "is_long"]
@@ -98,7 +98,10 @@ class ThresholdColumns(NuRun):
         targets = sum(theta * group for theta, group in zip(centre, self.groups, strict=True)) - self.fixed
         gap = FIRST_GAP * self.nu * self.spread()
         if self.found is not None:
-            gap = SOLVED_SHARE * max(self.tol * abs(self.found.certificate.primal), self.atol)
+            least = self.least_value(self.found.beta)
+            gap = SOLVED_SHARE * max(self.tol * abs(self.found.certificate.primal), self.atol, least)
+            if self.found.certificate.gap <= self.goal[0]:
+                self.goal = 0.5 * self.found.certificate.gap, self.epochs
         found = minimise(
             self.rows.replace(offset=target_offset(targets, len(targets))),
             "auto",
@@ -111,6 +114,7 @@ class ThresholdColumns(NuRun):
         )
         self.theta, self.last = centre + kappa * found.coef[-count:], (found.coef, 0.0, found.dual)
         self.beta = self.signed(found.dual)
+        self.flat = self.epochs >= self.goal[1] + FLAT_STILL
 
     def signed(self, beta: np.ndarray) -> np.ndarray:
         """Return the β of the ν-problem from that of the regression."""
