@@ -176,8 +176,20 @@ def test_small_tables_have_one_model_dense_and_sparse(cancer, model):
 
 @pytest.mark.parametrize("model", [LinearSVC, SVC, dualgap.SVR, dualgap.LinearSVR])
 def test_an_infinite_C_says_what_to_give_instead(cancer, model):
-    with pytest.raises(ValueError, match="C=inf must be finite"):
+    with pytest.raises(ValueError, match=r"C=inf must be finite\. With the hinge or the epsilon-insensitive loss"):
         model(C=np.inf).fit(*cancer)
+
+
+def test_a_finite_C_has_the_hard_tube():
+    """All residuals are within ε, no dual variable is at C, and a larger C has the same model."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    y = X @ [1.0, -2.0, 0.5] + rng.uniform(-0.05, 0.05, 40)
+    models = [dualgap.SVR(kernel="linear", epsilon=0.1, C=C, tol=1e-8).fit(X, y) for C in (1e3, 1e5)]
+    for model in models:
+        assert np.abs(model.predict(X) - y).max() <= 0.1 + 1e-5
+        assert np.abs(model.dual_coef_).max() < 1e3
+    np.testing.assert_allclose(models[0].coef_, models[1].coef_, atol=1e-3)
 
 
 def test_a_finite_C_has_the_hard_margin_model():

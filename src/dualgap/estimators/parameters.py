@@ -108,11 +108,12 @@ def fit_seed(random_state: Any) -> int:
 
 
 def finite_C(C: Any) -> float:
-    """Check C; say of C=inf, scikit-learn's hard margin, what comes to the same."""
+    """Check C; say of C=inf, the hard margin or tube, what comes to the same."""
     if isinstance(C, (float, np.floating)) and np.inf == C:
         raise ValueError(
-            "C=inf must be finite. With the hinge loss, any C above the largest |dual_coef_| has the hard-margin model. Give C=1e3, or up "
-            "to 1e6; with a much larger C the objective of separable rows is too near to 0 for a relative gap in float64"
+            "C=inf must be finite. With the hinge or the epsilon-insensitive loss, a C above the largest |dual_coef_| has the model of "
+            "C=inf, the hard margin, if there is one. Give C=1e3, or up to 1e6; with a much larger C its objective is too near to 0 for a "
+            "relative gap in float64"
         )
     return number("C", C)
 
