@@ -190,3 +190,23 @@ def test_rows_whose_squares_leave_little_room_in_float64(size):
     large = OneClassSVM(kernel="precomputed").fit((size * X) @ (size * X).T)
     assert large.status_ == small.status_ == "converged"
     assert large.certificate_.primal / size**2 == pytest.approx(small.certificate_.primal, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "estimator", [NuSVC(nu=0.2, kernel="precomputed"), OneClassSVM(kernel="precomputed")], ids=["NuSVC", "OneClassSVM"]
+)
+def test_rows_of_another_width_are_refused_in_the_estimators_own_name(estimator):
+    X, y = load_iris(return_X_y=True)
+    X = X[50:]
+    model = estimator.fit(X @ X.T, y[50:])
+    for width in (len(model.support_), 99):
+        with pytest.raises(ValueError, match=f"{type(model).__name__} is expecting 100 features"):
+            model.predict(X @ X[:width].T)
+
+
+def test_names_of_columns_are_compared():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    for model in (NuSVC(nu=0.2).fit(X, y), OneClassSVM().fit(X)):
+        assert len(model.predict(X)) == 150
+        with pytest.raises(ValueError, match="feature names"):
+            model.predict(X[X.columns[::-1]])

@@ -7,17 +7,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from dualgap.core import number, whole_number
 from dualgap.estimators.kernel import SVC
 from dualgap.estimators.parameters import Budget, fit_seed, invalid_parameters
-from dualgap.estimators.samples import Labelled, small_as_dense
+from dualgap.estimators.samples import Labelled, small_as_dense, validated_rows
 from dualgap.kernels import Kernel
 from dualgap.problem import Problem
 from dualgap.run import NuResult, Trained, minimise_nu
 from dualgap.solvers import WorkingSet
 
-__all__ = ["expanded", "hinge_problem", "keep_machine", "nu_budget", "solve_nu"]
+__all__ = ["expanded", "hinge_problem", "keep_machine", "machine_rows", "nu_budget", "solve_nu"]
 
 UNLIMITED = 10**9  # epochs
 LOGGER = logging.getLogger("dualgap")
@@ -89,9 +90,14 @@ def keep_machine(
     machine._kernel, machine._gamma = kernel, kernel.gamma
     machine._keep(X, data, pairs, list(results))
     fitted = {name: value for name, value in vars(machine).items() if name.endswith("_")}
-    for name in ("n_features_in_", "feature_names_in_"):
-        if hasattr(model, name):
-            setattr(machine, name, getattr(model, name))
+    if hasattr(model, "n_features_in_"):
+        machine.n_features_in_ = model.n_features_in_
     for name, value in fitted.items():
         setattr(model, name, value)
     model._machine = machine
+
+
+def machine_rows(model: Any, X: Any) -> Any:
+    """Return new rows as `_machine` takes them, checked in the name of the model."""
+    check_is_fitted(model)
+    return X if callable(model.kernel) else validated_rows(model, X)

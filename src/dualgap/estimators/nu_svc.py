@@ -15,7 +15,7 @@ from dualgap.core import kept, number, one_of
 from dualgap.estimators.fitting import TimeShare, warn_unless_converged
 from dualgap.estimators.kernel import SVC
 from dualgap.estimators.kernel_model import checked_kernel, fit_status
-from dualgap.estimators.nu_machine import expanded, hinge_problem, keep_machine, nu_budget, solve_nu
+from dualgap.estimators.nu_machine import expanded, hinge_problem, keep_machine, machine_rows, nu_budget, solve_nu
 from dualgap.estimators.parameters import invalid_parameters
 from dualgap.estimators.probability import calibrate, check_probability, predict_log_proba, predict_proba
 from dualgap.estimators.progress import log_to_screen
@@ -187,16 +187,14 @@ class NuSVC(ClassifierMixin, BaseEstimator):
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores, as those of `SVC`: with two classes one, positive for the second; else a column for each class or pair of classes."""
-        check_is_fitted(self)
-        return self._machine.decision_function(X)
+        return self._machine.decision_function(machine_rows(self, X))
 
     def _class_scores(self, X: Any) -> np.ndarray:
-        return self._machine._class_scores(X)
+        return self._machine._class_scores(machine_rows(self, X))
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels: with more than two classes the one with most votes of the pairs."""
-        check_is_fitted(self)
-        return self._machine.predict(X)
+        return self._machine.predict(machine_rows(self, X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

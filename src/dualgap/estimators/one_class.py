@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dualgap.core import kept, number
 from dualgap.estimators.fitting import warn_unless_converged
 from dualgap.estimators.kernel_model import checked_kernel, fit_status
-from dualgap.estimators.nu_machine import expanded, hinge_problem, keep_machine, nu_budget, solve_nu
+from dualgap.estimators.nu_machine import expanded, hinge_problem, keep_machine, machine_rows, nu_budget, solve_nu
 from dualgap.estimators.parameters import invalid_parameters
 from dualgap.estimators.progress import log_to_screen
 from dualgap.estimators.samples import Labelled, refuse_dask
@@ -159,8 +159,7 @@ class OneClassSVM(OutlierMixin, BaseEstimator):
 
         With kernel="precomputed", X has a column for each training row. Only the columns `support_` count; the others may be 0.
         """
-        check_is_fitted(self)
-        return self._machine.decision_function(X)
+        return self._machine.decision_function(machine_rows(self, X))
 
     def score_samples(self, X: Any) -> np.ndarray:
         """f(x) for each sample, without the threshold."""
