@@ -125,7 +125,7 @@ def test_average_is_that_of_a_list(order):
     iterates = true_iterates(model, orders)
     for epochs in range(1, 17):
         since = epochs // 2
-        expected = np.mean(iterates[since * N + 1 : epochs * N + 1], axis=0)  # after each step since T₀
+        expected = np.mean(iterates[since * N : epochs * N], axis=0)  # before each step since T₀
         np.testing.assert_allclose(found[epochs - 1], expected, rtol=1e-10, atol=1e-12)
 
 

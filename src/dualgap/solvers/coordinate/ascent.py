@@ -73,10 +73,10 @@ class NoSums(NamedTuple):
 
 @compiled
 class RunningSums(NamedTuple):
-    """Σ over all steps t of each βᵢ(t), for averages of the iterates; brought up to date only when βᵢ changes."""
+    """Σ over all steps t of βᵢ before step t, for averages of the iterates; brought up to date only when βᵢ changes."""
 
     total: np.ndarray  # the sum over the steps before `since`
-    since: np.ndarray  # the step from which the present βᵢ holds
+    since: np.ndarray  # the first step that finds the present βᵢ, counted from 0
 
     def record(self, i, beta, t):
         self.total[i] += beta * (t - self.since[i])
@@ -96,7 +96,7 @@ def ascend(rows, loss, penalty, coords, beta, v, order, ahead, sums, t):
         margin = math.copysign(1.0, factor) * (penalty.score(rows, i, v) + coords.offset.at(i))
         new = loss.ascent_step(old, margin, coords.q[i])  # 2) the new β
         if new != old:  # 3) v
-            sums.record(i, old, t + s)
+            sums.record(i, old, t + s + 1)
             rows.add(i, (new - old) * factor, v)
             beta[i] = new
 

@@ -37,9 +37,9 @@ class SDCA(Solver):
     order : {"permutation", "random", "cyclic"}
         A fresh permutation each epoch, independent draws, or the rows as they come.
     output : {"last", "average", "random"}
-        The last iterate, the average of the iterates of the second half, or one of these at random: after T epochs the half begins
-        after T₀ = ⌊T/2⌋ of them. A vector of length n is kept for each epoch of the second half, up to 256 MB in all; in a longer run T₀
-        is the last epoch before T/2 that is kept.
+        The last iterate, the average of the iterates of the second half, or one of these at random: of T epochs the half begins
+        after T₀ = ⌊T/2⌋, and its iterates are those before each of its steps, as in the paper. A vector of length n is kept for each
+        epoch of the second half, up to 256 MB in all; in a longer run T₀ is the last epoch before T/2 that is kept.
     first_epoch : {"sdca", "sgd"}
         "sgd" starts with one pass of modified stochastic gradient descent, whose β then starts SDCA. A warm start takes its place.
 
@@ -119,7 +119,7 @@ class SDCA(Solver):
 
 
 class AveragedSuffix:
-    """Average of β over the steps of the second half, from running sums."""
+    """Average of the β before each step of the second half, from running sums."""
 
     def __init__(self, ascent: Ascent, sums: RunningSums) -> None:
         self.ascent, self.sums, self.step = ascent, sums, 0
