@@ -8,11 +8,12 @@ def cells(table):
     return cells_of(parse_study(table))
 
 
-def test_every_cell_has_its_own_seed_and_key(tiny):
+def test_every_cell_has_its_own_key_and_parameters_share_a_seed(tiny):
     race = {**tiny()["races"][0], "grid": {"l2": [0.1, 0.01]}}
     made = cells(tiny(races=[race]))
     assert len(made) == 2 * 2 * 2 * 2
-    assert len({cell.seed for cell in made}) == len({cell.key for cell in made}) == len(made)
+    assert len({cell.key for cell in made}) == len(made)
+    assert len({cell.seed for cell in made}) == len(made) / 2, "one order of the rows for both values of l2"
 
 
 def test_seeds_do_not_depend_on_names_order_or_budget(tiny):

@@ -20,7 +20,15 @@ from dualgap.solvers import REGISTRY
 from dualgap.solvers.coordinate.sdca import SDCA
 
 PACKAGE = Path(run_study.__code__.co_filename).resolve().parents[1]
-TIMES = ("cpu_seconds", "wall_seconds", "compile_seconds", "trace_cpu_seconds", "trace_wall_seconds", "environment")
+TIMES = (
+    "cpu_seconds",
+    "wall_seconds",
+    "compile_seconds",
+    "spent_seconds",
+    "trace_cpu_seconds",
+    "trace_wall_seconds",
+    "environment",
+)
 
 SCRIPT = """
 import json, sys

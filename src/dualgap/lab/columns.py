@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from dualgap.lab.results import Group
 
-__all__ = ["LOG", "NAMES", "ended", "named", "plain", "shown_number"]
+__all__ = ["LOG", "NAMES", "counted", "ended", "named", "plain", "shown_number"]
 
 NAMES = {
     "epoch": "epochs",
@@ -38,7 +38,7 @@ NAMES = {
     "balanced_accuracy": "balanced accuracy",
     "pr_auc": "PR-AUC",
     "roc_auc": "ROC-AUC",
-    "iteration": "iterations, as the text counts them",
+    "iteration": "iterations of the text",
     "rate": "learning rate",
     "sum_c": "c",
     "majority_accuracy": "accuracy of always the commoner class",
@@ -51,6 +51,7 @@ NAMES = {
     "b_star": "b*",
     "b_star_train_error": "training error with b*",
 }
+PEAK = 0.005  # of an accuracy: nearer to its best is at its best
 LOG = {"cpu_seconds", "gap", "relative_gap", "best_gap", "suboptimality", "l2", "batch_size", "rate"}
 
 
@@ -58,14 +59,25 @@ def named(column: str) -> str:
     """Return what an axis says for a column."""
     column, _, place = column.partition("@")
     if place:
-        return f"{named(column)} after {place} pass{'' if place == '1' else 'es'}"
+        count = place.rstrip(":")
+        unit = "iteration of the text" if place != count else "pass"
+        return f"{named(column)} after {counted(float(count), unit)}"
     if column.startswith("gap:"):
         return f"CPU seconds to a relative gap of {plain(float(column.removeprefix('gap:')))}"
     if column.startswith("near:"):
         return f"CPU s to within {100 * float(column.removeprefix('near:')):g} % of the best bound"
+    if column.startswith("peak:"):
+        return f"epochs to within {PEAK} of the best {named(column.removeprefix('peak:'))}"
     if column.startswith("settles:"):
         return f"passes until {100 * float(column.removeprefix('settles:')):g} % of the objective's fall is done"
     return NAMES.get(column, column.replace("_", " "))
+
+
+def counted(place: float, unit: str) -> str:
+    """Return a number of passes, epochs or iterations in words."""
+    head, of, rest = unit.partition(" of")
+    plural = "" if place == 1 else "es" if head.endswith("s") else "s"
+    return f"{place:g} {head}{plural}{of}{rest}"
 
 
 def plain(value: float) -> str:
@@ -96,15 +108,20 @@ def shown_number(cell: Any) -> str:
 def ended(group: Group, column: str) -> np.ndarray:
     """Return how each run ended: a column of the results, the last value of a trace, or a cost.
 
-    "gap:1e-3" is CPU seconds to a certified gap, "near:1e-2" those to within a share of the best bound,
-    "settles:0.9" passes until as much of the objective's own fall is done, wherever it ends; "bound" is the best lower bound of any solver.
-    "primal@100" is a column of the traces at the last evaluation within 100 passes over the data, the first one's where all are later.
+    "gap:1e-3" is CPU seconds to a certified gap, "near:1e-2" those to within a share of the best bound, "peak:accuracy_test" the text's
+    iterations until that is first at its best, "settles:0.9" passes until as much of the objective's own fall is done, wherever it ends;
+    "bound" is the best lower bound of any solver. "primal@100" is a column of the traces after 100 passes over the data, "primal@100:"
+    after 100 iterations as the text counts them: at the end of the last epoch within that. It is NaN for a run that was not evaluated
+    there; one that converged stays where it is.
     """
     column, _, place = column.partition("@")
     if place:
-        limit = float(place) * (1 + 1e-9)
-        pairs = zip(group.traces(column), group.traces("passes"), strict=True)
-        return np.array([values[max(int(np.sum(passes <= limit)) - 1, 0)] for values, passes in pairs])
+        unit = "iteration" if place.endswith(":") else "passes"
+        places = group.places(float(place.rstrip(":")), unit)
+        return np.array([np.nan if at is None else values[at] for values, at in zip(group.traces(column), places, strict=True)])
+    if column.startswith("peak:"):
+        pairs = zip(group.traces(column.removeprefix("peak:")), group.traces("iteration"), strict=True)
+        return np.array([at[np.flatnonzero(values >= values.max() - PEAK)[0]] for values, at in pairs])
     if column.startswith("gap:"):
         return group.first("best_gap", float(column.removeprefix("gap:")))
     if column.startswith("near:"):

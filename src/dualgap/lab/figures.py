@@ -138,7 +138,7 @@ def convergence(results: Results, options: dict[str, Any]) -> tuple[list[Panel],
         for place in _places(group, split, _list(options.get("families", []))):
             parts.setdefault(place, []).append(group)
     ordered = _order(split, parts, _list(options.get("families", [])))
-    xs, ys = _list(options.get("x", "epoch")), _list(options["y"])
+    xs, ys = _list(options.get("x", "passes")), _list(options["y"])
     panels, along = [], []
     for place, y, x in itertools.product(ordered, ys, xs):
         members = [group for group in parts[place] if group.has(y)]

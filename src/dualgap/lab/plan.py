@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
+import re
 from collections import ChainMap
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
@@ -32,6 +34,7 @@ __all__ = [
     "Planned",
     "cells_of",
     "data_fingerprint",
+    "named_places",
     "planned",
     "problem_name",
     "sources_fingerprint",
@@ -86,6 +89,7 @@ class Cell:
     keep_model: bool = False
     value_by: dict[str, Any] = field(default_factory=dict)
     watch: bool = False
+    measures: tuple[str, ...] = ()
 
     def computed(self) -> dict[str, Any]:
         """Return all that the numbers of this run depend on, except the budget."""
@@ -100,13 +104,15 @@ class Cell:
 
     @property
     def seed(self) -> int:
-        """A seed of its own: a hash of data, solver, parameters and run number. A longer budget continues the same run."""
-        return int(_digest(self.computed())[:15], 16)
+        """A hash of data, solver and run number: all parameters of a solver share an order of the rows. A longer budget goes on."""
+        alike = {name: value for name, value in self.computed().items() if name not in ("params", "problem")}
+        return int(_digest(alike)[:15], 16)
 
     @property
     def key(self) -> str:
         """The name that the result is stored under."""
         kept = {"budget": asdict(self.budget), "keep_model": self.keep_model, "value_by": self.value_by, "watch": self.watch}
+        kept["measures"] = self.measures
         return _digest({**self.computed(), **kept, "sources": sources_fingerprint()})[:32]
 
     def describe(self) -> str:
@@ -123,12 +129,16 @@ def cells_of(study: Study) -> list[Cell]:
     """Return every run of a study, race by race; data and problem change slowest, so that a worker can keep them."""
     cells: list[Cell] = []
     for race in study.races:
-        before = len(cells)
+        before, named = len(cells), named_places(study, race.id)
+        data, solvers = (ids + study.variants(race, ids) for ids in (race.data, race.solvers))
+        places = {id: _evaluated_at(study.solver_spec(id), named) for id in solvers}
         points = itertools.product(*race.grid.values())
-        for data_id, values, solver_id in itertools.product(race.data, points, race.solvers):
+        for data_id, values, solver_id in itertools.product(data, points, solvers):
+            if "~" in data_id and "~" in solver_id:
+                continue
             settings = dict(zip(race.grid, values, strict=True))
             spec = study.solver_spec(solver_id)
-            problem, params = _resolve(study, race, spec, settings)
+            problem, params = _resolve(study, race, spec, settings, data_id)
             cell = Cell(
                 race=race.id,
                 data=study.data_spec(data_id),
@@ -136,10 +146,11 @@ def cells_of(study: Study) -> list[Cell]:
                 settings=settings,
                 problem=problem,
                 params=params,
-                budget=race.budget,
+                budget=replace(race.budget, **places[solver_id]),
                 run=0,
                 base_seed=study.seed,
                 value_by=race.value_by,
+                measures=race.measures,
             )
             # The models of the first run are enough to draw with, and keep the store small.
             for run in range(race.runs or study.runs):
@@ -148,6 +159,21 @@ def cells_of(study: Study) -> list[Cell]:
         if race.reference:
             cells += _references(cells[before:])
     return cells
+
+
+def named_places(study: Study, race: str) -> set[tuple[float, str]]:
+    """Return the places that statements, figures and tables of a race name, each with its unit: passes, or the text's iterations."""
+    every = [each.options for part in (study.claims, study.figures, study.tables) for each in part]
+    asking = [options for options in every if options.get("race") == race]
+    found = {(float(o[key]), o.get("unit", "passes")) for o in asking for key in ("after", "early") if key in o}
+    columns = re.findall(r"@([0-9.e+]+)(:?)", json.dumps(asking))
+    return found | {(float(place), "iteration" if text else "passes") for place, text in columns}
+
+
+def _evaluated_at(spec: SolverSpec, places: set[tuple[float, str]]) -> dict[str, Any]:
+    """Return the places as a budget has them: the last epoch within so many iterations, and passes."""
+    epochs = {float(math.floor(place / spec.iterations * (1 + 1e-9))) for place, unit in places if unit == "iteration"}
+    return {"at_epochs": tuple(sorted(epochs)), "at_passes": tuple(sorted(p for p, unit in places if unit == "passes"))}
 
 
 def drawn(spec: DataSpec, base_seed: int, run: int) -> DataSpec:
@@ -166,7 +192,7 @@ TO_THE_END = RunBudget(tol=1e-6, epochs=20_000, seconds=20.0, evaluate="geometri
 def _references(cells: list[Cell]) -> list[Cell]:
     """Return a run to a tiny gap for each problem among the cells."""
     problems = {problem_name(cell): cell for cell in reversed(cells)}
-    plain: dict[str, Any] = {"solver": REFERENCE, "params": {}, "keep_model": False, "value_by": {}, "watch": False}
+    plain: dict[str, Any] = {"solver": REFERENCE, "params": {}, "keep_model": False, "value_by": {}, "watch": False, "measures": ()}
     return [replace(cell, budget=_within(cell.budget.seconds), run=0, **plain) for cell in problems.values()]
 
 
@@ -179,14 +205,16 @@ def problem_name(cell: Cell) -> str:
     return _digest([data_fingerprint(cell.data), cell.problem])
 
 
-def _resolve(study: Study, race: Race, spec: SolverSpec, settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _resolve(
+    study: Study, race: Race, spec: SolverSpec, settings: dict[str, Any], data: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return problem and solver parameters of a point of the grid; a solver's own problem settings win over the race's."""
     if spec.solver not in LINEUP:
         raise StudyError(f"{study.name}: solver {spec.id!r}: there is no solver {spec.solver!r}; {suggest(spec.solver, LINEUP)}")
     known = {f.name for f in fields(LINEUP[spec.solver])}
     of_problem = {name: value for name, value in settings.items() if name in PROBLEM_KEYS}
     of_solver = {name: value for name, value in settings.items() if name not in PROBLEM_KEYS}
-    params = {**spec.params, **of_solver}
+    params = {**spec.params, **spec.by_data.get(data.partition("~")[0], {}), **of_solver}
     for name in params:
         if name not in known:
             raise StudyError(

@@ -161,6 +161,11 @@ class ResultStore:
         tables = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((self.folder / "data").glob("*.json"))]
         return {table["id"]: table for table in tables}
 
+    def explanations(self) -> dict[str, dict[str, Any]]:
+        """Return what was found of how numbers of the text can come about, by the id of the statement."""
+        folder = self.folder / "explain"
+        return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
+
     def environments(self) -> dict[str, dict[str, Any]]:
         """Return the machines that results were made on, by name."""
         return {path.stem: json.loads(path.read_text()) for path in sorted((self.folder / "environments").glob("*.json"))}
@@ -211,6 +216,9 @@ class Group:
         if column == "suboptimality":
             pairs = zip(self.traces("primal"), self.bounds, strict=True)
             return [np.maximum((trace - bound) / max(abs(bound), 1e-300), RESOLUTION) for trace, bound in pairs]
+        if column == "dual_suboptimality":
+            pairs = zip(self.traces("dual"), self.bounds, strict=True)
+            return [np.maximum((bound - trace) / max(abs(bound), 1e-300), RESOLUTION) for trace, bound in pairs]
         if column == "iteration":
             return [trace * self.solver.iterations for trace in self.traces("epoch")]
         if column == "best_gap":
@@ -245,6 +253,16 @@ class Group:
                 return Curve(xs.mean(axis=0), middle, low, high)
             mean, spread = ys.mean(axis=0), ys.std(axis=0)
         return Curve(xs.mean(axis=0), mean, np.maximum(mean - spread, ys.min(axis=0)), np.minimum(mean + spread, ys.max(axis=0)))
+
+    def places(self, place: float, unit: str = "passes") -> list[int | None]:
+        """Return for each run the evaluation at the end of the last epoch within a place; None where the run was not evaluated there."""
+        found: list[int | None] = []
+        for passed, epochs, row in zip(self.traces(unit), self.traces("epoch"), self.rows, strict=True):
+            at = int(np.sum(passed <= place * (1 + 1e-9))) - 1
+            step = (passed[at] - passed[at - 1]) / (epochs[at] - epochs[at - 1]) if at > 0 else passed[0]
+            there = at >= 0 and (passed[at] + step > place * (1 + 1e-9) or (at + 1 == len(passed) and row["status"] == "converged"))
+            found.append(at if there else None)
+        return found
 
     def first(self, column: str, level: float, cost: str = "cpu_seconds") -> np.ndarray:
         """Return the cost at which each run first had the column at or below a level; infinity where it never did."""
@@ -313,15 +331,18 @@ class Results:
         solvers: Iterable[str] | None = None,
         settings: dict[str, Any] | None = None,
     ) -> list[Group]:
-        """Return groups with a finished run: of a race, of some data sets, of some solvers, at a point of the grid."""
+        """Return groups with a finished run: of a race, of some data sets, of some solvers, at a point of the grid.
+
+        Variants (see `Study.data_spec`) are among them only by name.
+        """
         names = None if data is None else {data} if isinstance(data, str) else set(data)
         wanted = None if solvers is None else list(solvers)
         found = [
             group
             for group in self.groups
             if (race is None or group.race == race)
-            and (names is None or group.data in names)
-            and (wanted is None or group.solver.id in wanted)
+            and (group.data in names if names is not None else "~" not in group.data)
+            and (group.solver.id in wanted if wanted is not None else "~" not in group.solver.id)
             and (settings is None or all(group.setting(k) == v for k, v in settings.items()))
             and group.rows
         ]
@@ -342,6 +363,11 @@ class Results:
         known = self.store.data().get(id)
         spec = self.study.data_spec(id)
         return spec.label or (known["name"] if known else spec.name or spec.id)
+
+    def spent_on(self, race: str = "") -> float:
+        """Return the processor seconds that the runs of one race, or of all, took with their evaluation."""
+        keys = {run.key for run in self.runs if race in ("", run.race)}
+        return float(sum(row.get("spent_seconds") or 0.0 for key, row in self.rows.items() if key in keys))
 
     @property
     def failures(self) -> list[dict[str, Any]]:

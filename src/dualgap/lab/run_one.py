@@ -22,8 +22,10 @@ from scipy import sparse
 from dualgap.lab.plan import LINEUP, Cell
 from dualgap.lab.prepare import Prepared, open_prepared
 from dualgap.lab.results import ResultStore
+from dualgap.lab.studies import measures
+from dualgap.lab.study import RunBudget
 from dualgap.problem import Problem, from_sum_of_losses
-from dualgap.run import Progress, Trained, minimise
+from dualgap.run import Progress, Trained, minimise, schedule
 from dualgap.solvers import NotSupported, Solver
 
 __all__ = ["Outcome", "Watching", "execute", "make_problem"]
@@ -96,6 +98,7 @@ class Watching:
 
 
 TELL_EVERY = 0.2  # seconds between two notes on a running run
+ROUNDED = 1.0 + 1e-9  # times a place in passes: sums of parts of a pass are rounded
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,7 @@ def execute(cell: Cell, key: str, place: Path, folder: Path, environment: str) -
     what = cell.describe()
     note = folder / "running" / key
     note.parent.mkdir(parents=True, exist_ok=True)
-    record = described(cell, key, environment)
+    record, began = described(cell, key, environment), time.process_time()
     _tell(note, what)
     try:
         record |= _run(cell, key, place, note, folder)
@@ -131,7 +134,7 @@ def execute(cell: Cell, key: str, place: Path, folder: Path, environment: str) -
         note.unlink(missing_ok=True)
     if record["status"] == "interrupted":
         raise KeyboardInterrupt  # an interrupted run is not stored
-    ResultStore(folder).add(record)
+    ResultStore(folder).add({**record, "spent_seconds": time.process_time() - began})
     shown = {name: record[name] for name in ("status", "error", "epochs", "cpu_seconds", "relative_gap") if name in record}
     return Outcome(key, what, **shown)
 
@@ -155,19 +158,32 @@ def described(cell: Cell, key: str, environment: str) -> dict[str, Any]:
 class Follower:
     """The callback of a run: it remembers the newest model and the best one, tells how far the run is, and ends it in time.
 
-    Sets: `newest` and `best` at each evaluation, `out_of_time` once the budget of processor seconds is spent.
+    It says at which epochs the run is evaluated, too: the last one within each place that is counted in passes is known as the run goes.
+    Sets: `newest` and `best` at each evaluation, `rate` from the second on, `out_of_time` once the budget of passes or seconds is spent.
     """
 
     note: Path
     what: str
-    seconds: float | None
+    budget: RunBudget
     watching: Watching | None = None
     newest: Progress | None = None
     best: Progress | None = None
+    rate: float = 0.0  # passes over the data in an epoch
     out_of_time: bool = False
     told: float = field(default_factory=time.monotonic)
 
+    def due(self, epoch: int) -> bool:
+        """Return whether to evaluate after an epoch."""
+        if self.newest is None or not self.rate or schedule(self.budget.evaluate)(epoch) or epoch in self.budget.at_epochs:
+            return True
+        here = self.newest.record["passes"] + self.rate * (epoch - self.newest.epoch)
+        places = (*self.budget.at_passes, self.budget.passes or np.inf)
+        return any(here <= place * ROUNDED < here + self.rate for place in places)
+
     def __call__(self, progress: Progress) -> bool:
+        if self.newest is not None:
+            epochs = progress.epoch - self.newest.epoch
+            self.rate = (progress.record["passes"] - self.newest.record["passes"]) / max(epochs, 1)
         self.newest = progress
         if self.best is None or progress.certificate.primal < self.best.certificate.primal:
             self.best = progress
@@ -176,7 +192,9 @@ class Follower:
         if time.monotonic() - self.told > TELL_EVERY:
             self.told = time.monotonic()
             _tell(self.note, f"{self.what}: epoch {progress.epoch}, gap {progress.certificate.relative_gap:.1e}")
-        self.out_of_time = self.seconds is not None and progress.record["cpu_seconds"] >= self.seconds
+        passes, seconds = self.budget.passes or np.inf, self.budget.seconds or np.inf
+        over = progress.record["passes"] + self.rate > passes * ROUNDED
+        self.out_of_time = progress.record["cpu_seconds"] >= seconds or over
         return self.out_of_time
 
 
@@ -185,7 +203,7 @@ def _run(cell: Cell, key: str, place: Path, note: Path, folder: Path) -> dict[st
     problem = _problem(place, json.dumps(cell.problem, sort_keys=True))
     solver: Solver = LINEUP[cell.solver.solver](**cell.params)
     watching = Watching(problem, data) if cell.watch else None
-    follower = Follower(note, cell.describe(), cell.budget.seconds, watching)
+    follower = Follower(note, cell.describe(), cell.budget, watching)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # overflow before divergence; the status says so
         result = minimise(
@@ -195,7 +213,7 @@ def _run(cell: Cell, key: str, place: Path, note: Path, folder: Path) -> dict[st
             max_epochs=1 if getattr(solver, "one_shot", False) else cell.budget.epochs,
             seed=cell.seed,
             watch=(data.X_test, data.y_test),
-            evaluate=cell.budget.evaluate,
+            evaluate=follower.due,
             callbacks=[follower],
             stall=cell.budget.tol > 0,
         )
@@ -206,6 +224,8 @@ def _run(cell: Cell, key: str, place: Path, note: Path, folder: Path) -> dict[st
     if cell.value_by:
         other = make_problem(data, cell.value_by)
         record["common_primal"] = _valued(other, follower.newest)
+    for name in cell.measures:
+        record[name] = measures()[name](problem, data, follower.newest.coef, float(follower.newest.intercept))
     if cell.keep_model:
         record |= {"coef": follower.newest.coef.tolist(), "intercept": float(follower.newest.intercept)}
         ResultStore(folder).add_points(key, data.X, data.y)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ import numpy as np
 
 from dualgap.core import write_atomically
 from dualgap.data import DataError
+from dualgap.lab.claims import judge
+from dualgap.lab.claims.measures import LOOKS
 from dualgap.lab.live import Display
 from dualgap.lab.plan import Cell, cells_of, data_fingerprint, planned
 from dualgap.lab.prepare import open_prepared, share_prepared
@@ -32,7 +34,7 @@ from dualgap.problem import Problem
 from dualgap.run import minimise
 from dualgap.solvers import REGISTRY
 
-__all__ = ["Ran", "describe_environment", "measure_epoch_overhead", "run_study"]
+__all__ = ["Ran", "describe_environment", "measure_epoch_overhead", "more_draws", "run_study"]
 
 
 PACKAGES = ("dualgap", "numpy", "scipy", "numba", "llvmlite", "scikit-learn", "polars", "joblib", "matplotlib")
@@ -148,29 +150,60 @@ def run_study(study: Study, out: str | Path, jobs: int | None = None, display: D
     jobs = jobs or os.cpu_count() or 1
     display = display or Display()
     store = ResultStore(out / "results")
-    write_atomically(out / "study.json", study.to_json())
-    store.add_plan(planned(study))
     store.add_command(command)
     shutil.rmtree(store.folder / "running", ignore_errors=True)
+    environment = _environment(store, jobs)
+    ran = Ran(Results(study, store, {}))
+    more: Study | None = study
+    with Scratch() as scratch, display:
+        shared = Shared(store, scratch, display)
+        while more is not None:
+            _look(ran, more, out, shared, environment, jobs)
+            more = more_draws(ran.results)
+    ran.missing = shared.missing
+    return ran
+
+
+def _look(ran: Ran, study: Study, out: Path, shared: Shared, environment: str, jobs: int) -> None:
+    """Run what a study lacks, and load all results."""
+    store, display = shared.store, shared.display
+    write_atomically(out / "study.json", study.to_json())
+    store.add_plan(planned(study))
     cells = list({cell.key: cell for cell in cells_of(study)}.values())
     done = store.finished()
-    todo = [cell for cell in cells if cell.key not in done]
-    environment = _environment(store, jobs)
-    ran = Ran(Results(study, store, {}), found=len(cells) - len(todo))
-    with Scratch() as scratch, display:
-        shared = Shared(todo, store, scratch, display)
-        display.start(total=len(cells), found=ran.found, running=store.folder / "running")
-        for outcome in _execute_all(shared, store, environment, jobs):
-            ran.executed += 1
-            display.ended(outcome)
-            if outcome.status == "failed":
-                ran.failed.append(outcome)
-            elif outcome.status == "unsupported":
-                ran.unsupported.append(outcome)
-    ran.missing = shared.missing
+    shared.todo = [cell for cell in cells if cell.key not in done]
+    found = len(cells) - len(shared.todo)
+    ran.found = found - ran.executed
+    display.start(total=len(cells), found=found, running=store.folder / "running")
+    for outcome in _execute_all(shared, store, environment, jobs):
+        ran.executed += 1
+        display.ended(outcome)
+        if outcome.status == "failed":
+            ran.failed.append(outcome)
+        elif outcome.status == "unsupported":
+            ran.unsupported.append(outcome)
     store.join()
     ran.results = Results.load(study, store)
-    return ran
+
+
+def more_draws(results: Results) -> Study | None:
+    """Return the study with twice the runs in the races about which something cannot be told, the cheapest first, within its seconds.
+
+    None where more runs would decide nothing, the looks that `WRONG` allows for are used up, or there are no seconds left.
+    """
+    study, left = results.study, results.study.seconds - results.spent_on()
+    if left <= 0.0:
+        return None
+    undecided = {claim.options.get("race") for claim in study.claims if claim.check and judge(results, claim).more}
+    costs = {race.id: results.spent_on(race.id) for race in study.races if race.id in undecided}
+    races = {race.id: race for race in study.races}
+    for id in sorted(costs, key=lambda id: costs[id]):
+        runs = races[id].runs or study.runs
+        if costs[id] <= left and runs < study.runs * 2 ** (LOOKS - 1):
+            left -= costs[id]
+            races[id] = replace(races[id], runs=2 * runs)
+    grown = tuple(races.values())
+    return None if grown == study.races else study.with_(races=grown)
 
 
 def _environment(store: ResultStore, jobs: int) -> str:
@@ -182,23 +215,24 @@ def _environment(store: ResultStore, jobs: int) -> str:
 class Shared:
     """The data of the runs to do, each prepared when its first run starts and removed when its last has ended.
 
+    Order of calls: `todo` is set to the runs of a look, then `runs`, and `ended` after each.
     Sets: `missing` has what could not be found, by the id of the data set.
     """
 
-    def __init__(self, todo: list[Cell], store: ResultStore, scratch: Path, display: Display) -> None:
-        # One draw of the data after the other: few of them are on the disk at a time, and a worker can keep its problem.
-        order = {name: i for i, name in enumerate(dict.fromkeys(data_fingerprint(cell.data) for cell in todo))}
-        self.todo = sorted(todo, key=lambda cell: order[data_fingerprint(cell.data)])
-        self.left = Counter(data_fingerprint(cell.data) for cell in todo)
+    def __init__(self, store: ResultStore, scratch: Path, display: Display) -> None:
         self.store, self.scratch, self.display = store, scratch, display
+        self.todo: list[Cell] = []
+        self.left: Counter[str] = Counter()
         self.places: dict[str, Path] = {}
         self.told: set[str] = set()
         self.missing: dict[str, str] = {}
 
     def runs(self) -> Iterator[tuple[Cell, Path]]:
         """Yield each run with the place of its data; runs whose data are missing are left out."""
-        for cell in self.todo:
-            name = data_fingerprint(cell.data)
+        # One draw of the data after the other: few of them are on the disk at a time, and a worker can keep its problem.
+        names = [data_fingerprint(cell.data) for cell in self.todo]
+        self.places, self.left, order = {}, Counter(names), {name: i for i, name in enumerate(dict.fromkeys(names))}
+        for name, cell in sorted(zip(names, self.todo, strict=True), key=lambda pair: order[pair[0]]):
             if cell.data.id in self.missing:
                 continue
             if name not in self.places and not self._prepare(cell.data, name):
@@ -206,8 +240,8 @@ class Shared:
             yield cell, self.places[name]
 
     def _prepare(self, spec: DataSpec, name: str) -> bool:
-        called = spec.label or spec.name or spec.id
-        if spec.id not in self.told:
+        called, told = spec.label or spec.name or spec.id, "~" in spec.id or spec.id in self.told
+        if not told:
             self.display.say(f"preparing {called}")
         try:
             self.places[name] = share_prepared(spec, self.scratch)
@@ -215,7 +249,7 @@ class Shared:
             self.missing[spec.id] = str(error)
             self.display.warn(f"{called}: {error}")
             return False
-        if spec.id not in self.told:
+        if not told:
             self.told.add(spec.id)
             data = open_prepared(self.places[name])
             notes = [*data.notes, REDRAWN[spec.redraw]]

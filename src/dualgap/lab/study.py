@@ -20,12 +20,14 @@ __all__ = [
     "Claim",
     "Correction",
     "DataSpec",
+    "Explain",
     "FigureSpec",
     "Race",
     "RunBudget",
     "SolverSpec",
     "Study",
     "StudyError",
+    "half_and_twice",
     "load_study",
     "parse_study",
 ]
@@ -119,7 +121,9 @@ class DataSpec:
 class SolverSpec:
     """A solver with parameters, under the name and in the family that figures show; `about` says in a line what it is.
 
-    `iterations` is how many iterations, as the text counts them, an epoch has: for figures against "iteration".
+    `by_data` has parameters for single data sets, by their ids: those that a text tunes.
+    `iterations` is how many iterations, as the text counts them, an epoch has: for what a statement says of iterations. Everything that
+    compares solvers counts passes over the data.
     """
 
     id: str
@@ -129,17 +133,24 @@ class SolverSpec:
     about: str = ""
     iterations: float = 1.0
     params: dict[str, Any] = field(default_factory=dict)
+    by_data: dict[str, Any] = field(default_factory=dict)
     problem: ProblemTable = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class RunBudget:
-    """When a run ends: a certified relative gap (0 for never), epochs, processor seconds of updates (looked at when it is evaluated)."""
+    """When a run ends: a certified relative gap (0 for never), epochs, passes over the data, processor seconds of updates.
+
+    The gap and the seconds are looked at when it is evaluated: by a schedule, and at the places (epochs, passes) that statements name.
+    """
 
     tol: RelativeGap = 0.0
     epochs: AtLeastOne = 50
+    passes: Annotated[float | None, in_range(1e-3, 1e9, "a positive number of passes over the data")] = None
     seconds: Annotated[float | None, in_range(1e-3, 1e9, "a positive number of seconds")] = None
     evaluate: Annotated[str, choice("epoch", "geometric")] = "epoch"
+    at_epochs: tuple[float, ...] = ()
+    at_passes: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -148,7 +159,8 @@ class Race:
 
     With `reference`, each problem is also solved once to a tiny gap, by the solver that dualgap itself would choose. That run is not
     shown; distances from the optimum are measured from its bound. With `value_by`, the output of every run is also valued by that
-    objective, for solvers that minimise different ones. With `watch`, the first run keeps its models along the way.
+    objective, for solvers that minimise different ones. With `watch`, the first run keeps its models along the way. `measures` are names of
+    functions of a study's folder; each is a column of the results, of the output of every run.
     """
 
     id: str
@@ -163,6 +175,7 @@ class Race:
     reference: bool = True
     value_by: ProblemTable = field(default_factory=dict)
     watch: bool = False
+    measures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -185,7 +198,9 @@ class Claim:
     says : the sentence
     check : a name of `dualgap.lab.claims`; without one the statement is not judged, and `note` says why
     source, note : where the text says it; how the check reads it
-    calibrated : where the data were set by this very sentence, what was set: the verdict then cannot be "holds"
+    calibrated : where the data were set by this very sentence, what was set: the verdict then neither supports nor refutes it
+    varied : settings of ours that may decide it, as "id~name=value" with the id of a solver or a data set; half and twice are tried as well
+    ours : the sentence is not the text's
     given : options whose number is the sentence's own; of all other thresholds half and twice are tried as well
     figure : id of the figure or table that shows what decides it
     """
@@ -196,9 +211,40 @@ class Claim:
     source: str = ""
     note: str = ""
     calibrated: str = ""
+    varied: tuple[str, ...] = ()
+    ours: bool = False
     given: tuple[str, ...] = ()
     figure: str = ""
     options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Explain:
+    """A number of the text, and what the text leaves unsaid of how it came about; see `dualgap.lab.explain`.
+
+    Attributes
+    ----------
+    id : of the statement
+    numbers : solver -> the text's number; column : of the results or the traces
+    within : how near to each number counts
+    knobs : name -> values to try: "data.…" for a field of the data's entry or an option of theirs, "epochs", else a part of the problem
+        or a parameter of the solvers
+    best_of : the number is not the column's, but the value of this knob at which the column is smallest
+    means : what the settings that give the numbers have in common
+    """
+
+    id: str
+    numbers: dict[str, Any]
+    column: str
+    data: str
+    within: float
+    knobs: Grid
+    problem: ProblemTable = field(default_factory=dict)
+    epochs: AtLeastOne = 30
+    evaluate: Annotated[str, choice("epoch", "geometric")] = "geometric"
+    runs: AtLeastOne = 2
+    best_of: str = ""
+    means: str = ""
 
 
 @dataclass(frozen=True)
@@ -214,7 +260,11 @@ class Correction:
 
 @dataclass(frozen=True)
 class Study:
-    """Everything that a study's file says; `left_out` are solvers that a comparison cannot race, each with the reason."""
+    """Everything that a study's file says; `left_out` are solvers that a comparison cannot race, each with the reason.
+
+    Without a number of runs from the user, draws are added to the first `runs` until each statement is decided, or until the runs have
+    taken `seconds` processor seconds.
+    """
 
     name: str
     title: str
@@ -223,6 +273,7 @@ class Study:
     notes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     runs: AtLeastOne = 5
+    seconds: Annotated[float, in_range(0.0, 1e9, "a number of processor seconds, 0 for no more draws than `runs`")] = 0.0
     seed: Annotated[int, in_range(0, 2**63 - 1, "a whole number of at least 0", int)] = 0
     data: tuple[DataSpec, ...] = ()
     solvers: tuple[SolverSpec, ...] = ()
@@ -231,14 +282,34 @@ class Study:
     tables: tuple[FigureSpec, ...] = ()
     claims: tuple[Claim, ...] = ()
     corrections: tuple[Correction, ...] = ()
+    explain: tuple[Explain, ...] = ()
 
     def data_spec(self, id: str) -> DataSpec:
-        """Return the data set of that id."""
-        return next(spec for spec in self.data if spec.id == id)
+        """Return the data set of that id, or a variant of it: "id~option=value" has another value of an option."""
+        id, _, change = id.partition("~")
+        spec = next(spec for spec in self.data if spec.id == id)
+        if not change:
+            return spec
+        name, value = _changed(change)
+        label = f"{spec.label or id}, {name} = {value:g}"
+        return replace(spec, id=f"{id}~{change}", label=label, options={**spec.options, name: value})
 
     def solver_spec(self, id: str) -> SolverSpec:
-        """Return the solver of that id."""
-        return next(spec for spec in self.solvers if spec.id == id)
+        """Return the solver of that id, or a variant of it: "id~name=value" has another value of a parameter, its own or the problem's."""
+        id, _, change = id.partition("~")
+        spec = next(spec for spec in self.solvers if spec.id == id)
+        if not change:
+            return spec
+        name, value = _changed(change)
+        spec = replace(spec, id=f"{id}~{change}", label=f"{spec.label or id}, {name} = {value:g}")
+        if name in PROBLEM_KEYS:
+            return replace(spec, problem={**spec.problem, name: value})
+        return replace(spec, params={**spec.params, name: value})
+
+    def variants(self, race: Race, known: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the variants of some ids that claims about a race ask for: half and twice of a setting."""
+        found = [text for claim in self.claims if claim.options.get("race") == race.id for text in claim.varied]
+        return tuple(dict.fromkeys(id for text in found if text.partition("~")[0] in known for id in half_and_twice(text)))
 
     def race(self, id: str) -> Race:
         """Return the race of that id."""
@@ -265,6 +336,18 @@ class Study:
             return [clean(inner) for inner in value] if isinstance(value, list | tuple) else value
 
         return json.dumps(clean(asdict(self)), indent=1, ensure_ascii=False)
+
+
+def half_and_twice(setting: str) -> tuple[str, str]:
+    """Return "id~name=value" with half and with twice the value."""
+    id, _, change = setting.partition("~")
+    name, value = _changed(change)
+    return f"{id}~{name}={value / 2:g}", f"{id}~{name}={value * 2:g}"
+
+
+def _changed(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    return name, float(value)
 
 
 def parse_study(table: dict[str, Any], file: str = "study") -> Study:

@@ -121,6 +121,7 @@ def mean_of(group: Group, column: str) -> float:
     "claimed",
     "claimed_by_data",
     "seconds",
+    "seconds_of",
     "by",
     "averaged",
     "claimed_averaged",
@@ -129,8 +130,9 @@ def mean_of(group: Group, column: str) -> float:
 def claimed(results: Results, options: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
     """The text's table beside this study's numbers, cell by cell, with the factor here / text.
 
-    claimed, seconds : solver id (or a value of `by`) -> the text's number; claimed_by_data : the same for each data set, with "all" for
-    solvers that are not named; averaged, claimed_averaged : id of the twin with averaged output, and the text's number for it;
+    claimed, seconds : solver id (or a value of `by`) -> the text's number; seconds_of : solver id -> the column of the seconds here;
+    claimed_by_data : the same as claimed for each data set, with "all" for solvers that are not named; averaged, claimed_averaged : id of
+    the twin with averaged output, and the text's number for it;
     baseline : the text's accuracy of the model that always says the commoner class
     """
     by, column, seconds = options.get("by"), options.get("column", "accuracy"), options.get("seconds", {})
@@ -151,7 +153,7 @@ def claimed(results: Results, options: dict[str, Any]) -> tuple[tuple[str, ...],
             said = options.get("claimed_averaged", {}).get(name)
             row += _beside(said, ended(twin[0], column)) if twin else [said, None, None, None]
         if seconds:
-            took = float(np.mean(group.values("cpu_seconds")))
+            took = float(np.mean(ended(group, options.get("seconds_of", {}).get(name, "cpu_seconds"))))
             row += [seconds.get(name), took, seconds[name] / took if name in seconds and took > 0 else None]
         rows.append(tuple(row))
     if options.get("baseline") and groups:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dualgap.run.certifying import certify, certify_with_dual
 from dualgap.run.deciding import Deciding, decide_rows
-from dualgap.run.driver import Progress, drive, minimise, prepare_solver
+from dualgap.run.driver import Progress, drive, minimise, prepare_solver, schedule
 from dualgap.run.evaluation import SolverRun
 from dualgap.run.nu import NuResult, minimise_nu, minimise_nu_regression
 from dualgap.run.stepper import Best, Evaluation, Stepper
@@ -34,4 +34,5 @@ __all__ = [
     "minimise_nu",
     "minimise_nu_regression",
     "prepare_solver",
+    "schedule",
 ]

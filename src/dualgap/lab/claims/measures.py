@@ -12,7 +12,7 @@ Distances from the optimum are measured from the best lower bound that any solve
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -20,9 +20,10 @@ import numpy as np
 from dualgap.lab.columns import ended, named, shown_number
 from dualgap.lab.results import RESOLUTION, Group, Results
 
-__all__ = ["Measured", "Quantity", "Spread", "Untold", "percent", "times"]
+__all__ = ["LOOKS", "WRONG", "Measured", "Quantity", "Spread", "Untold", "percent", "placed", "times"]
 
-WRONG = 0.05  # the chance of a wrong verdict on a claim whose quantities lie on the borders of their ranges
+LOOKS = 5  # how often a study may judge its claims before it stops: after 5, 10, 20, 40 and 80 runs
+WRONG = 0.05 / LOOKS  # the chance, at one look, of a wrong verdict on a claim whose quantities lie on the borders of their ranges
 COSTS = {"epoch": "epochs", "passes": "passes", "cpu_seconds": "CPU seconds"}
 NEVER = "a run that never came so near took at least what it spent, which does not decide it"
 BETWEEN = "the runs were not evaluated often enough to tell"
@@ -62,14 +63,18 @@ class Spread:
         """Return the spread over the runs alone."""
         return Spread(self.mean, self.error, self.runs, step=self.step)
 
+    def after(self, times: int) -> Spread:
+        """Return what so many times the runs would show, were the mean the same."""
+        return self if self.runs < 2 else replace(self, error=self.error / times**0.5, runs=self.runs * times)
+
     @property
     def low(self) -> float:
-        """The lower end of the 95 % interval."""
+        """The lower end of the interval."""
         return self.interval()[0]
 
     @property
     def high(self) -> float:
-        """The upper end of the 95 % interval."""
+        """The upper end of the interval."""
         return self.interval()[1]
 
     def in_words(self, show: Callable[[float], str] = shown_number, within: tuple[float, float] = (-np.inf, np.inf)) -> str:
@@ -182,7 +187,7 @@ def one_row(results: Results, group: Group, column: str) -> float:
     """Return by how much a column changes where one row is scored otherwise; 0 for what is no share of rows."""
     if not any(word in column for word in SHARES):
         return RESOLUTION if "primal" in column or column == "bound" else 0.0
-    about = results.store.data().get(group.data, {})
+    about = results.store.data().get(group.data.partition("~")[0], {})
     rows, positive = ("rows", "positive") if "train" in column else ("test_rows", "test_positive")
     if not about.get(rows):
         return 0.0
@@ -213,14 +218,19 @@ def above_bound(column: str, bounds: list[float]) -> Quantity:
     return Quantity("objective above the best bound", of, percent)
 
 
-def distance(after: float) -> Quantity:
-    """Return the logarithm to base 10 of the distance from the best bound after so many passes."""
+def placed(column: str, after: float, unit: str) -> str:
+    """Return the name of a column after a number of passes or of the text's iterations; at the end where that is infinite."""
+    return column if np.isinf(after) else f"{column}@{after:g}{':' if unit == 'iteration' else ''}"
+
+
+def distance(after: float, unit: str = "passes", column: str = "suboptimality") -> Quantity:
+    """Return the logarithm to base 10 of the distance from the best bound at a place; of the dual objective where the column is its."""
 
     def of(group: Group) -> Measured:
-        column = "suboptimality" if not np.isfinite(after) else f"suboptimality@{after:g}"
-        return exactly(group, np.log10(np.clip(ended(group, column), 1e-12, 1e12)))
+        return exactly(group, np.log10(np.clip(ended(group, placed(column, after, unit)), 1e-12, 1e12)))
 
-    return Quantity("distance from the best bound", of, lambda value: percent(float(10**value)))
+    what = "distance from the best bound" + (" of the dual objective" if column.startswith("dual") else "")
+    return Quantity(what, of, lambda value: percent(float(10**value)))
 
 
 def wobble(results: Results, column: str) -> Quantity:
@@ -243,17 +253,18 @@ def wobble(results: Results, column: str) -> Quantity:
     return Quantity(f"{what} an epoch in the later half", of, percent)
 
 
-def first_best(column: str, close: float, largest: bool) -> Quantity:
-    """Return the logarithm of the passes after which a run is first within `close` of the best value that it ever has."""
+def first_best(column: str, close: float, largest: bool, unit: str = "passes") -> Quantity:
+    """Return the logarithm of the passes (or iterations) after which a run is first within `close` of the best value that it ever has."""
 
     def of(group: Group) -> Measured:
         found = []
-        for values, passes in zip(group.traces(column), group.traces("passes"), strict=True):
+        for values, passes in zip(group.traces(column), group.traces(unit), strict=True):
             best = values.max() if largest else values.min()
             found.append(float(passes[np.flatnonzero(np.abs(values - best) <= close)[0]]))
         return exactly(group, np.log(found))
 
-    return Quantity(f"passes to within {shown_number(close)} of the best {named(column)}", of, times, factor=True)
+    count = "passes" if unit == "passes" else "epochs"
+    return Quantity(f"{count} to within {shown_number(close)} of the best {named(column)}", of, times, factor=True)
 
 
 def cost(results: Results, within: float | None, unit: str = "cpu_seconds", scale: float = 1.0) -> Quantity:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import combinations, pairwise, product
 from typing import Any
 
@@ -20,6 +20,7 @@ from dualgap.lab.claims.measures import (
     first_best,
     level,
     percent,
+    placed,
     times,
     wobble,
 )
@@ -36,7 +37,7 @@ from dualgap.lab.claims.verdicts import (
     statement,
     statement_of_all,
 )
-from dualgap.lab.columns import ended, named, plain, shown_number
+from dualgap.lab.columns import counted, ended, named, plain, shown_number
 from dualgap.lab.plan import LINEUP
 from dualgap.lab.results import RESOLUTION, Group, Results
 
@@ -55,6 +56,14 @@ def near(ask: Ask, solvers: Names, column: str, value: float, within: Amount) ->
 
 
 @statement
+def between(ask: Ask, solvers: Names, column: str, low: Amount = -np.inf, high: Amount = np.inf) -> Answer:
+    """Every solver named ends between two values."""
+    ask.each(level(ask.results, column), solvers, low, high)
+    ends = [f"at least {shown_number(low)}"] * bool(np.isfinite(low)) + [f"at most {shown_number(high)}"] * bool(np.isfinite(high))
+    return ask.answer(f"{named(column)} {' and '.join(ends)}")
+
+
+@statement
 def alike(ask: Ask, families: Names = (), solvers: Names = (), columns: Amounts = NOTHING) -> Answer:
     """Members of a family (or the solvers named) end within `columns[name]` of each other in each column, pair by pair."""
     every = ask.results.select(ask.race, ask.data)
@@ -69,9 +78,11 @@ def alike(ask: Ask, families: Names = (), solvers: Names = (), columns: Amounts 
 
 
 @statement
-def extreme(ask: Ask, who: str, column: str, least: bool = True, rivals: Names = (), after: float = np.inf) -> Answer:
+def extreme(
+    ask: Ask, who: str, column: str, least: bool = True, rivals: Names = (), after: float = np.inf, unit: str = "passes"
+) -> Answer:
     """One solver's column is the smallest (or largest): beyond every rival's, run by run, at the end or after some passes."""
-    column = column if np.isinf(after) else f"{column}@{after:g}"
+    column = placed(column, after, unit)
     ran = [g.solver.id for g in ask.results.select(ask.race, ask.data, None, ask.settings or None)]
     others = rivals or [id for id in ran if id != who]
     if not others:
@@ -224,13 +235,31 @@ def cost_ratio(
 
 
 @statement
-def reached(ask: Ask, solvers: Names, within: Amount, after: float = np.inf, reached: bool = True) -> Answer:
-    """After some passes over the data every solver named is within a share of the best bound; or none is (reached = false)."""
-    limit = float(np.log10(within))
-    ask.each(distance(after), solvers, *((-np.inf, limit) if reached else (limit, np.inf)), strict=not reached)
-    when = "at the end" if not np.isfinite(after) else f"after {after:g} passes"
-    lead = f"{when[0].upper()}{when[1:]} above the best bound: "
-    return ask.answer(f"{when} {'at most' if reached else 'more than'} {percent(within)} above the best bound", lead)
+def grows_at_most(ask: Ask, solvers: Names, near: Amount, far: Amount) -> Answer:
+    """From within one share of the best bound to within a smaller one, the passes grow at most as the inverse of the share."""
+    quantity = replace(cost(ask.results, near, "passes") - cost(ask.results, far, "passes"), show=times)
+    ask.each(quantity, solvers, high=float(np.log(far / near)) * ROUNDED)
+    return ask.answer(f"{quantity.name}, a factor of at most {shown_number(far / near)}")
+
+
+@statement
+def reached(
+    ask: Ask,
+    solvers: Names,
+    within: Amount,
+    after: float = np.inf,
+    reached: bool = True,
+    unit: str = "passes",
+    column: str = "suboptimality",
+    x: str = "",
+) -> Answer:
+    """At a place every solver named is within a share of the best bound; or none is (reached = false). With x, at each of its values."""
+    quantity, limit = distance(after, unit, column), float(np.log10(within))
+    groups = [group for solver in solvers for _, group in ask.along(solver, x)] if x else solvers
+    ask.each(quantity, groups, *((-np.inf, limit) if reached else (limit, np.inf)), strict=not reached)
+    when = "at the end" if np.isinf(after) else f"after {counted(after, 'pass' if unit == 'passes' else 'iteration of the text')}"
+    lead = f"{when[0].upper()}{when[1:]}, {quantity.name}: "
+    return ask.answer(f"{when} {quantity.name} {'at most' if reached else 'more than'} {percent(within)}", lead)
 
 
 @statement
@@ -247,19 +276,22 @@ def text_seconds(ask: Ask, solver: str, seconds: float, passes: float, within: F
 
 
 @statement
-def best_after(ask: Ask, column: str, passes: Mapping[str, Any], close: Amount = 0.005, largest: bool = False) -> Answer:
+def best_after(
+    ask: Ask, column: str, ranges: Mapping[str, Any], close: Amount = 0.005, largest: bool = False, unit: str = "passes"
+) -> Answer:
     """Each solver is first within `close` of its best value after passes in the range given, [from, to]; from 0 for at most."""
-    for solver, (low, high) in passes.items():
+    quantity = first_best(column, close, largest, unit)
+    for solver, (low, high) in ranges.items():
         limits = float(np.log(low)) if low else -np.inf, float(np.log(high))
-        ask.each(first_best(column, close, largest), [solver], *limits)
-    each = ", ".join(f"{ask.results.label(s)} {f'{low} to' if low else 'at most'} {high}" for s, (low, high) in passes.items())
-    return ask.answer(f"passes: {each}")
+        ask.each(quantity, [solver], *limits)
+    each = ", ".join(f"{ask.results.label(s)} {f'{low} to' if low else 'at most'} {high}" for s, (low, high) in ranges.items())
+    return ask.answer(f"{quantity.name}: {each}")
 
 
 @statement
 def improves(ask: Ask, solvers: Names, column: str, early: float, largest: bool = True) -> Answer:
     """A column is better at the end of the run than after some passes."""
-    end, then = level(ask.results, column), level(ask.results, f"{column}@{early:g}")
+    end, then = level(ask.results, column), level(ask.results, placed(column, early, "passes"))
     ask.each(end - then if largest else then - end, solvers, low=0.0, strict=True)
     return ask.answer(f"{named(column)} better at the end than after {early:g} passes")
 
@@ -435,6 +467,20 @@ def has_no(results: Results, solver: str, words: Names) -> Answer:
     text = f"Its parameters are {', '.join(names)}." if names else "It has no parameter."
     found = [name for name in names if any(word in name for word in words)]
     return Answer(not found, text, {"parameters": ", ".join(names)}, f"no parameter named like {', '.join(words)}")
+
+
+@statement_of_all
+def gap_bounds(results: Results) -> Answer:
+    """At every evaluation the gap is at least how far the objective is above the best bound that was found for the same problem."""
+    least, count = np.inf, 0
+    for group in results.groups:
+        for gap, primal, bound in zip(group.traces("gap"), group.traces("primal"), group.bounds, strict=True):
+            room = (gap - (primal - bound)) / max(abs(bound), 1e-300)
+            least, count = min(least, float(np.min(room[np.isfinite(room)], initial=np.inf))), count + len(primal)
+    if not count:
+        raise Untold("There is no finished run")
+    text = f"The smallest of {count:,} differences, relative to the bound, is {shown_number(least)}."
+    return Answer(bool(least >= -1e-9), text, {"smallest": least, "evaluations": count}, "no gap below it (1e-9 for rounding)")
 
 
 @statement_of_all

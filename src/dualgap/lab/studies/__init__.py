@@ -4,6 +4,7 @@ A folder has study.toml (data, solvers, races, figures, tables), statements.toml
 formulas.json (its formulas as MathML, by `python tools/formulas.py`). What only this study needs in Python are modules of these names:
 
 - printed.py: algorithms as the text prints them, in ALGORITHMS
+- measures.py: what it measures of a model, functions of problem, data, w and b, in MEASURES
 - data.py: data sets that `dualgap.data` does not have, in DATA
 - figures.py: kinds of figures, by `register_kind`
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +25,7 @@ from dualgap.data import load as load_entry
 from dualgap.lab.studies import printed
 from dualgap.solvers import Solver
 
-__all__ = ["algorithms", "catalogue", "formulas", "load", "modules", "study_names", "table_of"]
+__all__ = ["algorithms", "catalogue", "formulas", "load", "measures", "modules", "study_names", "table_of"]
 
 HERE = Path(__file__).parent
 
@@ -64,6 +65,12 @@ def modules(name: str) -> list[ModuleType]:
 def algorithms() -> dict[str, type[Solver]]:
     """Return the algorithms as the texts print them, by name."""
     return {cls.name: cls for module in (printed, *modules("printed")) for cls in module.ALGORITHMS}
+
+
+@cache
+def measures() -> dict[str, Callable[..., float]]:
+    """Return what the studies measure of models, by name."""
+    return {name: function for module in modules("measures") for name, function in module.MEASURES.items()}
 
 
 @cache

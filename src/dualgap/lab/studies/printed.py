@@ -1,5 +1,7 @@
-"""What several studies share of the algorithms as their texts print them, misprints and all, in plain NumPy. None is a method to use.
+"""What several studies share of the algorithms as their texts print them, in plain NumPy. None is a method to use.
 
+Each has the parameter `misprint`: which of the text's misprints it has, by name. Without one it is the corrected method, in the same code
+and with the same order of the rows, so that what a misprint costs is a comparison of two runs that differ in one line. "all" is the text.
 The texts write α = yβ for the dual variables of SDCA.
 """
 
@@ -38,20 +40,20 @@ class PrintedSDCAState(State):
 
 @dataclass(frozen=True)
 class PrintedSDCA(Solver):
-    """SDCA with the coordinate step as two texts print it.
+    """SDCA-perm with the coordinate step as two texts print it.
 
-    form
+    misprint
         "one-sided": Δ = max(−1, min((y − x·w)/(‖x‖²/(λn)) + α)) − α. A minimum of one number bounds nothing, and y is missing: α may grow
         beyond the box. "label-outside": Δ = y·max(0, min(1, λn(1 − x·w)y/‖x‖² + αy)) − α, where y multiplies 1 − x·w and not x·w alone.
     """
 
-    form: str = "one-sided"
+    misprint: str = ""
 
     name: ClassVar[str] = "printed_sdca"
-    summary: ClassVar[str] = "SDCA with a misprinted step"
+    summary: ClassVar[str] = "SDCA with the step as texts print it"
 
     def __post_init__(self) -> None:
-        one_of("form", self.form, ("one-sided", "label-outside"))
+        one_of("misprint", self.misprint, ("", "one-sided", "label-outside"))
 
     def supports(self, problem: Problem) -> Support:
         return dense_hinge(problem)
@@ -66,11 +68,10 @@ class PrintedSDCA(Solver):
             if squares[i] == 0.0:
                 continue
             score = float(X[i] @ w)
-            if self.form == "one-sided":
+            missing = (1.0 - score) * y[i] if self.misprint == "label-outside" else 1.0 - y[i] * score
+            change = y[i] * max(0.0, min(1.0, scale * missing / squares[i] + alpha[i] * y[i])) - alpha[i]
+            if self.misprint == "one-sided":
                 change = max(-1.0, (y[i] - score) * scale / squares[i] + alpha[i]) - alpha[i]
-            else:
-                inside = scale * (1.0 - score) * y[i] / squares[i] + alpha[i] * y[i]
-                change = y[i] * max(0.0, min(1.0, inside)) - alpha[i]
             alpha[i] += change
             w += change / scale * X[i]
         state.passes += 1.0

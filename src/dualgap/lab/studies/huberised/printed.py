@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dualgap.core import number, slopes, whole_number
+from dualgap.core import number, one_of, slopes, whole_number
 from dualgap.lab.studies.printed import PointState
 from dualgap.problem import Problem
 from dualgap.solvers import Solver, Support, Warm
@@ -34,12 +34,11 @@ def row_slopes(problem: Problem, rows: np.ndarray, w: np.ndarray, b: float) -> n
 class TextSGD(Solver):
     """SGD on batches with a constant step as one text ran it: w from N(0, 0.1²), and λ₁·sign(w) for the l1 part.
 
-    An iteration is one batch; an epoch of the driver is `iterations` of them.
+    An epoch of the driver is one of the text's iterations: one batch.
     """
 
     rate: float = 1.5
     batch_size: int = 50
-    iterations: int = 1
     start_deviation: float = 0.1
 
     name: ClassVar[str] = "text_sgd"
@@ -48,7 +47,6 @@ class TextSGD(Solver):
     def __post_init__(self) -> None:
         number("rate", self.rate)
         whole_number("batch_size", self.batch_size)
-        whole_number("iterations", self.iterations)
 
     def supports(self, problem: Problem) -> Support:
         return linear_dense(problem)
@@ -58,14 +56,13 @@ class TextSGD(Solver):
 
     def epoch(self, problem: Problem, state: PointState, rng: np.random.Generator) -> None:
         size = min(self.batch_size, problem.n)
-        for _ in range(self.iterations):
-            batch = rng.choice(problem.n, size, replace=False)
-            slopes = row_slopes(problem, batch, state.w, state.b) / size
-            gradient = problem.X[batch].T @ slopes + problem.l1 * np.sign(state.w) + problem.l2 * state.w
-            state.w = state.w - self.rate * gradient
-            if problem.intercept != "none":
-                state.b -= self.rate * float(slopes.sum())
-        state.passes += self.iterations * size / problem.n
+        batch = rng.choice(problem.n, size, replace=False)
+        slopes = row_slopes(problem, batch, state.w, state.b) / size
+        gradient = problem.X[batch].T @ slopes + problem.l1 * np.sign(state.w) + problem.l2 * state.w
+        state.w = state.w - self.rate * gradient
+        if problem.intercept != "none":
+            state.b -= self.rate * float(slopes.sum())
+        state.passes += size / problem.n
 
     def model(self, problem: Problem, state: PointState) -> tuple[np.ndarray, float]:
         return state.w.copy(), state.b
@@ -81,21 +78,33 @@ class TableState(PointState):
 
 @dataclass(frozen=True)
 class PrintedSAGA(Solver):
-    """SAGA as printed: the table starts at w⁰ instead of gradients, and the penalty's gradient, with sign(w), is divided by N."""
+    """SAGA with the gradient of the penalty, sign(w) for its l1 part, at a constant rate from a random start.
+
+    misprint
+        "table": the table starts with a copy of w in each place, not with the gradients there; "penalty": the gradient of the penalty is
+        divided by n; "all": both.
+    """
 
     rate: float = 1.5
     start_deviation: float = 0.1
+    misprint: str = ""
 
     name: ClassVar[str] = "printed_saga"
-    summary: ClassVar[str] = "SAGA with its table started at w and the penalty divided by n"
+    summary: ClassVar[str] = "SAGA as a text prints it"
+
+    def __post_init__(self) -> None:
+        one_of("misprint", self.misprint, ("", "table", "penalty", "all"))
 
     def supports(self, problem: Problem) -> Support:
         return linear_dense(problem)
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> TableState:
         w = self.start_deviation * rng.standard_normal(problem.d)
-        table = np.tile(w, (problem.n, 1))
-        return TableState(w=w, table=table, table_b=np.zeros(problem.n), total=table.sum(axis=0), total_b=0.0)
+        first = row_slopes(problem, np.arange(problem.n), w, 0.0)
+        table, table_b = first[:, None] * problem.X, first
+        if self.misprint in ("table", "all"):
+            table, table_b = np.tile(w, (problem.n, 1)), np.zeros(problem.n)
+        return TableState(w=w, table=table, table_b=table_b, total=table.sum(axis=0), total_b=float(table_b.sum()), passes=1.0)
 
     def epoch(self, problem: Problem, state: TableState, rng: np.random.Generator) -> None:
         n = problem.n
@@ -103,7 +112,8 @@ class PrintedSAGA(Solver):
             slope = float(row_slopes(problem, np.array([m]), state.w, state.b)[0])
             new = slope * problem.X[m]
             penalty = problem.l1 * np.sign(state.w) + problem.l2 * state.w
-            state.w = state.w - self.rate * (new - state.table[m] + (state.total + penalty) / n)
+            penalty = penalty / n if self.misprint in ("penalty", "all") else penalty
+            state.w = state.w - self.rate * (new - state.table[m] + state.total / n + penalty)
             if problem.intercept != "none":
                 state.b -= self.rate * (slope - state.table_b[m] + state.total_b / n)
             state.total += new - state.table[m]
@@ -116,49 +126,70 @@ class PrintedSAGA(Solver):
 
 
 @dataclass(kw_only=True)
-class HistoryState(PointState):
-    history: np.ndarray  # Σ of all w so far
-    history_b: float
+class AnchoredState(PointState):
+    anchor: PointState  # w̃, with the sum of all w so far where it is their mean
+    full: np.ndarray  # the mean gradient at w̃
+    full_b: float = 0.0
 
 
 @dataclass(frozen=True)
 class PrintedSVRG(Solver):
-    """SVRG as printed: w̃ is the mean of all w so far, and the penalty enters by its value, a number, divided by N.
+    """SVRG with the gradient of the penalty, sign(w) for its l1 part, at a constant rate from a random start; `steps` of it are an epoch.
 
-    The full gradient at w̃ is taken anew in each step, which is what made it slow. An epoch is `iterations` steps.
+    misprint
+        "anchor": w̃ is the mean of all w so far, its full gradient taken anew in each step, not a snapshot once in n steps; "penalty": its
+        value, divided by n, not its gradient; "gradient": each ∂h is divided by n once more; "all": the three.
     """
 
     rate: float = 1.5
     start_deviation: float = 0.1
-    iterations: int = 100
+    steps: int = 10
+    misprint: str = ""
 
     name: ClassVar[str] = "printed_svrg"
-    summary: ClassVar[str] = "SVRG around the mean of all iterates, with norms in place of gradients"
+    summary: ClassVar[str] = "SVRG as a text prints it"
+
+    def __post_init__(self) -> None:
+        one_of("misprint", self.misprint, ("", "anchor", "penalty", "gradient", "all"))
 
     def supports(self, problem: Problem) -> Support:
         return linear_dense(problem)
 
-    def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> HistoryState:
+    def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> AnchoredState:
         w = self.start_deviation * rng.standard_normal(problem.d)
-        return HistoryState(w=w, history=w.copy(), history_b=0.0, steps=1)
+        return AnchoredState(w=w, anchor=PointState(w=w.copy(), steps=1), full=np.zeros(problem.d))
 
-    def epoch(self, problem: Problem, state: HistoryState, rng: np.random.Generator) -> None:
-        n, every = problem.n, np.arange(problem.n)
-        for m in rng.integers(n, size=self.iterations):
+    def epoch(self, problem: Problem, state: AnchoredState, rng: np.random.Generator) -> None:
+        n, anchor = problem.n, state.anchor
+        share = 1.0 / n if self.misprint in ("gradient", "all") else 1.0
+        mean_of_all = self.misprint in ("anchor", "all")
+        for m in rng.integers(n, size=self.steps):
+            if mean_of_all or state.steps % n == 0:
+                self._move_anchor(problem, state, mean_of_all)
+                state.passes += 1.0
             row = np.array([m])
-            mean, mean_b = state.history / state.steps, state.history_b / state.steps
-            full = row_slopes(problem, every, mean, mean_b)
-            change = float(row_slopes(problem, row, state.w, state.b)[0] - row_slopes(problem, row, mean, mean_b)[0])
-            penalty = problem.l1 * np.abs(state.w).sum() + 0.5 * problem.l2 * float(state.w @ state.w)
-            state.w = state.w - self.rate * (change * problem.X[m] + (problem.X.T @ full + penalty) / n)
+            at_anchor = row_slopes(problem, row, anchor.w / anchor.steps, anchor.b / anchor.steps)
+            change = share * float(row_slopes(problem, row, state.w, state.b)[0] - at_anchor[0])
+            penalty = problem.l1 * np.sign(state.w) + problem.l2 * state.w
+            if self.misprint in ("penalty", "all"):
+                penalty = (problem.l1 * np.abs(state.w).sum() + 0.5 * problem.l2 * float(state.w @ state.w)) / n
+            state.w = state.w - self.rate * (change * problem.X[m] + share * state.full + penalty)
             if problem.intercept != "none":
-                state.b -= self.rate * (change + float(full.sum()) / n)
-            state.history = state.history + state.w
-            state.history_b += state.b
+                state.b -= self.rate * (change + share * state.full_b)
             state.steps += 1
-        state.passes += self.iterations * (n + 2) / n
+        state.passes += 2.0 * self.steps / n
 
-    def model(self, problem: Problem, state: HistoryState) -> tuple[np.ndarray, float]:
+    def _move_anchor(self, problem: Problem, state: AnchoredState, mean_of_all: bool) -> None:
+        """Set w̃, as a sum with the number of its terms, and the full gradient there."""
+        anchor = state.anchor
+        if mean_of_all and state.steps:
+            anchor.w, anchor.b, anchor.steps = anchor.w + state.w, anchor.b + state.b, anchor.steps + 1
+        elif not mean_of_all:
+            anchor.w, anchor.b = state.w.copy(), state.b
+        slopes = row_slopes(problem, np.arange(problem.n), anchor.w / anchor.steps, anchor.b / anchor.steps)
+        state.full, state.full_b = problem.X.T @ slopes / problem.n, float(slopes.sum()) / problem.n
+
+    def model(self, problem: Problem, state: AnchoredState) -> tuple[np.ndarray, float]:
         return state.w.copy(), state.b
 
 
