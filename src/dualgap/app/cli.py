@@ -1,5 +1,5 @@
-"""The command line: `dualgap compare`, `reproduce`, `report`, `solvers`, `datasets`, `convert`, `fit`, `predict`, `certify`, `verify`,
-`warm-up`.
+"""The command line: `dualgap compare`, `reproduce`, `explain`, `report`, `solvers`, `datasets`, `convert`, `fit`, `predict`, `certify`,
+`verify`, `warm-up`.
 
 This module runs a command and turns an error into one line on standard error; --debug adds the traceback. What the commands do is in
 the modules of their names.
@@ -24,7 +24,7 @@ from dualgap.app.convert_command import convert
 from dualgap.app.fit_command import fit
 from dualgap.app.options import ERROR, INTERRUPTED, OK, USAGE, Json
 from dualgap.app.predict_commands import certify, predict
-from dualgap.app.race_commands import compare, report, reproduce
+from dualgap.app.race_commands import compare, explain, report, reproduce
 from dualgap.app.terminal import print_json, print_table, say, warn
 from dualgap.app.verify_command import verify
 
@@ -210,5 +210,5 @@ def example(
     return OK
 
 
-for command in (example, fit, predict, certify, verify, convert, compare, reproduce, report, solvers, datasets, warm_up):
+for command in (example, fit, predict, certify, verify, convert, compare, reproduce, explain, report, solvers, datasets, warm_up):
     app.command()(stoppable(command))

@@ -1,4 +1,4 @@
-"""The commands `compare`, `reproduce` and `report`: race solvers, run studies, write reports."""
+"""The commands `compare`, `reproduce`, `explain` and `report`: race solvers, run studies, write reports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dualgap.app.terminal import print_json, print_table, say, screen, warn
 if TYPE_CHECKING:
     from dualgap.data import TableOptions
 
-__all__ = ["compare", "report", "reproduce"]
+__all__ = ["compare", "explain", "report", "reproduce"]
 
 Runs = Annotated[int | None, typer.Option("--runs", min=1, help="Runs of each solver on each problem.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time. [default: all cores]", show_default=False)]
@@ -161,13 +161,16 @@ def reproduce(
     With `all`, overview.html lists all statements of the texts and how they came out. Two of the studies that ship need data that are
     fetched by hand; the message says what, from where and where to put it (see `dualgap datasets`).
 
+    Without --runs a study goes on with more draws until each statement is decided, or until it has taken the processor seconds that its
+    settings allow.
+
     \b
     Examples:
       dualgap reproduce list
-      dualgap reproduce all --runs 5 --out reproductions
+      dualgap reproduce all --out reproductions
       dualgap reproduce my-study.toml
     """
-    from dualgap.lab import counts_table, judge, load_study, study_names, write_overview, write_report
+    from dualgap.lab import counts_table, explain_number, judge, load_study, study_names, write_overview, write_report
 
     if name == "list":
         say("\n".join(study_names()))
@@ -177,11 +180,15 @@ def reproduce(
     done: dict[str, Any] = {}
     pages = {}
     for study in studies:
-        changes: dict[str, Any] = {"seed": seed} | ({"runs": runs} if runs else {})
+        changes: dict[str, Any] = {"seed": seed} | ({"runs": runs, "seconds": 0.0} if runs else {})
         if len(studies) > 1 and not json_:
             screen(stderr=True).rule(study.name)
         here = folder / study.name
-        ran = done[study.name] = _run(study.with_(**changes).limited(max_seconds), here, jobs, lines=False, quiet=json_)
+        study = study.with_(**changes).limited(max_seconds)
+        ran = done[study.name] = _run(study, here, jobs, lines=False, quiet=json_)
+        for entry in study.explain:
+            if entry.data not in ran.missing:
+                explain_number(study, entry.id, here, jobs)
         pages[study.name] = write_report(ran.results, here, ran.missing)
         if not json_:
             _show_statements(ran.results)
@@ -199,6 +206,39 @@ def reproduce(
         print_table(counts.columns, counts.rows, right=range(1, len(counts.columns)))
         say(overview)
     return max(_exit_code(ran) for ran in done.values())
+
+
+def explain(
+    study: Annotated[str, typer.Argument(help="A study that ships, or a TOML file of yours.")],
+    statement: Annotated[str, typer.Argument(help="The id of a statement whose number the study explains, or `list`.")],
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    out: Out = None,
+    json_: Json = False,
+) -> int:
+    """Search what a text leaves unsaid for settings that give its number.
+
+    The settings are shown, with how far each comes from the number. The study uses none of them.
+
+    \b
+    Examples:
+      dualgap explain credit-fraud list
+      dualgap explain credit-fraud fraud-065
+    """
+    from dualgap.lab import explain_number, load_study, shown_number
+
+    found = load_study(study).with_(seed=seed)
+    if statement == "list":
+        say("\n".join(entry.id for entry in found.explain))
+        return OK
+    table = explain_number(found, statement, (out or Path("dualgap-reproductions")) / found.name, jobs)
+    if json_:
+        print_json({"columns": table.columns, "rows": table.rows, "near": len(table.best), "about": table.caption})
+        return OK
+    rows = (tuple(map(shown_number, row)) for row in table.rows)
+    print_table(table.columns, rows, right=range(len(table.columns)), title=table.title, fold=False)
+    say(table.caption)
+    return OK
 
 
 def _show_statements(results: Any) -> None:

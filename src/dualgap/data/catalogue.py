@@ -53,9 +53,14 @@ def shipped(function: str) -> DataSet:
     return DataSet(function, bunch.data, bunch.target.astype(np.int64), feature_names=tuple(bunch.feature_names))
 
 
-def creditcard(paths: list[Path], drop_duplicates: bool = False) -> DataSet:
-    """`drop_duplicates` keeps the first of rows that agree in every column, the class too: 1,081 rows fewer."""
+def creditcard(paths: list[Path], drop_duplicates: bool = False, components_only: bool = False) -> DataSet:
+    """`drop_duplicates` keeps the first of rows that agree in every column, the class too: 1,081 rows fewer.
+
+    `components_only` keeps V1 to V28 and leaves out Time and Amount, the first column and the last.
+    """
     data = read(paths[0], target="Class", prepare=False)
+    if components_only:
+        data = data.with_(X=np.ascontiguousarray(data.X[:, 1:-1]), feature_names=(data.feature_names or ())[1:-1])
     if not drop_duplicates:
         return data
     # np.unique returns the first place of each distinct row; sorting the places keeps the order of time.

@@ -22,6 +22,8 @@ _DOOR = {
     "advice": "ranking",
     "catalogue": "studies",
     "counts_table": "overview",
+    "explain_number": "explain",
+    "explanations": "explain",
     "judge": "claims",
     "load": "studies",
     "load_study": "study",
