@@ -34,7 +34,10 @@ def test_statements_and_counts(tiny, made_up, tmp_path):
         "not judged",
     )
     assert table.rows == (("tiny", 4, 3, 1, 1, 0, 1, 1), ("all", 4, 3, 1, 1, 0, 1, 1))
-    assert in_words(verdicts) == "Of 3 statements judged: 1 holds, 1 does not hold, 1 hold by calibration. 1 more is not judged."
+    assert (
+        in_words(verdicts)
+        == "Of 3 statements judged: 1 holds, 1 does not hold, 1 about data that the text made. 1 more is not judged."
+    )
     page = write_overview({"tiny": results}, tmp_path).read_text(encoding="utf-8")
     assert EVIL not in page
     assert "tiny/report.html#claim-d" in page

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from dualgap.lab import load_study, study_names
+from dualgap.lab.plan import named_places
 from dualgap.lab.ranking import LEVELS, problems, rankings
 from dualgap.lab.study import parse_study
 from dualgap.lab.tables import make_table, ranking_table
@@ -26,6 +27,7 @@ STORED = {
     "b*": "b_star",
     "training error with b*": "b_star_train_error",
     "objective, by the common one": "common_primal",
+    "gradient noise": "gradient_noise",
 }
 
 
@@ -144,7 +146,9 @@ def test_the_texts_tables(results):
                 heads = ("averaged, text", "averaged, here", "averaged, s.d.", "averaged, here / text")
                 averaged = runs_of(results, options["race"], cells["data"], twin)
                 check_beside(cells, heads, options["claimed_averaged"][key], head, averaged)
-            if key in options.get("seconds", {}):
+            if key in options.get("seconds_of", {}):
+                assert options["seconds_of"][key] == "cpu_seconds@100", "the text's 100 iterations, a pass each"
+            elif key in options.get("seconds", {}):
                 took = np.mean([run["trace_cpu_seconds"][-1] for run in rows])
                 assert cells["seconds, text"] == options["seconds"][key]
                 assert cells["CPU seconds here"] == pytest.approx(took)
@@ -194,7 +198,8 @@ def test_what_a_caption_says_of_the_budget_is_the_budget(name):
         words = f"{shown.title}. {shown.caption}" if hasattr(shown, "title") else shown.note
         for sentence in re.split(r"(?<=\.) ", words):
             for count in re.findall(r"after ([\d,]+) (?:epochs|passes|iterations)", sentence, re.IGNORECASE):
-                given = {race.budget.epochs, *(shown.options.get(key) for key in ("after", "epoch", "early"))}
+                places = {int(place) for place, _ in named_places(study, race.id)}
+                given = {race.budget.epochs, race.budget.passes, *places}
                 assert int(count.replace(",", "")) in given or "text" in sentence, (shown.id, sentence)
                 checked += 1
     assert checked or name == "credit-fraud"

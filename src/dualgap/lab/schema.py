@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from types import UnionType
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from dualgap.core import is_number, is_whole, suggest
@@ -75,6 +76,8 @@ def _read(wanted: Any, value: Any, where: Where) -> Any:
     origin = get_origin(wanted) or wanted
     if origin is Annotated:
         return get_args(wanted)[1](value, where)
+    if origin is UnionType:  # "… | None": a key that may be absent
+        return _read(get_args(wanted)[0], value, where)
     if isinstance(origin, type) and is_dataclass(origin):
         return read_table(origin, value, where)
     if origin is not tuple:

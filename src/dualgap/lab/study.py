@@ -248,14 +248,73 @@ class Explain:
 
 
 @dataclass(frozen=True)
+class Misprint:
+    """The name of a misprint in an algorithm, in which race it runs beside the corrected line, and what the figure shows."""
+
+    race: str
+    solver: str
+    label: str
+    name: str
+    params: dict[str, Any] = field(default_factory=dict)
+    title: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Correction:
-    """A formula that the text prints wrongly: as printed, as it must be, and what the difference does."""
+    """A formula that the text prints wrongly: as printed, as it must be, and what the difference does.
+
+    With a `misprint`, two runs of one algorithm show its cost: all but this one line is the same.
+    """
 
     id: str
     where: str
     printed: str
     right: str
     cost: str = ""
+    misprint: Misprint | None = None
+
+    def pair(self) -> tuple[SolverSpec, SolverSpec]:
+        """Return the corrected method and the one with the line as printed."""
+        assert self.misprint is not None
+        m = self.misprint
+        right = SolverSpec(
+            f"{m.solver}-right",
+            m.solver,
+            f"{m.label}, corrected",
+            about=f"Corrected, in the code of what the text prints. {NO_METHOD}",
+        )
+        wrong = SolverSpec(f"{m.solver}-{m.name}", m.solver, f"{m.label}, {m.name} as printed", about=f"{self.where}. {NO_METHOD}")
+        return replace(right, params=m.params), replace(wrong, params={**m.params, "misprint": m.name})
+
+    def panel(self) -> FigureSpec:
+        """Return the figure that shows what the misprint costs."""
+        assert self.misprint is not None
+        options = {"race": self.misprint.race, "solvers": [spec.id for spec in self.pair()], "y": ["primal", "test_error"]}
+        title = f"What the misprint costs: {self.misprint.title}"
+        return FigureSpec(
+            f"misprint-{self.id}", "convergence", title, ONE_LINE, {**options, "y_log": True, **self.misprint.options}
+        )
+
+
+NO_METHOD = "Not a method to use."
+ONE_LINE = "Both lines have the same steps, order of the rows, start and passes, and differ in this one line of the method."
+
+
+def _with_misprints(study: Study) -> Study:
+    """Return a study with the two solvers and the figure of each misprint; what is there already stays."""
+    for each in (correction for correction in study.corrections if correction.misprint is not None):
+        assert each.misprint is not None
+        known = {spec.id for spec in study.solvers}
+        new = tuple(spec for spec in each.pair() if spec.id not in known)
+        ids = tuple(spec.id for spec in each.pair())
+        races = tuple(
+            replace(race, solvers=tuple(dict.fromkeys((*race.solvers, *ids)))) if race.id == each.misprint.race else race
+            for race in study.races
+        )
+        figures = study.figures if each.panel().id in {f.id for f in study.figures} else (*study.figures, each.panel())
+        study = study.with_(solvers=study.solvers + new, races=races, figures=figures)
+    return study
 
 
 @dataclass(frozen=True)
@@ -353,7 +412,7 @@ def _changed(text: str) -> tuple[str, float]:
 def parse_study(table: dict[str, Any], file: str = "study") -> Study:
     """Return a study from a table as TOML or JSON gives it; `file` is what errors call it."""
     where = Where(file)
-    study = read_table(Study, table, where)
+    study = _with_misprints(read_table(Study, table, where))
     if not FOLDER_NAME.fullmatch(study.name):
         raise where.key("name").error(
             f"{study.name!r} names the folder of the results; use letters, digits, spaces and . - _ , with a letter or digit first"

@@ -466,7 +466,7 @@ def in_words(verdicts: list[Verdict]) -> str:
         HOLDS: "hold",
         FAILS: "do not hold",
         OPEN: "cannot be told",
-        CALIBRATED: "are about data made by them",
+        CALIBRATED: "about data that the text made",
         NOT_JUDGED: "not judged",
     }
     if found[HOLDS] == 1:
