@@ -28,13 +28,17 @@ BUILD = 'hatchling>=1.27' editables 'setuptools>=70.1'
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test fuzz test-matrix lint bench docs wheels pins dist release clean
+.PHONY: help demo studies test fuzz test-matrix lint bench docs wheels pins dist release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.stamp-lab ## race the solvers on data that comes with the package; the report goes to demo-report/
 	@$(PY) -m dualgap compare --out demo-report
+
+studies: $(VENV)/.stamp-lab-pictures ## run the five studies until their statements are decided, and write docs/studies/; results stay in studies/
+	@$(PY) -m dualgap reproduce all --out studies
+	@$(PY) tools/studies.py studies
 
 test: lint ## lint, then every test and every documented example
 	@$(PY) -m pytest -q -n 2 $(if $(WARNINGS),-W $(WARNINGS))

@@ -4,12 +4,16 @@ import base64
 import csv
 import gzip
 import html.parser
+import importlib.util
 import io
 import json
+import platform
 import shutil
+from pathlib import Path
 
 import pytest
 
+from dualgap.lab import parse_study, run_study
 from dualgap.lab.columns import shown_number
 from dualgap.lab.ranking import LEVELS
 from dualgap.lab.report import write_report
@@ -169,6 +173,29 @@ def test_the_page_needs_nothing_else(evil, tmp_path):
             allowed = ("#", "data:", "https://doi.org/", "https://arxiv.org/") if tag == "a" else ("data:", "#")
             assert attrs.get(name, "#").startswith(allowed), (tag, attrs)
     assert len(page) < 5e5
+
+
+def test_the_published_pages(tiny, tmp_path):
+    """A page a study, with the figures that its statements point to, and an overview; nothing of this machine but its kind."""
+    spec = importlib.util.spec_from_file_location("studies", Path(__file__).parents[2] / "tools" / "studies.py")
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    options = {"race": "main", "data": ["plane"], "solvers": ["sdca"], "column": "accuracy", "value": 0.9, "within": 0.5}
+    claims = [{"id": "c", "says": "<b> 90 %", "check": "near", "figure": "gap", "options": options}]
+    figures = [
+        {"id": id, "kind": "convergence", "title": id, "options": {"race": "main", "y": "primal"}} for id in ("gap", "other")
+    ]
+    run_study(parse_study(tiny(claims=claims, figures=figures)), tmp_path / "made" / "tiny", jobs=1)
+    assert tool.publish(tmp_path / "made", tmp_path / "docs") == 1
+    page = (tmp_path / "docs" / "tiny.md").read_text(encoding="utf-8")
+    assert '<details id="claim-c"><summary>' in page
+    assert "&lt;b&gt; 90 %" in page
+    assert "![gap](tiny/gap.png)" in page
+    assert [path.name for path in (tmp_path / "docs" / "tiny").iterdir()] == ["gap.png"]
+    assert (tmp_path / "docs" / "tiny" / "gap.png").stat().st_size < 60_000
+    assert "| tiny | 1 | 1 |" in (tmp_path / "docs" / "index.md").read_text(encoding="utf-8")
+    for path in (str(tmp_path), platform.node()):
+        assert path not in page
 
 
 def test_a_report_without_any_result(tiny, made_up, tmp_path):

@@ -19,7 +19,7 @@ from dualgap.lab.figures import FigureData, Line, Panel
 from dualgap.lab.palette import BOUNDARY, FAINT, INK, PAPER, SOFT, as_css
 from dualgap.lab.results import file_name
 
-__all__ = ["draw", "png_address", "save", "svg_panels"]
+__all__ = ["STYLE", "draw", "png_address", "save", "svg_panels"]
 
 DASH = {"solid": "-", "dash": (0, (5, 2)), "dot": (0, (1.2, 1.6)), "dashdot": (0, (5, 1.6, 1.2, 1.6))}
 MARKER = {
@@ -74,8 +74,9 @@ def draw(figure: FigureData, on_page: int = 0) -> Any:
     with matplotlib.rc_context(STYLE):
         (rows, columns), pictures = figure.grid, figure.is_pictures
         width, height = (1.75, _picture_height(figure)) if pictures else (4.6, 3.3)
-        if columns == 1 and not pictures:
-            width = 6.6
+        if not pictures and columns != 2:
+            width = 6.6 if columns == 1 else 3.6
+            height = 3.3 if columns == 1 else 2.8
         if on_page:
             width = WIDTH.get(on_page, WIDTH_MORE)
             height = 0.66 * width + 0.2

@@ -7,6 +7,7 @@ study is escaped by the templates; what scripts read is packed, in letters and d
 from __future__ import annotations
 
 import datetime
+import re
 from functools import cached_property, lru_cache
 from importlib import metadata, resources
 from pathlib import Path
@@ -22,10 +23,10 @@ from dualgap.lab.palette import Style, as_css, properties
 from dualgap.lab.plan import LINEUP, PAPERS
 from dualgap.lab.ranking import advice, rankings
 from dualgap.lab.results import Results, file_name
-from dualgap.lab.tables import TableData, escaped, make_table, ranking_table, summary_table
+from dualgap.lab.tables import TableData, escaped, make_table, ranking_table
 from dualgap.lab.typeset import apart, typeset
 
-__all__ = ["Report", "page_of", "write_report", "written"]
+__all__ = ["Report", "as_markdown", "page_of", "write_report", "written"]
 
 MOST_WATCHED = 60  # runs: a page stays below a few megabytes
 
@@ -42,8 +43,7 @@ class Report:
         self.verdicts = [judge(results, claim) for claim in study.claims]
         self.rankings = rankings(results)
         self.ranking_tables = [ranking_table(ranking, place) for place, ranking in enumerate(self.rankings)]
-        self.summaries = list(map(summary_table, self.rankings))
-        self.made = datetime.datetime.now().strftime("%Y-%m-%d %H:%M")
+        self.made = datetime.datetime.now().strftime("%Y-%m-%d")
         self.version = metadata.version("dualgap")
         self.command = results.store.command()
         self.tally = in_words(self.verdicts)
@@ -158,9 +158,15 @@ def write_report(results: Results, out: str | Path, missing: dict[str, str] | No
         write_atomically(out / "tables" / "runs.csv", every.to_csv())
     for figure in report.figures:
         save(figure, out / "figures")
-    write_atomically(out / "report.md", template("report.md.j2").render(report=report, file_name=file_name))
+    write_atomically(out / "report.md", as_markdown(report, report.figures, "figures"))
     write_atomically(out / "report.html", _page(report))
     return out / "report.html"
+
+
+def as_markdown(report: Report, figures: list[FigureData], folder: str) -> str:
+    """Return the report as Markdown, with links to PNG files of some figures in a folder."""
+    text = template("report.md.j2").render(report=report, figures=figures, folder=folder, file_name=file_name)
+    return re.sub(r"\n{3,}", "\n\n", str(text))
 
 
 def _page(report: Report) -> str:
