@@ -5,10 +5,17 @@ address   the same, and the new worker has the address of the old one
 stop      SIGSTOP to a worker for 10 s
 memory    a limit of 1.3 times the rows, above what the interpreter takes: Dask pauses, spills and kills as it likes
 scheduler SIGKILL to the scheduler; the run is resumed from its checkpoint on another cluster
+client    SIGKILL to the client; the run is resumed from its checkpoint by another one
+retire    a worker is retired, and another one joins
+restart   Client.restart, which ends all worker processes and starts new ones
+join      a third worker joins
+idle      a scheduler with an idle timeout of 20 s, and a run of 40 s
+adapt     a cluster that scales between 0 and 3 workers, from zero
 
-A run must converge, or end with ClusterLost, whose sentence names its checkpoint. Every certificate is compared with that of one process.
-Half of the faults strike between two rounds, half at some moment of the next one; Newton's method (hinge) and CoCoA+ (smooth hinge) take
-turns. The table has one line a kind; any other end, or a false certificate, makes the exit code 1.
+A run must converge, or end with ClusterLost, whose sentence names its checkpoint; within 10 s after it, the workers hold none of its rows.
+Every certificate is compared with that of one process. Half of the faults strike between two rounds, half at some moment of the next one;
+Newton's method (hinge) and CoCoA+ (smooth hinge) take turns. The table has one line a kind; any
+other end, or a false certificate, makes the exit code 1.
 """
 
 from __future__ import annotations
@@ -31,13 +38,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-COUNTS = {"kill": 35, "address": 20, "stop": 10, "memory": 20, "scheduler": 15}
+COUNTS = {"kill": 25, "address": 15, "stop": 5, "memory": 15, "scheduler": 10}
+COUNTS |= {"client": 8, "retire": 8, "restart": 5, "join": 5, "idle": 2, "adapt": 2}
 ROWS, FEATURES, PARTS = 8_000, 20, 4
 MEMORY_ROWS, MEMORY_FEATURES = 40_000, 400  # 64 MB a worker
 TOL, STOPPED, PATIENCE = 1e-5, 10.0, 15.0
 SOLVERS = {"newton": "hinge", "cocoa": "smooth_hinge"}  # with the loss
 PROBLEM = {"l2": 1e-2, "intercept": "free"}
 LATEST = 0.05  # seconds into a round at which a fault strikes
+FREED = 10.0  # seconds after a run within which the workers hold nothing of it
+IDLE, LONG = 20.0, 40.0  # seconds: the timeout of an idle scheduler, and the least that a run takes under it
 RECONNECT = 8.0  # seconds after which a client gives a scheduler up
 
 
@@ -52,20 +62,20 @@ def rows_of(part: int, rows: int, features: int) -> tuple[np.ndarray, np.ndarray
 class Cluster:
     """A scheduler and two workers with nannies, processes of their own; a context manager that ends them."""
 
-    def __init__(self, memory: float = 0.0, fixed: bool = False) -> None:
+    def __init__(self, *words: str, memory: float = 0.0, fixed: bool = False) -> None:
         self.folder = tempfile.mkdtemp(prefix="dualgap-faults-")
         self.file = os.path.join(self.folder, "scheduler.json")
-        self.scheduler = self._start("scheduler", "--port", "0", "--scheduler-file", self.file, "--no-dashboard")
-        self.workers = [
-            self._start(
-                *("worker", "--scheduler-file", self.file, "--nthreads", "1", "--no-dashboard", "--memory-limit", f"{memory:.0f}"),
-                *(("--worker-port", str(_free_port())) if fixed else ()),
-            )
-            for _ in range(2)
-        ]
+        self.scheduler = self._start("scheduler", "--port", "0", "--scheduler-file", self.file, "--no-dashboard", *words)
+        self.workers: list[subprocess.Popen[bytes]] = []
+        for _ in range(2):
+            self.add("--memory-limit", f"{memory:.0f}", *(("--worker-port", str(_free_port())) if fixed else ()))
+
+    def add(self, *words: str) -> None:
+        """Start a worker."""
+        self.workers.append(self._start("worker", "--scheduler-file", self.file, "--nthreads", "1", "--no-dashboard", *words))
 
     def _start(self, *words: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "dask", *words]
+        command = [sys.executable, "-m", "dask", *words, "--host", "127.0.0.1"]
         environment = {**os.environ, "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s"}
         return subprocess.Popen(
             command, cwd=self.folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
@@ -147,10 +157,30 @@ def run(client: Any, kind: Trial, folder: str, solver: str, fault: Any, resume: 
         return Outcome("sentence" if said else f"no checkpoint named: {error}", False, time.perf_counter() - began)
     except Exception as error:
         return Outcome(f"{type(error).__name__}: {error}", False, time.perf_counter() - began)
+    if not freed(client):
+        return Outcome(f"the workers keep rows {FREED:g} s after the run", False, time.perf_counter() - began)
     c, best = result.certificate, kind.best[solver]
     crossed = c.dual > best.primal * (1 + 1e-12) or best.dual > c.primal * (1 + 1e-12)
     false = crossed or (result.status == "converged" and c.relative_gap > TOL)
     return Outcome(result.status, bool(false), time.perf_counter() - began, len(result.losses))
+
+
+def kept(dask_worker: Any) -> int:
+    """On a worker: return how many partitions it keeps."""
+    from dualgap.cluster.keeper import keeper_of
+
+    found = "dualgap" in dask_worker.plugins and keeper_of(dask_worker).leases.values()
+    return sum(len(lease.partitions) for lease in found or ())
+
+
+def freed(client: Any) -> bool:
+    """Return whether the workers hold no rows within some seconds."""
+    end = time.monotonic() + FREED
+    while sum(count for count in client.run(kept, on_error="return").values() if isinstance(count, int)):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.1)
+    return True
 
 
 def striking(rng: random.Random, strike: Any) -> Any:
@@ -191,9 +221,78 @@ def on_one_cluster(name: str, count: int, rng: random.Random) -> Iterator[Outcom
     with Cluster(fixed=name == "address") as cluster:
         for number in range(count):
             with cluster.client() as client:
-                pid = rng.choice(sorted(client.run(os.getpid).values()))
-                fault = striking(rng, (stopping if name == "stop" else killing)(pid))
+                address, pid = rng.choice(sorted(client.run(os.getpid).items()))
+                strikes = {
+                    "stop": stopping(pid),
+                    "retire": lambda at=address, client=client: (cluster.add(), client.retire_workers([at])),
+                    "restart": lambda client=client: client.restart(wait_for_workers=False),
+                }
+                fault = striking(rng, strikes.get(name, killing(pid)))
                 yield run(client, kind, os.path.join(cluster.folder, f"run-{number}"), _solver(number), fault)
+
+
+def with_another_worker(name: str, count: int, rng: random.Random) -> Iterator[Outcome]:
+    """Yield the outcomes of runs in which a third worker joins."""
+    kind = trial(ROWS, FEATURES)
+    for number in range(count):
+        with Cluster() as cluster, cluster.client() as client:
+
+            def join(progress: Any, cluster: Cluster = cluster, client: Any = client) -> None:
+                if progress.epoch == 3:
+                    cluster.add()
+                    client.wait_for_workers(3, timeout=120)
+
+            yield run(client, kind, os.path.join(cluster.folder, "run"), _solver(number), join)
+
+
+def with_idle_timeout(name: str, count: int, rng: random.Random) -> Iterator[Outcome]:
+    """Yield the outcomes of runs that take longer than the time after which an idle scheduler ends itself."""
+    kind = trial(ROWS, FEATURES)
+    for number in range(count):
+        with Cluster("--idle-timeout", f"{IDLE:g} seconds") as cluster, cluster.client() as client:
+            wait = striking(rng, lambda: time.sleep(LONG))
+            yield run(client, kind, os.path.join(cluster.folder, "run"), _solver(number), wait)
+
+
+def with_scaling(name: str, count: int, rng: random.Random) -> Iterator[Outcome]:
+    """Yield the outcomes of runs on a cluster that has no worker until there is work."""
+    from distributed import Client, LocalCluster
+
+    kind = trial(ROWS, FEATURES)
+    for number in range(count):
+        with (
+            tempfile.TemporaryDirectory(prefix="dualgap-faults-") as folder,
+            LocalCluster(n_workers=0, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster,
+            Client(cluster) as client,
+        ):
+            cluster.adapt(minimum=0, maximum=3, interval="500ms")
+            yield run(client, kind, folder, _solver(number), striking(rng, lambda: time.sleep(5.0)))
+
+
+def without_client(name: str, count: int, rng: random.Random) -> Iterator[Outcome]:
+    """Yield the outcomes of runs whose client is killed; another client goes on, once the workers have freed the rows."""
+    kind = trial(ROWS, FEATURES)
+    with Cluster() as cluster, cluster.client() as client:
+        for number in range(count):
+            folder, solver = os.path.join(cluster.folder, f"run-{number}"), _solver(number)
+            command = [sys.executable, "-m", "benchmarks.faults", "--victim", cluster.file, folder, solver]
+            victim = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while not sum(client.run(kept).values()) and victim.poll() is None:
+                time.sleep(0.1)
+            time.sleep(rng.uniform(0.0, 2.0))
+            victim.kill()
+            victim.wait()
+            if not freed(client):
+                yield Outcome(f"the workers keep rows {FREED:g} s after the client's death")
+                continue
+            yield run(client, kind, folder, solver, None, resume=(Path(folder) / "state.json").exists())
+
+
+def be_victim(file: str, folder: str, solver: str) -> None:
+    """Train until somebody kills this process."""
+    from distributed import Client
+
+    run(Client(scheduler_file=file), Trial(ROWS, FEATURES, {}), folder, solver, lambda progress: time.sleep(0.5))
 
 
 def with_little_memory(name: str, count: int, rng: random.Random) -> Iterator[Outcome]:
@@ -247,7 +346,8 @@ def _resident() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
-RUNS = {"memory": with_little_memory, "scheduler": without_scheduler}  # others: on_one_cluster
+RUNS = {"memory": with_little_memory, "scheduler": without_scheduler, "client": without_client}  # others: on_one_cluster
+RUNS |= {"join": with_another_worker, "idle": with_idle_timeout, "adapt": with_scaling}
 
 
 def main() -> None:
@@ -256,7 +356,11 @@ def main() -> None:
     parser.add_argument("--kinds", default=",".join(COUNTS), help="separated by commas; all by default")
     parser.add_argument("--faults", type=int, default=100, help="how many, divided among the kinds as the hundred are")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--victim", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.victim:
+        be_victim(*options.victim)
+        return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as an exception it ends the clusters' processes, too
     kinds = options.kinds.split(",")
     print(

@@ -64,6 +64,7 @@ JOBS = (
     Job("one-thread", threads=1, pytest=COMPUTES),
     *(Job(f"python{version}", python=version) for version in PYTHONS),
     Job("oldest", python="3.11", releases="oldest"),
+    Job("oldest-dask", python="3.11", releases="oldest", pytest=("tests/cluster",)),
     # Warnings of other libraries announce what a coming release will take away.
     Job("newest", releases="newest", pytest=("-W", "error")),
 )

@@ -51,3 +51,21 @@ def test_errors_are_one_line(data, tmp_path, capsys):
     error = capsys.readouterr().err
     assert "part-00000.data.npy is missing" in error
     assert error.count("\n") == 1
+
+
+def test_a_long_epoch_shows_that_it_goes_on(capsys, monkeypatch):
+    """A line tells the bytes that were read though nothing was evaluated; with two gaps it tells when the tolerance is reached."""
+    from types import SimpleNamespace
+
+    from dualgap.app import fit_display
+
+    clock = [0.0]
+    monkeypatch.setattr(fit_display.time, "monotonic", lambda: clock[0])
+    with fit_display.live_gap(1, store=SimpleNamespace(bytes_read=2_500_000_000)) as listen:
+        clock[0] = fit_display.BEAT + 1.0
+        listen.beat()
+        assert "2.50 GB read" in capsys.readouterr().err
+        for epoch, gap in ((1, 1e-1), (2, 1e-2)):
+            clock[0] += 20.0
+            listen(SimpleNamespace(epoch=epoch, tol=1e-4, certificate=SimpleNamespace(relative_gap=gap)))
+    assert "asked for 1e-04, in about 40 s at this rate" in capsys.readouterr().err

@@ -4,6 +4,9 @@ import warnings
 
 import pytest
 
+import dualgap
+from cluster_cases import OPTIONS, X, y
+
 
 @pytest.fixture(scope="session")
 def cluster():
@@ -21,5 +24,10 @@ def client(cluster):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with Client(cluster) as made:
-            made.wait_for_workers(2, timeout=30)
+            made.wait_for_workers(2, timeout=120)
             yield made
+
+
+@pytest.fixture(scope="session")
+def best():
+    return dualgap.solve(dualgap.Problem(X, y, **OPTIONS), "sdca", tol=1e-8, max_epochs=20_000).certificate

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["exit_code", "introduce", "live_gap", "print_preparation", "show_fit"]
 
 QUIET = 10.0  # seconds between lines where there is no terminal to show a live one
+BEAT = 50.0  # seconds between lines though nothing has been evaluated
 MOST_COLUMNS, MOST_PROOFS = 40, 12  # rows of the tables that are shown
 
 
@@ -97,41 +100,72 @@ def print_preparation(preparation: Preparation) -> None:
 
 
 class LiveGap:
-    """A callback of a fit that shows epoch and certified gap: one live line in a terminal, else a line now and then."""
+    """A callback of a fit that shows epoch and certified gap: one live line in a terminal, else a line now and then.
 
-    def __init__(self, screen: Console, status: Status | None, problems: int) -> None:
-        self.screen, self.status, self.problems = screen, status, problems
-        self.shown = time.monotonic()
+    `beat` is called every second, so that an epoch of many minutes is seen to go on.
+    """
+
+    def __init__(self, screen: Console, status: Status | None, problems: int, store: Store | None) -> None:
+        self.screen, self.status, self.problems, self.store = screen, status, problems, store
+        self.shown = self.began = time.monotonic()
         self.begin(0)
 
     def begin(self, epochs: int) -> None:
         """Begin a round of training that follows earlier rounds with this number of epochs."""
-        self.problem, self.epoch, self.before = 1, 0, epochs
+        self.problem, self.epoch, self.before, self.text = 1, 0, epochs, "training: compiling or reading"
+        self.first: tuple[float, float] | None = None  # when the first gap of a problem was seen, and its size
 
     def __call__(self, progress: Progress) -> None:
         """Show an evaluation."""
         if progress.epoch <= self.epoch:
             self.problem += 1  # the next class
+            self.first = None
         self.epoch = progress.epoch
         which = f"class {min(self.problem, self.problems)} of {self.problems}, " if self.problems > 1 else ""
-        gap = f"relative gap {progress.certificate.relative_gap:.1e} (asked for {progress.tol:.0e})"
-        text = f"training: {which}epoch {self.before + progress.epoch}, {gap}"
+        found = progress.certificate.relative_gap
+        gap = f"relative gap {found:.1e} (asked for {progress.tol:.0e}{self._left(found, progress.tol)})"
+        self.text = f"training: {which}epoch {self.before + progress.epoch}, {gap}"
+        self._show(QUIET)
+
+    def _left(self, gap: float, tol: float) -> str:
+        """Return the seconds that a gap which goes on to fall at the rate so far takes to the tolerance."""
+        now = time.monotonic()
+        self.first = self.first or (now, gap)
+        then, before = self.first
+        if not 0.0 < tol < gap < before < math.inf or now - then < 1.0:
+            return ""
+        return f", in about {(now - then) * math.log(gap / tol) / math.log(before / gap):,.0f} s at this rate"
+
+    def beat(self) -> None:
+        """Show how long the fit lasts, and what a store has read."""
+        self._show(BEAT)
+
+    def _show(self, quiet: float) -> None:
+        read = "" if self.store is None else f", {self.store.bytes_read / 1e9:,.2f} GB read"
+        text = f"{self.text}; {time.monotonic() - self.began:,.0f} s{read}"
         if self.status is not None:
             self.status.update(text)
-        elif time.monotonic() - self.shown > QUIET:
+        elif time.monotonic() - self.shown > quiet:
             self.screen.print(text, markup=False)
             self.shown = time.monotonic()
 
 
 @contextmanager
-def live_gap(problems: int, quiet: bool = False) -> Iterator[LiveGap | None]:
+def live_gap(problems: int, quiet: bool = False, store: Store | None = None) -> Iterator[LiveGap | None]:
     """Yield a callback that shows how a fit goes on standard error; None where nothing is to be shown."""
     if quiet:
         yield None
         return
-    shown_on = screen(stderr=True)
-    if not shown_on.is_terminal:
-        yield LiveGap(shown_on, None, problems)
-        return
-    with shown_on.status("training: compiling or reading") as status:
-        yield LiveGap(shown_on, status, problems)
+    shown_on, ended = screen(stderr=True), threading.Event()
+    with shown_on.status("training") if shown_on.is_terminal else nullcontext() as status:
+        listen = LiveGap(shown_on, status, problems, store)
+
+        def beat() -> None:
+            while not ended.wait(1.0):
+                listen.beat()
+
+        threading.Thread(target=beat, name="dualgap-progress", daemon=True).start()
+        try:
+            yield listen
+        finally:
+            ended.set()

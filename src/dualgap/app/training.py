@@ -95,7 +95,11 @@ def train(
     """Train a model on rows in memory, in a store or on the workers of a scheduler; measure it, and write its file."""
     task, began, checkpoint = TASKS[samples.task], time.perf_counter(), out.with_name(f"{out.name}.checkpoint")
     problems = len(set(y.tolist())) if task.name == "classification" else 1
-    with warnings.catch_warnings(), live_gap(1 if problems == 2 else problems, quiet) as listen:
+    store = samples if isinstance(samples, Store) and cluster is None else None  # the workers of a cluster read their parts
+    with (
+        warnings.catch_warnings(),
+        live_gap(1 if problems == 2 else problems, quiet, store) as listen,
+    ):
         warnings.simplefilter("ignore", ConvergenceWarning)  # the status is printed below
         X: Any = samples
         if not isinstance(samples, Store):

@@ -1,15 +1,15 @@
 """DaskPool: partitions on the workers of a dask.distributed cluster, and what happens when a worker dies.
 
 A partition changes in place, and Dask may write a value of its own to disk, or copy it, at any moment. So partitions are not values of
-Dask's: each worker process keeps them in a registry of this module. Tasks load them, and nothing else is a task. A call is a message
-(`Client.run`) that goes past the scheduler's bookkeeping: a worker runs it on all its partitions, in its threads, adds their arrays up and
-answers once. An exchange of tasks took 23 ms or more on two local processes, one of messages 4 ms. Where there are more than FAN_IN
-workers, they pass messages on to each other along a tree, and sums come back the same way, so that no place holds more than FAN_IN vectors
-of others. β never travels, and nothing grows from round to round.
+Dask's: the `Keeper` of each worker keeps them for as long as the fit holds a lease there. Tasks load them; a call is a message
+(`Client.run`) that is no task. A worker runs it on all its partitions, in its threads, adds their arrays up and answers once. An exchange
+of tasks took 23 ms or more on two local processes, one of messages 4 ms. Where there are more than FAN_IN workers, they pass messages on to
+each other along a tree, and sums come back the same way, so that no place holds more than FAN_IN vectors of others. Nothing grows from
+round to round.
 
 A worker that dies takes its partitions with it. They are loaded again on the workers that are left and configured with the last β that
 was saved, or zero, and the run goes on; since partitions send shares of v, the next sum is right without further ado. A source that gives
-other rows the second time is refused: a digest of the rows tells.
+other rows the second time is refused: a digest of the rows tells. A worker that joins takes partitions from those with most, with their β.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualgap.cluster.partition import Description, NotConfigured, Objective, Partition
-from dualgap.cluster.worker_pool import Bundle, ClusterLost, Restored, bundle, merged
+from dualgap.cluster.partition import Description, Objective, Partition
+from dualgap.cluster.worker_pool import Bundle, ClusterLost, Restored, merged
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+    from dualgap.cluster.keeper import Branch, Reply
+    from dualgap.run import Progress
 
 __all__ = ["DaskPool", "Loader"]
-
-
-class Kept(NamedTuple):
-    """A partition, and a lock: a call that was given up may still be at work on it when the next one comes."""
-
-    partition: Partition
-    lock: threading.Lock
-
-
-_partitions: dict[str, Kept] = {}  # in a worker process: the partitions that it keeps, by their keys
 
 FAN_IN = 8  # workers that one place sends to, and whose sums it adds up
 CANCELLED = (asyncio.CancelledError, concurrent.futures.CancelledError)  # both occur, and neither is the other
 FATAL = ("KilledWorker", "NoValidWorkerError", "CommClosedError")  # errors of Dask that mean that a worker was lost
 POLL = 1.0  # seconds between looks at who is still there
+LOOK = 5.0  # seconds between looks for workers that have joined
+TITLE = 10.0  # seconds between the names of a fit on the dashboard, which say its round and gap
 TOPIC = "dualgap"  # of the events on the scheduler
 PATIENCE = 60.0  # seconds to wait for a worker to come back once none is left
 MOST_RESTARTS = 4  # of one partition in one call: beyond that it is the partition that kills its workers
@@ -64,49 +64,47 @@ class Waiting(enum.Enum):
     FINISHED = enum.auto()
 
 
-class Branch(NamedTuple):
-    """A worker in the tree that a message takes: the keys of its partitions with the arguments of each alone, and the branches below."""
-
-    address: str
-    own: dict[int, tuple[str, tuple[Any, ...]]]
-    below: tuple[Branch, ...] = ()
-
-
-class Reply(NamedTuple):
-    """What a branch answers: those of its partitions that are there, and the errors of those that failed. Lost ones are in neither."""
-
-    found: Bundle
-    errors: dict[int, Exception]
-
-
 class DaskPool:
     """Partitions on a cluster's workers.
 
     Parameters
     ----------
     client : dask.distributed.Client
-    loaders : one function a partition
-        Called with the client; returns a function and its arguments, with which a worker makes the `Partition`. It is called again when
-        that worker dies.
+    loaders_for : function of a number of threads
+        Called with the threads of all workers; returns a loader for each partition. A loader is called with the client and returns a
+        function and its arguments, with which a worker makes the `Partition`. It is called again when that worker dies.
     patience : float
         Seconds to wait for a worker once none is left, or none that Dask has not paused for want of memory.
 
-    Call `close` at the end, or use the pool as a context manager: the workers keep their partitions until then.
+    Call `close` at the end, or use the pool as a context manager: the workers keep their partitions until then, or until the client dies.
     """
 
-    def __init__(self, client: Any, loaders: Sequence[Loader], patience: float = PATIENCE) -> None:
-        self.client, self.loaders, self.patience = client, list(loaders), patience
-        self.count = len(self.loaders)
+    def __init__(self, client: Client, loaders_for: Callable[[int], Sequence[Loader]], patience: float = PATIENCE) -> None:
+        from dualgap.cluster import keeper
+
+        self.client, self.patience, self.keeper = client, patience, keeper
         self.losses: list[str] = []
         self.where: Callable[[], str] = lambda: ""
         self._configured: tuple[Objective, Restored] | None = None
-        self._name, self._generation = uuid.uuid4().hex, 0
         self._digests: dict[int, str] = {}  # of the rows of each partition, as they were first described
         self._paused_since: float | None = None
-        workers = self._workers()
-        self.homes = [workers[k % len(workers)] for k in range(self.count)]
-        self.keys = [""] * self.count
-        self._loading = {k: self._load(k) for k in range(self.count)}  # tasks that have not been waited for
+        self._looked = time.monotonic()  # when the workers were last compared with the homes
+        self._loading: dict[int, Future] = {}  # tasks that have not been waited for
+        self._leases: dict[str, tuple[str, Future]] = {}  # key and task by the address of the worker
+        self._title: Future | None = None  # a lease whose name says how far the fit is
+        try:
+            workers = self._ready_workers()
+            self._guarded(lambda: client.register_plugin(keeper.Keeper()))
+            self._say_who_else_is_here(workers)
+            self.loaders = list(loaders_for(sum(self._guarded(client.nthreads).values())))
+            self.count = len(self.loaders)
+            self.homes = [workers[k % len(workers)] for k in range(self.count)]
+            self.keys = [""] * self.count
+            for k in range(self.count):
+                self._load(k)
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> DaskPool:
         return self
@@ -115,20 +113,63 @@ class DaskPool:
         self.close()
 
     def close(self) -> None:
-        """Free the memory of the partitions on all workers."""
-        _release(self._name)  # workers may be threads of this process
-        with contextlib.suppress(Exception):  # a cluster that is gone has freed it
-            self.client.run(_release, self._name)
+        """End the leases: the workers free their partitions."""
+        held = [*self._loading.values(), *(future for _, future in self._leases.values()), self._title]
+        self._loading, self._leases, self._title = {}, {}, None
+        with contextlib.suppress(Exception):  # a cluster that is gone has freed them
+            for future in filter(None, held):
+                future.release()
+
+    # ------------------------------------------------------------------------------------------------------------- leases
+
+    def _lease(self, home: str) -> str:
+        """Return the key of the lease on a worker; take one where there is none."""
+        if home not in self._leases:
+            key = f"{self.keeper.LEASE}-{uuid.uuid4().hex}"
+            self._leases[home] = key, self._hold(key, home)
+        return self._leases[home][0]
+
+    def _hold(self, key: str, home: str) -> Future:
+        where = {"workers": [home], "allow_other_workers": False}
+        found: Future = self._guarded(lambda: self.client.submit(self.keeper.hold, key, key=key, priority=1, **where))
+        return found
+
+    def _ready_workers(self) -> list[str]:
+        """Wait until the workers have imported dualgap, and return them. A cluster that scales to its work starts one for a task."""
+        workers = self._guarded(self.client.nthreads)
+        submit = partial(self.client.submit, self.keeper.ready, pure=False)
+        near = [self._guarded(partial(submit, workers=[worker], allow_other_workers=True)) for worker in workers]
+        waiting = near or [self._guarded(submit)]
+        self._workers()
+        self._guarded(partial(self.client.gather, waiting))
+        return self._workers()
+
+    def _say_who_else_is_here(self, workers: list[str]) -> None:
+        """Warn where the workers keep rows of another fit: both then share the threads of the workers."""
+        others = sum(self._guarded(lambda: self.client.run(self.keeper.fits, workers=workers, on_error="ignore")).values())
+        if others:
+            warnings.warn(
+                "another fit keeps rows on the workers of this cluster: the two take turns at the threads of each worker, and both sets of "
+                "rows must fit into memory",
+                stacklevel=4,
+            )
+
+    def _rename(self, text: str) -> None:
+        """Say on Dask's dashboard how far the fit is: the name of a task is fixed, so that another lease takes the place of the last."""
+        old, key = self._title, f"{self.keeper.LEASE}: {text}".replace("-", "\N{MINUS SIGN}") + f"-{uuid.uuid4().hex}"
+        self._title = self._hold(key, self.homes[0])
+        if old is not None:
+            old.release()
 
     # ------------------------------------------------------------------------------------------------------------- loading
 
-    def _load(self, k: int) -> Any:
-        """Make partition k on its worker; return the future of the task."""
-        self._generation += 1
-        self.keys[k] = key = f"{self._name}-{k}-{self._generation}"
+    def _load(self, k: int) -> None:
+        """Make partition k on its worker."""
+        lease, key = self._lease(self.homes[k]), uuid.uuid4().hex
+        self.keys[k] = key
         make, args = self.loaders[k](self.client)
-        options = {"workers": [self.homes[k]], "allow_other_workers": False, "key": f"dualgap-load-{uuid.uuid4().hex}"}
-        return self._guarded(lambda: self.client.submit(_keep, key, make, *args, **options))
+        options = {"workers": [self.homes[k]], "allow_other_workers": False, "key": f"dualgap load-{key}"}
+        self._loading[k] = self._guarded(lambda: self.client.submit(self.keeper.keep, lease, key, make, *args, **options))
 
     def _wait_for_loading(self) -> None:
         """Wait until all partitions are loaded; one whose worker dies meanwhile is loaded on another one.
@@ -149,12 +190,12 @@ class DaskPool:
                     self._refuse_restarts(k, restarts[k])
                     self.losses.append(f"worker {self.homes[k]} was lost while partition {k} was loading")
                     self._guarded(future.cancel)
-                    self._move(k)
+                    self._load_elsewhere(k)
                 elif state is Waiting.FINISHED:
                     del self._loading[k]
             self._refuse_paused({self.homes[k] for k in self._loading})
 
-    def _state(self, future: Any, home_alive: bool) -> Waiting:
+    def _state(self, future: Future, home_alive: bool) -> Waiting:
         """Return how far a task is; an error of the partition's own is raised."""
         if future.status == "error":
             error = future.exception()
@@ -165,12 +206,39 @@ class DaskPool:
             return Waiting.LOST
         return Waiting.FINISHED if future.status == "finished" else Waiting.PENDING
 
-    def _move(self, k: int) -> None:
+    def _load_elsewhere(self, k: int) -> None:
         """Load partition k on the worker that has the fewest others."""
         workers = self._workers()
+        for gone in set(self._leases) - set(workers):
+            self._leases.pop(gone)[1].release()
         busy = [sum(home == worker for j, home in enumerate(self.homes) if j != k) for worker in workers]
         self.homes[k] = workers[int(np.argmin(busy))]
-        self._loading[k] = self._load(k)
+        self._load(k)
+
+    def _share_out(self) -> dict[int, Any]:
+        """Move partitions to workers that have joined, with their β; return the Answers of those that moved.
+
+        A worker is asked for one only if it has two more than another, so that nothing moves to and fro.
+        """
+        if self._configured is None or time.monotonic() - self._looked < LOOK:
+            return {}
+        self._looked, workers, moving = time.monotonic(), self._workers(), dict[int, np.ndarray]()
+        while True:
+            has = {worker: self.homes.count(worker) for worker in workers}
+            most, least = max(workers, key=has.__getitem__), min(workers, key=has.__getitem__)
+            if has[most] < has[least] + 2:
+                break
+            k = max(k for k, home in enumerate(self.homes) if home == most)
+            found = self._ask([k], "dual", (), summed=False, flat=True).parts
+            if k not in found:
+                break  # it is lost, which the next call finds out
+            self.client.run(self.keeper.forget, [self.keys[k]], workers=[most], on_error="ignore")
+            moving[k], self.homes[k] = found[k], least
+            self._load(k)
+        if not moving:
+            return {}
+        self._ask(list(moving), "configure", (self._configured[0],), own=self._setting, summed=False, flat=True)
+        return self._ask(list(moving), "take_over", (), own=lambda k: (moving[k],), summed=False, flat=True).parts
 
     # --------------------------------------------------------------------------------------------------------------- calls
 
@@ -199,9 +267,11 @@ class DaskPool:
         self, chosen: list[int], method: str, args: tuple[Any, ...], own: Callable[[int], tuple[Any, ...]] = lambda k: ()
     ) -> Bundle:
         """Return the sums of all that are chosen; where one is lost meanwhile, it is made anew and there is no sum."""
-        found = self._ask(chosen, method, args, own=own)
-        missing = [k for k in chosen if k not in found.parts]
-        return Bundle(found.parts | self._made_anew(missing), None) if missing else found
+        anew = self._share_out()
+        found = self._ask([k for k in chosen if k not in anew], method, args, own=own)
+        missing = [k for k in chosen if k not in found.parts and k not in anew]
+        anew |= self._made_anew(missing)
+        return Bundle(found.parts | anew, None) if anew else found
 
     def _setting(self, k: int) -> tuple[Any, ...]:
         """Return the arguments with which partition k is configured, beside the objective."""
@@ -223,7 +293,7 @@ class DaskPool:
                 restarts[k] += 1
                 self._refuse_restarts(k, restarts[k])
                 self._note_loss(k)
-                self._move(k)
+                self._load_elsewhere(k)
             self._wait_for_loading()
             if self._configured is None:
                 return answers
@@ -261,14 +331,14 @@ class DaskPool:
 
         `own` gives the arguments that are of one partition alone. `flat`: every worker is asked by itself, none through another.
         """
-        from distributed.protocol.pickle import dumps
+        from cloudpickle import dumps  # type: ignore[import-untyped]
 
         self._wait_for_loading()
         by_home: dict[str, dict[int, tuple[str, tuple[Any, ...]]]] = {}
         for k in chosen:
             by_home.setdefault(self.homes[k], {})[k] = (self.keys[k], own(k))
         alive = set(self._workers()) if flat else set(by_home)  # connecting to a worker that is gone takes Dask half a minute
-        leaves = [Branch(home, kept) for home, kept in by_home.items() if home in alive]
+        leaves = [self.keeper.Branch(home, kept) for home, kept in by_home.items() if home in alive]
         if not leaves:
             return Bundle({}, {})
         replies = self._exchange(leaves if flat else _tree(leaves), dumps((method, args, summed)))
@@ -283,32 +353,29 @@ class DaskPool:
         addresses = [branch.address for branch in branches]
         everyone = {address for branch in branches for address in _addresses(branch)}
 
-        async def send() -> dict[str, Any]:
-            trees = dict(zip(addresses, branches, strict=True))
-            return await self.client.run(_serve, trees, message, workers=addresses, on_error="return")  # type: ignore[no-any-return]
-
-        sent = self._guarded(lambda: asyncio.run_coroutine_threadsafe(send(), self.client.loop.asyncio_loop))
-        try:
-            while not concurrent.futures.wait([sent], timeout=POLL).done:
-                if not everyone <= set(self._workers()):
-                    return []
-            replies = self._guarded(sent.result).values()
-        finally:
-            sent.cancel()
+        trees = dict(zip(addresses, branches, strict=True))
+        sent = _aside(lambda: self.client.run(self.keeper.serve, trees, message, workers=addresses, on_error="return"))
+        while not concurrent.futures.wait([sent], timeout=POLL).done:
+            if not everyone <= set(self._workers()):
+                return []
+        replies = self._guarded(sent.result).values()
         for reply in replies:
             if isinstance(reply, Exception) and not isinstance(reply, OSError):  # an OSError is that of a broken connection
                 raise reply
-        return [reply for reply in replies if isinstance(reply, Reply)]
+        return [reply for reply in replies if isinstance(reply, self.keeper.Reply)]
 
     def listener(self, name: str = "fit") -> Callable[[Any], None]:
-        """Return a callback that logs rounds as events of the topic "dualgap" on the scheduler, at most one a second."""
-        last = -math.inf
+        """Return a callback that shows rounds on the dashboard, and logs them as events of the topic "dualgap" on the scheduler."""
+        last = named = -math.inf
 
-        def listen(progress: Any) -> None:
-            nonlocal last
+        def listen(progress: Progress) -> None:
+            nonlocal last, named
             if time.monotonic() - last < POLL:
                 return
             last = time.monotonic()
+            if last - named >= TITLE:
+                named = last
+                self._rename(f"{name}, round {progress.epoch}, gap {progress.certificate.relative_gap:.1e}")
             found = {"name": name, "round": progress.epoch, "relative_gap": float(progress.certificate.relative_gap)}
             self._guarded(lambda: self.client.log_event(TOPIC, {**found, "tol": progress.tol, "lost": len(self.losses)}))
 
@@ -331,8 +398,7 @@ class DaskPool:
             )
 
     def _paused(self) -> set[str]:
-        workers = self._guarded(self.client.scheduler_info).get("workers", {})
-        return {address for address, worker in workers.items() if worker.get("status") == "paused"}
+        return self._guarded(lambda: self.client.run_on_scheduler(self.keeper.paused))  # type: ignore[no-any-return]
 
     def _workers(self) -> list[str]:
         """Addresses of the workers that are there; waits for one to come if there is none."""
@@ -374,6 +440,20 @@ class DaskPool:
         return str(getattr(scheduler, "address", "?"))
 
 
+def _aside(action: Callable[[], Any]) -> concurrent.futures.Future[Any]:
+    """Do something in a thread of its own, which nobody has to wait for."""
+    future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+
+    def run() -> None:
+        try:
+            future.set_result(action())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="dualgap-send", daemon=True).start()
+    return future
+
+
 def _tree(leaves: list[Branch]) -> list[Branch]:
     """Return at most FAN_IN branches that have all workers in them, neighbours in one branch."""
     if len(leaves) <= FAN_IN:
@@ -387,66 +467,3 @@ def _addresses(branch: Branch) -> Iterator[str]:
     yield branch.address
     for each in branch.below:
         yield from _addresses(each)
-
-
-def _keep(key: str, make: Callable[..., Partition], *args: Any) -> str:
-    """Make a partition in this worker process, and return the key under which the process keeps it."""
-    _partitions.pop(key, None)
-    _partitions[key] = Kept(make(*args), threading.Lock())
-    return key
-
-
-async def _serve(trees: dict[str, Branch], message: bytes, dask_worker: Any) -> Reply:
-    """On a worker: run the message on its partitions and on the branches below, and add up what they answer."""
-    branch, loop = trees[dask_worker.address], asyncio.get_running_loop()
-    own = [
-        loop.run_in_executor(dask_worker.executors["default"], _run, k, key, message, args)
-        for k, (key, args) in sorted(branch.own.items())
-    ]
-    replies: list[Reply] = await asyncio.gather(*own, *(_pass_on(dask_worker, each, message) for each in branch.below))
-    if len(replies) == 1:
-        return replies[0]
-    return await loop.run_in_executor(dask_worker.executors["default"], _joined, replies)
-
-
-async def _pass_on(dask_worker: Any, branch: Branch, message: bytes) -> Reply:
-    """Send the message to the worker of a branch; one that does not answer is missing in the reply, and so are those below it."""
-    from distributed.protocol.pickle import dumps
-
-    try:
-        call = dask_worker.rpc(branch.address).run
-        answer = await call(function=dumps(_serve), args=dumps(({branch.address: branch}, message)), kwargs=dumps({}))
-    except OSError:
-        return Reply(Bundle({}, {}), {})
-    if answer["status"] == "error":
-        raise RuntimeError(f"worker {branch.address} failed: {answer.get('exception_text')}")
-    return answer["result"]  # type: ignore[no-any-return]
-
-
-def _joined(replies: Iterable[Reply]) -> Reply:
-    replies = list(replies)
-    found = [reply.found for reply in replies if reply.found.parts]
-    return Reply(merged(found) if found else Bundle({}, {}), {k: error for reply in replies for k, error in reply.errors.items()})
-
-
-def _run(k: int, key: str, message: bytes, own: tuple[Any, ...]) -> Reply:
-    """Run a message on a partition; one that this process does not keep, or that was made anew, has no place in the reply."""
-    from distributed.protocol.pickle import loads
-
-    kept = _partitions.get(key)
-    if kept is None:
-        return Reply(Bundle({}, {}), {})
-    method, args, summed = loads(message)
-    try:
-        with kept.lock:
-            answer = getattr(kept.partition, method)(*args, *own)
-    except NotConfigured:
-        return Reply(Bundle({}, {}), {})
-    except Exception as error:
-        return Reply(Bundle({}, {}), {k: error})
-    return Reply(bundle(k, answer) if summed else Bundle({k: answer}, {}), {})
-
-
-def _release(name: str) -> None:
-    for key in [key for key in _partitions if key.startswith(name)]:
-        del _partitions[key]

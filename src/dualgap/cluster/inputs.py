@@ -5,7 +5,11 @@ What a loader holds can be computed again on another worker: delayed tasks, or t
 
 from __future__ import annotations
 
-from typing import Any
+import math
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -22,36 +26,64 @@ def loaders_for(X: Any, y: Any, sample_weight: Any, partitions: int) -> list[Loa
     if isinstance(X, Store):
         if y is not None or sample_weight is not None:
             raise ValueError("a store has its own labels, and no weights: leave y and sample_weight out")
-        groups = np.array_split(np.arange(len(X.parts)), min(partitions, len(X.parts)))
-        return [_store_loader(str(X.folder), group.tolist()) for group in groups]
-    parts = delayed_parts(X, y, sample_weight)
-    groups = np.array_split(np.arange(len(parts)), min(partitions, len(parts)))
-    return [_delayed_loader([parts[i] for i in group]) for group in groups]
+        starts: Sequence[float] = X.starts.tolist()
+        parts: list[Any] = list(range(len(X.parts)))
+    else:
+        parts = delayed_parts(X, y, sample_weight)
+        sizes = X.chunks[0] if hasattr(X, "chunks") else [math.nan] * len(parts)
+        starts = np.cumsum([0, *sizes]).tolist()
+    loaders = []
+    for k, group in enumerate(np.array_split(np.arange(len(parts)), min(partitions, len(parts)))):
+        place, chosen = Place(k, starts[group[0]], (int(group[0]), int(group[-1]))), [parts[i] for i in group]
+        loaders.append(_store_loader(str(X.folder), chosen, place) if isinstance(X, Store) else _delayed_loader(chosen, place))
+    return loaders
 
 
-def _store_loader(folder: str, numbers: list[int]) -> Loader:
-    return lambda client: (_from_store, (folder, numbers))
+class Place(NamedTuple):
+    """Where the rows of a partition stand in the data: the first row, which is NaN if nobody knows it, and the first and last part."""
+
+    partition: int
+    first: float
+    parts: tuple[int, int]
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Count the row in an error from the start of the data, and name the partition."""
+        try:
+            yield
+        except ValueError as error:
+            if math.isnan(self.first):
+                one, last = self.parts
+                parts = f"part {one}" if one == last else f"parts {one} to {last}"
+                raise ValueError(f"partition {self.partition}, with rows counted in it, {parts} of the data: {error}") from None
+            moved = re.sub(r"(?<=\brow )\d+|(?<=\w\[)\d+", lambda row: str(int(row[0]) + int(self.first)), str(error), count=1)
+            raise ValueError(f"partition {self.partition} of the data: {moved}") from None
 
 
-def _from_store(folder: str, numbers: list[int]) -> Partition:
+def _store_loader(folder: str, numbers: list[int], place: Place) -> Loader:
+    return lambda client: (_from_store, (folder, numbers, place))
+
+
+def _from_store(folder: str, numbers: list[int], place: Place) -> Partition:
     store = Store(folder)
     matrices = [store.matrix(k) for k in numbers]
     X = sparse.vstack(matrices, format="csr") if store.is_sparse else np.concatenate(matrices)
-    return Partition(X, store.labels(numbers))  # of its own parts alone: those of all rows may be many times as many
+    with place.named():
+        return Partition(X, store.labels(numbers))  # of its own parts alone: those of all rows may be many times as many
 
 
 # --------------------------------------------------------------------------------------------------------------- Dask collections
 
 
-def _delayed_loader(parts: list[tuple[Any, ...]]) -> Loader:
+def _delayed_loader(parts: list[tuple[Any, ...]], place: Place) -> Loader:
     def load(client: Any) -> Any:
         futures = [future for part in parts for future in client.compute(list(part))]
-        return _joined, (futures, len(parts[0]))
+        return _joined, (futures, len(parts[0]), place)
 
     return load
 
 
-def _joined(flat: list[Any], width: int) -> Partition:
+def _joined(flat: list[Any], width: int, place: Place) -> Partition:
     """Make a partition of the parts that Dask computed: X, y and perhaps weights of each, or a pair or triple of them."""
     parts = [flat[k : k + width] for k in range(0, len(flat), width)]
     if width == 1:  # a delayed part is a pair (X, y), or a triple with weights
@@ -68,7 +100,8 @@ def _joined(flat: list[Any], width: int) -> Partition:
     else:
         X = sparse.vstack(matrices, format="csr") if sparse.issparse(matrices[0]) else np.concatenate(matrices)
     vectors = [np.concatenate([np.asarray(v).reshape(-1) for v in (column[k] for k in some)]) for column in columns[1:]]
-    return Partition(X, *vectors)
+    with place.named():
+        return Partition(X, *vectors)
 
 
 def delayed_parts(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, ...]]:
@@ -104,8 +137,13 @@ def _vector_parts(vector: Any, name: str, X: Any, parts: int) -> list[Any]:
             raise ValueError(f"{name} is a {type(vector).__name__} beside a data frame X; give a series of the same data frame")
         import dask.array
 
-        array = vector if hasattr(vector, "chunks") else dask.array.from_array(np.asarray(vector), chunks=(X.chunks[0],))
         unknown = any(np.isnan(size) for size in X.chunks[0])
+        if unknown and not hasattr(vector, "chunks"):
+            raise ValueError(
+                f"{name} is a {type(vector).__name__} beside an X with chunks of unknown size, so that it cannot be cut where X is cut: "
+                f"give {name} as a Dask array made from the same source, or call X.compute_chunk_sizes() first"
+            )
+        array = vector if hasattr(vector, "chunks") else dask.array.from_array(np.asarray(vector), chunks=(X.chunks[0],))
         if not unknown and array.chunks[0] != X.chunks[0]:
             if array.shape[0] != X.shape[0]:
                 raise ValueError(f"{name} has {array.shape[0]} values but X has {X.shape[0]} rows")

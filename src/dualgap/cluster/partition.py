@@ -329,12 +329,17 @@ class Partition:
         sigma, squares = float(objective.partitions), BiasColumn(objective.intercept, objective.scale).squares(self.sqnorms)
         step = self.c * self.signs / objective.l2
         self.at = Coordinates(self.signs, self.c, sigma * self.c * squares / objective.l2, sigma * step, self.offset)
-        self.beta = np.zeros(n) if saved is None else np.clip(np.load(saved), *objective.box())
-        if self.beta.shape != (n,):
-            raise ValueError(f"{saved} has {self.beta.size} dual variables for a partition of {n} rows; it is of other data")
+        self.order = natural_order(n)
+        beta = np.zeros(n) if saved is None else np.load(saved)
+        if beta.shape != (n,):
+            raise ValueError(f"{saved} has {beta.size} dual variables for a partition of {n} rows; it is of other data")
+        return self.take_over(beta)
+
+    def take_over(self, beta: np.ndarray) -> Answer:
+        """Go on from a β, of a file or of a worker that had these rows before."""
+        self.beta = np.clip(beta, *self._configured().box())
         self.reached = self.beta.copy()
         self.share = self._share_of(self.beta)
-        self.order = natural_order(n)
         return self.answer()
 
     def answer(self, **extra: Any) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 from collections.abc import Callable, Iterable
@@ -27,19 +28,26 @@ CHECKPOINT_SECONDS = 60.0
 def current_client(client: Any = None) -> Any:
     """The client given, or the one that is current; an error says how to make one."""
     try:
-        from distributed import Client, default_client
+        from distributed import Client, get_client, get_worker, secede
     except ImportError:
         raise ImportError(needs("training on a cluster", "dask[distributed]")) from None
     if isinstance(client, str):
-        return Client(client)
-    if client is not None:
-        return client
+        client = Client(client)
     try:
-        return default_client()
+        client = get_client() if client is None else client
     except ValueError:
         raise ValueError(
             "no Dask client is active: make one with distributed.Client(ADDRESS), or distributed.Client() for a local cluster"
         ) from None
+    if client.asynchronous:
+        raise ValueError(
+            "the Dask client is asynchronous, and a fit waits for its rounds: give client=ADDRESS or a client made without "
+            "asynchronous=True, and call fit in a thread, as in await asyncio.to_thread(model.fit, X, y)"
+        )
+    with contextlib.suppress(ValueError):  # not in a task
+        get_worker()
+        secede()  # the fit waits in this task, and its rows need the worker's threads
+    return client
 
 
 def make_pool(
@@ -51,9 +59,10 @@ def make_pool(
     patience: float = PATIENCE,
 ) -> DaskPool:
     """Load data onto a cluster's workers, one partition a thread of a worker unless told."""
-    client = current_client(client)
-    count = max(sum(client.nthreads().values()), 1) if partitions is None else whole_number("partitions", partitions)
-    return DaskPool(client, loaders_for(X, y, sample_weight, count), number("patience", patience))
+    most = None if partitions is None else whole_number("partitions", partitions)
+    return DaskPool(
+        current_client(client), lambda threads: loaders_for(X, y, sample_weight, most or threads), number("patience", patience)
+    )
 
 
 def train(

@@ -360,4 +360,4 @@ def is_dask(X: Any) -> bool:
     """Whether X is a Dask collection or a list of delayed parts; does not import Dask."""
     if isinstance(X, (list, tuple)):
         return len(X) > 0 and all(type(part).__module__.startswith("dask.") for part in X)
-    return any(cls.__module__.startswith(("dask.array", "dask.dataframe", "dask.delayed")) for cls in type(X).__mro__)
+    return any(cls.__module__.startswith(("dask.array", "dask.dataframe", "dask.delayed", "dask_expr")) for cls in type(X).__mro__)

@@ -84,6 +84,7 @@ class Store:
         self.parts = self.manifest.parts
         self.starts = np.concatenate([[0], np.cumsum([part.rows for part in self.parts])]).astype(np.int64)
         self._verified: set[tuple[int, str]] = set()
+        self.bytes_read = 0  # since the store was opened
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -211,6 +212,7 @@ class Store:
         """Return an array of part k; the first time its checksum is compared and its contents are checked."""
         fresh = (k, name) not in self._verified
         values = read_array(self.folder, self.parts[k], name, self.layout(k, name), verify=fresh)
+        self.bytes_read += values.nbytes
         if fresh:
             self._check_contents(k, name, values)
         self._verified.add((k, name))
@@ -316,3 +318,4 @@ class Runs:
                     if length and stream.readinto(room[place : place + length]) != length:
                         raise StoreError(f"{path} became shorter while it was in use; convert the data again")
                     place += length
+        self.store.bytes_read += place
