@@ -174,7 +174,8 @@ def _with_limits(panels: list[Panel], along: list[Any]) -> list[Panel]:
 
 def _limits(lines: list[Line], x_log: bool, y_log: bool) -> tuple[float, float] | None:
     """Return the range of y in which to draw lines; None where nothing can be drawn."""
-    every = np.concatenate([line.y for line in lines])
+    bands = [band for line in lines for band in (line.low, line.high) if band is not None and not y_log]
+    every = np.concatenate([line.y for line in lines] + bands)
     late = np.concatenate([line.y[len(line.y) // 3 :] for line in lines])
     every, late = (values[np.isfinite(values) & (values > 0 if y_log else True)] for values in (every, late))
     if not len(every):

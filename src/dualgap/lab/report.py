@@ -18,6 +18,7 @@ from dualgap.lab.claims.verdicts import MARKS, MEANING, SIGNS, Verdict, in_words
 from dualgap.lab.columns import shown_number
 from dualgap.lab.curves import curve_data, packed_json
 from dualgap.lab.draw import png_address, save, svg_panels
+from dualgap.lab.explain import explanations
 from dualgap.lab.figures import FigureData, make_figure
 from dualgap.lab.palette import Style, as_css, properties
 from dualgap.lab.plan import LINEUP, PAPERS
@@ -28,6 +29,7 @@ from dualgap.lab.typeset import apart, typeset
 
 __all__ = ["Report", "as_markdown", "page_of", "write_report", "written"]
 
+ENOUGH = 5  # runs: with fewer, intervals are too wide for most statements
 MOST_WATCHED = 60  # runs: a page stays below a few megabytes
 
 
@@ -48,11 +50,20 @@ class Report:
         self.command = results.store.command()
         self.tally = in_words(self.verdicts)
         self.advice = advice(results, self.rankings)
+        self.explanations = explanations(results)
 
     @cached_property
     def statements(self) -> list[dict[str, Any]]:
-        """Each statement with its verdict, its numbers as text, and the figure or table that shows it."""
-        return [self._statement(verdict) for verdict in self.verdicts]
+        """Each statement with its verdict, its numbers as text, and the figure or table that shows it; those that are ours come last."""
+        return [self._statement(verdict) for verdict in sorted(self.verdicts, key=lambda verdict: verdict.claim.ours)]
+
+    @cached_property
+    def draws(self) -> str:
+        """How many draws the statements rest on."""
+        if self.study.seconds:
+            return f"Runs were added until each statement was decided, or until they had taken {self.study.seconds:g} processor seconds."
+        few = " With fewer than 5, most statements cannot be told." if self.study.runs < ENOUGH else ""
+        return f"The number of runs was given: {self.study.runs}.{few}"
 
     def _statement(self, verdict: Verdict) -> dict[str, Any]:
         every: list[tuple[str, Any]] = [*(("figure", f) for f in self.figures), *(("table", t) for t in self.tables)]
@@ -67,6 +78,7 @@ class Report:
             "asked": verdict.asked,
             "readings": verdict.readings,
             "shown": shown[0] if shown else None,
+            "explained": self.explanations.get(verdict.claim.id),
         }
 
     @cached_property
@@ -197,6 +209,7 @@ def _page(report: Report) -> str:
         rankings=[_shown(table, results) for table in report.ranking_tables],
         figures=[_drawn(figure) for figure in report.figures],
         tables=[{"id": table.id, **_shown(table, results)} for table in report.tables],
+        explained={id: _shown(table, results) for id, table in report.explanations.items()},
         failures=report.failures and _shown(report.failures, results),
         packed={"curve-data": packed_json(curve_data(results)), "watch-data": packed_json(report.watched)},
         js="".join(_asset(f"{name}.js") for name in ("unpack", "report", "watch")),
@@ -228,7 +241,7 @@ def template(name: str) -> Any:
     environment = Environment(
         loader=PackageLoader("dualgap.lab", "templates"), autoescape=html, undefined=StrictUndefined, **options
     )
-    environment.filters |= {"typeset": typeset, "escaped": escaped, "written": written}
+    environment.filters |= {"typeset": typeset, "escaped": escaped, "written": written, "number": shown_number}
     return environment.get_template(name)
 
 
