@@ -279,11 +279,14 @@ class SVC(ClassifierMixin, KernelModel):
         pairs = self._scores(X)
         return pairs.ravel() if len(self.classes_) == 2 else _ovr_decision_function(pairs < 0, -pairs, len(self.classes_))
 
+    def _refuse_ties(self) -> None:
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+
     def predict(self, X: Any) -> np.ndarray:
         """Labels: with more than two classes the one with most votes of the pairs."""
         check_fitted(self)
-        if self.break_ties and self.decision_function_shape == "ovo":
-            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        self._refuse_ties()
         if len(self.classes_) == 2:
             codes = (self.decision_function(X) > 0).astype(np.intp)
         elif self.break_ties:

@@ -53,6 +53,7 @@ class NuSVC(ClassifierMixin, BaseEstimator):
     solver : "auto", "working_set" or a WorkingSet
         How the working sets are to run. "auto" trains a linear kernel on rows much longer than wide by Newton's method.
     random_state : int, RandomState or None
+        None always trains the same model.
     verbose : int
         Above 0, each evaluation is logged at level INFO by the logger "dualgap".
     atol : float
@@ -194,6 +195,8 @@ class NuSVC(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels: with more than two classes the one with most votes of the pairs."""
+        check_is_fitted(self)
+        self._machine._refuse_ties()
         return self._machine.predict(machine_rows(self, X))
 
     def __sklearn_tags__(self) -> Any:
