@@ -109,6 +109,9 @@ def test_onnx_of_a_model_alone_and_of_what_it_cannot_say():
     np.testing.assert_array_equal(session.run(None, {session.get_inputs()[0].name: X})[0], model.predict(X))
     with pytest.raises(ValueError, match="cannot be exported"):
         to_onnx(SVC(kernel="precomputed").fit(X @ X.T, CODES), X @ X.T)
+    for calibrated in (SVC(probability=True), NuSVC(nu=0.2, probability=True), LinearSVC(probability=True)):
+        with pytest.raises(ValueError, match="probability=True has no ONNX form"):
+            to_onnx(calibrated.fit(X, CODES), X)
 
 
 TARGETS = np.stack([X[:, 3] + 0.1 * X[:, 0], X[:, 2]], axis=1)

@@ -220,8 +220,8 @@ def _convert_one_class(scope: Any, operator: Any, container: Any) -> None:
 
 def _convert_kernel(scope: Any, operator: Any, container: Any) -> None:
     graph, model = _Graph(scope, operator, container), operator.raw_operator
-    model = getattr(model, "_machine", model)  # the SVC that a NuSVC predicts by
     _refuse_calibrated(model)
+    model = getattr(model, "_machine", model)  # the SVC that a NuSVC predicts by
     K = len(model.classes_)
     pairs = _kernel_scores(graph, model)
     if K == 2:
