@@ -174,6 +174,26 @@ def test_small_tables_have_one_model_dense_and_sparse(cancer, model):
     )
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        SVC(kernel="linear"),
+        SVC(),
+        dualgap.NuSVC(nu=0.1, kernel="linear"),
+        dualgap.SVR(kernel="linear"),
+        dualgap.NuSVR(kernel="linear"),
+    ],
+    ids=str,
+)
+def test_kernel_machines_train_the_same_model_each_time(model):
+    """As scikit-learn's, whose SVR has no random_state; of few sparse rows, whose model is that of an array."""
+    rng = np.random.default_rng(0)
+    X, y = rng.poisson(0.2, size=(80, 36)).astype(float), rng.integers(0, 3, 80)
+    first, again = model.fit(X, y).dual_coef_, model.fit(X, y).dual_coef_
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_allclose(model.fit(sparse.csr_array(X), y).dual_coef_.toarray(), first, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("model", [LinearSVC, SVC, dualgap.SVR, dualgap.LinearSVR])
 def test_an_infinite_C_says_what_to_give_instead(cancer, model):
     with pytest.raises(ValueError, match=r"C=inf must be finite\. With the hinge or the epsilon-insensitive loss"):

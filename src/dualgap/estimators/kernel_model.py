@@ -115,7 +115,7 @@ class KernelModel(Model):
         """Check C, the solver and what a run may cost; draws its seed."""
         get_solver(self.solver)
         most = UNLIMITED if self.max_iter == -1 else whole_number("max_iter", self.max_iter)
-        return finite_C(self.C), budget_of(self, self._solver(), most)
+        return finite_C(self.C), budget_of(self, self._solver(), most, seed=0)
 
     def _table(self, X: Any, n: int) -> tuple[Any, Treated | None]:
         """Set the kernel; return the rows or the matrix to train on, and what was done with an indefinite kernel."""

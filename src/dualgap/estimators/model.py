@@ -33,6 +33,7 @@ class Model(CallbackSupportMixin, BaseEstimator):
     solver : str or solver object
         "auto", the name of a solver (`dualgap.solvers()` lists them), or an object such as `dualgap.SDCA(order="cyclic")`.
     random_state : int, RandomState or None
+        With a kernel, "linear" too, None always trains the same model.
     verbose : int
         Above 0, each evaluation is logged at level INFO by the logger "dualgap" (to standard output where logging is not set up).
     atol : float

@@ -35,7 +35,7 @@ def nu_budget(model: Any) -> Budget:
         tol=number("tol", model.tol, "[0, 1)"),
         max_epochs=UNLIMITED if model.max_iter == -1 else whole_number("max_iter", model.max_iter),
         max_seconds=None if model.max_time is None else number("max_time", model.max_time),
-        seed=fit_seed(model.random_state),
+        seed=fit_seed(model.random_state, 0),
         n_jobs=None,
         atol=number("atol", model.atol, "[0, inf)"),
     )

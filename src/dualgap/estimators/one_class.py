@@ -45,6 +45,7 @@ class OneClassSVM(OutlierMixin, BaseEstimator):
     solver : "auto", "working_set" or a WorkingSet
         As in `NuSVC`.
     random_state : int, RandomState or None
+        None always trains the same model.
     verbose : int
         Above 0, each evaluation is logged at level INFO by the logger "dualgap".
     atol : float

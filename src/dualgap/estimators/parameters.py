@@ -100,8 +100,13 @@ def keep_parameters(model: Any, given: dict[str, Any]) -> None:
             setattr(model, name, value)
 
 
-def fit_seed(random_state: Any) -> int:
-    """The seed of a fit: the number given, or one drawn from the generator given (scikit-learn's convention)."""
+def fit_seed(random_state: Any, default: int | None = None) -> int:
+    """The seed of a fit: the number given, or one drawn from the generator given (scikit-learn's convention).
+
+    None is `default` where there is one: scikit-learn's kernel machines train without random numbers.
+    """
+    if random_state is None and default is not None:
+        return default
     if is_whole(random_state) and random_state >= 0:
         return int(random_state)
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
@@ -155,14 +160,14 @@ class Parameters(NamedTuple):
 
 
 @invalid_parameters()
-def budget_of(model: Any, solver: Any, max_epochs: int) -> Budget:
-    """Check what a run of an estimator may cost; draws its seed."""
+def budget_of(model: Any, solver: Any, max_epochs: int, seed: int | None = None) -> Budget:
+    """Check what a run of an estimator may cost; draws its seed, or takes the one given where `random_state` is None."""
     return Budget(
         solver=solver,
         tol=number("tol", model.tol, "[0, 1]"),
         max_epochs=max_epochs,
         max_seconds=None if model.max_time is None else number("max_time", model.max_time),
-        seed=fit_seed(model.random_state),
+        seed=fit_seed(model.random_state, seed),
         n_jobs=model.n_jobs,
         atol=number("atol", getattr(model, "atol", 0.0), "[0, inf)"),
     )
