@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -41,6 +41,7 @@ __all__ = [
     "Later",
     "Solve",
     "Task",
+    "Tasks",
     "TimeShare",
     "complete",
     "fit_of",
@@ -238,6 +239,21 @@ class Task:
     callbacks: Iterable[Callable[[Any], Any]] = ()
 
 
+class Tasks(Sequence[Task]):
+    """Tasks that are made when they are asked for: of a thousand pairs of classes, nearly all are solved at once without one."""
+
+    def __init__(self, count: int, make: Callable[[int], Task]) -> None:
+        self.length, self.make = count, make
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, k: Any) -> Any:
+        if not 0 <= k < self.length:
+            raise IndexError(k)
+        return self.make(k)
+
+
 # What solves the tasks of a fit, each within a context of its own.
 Solve = Callable[[Sequence[Task], Callable[[int], Any]], list[Any]]
 
@@ -306,26 +322,35 @@ def solve_tasks(
     budget: Budget,
     run: Callable[..., Trained] = minimise,
     decide: Any = None,
+    at_once: Callable[[], list[Trained | None]] | None = None,
 ) -> list[Trained]:
     """Solve every task by `run`, which takes what `minimise` takes; `around(k)` is a context manager entered around task k.
 
-    `decide` are rows whose proven labels end the run of a single task.
+    `decide` are rows whose proven labels end the run of a single task. `at_once` solves what it can of all tasks together: it returns a
+    result for each task, None for one that is left to `run`.
 
     Ctrl-C stops the problems at work after their present epoch with the best model found; those not begun get one epoch, so that the
     fit still returns a model with a certificate for each.
     """
+    found = [None] * len(tasks) if at_once is None else at_once()
+    left = [k for k, result in enumerate(found) if result is None]
+    if not left:
+        return cast("list[Trained]", found)
     stop: list[bool] = []  # True, once a problem was interrupted
     alone = len(tasks) == 1
-    threads = 1 if alone else min(effective_n_jobs(budget.n_jobs), len(tasks))
-    seconds = TimeShare(budget.max_seconds, len(tasks), threads)
+    threads = 1 if alone else min(effective_n_jobs(budget.n_jobs), len(left))
+    seconds = TimeShare(budget.max_seconds, len(left), threads)
 
     def solve_one(k: int) -> Trained:
+        if (known := found[k]) is not None:
+            return known
         # Threads of a problem's own would only get in the way of the other problems'.
+        task = tasks[k]
         with around(k), nullcontext() if threads == 1 else one_processor():
-            result = _solve(tasks[k], budget, seconds.next(), None if alone else lambda: bool(stop), run, decide)
+            result = _solve(task, budget, seconds.next(), None if alone else lambda: bool(stop), run, decide)
         if result.status == "interrupted":
             stop.append(True)
-        return not_worse_than_warm(result, tasks[k].warm)
+        return not_worse_than_warm(result, task.warm)
 
     if threads == 1:
         return [solve_one(k) for k in range(len(tasks))]
@@ -380,8 +405,8 @@ def train(
 
     A warning names the line that has called `fit`, which calls this function through a method, and which `with_callbacks` wraps.
     """
-    monitor = Monitor(model, shown, [task.name for task in tasks])
-    heard = [replace(task, callbacks=monitor.callbacks(j, rebuilt)) for j, task in enumerate(tasks)]
+    monitor = Monitor(model, shown, tasks)
+    heard = Tasks(len(tasks), lambda j: replace(tasks[j], callbacks=monitor.callbacks(j, rebuilt)))
     with kept() as ctrl_c:
         with log_to_screen(model.verbose), blas_alone if alone else nullcontext():
             results = solve(heard, monitor.task)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import combinations
-from typing import Any
+from itertools import combinations, pairwise
+from typing import Any, cast
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -14,23 +14,21 @@ from sklearn.utils.validation import validate_data
 
 from dualgap.core import Hinge, kept, one_of
 from dualgap.estimators.deciding import PairVotes, solve_until_decided
-from dualgap.estimators.fitting import Fit, Solve, Task, fit_of, keep, keep_attributes, solve_tasks
+from dualgap.estimators.fitting import Fit, Solve, Task, Tasks, fit_of, keep, keep_attributes, solve_tasks
 from dualgap.estimators.indefinite import stationary_points
-from dualgap.estimators.kernel_model import ACCEPTED, KernelModel
+from dualgap.estimators.kernel_model import ACCEPTED, BLOCK_VALUES, KernelModel
 from dualgap.estimators.parameters import Budget, estimator, invalid_parameters, penalties
 from dualgap.estimators.probability import calibrate, check_probability, predict_log_proba, predict_proba
-from dualgap.estimators.progress import with_callbacks
+from dualgap.estimators.progress import has_listeners, with_callbacks
 from dualgap.estimators.proof import PairProof, binary_part, decision_bounds, predict_proven, table_of
-from dualgap.estimators.samples import Labelled, check_fitted, check_labels, support
-from dualgap.kernels import HeldMatrix
-from dualgap.problem import Problem, as_features
-from dualgap.proof import ProofError
-from dualgap.run import Trained
-from dualgap.solvers import WorkingSet
+from dualgap.estimators.samples import Labelled, check_fitted, check_labels, support, validated_rows
+from dualgap.problem import Problem, as_features, check_finite, normalised
+from dualgap.proof import MOST_ROWS, ProofError
+from dualgap.run import Trained, minimise_pairs
 
 __all__ = ["SVC"]
 
-FLOAT64 = np.dtype(np.float64)
+MANY_CLASSES = 6  # from which scores are sums by class: of few classes, those of all pairs are one product
 
 
 @estimator
@@ -137,13 +135,17 @@ class SVC(ClassifierMixin, KernelModel):
             if treated is not None and not treated.certified:
                 self._fit_uncertified(X, data, pairs, budget)
             else:
-                names = ["fit"] if len(pairs) == 1 else [f"classes {labels[i]!r} and {labels[j]!r}" for i, j in pairs]
-                make = self._maker(data, pairs, C)
-                tasks = [
-                    Task(name, partial(make, pair), self._warm(data, pair, k, C))
-                    for k, (name, pair) in enumerate(zip(names, pairs, strict=True))
-                ]
-                solve: Solve = partial(solve_tasks, budget=budget, decide=rows)
+
+                def task(k: int) -> Task:
+                    i, j = pairs[k]
+                    name = "fit" if len(pairs) == 1 else f"classes {labels[i]!r} and {labels[j]!r}"
+                    return Task(name, partial(self._problem, data, pairs[k], C), self._warm(data, pairs[k], k, C))
+
+                together = self._at_once(data, C, budget) if rows is None else None
+                tasks, solve = (
+                    Tasks(len(pairs), task),
+                    cast(Solve, partial(solve_tasks, budget=budget, decide=rows, at_once=together)),
+                )
                 if rows is not None and len(pairs) > 1:
                     votes = PairVotes(len(labels), self.break_ties)
                     solve = partial(solve_until_decided, budget=budget, rows=rows, votes=votes)
@@ -189,34 +191,40 @@ class SVC(ClassifierMixin, KernelModel):
             X = X[np.ix_(rows, rows)] if self._is_table else X[rows]
         return self._problem_over(X, signs, "hinge", C, len(rows) if weights is None else float(weights.sum()), weights)
 
-    def _maker(self, data: Labelled, pairs: list[tuple[int, int]], C: float) -> Callable[[tuple[int, int]], Problem]:
-        """Return a function from a pair of classes to its problem. All share what does not depend on the pair.
+    def _at_once(self, data: Labelled, C: float, budget: Budget) -> Callable[[], list[Trained | None]] | None:
+        """Return what solves all pairs of classes in one compiled call; None where that does not serve.
 
-        Where each pair is one working set, all of them read one kernel matrix: a value that many pairs need is computed once.
+        It needs one kernel matrix of all rows in memory, and pairs of few rows, of which each is one working set.
         """
         largest = int(np.sort(np.bincount(data.codes))[-2:].sum())
-        if len(pairs) == 1 or not self._reads_one_matrix(largest, data.n):
-            return lambda pair: self._problem(data, pair, C)
-        matrix = HeldMatrix(self._kernel, data.X, np.argsort(data.codes, kind="stable"))
-        first = self._problem(data, pairs[0], C)
+        plain = (
+            len(data.classes) > 2 and self._automatic and not self._is_table and self._kernel.semidefinite and self.fit_intercept
+        )
+        fits = largest <= MOST_ROWS and 8 * data.n**2 <= 1e6 * self.cache_size
+        if (
+            not (plain and fits and budget.tol > 0.0 == budget.atol)
+            or budget.max_seconds is not None
+            or self.warm_start
+            or has_listeners(self)
+        ):
+            return None
+        weights = None if data.weights is None and data.by_class is None else data.own_weights()
+        if weights is not None and not weights.min() > 0.0:
+            return None
 
-        def make(pair: tuple[int, int]) -> Problem:
-            rows, signs, weights = _sides(data, pair)
-            problem = first
-            if pair != pairs[0]:
-                l2, _ = penalties(C, 0.0, len(rows) if weights is None else float(weights.sum()))
-                problem = first.replace(X=data.X[rows], y=signs, sample_weight=weights, l2=l2)
-            problem.shared.blocks[FLOAT64] = matrix.part(rows)
-            return problem
+        def solve() -> list[Trained | None]:
+            pairs = data.all_pairs
+            sizes = np.diff(pairs.starts)
+            if weights is None:
+                totals, c = sizes.astype(np.float64), np.repeat(1.0 / sizes, sizes)
+            else:
+                each = [weights[pairs.rows[first:last]] for first, last in pairwise(pairs.starts.tolist())]
+                totals, c = np.array([part.sum() for part in each]), np.concatenate([normalised(part) for part in each])
+            l2 = {total: penalties(C, 0.0, total)[0] for total in set(totals.tolist())}
+            strengths = np.array([l2[total] for total in totals.tolist()])
+            return minimise_pairs(self._kernel, data.X, data.codes, pairs, c, strengths, budget.tol, budget.max_epochs)
 
-        return make
-
-    def _reads_one_matrix(self, rows: int, n: int) -> bool:
-        """Return whether a pair of classes of this size is one working set, and the matrix of all rows fits in memory."""
-        solver = self._solver()
-        if self._is_table or not isinstance(solver, WorkingSet):
-            return False
-        return rows <= solver.size and 8 * n * n <= 1e6 * solver.cache_size
+        return solve
 
     def _warm(self, data: Labelled, pair: tuple[int, int], k: int, C: float) -> Any:
         fitted = self.warm_start and fit_of(self).n_rows == data.n and np.array_equal(self.classes_, data.classes)
@@ -238,12 +246,8 @@ class SVC(ClassifierMixin, KernelModel):
         self, X: Any, data: Labelled, pairs: list[tuple[int, int]], coefs: list[np.ndarray], epochs: list[int]
     ) -> dict[str, Any]:
         """Return the fitted attributes from the coefficients of the pairs, in scikit-learn's layout."""
-        signed = np.zeros((len(data.classes) - 1, data.n))
-        for (i, j), coef in zip(pairs, coefs, strict=True):
-            both = data.members(i) | data.members(j)
-            for own, other in ((i, j), (j, i)):
-                # The coefficients of a row of class i against class j stand in line j, or j − 1 where j > i.
-                signed[other - (other > own), data.members(own)] = coef[data.members(own)[both]]
+        signed, every = np.zeros((len(data.classes) - 1, data.n)), data.all_pairs
+        signed[every.lines, every.rows] = np.concatenate(coefs)  # scikit-learn's arrangement
         found = support(signed, data.codes)
         rows = found["support_"]
         rows = rows[np.argsort(data.codes[rows], kind="stable")].astype(np.int32)
@@ -264,6 +268,26 @@ class SVC(ClassifierMixin, KernelModel):
         for column, (i, j) in zip(columns, combinations(range(K), 2), strict=True):
             column[of_class[i]], column[of_class[j]] = dual[j - 1, of_class[i]], dual[i, of_class[j]]
         return columns.T
+
+    def _scores(self, X: Any) -> np.ndarray:
+        """Return the scores of the pairs. Of many classes each has a sum over its support vectors for each of the others."""
+        K, named = len(self.classes_), not callable(self.kernel) and self.kernel != "precomputed"
+        pairs = K * (K - 1) // 2
+        if K < MANY_CLASSES or not named or self._on_nearest():
+            return super()._scores(X)
+        check_fitted(self)
+        given, X = X, validated_rows(self, X, ensure_all_finite=True)
+        check_finite(X, "X", given)
+        dual, ends, scores = np.asarray(_dense(self.dual_coef_)), np.cumsum(self.n_support_).tolist(), np.empty((X.shape[0], pairs))
+        starts, step = np.cumsum([0, *range(K - 1, -1, -1)]), max(1, BLOCK_VALUES // max(dual.shape[1], pairs))
+        for first in range(0, X.shape[0], step):
+            values, part = self._kernel(X[first : first + step], self.support_vectors_), scores[first : first + step]
+            part[:] = self.intercept_
+            for i, (end, count) in enumerate(zip(ends, self.n_support_.tolist(), strict=True)):
+                own = values[:, end - count : end] @ dual[:, end - count : end].T
+                part[:, starts[i] : starts[i + 1]] += own[:, i:]  # against the classes after it
+                part[:, starts[:i] + i - 1 - np.arange(i)] += own[:, :i]
+        return scores
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: with two classes one, positive for the second; else a column for each class or pair of classes.
@@ -292,12 +316,7 @@ class SVC(ClassifierMixin, KernelModel):
         elif self.break_ties:
             codes = np.argmax(self.decision_function(X), axis=1)
         else:
-            won = self._scores(X) > 0
-            votes = np.zeros((won.shape[0], len(self.classes_)), dtype=np.intp)
-            for k, (i, j) in enumerate(combinations(range(len(self.classes_)), 2)):
-                votes[:, i] += won[:, k]
-                votes[:, j] += ~won[:, k]
-            codes = np.argmax(votes, axis=1)
+            codes = np.argmax(_votes(self._scores(X) > 0, len(self.classes_)), axis=1)
         return self.classes_[codes]
 
 
@@ -307,6 +326,17 @@ def _sides(data: Labelled, pair: tuple[int, int]) -> tuple[np.ndarray, np.ndarra
     rows = np.flatnonzero(positive | data.members(pair[1]))
     unweighted = data.weights is None and data.by_class is None
     return rows, np.where(positive[rows], 1.0, -1.0), None if unweighted else data.own_weights()[rows]
+
+
+def _votes(won: np.ndarray, K: int) -> np.ndarray:
+    """Return how many pairs each class has won, from whether the first class of each pair (0, 1), (0, 2), … has; a line for each row."""
+    votes, start = np.zeros((len(won), K), dtype=np.intp), 0
+    for i in range(K - 1):
+        of_first = won[:, start : start + K - 1 - i]
+        votes[:, i] += of_first.sum(axis=1)
+        votes[:, i + 1 :] += ~of_first
+        start += K - 1 - i
+    return votes
 
 
 def _dense(matrix: Any) -> Any:

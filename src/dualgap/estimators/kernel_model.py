@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -31,7 +31,7 @@ from dualgap.proof import ProofError
 from dualgap.run import SUCCESSES, Trained
 from dualgap.solvers import WorkingSet, get_solver
 
-__all__ = ["ACCEPTED", "UNLIMITED", "KernelModel", "called_kernel", "checked_kernel", "fit_status"]
+__all__ = ["ACCEPTED", "BLOCK_VALUES", "UNLIMITED", "KernelModel", "called_kernel", "checked_kernel", "fit_status"]
 
 KernelChoice = str | Callable[[Any, Any], ArrayLike]
 
@@ -129,7 +129,7 @@ class KernelModel(Model):
         given: tuple[Any, Any, Any],
         X: Any,
         data: Targets,
-        tasks: list[Task],
+        tasks: Sequence[Task],
         budget: Budget,
         solve: Solve,
         treated: Treated | None,

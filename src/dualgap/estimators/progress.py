@@ -31,7 +31,7 @@ except ImportError:  # scikit-learn before 1.9
 
 from dualgap.run import Progress
 
-__all__ = ["CallbackSupportMixin", "Callbacks", "Monitor", "log_to_screen", "logged", "with_callbacks"]
+__all__ = ["CallbackSupportMixin", "Callbacks", "Monitor", "has_listeners", "log_to_screen", "logged", "with_callbacks"]
 
 Callbacks = Sequence[Callable[[Progress], object]] | None
 
@@ -71,6 +71,15 @@ def logged(label: str, verbose: Any) -> Callable[[Any], None]:
     return log
 
 
+def _has_hooks(estimator: Any) -> bool:
+    return bool(getattr(estimator, "_skl_callbacks", None)) or hasattr(estimator, "_parent_callback_ctx")
+
+
+def has_listeners(estimator: Any) -> bool:
+    """Return whether anybody hears of the evaluations of a fit."""
+    return bool(estimator.callbacks or estimator.verbose) or _has_hooks(estimator) or LOGGER.isEnabledFor(logging.DEBUG)
+
+
 class Monitor:
     """The listeners of one fit.
 
@@ -78,13 +87,13 @@ class Monitor:
     ----------
     estimator : the estimator that is being fitted
     data : mapping with X, y and metadata, as scikit-learn's hooks take them
-    tasks : labels of the problems that the fit solves; for a single one the evaluations are the subtasks
+    tasks : the problems that the fit solves, each with a name; for a single one the evaluations are the subtasks
     """
 
-    def __init__(self, estimator: Any, data: dict[str, Any], tasks: list[str]) -> None:
+    def __init__(self, estimator: Any, data: dict[str, Any], tasks: Sequence[Any]) -> None:
         self.estimator, self.data, self.tasks = estimator, data, tasks
         self.context: Any = None
-        if getattr(estimator, "_skl_callbacks", None) or hasattr(estimator, "_parent_callback_ctx"):
+        if _has_hooks(estimator):
             single = len(tasks) == 1
             self.context = estimator._init_callback_context(max_subtasks=None if single else len(tasks), sequential_subtasks=single)
             self.context.call_on_fit_task_begin(estimator=estimator, **data)
@@ -93,7 +102,7 @@ class Monitor:
         """Driver callbacks of one problem. `rebuild` makes fitted attributes from a Progress, for hooks that ask for a model."""
         found = list(self.estimator.callbacks or ())
         if self.estimator.verbose or LOGGER.isEnabledFor(logging.DEBUG):
-            found.append(logged(self.tasks[task], self.estimator.verbose))
+            found.append(logged(self.tasks[task].name, self.estimator.verbose))
         if self.context is not None and len(self.tasks) == 1:
             found.append(self._evaluation_hooks(rebuild))
         return found
@@ -113,7 +122,7 @@ class Monitor:
 
     @contextmanager
     def _subtask(self, task: int) -> Iterator[None]:
-        subtask = self.context.subcontext(task_name=self.tasks[task], task_id=task)
+        subtask = self.context.subcontext(task_name=self.tasks[task].name, task_id=task)
         subtask.call_on_fit_task_begin(estimator=self.estimator, **self.data)
         yield
         subtask.call_on_fit_task_end(estimator=self.estimator, **self.data)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from dualgap.core import is_sparse, number
 from dualgap.estimators.parameters import invalid_parameters
 from dualgap.problem import Problem, all_finite, as_features, as_vector, as_weights, is_dask
+from dualgap.run import Pairs, pairs_of
 
 if TYPE_CHECKING:
     from dualgap.store import Store
@@ -325,6 +326,11 @@ class Labelled(Targets):
     def pairs(self) -> list[tuple[int, int]]:
         """Return the pairs of classes, the positive one first."""
         return [(1, 0)] if len(self.classes) == 2 else list(combinations(range(len(self.classes)), 2))
+
+    @cached_property
+    def all_pairs(self) -> Pairs:
+        """The rows of all pairs of classes."""
+        return pairs_of(self.codes, len(self.classes))
 
     def own_weights(self) -> np.ndarray:
         """Weight of each sample with that of its own class."""

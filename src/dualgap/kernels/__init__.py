@@ -13,7 +13,7 @@ from dualgap.kernels.held import HeldBlocks, HeldMatrix, copy_values
 from dualgap.kernels.semidefinite import WHOLE_SPECTRUM, extreme_eigenvalues, is_semidefinite, rounding_of
 from dualgap.kernels.spectrum import SpectrumClip, SpectrumShift
 from dualgap.kernels.sums import Expansion, expansion, own_expansion
-from dualgap.kernels.values import SUPPORTS, Distances, KernelBlocks, distances_of, product_terms, scratch
+from dualgap.kernels.values import SUPPORTS, Distances, KernelBlocks, distances_of, exact_in_float32, product_terms, scratch
 
 __all__ = [
     "FEATURE_BLOCK",
@@ -38,6 +38,7 @@ __all__ = [
     "copy_values",
     "distance_error",
     "distances_of",
+    "exact_in_float32",
     "expansion",
     "extreme_eigenvalues",
     "is_semidefinite",

@@ -17,7 +17,7 @@ from dualgap.problem.inputs import (
     encode_labels,
     is_dask,
 )
-from dualgap.problem.problem import INTERCEPTS, Problem, Samples, Shared, by_turns, check_intercept, target_offset
+from dualgap.problem.problem import INTERCEPTS, Problem, Samples, Shared, by_turns, check_intercept, normalised, target_offset
 from dualgap.problem.scaling import from_C, from_sum_of_losses
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "from_C",
     "from_sum_of_losses",
     "is_dask",
+    "normalised",
     "scaling",
     "target_offset",
 ]

@@ -45,7 +45,7 @@ from dualgap.problem.inputs import (
     encode_labels,
 )
 
-__all__ = ["INTERCEPTS", "Problem", "Samples", "target_offset"]
+__all__ = ["INTERCEPTS", "Problem", "Samples", "normalised", "target_offset"]
 
 INTERCEPTS = ("none", "penalised", "free")
 
@@ -646,11 +646,16 @@ def _normalised(sample_weight: np.ndarray | None, y: np.ndarray, classes: np.nda
         c = np.empty(len(y))
         c.fill(1.0 / len(y))
         return c
-    # Divided by the largest first: a sum of huge weights must not overflow.
     scaled = sample_weight / sample_weight.max()
     for label, sign in zip(classes, (-1.0, 1.0), strict=False):
         weights = scaled[y == sign]
         if len(weights) and not weights.max() > 0:
             given = "zero" if not sample_weight[y == sign].any() else "nothing beside the other class's in float64"
             raise ValueError(f"sample_weight is {given} for every sample of class {label!r}; that leaves one class only")
-    return scaled / scaled.sum()
+    return normalised(sample_weight)
+
+
+def normalised(weights: np.ndarray) -> np.ndarray:
+    """Return weights divided by their sum; by the largest first: a sum of huge weights must not overflow."""
+    scaled = weights / weights.max()
+    return np.asarray(scaled / scaled.sum())

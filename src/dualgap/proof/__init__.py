@@ -48,6 +48,7 @@ from dualgap.proof.enclosure import (
     row_sums_and_balance,
     score_margins,
 )
+from dualgap.proof.expansions import MOST_ROWS, SUMS, Expansion, certificates_of, enclose_expansion, value_errors
 from dualgap.proof.files import (
     BinaryPart,
     JointPart,
@@ -85,6 +86,8 @@ from dualgap.proof.verify import verify as verify_proof
 
 __all__ = [
     "LARGEST_PART",
+    "MOST_ROWS",
+    "SUMS",
     "UNKNOWN",
     "Ball",
     "BinaryPart",
@@ -93,6 +96,7 @@ __all__ = [
     "CertificateError",
     "DualPoint",
     "Enclosed",
+    "Expansion",
     "JointPart",
     "MeanRow",
     "ProofError",
@@ -120,11 +124,13 @@ __all__ = [
     "carry_scores",
     "certificate_of",
     "certificate_of_pair",
+    "certificates_of",
     "certify_pair",
     "dual_from_margins",
     "dual_mass",
     "dual_point",
     "enclose",
+    "enclose_expansion",
     "enclose_sharply",
     "exact_scores",
     "exact_values",
@@ -156,6 +162,7 @@ __all__ = [
     "score_margins",
     "scores_of",
     "size_of_dual",
+    "value_errors",
     "verify_proof",
     "without_data",
     "zero_certificate",

@@ -38,7 +38,17 @@ from dualgap.kernels import (
 from dualgap.problem import Problem
 from dualgap.proof.intercepts import best_intercept
 
-__all__ = ["BoundedScores", "Scores", "carry_scores", "exact_scores", "keep_rows", "kernel_scores"]
+__all__ = [
+    "UNDERFLOW_64",
+    "BoundedScores",
+    "Scores",
+    "carry_scores",
+    "exact_scores",
+    "keep_rows",
+    "kernel_scores",
+    "rounded_up",
+    "value_errors_of_products",
+]
 
 MIN_VALUES = 1 << 20  # kernel values below which all scores are computed in float64
 EXP_ERROR = {"float32": 5e-7, "float64": 5e-14}  # relative error of the exponential in kernels/gaussian.py
@@ -318,7 +328,7 @@ class BoundedScores:
         if rows is not None:
             norms = norms[rows]
         if kernel.name != "rbf":
-            return 1.000001 * (mass * _value_errors(kernel, norms * longest, terms) + gamma(chain) * sizes) + 1e-300
+            return 1.000001 * (mass * value_errors_of_products(kernel, norms * longest, terms) + gamma(chain) * sizes) + 1e-300
         # kernels/distances.py: where δ is large, distances are summed from differences
         sure = 2.0 * ROUNDOFF * (problem.d + 20) * mass if distances.sure else math.inf
         radius = np.empty(len(sizes))
@@ -330,18 +340,18 @@ class BoundedScores:
         problem, at_hand = self.problem, self.at_hand if rows is None else None
         assert problem.kernel is not None
         if at_hand is not None and isinstance(at_hand.blocks, HeldBlocks):
-            return _rounded_up(at_hand.blocks.distances, problem.d)
+            return rounded_up(at_hand.blocks.distances, problem.d)
         if self._distances is None:
-            self._distances = _rounded_up(distances_of(problem.kernel, problem.X), problem.d)
+            self._distances = rounded_up(distances_of(problem.kernel, problem.X), problem.d)
         return self._distances
 
 
-def _rounded_up(distances: Distances, columns: int) -> Distances:
+def rounded_up(distances: Distances, columns: int) -> Distances:
     """Return the same with norms that are bounds, their rounding included."""
     return Distances(distances.norms * (1.0 + gamma(columns + 16)) + 1e-150, distances.terms, distances.sure)
 
 
-def _value_errors(kernel: Kernel, products: np.ndarray, terms: int) -> np.ndarray:
+def value_errors_of_products(kernel: Kernel, products: np.ndarray, terms: int) -> np.ndarray:
     """Return bounds on the errors of values of a kernel other than the Gaussian, from bounds of the inner products."""
     if kernel.name == "linear":
         return np.asarray(gamma(terms + 8) * products)

@@ -21,7 +21,7 @@ from dualgap.proof.certificate import CertificateError
 # a class is scaled.
 LARGEST_SHARE = 0.5
 
-__all__ = ["DualPoint", "dual_from_margins", "dual_point", "require_semidefinite", "zero_point"]
+__all__ = ["DualPoint", "balance_into", "dual_from_margins", "dual_point", "expand", "require_semidefinite", "zero_point"]
 
 
 class DualPoint(NamedTuple):
@@ -73,7 +73,7 @@ def dual_point(problem: Problem, beta: np.ndarray) -> DualPoint:
     else:
         if not (beta.min() >= bottom and beta.max() <= top):  # a copy only where it is needed: β may be a large part of the memory
             beta = np.clip(beta, bottom, top)
-        mass, count = _expand(samples, beta, l2, norms, a)
+        mass, count = expand(samples, beta, l2, norms, a)
     if problem.l2 == 0.0:
         return DualPoint(_within_l1(problem, beta), None, None)
     if problem.kernel is not None:
@@ -93,7 +93,7 @@ def zero_point(problem: Problem) -> DualPoint:
 
 
 @kernel
-def _expand(samples, beta, l2, norms, a):
+def expand(samples, beta, l2, norms, a):
     """a = c·β·y/l2; return Σ |aᵢ|‖xᵢ‖ and the number of a ≠ 0."""
     mass, count = 0.0, 0
     for i in range(beta.shape[0]):
@@ -120,13 +120,13 @@ def _within_l1(problem: Problem, beta: np.ndarray) -> np.ndarray:
 
 @kernel
 def _balance_and_expand(samples, beta, bottom, top, out, l2, norms, a):
-    """`_balance_into`, then what `_expand` does with its β."""
-    _balance_into(samples, beta, bottom, top, out)
-    return _expand(samples, out, l2, norms, a)
+    """`balance_into`, then what `expand` does with its β."""
+    balance_into(samples, beta, bottom, top, out)
+    return expand(samples, out, l2, norms, a)
 
 
 @kernel_part
-def _balance_into(samples, beta, bottom, top, out):
+def balance_into(samples, beta, bottom, top, out):
     """out = β within its bounds and with Σ cᵢβᵢyᵢ = 0: free β move, or the heavier class is scaled down; then one β takes up rounding.
 
     Zeros where one class has nothing to balance the other by.

@@ -39,6 +39,7 @@ from dualgap.core import (
 from dualgap.problem import Samples
 
 __all__ = [
+    "BLOCK",
     "Balance",
     "Enclosed",
     "Margins",
@@ -48,12 +49,15 @@ __all__ = [
     "bias_terms",
     "divide",
     "exact_margins",
+    "own_balance",
     "penalty_excess",
     "penalty_value",
     "plain_margins",
+    "row_among",
     "row_sums",
     "row_sums_and_balance",
     "score_margins",
+    "sums_by_ends",
     "total_psi_bound",
 ]
 
@@ -169,7 +173,7 @@ def row_sums(loss: Any, samples: Samples, margins: Margins, beta: np.ndarray) ->
     """Sum the losses and the gap over rows."""
     # One row of partial sums a block: they go through memory, so that no compiler can merge the sums of two blocks into a longer one.
     partial = np.empty((4, -(-len(beta) // BLOCK)))
-    (_sums_by_slope if _transcendental(loss) else _sums_by_ends)(loss, samples, margins, beta, partial)
+    (_sums_by_slope if _transcendental(loss) else sums_by_ends)(loss, samples, margins, beta, partial)
     return _joined(partial)
 
 
@@ -205,18 +209,18 @@ def _cost_of_move(loss: Any, samples: Samples, margins: Margins, beta: np.ndarra
 
 @strict
 def _sums_and_balance_by_ends(loss, samples, margins, beta, partial, factor):
-    _sums_by_ends(loss, samples, margins, beta, partial)
-    return _own_balance(loss, samples, margins, beta, factor, True)
+    sums_by_ends(loss, samples, margins, beta, partial)
+    return own_balance(loss, samples, margins, beta, factor, True)
 
 
 @strict
 def _sums_and_balance_by_slope(loss, samples, margins, beta, partial, factor):
     _sums_by_slope(loss, samples, margins, beta, partial)
-    return _own_balance(loss, samples, margins, beta, factor, False)
+    return own_balance(loss, samples, margins, beta, factor, False)
 
 
 @strict_part
-def _own_balance(loss, samples, margins, beta, factor, by_gap):
+def own_balance(loss, samples, margins, beta, factor, by_gap):
     rest, mass = weighted_balance(samples.c, samples.y, beta, 0.0)
     off = ROUNDOFF * abs(rest) * 1.000001 + factor * mass + SMALLEST  # as in signed_sum
     return rest, off, _inner_row(loss, samples, margins, beta, by_gap)
@@ -234,7 +238,7 @@ def _transcendental(loss: Any) -> bool:
 
 
 @kernel
-def _sums_by_ends(loss, samples, margins, beta, partial):
+def sums_by_ends(loss, samples, margins, beta, partial):
     u = 1.1102230246251565e-16
     for block in range(partial.shape[1]):
         # A loop from 0 over a slice is one that the compiler vectorises.
@@ -313,14 +317,14 @@ def _row_to_move(loss, samples, margins, beta, rest, off, by_gap):
     first, count = _inner_row(loss, samples, margins, beta, by_gap), beta.shape[0]
     low, high = (first, first + 1) if first >= 0 else (0, count)
     while True:  # one call, so that it is compiled once
-        row, cost = _balance_row(loss, samples, margins, beta, rest, off, low, high)
+        row, cost = row_among(loss, samples, margins, beta, rest, off, low, high)
         if row >= 0 or high - low == count:
             return row, cost
         low, high = 0, count
 
 
 @strict_part
-def _balance_row(loss, samples, margins, beta, rest, off, first, last):
+def row_among(loss, samples, margins, beta, rest, off, first, last):
     found, least = -1, np.inf
     for i in range(first, last):
         z, d = margins.shortfall(margins.scores_[i], margins.signs[i], margins.scale[i])

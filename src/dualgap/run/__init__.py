@@ -10,6 +10,7 @@ from dualgap.run.deciding import Deciding, decide_rows
 from dualgap.run.driver import Progress, drive, minimise, prepare_solver, schedule
 from dualgap.run.evaluation import SolverRun
 from dualgap.run.nu import NuResult, minimise_nu, minimise_nu_regression
+from dualgap.run.pairs import Pairs, minimise_pairs, pairs_of
 from dualgap.run.stepper import Best, Evaluation, Stepper
 from dualgap.run.trace import SUCCESSES, Status, Trace
 from dualgap.run.trained import Trained
@@ -20,6 +21,7 @@ __all__ = [
     "Deciding",
     "Evaluation",
     "NuResult",
+    "Pairs",
     "Progress",
     "SolverRun",
     "Status",
@@ -33,6 +35,8 @@ __all__ = [
     "minimise",
     "minimise_nu",
     "minimise_nu_regression",
+    "minimise_pairs",
+    "pairs_of",
     "prepare_solver",
     "schedule",
 ]

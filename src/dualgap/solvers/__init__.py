@@ -20,7 +20,7 @@ from dualgap.solvers.coordinate import ASDCA, DCA, SDCA, Blocks, DualCoordinate,
 from dualgap.solvers.gradient import APG, SAGA, SGD, SVRG, DualGradient, Pegasos, Subgradient
 from dualgap.solvers.newton import SSNAL, Newton, NewtonCG, ProxNewton
 from dualgap.solvers.table import SolverRecord, SolverTable, solver_table
-from dualgap.solvers.working_set import WorkingSet
+from dualgap.solvers.working_set import Box, SetRows, WorkingSet, minimise_whole
 
 __all__ = [
     "APG",
@@ -34,6 +34,7 @@ __all__ = [
     "SVRG",
     "Auto",
     "Blocks",
+    "Box",
     "DualCoordinate",
     "DualGradient",
     "LocalAscent",
@@ -42,6 +43,7 @@ __all__ = [
     "NotSupported",
     "Pegasos",
     "ProxNewton",
+    "SetRows",
     "Solver",
     "SolverRecord",
     "SolverTable",
@@ -51,6 +53,7 @@ __all__ = [
     "Warm",
     "WorkingSet",
     "get_solver",
+    "minimise_whole",
     "register",
     "require",
     "solver_table",

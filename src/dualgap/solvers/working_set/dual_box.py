@@ -225,7 +225,7 @@ def may_move(box: Box, groups: int) -> np.ndarray:
 def group_gap(loss, box, samples, group, free):
     """Return the gap/l2 of a group at the best intercept between the two of `max_up_min_low`; at 0 if the intercept is not `free`."""
     m, M = max_up_min_low(box, group) if free else (0.0, 0.0)
-    return _gap_between(loss, box, samples, group, min(m, M), max(m, M))
+    return gap_between(loss, box, samples, group, min(m, M), max(m, M))[0]
 
 
 @kernel
@@ -257,10 +257,11 @@ def _gap_at(loss, box, samples, group, b):
 
 
 @kernel_part
-def _gap_between(loss, box, samples, group, low, high):
-    """Return the gap/l2 of a group at the best intercept in [low, high], by golden sections: it is convex in the intercept."""
+def gap_between(loss, box, samples, group, low, high):
+    """Return the gap/l2 of a group at the best intercept in [low, high], and this, by golden sections: the gap is convex in it."""
     if not -np.inf < low < high < np.inf:
-        return _gap_at(loss, box, samples, group, low if -np.inf < low < np.inf else 0.0)
+        b = low if -np.inf < low < np.inf else high if -np.inf < high < np.inf else 0.0
+        return _gap_at(loss, box, samples, group, b), b
     b, c = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
     at_b, at_c = _gap_at(loss, box, samples, group, b), _gap_at(loss, box, samples, group, c)
     for _ in range(SECTIONS):
@@ -272,4 +273,4 @@ def _gap_between(loss, box, samples, group, low, high):
             low, b, at_b = b, c, at_c
             c = low + GOLDEN * (high - low)
             at_c = _gap_at(loss, box, samples, group, c)
-    return min(at_b, at_c)
+    return (at_b, b) if at_b < at_c else (at_c, c)
