@@ -32,7 +32,7 @@ from benchmarks.cases import load_case
 from benchmarks.records import write_csv
 from benchmarks.robustness import DATA
 from dualgap.solvers import auto
-from dualgap.solvers.coordinate import extrapolation, first_point
+from dualgap.solvers.coordinate import extrapolation
 
 __all__ = ["SETS", "VARIANTS", "Cell", "main"]
 
@@ -96,7 +96,6 @@ def no(*_: Any, **__: Any) -> bool:
 VARIANTS: dict[str, tuple[Patch, ...]] = {
     "full": (),
     "no extrapolation": (Patch(extrapolation.Extrapolation, "count", never),),
-    "no first point": (Patch(first_point, "MOST_CURVATURE", -1.0),),
     "no span of the rows": (Patch(auto, "is_wide", no),),
     "no rule for strong penalties": (Patch(auto, "is_strong", no),),
 }

@@ -50,7 +50,7 @@ __all__ = ["Auto"]
 
 # Costs are in passes of DCA over the rows, Python's part of an epoch included.
 SHARE = 0.3  # part of the cost of the next method that DCA may spend before it hands over
-LEAST_COST = 20.0  # that counts: where both are cheap, coordinate steps are tried for some passes
+LEAST_COST = 5.0  # from which DCA comes first, for at least as many passes: of very small problems Python's part is all that counts
 RETRY = 50.0  # passes of DCA after another method has stalled, the first time
 SWEEPS = 100.0  # passes of ProxNewton, nearly all of them sweeps of its coordinate descent
 ELASTIC = 33.0, 330.0  # cost of SSNAL with a kink, at least and at most: no shape foretells it
@@ -336,8 +336,9 @@ def _linear(problem: Problem) -> tuple[Candidate, ...]:
         return (Candidate(DCA()),)
     (cost, best), others = ordered[0], [candidate for _, candidate in ordered[1:]]
     again = Candidate(DCA(), RETRY)
-    if not is_long(problem) or cost > FIRST[is_dense(problem.rows)] or (is_strong(problem) and not is_small(problem)):
-        first = Candidate(DCA(), SHARE * max(cost, LEAST_COST))
+    most = FIRST[is_dense(problem.rows)] if is_long(problem) else LEAST_COST
+    if cost > most or (is_strong(problem) and not is_small(problem)):
+        first = Candidate(DCA(), max(SHARE * cost, LEAST_COST))
         return (first, best, again, *others) if others else (first, best)
     return (best, again, *others)
 

@@ -6,7 +6,7 @@ import pytest
 import dualgap
 from conftest import make_data
 from dualgap.solvers.coordinate.ascent import Ascent
-from dualgap.solvers.coordinate.bias import SAMPLE, BiasColumn, free_scale, matching_square, mean_product
+from dualgap.solvers.coordinate.bias import BiasColumn, free_scale
 from reference import REFERENCE_LOSSES
 
 
@@ -76,77 +76,8 @@ def test_there_may_be_one_centre_for_each_class():
     assert not start.any()  # the array that was given is not written to
 
 
-def free_system(problem, beta, curvature):
-    """Return h, and K + Λ of the free variables, written out."""
-    free = (beta > 0.0) & (beta < problem.loss.upper_bound())
-    K = problem.X[free] @ problem.X[free].T
-    M = K + np.diag(problem.l2 * curvature(beta[free]) / problem.c[free])
-    return 1.0 / np.diag(M), M
-
-
-@pytest.mark.parametrize(
-    ("loss", "curvature"),
-    [
-        ("hinge", np.zeros_like),
-        ("squared_hinge", lambda beta: np.full_like(beta, 0.5)),
-        ("logistic", lambda beta: 1.0 / (beta * (1.0 - beta))),
-    ],
-)
-@pytest.mark.parametrize("shift", [0.0, 2.0])
-def test_a_matching_column_halves_the_error_of_b(loss, curvature, shift):
-    """Where β is best for a given b, Σ cβy falls at the rate κ, and a move of the centre multiplies the error by 1/(1 + κ·scale²/l2)."""
-    X, y = make_data(30, 40, seed=3)
-    problem = dualgap.Problem(X + shift, y, loss, l2=0.1, intercept="free", sample_weight=np.arange(1.0, 31.0))
-    beta = np.clip(np.linspace(-0.3, 1.3, 30), 0.0, 1.0 if loss != "logistic" else 0.99)
-    square = matching_square(problem, beta)
-    h, M = free_system(problem, beta, curvature)
-    slope = problem.l2 * np.linalg.solve(M, np.ones(len(h))).sum()
-    assert slope * square / problem.l2 >= 1.0 - 1e-9
-    pairs = h @ M @ h - h @ (h * np.diag(M))
-    expected = 1.0 / h.sum() + max(pairs / (h.sum() ** 2 - (h**2).sum()), 0.0)
-    assert square == pytest.approx(expected)
-
-
-def test_no_free_variable_needs_no_column_and_empty_rows_do_not_count():
-    X, y = make_data(30, 4, seed=3)
-    X[7] = 0.0
-    problem = dualgap.Problem(X, y, l2=0.1, intercept="free")
-    beta = np.zeros(30)
-    assert matching_square(problem, beta) == 0.0
-    beta[7] = 0.5
-    assert matching_square(problem, beta) == 0.0
-
-
-def test_the_mean_product_of_many_rows_is_estimated_by_some():
-    X, y = make_data(5 * SAMPLE, 4, seed=3)
-    X = X + 1.0
-    problem = dualgap.Problem(X, y, l2=0.1, intercept="free")
-    assert mean_product(problem) == pytest.approx(float(X.mean(axis=0) @ X.mean(axis=0)), rel=0.2)
-
-
-def test_a_matched_column_keeps_b_and_the_sums():
-    X, y = make_data(60, 4, seed=3)
-    problem = dualgap.Problem(X + 3.0, y, l2=0.1, intercept="free")
-    ascent = Ascent(problem, np.linspace(0.0, 1.0, 60), 0.7)
-    b, before = ascent.intercept(), ascent.bias.scale
-    ascent.match_scale()
-    assert ascent.bias.scale != before
-    assert ascent.intercept() == pytest.approx(b)
-    np.testing.assert_allclose(ascent.coords.q, problem.c * ascent.bias.squares(problem.sqnorms) / problem.l2)
-    kept = ascent.v.copy()
-    ascent.rebuild()
-    np.testing.assert_allclose(kept, ascent.v)
-
-
-def test_without_an_intercept_no_column_is_matched():
-    ascent = Ascent(problem_with("none"), np.linspace(0.0, 1.0, 30))
-    before = ascent.bias.scale
-    ascent.match_scale()
-    assert ascent.bias.scale == before
-
-
 def penalised_ascent(scale):
-    """Return an ascent on orthogonal rows, whose free variables need a column of about the square 1/30, at a dual point inside its box."""
+    """Return an ascent on orthogonal rows at a dual point inside its box."""
     y = np.where(np.arange(30) % 3 == 0, 1.0, -1.0)
     problem = dualgap.Problem(np.eye(30), y, l2=1e-3, intercept="penalised", intercept_scale=scale)
     return Ascent(problem, np.linspace(0.1, 0.9, 30))
@@ -155,7 +86,7 @@ def penalised_ascent(scale):
 def test_a_penalised_column_is_shortened_at_the_same_b():
     ascent = penalised_ascent(2.0)
     b = ascent.intercept()
-    ascent.match_scale()
+    ascent.shorten_column()
     assert ascent.bias.scale < 0.5
     assert ascent.intercept() == pytest.approx(b)
     assert ascent.intercept_terms() == pytest.approx((0.0, 0.0), abs=1e-12)
@@ -165,7 +96,7 @@ def test_a_penalised_column_is_shortened_at_the_same_b():
 
 def test_a_penalised_column_is_never_longer_than_its_penalty_makes_it():
     ascent = penalised_ascent(1e-3)
-    ascent.match_scale()
+    ascent.shorten_column()
     assert (ascent.bias.scale, ascent.bias.share, ascent.bias.centre) == (1e-3, 0.0, 0.0)
 
 
@@ -175,14 +106,14 @@ def test_a_penalised_column_is_never_longer_than_its_penalty_makes_it():
 def test_a_penalised_column_stays_where_it_does_not_slow_the_sweeps(rows, l2, slow):
     problem = dualgap.Problem(rows * np.eye(30), np.resize([1.0, -1.0, -1.0], 30), l2=l2, intercept="penalised")
     ascent = Ascent(problem, np.linspace(0.1, 0.9, 30))
-    ascent.match_scale()
+    ascent.shorten_column()
     assert (ascent.bias.scale < 1.0) == slow
     assert (ascent.bias.share > 0.0) == slow
 
 
 def test_the_proximal_point_loop_brings_a_penalised_b_to_the_one_of_its_dual_point():
     ascent = penalised_ascent(2.0)
-    ascent.match_scale()
+    ascent.shorten_column()
     wanted = 4.0 * float(ascent.problem.c * ascent.problem.y @ ascent.beta) / ascent.problem.l2
     ascent.set_intercept(wanted + 1.0)
     errors = []
@@ -194,7 +125,7 @@ def test_the_proximal_point_loop_brings_a_penalised_b_to_the_one_of_its_dual_poi
 
 def test_the_gap_of_a_penalised_b_and_the_terms_of_the_rows_are_the_gap():
     ascent = penalised_ascent(2.0)
-    ascent.match_scale()
+    ascent.shorten_column()
     ascent.set_intercept(0.3)
     problem, beta, loss = ascent.problem, ascent.beta, REFERENCE_LOSSES["hinge"]
     w, margins = ascent.v[:-1], problem.y * (ascent.v[:-1] + 0.3)

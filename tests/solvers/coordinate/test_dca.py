@@ -87,40 +87,6 @@ def test_a_sample_that_misses_the_largest_gaps_is_checked():
     assert small > 0
 
 
-@pytest.mark.parametrize("intercept", ["none", "penalised", "free"])
-@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_matrix])
-def test_first_point_is_the_best_with_one_value_a_class(intercept, storage):
-    X, y = make_data(300, 6, seed=1)
-    y[:200] = 1.0  # classes of different sizes
-    problem = dualgap.Problem(storage(X), y, l2=0.5, loss="logistic", intercept=intercept, sample_weight=np.arange(300) % 3)
-    state = DCA().start(problem, np.random.default_rng(0))
-    beta, ascent = state.ascent.beta, state.ascent
-    a, b = beta[y > 0][0], beta[y < 0][0]
-    np.testing.assert_array_equal(beta, np.where(y > 0, a, b))
-    v = ascent.v.copy()
-    ascent.rebuild()
-    np.testing.assert_allclose(v, ascent.v, rtol=1e-10, atol=1e-13)
-
-    def dual(a, b):
-        """D of these values, for the problem with the bias column, at its centre"""
-        beta = np.where(y > 0, a, b)
-        v = (
-            np.append(X.T @ (problem.c * y * beta), ascent.bias.width * ascent.bias.scale * np.sum(problem.c * y * beta))
-            / problem.l2
-        )
-        psi = -beta * np.log(beta) - (1 - beta) * np.log1p(-beta)
-        return np.sum(problem.c * (psi - beta * y * ascent.bias.centre)) - 0.5 * problem.l2 * v @ v
-
-    around = [(a * s, b * t) for s in (0.9, 1.0, 1.1) for t in (0.9, 1.0, 1.1)]
-    assert dual(a, b) == max(dual(*at) for at in around)
-
-
-def test_a_weak_penalty_starts_at_zero():
-    X, y = make_data(300, 6, seed=1)
-    problem = dualgap.Problem(X, y, l2=1e-6, loss="logistic")
-    assert not DCA().start(problem, np.random.default_rng(0)).ascent.beta.any()
-
-
 def test_rows_shrunk_by_mistake_come_back():
     X, y = make_data(400, 6, seed=1)
     problem = dualgap.Problem(X, y, l2=1e-2)
@@ -169,7 +135,6 @@ def sweeps_between_extrapolations(problem, rounds):
     state = solver.start(problem, rng)
     own = Extrapolation()
     own.count(problem, state.ascent, state.order[: problem.n])
-    state.ascent.match_scale = lambda: None  # the moves are those of one column
     for _ in range(rounds):
         for _ in range(3):
             state.extrapolation.restart()

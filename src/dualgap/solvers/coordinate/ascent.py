@@ -11,16 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualgap.core import NoOffset, compiled, kernel, prefetch, rows_ahead
+from dualgap.core import NoOffset, compiled, inner, kernel, prefetch, rows_ahead
 from dualgap.kernels import add_rows, load_block, split_order
 from dualgap.problem import Problem, Samples
 from dualgap.solvers.base import YES, Support, no
-from dualgap.solvers.coordinate.bias import BiasColumn, least_square, matching_square, mean_product, slows_sweeps
+from dualgap.solvers.coordinate.bias import BiasColumn, free_scale, slows_sweeps
 
 __all__ = ["Ascent", "Coordinates", "NoSums", "RunningSums", "ascend", "coordinates", "first_beta", "needs_l2"]
-
-
-SCALE_CHANGE = 1.5  # change of scale² that is worth new constants of the steps
 
 
 @compiled
@@ -113,7 +110,6 @@ class Ascent:
         self.sums: NoSums | RunningSums = NoSums()
         self.ahead = rows_ahead(problem.rows)  # places in the order by which a row is prefetched before its step; 0: not at all
         self.bias = BiasColumn.of(problem, centre)
-        self.mean_product: float | None = None  # of two rows; set by `match_scale`
         self.rows = self.bias.rows(problem.rows)
         self.coords = coordinates(problem.samples, self.bias.squares(problem.sqnorms), problem.l2)
         self.rebuild()
@@ -149,21 +145,12 @@ class Ascent:
         self.bias.centre = b - self.bias.scale * float(self.v[-1]) if self.bias.share > 0.0 else 0.0
         self.rows = self.bias.rows(self.problem.rows)
 
-    def match_scale(self) -> None:
-        """Make the column as long as the free variables need, at the same b, but no longer than the intercept's penalty makes it."""
-        problem, bias = self.problem, self.bias
-        if not slows_sweeps(problem):
-            return
-        if self.mean_product is None:
-            self.mean_product = mean_product(problem)
-        square = min(max(matching_square(problem, self.beta), self.mean_product, least_square(problem)), bias.longest**2)
-        if bias.scale**2 / SCALE_CHANGE <= square <= bias.scale**2 * SCALE_CHANGE or not 0.0 < square < math.inf:
-            return
-        self.set_scale(min(math.sqrt(square), bias.longest))
-
-    def set_scale(self, scale: float) -> None:
-        """Change the length of the column, at the same b."""
+    def shorten_column(self) -> None:
+        """Make the column of a penalised intercept as long as that of a free one, at the same b, if it would slow the sweeps."""
         problem, bias, b = self.problem, self.bias, self.intercept()
+        scale = free_scale(float(inner(problem.c, problem.sqnorms)), problem.l2, float(problem.offset.scale))
+        if not slows_sweeps(problem) or scale >= bias.scale:
+            return
         self.v[-1] *= scale / bias.scale
         bias.scale = scale
         self.set_intercept(b)

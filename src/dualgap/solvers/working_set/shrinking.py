@@ -28,7 +28,6 @@ GROWTH = 8  # a sample has n/8, n/64, … rows, and grows by this factor
 SAMPLE_SETS = 2  # working sets in the smallest sample, at least
 SAMPLE_RATIO = 0.3  # gap now / gap after the last pass, at which a sample grows
 PASS_RATIO = 1e-2  # the same at which the shrunk rows are checked, once all rows can be active
-PASS_RISE = 2.0  # leave the shrunk rows to the pass at the tolerance once unshrinking has raised the gap by less than this factor
 EXTRA = 4  # n / rows that start active beside those that violate the KKT conditions, at least
 MAX_KEPT = 0.8  # rows kept / rows there are, above which shrinking is not worth moving the cache
 MIN_ACTIVE = 16  # rows; fewer are not worth shrinking to
@@ -74,21 +73,18 @@ def full_gradient_pass(problem: Problem, state: WorkingSetState) -> None:
     state.dual_value = set_gradient(problem, state.all, kernel_scores(problem, state.all.a).values, state.groups)
     state.exact_a, state.float32_terms = state.all.a.copy(), 0.0
     _unshrink_violators(problem, state)
-    state.checks_shrunk = state.sampled < problem.n
 
 
 def check_due(problem: Problem, state: WorkingSetState) -> bool:
-    """Whether the gap of the active rows has fallen far enough for the shrunk rows to be checked.
-
-    Once `checks_shrunk` is False they are left to the pass at the tolerance; without a tolerance there is no such pass."""
-    if len(state.active) == problem.n or not (state.checks_shrunk or state.tol == 0.0):
-        return False
-    return state.gap <= (PASS_RATIO if state.sampled == problem.n else SAMPLE_RATIO) * state.gap_at_pass
+    """Whether the gap of the active rows has fallen far enough for the shrunk rows to be checked."""
+    return (
+        len(state.active) < problem.n
+        and state.gap <= (PASS_RATIO if state.sampled == problem.n else SAMPLE_RATIO) * state.gap_at_pass
+    )
 
 
 def check_shrunk_rows(problem: Problem, state: WorkingSetState) -> None:
     """Step 1 before that: compute the gradient of the shrunk rows in the precision of the steps, then unshrink."""
-    before, sample = state.gap, state.sampled < problem.n
     state.write_back()
     a, g, r, p = state.all.a, state.all.g, state.all.r, state.all.p
     shrunk = np.setdiff1d(np.arange(problem.n), state.active, assume_unique=True)
@@ -101,7 +97,6 @@ def check_shrunk_rows(problem: Problem, state: WorkingSetState) -> None:
     choose_sides(problem, state.all, state.groups)
     state.scores.remember(a, values, radius, certified=False)
     _unshrink_violators(problem, state)
-    state.checks_shrunk = (sample or state.gap > PASS_RISE * before) and len(state.active) < problem.n
 
 
 def refresh_gradient(problem: Problem, state: WorkingSetState) -> None:

@@ -24,10 +24,17 @@ from dualgap.solvers.working_set.dual_box import (
     start_box,
     worst_violators,
 )
-from dualgap.solvers.working_set.float32 import float32_error
 from dualgap.solvers.working_set.pair_steps import SetRows, all_rows, coupled_steps, pair_steps
 from dualgap.solvers.working_set.row_cache import RowCache
-from dualgap.solvers.working_set.state import Progress, WorkingSetState, gap_estimate, gap_rounding, update_gap, update_gradient
+from dualgap.solvers.working_set.state import (
+    Progress,
+    WorkingSetState,
+    float32_error,
+    gap_estimate,
+    gap_rounding,
+    update_gap,
+    update_gradient,
+)
 
 __all__ = ["WorkingSet"]
 
@@ -35,8 +42,7 @@ MIN_SET, MAX_SET = 16, 2048  # rows of a working set; larger ones spend more tim
 SET_PARTS = 8  # active rows / rows of a set, at least, if there are more than `size`: few kernel rows are computed in vain
 # An epoch ends after …
 MAX_SETS, EPOCH_PARTS = 8, 4  # … this many sets, or sets of n/EPOCH_PARTS rows together if that is more; or once …
-EPOCH_RATIO = 0.1  # … the gap is this part of what it was when the epoch began; or once …
-MAX_VISITS = 4  # … rows in sets / active rows reach this: the tolerance may be reached
+EPOCH_RATIO = 0.1  # … the gap is this part of what it was when the epoch began
 INNER_RATIO = 0.1  # violation after / before the inner steps on one set
 INNER_RATIO_WHOLE = 1e-4  # the same if the set has all active rows, unless rows may be shrunk and none is yet
 # Rows / `size` up to which the whole kernel matrix is computed at once. At 1,500 to 2,000 rows of 2 features it would take 1.2 to 1.6 times
@@ -140,7 +146,6 @@ class WorkingSet(Solver):
             box=box.take(active) if shrinks else box,
             cache=RowCache(blocks.take(active), int(self.cache_size * 1e6), most=problem.n),
             sampled=sampled,
-            checks_shrunk=len(active) < problem.n,
             exact_a=box.a.copy(),
             dual_value=dual_value,
             added_diagonal=ADDED_DIAGONAL[blocks.dtype],
@@ -226,7 +231,7 @@ class WorkingSet(Solver):
             update_gap(problem, state)
             state.steps += steps
             visits += len(rows)
-            if visits >= MAX_VISITS * len(box.a) or state.gap <= EPOCH_RATIO * gap_before:
+            if state.gap <= EPOCH_RATIO * gap_before:
                 break
         # A certificate needs no other values than those at hand.
         if problem.n <= self.size and state.blocks.dtype == FLOAT64 and state.cache.roomy:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualgap.core import ResidualLoss, share
-from dualgap.kernels import KernelBlocks
+from dualgap.core import ResidualLoss, is_sparse, share
+from dualgap.kernels import KernelBlocks, squares
 from dualgap.problem import Problem
 from dualgap.proof import BoundedScores
 from dualgap.solvers.base import State
@@ -17,10 +17,13 @@ from dualgap.solvers.working_set.dual_box import Box, bias_weight, group_gap, ma
 from dualgap.solvers.working_set.pair_steps import subtract_rows
 from dualgap.solvers.working_set.row_cache import RowCache
 
-__all__ = ["Progress", "WorkingSetState", "gap_estimate", "gap_rounding", "update_gap", "update_gradient"]
+__all__ = ["Progress", "WorkingSetState", "float32_error", "gap_estimate", "gap_rounding", "update_gap", "update_gradient"]
 
 GAP_MARGIN = 1.5  # gap estimate / gap of the active rows: a certificate that fails costs more than the steps to a smaller gap
 THREAD_ROWS = 1 << 12  # rows whose gradient is worth a thread
+
+
+SAMPLE = 1000  # rows from which the mean squared distance to the mean is estimated
 
 
 class Progress(NamedTuple):
@@ -52,7 +55,6 @@ class WorkingSetState(State):
     cache: RowCache  # kernel rows over the active rows
     # Changed by gradient passes (step 1), not by shrink.
     sampled: int  # the leading rows of sample_order that may be active; n: all rows may
-    checks_shrunk: bool  # whether check_shrunk_rows still runs before the gap estimate reaches tol
     gap_at_pass: float = math.inf  # gap of the active rows after the last pass
 
     # Reset by exact gradients: a full pass with certified scores, or a refresh of the active rows.
@@ -121,6 +123,23 @@ def gap_estimate(problem: Problem, state: WorkingSetState) -> float:
     gap = state.gap + gap_rounding(problem, state)
     primal = state.primal(gap)
     return GAP_MARGIN * gap / primal if state.sampled == problem.n and primal > 0 else math.inf
+
+
+def float32_error(problem: Problem) -> float:
+    """Estimate the error of one kernel value in float32.
+
+    It is the value's own rounding and, for a Gaussian, δ at two rows of mean distance from the mean. A precomputed matrix counts as exact.
+    """
+    kernel, X = problem.kernel, problem.X
+    assert kernel is not None
+    if kernel.name == "precomputed":
+        return 0.0
+    relative = 1.0
+    if kernel.name == "rbf":
+        rows = X[:: 1 + problem.n // SAMPLE]
+        rows = rows if is_sparse(rows) else rows - rows.mean(axis=0, dtype=np.float64)
+        relative += 4.0 * kernel.gamma * float(squares(rows).mean())
+    return 0.5 * float(np.finfo(np.float32).eps) * relative * float(problem.sqnorms.max())
 
 
 def gap_rounding(problem: Problem, state: WorkingSetState) -> float:
