@@ -185,7 +185,7 @@ def test_a_study_of_ones_own(capsys, tmp_path):
         """
         name = "mine"
         title = "Mine"
-        runs = 3
+        runs = 8
         data = [{ id = "plane", name = "separable", options = { n = 200 }, redraw = "data" }]
         solvers = [{ id = "sdca", solver = "sdca" }]
         [[races]]
@@ -205,7 +205,7 @@ def test_a_study_of_ones_own(capsys, tmp_path):
     code, out, err = run(capsys, "reproduce", study, "--out", tmp_path / "out", "--jobs", "1")
     assert code == 0, err
     assert "✓ holds: It is right nine times out of ten." in out
-    assert json.loads((tmp_path / "out" / "mine" / "study.json").read_text())["runs"] == 3
+    assert json.loads((tmp_path / "out" / "mine" / "study.json").read_text())["runs"] == 8
     assert "mine" not in study_names()
 
 

@@ -1,6 +1,6 @@
 """The overview: every statement of several studies, counted, escaped, with a link to the report."""
 
-from dualgap.lab import write_overview
+from dualgap.lab import Report, write_overview
 from dualgap.lab.claims.verdicts import in_words, judge
 from dualgap.lab.overview import counts_table
 
@@ -38,7 +38,7 @@ def test_statements_and_counts(tiny, made_up, tmp_path):
         in_words(verdicts)
         == "Of 3 statements judged: 1 holds, 1 does not hold, 1 about data that the text made. 1 more is not judged."
     )
-    page = write_overview({"tiny": results}, tmp_path).read_text(encoding="utf-8")
+    page = write_overview({"tiny": Report(results)}, tmp_path).read_text(encoding="utf-8")
     assert EVIL not in page
     assert "tiny/report.html#claim-d" in page
     assert len((tmp_path / "overview.csv").read_text(encoding="utf-8").splitlines()) == 1 + 4

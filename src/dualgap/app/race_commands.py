@@ -15,6 +15,7 @@ from dualgap.app.terminal import print_json, print_table, say, screen, warn
 
 if TYPE_CHECKING:
     from dualgap.data import TableOptions
+    from dualgap.lab import Report
 
 __all__ = ["compare", "explain", "report", "reproduce"]
 
@@ -78,7 +79,7 @@ def compare(
     """
     from dualgap.app.inputs import is_store_folder
     from dualgap.data import spooled_input
-    from dualgap.lab import Comparison, write_report
+    from dualgap.lab import Comparison, Report
 
     folder, losses = out or Path("dualgap-report"), [loss_called(word) for word in _words(loss)]
     if delta is not None and "smooth_hinge" not in losses:
@@ -112,39 +113,36 @@ def compare(
         ran = _run(made.study(), folder, jobs, quiet=json_)
     if ran.missing and not ran.results.rows:
         raise ValueError("; ".join(ran.missing.values()))
-    page = write_report(ran.results, folder, ran.missing)
+    written = Report(ran.results, ran.missing)
+    page = written.write(folder)
     if json_:
-        print_json({"report": page, **_race_facts(ran.results), **_faults(ran)})
+        print_json({"report": page, **_race_facts(written), **_faults(ran)})
     else:
-        _show_race(ran.results, folder, page)
+        _show_race(written, folder)
+        say(page)
     return _exit_code(ran)
 
 
-def _show_race(results: Any, folder: Path, page: Path) -> None:
+def _show_race(made: Report, folder: Path) -> None:
     """Print how each solver ended, problem by problem, which solver to use, and where the figures are."""
-    from dualgap.lab import advice, rankings, shown_number, summary_table
+    from dualgap.lab import shown_number, summary_table
 
-    found = rankings(results)
-    for data in map(summary_table, found):
+    for data in map(summary_table, made.rankings):
         last = len(data.columns) - 1
         print_table(
             data.columns, (tuple(map(shown_number, row)) for row in data.rows), right=range(1, last), title=data.title, fold=False
         )
         say()
-    for line in advice(results, found):
+    for line in made.advice:
         say(line)
     for picture in sorted((folder / "figures").glob("*.png")):
         say(f"figure {picture}")
-    say(page)
 
 
-def _race_facts(results: Any) -> dict[str, Any]:
+def _race_facts(made: Report) -> dict[str, Any]:
     """Return the results of a race as plain data."""
-    from dualgap.lab import advice, rankings
-
-    found = rankings(results)
-    problems = [{"problem": each.title, "data": each.data, "runs": each.runs, "solvers": each.rows} for each in found]
-    return {"problems": problems, "advice": advice(results, found)}
+    problems = [{"problem": each.title, "data": each.data, "runs": each.runs, "solvers": each.rows} for each in made.rankings]
+    return {"problems": problems, "advice": made.advice}
 
 
 def reproduce(
@@ -170,7 +168,7 @@ def reproduce(
       dualgap reproduce all --out reproductions
       dualgap reproduce my-study.toml
     """
-    from dualgap.lab import counts_table, explain_number, judge, load_study, study_names, write_overview, write_report
+    from dualgap.lab import Report, counts_table, explain_number, load_study, study_names, write_overview
 
     if name == "list":
         say("\n".join(study_names()))
@@ -178,7 +176,7 @@ def reproduce(
     studies = [load_study(each) for each in (study_names() if name == "all" else [name])]
     folder = out or Path("dualgap-reproductions")
     done: dict[str, Any] = {}
-    pages = {}
+    reports, pages = {}, {}
     for study in studies:
         changes: dict[str, Any] = {"seed": seed} | ({"runs": runs, "seconds": 0.0} if runs else {})
         if len(studies) > 1 and not json_:
@@ -189,20 +187,20 @@ def reproduce(
         for entry in study.explain:
             if entry.data not in ran.missing:
                 explain_number(study, entry.id, here, jobs)
-        pages[study.name] = write_report(ran.results, here, ran.missing)
+        made = reports[study.name] = Report(ran.results, ran.missing)
+        pages[study.name] = made.write(here)
         if not json_:
-            _show_statements(ran.results)
+            _show_statements(made)
             say(pages[study.name])
-    results = {each: ran.results for each, ran in done.items()}
-    overview = write_overview(results, folder) if len(studies) > 1 else None
+    overview = write_overview(reports, folder) if len(studies) > 1 else None
     if json_:
         told = {
-            each: {"report": pages[each], "statements": _statements(found), **_faults(done[each])}
-            for each, found in results.items()
+            each: {"report": pages[each], "statements": _statements(report), **_faults(done[each])}
+            for each, report in reports.items()
         }
         print_json({"studies": told, **({"overview": overview} if overview else {})})
     elif overview:
-        counts = counts_table({each: [judge(found, claim) for claim in found.study.claims] for each, found in results.items()})
+        counts = counts_table({each: made.verdicts for each, made in reports.items()})
         print_table(counts.columns, counts.rows, right=range(1, len(counts.columns)))
         say(overview)
     return max(_exit_code(ran) for ran in done.values())
@@ -241,25 +239,21 @@ def explain(
     return OK
 
 
-def _show_statements(results: Any) -> None:
+def _show_statements(made: Report) -> None:
     """Print the verdict on each statement of a study's text, and why."""
-    from dualgap.lab import SIGNS, judge
+    from dualgap.lab import SIGNS
 
-    for claim in results.study.claims:
-        verdict = judge(results, claim)
-        screen().print(f"{SIGNS[verdict.verdict]} {verdict.verdict}: {claim.says}", style="bold", markup=False)
+    for verdict in made.verdicts:
+        screen().print(f"{SIGNS[verdict.verdict]} {verdict.verdict}: {verdict.claim.says}", style="bold", markup=False)
         for line in verdict.why.splitlines():
             say(f"  {line}")
 
 
-def _statements(results: Any) -> list[dict[str, Any]]:
+def _statements(made: Report) -> list[dict[str, Any]]:
     """Return the verdict on each statement of a study's text as plain data."""
-    from dualgap.lab import judge
-
-    judged = [judge(results, claim) for claim in results.study.claims]
     return [
         {"id": each.claim.id, "says": each.claim.says, "verdict": each.verdict, "why": each.why, "numbers": each.numbers}
-        for each in judged
+        for each in made.verdicts
     ]
 
 
@@ -276,16 +270,17 @@ def report(
       dualgap report dualgap-report
       dualgap report dualgap-reproductions/convergence
     """
-    from dualgap.lab import Results, ResultStore, load_study, write_report
+    from dualgap.lab import Report, Results, ResultStore, load_study
 
     if not (folder / "study.json").exists():
         raise ValueError(f"{folder} holds no results: there is no study.json in it; give a folder that compare or reproduce wrote")
     results = Results.load(load_study(folder / "study.json"), ResultStore(folder / "results"))
     if not results.rows:
         raise ValueError(f"{folder} holds no results yet; give the command that made it again")
-    page = write_report(results, folder)
+    made = Report(results)
+    page = made.write(folder)
     if json_:
-        print_json({"report": page, **_race_facts(results), "statements": _statements(results)})
+        print_json({"report": page, **_race_facts(made), "statements": _statements(made)})
     else:
         say(page)
     return OK

@@ -15,6 +15,7 @@ _DOOR = {
     "Display": "live",
     "Live": "live",
     "Ran": "runner",
+    "Report": "report",
     "ResultStore": "results",
     "Results": "results",
     "Study": "study",

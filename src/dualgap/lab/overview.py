@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from dualgap.core import write_atomically
-from dualgap.lab.claims.verdicts import MARKS, SIGNS, Verdict, in_words, judge, tally
-from dualgap.lab.report import page_of
-from dualgap.lab.results import Results
+from dualgap.lab.claims.verdicts import MARKS, SIGNS, Verdict, tally
+from dualgap.lab.report import Report, page_of
 from dualgap.lab.tables import TableData
 
 __all__ = ["counts_table", "statements_table", "write_overview"]
@@ -32,14 +31,14 @@ def counts_table(judged: dict[str, list[Verdict]]) -> TableData:
     return TableData("counts", "Counts", "", heads, tuple((name, *found.values()) for name, found in counts.items()))
 
 
-def write_overview(results: dict[str, Results], out: Path) -> Path:
+def write_overview(reports: dict[str, Report], out: Path) -> Path:
     """Write the overview of several studies beside their folders; return the page's path."""
-    judged = {name: [judge(found, claim) for claim in found.study.claims] for name, found in results.items()}
+    judged = {name: report.verdicts for name, report in reports.items()}
     table, counts = statements_table(judged), counts_table(judged)
     write_atomically(out / "overview.csv", table.to_csv())
     text = f"# Statements of the texts\n\n{counts.to_markdown()}\n\n{table.to_markdown()}\n"
     write_atomically(out / "overview.md", text)
-    studies = [(name, found.study, in_words(judged[name]), judged[name]) for name, found in results.items()]
+    studies = [(name, report.study, report.tally, report.verdicts) for name, report in reports.items()]
     page = page_of("overview.html.j2", studies=studies, counts=counts, signs=SIGNS, marks=MARKS)
     write_atomically(out / "overview.html", page)
     return out / "overview.html"

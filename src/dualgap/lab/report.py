@@ -158,21 +158,24 @@ class Report:
                 found += [{"title": f"{ranking.title} · {self.results.label(group.solver)}", **seen} for seen in kept]
         return found[:MOST_WATCHED]
 
+    def write(self, out: Path) -> Path:
+        """Write report.html, report.md, tables/*.csv and figures/*.png and *.pdf to a folder; returns the page's path."""
+        for table in [*self.tables, *self.ranking_tables]:
+            write_atomically(out / "tables" / f"{file_name(table.id)}.csv", table.to_csv())
+        runs = self.results.table()
+        if len(runs):
+            every = TableData("runs", "", "", tuple(runs.columns), tuple(runs.rows()))
+            write_atomically(out / "tables" / "runs.csv", every.to_csv())
+        for figure in self.figures:
+            save(figure, out / "figures")
+        write_atomically(out / "report.md", as_markdown(self, self.figures, "figures"))
+        write_atomically(out / "report.html", _page(self))
+        return out / "report.html"
+
 
 def write_report(results: Results, out: str | Path, missing: dict[str, str] | None = None) -> Path:
-    """Write report.html, report.md, tables/*.csv and figures/*.png and *.pdf to a folder; returns the page's path."""
-    out, report = Path(out), Report(results, missing)
-    for table in [*report.tables, *report.ranking_tables]:
-        write_atomically(out / "tables" / f"{file_name(table.id)}.csv", table.to_csv())
-    runs = results.table()
-    if len(runs):
-        every = TableData("runs", "", "", tuple(runs.columns), tuple(runs.rows()))
-        write_atomically(out / "tables" / "runs.csv", every.to_csv())
-    for figure in report.figures:
-        save(figure, out / "figures")
-    write_atomically(out / "report.md", as_markdown(report, report.figures, "figures"))
-    write_atomically(out / "report.html", _page(report))
-    return out / "report.html"
+    """Write the report of results to a folder, see `Report.write`; returns the page's path."""
+    return Report(results, missing).write(Path(out))
 
 
 def as_markdown(report: Report, figures: list[FigureData], folder: str) -> str:
