@@ -84,8 +84,8 @@ pins: ## write constraints.txt anew, with the newest releases that pyproject.tom
 	    --custom-compile-command "make pins" --upgrade --output-file constraints.txt \
 	    --extra lab --extra dask --extra parquet --extra pictures --extra onnx --extra docs --extra test --extra lint --extra release pyproject.toml -
 
-dist: $(VENV)/.stamp-release ## build and check dist/*.whl and dist/*.tar.gz; KERNELS=1: also a wheel with compiled kernels
-	@$(PY) tools/release.py --keep-news $(if $(KERNELS),--kernels)
+dist: $(VENV)/.stamp-release ## build and check dist/*.tar.gz and dist/*.whl, one of them with compiled kernels; PURE=1: without that one
+	@$(PY) tools/release.py --keep-news $(if $(PURE),--pure)
 
 release: $(VENV)/.stamp-release ## the same, with changes/ folded into CHANGELOG.md
 	@$(PY) tools/release.py

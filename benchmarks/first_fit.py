@@ -1,7 +1,7 @@
 """The wait for a first fit, in processor seconds: with nothing compiled, then with what the first process has left on disk.
 
     python -m benchmarks.first_fit                 this package
-    python -m benchmarks.first_fit --wheel FILE    a wheel, installed in a folder of its own; make dist KERNELS=1 makes one with kernels
+    python -m benchmarks.first_fit --wheel FILE    a wheel, installed in a folder of its own; make dist makes one with kernels
 
 Each line is of new processes. The import of scikit-learn's and dualgap's modules is measured apart.
 """

@@ -47,6 +47,7 @@ class Job:
     processor: str = ""  # what numba compiles for; empty: this machine's
     blas: str = ""  # OPENBLAS_CORETYPE
     threads: int = 2
+    compiler: str = ""  # "numba": its own, without dualgap's part
     pytest: tuple[str, ...] = field(default=())
 
     @property
@@ -62,6 +63,7 @@ JOBS = (
     Job("x86-64-v3-zen", processor="x86-64-v3", blas="Zen", pytest=COMPUTES),
     Job("x86-64-v4", processor="x86-64-v4", blas="SkylakeX", pytest=COMPUTES),
     Job("one-thread", threads=1, pytest=COMPUTES),
+    Job("numba", compiler="numba", pytest=("tests/core",)),
     *(Job(f"python{version}", python=version) for version in PYTHONS),
     Job("oldest", python="3.11", releases="oldest"),
     Job("oldest-dask", python="3.11", releases="oldest", pytest=("tests/cluster",)),
@@ -131,6 +133,8 @@ def _make_environment(job: Job, out) -> int:
 
 def _variables(job: Job) -> dict[str, str]:
     chosen = {"DUALGAP_CACHE_DIR": str(FOLDER / f"cache-{job.environment.name.lstrip('.')}")}
+    if job.compiler:
+        chosen["DUALGAP_COMPILER"] = job.compiler
     if job.processor:
         chosen |= {"NUMBA_CPU_NAME": job.processor, "NUMBA_CPU_FEATURES": "", "OPENBLAS_CORETYPE": job.blas}
         chosen["NPY_DISABLE_CPU_FEATURES"] = _answer([str(_python_in(job.environment)), "-c", NEWER_FEATURES, job.processor])
@@ -214,8 +218,9 @@ def _python_in(environment: Path) -> Path:
 def _describe(job: Job) -> str:
     processor = f", {job.processor} with OpenBLAS for {job.blas}" if job.processor else ""
     threads = ", one thread" if job.threads == 1 else ""
-    part = "the part that computes" if job.pytest == COMPUTES else "all tests"
-    return f"Python {job.python or _own_version()}, {job.releases} releases{processor}{threads}; {part}"
+    compiler = f", {job.compiler}'s own compiler" if job.compiler else ""
+    part = {COMPUTES: "the part that computes", ("tests/core",): "the core"}.get(job.pytest, "all tests")
+    return f"Python {job.python or _own_version()}, {job.releases} releases{processor}{threads}{compiler}; {part}"
 
 
 def _changes(job: Job) -> str:

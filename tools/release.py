@@ -1,9 +1,10 @@
-"""Build the wheel and the sdist, check both, and fold the news fragments of changes/ into CHANGELOG.md.
+"""Build the wheels and the sdist, check them, and fold the news fragments of changes/ into CHANGELOG.md.
 
     python tools/release.py                called by `make release`, in an environment with the extra `release`
     python tools/release.py --keep-news    called by `make dist`: build and check, and leave the news as they are
-    python tools/release.py --kernels      with a second wheel, for this Python and platform, that brings compiled kernels along
+    python tools/release.py --pure         without the second wheel, which brings compiled kernels along
 
+The second wheel is for this Python on x86-64 Linux, with any NumPy of the same major release and any numba of the same minor one.
 The version is the one in src/dualgap/__init__.py. Nothing is uploaded, committed or tagged.
 """
 
@@ -26,7 +27,8 @@ ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 # What an installed package, and `make test` in an unpacked sdist, cannot do without.
 WHEEL = ("dualgap/__init__.py", "dualgap/py.typed")
-LEVELS = ("x86-64-v3", "x86-64-v4")  # PORTABLE in src/dualgap/core/jit.py
+# PORTABLE in src/dualgap/core/jit.py, and what this machine must have to compile for it: warm_up runs what it compiles
+LEVELS = {"x86-64-v2": "sse4_2", "x86-64-v3": "avx2", "x86-64-v4": "avx512vl"}
 SDIST = ("Makefile", "constraints.txt", "pyproject.toml", "README.md", "tests/conftest.py", "tools/lowest.py", "docs/index.md")
 
 
@@ -39,8 +41,8 @@ def main() -> None:
     if fold:  # after the checks, so that a fault leaves the news as they are; the sdist is built again to have them
         _run("towncrier", "build", "--yes", "--version", version)
         build_and_check(version)
-    if "--kernels" in sys.argv[1:]:
-        print(f"built {with_kernels(wheel).relative_to(ROOT)}")
+    if "--pure" not in sys.argv[1:]:
+        print(with_kernels(wheel))
     print(
         f"built and checked {wheel.relative_to(ROOT)} and {sdist.relative_to(ROOT)}"
         + fold * f"; CHANGELOG.md has the news of {version}"
@@ -62,16 +64,20 @@ def build_and_check(version: str) -> tuple[Path, Path]:
     return wheel, sdist
 
 
-def with_kernels(wheel: Path) -> Path:
-    """Return a copy of a wheel that has the kernels of common fits, compiled for each level of x86-64 that the package looks for."""
+def with_kernels(wheel: Path) -> str:
+    """Make a copy of a wheel that has the kernels of common fits, for each level of x86-64 that this machine has; say what was built."""
     tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
     if sys.platform != "linux" or platform.machine() != "x86_64":
-        raise SystemExit(f"--kernels compiles for x86-64 Linux, and this is {sys.platform} on {platform.machine()}")
+        return (
+            f"built no wheel with compiled kernels: they are for x86-64 Linux, and this is {sys.platform} on {platform.machine()}"
+        )
+    flags = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    levels = [level for level, needed in LEVELS.items() if needed in flags]
     with tempfile.TemporaryDirectory() as made:
         package = Path(made, "package")  # unpacked: of code without a file of its own no kernel is kept
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(package)
-        for level in LEVELS:
+        for level in levels:
             env = {
                 **os.environ,
                 "NUMBA_CPU_NAME": level,
@@ -95,7 +101,7 @@ def with_kernels(wheel: Path) -> Path:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in content.items():
             archive.writestr(name, data)
-    return target
+    return f"built {target.relative_to(ROOT)} with {len(kernels)} compiled kernels for {', '.join(levels)}"
 
 
 def _hash(data: bytes) -> str:

@@ -141,7 +141,7 @@ def plant(path, ran, how):
 def test_a_planted_kernel_is_not_read(tmp_path, monkeypatch, how):
     monkeypatch.setenv("DUALGAP_CACHE_DIR", str(tmp_path / "cache"))
     sizes = {"group": types.int8, "others": types.int16, "link": types.int32, "stranger": types.uint8}
-    path = halved._cache._path((sizes[how],), halved.targetctx)
+    path = halved.files.path((sizes[how],))
     plant(path, tmp_path / "ran", how)
     with pytest.raises((Unsafe, OSError)):
         read_own(path)

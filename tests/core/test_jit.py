@@ -19,7 +19,7 @@ import pytest
 from llvmlite import binding as llvm
 from numba import types
 from numba.core import config
-from numba.core.dispatcher import Dispatcher
+from numba.extending import is_jitted
 
 import dualgap
 from dualgap.core import jit
@@ -66,6 +66,11 @@ def files(folder):
 def compiled_kernels(folder):
     """How many machine-code files a cache holds."""
     return len([path for path in files(folder) if path.suffix == ".nbc"])
+
+
+def is_compiled(value):
+    """Whether a value is a kernel or a part of kernels."""
+    return isinstance(value, jit.Kernel) or is_jitted(value)
 
 
 def modules():
@@ -234,9 +239,9 @@ def test_a_cache_folder_that_cannot_be_written_is_done_without(tmp_path):
 
 def test_of_two_processes_at_once_one_compiles(tmp_path):
     code = (
-        "from numba.core import event\nfrom dualgap.core import jit\njit.WAIT = 300.0  # whatever the machine\n"
-        "with event.install_recorder('numba:compile') as seen:\n    " + SMALL.strip().replace("\n", "\n    ") + "\n"
-        "print(sum(e.is_start and e.data['dispatcher'] is total_value for _, e in seen.buffer))"
+        "from dualgap.core import jit\njit.WAIT = 300.0  # whatever the machine\n"
+        "save, saved = jit.KernelFiles.save, []\n"
+        "jit.KernelFiles.save = lambda *of: saved.append(save(*of))\n" + SMALL.strip() + "\nprint(len(saved))"
     )
     env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "DUALGAP_CACHE_DIR": str(tmp_path)}
     runs = [
@@ -261,11 +266,11 @@ def test_the_mark_of_a_killed_process_is_not_waited_for_long(tmp_path, monkeypat
     monkeypatch.setenv("DUALGAP_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(jit, "WAIT", 0.2)
     signature = (types.int8, types.int8)
-    path = divide._cache._path(signature, divide.targetctx)
+    path = divide.files.path(signature)
     mark = path.with_suffix(".busy")
     mark.touch()
     start = time.monotonic()
-    divide.compile(signature)
+    divide.entry.compile(signature)
     assert time.monotonic() - start > 0.1
     assert path.exists()
     assert not mark.exists()
@@ -514,7 +519,7 @@ def test_what_is_compiled_is_in_the_key(tmp_path, file, old, new):
 
 def test_the_key_has_the_compilers_settings(monkeypatch):
     def key():
-        return divide._cache._path((types.float64, types.float64), divide.targetctx)
+        return divide.files.path((types.float64, types.float64))
 
     before = key()
     monkeypatch.setattr(config, "BOUNDSCHECK", 1)
@@ -523,7 +528,7 @@ def test_the_key_has_the_compilers_settings(monkeypatch):
     monkeypatch.setitem(jit.METHOD_OPTIONS, "fastmath", set())
     assert key() != before
     monkeypatch.undo()
-    monkeypatch.setitem(divide.targetoptions, "nogil", False)
+    monkeypatch.setitem(divide.options, "nogil", False)
     assert key() != before
     monkeypatch.undo()
     assert key() == before
@@ -554,7 +559,7 @@ def test_a_kernel_without_a_key_is_compiled_in_memory(tmp_path, monkeypatch):
 
 def test_old_versions_are_removed(tmp_path, monkeypatch):
     monkeypatch.setenv("DUALGAP_CACHE_DIR", str(tmp_path))
-    path = divide._cache._path((types.complex64, types.complex64), divide.targetctx)
+    path = divide.files.path((types.complex64, types.complex64))
     for age in range(1, 10):
         old = path.with_name(f"{path.stem[:-1]}{age}{age}.nbc")
         old.write_bytes(b"")
@@ -566,23 +571,59 @@ def test_old_versions_are_removed(tmp_path, monkeypatch):
 
 
 def test_every_kernel_of_the_package_has_a_key():
-    kernels = {value for module in modules() for value in vars(module).values() if isinstance(value, Dispatcher)}
+    kernels = {value for module in modules() for value in vars(module).values() if is_compiled(value)}
     assert len(kernels) > 80
     for value in [*kernels, *{cls for table in jit._methods.values() for cls in table if "<locals>" not in cls.__qualname__}]:
         assert jit._digest(value) == jit._digest(value)
 
 
 def test_globals_are_read_from_the_bytecode():
-    functions = [value.py_func for module in modules() for value in vars(module).values() if isinstance(value, Dispatcher)]
+    functions = [value.py_func for module in modules() for value in vars(module).values() if is_compiled(value)]
     for function in [*functions, *(method for table in jit._methods.values() for method in table.values())]:
         loaded = {step.argval for step in dis.get_instructions(function) if step.opname == "LOAD_GLOBAL"}
         assert loaded <= jit._bytecode(function.__code__)[1]
 
 
-def test_a_key_has_the_text_of_the_compiler(monkeypatch):
-    before = jit._digest(jit.METHOD_OPTIONS["pipeline_class"])
-    monkeypatch.setattr(jit, "_pipeline_source", lambda: "another compiler")
-    assert jit._digest(jit.METHOD_OPTIONS["pipeline_class"]) != before
+def test_a_key_has_the_compiler(monkeypatch):
+    def key():
+        return divide.files.path((types.float64, types.float64))
+
+    before = key()
+    monkeypatch.setattr(jit, "_compiler", lambda: "another compiler")
+    assert key() != before
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "same", "other"),
+    [
+        (numba, "__version__", "{major}.{minor}.99", "{major}.99.0"),
+        (np, "__version__", "{major}.99.0", "99.0.0"),
+        (sys.implementation, "cache_tag", None, "cpython-299"),
+        (sys, "platform", None, "plan9"),
+    ],
+)
+def test_a_kernel_outlasts_what_cannot_change_it(monkeypatch, owner, name, same, other):
+    """Patches of numba, minor releases of NumPy; not another calling convention, C interface, bytecode or system."""
+
+    def key():
+        return divide.files.path((types.float64, types.float64))
+
+    before, now = key(), getattr(owner, name)
+    if same is not None:
+        major, minor = now.split(".")[:2]
+        monkeypatch.setattr(owner, name, same.format(major=major, minor=minor))
+        assert key() == before
+    major = now.partition(".")[0]
+    monkeypatch.setattr(owner, name, other.format(major=major))
+    assert key() != before
+
+
+@pytest.mark.parametrize("setting", ["CPU_NAME", "CPU_FEATURES"])
+def test_a_kernel_is_for_one_processor(monkeypatch, setting):
+    before = divide.files.path((types.float64, types.float64))
+    monkeypatch.setattr(config, setting, "another")
+    monkeypatch.setattr(jit, "_target", jit._target.__wrapped__)
+    assert divide.files.path((types.float64, types.float64)) != before
 
 
 def test_a_class_defined_again_has_kernels_of_its_own():

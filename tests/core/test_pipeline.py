@@ -1,7 +1,10 @@
 """The leaner compiler: it computes what numba computes, and counts references where a function makes or returns arrays."""
 
 import gc
+import os
+import subprocess
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import numba
@@ -9,8 +12,11 @@ import numpy as np
 import pytest
 from numba.core.runtime import _nrt_python, rtsys
 
-from dualgap.core import jit, pipeline
+import dualgap
+from dualgap.core import pipeline
 from dualgap.core.jit import compiled, kernel, kernel_part, prefetch, sequential, strict, strict_part
+
+own = pytest.mark.skipif(bool(pipeline.ASKED), reason="DUALGAP_COMPILER asks for numba's own compiler")
 
 
 @compiled
@@ -150,18 +156,20 @@ def test_kernels_call_parts_kernels_and_methods():
     assert outer(pair, Offset()) == 6.0 + 12.0 + 1.5
 
 
+@own
 def test_a_part_has_no_machine_code_and_a_kernel_has(monkeypatch, tmp_path):
     monkeypatch.setenv("DUALGAP_CACHE_DIR", str(tmp_path))
     outer(Pair(np.arange(3), np.arange(4)), Offset())  # types that no other test has compiled
-    parts = [*part.overloads.values(), *inner._part.overloads.values()]
+    parts = [*part.overloads.values(), *inner.part.overloads.values()]
     assert parts
     for result in parts:
         assert isinstance(result.library, pipeline.PartLibrary)
     assert inner(np.arange(3)) == 6.0
-    for result in inner.overloads.values():
+    for result in inner.entry.overloads.values():
         assert not isinstance(result.library, pipeline.PartLibrary)
 
 
+@own
 def test_references_are_counted_where_arrays_are_made_or_returned(monkeypatch, tmp_path):
     found = counted(monkeypatch, tmp_path)
     x = np.arange(4, dtype=np.float32)  # types that no other test has compiled
@@ -178,6 +186,7 @@ def test_references_are_counted_where_arrays_are_made_or_returned(monkeypatch, t
     assert {name: found[name] for name in wanted} == wanted
 
 
+@own
 def test_no_references_are_counted_where_arrays_are_only_read(monkeypatch, tmp_path):
     found = counted(monkeypatch, tmp_path)
     x = np.arange(4, dtype=np.float32)
@@ -228,27 +237,6 @@ def test_functions_of_other_users_call_kernels_with_all_their_parts():
     assert theirs(pair, Offset()) == 6.0 + 12.0 + 1.5 + 6.0
 
 
-@compiled
-class Line(NamedTuple):
-    steepness: float
-
-    def evaluate(self, x):
-        return self.steepness * x
-
-
-@kernel
-def twice(line, x):
-    return line.evaluate(x) + line.evaluate(2.0 * x)
-
-
-@pytest.mark.skipif(numba.version_info[:2] < (0, 62), reason="the LLVM of numba 0.61 leaves no call of it")
-def test_what_a_search_evaluates_is_there_once(monkeypatch, tmp_path):
-    monkeypatch.setenv("DUALGAP_CACHE_DIR", str(tmp_path))
-    assert twice(Line(3.0), 1.0) == 9.0
-    (result,) = twice.overloads.values()
-    assert sum("evaluate" in function.name for function in result.library.get_defined_functions()) == 1
-
-
 @kernel_part
 def fast_power(x):
     return np.sum(x) + max(x[0], x[1])
@@ -277,7 +265,6 @@ def test_what_is_found_for_one_set_of_options_does_not_count_for_another():
     fast, exact = both(x)
     assert exact == np.float64(3.0) + 1e16
     assert np.isfinite(fast)
-    assert len(pipeline._resolved) > 1
     total = 0.0
     numbers = np.random.default_rng(0).standard_normal(1001) * 10.0 ** np.arange(1001).__mod__(17)
     for value in numbers:
@@ -297,5 +284,50 @@ def test_the_collector_is_as_it_was_after_a_pause(was_on):
         (gc.enable if now else gc.disable)()
 
 
-def test_the_compilers_have_a_name_in_a_key():
-    assert jit._digest(pipeline.PartCompiler) != jit._digest(pipeline.KernelCompiler)
+# ---------------------------------------------------------------------------------------------------------- numba's own compiler
+
+TOTAL = """
+import warnings
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    {before}
+    import numpy as np
+    from dualgap.core import Hinge, total_value
+    print(total_value(Hinge(), np.array([-1.0, 0.5, 3.0]), np.array([0.5, 0.25, 0.25])))
+print(*[warning.message for warning in seen])
+"""
+
+
+def run(before, cache, compiler=""):
+    """What a new process prints that sums three losses, after some other lines."""
+    env = {**os.environ, "PYTHONPATH": str(Path(dualgap.__file__).parents[1])}
+    env |= {"DUALGAP_CACHE_DIR": str(cache), "DUALGAP_COMPILER": compiler}
+    return subprocess.run(
+        [sys.executable, "-B", "-c", TOTAL.format(before=before)], env=env, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "kept"),
+    [
+        ("from dualgap.core import pipeline; pipeline.PartLibrary._finalize_final_module = lambda self: self.gone", 1),
+        ("from dualgap.core import pipeline; pipeline.counts_nothing = lambda state: state.gone", 1),
+        ("from numba.core import codegen; del codegen.JITCodeLibrary", 1),
+        ("import sys; sys.modules['dualgap.core.pipeline'] = None", 0),
+    ],
+)
+def test_a_numba_that_does_not_fit_compiles_alone(tmp_path, before, kept):
+    found = run(before, tmp_path)
+    value, warning = found.stdout.splitlines()
+    assert value == "1.125", found.stderr
+    assert warning.count("compiles kernels without dualgap's part of the compiler") == 1
+    assert len([*tmp_path.rglob("*.nbc")]) == kept
+
+
+def test_numbas_own_compiler_is_there_for_the_asking(tmp_path):
+    found = run("from dualgap.core import pipeline; del pipeline.PartLibrary", tmp_path, "numba")
+    assert found.stdout.splitlines() == ["1.125", ""], found.stderr
+    again = run("from dualgap.core import pipeline; del pipeline.PartCompiler.define_pipelines", tmp_path, "numba")
+    assert again.stdout.splitlines() == ["1.125", ""], again.stderr
+    assert len([*tmp_path.rglob("*.nbc")]) == 1
+    assert "is 'clang': set it to 'numba'" in run("pass", tmp_path, "clang").stderr

@@ -1,48 +1,50 @@
 """Compilation: the `kernel` decorator, classes whose methods kernels may call, and prefetch.
 
-The only module that knows numba's extension API, with `pipeline`, which has the compiler: numba's, with less to do. A kernel takes
-NamedTuples (rows, a loss, a penalty) and calls their methods; numba picks the method by the tuple's class while it compiles, so one kernel
-text serves every storage and every loss at the speed of hand-written code. Compiled kernels are kept on disk, keyed on what went into them.
+The only module that knows numba's extension API; `pipeline` gives numba's compiler less to do, where it fits the numba that is installed.
+A kernel takes NamedTuples (rows, a loss, a penalty) and calls their methods; numba picks the method by the tuple's class while it compiles,
+so one kernel text serves every storage and every loss at the speed of hand-written code. Compiled kernels are kept on disk, keyed on what
+went into them.
 """
 
 from __future__ import annotations
 
-import ast
 import atexit
 import contextlib
 import dis
 import errno
 import functools
 import hashlib
+import importlib
 import inspect
 import logging
 import math
 import multiprocessing
 import os
-import pickle
 import re
 import sys
 import time
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeVar
 
 import numba
-import numba.np.arraymath  # a third of what numba loads on a first call: here it splits that wait between import and first solve
 import numpy as np
 from llvmlite import binding as llvm
 from llvmlite import ir
-from numba import types
-from numba.core import caching, cgutils, config, serialize
-from numba.core.compiler import CompilerBase, CompileResult
-from numba.core.dispatcher import Dispatcher
-from numba.core.registry import CPUDispatcher
-from numba.extending import intrinsic, overload, overload_method
+from numba import config, types
+from numba.extending import intrinsic, is_jitted, overload, overload_method, typeof_impl
 
 from dualgap.core.cache_files import cache_folder, read_own, warn_once, write_own
-from dualgap.core.lowering import KernelLower
-from dualgap.core.pipeline import READERS, KernelCompiler, PartCompiler, SeparateCompiler, collector_paused
+
+try:
+    pipeline: Any = importlib.import_module("dualgap.core.pipeline")
+except (ImportError, AttributeError) as error:  # a numba that this module does not know
+    pipeline = None
+    warn_once(
+        f"numba {numba.__version__} compiles kernels without dualgap's part of the compiler, and none are kept on disk: {error}"
+    )
 
 __all__ = [
     "compiled",
@@ -61,10 +63,11 @@ __all__ = [
 FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
 # Only Python calls a kernel and only kernels call a method, so numba need not compile the other ways in.
 OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy", "no_cfunc_wrapper": True}
-METHOD_OPTIONS: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "pipeline_class": PartCompiler}
+METHOD_OPTIONS: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True}
+if pipeline is not None:
+    METHOD_OPTIONS["pipeline_class"] = pipeline.PartCompiler
+STRICT_OPTIONS: dict[str, Any] = {**METHOD_OPTIONS, "fastmath": False}
 STRICT_METHODS = {"gap_terms"}  # compiled without fast-math: their rounding errors are bounded operation by operation
-# Called, not inlined: each loops over all rows and is called from several places of a search. Copies would take longer to compile.
-SEPARATE_METHODS = {"evaluate"}
 
 LOGGER = logging.getLogger("dualgap")
 Class = TypeVar("Class", bound=type)
@@ -138,35 +141,34 @@ def _make_dispatch(name: str, first: Any, table: dict[type, Any]) -> None:
 
     # numba folds a call's arguments by the chooser's signature, so it must look like the methods it stands for.
     choose.__signature__ = inspect.signature(first)  # type: ignore[attr-defined]
-    options = {**METHOD_OPTIONS, "fastmath": False} if name in STRICT_METHODS else METHOD_OPTIONS
-    if name in SEPARATE_METHODS:
-        options = {**options, "pipeline_class": SeparateCompiler}
-    else:  # LLVM leaves some as calls in the inner loop over sparse rows, which then takes 1.7 times as long.
-        options = {**options, "forceinline": True}
+    options = STRICT_OPTIONS if name in STRICT_METHODS else METHOD_OPTIONS
+    # LLVM leaves some as calls in the inner loop over sparse rows, which then takes 1.7 times as long. A search calls `evaluate`, a loop
+    # over all rows, from several places: LLVM may decide.
+    options = {**options, "forceinline": name != "evaluate"}
     overload_method(types.BaseNamedTuple, name, strict=False, jit_options=options)(choose)
 
 
-class Kernel(CPUDispatcher):  # type: ignore[misc]
+class Kernel:
     """A compiled function that Python calls. Kernels call it as a part of theirs, which is compiled without the way in from Python."""
 
     def __init__(self, function: Any, **options: Any) -> None:
-        options = {**OPTIONS, **options}
-        super().__init__(function, targetoptions={**options, "nopython": True, "boundscheck": None}, pipeline_class=KernelCompiler)
-        self._part = numba.njit(**{**METHOD_OPTIONS, **options})(function)
-        self._cache = KernelCache(self)
+        functools.update_wrapper(self, function)
+        self.py_func, self.options = function, {**OPTIONS, **options}
+        self.part = numba.njit(**{**METHOD_OPTIONS, **options})(function)
+        self.files = KernelFiles(self)
+        compiler = None if pipeline is None else type("KernelCompiler", (pipeline.KernelCompiler,), {"files": self.files})
+        self.entry = numba.njit(**self.options, pipeline_class=compiler)(function)
 
-    def compile(self, sig: Any) -> Any:
-        """Compile for a signature, or load what is on disk."""
-        with collector_paused():
-            return super().compile(sig)
+    def __call__(self, *args: Any) -> Any:
+        return self.entry(*args)
 
-    def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Return what numba needs to type a call by another kernel."""
-        return self._part.get_call_template(args, kws)
+    def __reduce__(self) -> str:
+        return str(self.py_func.__qualname__)
 
-    def get_overload(self, sig: Any) -> Any:
-        """Return what another kernel calls."""
-        return self._part.get_overload(sig)
+
+@typeof_impl.register(Kernel)
+def _type_of_kernel(kernel: Kernel, context: Any) -> Any:
+    return numba.typeof(kernel.part)
 
 
 def kernel(function: Any) -> Any:
@@ -192,7 +194,7 @@ def kernel_part(function: Any) -> Any:
 
 def strict_part(function: Any) -> Any:
     """Compile such a function as `strict` does: operations are rounded one by one, in the order they are written."""
-    return numba.njit(**{**METHOD_OPTIONS, "fastmath": False})(function)
+    return numba.njit(**STRICT_OPTIONS)(function)
 
 
 def sequential(function: Any) -> Any:
@@ -214,8 +216,8 @@ def sequential(function: Any) -> Any:
 # A file is a pickle of numba's result, machine code included. `cache_files` refuses one that another user can have written. No failure
 # of the disk stops a fit: the kernel is compiled already, and the next process compiles it again.
 #
-# A wheel may bring kernels along, in a folder of the package, compiled for one of PORTABLE (tools/release.py --kernels). They are found by
-# the same names, which have all that must agree in them: releases, signature, content. One is used where the processor has its
+# A wheel may bring kernels along, in a folder of the package, compiled for one of PORTABLE (tools/release.py). They are found by the same
+# names, which have all that must agree in them: conventions, signature, content. One is used where the processor has its
 # instructions and the user's folder has none. Who can write to that folder can write to the package's modules, so no more is asked of it
 # than of them.
 
@@ -223,59 +225,51 @@ VERSIONS = 4  # of a kernel for one signature stay on disk, for those who go bac
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, the user's share of it, the limit on a file
 SHIPPED = Path(__file__).resolve().parents[1] / "compiled"
 # processors as LLVM names them, best first, and the instructions that tell them
-PORTABLE: dict[str, tuple[str, ...]] = {
-    "x86-64-v4": (
-        "avx512f",
-        "avx512bw",
-        "avx512cd",
-        "avx512dq",
-        "avx512vl",
-        "avx2",
-        "bmi",
-        "bmi2",
-        "f16c",
-        "fma",
-        "lzcnt",
-        "movbe",
-    ),
-    "x86-64-v3": ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"),
+_LEVEL_2 = ("cx16", "popcnt", "sahf", "sse3", "ssse3", "sse4.1", "sse4.2")
+_LEVEL_3 = (*_LEVEL_2, "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
+PORTABLE = {
+    "x86-64-v4": (*_LEVEL_3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
+    "x86-64-v3": _LEVEL_3,
+    "x86-64-v2": _LEVEL_2,
 }
 WAIT = 15.0  # seconds at most for another process that compiles the same kernel
-LIBRARIES = {*sys.stdlib_module_names, "llvmlite", "numba", "numpy"}  # what is theirs has a name; their releases are in every key
+# what is theirs has a name; _conventions has their releases
+LIBRARIES = {*sys.stdlib_module_names, "llvmlite", "numba", "numpy"}
 LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
 
 
-class KernelCache(caching.NullCache):  # type: ignore[misc]
-    """Keep the compiled versions of one kernel on disk, a file each. numba asks for one before it compiles, and hands over the result."""
+class KernelFiles:
+    """The compiled versions of one kernel on disk, a file each. `pipeline` asks for one before it compiles, and hands over the result."""
 
-    def __init__(self, dispatcher: Any) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
         self._claimed: set[Path] = set()
-        self._wanted: dict[Any, Path | None] = {}  # signature -> its file, from load to save
+        self._wanted: dict[Any, Path | None] = {}  # argument types -> their file, from load to save
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        target_context.refresh()
-        path = self._wanted[sig] = self._path(sig, target_context)
-        shipped = self._shipped(sig) if path is None or not path.exists() else None
+    def load(self, args: Any, rebuild: Callable[[bytes], Any]) -> Any:
+        """Return what `rebuild` makes of the file for argument types; None if there is none that it can read."""
+        path = self._wanted[args] = self.path(args)
+        shipped = self._shipped(args) if path is None or not path.exists() else None
         if shipped is not None:
             with contextlib.suppress(Exception):  # a damaged file may raise anything: the kernel is compiled then
-                return CompileResult._rebuild(target_context, *pickle.loads(shipped.read_bytes()))
+                return rebuild(shipped.read_bytes())
         if path is None:
             return None
         self._claim(path)
         try:
-            return CompileResult._rebuild(target_context, *pickle.loads(read_own(path)))
+            return rebuild(read_own(path))
         except Exception:  # no file yet, one that others can have written, or a damaged one (a crash), which may raise anything
             _say_it_compiles(path.parent)
             return None
 
-    def save_overload(self, sig: Any, result: Any) -> None:
-        path = self._wanted.pop(sig) if sig in self._wanted else self._path(sig, result.target_context)
+    def save(self, args: Any, content: Callable[[], bytes] | None) -> None:
+        """Keep what `content` returns for argument types that were asked for; None for code that does not outlast the process."""
+        path = self._wanted.pop(args)
         if path is None:
             return
         try:
-            if not result.lifted and not result.library.has_dynamic_globals:
-                write_own(path, serialize.dumps(result._reduce()))
+            if content is not None:
+                write_own(path, content())
             self._remove_old(path)
         except OSError as error:  # a full disk, a quota, or a file that another process has open: the next process tries again
             if error.errno in FULL:
@@ -306,47 +300,69 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
             except OSError:
                 return  # marks cannot be written: no file can
 
-    def _path(self, sig: Any, target_context: Any) -> Path | None:
-        """The file of a signature: the kernel's name, a digest of what it is compiled for, and a digest of what it is compiled from."""
+    def path(self, args: Any) -> Path | None:
+        """The file of argument types: the kernel's name, a digest of what it is compiled for, and a digest of what it is compiled from."""
         folder = cache_folder()
-        content = None if folder is None else self._content(sig)
-        return (
-            None if folder is None or content is None else folder / self._name(sig, target_context.codegen().magic_tuple(), content)
-        )
+        content = None if folder is None else self._content(args)
+        return None if folder is None or content is None else folder / self._name(args, _target(), content)
 
-    def _shipped(self, sig: Any) -> Path | None:
-        """The file of a signature in the package, if a wheel has brought one that this processor can run."""
-        targets = _shipped_targets()
-        content = self._content(sig) if targets else None
-        paths = [] if content is None else [SHIPPED / self._name(sig, target, content) for target in targets]
+    def _shipped(self, args: Any) -> Path | None:
+        """The file of argument types in the package, if a wheel has brought one that this processor can run."""
+        levels = _shipped_levels()
+        content = self._content(args) if levels else None
+        paths = [] if content is None else [SHIPPED / self._name(args, (level, ""), content) for level in levels]
         return next((path for path in paths if path.is_file()), None)
 
-    def _content(self, sig: Any) -> str | None:
-        """A digest of what a signature is compiled from; None if its kernel is not kept on disk."""
-        if not os.path.exists(self._dispatcher.py_func.__code__.co_filename):
+    def _content(self, args: Any) -> str | None:
+        """A digest of what argument types are compiled from; None if the kernel is not kept on disk."""
+        if not os.path.exists(self._kernel.py_func.__code__.co_filename):
             return None  # typed at a prompt
         try:
-            return _digest(self._dispatcher, _ingredients(_make_dispatch), *sig)
+            return _digest(_compiler(), self._kernel, _ingredients(_make_dispatch), *args)
         except NotImplementedError:  # it uses an object that has no digest, so it is not kept on disk
             return None
 
-    def _name(self, sig: Any, target: tuple[str, str, str], content: str) -> str:
-        """The name of the file of a signature for a target: triple, processor, instructions."""
-        function = self._dispatcher.py_func
-        settings = [str(getattr(config, name)) for name in ("OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "USING_SVML")]
-        releases = sys.implementation.cache_tag, numba.__version__, np.__version__
-        purpose = _digest(str(sig), str(target), *settings, *releases)
+    def _name(self, args: Any, target: tuple[str, str], content: str) -> str:
+        """The name of the file of argument types for a processor and its instructions."""
+        function = self._kernel.py_func
+        purpose = _digest(str(args), *target, *_conventions())
         name = re.sub(r"[^\w.]", "", f"{function.__module__}.{function.__qualname__}")[-100:]
         return f"{name}-{purpose[:16]}-{content[:32]}.nbc"
 
 
+def _conventions() -> tuple[str, ...]:
+    """What machine code and the pickle around it take for granted.
+
+    numba changes its calling convention, its LLVM and the layout of its results in minor releases alone; so does Python with its bytecode
+    and the layout of its objects. Compiled code meets NumPy in arrays alone, whose layout is the same in all releases of a major one.
+    """
+    settings = [str(getattr(config, name)) for name in ("OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "USING_SVML")]
+    releases = [".".join(numba.__version__.split(".")[:2]), np.__version__.partition(".")[0]]
+    machine = [sys.platform, llvm.get_process_triple().partition("-")[0]]
+    return str(sys.implementation.cache_tag), *releases, *machine, *settings
+
+
 @functools.cache
-def _shipped_targets() -> tuple[tuple[str, str, str], ...]:
-    """The targets of PORTABLE that this processor can run; none where no kernels were brought along, or NUMBA_CPU_NAME asks for another."""
+def _target() -> tuple[str, str]:
+    """The processor that numba compiles for, and its instructions."""
+    features = config.CPU_FEATURES
+    if features is None:
+        features = ",".join(sorted(_instructions()))
+    return config.CPU_NAME or llvm.get_host_cpu_name(), features
+
+
+def _instructions() -> set[str]:
+    """The instructions of this processor that numba uses."""
+    there = [name for name, has in llvm.get_host_cpu_features().items() if has]
+    return {name for name in there if config.ENABLE_AVX or not name.startswith("avx")}
+
+
+@functools.cache
+def _shipped_levels() -> tuple[str, ...]:
+    """The levels of PORTABLE that this processor can run; none where no kernels were brought along, or NUMBA_CPU_NAME asks for another."""
     if not SHIPPED.is_dir() or config.CPU_NAME is not None or config.CPU_FEATURES is not None:
         return ()
-    has, triple = llvm.get_host_cpu_features(), llvm.get_process_triple()
-    return tuple((triple, level, "") for level, needed in PORTABLE.items() if all(has.get(each, False) for each in needed))
+    return tuple(level for level, needed in PORTABLE.items() if _instructions().issuperset(needed))
 
 
 _said: list[str] = []
@@ -375,7 +391,7 @@ def _digest(*roots: Any) -> str:
     while pending:
         value = pending.pop()
         text, parts = (f"number {seen[id(value)]}", []) if id(value) in seen else _describe(value)
-        if isinstance(value, (type, Dispatcher, FunctionType)):
+        if isinstance(value, (type, FunctionType, Kernel)) or is_jitted(value):
             seen.setdefault(id(value), len(seen))
         found += text, len(parts)
         pending += reversed(parts)
@@ -395,15 +411,17 @@ def _describe(value: Any) -> tuple[str, list[Any]]:
         return "set", sorted(value, key=repr)
     if kind is dict:
         return "dict", sorted(value.items())
-    if isinstance(value, Dispatcher):
-        return "kernel", [value.targetoptions, value.locals, _ingredients(value.py_func)]
+    if isinstance(value, Kernel):
+        return "kernel", [value.options, _ingredients(value.py_func)]
+    if is_jitted(value):
+        return "part", [value.targetoptions, _ingredients(value.py_func)]
     if isinstance(value, type(_prefetch)):
         return "intrinsic", [_ingredients(value.__wrapped__)]
     if kind is FunctionType and value in _implementations:
         function, options = _implementations[value]
         return "overload", [options, _ingredients(function)]
-    if kind is type and issubclass(value, CompilerBase):
-        return value.__qualname__, [_pipeline_source()]
+    if pipeline is not None and value is pipeline.PartCompiler:
+        return "compiler", []
     if isinstance(value, types.Type) and not isinstance(value, (types.Callable, types.ClassInstanceType)):
         return str(value), [getattr(value, name) for name in ("instance_class", "types", "dtype") if hasattr(value, name)]
     module = value.__name__ if kind is ModuleType else getattr(value, "__module__", None) or kind.__module__
@@ -418,17 +436,13 @@ def _describe(value: Any) -> tuple[str, list[Any]]:
 
 
 @functools.cache
-def _pipeline_source() -> str:
-    """The modules that decide how a kernel is compiled, without comments and docstrings; '' where only bytecode is installed."""
-    try:
-        trees = [ast.parse(inspect.getsource(sys.modules[cls.__module__])) for cls in (KernelCompiler, KernelLower)]
-    except OSError:
-        return ""
-    for tree in trees:
-        for node in ast.walk(tree):
-            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
-                del node.body[0]
-    return "".join(ast.dump(tree) for tree in trees)
+def _compiler() -> str:
+    """A digest of the module that tells numba what to leave out; numba's name where it leaves nothing out."""
+    if pipeline is None or pipeline.ASKED:
+        return "numba"
+    classes = [item for item in vars(pipeline).values() if isinstance(item, type)]
+    functions = [item for owner in (pipeline, *classes) for item in vars(owner).values() if isinstance(item, FunctionType)]
+    return _digest(*[_bytecode(function.__code__)[0] for function in functions if function.__module__ == pipeline.__name__])
 
 
 def _ingredients(function: Any) -> tuple[Any, ...]:
@@ -459,7 +473,8 @@ def _bytecode(code: CodeType) -> tuple[str, set[str]]:
             names.add(code.co_names[argument >> 1])
         steps += operation, argument
     variables = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
-    counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
+    flags = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR)  # a profiler changes others
+    counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, flags
     return hashlib.sha256(repr((steps, variables, counts, code.co_exceptiontable)).encode()).hexdigest(), names
 
 
@@ -478,7 +493,8 @@ def _prefetch(typingctx: Any, array: Any, index: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
         pointer, i32 = ir.IntType(8).as_pointer(), ir.IntType(32)
         function_type = ir.FunctionType(ir.VoidType(), [pointer, i32, i32, i32])
-        function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
+        known = builder.module.globals.get("llvm.prefetch.p0")
+        function = known or ir.Function(builder.module, function_type, "llvm.prefetch.p0")
         address = builder.bitcast(builder.gep(data, [args[1]]), pointer)
         builder.call(function, [address, i32(0), i32(3), i32(1)])  # for reading, keep in all levels, data
         return context.get_dummy_value()
@@ -491,7 +507,6 @@ def prefetch(array: Any, index: int) -> None:
 
 
 _implement(prefetch, lambda array, index: lambda array, index: _prefetch(array, index), strict=False, jit_options=METHOD_OPTIONS)
-READERS.update((prefetch, _prefetch))
 
 
 @intrinsic
@@ -528,7 +543,7 @@ def fma(a: float, b: float, c: float) -> float:
     return float(Fraction(a) * Fraction(b) + Fraction(c))
 
 
-_implement(fma, lambda a, b, c: lambda a, b, c: _fma(a, b, c), strict=False)
+_implement(fma, lambda a, b, c: lambda a, b, c: _fma(a, b, c), strict=False, jit_options=STRICT_OPTIONS)
 
 
 def negative_exp(x: float) -> float:

@@ -1,46 +1,50 @@
-"""numba's compiler without the work that kernels do not need; a kernel computes the same numbers either way.
+"""numba's compiler with less to do; a kernel computes the same numbers either way.
 
 What is left out, as far as a function allows it:
 
 1. Machine code of functions that only kernels call. numba optimises and assembles each of them; kernels link their intermediate form.
 2. Reference counts, in a function that makes no array and returns none: its caller keeps all that it reads alive.
-3. Passes that have nothing to do in a function.
-4. The search for the implementation of an operator or a NumPy function that was found before for the same types and options.
-5. Python's cyclic garbage collector, which would walk the compiler's data over and over.
 
-All of this holds for functions with the compilers below only, not for other users of numba. `jit` decides which function has which.
+This holds for functions with the compilers below only, not for other users of numba. `jit` decides which function has which.
+It rests on insides of numba that a release may change, so a process that compiles tries it on a small kernel first. If that fails, or if
+DUALGAP_COMPILER=numba asks for it, numba's own compiler does all the work. Both ways are kept on disk alike.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import os
+import pickle
 from collections.abc import Iterator
-from types import CodeType
+from types import SimpleNamespace
 from typing import Any
 
-from llvmlite import binding as llvm
+import numba
+import numpy as np
 from numba import types
-from numba._dynfunc import make_function
-from numba.core import ir
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import AnalysisPass, PassManager, register_pass
-from numba.core.typed_passes import InlineOverloads, IRLegalization, NativeLowering, NopythonRewrites
-from numba.core.types.functions import BaseFunction
-from numba.core.typing import signature as signature_of
-from numba.core.untyped_passes import InlineClosureLikes
+from numba.core.compiler import Compiler, CompileResult
 
-from dualgap.core.lowering import KernelLower, is_extreme
+from dualgap.core.cache_files import warn_once
 
-__all__ = ["READERS", "KernelCompiler", "PartCompiler", "SeparateCompiler", "collector_paused"]
+try:
+    from numba.core import ir
+    from numba.core.codegen import JITCodeLibrary
+except ImportError:  # the trial below tells
+    ir, JITCodeLibrary = None, object
 
-READERS: set[Any] = {len}  # functions whose implementation, numba's or ours, reads an array and keeps no reference to it
+__all__ = ["ASKED", "KernelCompiler", "PartCompiler"]
+
+ASKED = os.environ.get("DUALGAP_COMPILER", "")
+if ASKED not in ("", "numba"):
+    raise ValueError(
+        f"the environment variable DUALGAP_COMPILER is {ASKED!r}: set it to 'numba' for numba's own compiler, or not at all"
+    )
 
 
 @contextlib.contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the cyclic garbage collector: a tenth of the time of a compilation."""
+    """Pause the cyclic garbage collector, which would walk the compiler's data over and over."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -48,85 +52,6 @@ def collector_paused() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-# ------------------------------------------------------------------------------------------------------- functions inside kernels
-
-
-class OwnModule:
-    """The module of a part without the functions that it calls; the kernel links those separately."""
-
-    def __init__(self, part: PartLibrary) -> None:
-        self._module, self.counts = part._final_module, part.counts
-        self._reload_init: set[Any] = getattr(part, "_reload_init", set())  # since numba 0.62
-        for function in self._module.functions:
-            if not function.is_declaration and function.linkage == llvm.Linkage.external:
-                function.linkage = "linkonce_odr"  # may be there twice, and is dropped where all calls are inlined
-
-    def _get_module_for_linking(self) -> Any:
-        return self._module
-
-
-class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """Keep the intermediate form of a function that only kernels call; the kernel that links it optimises it."""
-
-    counts: bool  # references
-    _linking_libraries: list[Any]
-    _shared_module: Any
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen._data_layout
-
-    def finalize(self) -> None:
-        """Keep the function as it is."""
-        self.alone = OwnModule(self)
-        self._finalized = True
-
-    def _get_module_for_linking(self) -> Any:
-        """Return the function with all that it calls, for a library other than a `KernelLibrary`, which would not link them itself."""
-        if self._shared_module is None:
-            self._shared_module = self._final_module.clone()
-            for library in all_parts(self._linking_libraries):
-                self._shared_module.link_in(library._get_module_for_linking(), preserve=True)
-                getattr(self, "_reload_init", set()).update(getattr(library, "_reload_init", ()))
-        return self._shared_module
-
-
-def all_parts(libraries: list[Any]) -> list[Any]:
-    """Return libraries with all that they call, each once: parts without what they call, and numba's libraries as they are."""
-    found: dict[Any, Any] = {}
-    waiting = [*reversed(libraries)]
-    while waiting:
-        library = waiting.pop()
-        if library not in found:
-            is_part = isinstance(library, PartLibrary)
-            found[library] = library.alone if is_part else library
-            waiting += reversed(library._linking_libraries) if is_part else []
-    return [*found.values()]
-
-
-class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """Link a kernel with all that it calls, each function once, and optimise the whole once."""
-
-    counts: bool  # references, itself or by a part
-    _linking_libraries: list[Any]
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen._data_layout
-
-    def finalize(self) -> None:
-        """Link, optimise and load."""
-        self._linking_libraries = all_parts(self._linking_libraries)
-        self.counts = self.counts or any(each.counts for each in self._linking_libraries if isinstance(each, OwnModule))
-        super().finalize()
-
-    def _optimize_final_module(self) -> None:
-        if self.counts:  # numba first inlines what it can, so that references that cancel each other meet
-            super()._optimize_final_module()
-            return
-        made = self._codegen._module_pass_manager()
-        manager, *builder = made if isinstance(made, tuple) else (made,)  # with a pass builder since numba 0.62
-        manager.run(self._final_module, *builder)
 
 
 # -------------------------------------------------------------------------------------------------------------- reference counts
@@ -160,7 +85,7 @@ def counts_nothing(state: Any) -> bool:
             elif isinstance(step, (ir.SetItem, ir.StaticSetItem)):
                 if not isinstance(typemap[step.value.name], (types.Number, types.Boolean)):
                     return False
-            elif not isinstance(step, (ir.Jump, ir.Branch, ir.Return, ir.StaticRaise)):
+            elif not isinstance(step, (ir.Del, ir.Jump, ir.Branch, ir.Return, ir.StaticRaise)):
                 return False
     return True
 
@@ -188,222 +113,107 @@ def _passes_on(value: Any, typemap: dict[str, Any]) -> bool:
 def _may_allocate(call: Any, typemap: dict[str, Any], refers: Any) -> bool:
     """Return whether a call is of a function of numba's own that takes an array: what it does with it is not known here."""
     function = typemap[call.func.name]
-    own = isinstance(function, types.Function) and function.typing_key not in READERS
-    return own and any(refers(typemap[each.name]) for each in call.args)
-
-
-# ------------------------------------------------------------------------------------------------------------------------ passes
-
-
-@register_pass(mutates_CFG=False, analysis_only=True)
-class FindCounts(AnalysisPass):  # type: ignore[misc]
-    """Set `state.counts_nothing` for the passes below."""
-
-    _name = "dualgap_find_counts"
-
-    def __init__(self) -> None:
-        super().__init__()
-
-    def run_pass(self, state: Any) -> bool:
-        state.counts_nothing = counts_nothing(state)
+    if not isinstance(function, types.Function) or function.typing_key is len:
         return False
+    implemented_here = getattr(function.typing_key, "__module__", None) == "dualgap.core.jit"  # these keep no references
+    return not implemented_here and any(refers(typemap[each.name]) for each in call.args)
 
 
-@register_pass(mutates_CFG=True, analysis_only=False)
-class Closures(InlineClosureLikes):  # type: ignore[misc]
-    """Inline functions inside a function, if there are any."""
-
-    _name = "dualgap_closures"
-
-    def run_pass(self, state: Any) -> bool:
-        inside = any(isinstance(constant, CodeType) for constant in state.func_id.code.co_consts)
-        return inside and bool(super().run_pass(state))
+# ------------------------------------------------------------------------------------------------------- the code of a function
 
 
-@register_pass(mutates_CFG=True, analysis_only=False)
-class Overloads(InlineOverloads):  # type: ignore[misc]
-    """Inline the functions that ask for it, if there are any; numba would look at each attribute too."""
+class Library(JITCodeLibrary):  # type: ignore[misc]
+    """The code of a function that Python calls."""
 
-    _name = "dualgap_overloads"
+    state: Any = None  # of the compiler, until the function's code is begun
 
-    def run_pass(self, state: Any) -> bool:
-        wanted = not state.counts_nothing or any(_may_inline(step, state) for step in state.calltypes)
-        return wanted and bool(super().run_pass(state))
+    def create_ir_module(self, name: str) -> Any:
+        """Return an empty module. The first is the function's: all types are known by now, and so is what it counts."""
+        state, self.state = self.state, None
+        if state is not None and counts_nothing(state):
+            state.targetctx.enable_nrt = False  # the target is this function's alone
+        return super().create_ir_module(name)
 
-
-def _may_inline(step: Any, state: Any) -> bool:
-    """Return whether a step calls a function that numba may inline; its inlinable `bool` is for containers alone."""
-    if not isinstance(step, ir.Expr) or step.op != "call":
-        return False
-    function, args = state.typemap[step.func.name], state.calltypes[step].args
-    if getattr(function, "typing_key", None) is bool and isinstance(args[0], (types.Number, types.Boolean)):
-        return False
-    inline = (getattr(template, "_inline", None) for template in getattr(function, "templates", ()))
-    return any(option is not None and not option.is_never_inline for option in inline)
+    def _optimize_functions(self, module: Any) -> None:
+        pass  # one by one: all are optimised together, where Python's way in ends
 
 
-@register_pass(mutates_CFG=True, analysis_only=False)
-class ArrayExpressions(NopythonRewrites):  # type: ignore[misc]
-    """Fuse array expressions, if there are any."""
+class PartLibrary(Library):
+    """The intermediate form of a function that only kernels call; the kernel that links it optimises it."""
 
-    _name = "dualgap_array_expressions"
+    codegen = SimpleNamespace(set_env=lambda name, environment: None)  # there is no machine code to tell of the environment
 
-    def run_pass(self, state: Any) -> bool:
-        return not state.counts_nothing and bool(super().run_pass(state))
+    def _optimize_final_module(self) -> None:
+        pass
 
-
-@register_pass(mutates_CFG=False, analysis_only=True)
-class Deletions(IRLegalization):  # type: ignore[misc]
-    """Delete each variable after its last use, where that drops references."""
-
-    _name = "dualgap_deletions"
-
-    def run_pass(self, state: Any) -> bool:
-        return not state.counts_nothing and bool(super().run_pass(state))
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
-class KernelLowering(NativeLowering):  # type: ignore[misc]
-    """Make LLVM's intermediate form, without reference counts where none are needed."""
-
-    _name = "dualgap_kernel_lowering"
-    library: type = KernelLibrary
-
-    @property
-    def lowering_class(self) -> type:
-        return KernelLower
-
-    def run_pass(self, state: Any) -> bool:
-        target = state.targetctx
-        state.library = self.library(target.codegen(), state.func_id.func_qualname)
-        state.library.counts = not state.counts_nothing
-        state.library.enable_object_caching()
-        state.targetctx = target.subtarget(enable_nrt=False) if state.counts_nothing else target
-        try:
-            return bool(super().run_pass(state))
-        finally:
-            state.targetctx = target
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
-class PartLowering(KernelLowering):
-    """Do so in a `PartLibrary`, and let kernels call the function."""
-
-    _name = "dualgap_part_lowering"
-    library = PartLibrary
-
-    def run_pass(self, state: Any) -> bool:
-        state.flags.no_compile = True
-        super().run_pass(state)
-        lowered = state["cr"]
-        # numba knows a compiled function by an object that Python could call; this one has no code.
-        entry = make_function(lowered.fndesc.lookup_module(), state.func_id.func_name, "", 0, lowered.env, (state.library,))
-        state.targetctx.insert_user_function(entry, lowered.fndesc, [state.library])
-        state["cr"] = lowered._replace(cfunc=entry)
-        return True
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
-class SeparateLowering(PartLowering):
-    """Do as `PartLowering`, and keep LLVM from inlining the function."""
-
-    _name = "dualgap_separate_lowering"
-
-    def run_pass(self, state: Any) -> bool:
-        super().run_pass(state)
-        state.library.get_function(state["cr"].fndesc.llvm_func_name).add_function_attribute("noinline")
-        return True
-
-
-# ------------------------------------------------------------------------------------------------------------------------ typing
-
-# options -> (function, argument types) -> (function, signature, implementation)
-_resolved: dict[str, dict[Any, tuple[Any, Any, Any]]] = {}
-# (type, attribute) -> the attribute's type
-_attributes: dict[tuple[Any, str], Any] = {}
-
-
-class Typing:
-    """numba's typing context, with a memory: it tries dozens of implementations of an operator anew for each `+`.
-
-    A function that gains an implementation becomes another object, which is not in the memory. numba's own implementations take over
-    some options of the function that calls them, so what is found counts for the same options.
-    """
-
-    def __init__(self, context: Any, flags: Any) -> None:
-        vars(self).update(context=context, resolved=_resolved.setdefault(repr(flags), {}))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.context, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self.context, name, value)
-
-    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
-        """Return the signature of a call."""
-        function = self.context._lookup_global(func) or func
-        if kws or not isinstance(function, BaseFunction):
-            return self.context.resolve_function_type(func, args, kws)
-        if is_extreme(function.typing_key, args, kws):  # numba would compile a function for it
-            return signature_of(types.float64, types.float64, types.float64)
-        key = id(function), tuple(args)
-        if key in self.resolved:
-            _, signature, implementation = self.resolved[key]
-            vars(function)["_impl_keys"][signature.args] = implementation  # as numba leaves it behind, for lowering
-            return signature
-        signature = self.context.resolve_function_type(func, args, kws)
-        known = vars(function)["_impl_keys"]
-        if signature is not None and signature.args in known:
-            self.resolved[key] = function, signature, known[signature.args]
-        return signature
-
-    def resolve_getattr(self, typ: Any, attr: str) -> Any:
-        """Return the type of an attribute; None if there is none."""
-        if (typ, attr) not in _attributes:
-            found = self.context.resolve_getattr(typ, attr)
-            if found is None:
-                return None
-            _attributes[typ, attr] = found
-        return _attributes[typ, attr]
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
 
 
 # --------------------------------------------------------------------------------------------------------------------- compilers
 
-
-class KernelCompiler(CompilerBase):  # type: ignore[misc]
-    """Compile a function that Python calls."""
-
-    lowering: type = KernelLowering
-
-    def __init__(self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any, flags: Any, locals: Any) -> None:
-        super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
-        self.state.typingctx = Typing(typingctx, flags)
-
-    def define_pipelines(self) -> list[Any]:
-        """Return numba's passes with ours in place of some."""
-        ours = {
-            InlineClosureLikes: Closures,
-            InlineOverloads: Overloads,
-            NopythonRewrites: ArrayExpressions,
-            IRLegalization: Deletions,
-            NativeLowering: self.lowering,
-        }
-        manager = PassManager("dualgap")
-        for each, purpose in DefaultPassBuilder.define_nopython_pipeline(self.state).passes:
-            if each is InlineOverloads:
-                manager.add_pass(FindCounts, "find functions without reference counts")
-            manager.add_pass(ours.get(each, each), purpose)
-        manager.finalize()
-        return [manager]
+_found: list[bool] = []  # whether the libraries above serve; empty until this process compiles
 
 
-class PartCompiler(KernelCompiler):
+def _is_own() -> bool:
+    """Return whether the libraries above are used."""
+    if not _found:
+        _found.append(not ASKED)  # for the trial itself
+        _found[0] = not ASKED and _serves()
+    return _found[0]
+
+
+def _serves() -> bool:
+    """Return whether a small kernel and its part come out right; warn if not."""
+    part = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=PartCompiler)(lambda x, i: 2.0 * x[i])
+    try:
+        right = numba.njit(no_cfunc_wrapper=True, pipeline_class=KernelCompiler)(lambda x: part(x, 1))(np.arange(3.0)) == 2.0
+        reason = "" if right else "a trial has a wrong result"
+    except Exception as error:  # whatever a release of numba that this module does not know may raise
+        reason = f"{type(error).__name__}: {error}"
+    if reason:
+        warn_once(
+            f"numba {numba.__version__} compiles kernels without dualgap's part of the compiler, which does not fit it ({reason}): "
+            "the first fit takes longer, and computes the same"
+        )
+    return not reason
+
+
+class PartCompiler(Compiler):  # type: ignore[misc]
     """Compile a function that only kernels call."""
 
-    lowering = PartLowering
+    library: type = PartLibrary
+
+    def define_pipelines(self) -> list[Any]:
+        """Return numba's passes, with a library of ours to fill."""
+        if _is_own():
+            self.state.library = self.library(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+            self.state.library.enable_object_caching()
+            self.state.library.state = self.state
+        return list(super().define_pipelines())
 
 
-class SeparateCompiler(PartCompiler):
-    """Compile a function that only kernels call and that is not inlined."""
+class KernelCompiler(PartCompiler):
+    """Compile a function that Python calls, or load it from disk."""
 
-    lowering = SeparateLowering
+    library = Library
+    files: Any = None  # the kernel's own `KernelFiles`
+
+    def __init__(self, *args: Any) -> None:
+        with collector_paused():  # numba loads its own implementations
+            super().__init__(*args)
+
+    def compile_extra(self, function: Any) -> Any:
+        """Return a compiled function."""
+
+        def rebuild(content: bytes) -> Any:
+            return CompileResult._rebuild(self.state.targetctx, *pickle.loads(content))
+
+        with collector_paused():
+            found = self.files and self.files.load(self.state.args, rebuild)
+            if not found:
+                found = super().compile_extra(function)
+                lasts = not found.lifted and not found.library.has_dynamic_globals  # addresses of this process
+                if self.files:
+                    self.files.save(self.state.args, (lambda: pickle.dumps(found._reduce())) if lasts else None)
+            return found
