@@ -22,7 +22,8 @@ from dualgap.store import Store
 
 __all__ = ["ClusterOptions", "checked_cluster", "refuse_of_store", "train"]
 
-FIRST_ROUND, LONGEST_ROUND = 30.0, 600.0  # seconds; a round ends with a checkpoint
+FIRST_ROUND, ROUND, LONGEST_ROUND = 30.0, 60.0, 600.0  # seconds; a round ends with a checkpoint
+ROUNDS_SHARE = 0.1  # share of the time that the beginnings and ends of rounds may take
 CV_SECONDS = 60.0  # a cross-validation that would take longer is left out unless it was asked for
 
 
@@ -149,7 +150,9 @@ def _with_checkpoints(store: Store, checkpoint: Path, listen: Any, parameters: d
         svc.max_time = seconds if left is None else max(min(seconds, left), 1e-3)
         if listen is not None:
             listen.begin(epochs)
+        started = time.monotonic()
         svc.fit(store)
+        around = time.monotonic() - started - TASKS[store.task].facts(svc)["seconds"]
         epochs += svc.n_iter_
         svc.n_iter_ = epochs
         if svc.status_ != "max_seconds" or (left is not None and left <= seconds):
@@ -158,7 +161,7 @@ def _with_checkpoints(store: Store, checkpoint: Path, listen: Any, parameters: d
         callbacks, svc.callbacks = svc.callbacks, None
         save_model(SavedModel(svc, about={"fingerprint": digest, "epochs": epochs}), checkpoint)
         svc.callbacks = callbacks
-        seconds = min(2 * seconds, LONGEST_ROUND)
+        seconds = min(max(ROUND, around / ROUNDS_SHARE), LONGEST_ROUND)
 
 
 def _resumed(store: Store, checkpoint: Path, digest: str, parameters: dict[str, Any]) -> tuple[Any, int]:
