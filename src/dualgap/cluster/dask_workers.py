@@ -46,6 +46,7 @@ CANCELLED = (asyncio.CancelledError, concurrent.futures.CancelledError)  # both 
 FATAL = ("KilledWorker", "NoValidWorkerError", "CommClosedError")  # errors of Dask that mean that a worker was lost
 POLL = 1.0  # seconds between looks at who is still there
 LOOK = 5.0  # seconds between looks for workers that have joined
+FREED = 5.0  # seconds to wait at the end until the workers have freed the rows
 TITLE = 10.0  # seconds between the names of a fit on the dashboard, which say its round and gap
 TOPIC = "dualgap"  # of the events on the scheduler
 PATIENCE = 60.0  # seconds to wait for a worker to come back once none is left
@@ -113,12 +114,17 @@ class DaskPool:
         self.close()
 
     def close(self) -> None:
-        """End the leases: the workers free their partitions."""
+        """End the leases, and wait a little until the workers have freed their partitions."""
         held = [*self._loading.values(), *(future for _, future in self._leases.values()), self._title]
+        keys = [key for key, _ in self._leases.values()]
         self._loading, self._leases, self._title = {}, {}, None
         with contextlib.suppress(Exception):  # a cluster that is gone has freed them
             for future in filter(None, held):
                 future.release()
+            end = time.monotonic() + FREED
+            asked = partial(self.client.run, self.keeper.holds, keys, on_error="ignore")
+            while keys and self.client.status == "running" and any(_aside(asked).result(end - time.monotonic()).values()):
+                time.sleep(0.01)
 
     # ------------------------------------------------------------------------------------------------------------- leases
 

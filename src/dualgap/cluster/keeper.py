@@ -19,7 +19,7 @@ from distributed import Scheduler, Worker, WorkerPlugin, get_worker, secede
 from dualgap.cluster.partition import NotConfigured, Partition
 from dualgap.cluster.worker_pool import Bundle, bundle, merged
 
-__all__ = ["LEASE", "Branch", "Keeper", "Reply", "fits", "forget", "hold", "keep", "paused", "ready", "serve"]
+__all__ = ["LEASE", "Branch", "Keeper", "Reply", "fits", "forget", "hold", "holds", "keep", "paused", "ready", "serve"]
 
 NAME = "dualgap"  # of the plugin, and of the message that workers send each other
 LEASE = "dualgap fit"  # begins the key of every lease
@@ -180,6 +180,12 @@ def forget(keys: Iterable[str], dask_worker: Worker) -> None:
 def fits(dask_worker: Worker) -> int:
     """Run by `Client.run`: return how many fits keep rows on a worker."""
     return sum(bool(lease.partitions) for lease in keeper_of(dask_worker).leases.values())
+
+
+def holds(keys: Iterable[str], dask_worker: Worker) -> bool:
+    """Run by `Client.run`: return whether a worker has some of these leases."""
+    leases = keeper_of(dask_worker).leases
+    return any(key in leases for key in keys)
 
 
 def paused(dask_scheduler: Scheduler) -> set[str]:
