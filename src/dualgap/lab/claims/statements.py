@@ -140,27 +140,6 @@ def same_objective(
     return ask.answer("; ".join(asked))
 
 
-@statement
-def less_varied(ask: Ask, who: str, than: str, column: str) -> Answer:
-    """A column varies less over the runs of one solver than over those of another (a two-sided F test at 5 %)."""
-    from scipy.stats import f
-
-    quantity, names = level(ask.results, column), (ask.results.label(who), ask.results.label(than))
-    a, b = (quantity.of(ask.group(solver)) for solver in (who, than))
-    asked = f"standard deviation of {named(column)} over runs smaller for {names[0]} than for {names[1]}"
-    if len(a.value) < 2 or len(b.value) < 2:
-        return Answer(None, "One run has no spread.", {}, asked)
-    mine, other = (float(each.value.std(ddof=1)) for each in (a, b))
-    # A deviation below that of one row, rounded to whole rows, is not known better than that.
-    floor = max(a.step, b.step) / 12**0.5
-    ratio = (max(other, floor, 1e-300) / max(mine, floor, 1e-300)) ** 2
-    low, high = (float(f.ppf(share, len(b.value) - 1, len(a.value) - 1)) for share in (0.025, 0.975))
-    state = True if ratio > high else False if ratio < low else None
-    text = f"It is {shown_number(mine)} against {shown_number(other)} over {len(a.value)} runs"
-    unsure = ", which as many runs cannot tell apart" if state is None else ""
-    return Answer(state, f"{text}{unsure}.", dict(zip(names, (mine, other), strict=True)), asked)
-
-
 @statement_of_all
 def across_data(
     results: Results,
@@ -470,30 +449,16 @@ def has_no(results: Results, solver: str, words: Names) -> Answer:
 
 
 @statement_of_all
-def gap_bounds(results: Results) -> Answer:
-    """At every evaluation the gap is at least how far the objective is above the best bound that was found for the same problem."""
+def weak_duality(results: Results, of_gap: bool = False) -> Answer:
+    """No objective is below a bound on its problem; with `of_gap`, no gap is smaller than the distance from the best bound."""
     least, count = np.inf, 0
     for group in results.groups:
         for gap, primal, bound in zip(group.traces("gap"), group.traces("primal"), group.bounds, strict=True):
-            room = (gap - (primal - bound)) / max(abs(bound), 1e-300)
-            least, count = min(least, float(np.min(room[np.isfinite(room)], initial=np.inf))), count + len(primal)
-    if not count:
-        raise Untold("There is no finished run")
-    text = f"The smallest of {count:,} differences, relative to the bound, is {shown_number(least)}."
-    return Answer(bool(least >= -1e-9), text, {"smallest": least, "evaluations": count}, "no gap below it (1e-9 for rounding)")
-
-
-@statement_of_all
-def weak_duality(results: Results) -> Answer:
-    """Every objective is at least every lower bound that was found for the same problem: no gap is negative."""
-    least, count = np.inf, 0
-    for group in results.groups:
-        for primal, bound in zip(group.traces("primal"), group.bounds, strict=True):
-            finite = primal[np.isfinite(primal)]
-            least = min(least, float(np.min((finite - bound) / max(abs(bound), 1e-300), initial=np.inf)))
+            room = (gap if of_gap else 0.0) + (bound - primal) * (1.0 if of_gap else -1.0)
+            least = min(least, float(np.min(room[np.isfinite(room)] / max(abs(bound), 1e-300), initial=np.inf)))
             count += len(primal)
     if not count:
         raise Untold("There is no finished run")
-    text = f"The smallest of {count:,} distances, relative to the bound, is {shown_number(least)}."
-    numbers = {"smallest": least, "evaluations": count}
-    return Answer(bool(least >= -1e-9), text, numbers, "no objective below a bound (1e-9 for rounding)")
+    text = f"The smallest of {count:,} differences, relative to the bound, is {shown_number(least)}."
+    asked = "no gap below the distance from the best bound" if of_gap else "no objective below a bound"
+    return Answer(bool(least >= -1e-9), text, {"smallest": least, "evaluations": count}, f"{asked} (1e-9 for rounding)")
