@@ -194,12 +194,6 @@ CASES = {
         {"sdca": wobbling(0.5), "pegasos": wobbling(0.01, 0.001)},
         {"sdca": wobbling(0.3, 0.0), "pegasos": wobbling(0.3, 0.1)},
     ),
-    "steady": (
-        {"solvers": ["sdca"], "most": 0.05},
-        {"sdca": wobbling(0.01, 0.001)},
-        {"sdca": wobbling(0.5, 0.01)},
-        {"sdca": wobbling(0.08, 0.04)},
-    ),
     "wobble_order": (
         {"tiers": [["sdca"], ["pegasos"]]},
         {"sdca": wobbling(0.01), "pegasos": wobbling(0.5, 0.01)},

@@ -57,7 +57,7 @@ def explanations(results: Results) -> dict[str, TableData]:
             kept["caption"],
             tuple(kept["columns"]),
             tuple(map(tuple, kept["rows"])),
-            frozenset((row, len(kept["columns"]) - 1) for row in range(kept["near"])),
+            frozenset((row, len(kept["columns"]) - 2) for row in range(kept["near"])),
         )
         for id, kept in results.store.explanations().items()
     }
@@ -104,7 +104,7 @@ def explained(results: Results, entry: Explain) -> TableData:
     """Return the settings with how far they come from the text's numbers, the nearest first; `best` marks those that give them."""
     race, rows = results.study.race("explain"), list[tuple[Any, ...]]()
     shown = [name for name in entry.knobs if name != entry.best_of]
-    found: list[tuple[dict[str, Any], list[float]]] = []
+    found: list[Found] = []
     of_data = {spec.id: settings for spec, settings in _data(results.study.with_(data=_one(results.study, entry)), entry)}
     points = itertools.product(of_data, itertools.product(*race.grid.values()), race.budget.at_epochs)
     for data, values, epochs in points:
@@ -113,30 +113,35 @@ def explained(results: Results, entry: Explain) -> TableData:
         if all(groups):
             column = entry.column if ":" in entry.column else f"{entry.column}@{epochs:g}:"
             every = {**of_data[data], **settings, "epochs": epochs}
-            found.append((every, [float(np.mean(ended(group[0], column))) for group in groups]))
-    for every, values in _smallest(found, entry.best_of) if entry.best_of else found:
+            ends = [ended(group[0], column) for group in groups]
+            found.append((every, [float(np.mean(each)) for each in ends], max(float(np.ptp(each)) for each in ends)))
+    for every, values, spread in _smallest(found, entry.best_of) if entry.best_of else found:
         off = max(abs(value - number) for value, number in zip(values, entry.numbers.values(), strict=True))
         if np.isfinite(off):
-            rows.append((*(plain(every[k]) if isinstance(every[k], float) else str(every[k]) for k in shown), *values, off))
-    rows.sort(key=lambda row: row[-1])
-    near = sum(row[-1] <= entry.within for row in rows)
+            rows.append((*(plain(every[k]) if isinstance(every[k], float) else str(every[k]) for k in shown), *values, off, spread))
+    rows.sort(key=lambda row: row[-2])
+    near = sum(row[-2] <= entry.within for row in rows)
     heads = [named(name.removeprefix("data.")) for name in shown]
     heads += [f"{results.label(solver)}, text {number:g}" for solver, number in entry.numbers.items()]
     told = f"{near} of {len(rows)} settings come within {entry.within:g} of each number" if rows else "No setting has run"
     title = f"How this number can come about: {', '.join(f'{number:g}' for number in dict.fromkeys(entry.numbers.values()))}"
     caption = f"{told}: {named(entry.column)}, mean of {entry.runs} draws. {entry.means} The study uses none of these settings."
     best = frozenset((row, len(heads)) for row in range(min(near, MOST_ROWS)))
-    return TableData(f"explain-{entry.id}", title, caption, (*heads, "furthest"), tuple(rows[:MOST_ROWS]), best)
+    columns = (*heads, "furthest", "draws apart")
+    return TableData(f"explain-{entry.id}", title, caption, columns, tuple(rows[:MOST_ROWS]), best)
 
 
-def _smallest(found: list[tuple[dict[str, Any], list[float]]], knob: str) -> list[tuple[dict[str, Any], list[float]]]:
+Found = tuple[dict[str, Any], list[float], float]  # settings, the mean over draws for each solver, how far apart draws are at most
+
+
+def _smallest(found: list[Found], knob: str) -> list[Found]:
     """Return, for each setting of the other knobs, the value of one knob at which each column is smallest."""
     parts: dict[str, list[tuple[Any, list[float]]]] = {}
-    for every, values in found:
+    for every, values, _ in found:
         rest = {name: value for name, value in every.items() if name != knob}
         parts.setdefault(json.dumps(rest), []).append((every[knob], [v if np.isfinite(v) else np.inf for v in values]))
     return [
-        (json.loads(rest), [min(tried, key=lambda one: one[1][i])[0] for i in range(len(tried[0][1]))])
+        (json.loads(rest), [min(tried, key=lambda one: one[1][i])[0] for i in range(len(tried[0][1]))], np.nan)
         for rest, tried in parts.items()
     ]
 

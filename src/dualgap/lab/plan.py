@@ -131,7 +131,7 @@ def cells_of(study: Study) -> list[Cell]:
     for race in study.races:
         before, named = len(cells), named_places(study, race.id)
         data, solvers = (ids + study.variants(race, ids) for ids in (race.data, race.solvers))
-        places = {id: _evaluated_at(study.solver_spec(id), named) for id in solvers}
+        places = {id: _evaluated_at(study.solver_spec(id), named, race.budget) for id in solvers}
         points = itertools.product(*race.grid.values())
         for data_id, values, solver_id in itertools.product(data, points, solvers):
             if "~" in data_id and "~" in solver_id:
@@ -170,9 +170,11 @@ def named_places(study: Study, race: str) -> set[tuple[float, str]]:
     return found | {(float(place), "iteration" if text else "passes") for place, text in columns}
 
 
-def _evaluated_at(spec: SolverSpec, places: set[tuple[float, str]]) -> dict[str, Any]:
-    """Return the places as a budget has them: the last epoch within so many iterations, and passes."""
-    epochs = {float(math.floor(place / spec.iterations * (1 + 1e-9))) for place, unit in places if unit == "iteration"}
+def _evaluated_at(spec: SolverSpec, places: set[tuple[float, str]], budget: RunBudget) -> dict[str, Any]:
+    """Return the places, with those of a budget, as budgets have them: the last epoch within so many iterations, and passes."""
+    epochs = set(budget.at_epochs) | {
+        float(math.floor(place / spec.iterations * (1 + 1e-9))) for place, unit in places if unit == "iteration"
+    }
     return {"at_epochs": tuple(sorted(epochs)), "at_passes": tuple(sorted(p for p, unit in places if unit == "passes"))}
 
 

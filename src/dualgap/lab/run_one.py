@@ -174,6 +174,8 @@ class Follower:
 
     def due(self, epoch: int) -> bool:
         """Return whether to evaluate after an epoch."""
+        if self.budget.evaluate == "named":
+            return epoch in self.budget.at_epochs
         if self.newest is None or not self.rate or schedule(self.budget.evaluate)(epoch) or epoch in self.budget.at_epochs:
             return True
         here = self.newest.record["passes"] + self.rate * (epoch - self.newest.epoch)

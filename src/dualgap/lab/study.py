@@ -141,14 +141,15 @@ class SolverSpec:
 class RunBudget:
     """When a run ends: a certified relative gap (0 for never), epochs, passes over the data, processor seconds of updates.
 
-    The gap and the seconds are looked at when it is evaluated: by a schedule, and at the places (epochs, passes) that statements name.
+    The gap and the seconds are looked at when it is evaluated: by a schedule, and at the places (epochs, passes) that statements name;
+    with "named" at these epochs alone.
     """
 
     tol: RelativeGap = 0.0
     epochs: AtLeastOne = 50
     passes: Annotated[float | None, in_range(1e-3, 1e9, "a positive number of passes over the data")] = None
     seconds: Annotated[float | None, in_range(1e-3, 1e9, "a positive number of seconds")] = None
-    evaluate: Annotated[str, choice("epoch", "geometric")] = "epoch"
+    evaluate: Annotated[str, choice("epoch", "geometric", "named")] = "epoch"
     at_epochs: tuple[float, ...] = ()
     at_passes: tuple[float, ...] = ()
 
@@ -241,7 +242,7 @@ class Explain:
     knobs: Grid
     problem: ProblemTable = field(default_factory=dict)
     epochs: AtLeastOne = 30
-    evaluate: Annotated[str, choice("epoch", "geometric")] = "geometric"
+    evaluate: Annotated[str, choice("epoch", "geometric", "named")] = "named"
     runs: AtLeastOne = 2
     best_of: str = ""
     means: str = ""

@@ -289,14 +289,6 @@ def wobbles(ask: Ask, who: str, rivals: Names = (), least: Amount = 0.0, column:
 
 
 @statement
-def steady(ask: Ask, solvers: Names, most: Amount, column: str = "primal", unsteady: bool = False) -> Answer:
-    """Late in the run no solver's objective (or error) rises by more than `most` an epoch; with `unsteady`, each one's does."""
-    quantity = wobble(ask.results, column)
-    ask.each(quantity, solvers, *((most, np.inf) if unsteady else (-np.inf, most)), strict=unsteady)
-    return ask.answer(f"{quantity.name}: {'more' if unsteady else 'no more'} than {percent(most)}")
-
-
-@statement
 def wobble_order(ask: Ask, tiers: list[list[str]], column: str = "primal") -> Answer:
     """Solvers of a later tier oscillate more than those of an earlier one."""
     quantity = wobble(ask.results, column)

@@ -237,7 +237,8 @@ class Ask:
         holds = decide(ways)
         every = {name: part for way in ways for name, part in way.items() if not part.doubt or part.contradicted()}
         telling = [part for part in every.values() if part.told() is holds] if len(ways) == 1 else list(every.values())
-        telling = sorted(telling or every.values(), key=Asked.room) if len(telling) > MOST_SHOWN else telling
+        telling = telling or list(every.values())  # each alone is told, and not all together
+        telling = sorted(telling, key=Asked.room) if len(telling) > MOST_SHOWN else telling
         said = "; ".join(dict.fromkeys(part.says for part in telling[:MOST_SHOWN]))
         more = f"; and {len(telling) - MOST_SHOWN} more" if len(telling) > MOST_SHOWN else ""
         text = f"{lead or f'{self.what[0].upper()}{self.what[1:]}: '}{said}{more}"
