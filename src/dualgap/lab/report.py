@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dualgap.core import write_atomically
-from dualgap.lab.claims.verdicts import MARKS, MEANING, SIGNS, Verdict, effort, in_words, judge
+from dualgap.lab.claims.verdicts import MARKS, MEANING, SIGNS, Verdict, in_words, judge
 from dualgap.lab.columns import shown_number
 from dualgap.lab.curves import curve_data, packed_json
 from dualgap.lab.draw import png_address, save, svg_panels
@@ -42,14 +42,13 @@ class Report:
         self.missing = [(results.data_name(id), why) for id, why in (missing or {}).items()]
         self.figures = [figure for spec in study.figures if (figure := make_figure(results, spec)) is not None]
         self.tables = [table for spec in study.tables if (table := make_table(results, spec)) is not None]
-        self.tables += explanations(results).values()
         self.verdicts = [judge(results, claim) for claim in study.claims]
         self.rankings = rankings(results)
         self.ranking_tables = [ranking_table(ranking, place) for place, ranking in enumerate(self.rankings)]
         self.made = datetime.datetime.now().strftime("%Y-%m-%d")
         self.version = metadata.version("dualgap")
         self.command = results.store.command()
-        self.tally = f"{in_words(self.verdicts)} {effort(results)}".strip()
+        self.tally = in_words(self.verdicts)
         self.advice = advice(results, self.rankings)
         self.explanations = explanations(results)
 

@@ -45,7 +45,6 @@ __all__ = [
     "Ask",
     "Asked",
     "Verdict",
-    "effort",
     "in_words",
     "judge",
     "statement",
@@ -457,20 +456,6 @@ def tally(verdicts: Iterable[Verdict]) -> dict[str, int]:
     counts = Counter(verdict.verdict for verdict in verdicts if not verdict.claim.ours)
     total = sum(counts.values())
     return {"statements": total, "judged": total - counts[NOT_JUDGED], **{name: counts[name] for name in SIGNS}}
-
-
-def effort(results: Results) -> str:
-    """Return how many draws were made and what they took, as a sentence; and a warning where there are few."""
-    draws, study = sorted({len(group.all_rows) for group in results.groups}), results.study
-    if not draws or not study.claims:
-        return ""
-    allowed = f" of the {study.seconds:g} that the study may take" if study.seconds else ""
-    count = f"{draws[0]} to {draws[-1]}" if len(draws) > 1 else f"{draws[0]}"
-    few = f" With fewer than {ENOUGH} draws hardly an interval is narrow enough to decide anything." if study.runs < ENOUGH else ""
-    return f"{count} draws of each run, in {results.spent_on():,.0f} processor seconds{allowed}.{few}"
-
-
-ENOUGH = 5  # draws
 
 
 def in_words(verdicts: list[Verdict]) -> str:
