@@ -16,7 +16,7 @@ import presses
 from conftest import make_data
 from dualgap import LinearSVC, Problem, solve
 from dualgap.core import interrupts, kept
-from dualgap.run import driver
+from dualgap.run import driver, minimise_nu, minimise_nu_regression
 from dualgap.solvers.auto import Auto
 from dualgap.solvers.newton import Newton, NewtonCG
 
@@ -118,6 +118,29 @@ def test_a_state_beyond_evaluation_leaves_the_best_model(monkeypatch):
     assert (result.status, result.epochs, len(result.trace)) == ("interrupted", 3, 2)
     assert result.certificate == reference.certificate
     np.testing.assert_array_equal(result.coef, reference.coef)
+
+
+@pytest.mark.parametrize(
+    "place", ["nu_dual.NuRun.start", "nu_dual.NuRun.step", "nu_linear.ThresholdColumns.start", "nu_linear.minimise"]
+)
+@pytest.mark.parametrize("task", ["classes", "one class", "regression"])
+def test_a_nu_run_has_a_model_from_its_start(task, place, monkeypatch):
+    """Before its first evaluation, too: that of the β that it starts from."""
+
+    def pressed(*args, **kwargs):
+        ctrl_c()
+
+    solver = "auto" if "linear" in place else "working_set"
+    monkeypatch.setattr(f"dualgap.run.{place}", pressed)
+    if task == "regression":
+        result = minimise_nu_regression(Problem(X, X[:, 0], "epsilon_insensitive", intercept="free"), 0.3, solver, 1e-6, 100)
+    else:
+        free = task == "classes"
+        y = Y if free else np.ones(len(X))
+        result = minimise_nu(Problem(X, y, intercept="free" if free else "none", classes=(-1, 1)), 0.3, solver, 1e-6, 100)
+    assert result.status == "interrupted"
+    assert np.isfinite(result.coef).all()
+    assert -np.inf < result.certificate.dual <= result.certificate.primal < np.inf
 
 
 # ----------------------------------------------------------------------------------------------------------- pressed more than once
@@ -258,7 +281,7 @@ TWO = """
 import os, signal, threading, time
 import numpy as np
 import dualgap
-from dualgap.run import driver
+from dualgap.run import driver, minimise_nu, minimise_nu_regression
 signal.signal(signal.SIGINT, signal.default_int_handler)
 original = driver.SolverRun.evaluate
 def evaluate(self):

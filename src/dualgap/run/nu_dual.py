@@ -205,7 +205,9 @@ class NuRun(Stepper):
         return Evaluation(new.certificate, new.coef, new.intercept, self.passes(), columns)
 
     def best_found(self) -> Candidate:
-        assert self.found is not None
+        """Return the best candidate; that of the start where Ctrl-C came before the first evaluation."""
+        if self.found is None:
+            self.found = self.certified(self.warm if len(self.warm) else np.zeros(self.problem.n))
         return self.found
 
     def certificate(self) -> Certificate:
