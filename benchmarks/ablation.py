@@ -1,6 +1,7 @@
-"""What each heuristic of `auto` and of its methods buys: each is left out in turn.
+"""What each heuristic of `auto` and its methods, or of newton, buys: each is left out in turn.
 
     python -m benchmarks.ablation
+    python -m benchmarks.ablation --solver newton --sets "campaign 41k × 62,covtype 20k × 54"
     python -m benchmarks.ablation --sets digits,cancer --losses hinge --penalties C=1e4
 
 A cell is a data set, a loss, a penalty, an intercept and a tolerance. Each line has the processor time of a warm `solve` in a cell and, for
@@ -33,6 +34,7 @@ from benchmarks.records import write_csv
 from benchmarks.robustness import DATA
 from dualgap.solvers import auto
 from dualgap.solvers.coordinate import extrapolation
+from dualgap.solvers.newton import heuristics, newton, proximal, state
 
 __all__ = ["SETS", "VARIANTS", "Cell", "main"]
 
@@ -59,7 +61,19 @@ SHORT = 5e-3  # seconds of processor time: cells in which all variants are faste
 Rows = tuple[Any, np.ndarray]
 
 
-FILES = ("rcv1", "news20", "pros/cons", "w8a", "a9a", "spambase", "news20 one group", "covtype 20k × 54", "campaign 41k × 62")
+FILES = (
+    "rcv1",
+    "news20",
+    "pros/cons",
+    "w8a",
+    "a9a",
+    "spambase",
+    "news20 one group",
+    "covtype 20k × 54",
+    "campaign 41k × 62",
+    "creditcard",
+)
+WIDE = "pictures 20k × 784"  # the first rows of a generated case
 
 
 def load(name: str) -> Rows | None:
@@ -68,6 +82,9 @@ def load(name: str) -> Rows | None:
         if name in FILES:
             case = load_case(name)
             return case.X, case.y
+        if name == WIDE:
+            case = load_case("pictures 60k × 784")
+            return case.X[:20_000], case.y[:20_000]
         return DATA[name]()
     except (FileNotFoundError, OSError) as error:
         print(f"{name} is left out: {error}")
@@ -93,11 +110,38 @@ def no(*_: Any, **__: Any) -> bool:
     return False
 
 
-VARIANTS: dict[str, tuple[Patch, ...]] = {
-    "full": (),
-    "no extrapolation": (Patch(extrapolation.Extrapolation, "count", never),),
-    "no span of the rows": (Patch(auto, "is_wide", no),),
-    "no rule for strong penalties": (Patch(auto, "is_strong", no),),
+def infinite(*_: Any, **__: Any) -> float:
+    return math.inf
+
+
+def double(*_: Any) -> Any:
+    return np.float64
+
+
+def slow_growth(delta: float, solved: bool, largest: float) -> float:
+    return proximal.SHARPEN * delta if solved else min(proximal.BLUNTEN * delta, max(largest, delta))
+
+
+VARIANTS: dict[str, dict[str, tuple[Patch, ...]]] = {
+    "auto": {
+        "full": (),
+        "no extrapolation": (Patch(extrapolation.Extrapolation, "count", never),),
+        "no span of the rows": (Patch(auto, "is_wide", no),),
+        "no rule for strong penalties": (Patch(auto, "is_strong", no),),
+    },
+    "newton": {
+        "full": (),
+        "no sample": (Patch(heuristics, "SAMPLE_LEAST", math.inf),),
+        "smooth samples as others": (Patch(heuristics, "SMOOTH_PER_FEATURE", state.ROWS_PER_FEATURE),),
+        "no first delta": (Patch(heuristics, "first_delta", infinite),),
+        "no exact inner problem": (Patch(newton, "EXACT", math.inf),),
+        "slow growth of delta": (Patch(newton, "next_delta", slow_growth),),
+        "no factor again": (Patch(state, "REUSED", 0.0),),
+        "no thin systems": (Patch(state, "FIRST_ONE_IN", 1),),
+        "no float32": (Patch(newton, "precision", double),),
+        "no shrinking": (Patch(newton, "shrink", never),),
+        "no tangents": (Patch(newton, "tangent_gap", infinite),),
+    },
 }
 
 
@@ -142,12 +186,12 @@ def timed(problem: dualgap.Problem, solver: Any, tol: float, seconds: float) -> 
 Runner = Callable[[Cell, Rows, float], "tuple[float, dualgap.Result] | None"]
 
 
-def without(patches: tuple[Patch, ...]) -> Runner:
-    """Return a run of `auto` without a heuristic."""
+def without(patches: tuple[Patch, ...], solver: str) -> Runner:
+    """Return a run of a solver without a heuristic."""
 
     def run(cell: Cell, rows: Rows, seconds: float) -> tuple[float, dualgap.Result]:
         with patched(patches):
-            return timed(make(cell, rows), "auto", cell.tol, seconds)
+            return timed(make(cell, rows), solver, cell.tol, seconds)
 
     return run
 
@@ -196,7 +240,8 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--penalties", default=PENALTIES, **words)
     parser.add_argument("--intercepts", default=INTERCEPTS, **words)
     parser.add_argument("--tols", default=(1e-6,), type=lambda given: [float(tol) for tol in given.split(",")])
-    parser.add_argument("--variants", default=tuple(VARIANTS), **words)
+    parser.add_argument("--solver", choices=tuple(VARIANTS), default="auto", help="whose heuristics to leave out")
+    parser.add_argument("--variants", **words)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=20.0, help="wall-clock limit of a run")
     return parser.parse_args()
@@ -205,7 +250,9 @@ def read_arguments() -> argparse.Namespace:
 def main() -> None:
     arguments = read_arguments()
     warnings.simplefilter("ignore")
-    runners = {name: without(VARIANTS[name]) for name in dict.fromkeys(("full", *arguments.variants))}
+    variants = VARIANTS[arguments.solver]
+    chosen = dict.fromkeys(("full", *(arguments.variants or variants)))
+    runners = {name: without(variants[name], arguments.solver) for name in chosen}
     first, *others = runners
     records: list[dict[str, Any]] = []
     logs: dict[str, list[tuple[float, Cell]]] = {name: [] for name in others}
