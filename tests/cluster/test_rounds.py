@@ -11,10 +11,11 @@ from dualgap.cluster import CheckpointError, ClusterLost, InProcess, Partition, 
 from dualgap.cluster.checkpoint import Checkpoint
 from dualgap.cluster.cocoa import Pace
 from dualgap.cluster.objective import DataStatistics
-from dualgap.cluster.partition import Answer, Curve, Request, Trial, symmetric, upper_triangle
+from dualgap.cluster.partition import Answer, Curve, Request, Trial, lower_triangle, symmetric
 from dualgap.cluster.rounds import chosen_solver
 from dualgap.cluster.train import checkpoint_meta
 from dualgap.cluster.worker_pool import bundle, merged
+from reference.own_loss import CubicHinge
 
 CASES = [
     {"loss": "hinge", "l2": 1e-2},
@@ -328,6 +329,15 @@ def test_newton_takes_few_rounds(loss, intercept):
     assert result.certificate.primal <= best.primal * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("intercept", ["none", "penalised", "free"])
+def test_newton_takes_a_loss_whose_curvature_has_no_bound(intercept):
+    pool, options = make_pool(), {"loss": CubicHinge(), "l2": 1e-2, "intercept": intercept}
+    result = run_rounds(pool, *make_objective(pool, **options), tol=1e-6, solver="newton")
+    best = dualgap.solve(dualgap.Problem(X, y, **options), "newton", tol=1e-9).certificate
+    assert result.status == "converged"
+    assert best.dual <= result.certificate.primal <= best.primal * (1 + 1e-6)
+
+
 @pytest.mark.parametrize("loss", ["smooth_hinge", "squared_hinge", "logistic"])
 @pytest.mark.parametrize("intercept", ["none", "penalised", "free"])
 def test_conjugate_gradients_take_the_same_rounds_on_any_partitions(loss, intercept):
@@ -455,7 +465,7 @@ def test_a_tree_adds_up_what_one_place_would(count):
         level = [merged(level[first : first + 8]) for first in range(0, len(level), 8)]
     np.testing.assert_allclose(level[0].arrays["share"], sum(answer.share for answer in answers), rtol=1e-13)
     assert [level[0].parts[k].psi for k in range(count)] == [answer.psi for answer in answers]
-    anew = merged([bundle(0, answers[0]), bundle(1, Curve(0.0, 0.0, *[np.ones(5)] * 3, 0.0, 0.0, 0.0, 0.0, 0.0))])
+    anew = merged([bundle(0, answers[0]), bundle(1, Curve(None, 0.0, *[np.ones(5)] * 3, 0.0, 0.0))])
     assert anew.arrays is None
 
 
@@ -471,7 +481,7 @@ def test_a_round_in_float32_starts_all_from_the_same_v():
     assert problem.objective(result.coef, result.intercept) == pytest.approx(result.certificate.primal, rel=1e-12)
 
 
-def test_upper_triangles_keep_symmetric_matrices():
+def test_lower_triangles_keep_symmetric_matrices():
     matrix = np.random.default_rng(0).normal(size=(7, 7))
     matrix += matrix.T
-    np.testing.assert_array_equal(symmetric(upper_triangle(matrix), 7), matrix)
+    np.testing.assert_array_equal(symmetric(lower_triangle(matrix), 7), matrix)

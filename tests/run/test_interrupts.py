@@ -18,7 +18,7 @@ from dualgap import LinearSVC, Problem, solve
 from dualgap.core import interrupts, kept
 from dualgap.run import driver, minimise_nu, minimise_nu_regression
 from dualgap.solvers.auto import Auto
-from dualgap.solvers.newton import Newton, NewtonCG
+from dualgap.solvers.newton import Newton, NewtonCG, heuristics
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals to oneself are of another kind there")
 X, Y = make_data(60, 4, seed=1)
@@ -57,14 +57,14 @@ def test_no_model_is_lost_on_a_store(tmp_path):
         presses.press(case, at, len(lines))
 
 
-@pytest.mark.parametrize("method", ["_shrink", "_unshrink", "_set_active"])
-def test_every_line_of_newtons_shrinking(method):
+@pytest.mark.parametrize("function", [heuristics.shrink, heuristics.unshrink], ids=lambda function: function.__name__)
+def test_every_line_of_newtons_shrinking(function):
     """Its arrays change their length together: an interrupt between two of them left a state that could not be evaluated."""
     X, y = make_data(4500, 4, seed=0)  # more rows than a small problem has, whose steps are one call
     problem = Problem(X, y, l2=1e-3, intercept="free")
     case = presses.Case("newton", lambda: solve(problem, "newton", tol=1e-10), presses.judge_result)
     lines, _ = presses.lines_of(case)
-    code = getattr(Newton, method).__code__
+    code = function.__code__
     own = {number for *_, number in code.co_lines() if number}
     places = {}
     for at, (file, number) in enumerate(lines, 1):

@@ -36,7 +36,6 @@ from dualgap.core import (
     accumulate,
     gamma,
     is_sparse,
-    kernel,
     length_bound,
     natural_order,
     nbytes,
@@ -62,10 +61,10 @@ from dualgap.proof import (
     row_sums,
 )
 from dualgap.solvers.coordinate import BiasColumn, Coordinates, NoSums, ascend
+from dualgap.solvers.newton import LossSums, Prox, Values
 
 SAVED = "beta-{:05d}.npy"
 TARGETS = "targets of a regression"  # stands where a classification has its labels
-NEWTON_ROWS = 8192  # that are copied, scaled, for one product of Newton's matrix
 
 __all__ = [
     "SAVED",
@@ -81,8 +80,8 @@ __all__ = [
     "Proof",
     "Request",
     "Trial",
+    "lower_triangle",
     "symmetric",
-    "upper_triangle",
 ]
 
 
@@ -198,20 +197,16 @@ class Trial(NamedTuple):
 class Curve(NamedTuple):
     """A partition's sums at a trial point of Newton's method; see `second_order`.
 
-    ΣcM(m); u = Σ cβyx, with the bias column's entry; the upper triangle, row by row, of the matrix Σ c·curvature·xxᵀ, or its diagonal;
-    Σ c[φ − ψ + βm]; Σ cφ; the proximal term
-    (δ/2) Σ c(β − centre)²; Σ cβ of each class. `push` is Σ c(β − centre)yx over the free variables: where u goes if the centre moves to β;
-    `moved` is ΣcM with that centre and the δ that `Trial.next_delta` names. Both are empty where δ is 0.
+    u = Σ cβyx, with the bias column's entry; the lower triangle, row by row, of the matrix Σ c·curvature·xxᵀ, or its diagonal; Σ cβ of each
+    class. `push` is Σ c(β − centre)yx over the free variables: where u goes if the centre moves to β; `moved` is ΣcM with that centre and
+    the δ that `Trial.next_delta` names. Both are empty where δ is 0.
     """
 
-    value: float
+    values: Values
     moved: float
     u: np.ndarray
     push: np.ndarray
     matrix: np.ndarray
-    gap: float
-    loss: float
-    proximal: float
     positive: float
     negative: float
 
@@ -401,38 +396,46 @@ class Partition:
         """Evaluate the sums of Newton's method at z = (w, b/scale), and make the β of that point the present one. Reads the rows once."""
         objective = self._configured()
         self._recentre(trial)
-        self.beta = np.empty(len(self.labels))
-        u, push = np.zeros(len(z)), np.zeros(len(z) if trial.delta > 0.0 else 0)
-        matrix = np.zeros(len(z) if trial.diagonal else (len(z), len(z)))
-        sums, moved = np.zeros(4), 0.0
-        self.bend = np.empty(len(self.labels))
-        for at, X, rows in self.blocks():
-            samples = self._samples(at)
-            margins, centre, beta = samples.y * samples.offset.added(self._block_scores(rows, z)), self.reached[at], self.beta[at]
-            bend = np.empty(len(margins))
-            sums += _proximal_sums(objective.loss, samples, margins, centre, trial.delta, beta, bend)
-            if trial.majorise:
-                steepest = objective.loss.curvature()
-                bend = samples.c * (steepest / (1.0 + trial.delta * steepest) if math.isfinite(steepest) else 1.0 / trial.delta)
-            biased = self._biased(0.0, rows)
-            accumulate(biased, samples.c * beta * samples.y, u)
+        n, size, parts, moved = len(self.labels), len(z), [], 0.0
+        self.beta, self.weight = np.zeros(n), np.empty(n)
+        u_and_diagonal, push = np.zeros((2, size)), np.zeros(size if trial.delta > 0.0 else 0)
+        matrix = np.zeros((0, 0) if trial.diagonal else (size, size))
+        for at, rows in self.blocks():
+            sums = self._sums(at, rows, trial.delta)
+            sums.go_to(z)
+            parts.append(sums.dual())
+            weight = self._steepest(at, trial.delta) if trial.majorise else sums.weigh(np.empty(rows.length()))
+            self.beta[at], self.weight[at] = sums.beta, weight
+            if trial.diagonal:
+                sums.add_with_diagonal(weight, u_and_diagonal)
+            else:
+                accumulate(sums.rows, sums.work, u_and_diagonal[0])
+                matrix += sums.hessian(weight, size)
             if trial.delta > 0.0:
-                other = np.empty((2, len(margins)))
-                moved += float(_proximal_sums(objective.loss, samples, margins, beta, trial.next_delta, *other)[2])
-                accumulate(biased, samples.c * np.where(bend > 0.0, beta - centre, 0.0) * samples.y, push)
-            self.bend[at] = bend
-            (self._add_squares if trial.diagonal else self._add_products)(X, bend, matrix)
+                sums.prox = Prox(self.beta[at], trial.delta)
+                accumulate(sums.rows, sums.predicted(), push)
+                sums.prox = Prox(self.beta[at], trial.next_delta)
+                moved += sums.dual().envelope
+        u, diagonal = u_and_diagonal
         self.share = u / objective.l2
-        loss, gap, value, proximal = sums.tolist()
-        stored = matrix if trial.diagonal else upper_triangle(matrix)
-        return Curve(value, moved, u, push, stored, gap, loss, proximal, *self._both_sides())
+        values = Values(*(math.fsum(column) for column in zip(*parts, strict=True)))
+        return Curve(values, moved, u, push, diagonal if trial.diagonal else lower_triangle(matrix), *self._both_sides())
+
+    def _sums(self, at: slice, rows: Any, delta: float = 0.0) -> LossSums:
+        """Return the row sums of a block, around the centre."""
+        scratch, centre = np.zeros((3, rows.length())), Prox(self.reached[at], delta)
+        return LossSums(self._configured().loss, self._biased(0.0, rows), self._samples(at), centre, *scratch)
+
+    def _steepest(self, at: slice, delta: float) -> np.ndarray:
+        """Return the weights of some rows in the matrix if all have the largest curvature there is."""
+        most = self._configured().loss.curvature()
+        return self.c[at] * (most / (1.0 + delta * most) if math.isfinite(most) else 1.0 / delta)
 
     def product(self, vector: np.ndarray) -> Product:
         """Multiply the matrix of the last `curve` with a vector. Reads the rows once."""
-        self._configured()
         total = np.zeros(len(vector))
-        for at, _, rows in self.blocks():
-            accumulate(self._biased(0.0, rows), self.bend[at] * self._block_scores(rows, vector), total)
+        for at, rows in self.blocks():
+            self._sums(at, rows).add_product(np.flatnonzero(self.weight[at]), self.weight[at], vector, total)
         return Product(total)
 
     def _recentre(self, trial: Trial) -> None:
@@ -448,51 +451,17 @@ class Partition:
 
     def along(self, trial: Trial, points: np.ndarray, way: tuple[float, ...]) -> np.ndarray:
         """Return Σ cM at some points of the way from points[0] to points[1]. Nothing but the centre may change."""
-        objective = self._configured()
         self._recentre(trial)
         totals = np.zeros(len(way))
-        for at, _, rows in self.blocks():
-            samples = self._samples(at)
-            start, end = (samples.y * samples.offset.added(self._block_scores(rows, z)) for z in points)
-            beta, bend = np.empty(len(start)), np.empty(len(start))
+        for at, rows in self.blocks():
+            sums, ends = self._sums(at, rows, trial.delta), []
+            for z in points:
+                sums.go_to(z)
+                ends.append(sums.margins.copy())
             for place, t in enumerate(way):
-                margins = (1.0 - t) * start + t * end
-                totals[place] += _proximal_sums(objective.loss, samples, margins, self.reached[at], trial.delta, beta, bend)[2]
+                sums.margins = (1.0 - t) * ends[0] + t * ends[1]
+                totals[place] += sums.dual().envelope
         return totals
-
-    def _block_scores(self, rows: Any, z: np.ndarray) -> np.ndarray:
-        """Return x·w + b of some rows for z = (w, b/scale)."""
-        objective = self._configured()
-        scores = np.empty(rows.length())
-        width = len(z) - (objective.intercept != "none")
-        storage.scores(rows, np.ascontiguousarray(z[:width]), scores)
-        return scores + objective.scale * z[-1] if len(z) > width else scores
-
-    def _add_squares(self, X: Any, bend: np.ndarray, diagonal: np.ndarray) -> None:
-        """Add the diagonal of what `_add_products` adds."""
-        width = X.shape[1]
-        squares = sparse.csr_matrix((X.data**2, X.indices, X.indptr), shape=X.shape) if is_sparse(X) else X**2
-        diagonal[:width] += squares.T @ bend
-        diagonal[width:] += self._configured().scale ** 2 * float(bend.sum())
-
-    def _add_products(self, X: Any, bend: np.ndarray, matrix: np.ndarray) -> None:
-        """Add Σ bendᵢ x̃ᵢx̃ᵢᵀ over some rows to a matrix, x̃ = (x, scale) where there is an intercept."""
-        objective, width, size = self._configured(), X.shape[1], len(matrix)
-        active = np.flatnonzero(bend)
-        for first in range(0, len(active), NEWTON_ROWS):
-            rows = active[first : first + NEWTON_ROWS]
-            roots = np.sqrt(bend[rows])
-            if is_sparse(X):
-                part = sparse.diags(roots) @ X[rows]
-                matrix[:width, :width] += (part.T @ part).toarray()
-            else:
-                part = roots[:, None] * X[rows]
-                matrix[:width, :width] += part.T @ part
-            if size > width:
-                column = objective.scale * np.asarray(part.T @ roots).ravel()
-                matrix[:width, width] += column
-                matrix[width, :width] += column
-                matrix[width, width] += objective.scale**2 * float(roots @ roots)
 
     # -------------------------------------------------------------------------------------------------------- certificates
 
@@ -546,9 +515,9 @@ class Partition:
             raise NotConfigured("this partition has no objective; call configure first")
         return self.objective
 
-    def blocks(self) -> Iterator[tuple[slice, Any, Any]]:
-        """Yield all rows in order: their numbers, their matrix, and the same as rows for kernels. In memory they are one block."""
-        yield slice(0, len(self.labels)), self.X, self.rows
+    def blocks(self) -> Iterator[tuple[slice, Any]]:
+        """Yield all rows in order: their numbers, and the rows as kernels read them. In memory they are one block."""
+        yield slice(0, len(self.labels)), self.rows
 
     def _biased(self, centre: float, rows: Any) -> Any:
         objective = self._configured()
@@ -559,7 +528,7 @@ class Partition:
         share = np.zeros(self.X.shape[1] + (objective.intercept != "none"))
         if beta.any():
             weights = self.c * beta * self.signs / objective.l2
-            for at, _, rows in self.blocks():
+            for at, rows in self.blocks():
                 accumulate(self._biased(0.0, rows), weights[at], share)
         return share
 
@@ -568,24 +537,24 @@ class Partition:
         objective = self._configured()
         scores, share = np.empty(len(self.labels)), np.zeros(self.X.shape[1] + (objective.intercept != "none"))
         weights, longest = self.c * beta * self.signs / objective.l2, 0
-        for at, _, rows in self.blocks():
+        for at, rows in self.blocks():
             storage.scores(rows, coef, scores[at])
             accumulate(self._biased(0.0, rows), weights[at], share)
             longest = max(longest, storage.longest(rows))
         return scores, share, longest
 
 
-def upper_triangle(matrix: np.ndarray) -> np.ndarray:
-    """Return the upper triangle of a square matrix, row by row: half the bytes of a symmetric one."""
-    return np.concatenate([matrix[i, i:] for i in range(len(matrix))])
+def lower_triangle(matrix: np.ndarray) -> np.ndarray:
+    """Return the lower triangle of a square matrix, row by row: half the bytes of a symmetric one."""
+    return np.concatenate([matrix[i, : i + 1] for i in range(len(matrix))])
 
 
 def symmetric(triangle: np.ndarray, size: int) -> np.ndarray:
-    """Return the symmetric matrix that has an upper triangle."""
+    """Return the symmetric matrix that has a lower triangle."""
     matrix, first = np.empty((size, size)), 0
     for i in range(size):
-        matrix[i, i:] = matrix[i:, i] = triangle[first : first + size - i]
-        first += size - i
+        matrix[i, : i + 1] = matrix[: i + 1, i] = triangle[first : first + i + 1]
+        first += i + 1
     return matrix
 
 
@@ -594,24 +563,6 @@ def _no_rows(X: Any) -> Any:
     if is_sparse(X):
         return sparse.csr_matrix((0, X.shape[1]), dtype=np.float64)
     return np.empty((0, X.shape[1]))
-
-
-@kernel
-def _proximal_sums(loss, samples, margins, centre, delta, beta, bend):
-    """β⁺ = argmax ψ(β) − βm − (δ/2)(β − centre)² and c·(its curvature) of every row; Σ cφ, Σ c[φ − ψ + βm], Σ cM and the proximal term."""
-    total, gap, value, proximal = 0.0, 0.0, 0.0, 0.0
-    for i in range(margins.shape[0]):
-        m, c = margins[i], samples.c[i]
-        new = loss.dual_step(centre[i], m, delta) if delta > 0.0 else loss.slope(m)
-        beta[i] = new
-        bend[i] = c * loss.curvature_at(new, delta)
-        phi, own, _ = loss.gap_terms(loss.reference() - m, new)
-        away = 0.5 * delta * (new - centre[i]) * (new - centre[i])
-        total += c * phi
-        gap += c * own
-        value += c * (phi - own - away)
-        proximal += c * away
-    return total, gap, value, proximal
 
 
 class NotConfigured(RuntimeError):

@@ -11,9 +11,8 @@ import numpy as np
 
 from dualgap.cluster.checkpoint import Checkpoint
 from dualgap.cluster.cocoa import CocoaRun
-from dualgap.cluster.conjugate import NewtonCGRun
 from dualgap.cluster.partition import Objective
-from dualgap.cluster.second_order import NewtonRun
+from dualgap.cluster.second_order import NewtonCGRun, NewtonRun
 from dualgap.cluster.worker_pool import WorkerPool
 from dualgap.core import L2, kept, one_of, whole_number
 from dualgap.run import Progress, Trained, drive

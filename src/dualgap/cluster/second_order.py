@@ -1,15 +1,16 @@
-"""NewtonRun: Newton's method on a cluster, for few features. One round a step, and about as many steps as on one machine.
+"""Newton's method on a cluster: NewtonRun with a matrix, for few features, NewtonCGRun with products alone, for many and smooth losses.
 
     z = (w, b/scale)        F(z) = R(w) + Σ cᵢMᵢ(mᵢ)        Mᵢ(m) = max over β of ψ(β) − βm − (δ/2)(β − centreᵢ)²
 
-The proximal-point method on the dual (Rockafellar 1976; Li, Sun and Toh 2018), as `solvers/newton` has it: sums over the rows, F's value,
-u = Σ cβ⁺yx and the matrix Σ c·curvature·xxᵀ, add up over the partitions, which keep β⁺ and their centres. Smooth losses have δ = 0.
+The proximal-point method on the dual, with the rule, the row sums and the conjugate gradients of `solvers.newton`. Each partition keeps its
+β⁺ and centres, and its sums are added up. A step takes about one round: the line search of `solvers.newton` would take one for each point.
 
-1. Every partition evaluates its sums at the trial point z; they are added up.
+1. Every partition evaluates its sums at the trial point z: F's value, u = Σ cβ⁺yx, and the matrix Σ c·curvature·xxᵀ or its diagonal.
 2. F(z) must have fallen enough (Armijo). Else the next round evaluates F at some points of the way, and the best of them is the next trial.
 3. The gap at (z, β⁺) is Σ c[φ − ψ + βm] + ‖l2·w − u‖²/(2·l2). If its second part is small beside the proximal term: centre ← β⁺, δ ← δ/2.
    After INNER_STEPS steps the centre moves too, but δ grows, and the next round is a search as in 2.
-4. Solve (ridge + matrix) step = −gradient by Cholesky; the next trial is z + step.
+4. Solve (ridge + matrix) step = −gradient; the next trial is z + step. By Cholesky, or by conjugate gradients: a round for each product,
+   in which d numbers are sent to every partition and back.
 
 The start is w = 0, every centre 0 and δ = 2, where every variable is free. A start from the model of a sample of the rows was tried: its
 smaller δ leaves too few free variables for the matrix to have full rank, and weak penalties then took two to four times the rounds.
@@ -18,24 +19,32 @@ smaller δ leaves too few free variables for the matrix to have full rank, and w
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dualgap.cluster.checkpoint import Checkpoint
 from dualgap.cluster.coordinator import Coordinator
 from dualgap.cluster.partition import Objective, Trial, symmetric
 from dualgap.cluster.worker_pool import WorkerPool
+from dualgap.core import solve_positive
+from dualgap.solvers.newton import (
+    DECREASE,
+    INNER_STEPS,
+    LOOSEST,
+    MOST_PRODUCTS,
+    ROUNDING,
+    SOLVED,
+    ConjugateGradients,
+    Values,
+    next_delta,
+    next_forcing,
+    wanted_residual,
+)
 
-__all__ = ["NewtonRun"]
+__all__ = ["NewtonCGRun", "NewtonRun"]
 
 FIRST_DELTA = 2.0  # in typical margins, δ of the hinge at the start: at w = 0 every row then has β between its bounds
-SHARPEN = 0.5  # factor on δ when the centre moves
-SOLVED = 0.3  # gradient's part of the gap / proximal term, below which the centre moves
-INNER_STEPS = 8  # steps after which it moves anyway, with a larger δ: by BLUNTEN, or the power FAR of what it may grow by
-BLUNTEN, FAR = 4.0, 0.25
-ARMIJO = 1e-4  # share of the promised decrease of F that a step must bring
 # Points of the way that are tried after a step that was too long.
 WAY = (0.0, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0)
 
@@ -43,24 +52,18 @@ WAY = (0.0, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3,
 class Sums(NamedTuple):
     """The partitions' curves, added up."""
 
-    value: float
+    values: Values
     moved: float
     u: np.ndarray
     push: np.ndarray
-    matrix: np.ndarray
-    gap: float
-    loss: float
-    proximal: float
-
-
-NUMBERS = ("value", "moved", "gap", "loss", "proximal")
+    matrix: np.ndarray  # or its diagonal
 
 
 class NewtonRun(Coordinator):
     """The coordinator of Newton's method.
 
-    Set by `step`: `z`, the last point that was accepted, and its sums; `trial`, the next point; `searching`, whether the next round looks
-    for the best point of the way to it; `delta`. Every step is one exchange with the partitions.
+    Set by `step`, which is one exchange with the partitions: `z`, the last point that was accepted, with `F` and `gradient`; `trial`, the
+    next point, and what F is `promised` to fall by; `searching`, whether the next round looks for the best point of the way to it; `delta`.
     """
 
     diagonal = False  # whether the partitions send the diagonal of the matrix alone
@@ -86,7 +89,7 @@ class NewtonRun(Coordinator):
         self.majorise = self.searching = False  # majorise: whether the next matrix is that of the largest curvature
         self.largest = max(first, self._mean_curvature())  # cap of δ
         self.trial = self.z.copy()
-        self.F, self.promised = math.inf, 0.0
+        self.F, self.promised, self.gradient = math.inf, 0.0, np.zeros(len(v))
 
     def _mean_curvature(self) -> float:
         """Return the mean over the rows of c‖x‖²/l2, the curvature of D in β; zero where a partition was lost."""
@@ -112,16 +115,16 @@ class NewtonRun(Coordinator):
             return
         self.complete = False
         sums = self._evaluate(self.trial)  # 1
-        F = sums.value + self._ridge_term(self.trial)
-        rounding = 1e-13 * abs(F)
-        if self.F - ARMIJO * self.promised + rounding < F and np.any(self.trial != self.z):  # 2
+        F = sums.values.envelope + self._ridge_term(self.trial)
+        if self.F - DECREASE * self.promised + ROUNDING * abs(F) < F and np.any(self.trial != self.z):  # 2
             self.searching = True
             return
         self._accept(sums, F)
 
     def _evaluate(self, z: np.ndarray) -> Sums:
         """Ask for the sums at z. A partition that was lost is asked again: its centre is then what its checkpoint has, or zero."""
-        trial = Trial(self.number, self.delta, self.recentre, SHARPEN * self.delta, self.majorise, self.diagonal)
+        sharper = float(next_delta(self.delta, True, self.largest))
+        trial = Trial(self.number, self.delta, self.recentre, sharper, self.majorise, self.diagonal)
         found = self._until_none_is_lost(lambda: self.pool.total("curve", trial, z))
         self.recentre = self.majorise = False
         arrays = found.arrays
@@ -129,11 +132,9 @@ class NewtonRun(Coordinator):
         self.bytes += self.pool.count * (z.nbytes + sum(array.nbytes for array in arrays.values()))
         self._weigh(found.parts)
         ordered = [found.parts[k] for k in sorted(found.parts)]
-        numbers: dict[str, Any] = {name: math.fsum(getattr(curve, name) for curve in ordered) for name in NUMBERS}
-        return Sums(**numbers, u=arrays["u"], push=arrays["push"], matrix=self._matrix(arrays["matrix"]))
-
-    def _matrix(self, sent: np.ndarray) -> np.ndarray:
-        return symmetric(sent, len(self.z))
+        values = Values(*(math.fsum(column) for column in zip(*(curve.values for curve in ordered), strict=True)))
+        matrix = arrays["matrix"] if self.diagonal else symmetric(arrays["matrix"], len(self.z))
+        return Sums(values, math.fsum(curve.moved for curve in ordered), arrays["u"], arrays["push"], matrix)
 
     def _ridge_term(self, z: np.ndarray) -> float:
         return 0.5 * float(self.ridge @ (z * z))
@@ -161,44 +162,95 @@ class NewtonRun(Coordinator):
 
     def _accept(self, sums: Sums, F: float) -> None:
         self.z, self.F = self.trial, F
-        objective = self.objective
-        gradient = self.ridge * self.z - sums.u
-        penalised = self.ridge > 0.0
-        rest = float(gradient[penalised] @ gradient[penalised]) / (2.0 * objective.l2)
-        if objective.intercept == "free":
-            rest += self._unbalanced(float(gradient[-1]))
-        self.primal = sums.loss + self._ridge_term(self.z)
-        self.bound = self.primal - sums.gap - rest
+        gradient, matrix = self.ridge * self.z - sums.u, sums.matrix
+        rest = self._size(gradient)
+        self.primal = sums.values.loss + self._ridge_term(self.z)
+        self.bound = self.primal - sums.values.fenchel - rest
         self.inner += 1
-        matrix = sums.matrix
-        solved = rest <= SOLVED * sums.proximal
+        solved = rest <= SOLVED * sums.values.proximal
         if self.delta > 0.0 and (solved or self.inner >= INNER_STEPS):  # 3
-            self.recentre, self.inner, before = True, 0, self.delta
+            before, self.delta = self.delta, float(next_delta(self.delta, solved, self.largest))
+            self.recentre, self.inner = True, 0
             if solved:
-                self.delta, self.F = SHARPEN * before, sums.moved + self._ridge_term(self.z)
+                self.F = sums.moved + self._ridge_term(self.z)
             else:
-                largest = max(self.largest, before)
-                self.delta, self.searching = min(max(BLUNTEN, (largest / before) ** FAR) * before, largest), True
+                self.searching = True
             # With the new centre and δ, a free β at the same z goes on by (β − old centre)·(old δ/new δ), and has that much more curvature.
             matrix, gradient = (before / self.delta) * matrix, gradient - (before / self.delta) * sums.push
-        self._aim(matrix, gradient)  # 4
+        self.gradient = gradient
+        self._aim(matrix)  # 4
 
-    def _unbalanced(self, slope: float) -> float:
-        """Return about what scaling one class's β to balance costs at most, for a slope along a free intercept."""
-        return abs(slope) / self.objective.scale * max(self.objective.unit, abs(float(self.z[-1])) * self.objective.scale)
+    def _size(self, gradient: np.ndarray) -> float:
+        """Return the part of the gap that a gradient makes. Along a free intercept: about what scaling one class's β to balance costs."""
+        if self.ridge[-1] > 0.0:
+            return 0.5 * float(gradient @ gradient) / self.objective.l2
+        unit, scale = self.objective.unit, self.objective.scale
+        balance = abs(float(gradient[-1])) / scale * max(unit, abs(float(self.z[-1])) * scale)
+        return 0.5 * float(gradient[:-1] @ gradient[:-1]) / self.objective.l2 + balance
 
-    def _aim(self, matrix: np.ndarray, gradient: np.ndarray) -> None:
+    def _aim(self, matrix: np.ndarray) -> None:
         """Set the next trial."""
-        step = self._newton_step(matrix, gradient)
-        self.promised = max(-float(gradient @ step), 0.0)
+        self._go(-solve_positive(matrix + np.diag(self.ridge), self.gradient))
+
+    def _go(self, step: np.ndarray) -> None:
+        self.promised = max(-float(self.gradient @ step), 0.0)
         self.trial = self.z + step
 
-    def _newton_step(self, matrix: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        matrix = matrix + np.diag(self.ridge)
-        scale = float(np.trace(matrix)) / len(matrix)
-        for jitter in (0.0, 1e-12, 1e-8, 1e-4, 1.0):
-            try:
-                return -np.asarray(cho_solve(cho_factor(matrix + jitter * scale * np.eye(len(matrix))), gradient))
-            except LinAlgError:
-                continue
-        return -gradient / scale
+
+class NewtonCGRun(NewtonRun):
+    """The coordinator of Newton's method by conjugate gradients.
+
+    Set by `step`, beside what NewtonRun has: `system`, the one under way, or None; `forcing`, the part of the gradient that its residual
+    may have; `predicted`, the gradient at the trial by the quadratic model.
+    """
+
+    diagonal = True
+
+    def __init__(self, pool: WorkerPool, objective: Objective, tol: float, checkpoint: Checkpoint) -> None:
+        super().__init__(pool, objective, tol, checkpoint)
+        self.system: ConjugateGradients | None = None
+        self.forcing, self.losses = LOOSEST, 0
+        self.predicted: np.ndarray | None = None
+
+    def step(self) -> None:
+        """Take one round: a product of the system under way, or else what NewtonRun does."""
+        if self.system is None:
+            super().step()
+        else:
+            self.number += 1
+            self.epochs += 1
+            self._multiply(self.system)
+
+    def _search(self) -> None:
+        before = self.trial - self.z
+        super()._search()
+        length = float(np.linalg.norm(before))
+        part = float(np.linalg.norm(self.trial - self.z)) / length if length > 0.0 else 0.0
+        if self.predicted is not None:
+            self.predicted = (1.0 - part) * self.gradient + part * self.predicted
+
+    def _accept(self, sums: Sums, F: float) -> None:
+        if self.predicted is not None:
+            unpredicted = self.ridge * self.trial - sums.u - self.predicted
+            self.forcing = next_forcing(self._size(unpredicted), self._size(self.gradient))
+        super()._accept(sums, F)
+
+    def _aim(self, matrix: np.ndarray) -> None:
+        """Begin a system; the trial is set once it is solved."""
+        diagonal = np.where(matrix + self.ridge > 0.0, matrix + self.ridge, 1.0)
+        self.system, self.predicted = ConjugateGradients(-self.gradient, lambda r: r / diagonal), None
+        self.losses = len(self.pool.losses)
+
+    def _multiply(self, system: ConjugateGradients) -> None:
+        found = self.pool.total("product", system.direction) if len(self.pool.losses) == self.losses else None
+        self.bytes += 2 * self.pool.count * system.direction.nbytes
+        if found is None or found.arrays is None:  # a partition was lost, and its part of the matrix: z is evaluated again
+            self.system, self.trial, self.F = None, self.z.copy(), math.inf
+            self._refresh()
+            return
+        goes_on = system.take(found.arrays["product"] + self.ridge * system.direction) and system.products < MOST_PRODUCTS
+        if not goes_on or self._size(system.residual) <= wanted_residual(
+            self.forcing, self._size(self.gradient), self.tol * self.primal
+        ):
+            self.system, self.predicted = None, -system.residual
+            self._go(system.step)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeGuard
 
 import numpy as np
-from scipy import sparse
 
 from dualgap.cluster.checkpoint import Checkpoint
 from dualgap.cluster.partition import TARGETS, Answer, Objective, Partition
@@ -48,10 +47,10 @@ class StoredPartition(Partition):
         self.reached, self.share = self.beta.copy(), self._share_of(self.beta)
         return self.answer()
 
-    def blocks(self) -> Iterator[tuple[slice, Any, Any]]:
+    def blocks(self) -> Iterator[tuple[slice, Any]]:
         """Yield the parts of the store, the next one read ahead."""
         for block in self.problem.every_block():
-            yield block.index, _matrix(block.rows, self.problem.d), block.rows
+            yield block.index, block.rows
 
 
 def newton_on_store(
@@ -98,10 +97,3 @@ def newton_on_store(
     certificate, dual = certify_with_dual(problem, found.coef, found.intercept, partition.dual())
     taken = {name: getattr(found, name) for name in ("coef", "intercept", "status", "trace", "cpu_seconds", "wall_seconds")}
     return Trained(problem=problem, solver="newton", dual=dual, certificate=certificate, epochs=found.rounds, **taken)
-
-
-def _matrix(rows: Any, width: int) -> Any:
-    """Return rows of a store as an array or a CSR matrix, without a copy."""
-    if hasattr(rows, "x"):
-        return rows.x
-    return sparse.csr_matrix((rows.data, rows.indices.view(np.int32), rows.indptr.view(np.int32)), shape=(rows.length(), width))

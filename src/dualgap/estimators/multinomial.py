@@ -11,12 +11,13 @@ One step, at the scores G of the present model:
 2) direction: conjugate gradients on H·V = −∇, preconditioned by the diagonal of H, until the residual is `forcing` of the gradient.
    (H·V)ₖ = Σ cᵢσᵢₖ(aᵢₖ − Σⱼ σᵢⱼaᵢⱼ)xᵢ + l2·vₖ with a = X·Vᵀ (Lin, Weng and Keerthi 2008)
 3) backtracking until P falls by a part of what the gradient promises; scores along the line need no further product with X
+
+Conjugate gradients and the backtracking are those of `solvers.newton`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,16 +25,11 @@ import numpy as np
 from dualgap.core import is_sparse, kernel, strict
 from dualgap.estimators.joint import JointProblem, JointStepper
 from dualgap.run import Evaluation
+from dualgap.solvers.newton import LOOSEST, MOST_PRODUCTS, backtrack, conjugate_gradients
 
 __all__ = ["Multinomial", "MultinomialRun"]
 
-FORCING, LEAST_FORCING = 0.5, 1e-8  # residual / gradient at which conjugate gradients end, at most and at least
-SPECTRAL = (
-    40  # features / classes up to which one decomposition of the Gram matrix costs less than the products with H that it saves
-)
-MOST_PRODUCTS = 250  # products with H in one step
-DECREASE = 1e-4  # of a line search: the least part of the decrease that the gradient promises
-HALVINGS = 40
+REFRESHED = 8  # steps after which scores, which are running sums, are computed afresh
 
 
 @strict
@@ -114,35 +110,6 @@ def curve_rows(c, sigma, shift, a, total):
             total[k] += a[i, k]
 
 
-class Diagonal:
-    """The diagonal of H, as a preconditioner; `squares` has the squared entries of X with its bias column."""
-
-    def __init__(self, run: MultinomialRun) -> None:
-        self.run = run
-        self.squares = run.X.multiply(run.X).tocsr() if is_sparse(run.X) else run.X**2
-
-    def at(self, weights: np.ndarray, sigma: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        """Return the product with its inverse at those probabilities and weights c·σ."""
-        diagonal = self.run._combined(weights * (1.0 - sigma), self.squares, self.run.column**2) + self.run.l2
-        diagonal = np.maximum(diagonal, 1e-12 * float(diagonal.max()))
-        return lambda residual: residual / diagonal
-
-
-class SharedSpectrum:
-    """αₖ·Σ cᵢxᵢxᵢᵀ + l2·I for class k, as a preconditioner: one decomposition for all steps. αₖ is the mean of σₖ(1 − σₖ)."""
-
-    def __init__(self, run: MultinomialRun) -> None:
-        X = np.column_stack([run.X, np.full(len(run.X), run.column)]) if run.column else run.X
-        values, self.vectors = np.linalg.eigh(X.T @ (run.joint.base.c[:, None] * X))
-        self.values, self.l2 = np.maximum(values, 0.0), run.joint.base.l2
-
-    def at(self, weights: np.ndarray, sigma: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        """Return the product with its inverse at those probabilities and weights c·σ."""
-        mean = np.maximum((weights * (1.0 - sigma)).sum(axis=0), 1e-12)
-        scale = 1.0 / (mean[:, None] * self.values + self.l2)
-        return lambda residual: (residual @ self.vectors * scale) @ self.vectors.T
-
-
 class MultinomialRun(JointStepper):
     """Newton's method by conjugate gradients, without a random choice.
 
@@ -169,11 +136,10 @@ class MultinomialRun(JointStepper):
         elif base.intercept == "free":  # the best intercepts of W = 0
             self.V[:, -1] = np.log(base.c @ joint.own)
             self.V[:, -1] -= self.V[:, -1].mean()
-        spectral = not is_sparse(self.X) and base.d <= SPECTRAL * joint.K and base.d <= base.n
         self.passes = 0.0
-        self.preconditioner = SharedSpectrum(self) if spectral else Diagonal(self)
+        self.squares = self.X.multiply(self.X).tocsr() if is_sparse(self.X) else self.X**2
         self._move(self.V, self._products(self.V))
-        self.first = self._size(self.gradient)
+        self.first = max(self._size(self.gradient), 1e-300)
         self.evaluate()  # where it starts from may be the best there is
         self._curved(self.V)  # compiles, before the clock runs
         self.passes = 0.0
@@ -227,56 +193,44 @@ class MultinomialRun(JointStepper):
         self.V, self.scores, self.sigma, self.gradient = V, scores, sigma, gradient
 
     def _size(self, gradient: np.ndarray) -> float:
-        return float(np.linalg.norm(gradient))
+        """Return the gap that a gradient makes, over the penalised columns."""
+        part = gradient[:, self.l2 > 0.0]
+        return float(np.vdot(part, part)) / (2.0 * self.joint.base.l2)
 
     # -------------------------------------------------------------------------------------------------------------------- steps
 
     def step(self) -> None:
         self.epochs += 1
-        direction = self._direction(
-            min(FORCING, max(math.sqrt(self._size(self.gradient) / max(self.first, 1e-300)), LEAST_FORCING))
+        # 2) direction by conjugate gradients
+        before = self.gradient
+        forcing = min(LOOSEST, math.sqrt(math.sqrt(self._size(before) / self.first)))
+        weight = self.joint.base.c[:, None] * self.sigma * (1.0 - self.sigma)
+        diagonal = self._combined(weight, self.squares, self.column**2) + self.l2
+        diagonal = np.maximum(diagonal, 1e-12 * float(diagonal.max()))
+        wanted = forcing**2 * abs(float(np.vdot(before, before / diagonal)))
+        solved = conjugate_gradients(
+            self._curved, -before, lambda r: r / diagonal, lambda found: found.size <= wanted, MOST_PRODUCTS
         )
+        direction = solved.step
+        if self.joint.base.intercept == "free":
+            direction[:, -1] -= direction[
+                :, -1
+            ].mean()  # a number for all classes changes no probability: the intercepts keep their mean
+
+        # 3) line search
         along = self._products(direction)
-        promise, t = float(np.vdot(self.gradient, direction)), 1.0
-        for _ in range(HALVINGS):
-            V, scores = self.V + t * direction, self.scores + t * along
-            if self._value(V, scores) <= self.value + DECREASE * t * promise or abs(promise) <= 1e-13 * abs(self.value):
-                break
-            t *= 0.5
-        else:
+        t = backtrack(
+            lambda t: self._value(self.V + t * direction, self.scores + t * along), self.value, float(np.vdot(before, direction))
+        )
+        if t == 0.0:
             return  # no decrease that float64 can tell: the gap has come to the limit of rounding
-        self._move(V, self._products(V) if self.epochs % 8 == 0 else scores)
+        V = self.V + t * direction
+        self._move(V, self._products(V) if self.epochs % REFRESHED == 0 else self.scores + t * along)
         self.passes += 2.0
 
-    def _direction(self, forcing: float) -> np.ndarray:
-        """Return V with ‖H·V + ∇‖ ≤ forcing·‖∇‖, or as far as MOST_PRODUCTS come."""
-        inverse = self.preconditioner.at(self.joint.base.c[:, None] * self.sigma, self.sigma)
-        V, residual = np.zeros_like(self.V), -self.gradient
-        z = inverse(residual)
-        conjugate, rz = z.copy(), float(np.vdot(residual, z))
-        target = forcing * math.sqrt(max(rz, 0.0))
-        for _ in range(MOST_PRODUCTS):
-            product = self._curved(conjugate)
-            curvature = float(np.vdot(conjugate, product))
-            if not curvature > 0.0:
-                break
-            t = rz / curvature
-            V += t * conjugate
-            residual = residual - t * product
-            z = inverse(residual)
-            before, rz = rz, float(np.vdot(residual, z))
-            if not math.sqrt(max(rz, 0.0)) > target:
-                break
-            conjugate = z + (rz / before) * conjugate
-        found = V if V.any() else z
-        if self.joint.base.intercept == "free":
-            found[:, -1] -= found[:, -1].mean()  # a number for all classes changes no probability: the intercepts keep their mean
-        return found
-
     def gap_estimate(self) -> float | None:
-        """Estimate the relative gap as ‖∇P‖²/(2·l2·P), over the penalised columns."""
-        part = self.gradient[:, self.l2 > 0.0]
-        return float(np.vdot(part, part)) / (2.0 * self.joint.base.l2 * max(self.value, 1e-300))
+        """Estimate the relative gap."""
+        return self._size(self.gradient) / max(self.value, 1e-300)
 
     def evaluate(self) -> Evaluation:
         d = self.joint.base.d

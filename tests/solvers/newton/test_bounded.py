@@ -8,8 +8,8 @@ from scipy.optimize import lsq_linear
 
 import dualgap
 from conftest import make_data
-from dualgap.solvers.newton import bounded
-from dualgap.solvers.newton.bounded import BoundedSystem, Box
+from dualgap.solvers.newton import systems
+from dualgap.solvers.newton.systems import Box, solve_within
 
 
 def drawn(draw):
@@ -37,9 +37,9 @@ def optimal(H, rhs, low, high, x, step):
 @given(draw=st.integers(0, 10**9))
 def test_the_solution_is_optimal_and_within_bounds(draw):
     H, rhs, low, high, x = drawn(draw)
-    system = BoundedSystem(np.tril(H) + 7.0 * np.triu(np.ones_like(H), 1), Box(low, high))  # above the diagonal nothing is read
+    lower, box = np.tril(H) + 7.0 * np.triu(np.ones_like(H), 1), Box(low, high)  # above the diagonal nothing is read
     for right in (rhs, 0.5 * rhs - 0.1):  # the second starts from the sets of the first
-        step = system.solve(right, x)
+        step = solve_within(lower, right, x, box)
         assert (x + step >= low - 1e-12).all()
         assert (x + step <= high + 1e-12).all()
         assert optimal(H, right, low, high, x, step)
@@ -49,7 +49,7 @@ def test_the_solution_is_that_of_scipy():
     rng = np.random.default_rng(0)
     A, target = rng.normal(size=(30, 12)), rng.normal(size=30)
     low, high = np.where(np.arange(12) % 2 == 0, 0.0, -np.inf), np.where(np.arange(12) % 3 == 0, 0.05, np.inf)
-    step = BoundedSystem(A.T @ A, Box(low, high)).solve(A.T @ target, np.zeros(12))
+    step = solve_within(A.T @ A, A.T @ target, np.zeros(12), Box(low, high))
     np.testing.assert_allclose(step, lsq_linear(A, target, (low, high), tol=1e-12).x, atol=1e-7)
 
 
@@ -58,11 +58,11 @@ def test_the_solution_is_that_of_scipy():
 def test_sweeps_descend_where_pivoting_does_not_end(draw):
     H, rhs, low, high, x = drawn(draw)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bounded, "MAX_ROUNDS", 1)
-        step = BoundedSystem(H.copy(), Box(low, high)).solve(rhs, x)
+        patch.setattr(systems, "MAX_ROUNDS", 1)
+        step = solve_within(H, rhs, x, Box(low, high))
     assert (x + step >= low - 1e-12).all()
     assert (x + step <= high + 1e-12).all()
-    best = BoundedSystem(H.copy(), Box(low, high)).solve(rhs, x)
+    best = solve_within(H, rhs, x, Box(low, high))
     value, least = (s @ (0.5 * H @ s - rhs) for s in (step, best))
     assert least - 1e-9 <= value
     assert value < 0.0 or least > -1e-12

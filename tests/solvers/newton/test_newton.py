@@ -6,7 +6,8 @@ from scipy import sparse
 
 import dualgap
 from conftest import make_data, random_sparse
-from dualgap.solvers.newton.newton import Newton, _draw
+from dualgap.solvers.newton.heuristics import draw
+from dualgap.solvers.newton.newton import Newton
 from dualgap.solvers.newton.small import is_small
 
 
@@ -76,7 +77,7 @@ def test_a_sample_has_the_long_rows_and_weighs_them_as_the_others():
     X[::1000] *= 100.0
     y = np.where(rng.random(8000) < 0.5, 1.0, -1.0)
     problem = dualgap.Problem(X, y, loss="logistic", l2=1e-3)
-    chosen, weights = _draw(problem, 1000, rng)
+    chosen, weights = draw(problem, 1000, rng)
     assert set(range(0, 8000, 1000)) <= set(chosen.tolist())
     assert len(set(chosen.tolist())) == len(chosen) < 2500
     for sign in (1.0, -1.0):
@@ -137,7 +138,7 @@ def test_rows_are_shrunk_and_unshrunk_before_a_gap_is_believed(intercept):
     counts, estimates = [], []
     for _ in range(100):
         solver.epoch(problem, state, rng)
-        counts.append(len(state.which))
+        counts.append(len(state.rows.which))
         estimates.append(solver.gap_estimate(problem, state))
         beta = solver.dual(problem, state)
         u = (problem.c * problem.y * beta) @ X
@@ -157,12 +158,12 @@ def test_within_the_tolerance_the_inner_problem_is_solved_before_the_centre_move
     X = rng.standard_normal((3000, 8))
     y = np.where(X[:, 0] + rng.standard_normal(3000) > 0, 1.0, -1.0)
     problem, solver = dualgap.Problem(X, y, l2=1e-3, intercept="free"), Newton()
-    state = solver._start(problem, rng)
+    state = solver.begin(problem, rng)
     state.tol, moves = 1.0, []
     for _ in range(40):
-        delta, left, inside = state.prox.delta, state.penalty_gap / (state.gap * state.primal), state.gap <= state.tol
-        solver._epoch(problem, state)
-        if inside and state.prox.delta < delta:
+        delta, left, inside = state.rows.prox.delta, state.penalty_gap / (state.gap * state.primal), state.gap <= state.tol
+        solver.step(problem, state)
+        if inside and state.rows.prox.delta < delta:
             moves.append(left)
     assert moves
     assert max(moves) <= 1e-3

@@ -8,8 +8,10 @@ import dualgap
 from conftest import make_data
 from dualgap.core.rows import WithBias, csr, dense
 from dualgap.data import text_like
-from dualgap.solvers.newton import newton_cg
-from dualgap.solvers.newton.newton_cg import NewtonCG, full_pass, hessian_product, multiply
+from dualgap.solvers.newton import loss_sums
+from dualgap.solvers.newton.loss_sums import LossSums, add_products
+from dualgap.solvers.newton.newton_cg import NewtonCG, average_curvatures
+from dualgap.solvers.newton.proximal import Prox
 from dualgap.solvers.newton.unknowns import gap_part
 
 SMOOTH = ["smooth_hinge", "squared_hinge", "logistic"]
@@ -24,6 +26,11 @@ def storages(X):
     }
 
 
+def sums_over(rows, problem, margins):
+    """The sums of a problem over rows in some storage, at given margins."""
+    return LossSums(problem.loss, rows, problem.samples, Prox(np.empty(0), 0.0), margins, *np.zeros((2, len(margins))))
+
+
 @pytest.mark.parametrize("storage", ["dense", "csr", "float32", "bias"])
 def test_a_product_is_that_of_the_matrix(sparse_like, storage):
     rows, A = storages(sparse_like[0])[storage]
@@ -31,7 +38,7 @@ def test_a_product_is_that_of_the_matrix(sparse_like, storage):
     weight, v, start = rng.random(len(A)), rng.standard_normal(A.shape[1]), rng.standard_normal(A.shape[1])
     weight[::3] = 0.0
     out = start.copy()
-    multiply(rows, np.flatnonzero(weight), weight, v, out)
+    add_products(rows, np.flatnonzero(weight), weight, v, out)
     np.testing.assert_allclose(out, start + A.T @ np.diag(weight) @ A @ v, rtol=1e-12, atol=1e-12)
 
 
@@ -42,10 +49,14 @@ def test_products_in_two_threads_are_the_same(sparse_like, storage, threads, mon
     monkeypatch.setattr("dualgap.core.threads.processors", lambda: threads)
     monkeypatch.setattr("dualgap.core.threads.READING", 0)
     rng = np.random.default_rng(0)
-    curvature = rng.random(len(A))
-    ridge, v, out = np.full(A.shape[1], 0.3), rng.standard_normal(A.shape[1]), np.empty(A.shape[1])
-    hessian_product(rows, np.arange(len(A)), curvature, ridge, v, out)
-    np.testing.assert_allclose(out, A.T @ (curvature * (A @ v)) + 0.3 * v, rtol=1e-12, atol=1e-12)
+    curvature, v, start = rng.random(len(A)), rng.standard_normal(A.shape[1]), rng.standard_normal(A.shape[1])
+    product, both = start.copy(), np.array([start, start])
+    sums = sums_over(rows, dualgap.Problem(sparse_like[0], sparse_like[1]), np.zeros(len(A)))
+    sums.add_product(np.arange(len(A)), curvature, v, product)
+    sums.work[:] = curvature - 0.5
+    sums.add_with_diagonal(curvature, both)
+    np.testing.assert_allclose(product, A.T @ (curvature * (A @ v)) + start, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(both, [A.T @ (curvature - 0.5) + start, (A**2).T @ curvature + start], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", SMOOTH)
@@ -55,15 +66,16 @@ def test_slopes_sums_and_diagonal_are_those_of_the_matrix(sparse_like, storage, 
     rows, A = storages(X)[storage]
     problem = dualgap.Problem(X, y, loss=loss, sample_weight=np.linspace(0.0, 2.0, len(y)))
     margins = np.random.default_rng(0).normal(scale=2.0, size=len(y))
-    beta, weight, sums = np.empty(len(y)), np.empty(len(y)), np.zeros((2, A.shape[1]))
-    value = full_pass(rows, np.arange(len(y)), problem.loss, problem.samples, margins, 0.0, beta, weight, sums)
+    sums, u, weight = sums_over(rows, problem, margins), np.zeros(A.shape[1]), np.empty(len(y))
+    value = sums.update(u).loss
+    average_curvatures(problem.loss, margins, sums.beta, 0.0, problem.c, weight)
     step = 1e-6
     slope = np.array([problem.loss.slope(m) for m in margins])
     curvature = np.array([(problem.loss.slope(m - step) - problem.loss.slope(m + step)) / (2 * step) for m in margins])
-    np.testing.assert_allclose(beta, slope, rtol=1e-12)
+    np.testing.assert_allclose(sums.beta, slope, rtol=1e-12)
     np.testing.assert_allclose(weight, problem.c * curvature, rtol=1e-5, atol=1e-10)
-    np.testing.assert_allclose(sums[0], A.T @ (problem.c * y * slope), rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(sums[1], (A**2).T @ weight, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(u, A.T @ (problem.c * y * slope), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(sums.weigh(sums.work), weight, rtol=1e-12)
     assert value == pytest.approx(problem.c @ [problem.loss.value(m) for m in margins], rel=1e-12)
 
 
@@ -71,7 +83,8 @@ def test_rows_about_a_kink_have_the_average_curvature_over_the_width():
     X, y = np.eye(3), np.array([1.0, -1.0, 1.0])
     problem = dualgap.Problem(X, y, loss="squared_hinge")
     curvature, margins = np.empty(3), np.array([0.9, 1.1, 1.5])
-    full_pass(problem.rows, np.arange(3), problem.loss, problem.samples, margins, 0.2, np.empty(3), curvature, np.zeros((2, 3)))
+    beta = np.array([problem.loss.slope(m) for m in margins])
+    average_curvatures(problem.loss, margins, beta, 0.2, problem.c, curvature)
     np.testing.assert_allclose(3 * curvature, [2.0, 2.0 * 0.25, 0.0], atol=1e-12)  # a quarter of 0.9…1.3 lies below the kink
 
 
@@ -210,9 +223,9 @@ def test_ctrl_c_in_the_middle_of_a_step_leaves_a_certified_model(monkeypatch):
         count[0] += 1
         if count[0] == 12:
             raise KeyboardInterrupt
-        return multiply(*args)
+        return add_products(*args)
 
-    monkeypatch.setattr(newton_cg, "multiply", interrupted)
+    monkeypatch.setattr(loss_sums, "add_products", interrupted)
     result = dualgap.solve(problem, "newton_cg", tol=1e-9)
     assert result.status == "interrupted"
     assert result.certificate.primal < problem.objective(np.zeros(6))

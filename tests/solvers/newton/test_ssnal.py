@@ -8,9 +8,9 @@ import dualgap
 from conftest import make_data
 from dualgap.core import L1, Boxed
 from dualgap.core import rows as storage
-from dualgap.solvers.newton import split_system, ssnal
-from dualgap.solvers.newton.split_steps import Kinks, subgradients
-from dualgap.solvers.newton.split_system import Bias, System
+from dualgap.solvers.newton import heuristics, systems
+from dualgap.solvers.newton.kinks import Kinks, subgradients
+from dualgap.solvers.newton.systems import SplitSystem
 from reference import REFERENCE_LOSSES, Model, optimum
 
 LOSSES = ["hinge", "smooth_hinge", "squared_hinge", "logistic"]
@@ -104,8 +104,7 @@ def test_a_working_set_finds_what_all_features_find(monkeypatch, loss, l2):
     options = {"loss": loss, "l1": 0.004, "l2": l2, "intercept": "free", "sample_weight": weights}
     y = X[:, :5].sum(axis=1) + 0.1 * rng.standard_normal(60) > 0
     whole = dualgap.solve(dualgap.Problem(X, y, **options), "ssnal", tol=1e-8, max_epochs=400)
-    monkeypatch.setattr(ssnal, "ALL_FEATURES", 5)
-    monkeypatch.setattr(ssnal, "FIRST", 8)
+    monkeypatch.setattr(heuristics, "FEATURES", 5)
     for rows in (X, sparse.csr_array(X), X.astype(np.float32)):
         part = dualgap.solve(dualgap.Problem(rows, y, **options), "ssnal", tol=1e-8, max_epochs=400)
         assert part.converged
@@ -116,7 +115,7 @@ def test_a_working_set_finds_what_all_features_find(monkeypatch, loss, l2):
 
 @pytest.mark.parametrize("all_features", [500, 2])
 def test_bounds_as_newton_and_apg_keep_them(monkeypatch, all_features):
-    monkeypatch.setattr(ssnal, "ALL_FEATURES", all_features)
+    monkeypatch.setattr(heuristics, "FEATURES", all_features)
     X, y = make_data(100, 6, seed=5)
     low, high = [0.1, 0.0, -0.2, -np.inf, -np.inf, 0.0], [0.5, np.inf, 0.2, 0.0, np.inf, 0.0]
     problem = dualgap.Problem(X, y, l1=0.01, l2=0.01, intercept="free", bounds=(low, high))
@@ -140,7 +139,7 @@ def test_the_model_has_exact_zeros_and_a_strong_penalty_leaves_no_feature():
 
 
 def test_no_feature_in_the_first_working_set(monkeypatch):
-    monkeypatch.setattr(ssnal, "ALL_FEATURES", 3)
+    monkeypatch.setattr(heuristics, "FEATURES", 3)
     X, y = make_data(60, 8, seed=7)
     for intercept in ("none", "free"):
         for l1 in (0.01, 100.0):
@@ -180,7 +179,7 @@ def test_parameters_are_checked():
 # ------------------------------------------------------------------------------------------------------------------- its parts
 
 
-@pytest.mark.parametrize("bias", [Bias(0.0, 0.0), Bias(2.0, 0.3), Bias(1.0, 0.0)])
+@pytest.mark.parametrize("bias", [(0.0, 0.0), (2.0, 0.3), (1.0, 0.0)])
 @pytest.mark.parametrize("shape", [(9, 4), (4, 9)])
 @pytest.mark.parametrize("storage_of", [np.ascontiguousarray, sparse.csr_array])
 def test_every_form_of_the_system_has_the_naive_solution(bias, shape, storage_of):
@@ -189,14 +188,14 @@ def test_every_form_of_the_system_has_the_naive_solution(bias, shape, storage_of
     weight = rng.uniform(0.5, 2.0, shape[0])
     weight[1] = 0.0
     diagonal = rng.uniform(0.1, 3.0, shape[1])
-    full, own = X, diagonal
-    if bias.scale > 0.0:
-        full, own = np.column_stack([X, np.full(shape[0], bias.scale)]), np.append(diagonal, bias.diagonal)
+    full, own, (scale, damping) = X, diagonal, bias
+    if scale > 0.0:
+        full, own = np.column_stack([X, np.full(shape[0], scale)]), np.append(diagonal, damping)
     rhs = rng.standard_normal(len(own))
     naive = np.linalg.solve(np.diag(own) + full.T @ (weight[:, None] * full), rhs)
     matrix = storage_of(X)
     rows = storage.of_matrix(matrix)
-    system = System(matrix, rows if bias.scale == 0.0 else storage.WithBias(rows, bias.scale, 0.0), weight, diagonal, bias)
+    system = SplitSystem(matrix, rows if scale == 0.0 else storage.WithBias(rows, scale, 0.0), weight, own)
     for form in (system.solve, system._by_rows, system._by_features):
         np.testing.assert_allclose(form(rhs), naive, rtol=1e-9, atol=1e-12)
     error = np.linalg.norm(system._by_conjugate_gradients(rhs) - naive)
@@ -204,7 +203,7 @@ def test_every_form_of_the_system_has_the_naive_solution(bias, shape, storage_of
 
 
 def test_a_large_system_goes_to_conjugate_gradients(monkeypatch):
-    monkeypatch.setattr(split_system, "DIRECT", 3)
+    monkeypatch.setattr(systems, "DIRECT", 3)
     X, y = make_data(60, 8, seed=7)
     assert dualgap.solve(dualgap.Problem(X, y, l1=0.001, l2=0.001, intercept="free"), "ssnal", tol=1e-5, max_epochs=300).converged
 
@@ -212,7 +211,7 @@ def test_a_large_system_goes_to_conjugate_gradients(monkeypatch):
 @pytest.mark.parametrize("penalty", [L1(0.7), Boxed(0.7, 0.0, np.array([-1.0, 0.2, 0.0]), np.array([0.5, 0.9, 0.0]))])
 def test_subgradients_are_slopes_of_the_envelope(penalty):
     """s⁺ is the derivative of N(w) = min over v of l1·|v| + (w + τŝ − v)²/(2τ), found by a search over v."""
-    kinks = Kinks(penalty, np.array([0.3, -0.5, 0.1]), np.array([0.5, 2.0, 1.0]))
+    kinks = Kinks(penalty, np.array([0.3, -0.5, 0.1]), np.array([0.5, 2.0, 1.0]), *np.empty((3, 3)))
 
     def envelope(j, w):
         low, high = (-20.0, 20.0) if isinstance(penalty, L1) else (penalty.low[j], penalty.high[j])
@@ -231,8 +230,8 @@ def test_subgradients_are_slopes_of_the_envelope(penalty):
     rng = np.random.default_rng(2)
     for _ in range(20):
         w = 3.0 * rng.standard_normal(3)
-        s, v, curvature = np.empty(3), np.empty(3), np.empty(3)
-        subgradients(kinks, w, s, v, curvature)
+        s, v = kinks.s, kinks.v
+        subgradients(kinks, w)
         for j in range(3):
             slope = (envelope(j, w[j] + 1e-5) - envelope(j, w[j] - 1e-5)) / 2e-5
             assert s[j] == pytest.approx(slope, abs=1e-3)

@@ -12,31 +12,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from dualgap.core import blas_alone, kernel, natural_order, rows_per_thread, share_sum, whole_number
+from dualgap.core import blas_alone, kernel, whole_number
 from dualgap.problem import Problem
 from dualgap.solvers.base import Support, Warm, register
-from dualgap.solvers.newton.steps import Descent, Prox, line_search
-from dualgap.solvers.newton.unknowns import (
-    LEAST_CURVATURE,
-    NOT_SMOOTH,
-    PrimalNewton,
-    Unknowns,
-    bias_column,
-    first_x,
-    gap_part,
-    margins_into,
-    steps_into,
+from dualgap.solvers.newton.loss_sums import LossSums
+from dualgap.solvers.newton.proximal import Prox, least_curvature, line_search
+from dualgap.solvers.newton.systems import (
+    LOOSEST,
+    MOST_PRODUCTS,
+    ConjugateGradients,
+    conjugate_gradients,
+    next_forcing,
+    wanted_residual,
 )
+from dualgap.solvers.newton.unknowns import NOT_SMOOTH, PrimalNewton, Unknowns, first_x, gap_part
 
 __all__ = ["NewtonCG"]
-
-# The linear systems: parts of ‖g‖, in the norm of `gap_part`, that a residual may have. A small part costs products, a large one steps.
-LOOSEST, TIGHTEST = 0.5, 1e-3
-ENOUGH = 0.25  # a residual whose `gap_part` is this part of the gap asked for is small enough in any case
 
 # The half-width of margins over which curvature is averaged. After a step of length t it changes by EXPECTED_STEP / t …
 EXPECTED_STEP = 0.7  # a shorter step than this means that the curvature was too small
@@ -46,15 +41,11 @@ LEAST_HALF_WIDTH = 1e-6  # below it no averages are taken: hardly a row is that 
 
 @dataclass(kw_only=True)
 class NewtonCGState(Unknowns):
-    # Fixed by `start`
-    rows: Any
     # Changed by every epoch
-    margins: np.ndarray
-    margin_step: np.ndarray  # what the last full step would have added to the margins
+    sums: LossSums
     half_width: float = 0.0  # of the margins over which φ'' is averaged; set by `_adapt_half_width`
     forcing: float = LOOSEST  # part of ‖g‖ that the next residual may have
     # Set by `_update_dual`
-    beta: np.ndarray  # −φ'(m)
     curvature: np.ndarray  # cφ''(m), or its average
     gradient: np.ndarray
     diagonal: np.ndarray  # of the system's matrix
@@ -83,7 +74,7 @@ class NewtonCG(PrimalNewton):
     'converged'
     """
 
-    products: int = 250
+    products: int = MOST_PRODUCTS
 
     name: ClassVar[str] = "newton_cg"
     stall_steps: ClassVar[float] = 150  # its steps are cheap, and its gap falls unevenly
@@ -98,151 +89,104 @@ class NewtonCG(PrimalNewton):
         return NOT_SMOOTH if answer and problem.loss.has_kink() else answer
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> NewtonCGState:
-        n = problem.n
         x, ridge = first_x(problem, warm)
+        sums = LossSums.of(problem, problem.rows, Prox(np.empty(0), 0.0))
+        size = len(x)
         state = NewtonCGState(
-            rows=bias_column(problem, problem.rows),
             ridge=ridge,
             x=x,
             gap=math.inf,
-            margins=problem.y * problem.offset.added(np.zeros(n)),
-            margin_step=np.empty(n),
-            beta=np.empty(n),
-            curvature=np.empty(n),
-            gradient=np.empty(len(x)),
-            diagonal=np.empty(len(x)),
+            sums=sums,
+            curvature=np.empty(problem.n),
+            gradient=np.empty(size),
+            diagonal=np.empty(size),
         )
-        if warm is not None and warm.coef is not None:
-            self._recompute_margins(problem, state)
+        sums.go_to(x)
+        state.passes = float(x.any())
         self._update_dual(problem, state)
         return state
 
     def epoch(self, problem: Problem, state: NewtonCGState, rng: np.random.Generator) -> None:
         # 1) direction by conjugate gradients
-        direction, residual = self._solve(problem, state)
+        solved = self._solve(problem, state)
 
         # 2) line search
-        steps_into(state.rows, direction, problem.y, state.margin_step)
+        t = line_search(state.sums.along(solved.step, state.x, state.ridge), -float(state.gradient @ solved.step))
         state.passes += 1.0
-        linear, quadratic = float(state.ridge * state.x @ direction), float(state.ridge * direction @ direction)
-        proximal = Prox(state.beta, 0.0)
-        descent = Descent(problem.loss, state.margins, state.margin_step, proximal, problem.samples, linear, quadratic)
-        t = line_search(descent, -float(state.gradient @ direction))
         if t > 0.0:
-            state.x += t * direction
-            state.margins += t * state.margin_step
+            state.x += t * solved.step
+            state.sums.step(t)
             # 3) half-width of the averages
             self._adapt_half_width(state, t)
         else:
-            self._recompute_margins(problem, state)  # no descent: rounding, perhaps in margins that are running sums
+            state.sums.go_to(state.x)  # no descent: rounding, perhaps in margins that are running sums
+            state.passes += 1.0
 
         # 4) gradient, curvatures and gap at the new point
-        before, predicted = state.gradient, (1.0 - t) * state.gradient - t * residual
+        before, predicted = state.gradient, (1.0 - t) * state.gradient - t * solved.residual
         self._update_dual(problem, state)
 
-        # 5) accuracy of the next system: the part of the gradient that the quadratic model did not predict
-        unpredicted, norm = gap_part(state.gradient - predicted, state.ridge), gap_part(before, state.ridge)
-        state.forcing = min(LOOSEST, max(TIGHTEST, math.sqrt(unpredicted / norm))) if 0.0 < norm < math.inf else LOOSEST
+        # 5) accuracy of the next system
+        state.forcing = next_forcing(gap_part(state.gradient - predicted, state.ridge), gap_part(before, state.ridge))
 
-    def _solve(self, problem: Problem, state: NewtonCGState) -> tuple[np.ndarray, np.ndarray]:
+    def _solve(self, problem: Problem, state: NewtonCGState) -> ConjugateGradients:
         """Return s with H·s ≈ −g, and the residual −g − H·s."""
-        ridge, diagonal = state.ridge, state.diagonal
+        ridge, diagonal, curved = state.ridge, state.diagonal, np.flatnonzero(state.curvature)
         if ridge[-1] == 0.0:
             ridge, diagonal = ridge.copy(), diagonal.copy()
-            least = LEAST_CURVATURE * problem.intercept_scale**2 / problem.offset.scale
+            least = least_curvature(1.0, float(problem.offset.scale)) * problem.intercept_scale**2
             ridge[-1] = max(0.0, least - diagonal[-1])
             diagonal[-1] += ridge[-1]
-        wanted = max(state.forcing**2 * gap_part(state.gradient, state.ridge), ENOUGH * state.tol * state.primal)
-        curved = np.flatnonzero(state.curvature)
-        s, r = np.zeros_like(state.x), -state.gradient
-        p = r / diagonal
-        q, rz = np.empty_like(p), float(r @ p)
+        wanted = wanted_residual(state.forcing, gap_part(state.gradient, state.ridge), state.tol * state.primal)
+
+        def product(v: np.ndarray) -> np.ndarray:
+            out = ridge * v
+            state.sums.add_product(curved, state.curvature, v, out)
+            state.passes += len(curved) / problem.n
+            return out
+
         with blas_alone:
-            for _ in range(self.products):
-                hessian_product(state.rows, curved, state.curvature, ridge, p, q)
-                state.passes += len(curved) / problem.n
-                curvature = float(p @ q)
-                if not (0.0 < curvature < math.inf and 0.0 < rz < math.inf):
-                    break
-                t = rz / curvature
-                s += t * p
-                r -= t * q
-                if gap_part(r, state.ridge) <= wanted:
-                    break
-                z = r / diagonal
-                before, rz = rz, float(r @ z)
-                p *= rz / before
-                p += z
-        return s, r
+            return conjugate_gradients(
+                product,
+                -state.gradient,
+                lambda r: r / diagonal,
+                lambda found: gap_part(found.residual, state.ridge) <= wanted,
+                self.products,
+            )
 
     def _adapt_half_width(self, state: NewtonCGState, t: float) -> None:
         """Sets: half_width; at first the root mean square of the change of margins."""
         if state.half_width == 0.0:
-            state.half_width = t * math.sqrt(float(state.margin_step @ state.margin_step) / len(state.margin_step))
+            step = state.sums.work
+            state.half_width = t * math.sqrt(float(step @ step) / len(step))
         else:
             state.half_width *= min(MOST_GROWTH, max(LEAST_GROWTH, EXPECTED_STEP / t))
 
-    def _recompute_margins(self, problem: Problem, state: NewtonCGState) -> None:
-        """Sets: margins."""
-        margins_into(state.rows, state.x, problem.samples, state.margins)
-        state.passes += 1.0
-
     def _update_dual(self, problem: Problem, state: NewtonCGState) -> None:
-        """Make one full pass over the rows. Sets: beta, curvature, gradient, diagonal, primal, gap."""
-        sums, everything = np.zeros((2, len(state.x))), natural_order(problem.n)
-        at = state.margins, state.half_width, state.beta, state.curvature
-
-        def work(first: int, last: int, out: np.ndarray) -> float:
-            return full_pass(state.rows, everything[first:last], problem.loss, problem.samples, *at, out)
-
-        loss = math.fsum(share_sum(work, problem.n, rows_per_thread(state.rows), sums))
+        """Update all that belongs to the margins. Sets: sums, gradient, curvature, diagonal, primal, gap."""
+        sums, out = state.sums, np.zeros((2, len(state.x)))
+        sums.beta[:] = 0.0
+        loss = sums.dual().loss
+        average_curvatures(problem.loss, sums.margins, sums.beta, state.half_width, problem.c, state.curvature)
+        sums.add_with_diagonal(state.curvature, out)
         state.passes += 1.0
-        state.gradient = state.ridge * state.x - sums[0]
-        state.diagonal = sums[1] + state.ridge
+        state.gradient, state.diagonal = state.ridge * state.x - out[0], state.ridge + out[1]
         state.primal = loss + 0.5 * float(state.ridge * state.x @ state.x)
         state.gap = gap_part(state.gradient, state.ridge) / state.primal if state.primal > 0 else math.inf
 
     def dual(self, problem: Problem, state: NewtonCGState) -> np.ndarray:
-        return state.beta.copy()
+        return state.sums.beta.copy()
 
     def gap_estimate(self, problem: Problem, state: NewtonCGState) -> float:
         return state.gap
 
 
-def hessian_product(
-    rows: Any, curved: np.ndarray, curvature: np.ndarray, ridge: np.ndarray, v: np.ndarray, out: np.ndarray
-) -> None:
-    """out = (diag(ridge) + Σ curvatureᵢ xᵢxᵢᵀ)·v, the sum over the rows `curved`."""
-    np.multiply(ridge, v, out=out)
-
-    def work(first: int, last: int, sums: np.ndarray) -> None:
-        multiply(rows, curved[first:last], curvature, v, sums)
-
-    share_sum(work, len(curved), rows_per_thread(rows), out)
-
-
 @kernel
-def full_pass(rows, which, loss, samples, margins, half_width, beta, curvature, sums):
-    """β and cφ'' of some rows, with sums[0] += Σ cβyx and sums[1] += Σ cφ''x²; returns Σ cφ(m)."""
-    value = 0.0
-    for i in which:
-        c, m = samples.c[i], margins[i]
-        slope = loss.slope(m)
-        second = loss.curvature_at(slope, 0.0)
+def average_curvatures(loss, margins, beta, half_width, c, out):
+    """out = cᵢφ''(mᵢ), or its average over mᵢ ± half_width where that is larger; β = −φ'."""
+    for i in range(margins.shape[0]):
+        second = loss.curvature_at(beta[i], 0.0)
         if half_width > LEAST_HALF_WIDTH:
+            m = margins[i]
             second = max(second, (loss.slope(m - half_width) - loss.slope(m + half_width)) / (2.0 * half_width))
-        beta[i], curvature[i] = slope, c * second
-        if c > 0.0:
-            value += c * loss.value(m)
-        if c * slope != 0.0:
-            rows.add(i, c * samples.y[i] * slope, sums[0])
-        if curvature[i] > 0.0:
-            rows.add_squares(i, curvature[i], sums[1])
-    return value
-
-
-@kernel
-def multiply(rows, which, weight, v, out):
-    """out += Σ weightᵢ xᵢ(xᵢ·v) over some rows, each of them read once."""
-    for i in which:
-        rows.add(i, weight[i] * rows.dot(i, v), out)
+        out[i] = c[i] * second

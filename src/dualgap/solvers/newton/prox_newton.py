@@ -8,31 +8,25 @@ README.md has the algorithm; its step numbers stand in the comments here.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from dualgap.core import kernel, slopes, total_psi, total_value, whole_number
+from dualgap.core import kernel, slopes, total_value, whole_number
 from dualgap.core import rows as storage
 from dualgap.problem import Problem
-from dualgap.proof import best_intercept, penalty_excess
+from dualgap.proof import best_intercept
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no, register
-from dualgap.solvers.newton.steps import curvatures
-from dualgap.solvers.newton.unknowns import NOT_SMOOTH, subgradient_ends
+from dualgap.solvers.newton.proximal import backtrack, curvatures
+from dualgap.solvers.newton.unknowns import NOT_SMOOTH, split_gap, subgradient_ends
 
 __all__ = ["ProxNewton"]
 
 # The origin of the values is unknown; the comments say what they trade off.
 FLAT = 1e-3  # least curvature of a row on a linear part of its loss, in units of the largest: without it a step there has no end
 SWEPT = 1e-3  # coordinate descent ends when a sweep's largest fall of the model is this part of the largest in any sweep
-ARMIJO = 1e-3  # a step is taken if the objective falls by this part of what the direction promises
-SHORTEST_STEP = 2.0**-30  # the line search gives up below it, and the epoch changes nothing
-# Rise of the objective, in units of it, that a step may show by rounding. With l1 alone the gap falls with |Δ| and the objective with |Δ|²:
-# near the end values cannot tell a good step.
-ROUNDING = 1e-14
 
 
 @dataclass(kw_only=True)
@@ -124,7 +118,7 @@ class ProxNewton(Solver):
         # 1) gradient −u, and −`total` of the intercept
         a = problem.c * problem.y * state.beta
         u, total = problem.combine(a), float(a.sum())
-        state.gap = _relative_gap(problem, state, u, total)
+        state.gap = split_gap(problem, (state.w, state.b), state.value, state.beta, (u, total))
 
         # 2) working set: the features in use and the worst violators of their optimality conditions
         chosen = self._working_set(problem, state, u)
@@ -135,24 +129,19 @@ class ProxNewton(Solver):
         step, shift, sweeps = self._minimise(problem, model, problem.penalty.part(chosen), state.w[chosen])
 
         # 4) line search: 1, ½, ¼, … until the objective falls by a part of what the direction promises
-        w, b = state.w, state.b
-        full = w.copy()
-        full[chosen] += step
-        full = problem.penalty.nearest_point(full)  # rounding may leave the bounds
-        promised = -float(u[chosen] @ step) - shift * total + problem.regulariser(full, b + shift) - problem.regulariser(w, b)
-        score_step = np.asarray(columns @ step).reshape(-1) + shift
-        slack = ROUNDING * abs(state.value)
-        t = 1.0 if promised <= slack else 0.0
-        while t > SHORTEST_STEP:
+        w, b, score_step = state.w, state.b, np.asarray(columns @ step).reshape(-1) + shift
+
+        def at(t: float) -> np.ndarray:
             trial = w.copy()
             trial[chosen] += t * step
-            trial = problem.penalty.nearest_point(trial)
-            value = _value(problem, trial, b + t * shift, state.scores + t * score_step)
-            if value <= state.value + ARMIJO * t * promised + slack:
-                state.w, state.b, state.value = trial, b + t * shift, value
-                state.scores = problem.scores(trial) + state.b  # afresh: running sums would drift
-                break
-            t *= 0.5
+            return np.asarray(problem.penalty.nearest_point(trial))  # rounding may leave the bounds
+
+        promised = -float(u[chosen] @ step) - shift * total + problem.regulariser(at(1.0), b + shift) - problem.regulariser(w, b)
+        t = backtrack(lambda t: _value(problem, at(t), b + t * shift, state.scores + t * score_step), state.value, promised)
+        if t > 0.0:
+            state.w, state.b = at(t), b + t * shift
+            state.scores = problem.scores(state.w) + state.b  # afresh: running sums would drift
+            state.value = _value(problem, state.w, state.b, state.scores)
 
         # 5) dual point of the new margins
         slopes(problem.loss, problem.y * state.scores, state.beta)
@@ -190,21 +179,6 @@ class ProxNewton(Solver):
 def _size(columns: Any) -> int:
     """Return how many numbers some columns store."""
     return int(columns.nnz if hasattr(columns, "indptr") else columns.size)
-
-
-def _relative_gap(problem: Problem, state: ProxNewtonState, u: np.ndarray, total: float) -> float:
-    """Return the relative gap of the model and β, by running sums; β = −φ'(m), so that with l2 > 0 the penalty alone makes it."""
-    if not state.value > 0.0:
-        return math.inf
-    if problem.l2 == 0:
-        scaled = state.beta / max(1.0, float(np.abs(u).max(initial=0.0)) / problem.l1)
-        gap = state.value - float(total_psi(problem.loss, scaled, problem.samples))
-    else:
-        gap = penalty_excess(problem.penalty, state.w, u / problem.l2, np.zeros(1), 0.0)[0]
-        if problem.intercept == "penalised":
-            scale = problem.intercept_scale
-            gap += 0.5 * problem.l2 * (state.b / scale - scale * total / problem.l2) ** 2
-    return (gap + (abs(total) if problem.intercept == "free" else 0.0)) / state.value
 
 
 def _value(problem: Problem, w: np.ndarray, b: float, scores: np.ndarray) -> float:

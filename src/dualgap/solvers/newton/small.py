@@ -26,21 +26,21 @@ from dualgap.core import (
     solve_in_place,
 )
 from dualgap.problem import Problem, Samples
-from dualgap.solvers.newton.steps import (
-    DELTA_SOLVED,
-    DELTA_UNSOLVED,
+from dualgap.solvers.newton.loss_sums import LossSums, bias_column
+from dualgap.solvers.newton.proximal import (
     INNER_STEPS,
-    PLAIN_GAP,
-    PLAIN_STEPS,
+    ROUGH,
     SOLVED,
     Descent,
     Prox,
     curvatures,
     dual_points,
+    least_curvature,
     line_search,
+    next_delta,
     predicted_changes,
 )
-from dualgap.solvers.newton.unknowns import LEAST_CURVATURE, TINY, Unknowns, bias_column, margins_into
+from dualgap.solvers.newton.unknowns import Unknowns
 
 __all__ = ["SmallState", "is_small", "small_epoch", "start_small"]
 
@@ -122,7 +122,7 @@ def start_small(problem: Problem, x: np.ndarray, ridge: np.ndarray, centre: np.n
     )
     point = Point(x, np.zeros(n), np.zeros(n), centre, np.empty(n), np.zeros(d), np.empty(d))
     if problem.is_regression or np.count_nonzero(x):  # else all margins are zero, as they are already
-        margins_into(rows, x, problem.samples, point.margins)
+        LossSums(problem.loss, rows, problem.samples, Prox(centre, delta), point.margins, point.beta, point.work).go_to(x)
     course = Course(delta if problem.loss.has_kink() else 0.0, 0.0, math.inf, 0, False, False, -1)
     return SmallState(ridge=ridge, x=x, gap=math.inf, small=small, point=point, course=course)
 
@@ -154,7 +154,7 @@ def small_steps(small, point, course, largest_delta, tol, most):
         if refused < 0:
             # 6) dual point of the margins, its sum u, and the gap. A smooth loss without curvature, or on which plain steps fail, gets a δ.
             gap, prox_term = _update(small, point, delta, delta == 0.0 or steps == 0)
-            if delta == 0.0 and (flat or (steps == PLAIN_STEPS and gap > PLAIN_GAP)):
+            if delta == 0.0 and (flat or (steps == INNER_STEPS and gap > ROUGH)):
                 delta, steps, flat = largest_delta, 0, False
                 if taken > 0:
                     _copy(point.beta, point.centre)
@@ -166,7 +166,7 @@ def small_steps(small, point, course, largest_delta, tol, most):
             moved = delta > 0.0 and (solved or steps >= INNER_STEPS)
             steps += 1
             if moved:
-                delta, steps = min((DELTA_SOLVED if solved else DELTA_UNSOLVED) * delta, max(largest_delta, delta)), 0
+                delta, steps = next_delta(delta, solved, largest_delta), 0
                 _copy(point.beta, point.centre)
             # 3) Newton system
             refused = _solve(small, point, delta, moved)
@@ -231,7 +231,7 @@ def _solve(small, point, delta, moved):
         if point.work[i] != 0.0:
             small.places[count], small.weight[count] = i, point.work[i]
             count += 1
-    least = LEAST_CURVATURE * min(1.0, max(mass, TINY)) / small.samples.offset.scale
+    least = least_curvature(mass, small.samples.offset.scale)
     if moved:
         predicted_changes(small.loss, point.margins, Prox(point.centre, delta), small.samples, point.work)
     _descent(small.ridge, point)
@@ -281,7 +281,7 @@ def _update(small, point, delta, afresh):
     if afresh:
         _clear(point.beta)
         _clear(point.u)
-    fenchel, primal, prox_term = dual_points(small.loss, point.margins, prox, small.samples, point.beta, point.work)
+    primal, fenchel, prox_term = dual_points(small.loss, point.margins, prox, small.samples, point.beta, point.work)
     if _any(point.beta):
         accumulate(small.rows, point.work, point.u)
     else:

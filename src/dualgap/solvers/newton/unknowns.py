@@ -12,31 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from dualgap.core import Boxed, WithBias, scores_in_threads
-from dualgap.problem import Problem, Samples
+from dualgap.core import Boxed, total_psi
+from dualgap.problem import Problem
 from dualgap.proof import penalty_excess
 from dualgap.solvers.base import YES, Solver, State, Support, Warm, no
 
-__all__ = [
-    "LEAST_CURVATURE",
-    "NOT_SMOOTH",
-    "TINY",
-    "PrimalNewton",
-    "Unknowns",
-    "bias_column",
-    "first_x",
-    "gap_part",
-    "margins_into",
-    "penalty_gap",
-    "steps_into",
-    "subgradient_ends",
-]
-
-# Least curvature of a free intercept, in units of its constant column squared, divided by a typical margin: as if one row in 100 000 had
-# curvature 1. With few rows that
-# have curvature, an undamped step in b would leave the scale of the data. A larger value slows b down, a smaller one lets it run away.
-LEAST_CURVATURE = 1e-5
-TINY = 1e-200  # stands for Σ cβ, the unit of that curvature, where all β are 0
+__all__ = ["NOT_SMOOTH", "PrimalNewton", "Unknowns", "first_x", "gap_part", "penalty_gap", "split_gap", "subgradient_ends"]
 
 NOT_SMOOTH = no("Newton's method on the primal needs a smooth loss, and the hinge has a kink; smooth_hinge has none")
 
@@ -82,27 +63,6 @@ def first_x(problem: Problem, warm: Warm | None) -> tuple[np.ndarray, np.ndarray
     return x, ridge
 
 
-def bias_column(problem: Problem, rows: Any) -> Any:
-    """Return the rows with the column of the intercept, where there is one."""
-    return rows if problem.intercept == "none" else WithBias(rows, problem.intercept_scale, 0.0)
-
-
-def steps_into(rows: Any, x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None:
-    """out = yᵢ·(xᵢ·x): what a step x adds to the margins."""
-    scores_in_threads(rows, x, out)
-    out *= y
-
-
-def margins_into(rows: Any, x: np.ndarray, samples: Samples, out: np.ndarray) -> None:
-    """out = yᵢ·(xᵢ·x + oᵢ): the margins of x. At x = 0 no row is read."""
-    if x.any():
-        scores_in_threads(rows, x, out)
-    else:
-        out[:] = 0.0
-    samples.offset.add_to(out)
-    out *= samples.y
-
-
 def gap_part(r: np.ndarray, ridge: np.ndarray) -> float:
     """Return Σ r²/(2·ridge), by which P exceeds D where r is the gradient ridge·x − u; a free intercept, with ridge 0, counts |r|."""
     if ridge[-1] > 0.0:
@@ -130,3 +90,24 @@ def subgradient_ends(problem: Problem, w: np.ndarray) -> tuple[np.ndarray, np.nd
     least = np.where(w <= low, -math.inf, problem.l2 * w + problem.l1 * np.where(w > 0.0, 1.0, -1.0))
     most = np.where(w >= high, math.inf, problem.l2 * w + problem.l1 * np.where(w < 0.0, -1.0, 1.0))
     return least, most
+
+
+def split_gap(
+    problem: Problem, model: tuple[np.ndarray, float], primal: float, beta: np.ndarray, sums: tuple[np.ndarray, float]
+) -> float:
+    """Return the relative gap of a model w, b and β whose losses make no part of it, by the running sums u and Σ cβy.
+
+    With l1 alone β is scaled until no |u| exceeds l1, and the losses count.
+    """
+    (w, b), (u, total) = model, sums
+    if problem.l2 == 0:
+        scaled = beta / max(1.0, float(np.abs(u).max(initial=0.0)) / problem.l1)
+        gap = primal - float(total_psi(problem.loss, scaled, problem.samples))
+    else:
+        gap = penalty_excess(problem.penalty, w, u / problem.l2, np.zeros(1), 0.0)[0]
+        if problem.intercept == "penalised":
+            scale = problem.intercept_scale
+            gap += 0.5 * problem.l2 * (b / scale - scale * total / problem.l2) ** 2
+    if problem.intercept == "free":
+        gap += problem.intercept_scale * abs(total)
+    return gap / primal if primal > 0.0 else math.inf

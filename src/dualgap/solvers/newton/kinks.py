@@ -1,4 +1,4 @@
-"""The loops over features of ssnal (numbers: its steps in README.md): the subgradients s⁺ of the penalty, and the line search with them."""
+"""Kinks: the part of the penalty that has kinks. As `proximal` has the rows, with subgradients s⁺ in place of β⁺."""
 
 from __future__ import annotations
 
@@ -13,19 +13,23 @@ __all__ = ["Kinks", "SplitDescent", "predicted_subgradients", "subgradients"]
 
 
 class Kinks(NamedTuple):
-    """The part of the penalty that has kinks, l1·|wⱼ| within bounds, and the proximal term Σ (τⱼ/2)(sⱼ − centreⱼ)² of its subgradients."""
+    """l1·|wⱼ| within bounds, the proximal term Σ (τⱼ/2)(sⱼ − centreⱼ)² of its subgradients, and what `subgradients` finds at w."""
 
     penalty: Any  # L1, or Boxed with l2 = 0
     centre: np.ndarray
     tau: np.ndarray
+    s: np.ndarray  # s⁺ …
+    v: np.ndarray  # … the coefficient at which it is a subgradient: w with exact zeros …
+    second: np.ndarray  # … and its slope, the second derivative of F
 
     @classmethod
     def of(cls, problem: Problem, chosen: np.ndarray, centre: np.ndarray, tau: np.ndarray) -> Kinks:
         """Return the kinks of the chosen features."""
+        found = tuple(np.zeros((3, len(chosen))))
         if problem.bounds is None:
-            return cls(L1(problem.l1), centre, tau)
+            return cls(L1(problem.l1), centre, tau, *found)
         low, high = problem.bounds
-        return cls(Boxed(problem.l1, 0.0, low[chosen], high[chosen]), centre, tau)
+        return cls(Boxed(problem.l1, 0.0, low[chosen], high[chosen]), centre, tau, *found)
 
 
 @kernel
@@ -40,27 +44,27 @@ def subgradient(kinks, j, w):
 
 
 @kernel
-def subgradients(kinks, w, s, v, curvature):
-    """Step 5: s⁺, v and the curvature of every coefficient's part of F: 1/τ at a kink, 0 elsewhere. Returns Σ (τ/2)(s⁺ − centre)²."""
+def subgradients(kinks, w):
+    """Set s⁺, v and the curvature of every coefficient's part of F: 1/τ at a kink, 0 elsewhere. Returns Σ (τ/2)(s⁺ − centre)²."""
     total = 0.0
     for j in range(w.shape[0]):
-        s[j], v[j], at_kink = subgradient(kinks, j, w[j])
-        curvature[j] = 1.0 / kinks.tau[j] if at_kink else 0.0
-        change = s[j] - kinks.centre[j]
+        kinks.s[j], kinks.v[j], at_kink = subgradient(kinks, j, w[j])
+        kinks.second[j] = 1.0 / kinks.tau[j] if at_kink else 0.0
+        change = kinks.s[j] - kinks.centre[j]
         total += 0.5 * kinks.tau[j] * change * change
     return total
 
 
 @kernel
-def predicted_subgradients(kinks, w, v, s, curvature):
-    """Step 2: s = what the tangents at the centre predict, even beyond l1, and their curvatures; `v` is where each feature was last."""
+def predicted_subgradients(kinks, w):
+    """Set s to what the tangents at the centre predict, even beyond l1, and their curvatures; v is where each feature was last."""
     l1 = kinks.penalty.l1
     for j in range(w.shape[0]):
         low, high = kinks.penalty.ends(j)
-        s[j], curvature[j] = kinks.centre[j], 0.0
-        if (v[j] == 0.0 and abs(s[j]) < l1) or v[j] <= low or v[j] >= high:
-            curvature[j] = 1.0 / kinks.tau[j]
-            s[j] += (w[j] - v[j]) / kinks.tau[j]
+        kinks.s[j], kinks.second[j] = kinks.centre[j], 0.0
+        if (kinks.v[j] == 0.0 and abs(kinks.s[j]) < l1) or kinks.v[j] <= low or kinks.v[j] >= high:
+            kinks.second[j] = 1.0 / kinks.tau[j]
+            kinks.s[j] += (w[j] - kinks.v[j]) / kinks.tau[j]
 
 
 @compiled
