@@ -97,8 +97,6 @@ class ProxNewton(Solver):
             return no("it works on single features, which a kernel machine does not have")
         if problem.loss.has_kink():
             return NOT_SMOOTH
-        if not problem.loss.is_smooth():
-            return no(f"its quadratic model needs a bound on the curvature of the loss, and {type(problem.loss).__name__} has none")
         if problem.l1 == 0 and problem.bounds is None:
             return no("without an l1 part every feature is in use, and a working set saves nothing; newton is made for that")
         return YES
@@ -190,7 +188,7 @@ def _quadratic_model(problem: Problem, state: ProxNewtonState, columns: Any, u: 
     """Return the model of P's smooth part on the working set; `total` is Σ cβy."""
     second = np.empty(problem.n)
     curvatures(problem.loss, state.beta, 0.0, problem.c, second)
-    flat = FLAT * problem.c * problem.loss.curvature()
+    flat = FLAT * problem.c * problem.loss.curvature() if problem.loss.is_smooth() else 0.0
     root = np.sqrt(np.where(state.beta != 0, np.maximum(second, flat), second))
     scaled = as_rows(columns, root)
     squares = np.empty(columns.shape[1])
