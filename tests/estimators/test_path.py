@@ -47,7 +47,7 @@ def test_screening_proves_zeros_and_changes_nothing(data):
 
 def test_features_left_out_are_zero_at_the_optimum(data):
     from dualgap import Problem
-    from dualgap.estimators.path import features_left
+    from dualgap.estimators.path_grid import features_left
     from dualgap.run import minimise
 
     X, y = data

@@ -18,6 +18,7 @@ from dualgap.core import count, kept, one_of
 from dualgap.kernels import FEATURE_BLOCK, METHODS, Fourier, Nystroem
 from dualgap.problem import Problem, as_features
 from dualgap.proof import Certificate, best_intercept, certify_pair, dual_point
+from dualgap.solvers import Solver
 
 __all__ = ["ApproximateResult", "Approximation", "approximate"]
 
@@ -43,7 +44,7 @@ class Approximation:
         """Say what the certificate is for."""
         return f"the problem on {self.features} {METHODS[self.method]} features, not the kernel problem"
 
-    def solve(self, solver: Any = "auto", tol: float = 1e-4, **options: Any) -> ApproximateResult:
+    def solve(self, solver: str | Solver = "auto", tol: float = 1e-4, **options: Any) -> ApproximateResult:
         """Train on the features; arguments as of `dualgap.solve`."""
         with kept() as ctrl_c:
             found = solve(self.problem, solver, tol, **options)
@@ -74,14 +75,14 @@ class ApproximateResult(Result):
     approximation: Approximation = field(repr=False)
     result: Result = field(repr=False)
 
-    def decision(self, X: Any) -> np.ndarray:
+    def decision(self, X: object) -> np.ndarray:
         """Scores of new samples, positive for the second class."""
         matrix = as_features(X, columns=self.approximation.kernel_problem.d)
         step = max(1, FEATURE_BLOCK // self.approximation.features)
         parts = [self.result.decision(self.approximation.transform(matrix[i : i + step])) for i in range(0, matrix.shape[0], step)]
         return np.concatenate(parts)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: object) -> np.ndarray:
         """Labels of new samples."""
         return self.approximation.kernel_problem.classes[(self.decision(X) > 0).astype(int)]
 

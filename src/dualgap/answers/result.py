@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dualgap.answers.forgetting import Forgettable, Receipt
 from dualgap.answers.leave_one_out import LeaveOneOut
@@ -47,7 +48,7 @@ class Result(Trained):
 
     forgettable: Forgettable | None = field(default=None, repr=False)  # of a result that `forget` returned
 
-    def decision_bounds(self, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    def decision_bounds(self, X: object, diagonal: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Bound the scores that the exact model gives to new samples: a lower and an upper bound of each.
 
         Examples
@@ -62,7 +63,7 @@ class Result(Trained):
         """
         return self.ball.bounds(X, diagonal)
 
-    def predict_proven(self, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    def predict_proven(self, X: object, diagonal: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return labels of new samples, and which of them are proven to be those of the exact model.
 
         Examples

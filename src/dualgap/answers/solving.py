@@ -12,6 +12,7 @@ from dualgap.answers.result import Result
 from dualgap.core import counted, inner, kept
 from dualgap.problem import Problem
 from dualgap.run import SUCCESSES, Progress, Trained, minimise
+from dualgap.solvers import Solver
 
 __all__ = ["ConvergenceWarning", "solve", "strong_penalty"]
 
@@ -33,19 +34,19 @@ class ConvergenceWarning(UserWarning):
 
 def solve(
     problem: Problem,
-    solver: Any = "auto",
+    solver: str | Solver = "auto",
     tol: float = 1e-4,
     max_epochs: int = 200,
     max_seconds: float | None = None,
     seed: int | np.random.Generator | None = 0,
     *,
-    watch: Any = None,
+    watch: object = None,
     evaluate: str | Callable[[int], bool] = "auto",
     callbacks: Iterable[Callable[[Progress], Any]] = (),
-    warm_start: Any = None,
+    warm_start: object = None,
     stall: bool = True,
     atol: float = 0.0,
-    decide: Any = None,
+    decide: object = None,
 ) -> Result:
     """Minimise a problem's objective until its certified relative gap is at most `tol`.
 

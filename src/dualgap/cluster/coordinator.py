@@ -131,7 +131,7 @@ class Coordinator(Stepper):
         found = self.objective.enclose(w, b, [proofs.parts[k] for k in sorted(proofs.parts)], share)
         c = certificate_of_pair(found, "solver")  # raises where the two bounds contradict each other
         self.resolution, self.proven_at = 2.0 * found.gap.radius, self.number
-        self.best.offer(w, b, None, c)
+        self.best = self.best.after(w, b, None, c)
         return True
 
     def _proofs(self, w: np.ndarray, b: float) -> Bundle:

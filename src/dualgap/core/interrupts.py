@@ -65,7 +65,7 @@ class _Handler:
         else:
             signal.signal(signal.SIGINT, self.before)
 
-    def pressed(self, number: int, frame: Any) -> None:
+    def pressed(self, number: int, frame: object) -> None:
         if self.begun and self.waiting < 2 and (self.holds or not self.open):
             self.waiting += 1
             return
@@ -103,7 +103,7 @@ class kept:
             self.open, _handler.open = _handler.open, False
         return self
 
-    def __exit__(self, kind: Any, *_: Any) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if kind is not None and self.main:
             _go_back(self.depths)
         if self.owner:
@@ -149,7 +149,7 @@ class _Raised:
         self.depths = [each.depth for each in counted]
         self.open, _handler.open = _handler.open, True
 
-    def __exit__(self, kind: Any, *_: Any) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         _handler.open = self.open
         if kind is not None:
             _go_back(self.depths)
@@ -185,7 +185,7 @@ class held:
         self.found = _handler.waiting
         hold()
 
-    def __exit__(self, kind: Any, *_: Any) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         release()
         h = _handler
         if kind is None and h.waiting > self.found and h.open and h.holds == 0 and in_main_thread():

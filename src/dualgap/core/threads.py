@@ -158,7 +158,7 @@ class _Alone:
         finally:
             release()
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self.leave()
 
     def leave(self) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from dualgap.answers import Pairs, labels_by_class
 from dualgap.estimators.fitting import Task, solve_tasks, worst_status
 from dualgap.estimators.parameters import Budget
-from dualgap.estimators.samples import is_store
+from dualgap.estimators.samples import Rows, is_store
 from dualgap.problem import Problem
 from dualgap.proof import Ball
 from dualgap.run import Trained
@@ -75,10 +75,8 @@ class PairVotes:
         return undecided if undecided.any() else np.ones(low.shape[1], dtype=bool)
 
 
-def check_decide(decide: Any, X: Any, l1_ratio: float = 0.0) -> None:
+def check_decide(X: object, l1_ratio: float) -> None:
     """Refuse `decide` where it cannot be done."""
-    if decide is None:
-        return
     if is_store(X):
         raise ValueError("decide needs the training rows in memory; these are in a store: fit without decide")
     if l1_ratio == 1.0:
@@ -86,7 +84,7 @@ def check_decide(decide: Any, X: Any, l1_ratio: float = 0.0) -> None:
 
 
 def solve_until_decided(
-    tasks: Sequence[Task], around: Callable[[int], Any], *, budget: Budget, rows: Any, votes: ClassVotes | PairVotes
+    tasks: Sequence[Task], around: Callable[[int], Any], *, budget: Budget, rows: Rows, votes: ClassVotes | PairVotes
 ) -> list[Trained]:
     """Solve every task as `solve_tasks` does; stop once the labels of `rows` are proven, or the budget's tolerance is reached."""
     began, tol = time.perf_counter(), max(FIRST, budget.tol)
@@ -143,7 +141,7 @@ def _within(result: Trained, budget: Budget) -> bool:
 
 
 def _look(
-    balls: list[Ball], results: list[Trained], rows: Any, is_open: np.ndarray, votes: ClassVotes | PairVotes
+    balls: list[Ball], results: list[Trained], rows: Rows, is_open: np.ndarray, votes: ClassVotes | PairVotes
 ) -> tuple[np.ndarray, list[int]]:
     """Look at the open rows, or at all if none is left open; return which are open, and the problems that matter to them."""
     while True:

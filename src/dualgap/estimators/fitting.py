@@ -22,34 +22,33 @@ from typing import Any, cast
 
 import numpy as np
 from joblib import effective_n_jobs
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 
 from dualgap.answers import ConvergenceWarning as RunWarning
 from dualgap.answers import strong_penalty
 from dualgap.core import blas_alone, counted, kept, one_processor
+from dualgap.estimators.model import Fit, Kept, Model
 from dualgap.estimators.parameters import Budget
 from dualgap.estimators.progress import Monitor, log_to_screen
+from dualgap.estimators.samples import Rows, is_store
 from dualgap.problem import Problem
 from dualgap.proof import ProofError
-from dualgap.run import SUCCESSES, Trained, certify, minimise
+from dualgap.run import SUCCESSES, Progress, Trained, certify, minimise
+from dualgap.solvers import Solver
 
 __all__ = [
     "ConvergenceWarning",
-    "Fit",
-    "Kept",
-    "Later",
     "Solve",
+    "Start",
     "Task",
     "Tasks",
     "TimeShare",
-    "complete",
-    "fit_of",
     "keep",
     "keep_attributes",
     "nothing_rebuilt",
     "refuse_uncertified",
     "row_of",
+    "run_over",
     "signed_dual",
     "signed_duals",
     "solve_tasks",
@@ -111,62 +110,7 @@ def warn_unless_converged(name: str, results: Sequence[Any], tol: float, stackle
     return status
 
 
-@dataclass(frozen=True)
-class Kept:
-    """What `fit` was given, by reference, and the dual variables of its problems."""
-
-    X: Any
-    y: Any
-    sample_weight: Any
-    duals: Sequence[Any] | None
-    treated: Any = None  # of an indefinite kernel: the matrix trained on, see `indefinite`
-
-
-@dataclass
-class Fit:
-    """What a fit leaves behind besides its public attributes; the attribute `_fit` of an estimator, new with each fit."""
-
-    n_rows: int = 0  # of the data of `support_` and `dual_coef_`; 0 where no dual variables were found
-    later: Callable[[], dict[str, Any]] | None = None  # makes the attributes that nobody has asked for yet
-    kept: Kept | None = None  # the training data; not pickled
-    balls: Any = None  # of the exact models, once made; or the reason why a saved model has none
-    streams: Sequence[Any] = ()  # of partial_fit
-
-
-class Later:
-    """Compute a fitted attribute on first access. `fit` sets `_fit.later`, a function that returns all of them.
-
-    A value that the user assigns is kept. A search over parameters fits many small models and reads few of their attributes.
-    """
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, model: Any, owner: type | None = None) -> Any:
-        if model is None:
-            return self
-        complete(model)
-        if self.name not in model.__dict__:
-            raise AttributeError(f"{type(model).__name__!r} object has no attribute {self.name!r}")
-        return model.__dict__[self.name]
-
-
-def complete(model: Any) -> None:
-    """Make the attributes that nobody has asked for yet."""
-    fit = fit_of(model)
-    if fit.later is not None:
-        for name, value in fit.later().items():
-            model.__dict__.setdefault(name, value)
-        fit.later = None
-
-
-def fit_of(model: Any) -> Fit:
-    """Return what the last fit has left behind; nothing before the first one."""
-    fit: Fit = getattr(model, "_fit", None) or Fit()
-    return fit
-
-
-def keep(model: Any, results: Sequence[Trained], fit: Fit, **attributes: Any) -> None:
+def keep(model: Model, results: Sequence[Trained], fit: Fit, **attributes: Any) -> None:
     """Set the attributes that every fitted estimator has from the results of its problems, and those given."""
     certificates, traces = [r.certificate for r in results], [r.trace for r in results]
     primals, gaps = [c.primal for c in certificates], [c.gap for c in certificates]
@@ -182,7 +126,7 @@ def keep(model: Any, results: Sequence[Trained], fit: Fit, **attributes: Any) ->
     keep_attributes(model, fit, found | attributes)
 
 
-def keep_attributes(model: Any, fit: Fit, attributes: dict[str, Any]) -> None:
+def keep_attributes(model: Model, fit: Fit, attributes: dict[str, Any]) -> None:
     """Set the attributes of a fit, and remove those of an earlier one, all but what tells the columns of X."""
     for name in [
         name for name in model.__dict__ if name[-1] == "_" != name[0] and name not in ("n_features_in_", "feature_names_in_")
@@ -193,7 +137,7 @@ def keep_attributes(model: Any, fit: Fit, attributes: dict[str, Any]) -> None:
         setattr(model, name, value)
 
 
-def refuse_uncertified(model: Any, what: str) -> None:
+def refuse_uncertified(model: Model, what: str) -> None:
     """Raise ProofError where a model was trained without a certificate: nothing about the exact model can be proven from it."""
     if getattr(model, "status_", None) == "uncertified":
         raise ProofError(
@@ -214,7 +158,7 @@ def signed_duals(results: Sequence[Trained], C: float) -> np.ndarray:
     return signed
 
 
-def signed_dual(model: Any, j: int, weights: np.ndarray | None, C: float) -> np.ndarray:
+def signed_dual(model: Model, j: int, weights: np.ndarray | None, C: float) -> np.ndarray:
     """Return yᵢβᵢ of all training rows for problem j of a fitted model, from its dual_coef_."""
     n = model._fit.n_rows
     scale = C * (np.ones(n) if weights is None else weights)[model.support_]
@@ -223,10 +167,13 @@ def signed_dual(model: Any, j: int, weights: np.ndarray | None, C: float) -> np.
     return dual
 
 
-def row_of(matrix: Any, j: int) -> np.ndarray:
+def row_of(matrix: Rows, j: int) -> np.ndarray:
     """Return a row of a matrix, dense or sparse, as a vector."""
     row = matrix[[j]]
-    return np.asarray(row.toarray() if sparse.issparse(matrix) else row, dtype=np.float64).ravel()
+    return np.asarray(row if isinstance(row, np.ndarray) else row.toarray(), dtype=np.float64).ravel()
+
+
+Start = tuple[np.ndarray | None, float | None, np.ndarray | None] | None  # coefficients, intercept and dual variables to start from
 
 
 @dataclass(frozen=True)
@@ -235,7 +182,7 @@ class Task:
 
     name: str
     make: Callable[[], Problem]
-    warm: Any = None
+    warm: Start = None
     callbacks: Iterable[Callable[[Any], Any]] = ()
 
 
@@ -275,9 +222,9 @@ class TimeShare:
         return max(remaining * min(self.threads, left) / left, 1e-9)
 
 
-def not_worse_than_warm(result: Trained, warm: Any) -> Trained:
+def not_worse_than_warm(result: Trained, warm: tuple[np.ndarray | None, float | None, np.ndarray | None]) -> Trained:
     """Return a result whose model is the one that the fit began with, where that one has the lower objective; the bound stays."""
-    if warm is None or result.status == "decided":  # whose labels are proven, those of the model before may not be
+    if result.status == "decided":  # whose labels are proven, those of the model before may not be
         return result
     problem, (coef, intercept, dual) = result.problem, warm
     if coef is None and dual is not None:
@@ -290,28 +237,32 @@ def not_worse_than_warm(result: Trained, warm: Any) -> Trained:
     return Trained.of(result, coef=coef, intercept=intercept, certificate=certify(problem, coef, intercept, result.dual))
 
 
-def _solve(
-    task: Task, budget: Budget, seconds: float | None, halt: Callable[[], bool] | None, run: Callable[..., Trained], decide: Any
-) -> Trained:
-    """Solve one task; over a store with few features, "auto" and "newton" take Newton's method on its rows as they are read."""
-    problem = task.make()
-    if problem.streaming and budget.solver in ("auto", "newton") and budget.atol == 0.0:
-        from dualgap.cluster import newton_on_store, newton_suits
+def run_over(X: object) -> Callable[..., Trained]:
+    """Return what solves one problem over rows in memory or a store."""
+    return minimise_on_store if is_store(X) else minimise
 
-        if newton_suits(problem):
-            return newton_on_store(problem, budget.tol, budget.max_epochs, seconds, task.callbacks, halt, task.warm)
-    return run(
-        problem,
-        budget.solver,
-        budget.tol,
-        budget.max_epochs,
-        seconds,
-        budget.seed,  # the same for all, so that a permutation of the classes permutes the models
-        callbacks=task.callbacks,
-        warm_start=task.warm,
-        halt=halt,
-        atol=budget.atol,
-        decide=decide,
+
+def minimise_on_store(
+    problem: Problem,
+    solver: str | Solver,
+    tol: float,
+    max_epochs: int,
+    seconds: float | None,
+    seed: int,
+    *,
+    callbacks: Iterable[Callable[[Progress], Any]] = (),
+    warm_start: Start = None,
+    halt: Callable[[], bool] | None = None,
+    atol: float = 0.0,
+    decide: None = None,
+) -> Trained:
+    """Minimise as `minimise` does; where features are few, "auto" and "newton" take Newton's method on the rows as they are read."""
+    from dualgap.cluster import newton_on_store, newton_suits
+
+    if solver in ("auto", "newton") and atol == 0.0 and newton_suits(problem):
+        return newton_on_store(problem, tol, max_epochs, seconds, callbacks, halt, warm_start)
+    return minimise(
+        problem, solver, tol, max_epochs, seconds, seed, callbacks=callbacks, warm_start=warm_start, halt=halt, atol=atol
     )
 
 
@@ -321,7 +272,7 @@ def solve_tasks(
     *,
     budget: Budget,
     run: Callable[..., Trained] = minimise,
-    decide: Any = None,
+    decide: object = None,
     at_once: Callable[[], list[Trained | None]] | None = None,
 ) -> list[Trained]:
     """Solve every task by `run`, which takes what `minimise` takes; `around(k)` is a context manager entered around task k.
@@ -347,10 +298,22 @@ def solve_tasks(
         # Threads of a problem's own would only get in the way of the other problems'.
         task = tasks[k]
         with around(k), nullcontext() if threads == 1 else one_processor():
-            result = _solve(task, budget, seconds.next(), None if alone else lambda: bool(stop), run, decide)
+            result = run(
+                task.make(),
+                budget.solver,
+                budget.tol,
+                budget.max_epochs,
+                seconds.next(),
+                budget.seed,  # the same for all, so that a permutation of the classes permutes the models
+                callbacks=task.callbacks,
+                warm_start=task.warm,
+                halt=None if alone else lambda: bool(stop),
+                atol=budget.atol,
+                decide=decide,
+            )
         if result.status == "interrupted":
             stop.append(True)
-        return not_worse_than_warm(result, task.warm)
+        return result if task.warm is None else not_worse_than_warm(result, task.warm)
 
     if threads == 1:
         return [solve_one(k) for k in range(len(tasks))]
@@ -374,15 +337,15 @@ def solve_tasks(
                 raise
 
 
-def nothing_rebuilt(progress: Any) -> dict[str, Any]:
+def nothing_rebuilt(progress: Progress) -> dict[str, Any]:
     """Return no attributes: a model cannot predict before its fit has ended."""
     return {}
 
 
 def train(
-    model: Any,
-    given: tuple[Any, Any, Any],
-    shown: dict[str, Any],
+    model: Model,
+    given: Kept,
+    shown: Callable[[], dict[str, Any]],
     tasks: Sequence[Task],
     solve: Solve,
     keep: Callable[[list[Any]], None],
@@ -396,8 +359,8 @@ def train(
 
     Parameters
     ----------
-    given : (X, y, sample_weight) as `fit` was given them
-    shown : the data as scikit-learn's callbacks take them
+    given : what `fit` was given
+    shown : makes the data as scikit-learn's callbacks take them
     keep : sets the attributes from the results
     rebuilt : makes attributes from a Progress, for callbacks that ask for a model
     treated : what was done with an indefinite kernel
@@ -412,7 +375,8 @@ def train(
             results = solve(heard, monitor.task)
         keep(results)
         monitor.end()
-        model._fit.kept = Kept(*given, [result.dual for result in results], treated)
+        if model._proof is not None:
+            model._fit.kept = replace(given, duals=[result.dual for result in results], treated=treated)
         model.status_ = warn_unless_converged(type(model).__name__, results, tol, stacklevel=6)
         if ctrl_c.take() or ctrl_c.answered():  # in threads perhaps when all problems were solved
             model.status_ = "interrupted"

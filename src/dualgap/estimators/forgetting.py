@@ -9,16 +9,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from dualgap.answers import Forgettable, LeaveOneOut, Receipt, row_numbers
 from dualgap.core import number, round_up
-from dualgap.estimators.fitting import Fit, Kept, fit_of, keep
-from dualgap.estimators.joint_fit import is_joint
+from dualgap.estimators.fitting import keep
+from dualgap.estimators.model import Fit, Kept, Model, fit_of
 from dualgap.estimators.samples import Labelled, class_support
 from dualgap.proof import Certificate, ProofError, Table
-from dualgap.run import Trace, Trained
+from dualgap.run import Trained
 from dualgap.solvers import get_solver
 
 __all__ = ["forget_rows", "leave_one_out"]
@@ -26,13 +27,13 @@ __all__ = ["forget_rows", "leave_one_out"]
 Parts = Callable[[], tuple[Table, list[Any]]]
 
 
-def leave_one_out(model: Any, table: Table, parts: list[Any]) -> LeaveOneOut:
+def leave_one_out(model: Model, table: Table, parts: list[Any]) -> LeaveOneOut:
     """Return the leave-one-out error of the exact model; the parts are the problems of the fit."""
     fits, data = _fits(model, "leave_one_out", table, parts)
     return LeaveOneOut(fits, data.codes)
 
 
-def forget_rows(model: Any, rows: Any, max_relative_gap: float, parts: Parts) -> Receipt | list[Receipt]:
+def forget_rows(model: Model, rows: ArrayLike, max_relative_gap: float, parts: Parts) -> Receipt | list[Receipt]:
     """Forget training rows of a linear classifier, set its fitted attributes, and return the receipts."""
     number("max_relative_gap", max_relative_gap, "[0, inf]")
     began = time.perf_counter()
@@ -61,7 +62,7 @@ def forget_rows(model: Any, rows: Any, max_relative_gap: float, parts: Parts) ->
     return receipts[0] if len(receipts) == 1 else receipts
 
 
-def _state_of(model: Any, parts: Parts) -> _Forgetting:
+def _state_of(model: Model, parts: Parts) -> _Forgetting:
     """Return the state of earlier calls, or that of a fit."""
     check_is_fitted(model)
     before = fit_of(model).kept
@@ -126,22 +127,10 @@ class KeptRemaining(Kept):
         return [each.result.dual[self._stays] for each in self.state.fits]
 
 
-def _fits(model: Any, method: str, table: Table, parts: list[Any]) -> tuple[list[Trained], Labelled]:
+def _fits(model: Model, method: str, table: Table, parts: list[Any]) -> tuple[list[Trained], Labelled]:
     """Return a result for each problem of a fit, and the training data."""
-    if (said := getattr(model, "indefinite_", None)) is not None:
-        raise ProofError(
-            f"{method} is not there for indefinite={said.treatment!r}: the kernel trained on was made from all training rows, "
-            "those left out among them"
-        )
-    if is_joint(model, len(model.classes_)):
-        raise ProofError(
-            f"{method} is not there for multi_class={model.multi_class!r}, which trains the classes jointly; use 'ovr'"
-        )
-    if not hasattr(model, "multi_class") and len(model.classes_) > 2:
-        raise ProofError(
-            f"{method} of an SVC is for two classes; this one has {len(model.classes_)}, which pairs of classes vote on. LinearSVC has it "
-            "for several classes"
-        )
+    if (reason := model._keeps_all_rows()) is not None:
+        raise ProofError(f"{method} {reason}")
     if parts[0].problem.l2 == 0.0:
         raise ProofError(
             f"{method} needs an l2 penalty: without one a gap does not bound the distance from the exact model; l1_ratio is 1"
@@ -156,17 +145,13 @@ def _fits(model: Any, method: str, table: Table, parts: list[Any]) -> tuple[list
             dual=part.dual,
             certificate=certificate,
             status="converged",
-            trace=Trace(),
-            epochs=0,
-            cpu_seconds=0.0,
-            wall_seconds=0.0,
         )
         for part, certificate in zip(parts, certificates, strict=True)
     ]
     return fits, Labelled(table.X, np.asarray(table.classes)[table.codes], None, None)
 
 
-def _attributes(model: Any, state: _Forgetting) -> None:
+def _attributes(model: Model, state: _Forgetting) -> None:
     """Set the fitted attributes for the rows that stay."""
     results = [each.result for each in state.fits]
     signed = np.stack([r.problem.y * r.dual * r.problem.c / r.problem.l2 for r in results]) * _share(model)
@@ -178,7 +163,7 @@ def _attributes(model: Any, state: _Forgetting) -> None:
     keep(model, scaled, fit, classes_=state.data.classes, coef_=np.stack([r.coef for r in results]), **found)
 
 
-def _share(model: Any) -> float:
+def _share(model: Model) -> float:
     """Return the share of l2, by which C·s differs from c/l2."""
     return 1.0 - (1.0 if model.penalty == "l1" else 0.0 if model.penalty == "l2" else float(model.l1_ratio))
 

@@ -24,7 +24,7 @@ from dualgap.solvers.working_set import StationaryPoint, stationary_point
 
 __all__ = ["NO_NEW_ROWS", "IndefiniteKernel", "Treated", "stationary_points", "treat"]
 
-TREATMENTS = {"clip": SpectrumClip, "shift": SpectrumShift}
+TREATMENTS: dict[str, type[SpectrumClip] | type[SpectrumShift]] = {"clip": SpectrumClip, "shift": SpectrumShift}
 NO_NEW_ROWS = (
     "indefinite='shift' changes the kernel of the training rows alone, so that the exact model's scores of other rows have no bound; "
     "indefinite='clip' has a kernel of all rows"
@@ -70,7 +70,7 @@ class Treated:
 
     said: IndefiniteKernel
     matrix: np.ndarray
-    spectrum: Any = None
+    spectrum: SpectrumClip | SpectrumShift | None = None
 
     @property
     def certified(self) -> bool:
@@ -78,9 +78,9 @@ class Treated:
         return self.spectrum is not None
 
     @property
-    def clips(self) -> bool:
-        """Whether the matrix trained on is that of a kernel of all rows."""
-        return isinstance(self.spectrum, SpectrumClip)
+    def clipped(self) -> SpectrumClip | None:
+        """The spectrum, where the matrix trained on is that of a kernel of all rows."""
+        return self.spectrum if isinstance(self.spectrum, SpectrumClip) else None
 
 
 def treat(how: str, kernel: Kernel, X: Any, is_matrix: bool) -> Treated | None:

@@ -33,7 +33,7 @@ from dualgap.core import (
     strict,
     total,
 )
-from dualgap.estimators.fitting import fit_of
+from dualgap.estimators.model import Model, fit_of
 from dualgap.problem import Problem
 from dualgap.proof import Certificate, RowSums, assemble, bias_terms, certificate_of_pair, penalty_excess, penalty_value
 from dualgap.run import Best, Evaluation, Stepper
@@ -169,19 +169,19 @@ class JointStepper(Stepper):
         self.best = Best(np.zeros((joint.K, joint.base.d)), np.zeros(joint.K), np.inf, beta=joint.own)
 
     @classmethod
-    def from_model(cls, joint: Any, rng: np.random.Generator, model: Any, scale: np.ndarray) -> JointStepper:
+    def from_model(cls, joint: Any, rng: np.random.Generator, model: Model, scale: np.ndarray) -> JointStepper:
         """Return a run that starts from an estimator's last fit, if that is wanted and was of this kind; `scale` is C·s."""
         raise NotImplementedError
 
     def certified(self, coef: np.ndarray, intercept: np.ndarray, point: JointPoint, passes: float) -> Evaluation:
         """Certify a model by a dual point, and remember either where it is the best so far."""
         c, self.resolution = self.joint.certify(coef, intercept, point)
-        self.best.offer(coef, intercept, point.p, c)
+        self.best = self.best.after(coef, intercept, point.p, c)
         columns = self.decide() if self.epochs else {}
         return Evaluation(self.best.certificate(c.primal), coef, intercept, passes, columns)
 
 
-def joint_dual(model: Any, joint: JointProblem, scale: np.ndarray) -> np.ndarray | None:
+def joint_dual(model: Model, joint: JointProblem, scale: np.ndarray) -> np.ndarray | None:
     """p of the last fit, to rounding; None where that was not of this kind on as many rows."""
     fitted = getattr(model, "dual_coef_", None)
     if fitted is None or fitted.shape[0] != joint.K or fit_of(model).n_rows != joint.base.n:
@@ -324,7 +324,7 @@ class CrammerSingerRun(JointStepper):
         self._sweep(self.order[:0])  # compiles, before the clock runs
 
     @classmethod
-    def from_model(cls, joint: Any, rng: np.random.Generator, model: Any, scale: np.ndarray) -> CrammerSingerRun:
+    def from_model(cls, joint: Any, rng: np.random.Generator, model: Model, scale: np.ndarray) -> CrammerSingerRun:
         p = joint_dual(model, joint, scale) if model.warm_start and joint.K > 2 else None
         return cls(joint, rng, None if p is None else (p, model.intercept_.astype(np.float64)))
 

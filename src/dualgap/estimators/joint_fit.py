@@ -11,11 +11,12 @@ import numpy as np
 from scipy import sparse
 
 from dualgap.core import ROUNDOFF, gamma, is_sparse, length_bound
-from dualgap.estimators.fitting import Fit, Solve, Task, fit_of, keep
+from dualgap.estimators.fitting import Solve, Task, keep
 from dualgap.estimators.joint import CrammerSinger, CrammerSingerRun, JointPoint, JointProblem, JointStepper, joint_dual
+from dualgap.estimators.model import Fit, Model, fit_of
 from dualgap.estimators.multinomial import Multinomial, MultinomialRun
 from dualgap.estimators.parameters import Budget
-from dualgap.estimators.samples import Labelled, as_csr, support
+from dualgap.estimators.samples import Labelled, Rows, as_csr, support
 from dualgap.kernels import squares
 from dualgap.problem import Problem
 from dualgap.proof import JointPart, ProofError
@@ -39,9 +40,9 @@ JOINT: dict[str, tuple[type[JointProblem], type[JointStepper]]] = {
 }
 
 
-def is_joint(model: Any, classes: int) -> bool:
+def is_joint(model: Model, classes: int) -> bool:
     """Return whether a LinearSVC trains that many classes jointly. With two, the multinomial problem is the logistic one."""
-    return getattr(model, "multi_class", "ovr") in JOINT and not (model.multi_class == "multinomial" and classes == 2)
+    return model.multi_class in JOINT and not (model.multi_class == "multinomial" and classes == 2)
 
 
 def joint_problem(name: str, base: Problem, codes: np.ndarray, K: int) -> JointProblem:
@@ -50,7 +51,7 @@ def joint_problem(name: str, base: Problem, codes: np.ndarray, K: int) -> JointP
 
 
 def joint_fit(
-    model: Any, data: Labelled, base: Problem, budget: Budget, deciding: Callable[[JointProblem], Deciding] | None
+    model: Model, data: Labelled, base: Problem, budget: Budget, deciding: Callable[[JointProblem], Deciding] | None
 ) -> tuple[Solve, Callable[[list[Trained]], None]]:
     """Return what solves the joint problem of a LinearSVC and what keeps its result; `deciding` makes the rows that end the run once their
     labels are proven.
@@ -77,7 +78,7 @@ def joint_fit(
     return solve, keep_joint
 
 
-def joint_part(model: Any, data: Labelled, base: Problem, duals: Sequence[Any] | None) -> JointPart:
+def joint_part(model: Model, data: Labelled, base: Problem, duals: Sequence[Any] | None) -> JointPart:
     """Return the part of a proof for a joint problem."""
     joint = joint_problem(model.multi_class, base, data.codes, len(data.classes))
     coef, b = (
@@ -109,7 +110,7 @@ class Moves:
     `scores` has (centreₖ − centreⱼ)·x̄ and `drift` how far the exact x̄ may be. Without a move, the level is infinite.
     """
 
-    rows: Any  # a matrix, sparse where the data are
+    rows: Rows
     lengths: np.ndarray
     scores: np.ndarray
     levels: np.ndarray
@@ -136,7 +137,7 @@ class JointBall:
     moves: Moves | None = field(default=None, repr=False)  # of free intercepts
     loss: str = "crammer_singer"
 
-    def bounds(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    def bounds(self, X: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Return bounds of each class's score; with two classes, of the second one's minus the first one's."""
         n, K = X.shape[0], len(self.centre)
         if not math.isfinite(self.radius):
@@ -152,7 +153,7 @@ class JointBall:
         wide += 8.0 * ROUNDOFF * (np.abs(scores) + np.abs(np.where(np.isfinite(low), low, 0.0)))
         return scores - wide + low, scores + wide + high
 
-    def proven(self, codes: np.ndarray, X: Any) -> np.ndarray:
+    def proven(self, codes: np.ndarray, X: Rows) -> np.ndarray:
         """Return in which rows the class given has the largest exact score, for certain."""
         found = np.zeros(len(codes), dtype=bool)
         if math.isfinite(self.radius):
@@ -161,7 +162,7 @@ class JointBall:
                 found[rows] = np.max(others, axis=0) < 0.0
         return found
 
-    def row_status(self, codes: np.ndarray, X: Any) -> np.ndarray:
+    def row_status(self, codes: np.ndarray, X: Rows) -> np.ndarray:
         """Return the status of training rows of these classes: "out" without loss, "bound" if another class is certainly ahead."""
         if self.loss == "multinomial":
             return np.full(len(codes), "free", dtype="U5")  # every p is inside the simplex
@@ -174,13 +175,13 @@ class JointBall:
                 found[rows] = np.where(above < -1.0 - 1e-12, "out", np.where(below < 1.0 - 1e-12, "bound", "open"))
         return found
 
-    def _by_class(self, codes: np.ndarray, X: Any) -> Any:
+    def _by_class(self, codes: np.ndarray, X: Rows) -> Any:
         lengths = _lengths(X)
         for k in np.unique(codes).tolist():
             rows = np.flatnonzero(codes == k)
             yield k, rows, lengths[rows]
 
-    def _above(self, X: Any, lengths: np.ndarray, k: int, j: int) -> np.ndarray:
+    def _above(self, X: Rows, lengths: np.ndarray, k: int, j: int) -> np.ndarray:
         """Return upper bounds of the exact score of class k minus that of class j."""
         difference = self.centre[k] - self.centre[j]
         size = length_bound(self.centre[k]) + length_bound(self.centre[j])
@@ -221,7 +222,7 @@ class JointBall:
         return self.mean - above.sum(axis=0) / K - slack, self.mean + above.sum(axis=1) / K + slack
 
 
-def _lengths(X: Any) -> np.ndarray:
+def _lengths(X: Rows) -> np.ndarray:
     return np.sqrt(squares(X)) * (1.0 + gamma(X.shape[1] + 16)) + 1e-150
 
 
@@ -294,7 +295,7 @@ def _cheapest(cost: np.ndarray, mass: np.ndarray, gap: float) -> np.ndarray:
     return order[: 1 + int(np.nanargmin(ratio))] if np.isfinite(ratio).any() else order[:0]
 
 
-def joint_deciding(joint: JointProblem, rows: Any) -> Deciding:
+def joint_deciding(joint: JointProblem, rows: Rows) -> Deciding:
     """Return the rows that end the run on a joint problem, once their labels are proven."""
     if joint.name == "multinomial" and joint.base.intercept == "free":
         raise ValueError(f"decide does not go with this problem: {NO_FREE_INTERCEPT}")
@@ -303,7 +304,7 @@ def joint_deciding(joint: JointProblem, rows: Any) -> Deciding:
         part = JointPart(joint.base, joint.codes, best.coef, np.asarray(best.intercept), best.beta, None, loss=joint.name)
         ball = joint_ball_of(part)
 
-        def proven(X: Any) -> np.ndarray:
+        def proven(X: Rows) -> np.ndarray:
             return ball.proven(np.argmax(X @ best.coef.T + best.intercept, axis=1), X)
 
         return proven

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import combinations, pairwise
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import validate_data
 
 from dualgap.core import Hinge, kept, one_of
 from dualgap.estimators.deciding import PairVotes, solve_until_decided
-from dualgap.estimators.fitting import Fit, Solve, Task, Tasks, fit_of, keep, keep_attributes, solve_tasks
+from dualgap.estimators.fitting import Solve, Task, Tasks, keep, keep_attributes, solve_tasks
 from dualgap.estimators.indefinite import stationary_points
 from dualgap.estimators.kernel_model import ACCEPTED, BLOCK_VALUES, KernelModel
-from dualgap.estimators.parameters import Budget, estimator, invalid_parameters, penalties
+from dualgap.estimators.model import Fit, Kept, fit_of
+from dualgap.estimators.parameters import Budget, estimator, invalid_parameters
 from dualgap.estimators.probability import calibrate, check_probability, predict_log_proba, predict_proba
 from dualgap.estimators.progress import has_listeners, with_callbacks
 from dualgap.estimators.proof import PairProof, binary_part, decision_bounds, predict_proven, table_of
-from dualgap.estimators.samples import Labelled, check_fitted, check_labels, support, validated_rows
-from dualgap.problem import Problem, as_features, check_finite, normalised
+from dualgap.estimators.samples import ClassWeight, Duals, Labelled, check_fitted, check_labels, support, validated_rows
+from dualgap.problem import Problem, as_features, check_finite, from_C, normalised
 from dualgap.proof import MOST_ROWS, ProofError
 from dualgap.run import Trained, minimise_pairs
+from dualgap.solvers.working_set import StationaryPoint
 
 __all__ = ["SVC"]
 
@@ -88,7 +91,7 @@ class SVC(ClassifierMixin, KernelModel):
     ('converged', 2, True)
     """
 
-    class_weight: Any = None
+    class_weight: ClassWeight = None
     decision_function_shape: str = "ovr"
     break_ties: bool = False
     warm_start: bool = False
@@ -101,7 +104,7 @@ class SVC(ClassifierMixin, KernelModel):
     # -------------------------------------------------------------------------------------------------------------- fitting
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, decide: Any = None) -> SVC:
+    def fit(self, X: object, y: object, sample_weight: ArrayLike | None = None, decide: object = None) -> SVC:
         """Train on samples X with labels y.
 
         Parameters
@@ -121,48 +124,50 @@ class SVC(ClassifierMixin, KernelModel):
         with invalid_parameters():
             C, budget = self._limits()
             one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
-            check_probability(self, X)
-        given = (X, y, sample_weight)
+            if self.probability is not False:
+                check_probability(self, X)
+        given = Kept(X, y, sample_weight)
         X, y = self._checked(X, y)
         check_labels(y)
-        rows = None if decide is None else as_features(validate_data(self, decide, reset=False, **ACCEPTED), "decide", X.shape[1])
+        rows = None
+        if decide is not None:
+            rows = as_features(validate_data(self, decide, reset=False, **ACCEPTED), "decide", self.n_features_in_)
         table, treated = self._table(X, len(y))
         if treated is not None and decide is not None:
             raise ValueError(f"decide does not go with a kernel that is not positive semidefinite: {treated.said}")
         data = Labelled(table, y, sample_weight, self.class_weight)
-        pairs, labels = data.pairs(), data.classes.tolist()
+        pairs = data.pairs()
         with kept():  # to the return, so that Ctrl-C after the training loses no model
             if treated is not None and not treated.certified:
-                self._fit_uncertified(X, data, pairs, budget)
+                self._fit_uncertified(X, data, budget)
             else:
 
                 def task(k: int) -> Task:
-                    i, j = pairs[k]
-                    name = "fit" if len(pairs) == 1 else f"classes {labels[i]!r} and {labels[j]!r}"
-                    return Task(name, partial(self._problem, data, pairs[k], C), self._warm(data, pairs[k], k, C))
+                    return Task(
+                        data.pair_name(pairs[k]), partial(self._problem, data, pairs[k], C), self._warm(data, pairs[k], k, C)
+                    )
 
                 together = self._at_once(data, C, budget) if rows is None else None
-                tasks, solve = (
-                    Tasks(len(pairs), task),
-                    cast(Solve, partial(solve_tasks, budget=budget, decide=rows, at_once=together)),
-                )
+                tasks = Tasks(len(pairs), task)
+                solve: Solve = partial(solve_tasks, budget=budget, decide=rows, at_once=together)
                 if rows is not None and len(pairs) > 1:
-                    votes = PairVotes(len(labels), self.break_ties)
+                    votes = PairVotes(len(data.classes), self.break_ties)
                     solve = partial(solve_until_decided, budget=budget, rows=rows, votes=votes)
-                self._train(given, X, data, tasks, budget, solve, treated, partial(self._keep, X, data, pairs))
-            calibrate(self, X, y, data.weights)
+                self._train(given, X, data, tasks, budget, solve, treated, partial(self._keep, X, data))
+            if self.probability is not False:
+                calibrate(self, X, y, data.weights)
             return self
 
-    def _fit_uncertified(self, X: Any, data: Labelled, pairs: list[tuple[int, int]], budget: Budget) -> None:
+    def _fit_uncertified(self, X: object, data: Labelled, budget: Budget) -> None:
         said = self.indefinite_
-        problems = [self._problem(data, pair, self.C) for pair in pairs]
+        problems = [self._problem(data, pair, self.C) for pair in data.pairs()]
         points = stationary_points(type(self).__name__, problems, budget.tol, budget.max_epochs)
-        attributes = self._layout(X, data, pairs, [p.coef for p in points], [p.epochs for p in points])
-        found = {"classes_": data.classes, "intercept_": np.array([p.intercept for p in points]), "status_": "uncertified"}
+        attributes = self._layout(X, data, points)
+        found = {"intercept_": np.array([p.intercept for p in points]), "status_": "uncertified"}
         nothing = dict.fromkeys(("certificate_", "history_", "objective_", "dual_gap_"))  # numbers that would be part of a proof
         keep_attributes(self, Fit(data.n), nothing | attributes | found | {"indefinite_": said})
 
-    def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
+    def _parts(self, X: object, y: object, sample_weight: ArrayLike | None, duals: Duals) -> tuple[Any, list[Any]]:
         rows, y = self._checked(X, y)
         data = Labelled(self._trained_on(X, rows, len(y)), y, sample_weight, self.class_weight)
         table, K = table_of(self, data), len(data.classes)
@@ -180,16 +185,25 @@ class SVC(ClassifierMixin, KernelModel):
             parts.append(binary_part(self, k, problem, (coef, float(self.intercept_[k]), dual), duals is not None, (i, j), title))
         return table, parts
 
+    def _keeps_all_rows(self) -> str | None:
+        if self.indefinite_ is not None:
+            return (
+                f"is not there for indefinite={self.indefinite_.treatment!r}: the kernel trained on was made from all training rows, "
+                "those left out among them"
+            )
+        if (K := len(self.classes_)) > 2:
+            return f"of an SVC is for two classes; this one has {K}, which pairs of classes vote on. LinearSVC has it for several classes"
+        return None
+
     def _loss(self) -> Hinge:
         return Hinge()
 
     def _problem(self, data: Labelled, pair: tuple[int, int], C: float) -> Problem:
         """Class pair[0] against class pair[1]."""
-        rows, signs, weights = _sides(data, pair)
-        X = self._square(data.X)
-        if len(rows) < data.n:
-            X = X[np.ix_(rows, rows)] if self._is_table else X[rows]
-        return self._problem_over(X, signs, "hinge", C, len(rows) if weights is None else float(weights.sum()), weights)
+        rows, signs, weights = data.sides(pair)
+        return self._problem_over(
+            self._rows_of(data.X, rows), signs, "hinge", C, len(rows) if weights is None else float(weights.sum()), weights
+        )
 
     def _at_once(self, data: Labelled, C: float, budget: Budget) -> Callable[[], list[Trained | None]] | None:
         """Return what solves all pairs of classes in one compiled call; None where that does not serve.
@@ -220,7 +234,7 @@ class SVC(ClassifierMixin, KernelModel):
             else:
                 each = [weights[pairs.rows[first:last]] for first, last in pairwise(pairs.starts.tolist())]
                 totals, c = np.array([part.sum() for part in each]), np.concatenate([normalised(part) for part in each])
-            l2 = {total: penalties(C, 0.0, total)[0] for total in set(totals.tolist())}
+            l2 = {total: from_C(C, total)["l2"] for total in set(totals.tolist())}
             strengths = np.array([l2[total] for total in totals.tolist()])
             return minimise_pairs(self._kernel, data.X, data.codes, pairs, c, strengths, budget.tol, budget.max_epochs)
 
@@ -237,23 +251,24 @@ class SVC(ClassifierMixin, KernelModel):
         beta = np.divide(np.abs(signed[rows]), scale, out=np.zeros(len(rows)), where=scale > 0)
         return None, float(self.intercept_[k]), beta
 
-    def _keep(self, X: Any, data: Labelled, pairs: list[tuple[int, int]], results: list[Trained]) -> None:
+    def _keep(self, X: object, data: Labelled, results: list[Trained]) -> None:
         """Set the fitted attributes from the results."""
-        coefs, epochs = [r.coef for r in results], [r.epochs for r in results]
-        keep(self, results, Fit(data.n), classes_=data.classes, **self._layout(X, data, pairs, coefs, epochs))
+        keep(self, results, Fit(data.n), **self._layout(X, data, results))
 
-    def _layout(
-        self, X: Any, data: Labelled, pairs: list[tuple[int, int]], coefs: list[np.ndarray], epochs: list[int]
-    ) -> dict[str, Any]:
-        """Return the fitted attributes from the coefficients of the pairs, in scikit-learn's layout."""
+    def _layout(self, X: object, data: Labelled, results: Sequence[Trained | StationaryPoint]) -> dict[str, Any]:
+        """Return the fitted attributes from the models of the pairs, expansions over their rows, in scikit-learn's layout."""
         signed, every = np.zeros((len(data.classes) - 1, data.n)), data.all_pairs
-        signed[every.lines, every.rows] = np.concatenate(coefs)  # scikit-learn's arrangement
+        signed[every.lines, every.rows] = np.concatenate([result.coef for result in results])  # scikit-learn's arrangement
         found = support(signed, data.codes)
         rows = found["support_"]
         rows = rows[np.argsort(data.codes[rows], kind="stable")].astype(np.int32)
-        counts = {"n_support_": found["n_support_"].astype(np.int32), "n_iter_": np.array(epochs, dtype=np.int32)}
-        counts["class_weight_"] = np.ones(len(data.classes)) if data.by_class is None else data.by_class
-        return counts | self._expansion_attributes(X, signed, rows)
+        return {
+            "classes_": data.classes,
+            "class_weight_": np.ones(len(data.classes)) if data.by_class is None else data.by_class,
+            "n_support_": found["n_support_"].astype(np.int32),
+            "n_iter_": np.array([result.epochs for result in results], dtype=np.int32),
+            **self._expansion_attributes(X, signed, rows),
+        }
 
     # ----------------------------------------------------------------------------------------------------------- prediction
 
@@ -269,19 +284,23 @@ class SVC(ClassifierMixin, KernelModel):
             column[of_class[i]], column[of_class[j]] = dual[j - 1, of_class[i]], dual[i, of_class[j]]
         return columns.T
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def _scores(self, X: object) -> np.ndarray:
         """Return the scores of the pairs. Of many classes each has a sum over its support vectors for each of the others."""
         K, named = len(self.classes_), not callable(self.kernel) and self.kernel != "precomputed"
         pairs = K * (K - 1) // 2
         if K < MANY_CLASSES or not named or self._on_nearest():
             return super()._scores(X)
         check_fitted(self)
-        given, X = X, validated_rows(self, X, ensure_all_finite=True)
-        check_finite(X, "X", given)
-        dual, ends, scores = np.asarray(_dense(self.dual_coef_)), np.cumsum(self.n_support_).tolist(), np.empty((X.shape[0], pairs))
+        rows = validated_rows(self, X, ensure_all_finite=True)
+        check_finite(rows, "X", X)
+        dual, ends, scores = (
+            np.asarray(_dense(self.dual_coef_)),
+            np.cumsum(self.n_support_).tolist(),
+            np.empty((rows.shape[0], pairs)),
+        )
         starts, step = np.cumsum([0, *range(K - 1, -1, -1)]), max(1, BLOCK_VALUES // max(dual.shape[1], pairs))
-        for first in range(0, X.shape[0], step):
-            values, part = self._kernel(X[first : first + step], self.support_vectors_), scores[first : first + step]
+        for first in range(0, rows.shape[0], step):
+            values, part = self._kernel(rows[first : first + step], self.support_vectors_), scores[first : first + step]
             part[:] = self.intercept_
             for i, (end, count) in enumerate(zip(ends, self.n_support_.tolist(), strict=True)):
                 own = values[:, end - count : end] @ dual[:, end - count : end].T
@@ -289,7 +308,7 @@ class SVC(ClassifierMixin, KernelModel):
                 part[:, starts[:i] + i - 1 - np.arange(i)] += own[:, :i]
         return scores
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: object) -> np.ndarray:
         """Scores: with two classes one, positive for the second; else a column for each class or pair of classes.
 
         With kernel="precomputed", X has a column for each training row. Only the columns `support_` count; the others may be 0.
@@ -299,7 +318,7 @@ class SVC(ClassifierMixin, KernelModel):
             return self._class_scores(X)
         return self._scores(X)
 
-    def _class_scores(self, X: Any) -> np.ndarray:
+    def _class_scores(self, X: object) -> np.ndarray:
         pairs = self._scores(X)
         return pairs.ravel() if len(self.classes_) == 2 else _ovr_decision_function(pairs < 0, -pairs, len(self.classes_))
 
@@ -307,7 +326,7 @@ class SVC(ClassifierMixin, KernelModel):
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: object) -> np.ndarray:
         """Labels: with more than two classes the one with most votes of the pairs."""
         check_fitted(self)
         self._refuse_ties()
@@ -318,14 +337,6 @@ class SVC(ClassifierMixin, KernelModel):
         else:
             codes = np.argmax(_votes(self._scores(X) > 0, len(self.classes_)), axis=1)
         return self.classes_[codes]
-
-
-def _sides(data: Labelled, pair: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return the rows of two classes, +1 for those of the first and −1 for the others, and their weights (None: all 1)."""
-    positive = data.members(pair[0])
-    rows = np.flatnonzero(positive | data.members(pair[1]))
-    unweighted = data.weights is None and data.by_class is None
-    return rows, np.where(positive[rows], 1.0, -1.0), None if unweighted else data.own_weights()[rows]
 
 
 def _votes(won: np.ndarray, K: int) -> np.ndarray:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from dualgap.core import is_sparse, number, whole_number
-from dualgap.estimators.fitting import Fit, Solve, Task, train
-from dualgap.estimators.indefinite import NO_NEW_ROWS, Treated, treat
-from dualgap.estimators.model import Model
-from dualgap.estimators.parameters import Budget, budget_of, estimator, finite_C, invalid_parameters, penalties
+from dualgap.estimators.fitting import Solve, Task, train
+from dualgap.estimators.indefinite import NO_NEW_ROWS, IndefiniteKernel, Treated, treat
+from dualgap.estimators.model import Fit, Kept, Model
+from dualgap.estimators.parameters import Budget, Loss, budget_of, estimator, finite_C, invalid_parameters
 from dualgap.estimators.progress import Callbacks
 from dualgap.estimators.samples import (
     Targets,
@@ -26,12 +27,12 @@ from dualgap.estimators.samples import (
     validated_rows,
 )
 from dualgap.kernels import Kernel, call_kernel, expansion, make_kernel
-from dualgap.problem import Problem, check_finite
+from dualgap.problem import Problem, check_finite, from_C
 from dualgap.proof import ProofError
 from dualgap.run import SUCCESSES, Trained
 from dualgap.solvers import WorkingSet, get_solver
 
-__all__ = ["ACCEPTED", "BLOCK_VALUES", "UNLIMITED", "KernelModel", "called_kernel", "checked_kernel", "fit_status"]
+__all__ = ["ACCEPTED", "BLOCK_VALUES", "UNLIMITED", "KernelModel", "called_kernel", "fit_status", "made_kernel"]
 
 KernelChoice = str | Callable[[Any, Any], ArrayLike]
 
@@ -45,7 +46,7 @@ BLOCK_VALUES = 8_000_000  # kernel values held at a time in prediction: 64 MB
 ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
 
 
-def fit_status(model: Any) -> int:
+def fit_status(model: Model) -> int:
     """Return 0 for a fit that has reached its tolerance, else 1, as scikit-learn's `fit_status_` is."""
     return int(model.status_ not in SUCCESSES)
 
@@ -54,7 +55,7 @@ def fit_status(model: Any) -> int:
 class KernelModel(Model):
     """Training and prediction with a kernel.
 
-    `fit` sets `_kernel` by `_make_kernel`, `indefinite_` from `_treated`, and the attributes of support vectors; `_coefficients` has the
+    `fit` sets `_kernel`, `indefinite_` from `_treated`, and the attributes of support vectors; `_coefficients` has the
     coefficients of these, a column for each problem.
 
     Parameters
@@ -94,6 +95,8 @@ class KernelModel(Model):
     cache_size: float = 1000
     shrinking: object = True
 
+    warm_start: bool = field(default=False, init=False)  # a parameter of SVC and SVR
+    indefinite_: IndefiniteKernel | None = field(default=None, init=False)
     dual_coef_: Any = field(init=False)
     intercept_: np.ndarray = field(init=False)
     support_: np.ndarray = field(init=False)
@@ -101,15 +104,7 @@ class KernelModel(Model):
     _fit: Fit = field(init=False)
     _kernel: Kernel = field(init=False)
     _X_fit: Any = field(init=False)
-
-    def _make_kernel(self, X: Any) -> None:
-        with np.errstate(over="ignore"), invalid_parameters():
-            self._kernel = make_kernel(self.kernel, None if callable(self.kernel) else X, self.gamma, self.degree, self.coef0)
-        self._gamma = self._kernel.gamma
-        if not 0.0 < self._gamma < np.inf:
-            raise ValueError(
-                f"gamma={self.gamma!r} comes to {self._gamma} on these data: X is too large or too small; scale the features"
-            )
+    _expansion: np.ndarray | None = field(default=None, init=False)  # coefficients of all training rows, of a clipped kernel
 
     def _limits(self) -> tuple[float, Budget]:
         """Check C, the solver and what a run may cost; draws its seed."""
@@ -117,17 +112,18 @@ class KernelModel(Model):
         most = UNLIMITED if self.max_iter == -1 else whole_number("max_iter", self.max_iter)
         return finite_C(self.C), budget_of(self, self._solver(), most, seed=0)
 
-    def _table(self, X: Any, n: int) -> tuple[Any, Treated | None]:
+    def _table(self, X: object, n: int) -> tuple[Any, Treated | None]:
         """Set the kernel; return the rows or the matrix to train on, and what was done with an indefinite kernel."""
-        self._make_kernel(X)
+        self._kernel = made_kernel(self, X)
+        self._gamma = self._kernel.gamma
         table, treated = self._treated(X, n)
         self.indefinite_, self._expansion = None if treated is None else treated.said, None
         return table, treated
 
     def _train(
         self,
-        given: tuple[Any, Any, Any],
-        X: Any,
+        given: Kept,
+        X: object,
         data: Targets,
         tasks: Sequence[Task],
         budget: Budget,
@@ -140,21 +136,21 @@ class KernelModel(Model):
         def keep_all(results: list[Trained]) -> None:
             keep(results)
             self.indefinite_ = None if treated is None else treated.said
-            if treated is not None and treated.clips:
-                self._X_fit, self._expansion = X, treated.spectrum.coefficients(self._over_all_rows())
+            if treated is not None and treated.clipped is not None:
+                self._X_fit, self._expansion = X, treated.clipped.coefficients(self._over_all_rows())
 
         # Kernel rows are shared out to threads of our own, which those of the BLAS get in the way of; for small products, to set the number
         # of these each time would take longer than the products.
         alone = len(tasks) > 1 or isinstance(budget.solver, WorkingSet)
-        train(self, given, data.shown() | {"X": X}, tasks, solve, keep_all, budget.tol, treated=treated, alone=alone)
+        train(self, given, lambda: data.shown() | {"X": X}, tasks, solve, keep_all, budget.tol, treated=treated, alone=alone)
 
-    def _treated(self, X: Any, n: int) -> tuple[Any, Treated | None]:
+    def _treated(self, X: object, n: int) -> tuple[Any, Treated | None]:
         """Return the rows or the matrix to train on, and what was done with an indefinite kernel."""
         table = called_kernel(self.kernel, X, n) if callable(self.kernel) else X
         treated = treat(self.indefinite, self._kernel, table, callable(self.kernel) or self.kernel == "precomputed")
         return (table if treated is None else treated.matrix), treated
 
-    def _trained_on(self, given: Any, X: Any, n: int) -> Any:
+    def _trained_on(self, given: Any, X: object, n: int) -> Any:
         """Return X, checked rows, or the matrix that is trained on in place of an indefinite one; `given` is X as `fit` was given it."""
         if not self._on_nearest():
             return X
@@ -163,7 +159,7 @@ class KernelModel(Model):
 
     def _on_nearest(self) -> bool:
         """Return whether the kernel was not positive semidefinite, and another matrix was trained on."""
-        return getattr(self, "indefinite_", None) is not None
+        return self.indefinite_ is not None
 
     @property
     def _automatic(self) -> bool:
@@ -174,16 +170,16 @@ class KernelModel(Model):
             return self.solver
         return WorkingSet(cache_size=number("cache_size", self.cache_size))
 
-    def _checked(self, X: Any, y: Any, **options: Any) -> tuple[Any, np.ndarray]:
+    def _checked(self, X: object, y: object, **options: Any) -> tuple[Any, np.ndarray]:
         """Return X and y, checked; `options` are those of scikit-learn's `check_X_y`."""
         if callable(self.kernel):
             check_consistent_length(X, y)
             return X, np.asarray(y) if options.get("multi_output") else column_or_1d(y, warn=True)
         if sparse.issparse(X) and self.kernel == "precomputed":
             raise TypeError("Sparse precomputed kernels are not supported: give X as an array of kernel values")
-        given, (X, y) = X, validated(self, X, y, **options)
-        check_finite(X, "X", given)
-        return X, y
+        rows, y = validated(self, X, y, **options)
+        check_finite(rows, "X", X)
+        return rows, y
 
     @property
     def _is_table(self) -> bool:
@@ -196,14 +192,20 @@ class KernelModel(Model):
             raise ValueError(f"the kernel matrix must be square, one row and one column a sample; it has shape {X.shape}")
         return X
 
-    def _problem_over(self, X: Any, y: np.ndarray, loss: Any, C: float, total: float, weights: np.ndarray | None) -> Problem:
+    def _rows_of(self, X: Any, rows: np.ndarray) -> Any:
+        """Return some of the training rows, or their kernel matrix."""
+        X = self._square(X)
+        if len(rows) == X.shape[0]:
+            return X
+        return X[np.ix_(rows, rows)] if self._is_table else X[rows]
+
+    def _problem_over(self, X: Any, y: np.ndarray, loss: Loss, C: float, total: float, weights: np.ndarray | None) -> Problem:
         """Return the problem of some rows, or of their kernel matrix; `total` is the sum of the weights."""
-        l2, _ = penalties(C, 0.0, total)
         problem = Problem(
             small_as_dense(X) if self.kernel == "linear" else X,
             y,
             loss,
-            l2=l2,
+            l2=from_C(C, total)["l2"],
             sample_weight=weights,
             intercept="free" if self.fit_intercept else "none",
             kernel="precomputed" if self._is_table else self._kernel,
@@ -214,7 +216,7 @@ class KernelModel(Model):
             problem.shared.semidefinite = True  # made so; that of an uncertified fit is not asked for
         return problem
 
-    def _expansion_attributes(self, X: Any, signed: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
+    def _expansion_attributes(self, X: object, signed: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
         """Return the fitted attributes from coefficients of all rows, a line for each line of dual_coef_, and the support vectors."""
         if callable(self.kernel):
             self._X_fit = X  # a function of two collections may rely on the second being the one it was trained on
@@ -255,49 +257,46 @@ class KernelModel(Model):
 
     def _expansion_over(self) -> tuple[Any, np.ndarray, np.ndarray]:
         """Return the rows that scores are sums over, their numbers, and their coefficients, a column for each problem."""
-        whole: np.ndarray | None = getattr(self, "_expansion", None)
-        if whole is not None:
-            return self._X_fit, np.arange(self._fit.n_rows), whole
+        if self._expansion is not None:
+            return self._X_fit, np.arange(self._fit.n_rows), self._expansion
         return self.support_vectors_, self.support_, self._coefficients()
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def _scores(self, X: object) -> np.ndarray:
         check_fitted(self)
         vectors, rows, coefficients = self._expansion_over()
-        if not callable(self.kernel):
-            given, X = X, validated_rows(self, X, ensure_all_finite=True)
-            check_finite(X, "X", given)
-        if not callable(self.kernel) and self.kernel != "precomputed":
+        if callable(self.kernel):
+            return self._kernel_values(X)[:, rows] @ coefficients + self.intercept_
+        checked = validated_rows(self, X, ensure_all_finite=True)
+        check_finite(checked, "X", X)
+        if self.kernel != "precomputed":
             # A single sum is done faster as one: its kernel values need not be written down.
             columns = coefficients[:, 0] if coefficients.shape[1] == 1 else coefficients
-            return expansion(self._kernel, X, vectors, columns).reshape(X.shape[0], -1) + self.intercept_
-        return np.concatenate([values @ coefficients for values in self._kernel_blocks(X, rows)]) + self.intercept_
+            return expansion(self._kernel, checked, vectors, columns).reshape(checked.shape[0], -1) + self.intercept_
+        step = max(1, BLOCK_VALUES // max(len(rows), 1))
+        blocks = [checked[start : start + step][:, rows] @ coefficients for start in range(0, checked.shape[0], step)]
+        return np.concatenate(blocks) + self.intercept_
 
-    def _kernel_blocks(self, X: Any, support: np.ndarray) -> Iterator[np.ndarray]:
-        """Values with those training rows, some rows at a time, where X has them itself or a function makes them."""
-        if callable(self.kernel):
-            values = call_kernel(self.kernel, X, self._X_fit, "the function given as kernel")
-            if values.ndim != 2 or values.shape[1] != self._fit.n_rows:
-                raise ValueError(
-                    f"kernel returned shape {values.shape}; a column for each of the {self._fit.n_rows} training rows is needed"
-                )
-            yield values[:, support]
-            return
-        step = max(1, BLOCK_VALUES // max(len(support), 1))
-        for start in range(0, X.shape[0], step):
-            block = X[start : start + step]
-            yield block[:, support]
+    def _kernel_values(self, X: object) -> np.ndarray:
+        """Return what a function as kernel makes of new rows and the training rows, checked."""
+        assert callable(self.kernel)
+        values = call_kernel(self.kernel, X, self._X_fit, "the function given as kernel")
+        if values.ndim != 2 or values.shape[1] != self._fit.n_rows:
+            raise ValueError(
+                f"kernel returned shape {values.shape}; a column for each of the {self._fit.n_rows} training rows is needed"
+            )
+        return values
 
-    def _rows_for_bounds(self, X: Any, diagonal: Any, training: bool) -> tuple[Any, Any]:
+    def _rows_for_bounds(self, X: object, diagonal: ArrayLike | None, training: bool) -> tuple[Any, Any]:
         """Return new or training rows for bounds of their scores, checked, and their k(x, x) if the kernel is a matrix."""
         check_fitted(self)
-        X = validate_data(self, X, reset=False, **ACCEPTED)
+        rows = validate_data(self, X, reset=False, **ACCEPTED)
         if not self._on_nearest():
-            return X, np.diag(X) if training and self.kernel == "precomputed" else diagonal
+            return rows, np.diag(rows) if training and self.kernel == "precomputed" else diagonal
         treated = self.proof_._kept("bounds of the exact model").treated
-        if not treated.clips:
+        if treated.clipped is None:
             raise ProofError(NO_NEW_ROWS)
-        found: tuple[np.ndarray, np.ndarray] = treated.spectrum.new_values(
-            X if self.kernel == "precomputed" else self._kernel(X, self._X_fit)
+        found: tuple[np.ndarray, np.ndarray] = treated.clipped.new_values(
+            rows if self.kernel == "precomputed" else self._kernel(rows, self._X_fit)
         )
         return found
 
@@ -308,7 +307,7 @@ class KernelModel(Model):
         return tags
 
 
-def called_kernel(kernel: Any, X: Any, n: int) -> np.ndarray:
+def called_kernel(kernel: Any, X: object, n: int) -> np.ndarray:
     """Return the matrix that a function makes of the training rows, checked."""
     values = call_kernel(kernel, X, X, "the function given as kernel")
     if values.shape != (n, n):
@@ -328,12 +327,12 @@ def _rows_of(X: Any, rows: np.ndarray) -> Any:
     return X[rows] if isinstance(X, np.ndarray) or is_sparse(X) else _safe_indexing(X, rows)
 
 
-def checked_kernel(model: Any, X: Any, n: int) -> tuple[Kernel, Any]:
-    """Return the kernel of an estimator for n rows X, and X: its matrix if the kernel is a function."""
+def made_kernel(model: BaseEstimator, X: object) -> Kernel:
+    """Return the kernel of an estimator, with the gamma that its parameter means on rows X."""
     with np.errstate(over="ignore"), invalid_parameters():
         kernel = make_kernel(model.kernel, None if callable(model.kernel) else X, model.gamma, model.degree, model.coef0)
     if not 0.0 < kernel.gamma < np.inf:
         raise ValueError(
             f"gamma={model.gamma!r} comes to {kernel.gamma} on these data: X is too large or too small; scale the features"
         )
-    return kernel, called_kernel(model.kernel, X, n) if callable(model.kernel) else X
+    return kernel

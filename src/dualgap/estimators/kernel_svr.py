@@ -7,15 +7,17 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from dualgap.core import kept, one_of
-from dualgap.estimators.fitting import Fit, Task, fit_of, keep, signed_dual, solve_tasks
+from dualgap.estimators.fitting import Task, keep, signed_dual, solve_tasks
 from dualgap.estimators.kernel_model import KernelModel
-from dualgap.estimators.parameters import estimator, invalid_parameters, regression_loss
+from dualgap.estimators.model import Fit, Kept, fit_of
+from dualgap.estimators.parameters import Loss, estimator, invalid_parameters, regression_loss
 from dualgap.estimators.progress import with_callbacks
 from dualgap.estimators.proof import TargetProof, prediction_bounds, target_parts
-from dualgap.estimators.samples import NUMERIC, Numbers, supports
+from dualgap.estimators.samples import NUMERIC, Duals, Numbers, supports
 from dualgap.problem import Problem
 from dualgap.proof import ProofError, Table, TargetPart
 from dualgap.run import Trained, minimise
@@ -31,7 +33,7 @@ class KernelRegression(RegressorMixin, KernelModel):
     # -------------------------------------------------------------------------------------------------------------- fitting
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> Self:
         """Train on samples X with targets y.
 
         Parameters
@@ -44,7 +46,7 @@ class KernelRegression(RegressorMixin, KernelModel):
         with invalid_parameters():
             C, budget = self._limits()
             one_of("indefinite", self.indefinite, ("error", "clip", "shift"))  # a stationary point, "uncertified", is for SVC alone
-        given = (X, y, sample_weight)
+        given = Kept(X, y, sample_weight)
         X, y = self._checked(X, y, **NUMERIC)
         table, treated = self._table(X, len(y))
         data = Numbers(table, y, sample_weight)
@@ -55,7 +57,7 @@ class KernelRegression(RegressorMixin, KernelModel):
             self._train(given, X, data, tasks, budget, solve, treated, partial(self._keep, X, data))
             return self
 
-    def _keep(self, X: Any, data: Numbers, results: list[Trained]) -> None:
+    def _keep(self, X: object, data: Numbers, results: list[Trained]) -> None:
         """Set the fitted attributes."""
         signed = np.stack([r.coef for r in results])
         rows, counts = supports(signed)
@@ -72,7 +74,7 @@ class KernelRegression(RegressorMixin, KernelModel):
         return [first, *(first.variant(data.values[:, j]) for j in range(1, data.count))]
 
     def _warm(self, data: Numbers, j: int, C: float) -> Any:
-        fitted = getattr(self, "warm_start", False) and fit_of(self).n_rows == data.n and len(self.intercept_) == data.count
+        fitted = self.warm_start and fit_of(self).n_rows == data.n and len(self.intercept_) == data.count
         return (None, float(self.intercept_[j]), signed_dual(self, j, data.weights, C)) if fitted else None
 
     # ----------------------------------------------------------------------------------------------------------- prediction
@@ -81,7 +83,7 @@ class KernelRegression(RegressorMixin, KernelModel):
         dual = self.dual_coef_
         return np.asarray(dual.toarray() if hasattr(dual, "toarray") else dual).T
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: object) -> np.ndarray:
         """Return the predictions for samples: one each, or a column for each target.
 
         With kernel="precomputed", X has a column for each training row. Only the columns `support_` count; the others may be 0.
@@ -137,7 +139,7 @@ class SVR(KernelRegression):
     """
 
     epsilon: float = 0.1
-    loss: Any = "epsilon_insensitive"
+    loss: Loss = "epsilon_insensitive"
     delta: float | None = None
     quantile: float | None = None
     warm_start: bool = False
@@ -145,7 +147,7 @@ class SVR(KernelRegression):
     _proof = TargetProof
     prediction_bounds = prediction_bounds
 
-    def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Table, list[TargetPart]]:
+    def _parts(self, X: object, y: object, sample_weight: ArrayLike | None, duals: Duals) -> tuple[Table, list[TargetPart]]:
         rows, y = self._checked(X, y, **NUMERIC)
         data = Numbers(self._trained_on(X, rows, len(y)), y, sample_weight)
         if (n := fit_of(self).n_rows) != data.n:

@@ -10,17 +10,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, softmax
-from sklearn.base import ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model._base import SparseCoefMixin
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 
 from dualgap.core import classification_loss, is_sparse, kept, one_of
 from dualgap.estimators.deciding import ClassVotes, check_decide, solve_until_decided
-from dualgap.estimators.fitting import Fit, Later, Solve, Task, fit_of, keep, row_of, signed_dual, signed_duals, solve_tasks, train
+from dualgap.estimators.fitting import Solve, Task, keep, row_of, run_over, signed_dual, signed_duals, solve_tasks, train
 from dualgap.estimators.joint_fit import JOINT, is_joint, joint_deciding, joint_fit, joint_part
-from dualgap.estimators.model import Model
-from dualgap.estimators.parameters import Parameters, checked, coefficient_bounds, estimator, invalid_parameters, refusal_of_bounds
+from dualgap.estimators.model import Fit, Kept, Later, Model, fit_of
+from dualgap.estimators.parameters import (
+    Loss,
+    Parameters,
+    checked,
+    coefficient_bounds,
+    estimator,
+    invalid_parameters,
+    is_bounded,
+    refusal_of_bounds,
+)
 from dualgap.estimators.probability import (
     agreed,
     calibrate,
@@ -33,7 +42,10 @@ from dualgap.estimators.probability import (
 from dualgap.estimators.progress import Callbacks, with_callbacks
 from dualgap.estimators.proof import ClassProof, binary_part, decision_bounds, predict_proven, table_of
 from dualgap.estimators.samples import (
+    ClassWeight,
+    Duals,
     Labelled,
+    Rows,
     Targets,
     check_fitted,
     check_labels,
@@ -47,7 +59,7 @@ from dualgap.estimators.samples import (
 )
 from dualgap.estimators.streaming import partial_fit
 from dualgap.problem import Problem, as_features
-from dualgap.run import Trained
+from dualgap.run import Progress, Trained
 from dualgap.solvers import get_solver
 
 __all__ = ["LinearModel", "LinearSVC"]
@@ -102,17 +114,18 @@ class LinearModel(Model):
     bounds: tuple[ArrayLike | None, ArrayLike | None] | None = None
     monotonic_cst: ArrayLike | Mapping[str, int] | None = None
 
+    penalty: str | None = field(default=None, init=False)  # a parameter of LinearSVC
     coef_: Any = field(init=False)
     intercept_: np.ndarray = field(init=False)
     n_features_in_: int = field(init=False)
     support_, n_support_, dual_coef_ = Later(), Later(), Later()
 
-    def _train(self, given: tuple[Any, Any, Any], data: Targets, parameters: Parameters, solve: Solve) -> None:
+    def _train(self, given: Kept, data: Targets, parameters: Parameters, solve: Solve) -> None:
         """Solve the problems of a fit, and set the fitted attributes."""
         make, C = self._maker(data, parameters), parameters.C
         tasks = [Task(name, partial(make, j), self._warm(data, j, C)) for j, name in enumerate(data.names())]
         keep_all, tol = partial(self._keep, data, C), parameters.budget.tol
-        train(self, given, data.shown(), tasks, solve, keep_all, tol, rebuilt=partial(self._rebuilt, data))
+        train(self, given, data.shown, tasks, solve, keep_all, tol, rebuilt=partial(self._rebuilt, data))
 
     def _maker(self, data: Targets, parameters: Parameters) -> Callable[[int], Problem]:
         """Return a function from a problem's number to the problem. All share the rows."""
@@ -126,7 +139,7 @@ class LinearModel(Model):
             side.weights,
             parameters.intercept,
             intercept_scale=parameters.scale,
-            bounds=coefficient_bounds(self, data.X.shape[1]),
+            bounds=coefficient_bounds(self, data.X.shape[1]) if is_bounded(self) else None,
         )
 
         def make(j: int) -> Problem:
@@ -153,13 +166,13 @@ class LinearModel(Model):
         side = data.side(j)
         return np.asarray(side.signs * signed_dual(self, j, side.weights, C))
 
-    def _objectives(self, X: Any, y: np.ndarray) -> list[tuple[Problem, np.ndarray | None]]:
+    def _objectives(self, X: object, y: np.ndarray) -> list[tuple[Problem, np.ndarray | None]]:
         """Return the problems of this model on rows that are checked, with the dual variables of the fit if it had as many rows."""
         data, parameters = self._targets(X, y), checked(self)
         make = self._maker(data, parameters)
         return [(make(j), self._dual(data, j, parameters.C)) for j in range(data.count)]
 
-    def _targets(self, X: Any, y: np.ndarray) -> Targets:
+    def _targets(self, X: object, y: np.ndarray) -> Targets:
         """Return other rows with labels, or with numbers, as those of the fit were."""
         raise NotImplementedError
 
@@ -167,7 +180,7 @@ class LinearModel(Model):
         coef, later = np.stack([r.coef for r in results]), data.later(signed_duals(results, C))
         keep(self, results, Fit(data.n, later), **data.attributes(coef))
 
-    def _rebuilt(self, data: Targets, progress: Any) -> dict[str, Any]:
+    def _rebuilt(self, data: Targets, progress: Progress) -> dict[str, Any]:
         """Return what makes the estimator ready to predict as if the fit had ended at this evaluation."""
         attributes = data.attributes(np.atleast_2d(progress.coef).copy())
         return {**attributes, "intercept_": np.atleast_1d(progress.intercept), "n_iter_": progress.epoch}
@@ -177,13 +190,12 @@ class LinearModel(Model):
     def _scores(self, X: object) -> np.ndarray:
         """Return the scores, or predictions, of samples: a column for each problem."""
         check_fitted(self)
-        rows, coef = plain_rows(self, X), self.coef_
-        if rows is None:
-            rows = linear_rows(self, X)
+        plain, coef = plain_rows(self, X), self.coef_
+        rows = linear_rows(self, X) if plain is None else plain
         coef = coef if is_sparse(coef) else np.atleast_2d(coef)  # a user may have made it sparse, or flattened it
         return np.asarray(safe_sparse_dot(rows, coef.T, dense_output=True)) + self.intercept_
 
-    def _rows_for_bounds(self, X: object, diagonal: object, training: bool) -> tuple[Any, None]:
+    def _rows_for_bounds(self, X: object, diagonal: object, training: bool) -> tuple[Rows, None]:
         check_fitted(self)
         return linear_rows(self, X, diagonal), None
 
@@ -193,14 +205,13 @@ class LinearModel(Model):
         return tags
 
 
-def _takes_batches(estimator: Any) -> bool:
+def _takes_batches(estimator: BaseEstimator) -> bool:
     if wants_probability(estimator):
         raise AttributeError("partial_fit does not go with probability=True: a batch that is forgotten cannot be held out")
     if estimator.multi_class != "ovr":
         raise AttributeError(f"partial_fit works with multi_class='ovr', not with multi_class={estimator.multi_class!r}")
-    refused = refusal_of_bounds(estimator, "partial_fit keeps no bounds on coefficients; use fit")
-    if refused is not None:
-        raise AttributeError(refused)
+    if is_bounded(estimator):
+        raise AttributeError(refusal_of_bounds(estimator, "partial_fit keeps no bounds on coefficients; use fit"))
     return True
 
 
@@ -269,10 +280,10 @@ class LinearSVC(ClassifierMixin, LinearModel):
     """
 
     penalty: str | None = field(default=None, kw_only=False)
-    loss: Any = field(default="squared_hinge", kw_only=False)
+    loss: Loss = field(default="squared_hinge", kw_only=False)
     multi_class: str = "ovr"
     delta: float | None = None
-    class_weight: Any = None
+    class_weight: ClassWeight = None
     probability: bool = False
 
     classes_: np.ndarray = field(init=False)
@@ -280,7 +291,7 @@ class LinearSVC(ClassifierMixin, LinearModel):
     # -------------------------------------------------------------------------------------------------------------- fitting
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, decide: Any = None) -> LinearSVC:
+    def fit(self, X: object, y: object = None, sample_weight: ArrayLike | None = None, decide: object = None) -> LinearSVC:
         """Train on samples X with labels y.
 
         Parameters
@@ -297,41 +308,45 @@ class LinearSVC(ClassifierMixin, LinearModel):
         with invalid_parameters():
             get_solver(self.solver)
             self._loss()
-            self._check_multi_class(parameters)
-            check_probability(self, X)
-        check_decide(decide, X, parameters.ratio)
-        given = (X, y, sample_weight)
+            if self.multi_class != "ovr":
+                self._check_multi_class(parameters)
+            if self.probability is not False:
+                check_probability(self, X)
+        given, rows = Kept(X, y, sample_weight), None
+        if decide is not None:
+            check_decide(X, parameters.ratio)
         X, y = (X, store_labels(self, X, y)) if is_store(X) else validated(self, X, y)
         check_labels(y)
-        rows = None if decide is None else as_features(validated_rows(self, decide), "decide", self.n_features_in_)
-        data = Labelled(X, y, sample_weight, self.class_weight)
-        joint = is_joint(self, len(data.classes))
-        self._check_bounds(joint, len(data.classes))
-        budget = parameters.budget
+        if decide is not None:
+            rows = as_features(validated_rows(self, decide), "decide", self.n_features_in_)
+        data, budget = Labelled(X, y, sample_weight, self.class_weight), parameters.budget
+        joint = self.multi_class != "ovr" and is_joint(self, len(data.classes))
+        if is_bounded(self):
+            self._check_bounds(joint, len(data.classes))
         with kept():  # to the return, so that Ctrl-C after the training loses no model
             if joint:
                 self._train_jointly(given, data, parameters, rows)
             elif rows is None or data.count == 1:
-                self._train(given, data, parameters, partial(solve_tasks, budget=budget, decide=rows))
+                self._train(given, data, parameters, partial(solve_tasks, budget=budget, decide=rows, run=run_over(X)))
             else:
                 self._train(given, data, parameters, partial(solve_until_decided, budget=budget, rows=rows, votes=ClassVotes()))
-            calibrate(self, X, y, data.weights)
+            if self.probability is not False:
+                calibrate(self, X, y, data.weights)
             return self
 
-    def _train_jointly(self, given: tuple[Any, Any, Any], data: Labelled, parameters: Parameters, rows: Any) -> None:
+    def _train_jointly(self, given: Kept, data: Labelled, parameters: Parameters, rows: Rows | None) -> None:
         base = self._joint_base(data, parameters)
         deciding = None if rows is None else partial(joint_deciding, rows=rows)
         solve, keep_result = joint_fit(self, data, base, parameters.budget, deciding)
-        shown, task, rebuilt = data.shown(), Task("fit", lambda: base), partial(self._rebuilt, data)
-        train(self, given, shown, [task], solve, keep_result, parameters.budget.tol, rebuilt=rebuilt)
+        task, rebuilt = Task("fit", lambda: base), partial(self._rebuilt, data)
+        train(self, given, data.shown, [task], solve, keep_result, parameters.budget.tol, rebuilt=rebuilt)
 
     def _check_bounds(self, joint: bool, classes: int) -> None:
         """Refuse bounds on coefficients where they mean nothing."""
-        refused = refusal_of_bounds(
-            self, f"multi_class={self.multi_class!r} keeps no bounds on coefficients; use multi_class='ovr'"
-        )
-        if joint and refused is not None:
-            raise ValueError(refused)
+        if joint:
+            raise ValueError(
+                refusal_of_bounds(self, f"multi_class={self.multi_class!r} keeps no bounds on coefficients; use multi_class='ovr'")
+            )
         if classes > 2 and self.monotonic_cst is not None:
             raise ValueError(
                 f"monotonic_cst with {classes} classes: a sign is that of the score of the second of two classes; give `bounds`, which "
@@ -352,10 +367,10 @@ class LinearSVC(ClassifierMixin, LinearModel):
         signs = np.where(data.codes == 0, -1.0, 1.0)
         return Problem(data.X, signs, "hinge", None, l2, 0.0, weights, kind, intercept_scale=parameters.scale)
 
-    def _targets(self, X: Any, y: np.ndarray) -> Labelled:
+    def _targets(self, X: object, y: np.ndarray) -> Labelled:
         return Labelled(X, y, None, self.class_weight, self.classes_)
 
-    def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Any, list[Any]]:
+    def _parts(self, X: object, y: object, sample_weight: ArrayLike | None, duals: Duals) -> tuple[Any, list[Any]]:
         X, y = validated(self, X, y, reset=False)
         data, parameters = Labelled(X, y, sample_weight, self.class_weight), checked(self)
         table, K = table_of(self, data), len(data.classes)
@@ -369,13 +384,20 @@ class LinearSVC(ClassifierMixin, LinearModel):
             parts.append(binary_part(self, j, make(j), found, duals is not None, sides, title))
         return table, parts
 
+    def _keeps_all_rows(self) -> str | None:
+        if is_joint(self, len(self.classes_)):
+            return f"is not there for multi_class={self.multi_class!r}, which trains the classes jointly; use 'ovr'"
+        return None
+
     def _loss(self) -> Any:
         return classification_loss(self.loss, self.delta)
 
     # -------------------------------------------------------------------------------------------------------------- streams
 
     @available_if(_takes_batches)
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> LinearSVC:
+    def partial_fit(
+        self, X: object, y: object, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> LinearSVC:
         """Move the model by one batch of a stream, which is then forgotten.
 
         The model minimises ½‖w − w_before‖² + C·Σ over the batch of the loss, to a relative gap of `tol` or for `max_iter` epochs on
@@ -404,7 +426,7 @@ class LinearSVC(ClassifierMixin, LinearModel):
         if classes is not None and not first and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes={classes!r} differ from those of earlier calls, {self.classes_.tolist()}")
         if first:
-            self.classes_ = np.unique(classes)
+            self.classes_ = np.unique(np.asarray(classes))
             models = 1 if len(self.classes_) == 2 else len(self.classes_)
             self.coef_, self.intercept_ = np.zeros((models, X.shape[1])), np.zeros(models)
         data = Labelled(X, y, sample_weight, self.class_weight, self.classes_)

@@ -2,46 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import field, replace
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
+from numpy.typing import ArrayLike
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from dualgap.answers import Certain, Fold, labels_by_class, mixed_coef
-from dualgap.core import number
-from dualgap.estimators.fitting import Fit, Kept, fit_of, keep, signed_duals
-from dualgap.estimators.linear import LinearSVC
+from dualgap.core import classification_loss, number
+from dualgap.estimators.fitting import keep, signed_duals
+from dualgap.estimators.linear import LinearModel, LinearSVC
 from dualgap.estimators.linear_svr import LinearSVR
-from dualgap.estimators.parameters import intercept_of, keep_parameters, regression_loss
-from dualgap.estimators.path import Given, Limits, Machine, Path
-from dualgap.estimators.path_choice import PathChoice, contest_solver, held_out
+from dualgap.estimators.model import Fit, Kept, fit_of
+from dualgap.estimators.parameters import Loss, estimator, intercept_of, regression_loss
+from dualgap.estimators.path import Given, Path, Values
+from dualgap.estimators.path_choice import choose, contest_solver, held_out
+from dualgap.estimators.path_grid import Limits, Machine
 from dualgap.estimators.proof import ClassProof, TargetProof, decision_bounds, predict_proven, prediction_bounds, table_of
-from dualgap.estimators.samples import NUMERIC, Labelled, Numbers, check_labels, validated
+from dualgap.estimators.samples import NUMERIC, ClassWeight, Duals, Labelled, Numbers, Targets, check_labels, validated
 from dualgap.problem import Problem
 from dualgap.proof import BinaryPart, ProofError, Table, bounds_of
 from dualgap.run import Trained
 
-__all__ = ["LinearSVCPath", "LinearSVCPathCV", "LinearSVRPath", "LinearSVRPathCV", "linear_machines", "target_machines"]
+__all__ = ["LinearSVCPath", "LinearSVCPathCV", "LinearSVRPath", "LinearSVRPathCV"]
 
 
+@estimator
 class _LinearPath(Path):
-    """What paths of classes and of targets share."""
+    """What paths of classes and of targets share. `_loss` makes the loss of the problems.
 
-    def _shared(self, kind: type, C: float, ratio: float) -> dict[str, Any]:
-        """Return the parameters of an estimator of one point."""
-        mine, theirs = self.get_params(deep=False), kind().get_params()
-        return {name: value for name, value in mine.items() if name in theirs} | {"C": C, "l1_ratio": ratio}
+    Parameters
+    ----------
+    l1_ratios : float or array
+    screen : bool
+        Whether features that are proved to be zero are left out. The models are the same to the tolerance.
+    intercept_scaling
+        As in the estimator of one C.
+    """
 
-    def _prove(self, model: Any, given: Given | None, results: Sequence[Trained]) -> Any:
-        """Give a model what proofs need, where the training data and the dual variables are at hand."""
-        model.n_features_in_, model.status_ = self.n_features_in_, "converged"
-        if hasattr(self, "feature_names_in_"):
-            model.feature_names_in_ = self.feature_names_in_
-        if given is not None:
-            model._fit.kept = Kept(*given[:3], [result.dual for result in results])
+    l1_ratios: float | Values = 0.5
+    screen: bool = True
+    intercept_scaling: float = 1.0
+
+    _one: ClassVar[type[LinearModel]]  # the estimator of one C
+
+    def _loss(self) -> Any:
+        raise NotImplementedError
+
+    def _attributes(self, coef: np.ndarray) -> dict[str, Any]:
+        """Return the fitted attributes of a model without the training data, as those of `Targets.attributes`."""
+        raise NotImplementedError
+
+    def _machines(self, data: Targets) -> list[Machine]:
+        scale, kind = number("intercept_scaling", self.intercept_scaling), intercept_of(self)
+        sides = [data.side(j) for j in range(data.count)]
+        first = Problem(data.X, sides[0].y, self._loss(), None, 1.0, 0.0, sides[0].weights, kind, intercept_scale=scale)
+        problems = [first, *(data.moved(first, side, 1.0, 0.0) for side in sides[1:])]
+        return [Machine(problem, problem, side.total, self.solver) for problem, side in zip(problems, sides, strict=True)]
+
+    def _model(self, given: Given | None, C: float, ratio: float, results: Sequence[Trained]) -> LinearModel:
+        mine, theirs = self.get_params(deep=False), self._one().get_params()
+        shared = {name: value for name, value in mine.items() if name in theirs}
+        model, coef = self._one(**shared | {"C": C, "l1_ratio": ratio}), np.stack([result.coef for result in results])
+        if given is None:
+            fit, found = Fit(), self._attributes(coef)
+        else:
+            kept = replace(given.kept, duals=[result.dual for result in results])
+            fit, found = Fit(given.data.n, given.data.later(signed_duals(results, C)), kept), given.data.attributes(coef)
+        keep(model, results, fit, **found, **self._columns(), status_="converged")
         return model
 
     def __sklearn_tags__(self) -> Any:
@@ -50,154 +82,8 @@ class _LinearPath(Path):
         return tags
 
 
-class _Classes(ClassifierMixin, _LinearPath):
-    """Paths of LinearSVC, one for each class against the rest."""
-
-    predict_proven, decision_bounds = predict_proven, decision_bounds
-
-    class_weight: Any
-    classes_: np.ndarray
-
-    @property
-    def proof_(self) -> ClassProof:
-        """What is proven of the exact model of the point that is chosen; `save` writes a proof of every model of the path."""
-        check_is_fitted(self)
-        return _PathProof(self)
-
-    def _checked(self, X: Any, y: Any, sample_weight: Any) -> Given:
-        given = X, y, sample_weight
-        X, y = validated(self, X, y)
-        check_labels(y)
-        data = Labelled(X, y, sample_weight, self.class_weight)
-        self.classes_ = data.classes
-        return Given(*given, data, data.classes[data.codes])
-
-    def _machines(self, data: Labelled) -> list[Machine]:
-        return linear_machines(self, data)
-
-    def _model(self, given: Given | None, C: float, ratio: float, results: Sequence[Trained]) -> LinearSVC:
-        model = LinearSVC(**self._shared(LinearSVC, C, ratio))
-        found: dict[str, Any] = {"coef_": np.stack([result.coef for result in results])}
-        fit = Fit() if given is None else Fit(given.data.n, given.data.later(signed_duals(results, C)))
-        keep(model, results, fit, classes_=self.classes_ if given is None else given.data.classes, **found)
-        return self._prove(model, given, results)
-
-    def _titles(self) -> tuple[list[Any], list[str]]:
-        labels = self.classes_.tolist()
-        return labels, [f"{label} against the rest" for label in labels]
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return the scores by the model that is chosen."""
-        check_is_fitted(self)
-        return self._chosen.decision_function(X)
-
-    def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Table, list[Any]]:
-        """Return a part for each point of a grid, or for each model of a guarantee at both ends of its range.
-
-        Without dual variables, a run from each model finds some.
-        """
-        X, y = validated(self, X, y, reset=False)
-        data = Labelled(X, y, sample_weight, self.class_weight)
-        table = table_of(self, data)
-        if hasattr(self, "proven_"):  # a certified choice keeps its winner alone
-            return self._chosen._parts(X, y, sample_weight, duals)
-        machines = linear_machines(self, data)
-        proofs = [self._grid_parts, self._range_parts]["_paths" in vars(self)]
-        return table, [part for k, machine in enumerate(machines) for part in proofs(data, k, machine, duals)]
-
-    def _grid_parts(self, data: Labelled, k: int, machine: Machine, duals: Any) -> list[BinaryPart]:
-        parts, many = [], self.coefs_.ndim == 4
-        for i, ratio in enumerate(self.l1_ratios_.tolist()):
-            for j, C in enumerate(self.Cs_.tolist()):
-                at = (i, j, k) if many else (i, j)
-                coef, b = self.coefs_[at], float(self.intercepts_[at])
-                if duals is not None:
-                    dual, gap = duals[k][i][j], float(self.dual_gaps_[at])
-                else:
-                    limits = Limits(self.max_iter, None, 0)
-                    dual, gap = machine.solve(C, ratio, (coef, b, None), self.tol, limits).dual, None
-                title = f"C = {C:.6g}, l1_ratio = {ratio:g}"
-                parts.append(self._part_of(data, k, machine, (C, ratio), (coef, b, dual, gap), title, float(self.objectives_[at])))
-        return parts
-
-    def _range_parts(self, data: Labelled, k: int, machine: Machine, duals: Any) -> list[BinaryPart]:
-        """Return two parts for each model of machine k: together they prove it for all C between."""
-        path, ratio, parts = self._paths[k], float(self.l1_ratios_[0]), []
-        if duals is None:
-            raise ProofError("this path was loaded from a file without its dual variables; fit it again to write its proof")
-        for m, (each, (i, j, t)) in enumerate(zip(path.ranges, path.mixes, strict=True)):
-            coef, b = path.model(m)
-            beta = np.clip(mixed_coef(duals[k][i], duals[k][j], t), 0.0, machine.proven.loss.upper_bound())
-            for C in (each.Cs[0], each.Cs[-1]):
-                title = f"model {m} at C = {C:.17g}, an end of its range"
-                parts.append(self._part_of(data, k, machine, (C, ratio), (coef, b, beta, None), title, each.at(C).primal))
-        return parts
-
-    def _part_of(
-        self, data: Labelled, k: int, machine: Machine, at: tuple[float, float], found: tuple[Any, ...], title: str, primal: float
-    ) -> BinaryPart:
-        many = len(data.classes) > 2
-        sides: tuple[int, int | None] = (k, None) if many else (1, 0)
-        of_class = f"class {data.classes[k]} against the rest, " if many else ""
-        coef, b, dual, gap = found
-        return BinaryPart(machine.problem(*at), coef, b, dual, gap, *sides, of_class + title, primal)
-
-
-class _PathProof(ClassProof):
-    """Proof of the model that a path has chosen; `save` is about all models."""
-
-    def __init__(self, path: _Classes) -> None:
-        super().__init__(path._chosen)
-        self.path = path
-
-    def _parts(self, what: str, kept: Kept) -> tuple[Table, list[Any]]:
-        if what != "a proof":
-            return super()._parts(what, kept)
-        own = fit_of(self.path).kept
-        duals = own.duals if own is not None and kept.duals is not None else None
-        return self.path._parts(kept.X, kept.y, kept.sample_weight, duals)
-
-
-class _Targets(MultiOutputMixin, RegressorMixin, _LinearPath):
-    """Paths of LinearSVR, one for each target."""
-
-    loss: Any
-    epsilon: float
-    delta: float | None
-    quantile: float | None
-    _flat: bool
-
-    def _checked(self, X: Any, y: Any, sample_weight: Any) -> Given:
-        given = X, y, sample_weight
-        data = Numbers(*validated(self, X, y, **NUMERIC), sample_weight)
-        self._flat = data.flat
-        return Given(*given, data, data.values[:, 0] if data.flat else data.values)
-
-    def _machines(self, data: Numbers) -> list[Machine]:
-        return target_machines(self, data, regression_loss(self))
-
-    def _model(self, given: Given | None, C: float, ratio: float, results: Sequence[Trained]) -> LinearSVR:
-        model = LinearSVR(**self._shared(LinearSVR, C, ratio))
-        coef = np.stack([result.coef for result in results])
-        found: dict[str, Any] = {"coef_": coef[0] if self._flat else coef, "_flat": self._flat}
-        fit = Fit() if given is None else Fit(given.data.n, given.data.later(signed_duals(results, C)))
-        keep(model, results, fit, **found)
-        return self._prove(model, given, results)
-
-    def _titles(self) -> tuple[list[Any], list[str]]:
-        numbers = list(range(len(self.intercept_)))
-        return numbers, [f"target {j}" for j in numbers]
-
-    @property
-    def proof_(self) -> TargetProof:
-        """What is proven of the exact model of the point that is chosen."""
-        check_is_fitted(self)
-        return TargetProof(self._chosen)
-
-    prediction_bounds = prediction_bounds
-
-
-class LinearSVCPath(_Classes):
+@estimator
+class LinearSVCPath(ClassifierMixin, _LinearPath):
     """Linear models for a grid of C and l1_ratio, from strong to weak penalty, each started from the last.
 
     With more than two classes there is one such path for each class against the rest, all on the same grid.
@@ -207,13 +93,8 @@ class LinearSVCPath(_Classes):
     Cs : int or array
         Values of C, or how many to take: from where the first feature comes in (for any class), over three decades (for l1_ratio=0
         alone: from 1e-4 to 1e2).
-    l1_ratios : float or array
-    screen : bool
-        Whether features that are proved to be zero are left out. The models are the same to the tolerance.
     loss, delta, fit_intercept, intercept, intercept_scaling, class_weight, tol, max_iter, solver, random_state
         As in `LinearSVC`. solver="auto" is prox_newton for smooth losses with an l1 part.
-    max_time : float, optional
-        Seconds for the whole path, shared out among the points.
     guarantee : float, optional
         With a number such as 0.01, the models are for every C from the least to the largest of `Cs`, not for these values alone: at each C
         there is a model, `model_at(C)`, whose objective is proven to be at most 1 + guarantee times the optimum. How many models that
@@ -261,29 +142,110 @@ class LinearSVCPath(_Classes):
     True
     """
 
-    def __init__(
-        self,
-        Cs: Any = 20,
-        *,
-        l1_ratios: Any = 0.5,
-        screen: bool = True,
-        loss: Any = "squared_hinge",
-        delta: float | None = None,
-        fit_intercept: bool = True,
-        intercept: str = "free",
-        intercept_scaling: float = 1.0,
-        class_weight: Any = None,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        solver: Any = "auto",
-        random_state: Any = None,
-        guarantee: float | None = None,
-    ) -> None:
-        keep_parameters(self, locals())
+    class_weight: ClassWeight = None
+    guarantee: float | None = None
+
+    classes_: np.ndarray = field(init=False)
+    _one = LinearSVC
+    predict_proven, decision_bounds = predict_proven, decision_bounds
+
+    @property
+    def proof_(self) -> ClassProof:
+        """What is proven of the exact model of the point that is chosen; `save` writes a proof of every model of the path."""
+        check_is_fitted(self)
+        return _PathProof(self)
+
+    def _loss(self) -> Any:
+        return classification_loss(self.loss, self.delta)
+
+    def _checked(self, X: object, y: object, sample_weight: ArrayLike | None) -> Given:
+        rows, labels = validated(self, X, y)
+        check_labels(labels)
+        data = Labelled(rows, labels, sample_weight, self.class_weight)
+        self.classes_ = data.classes
+        return Given(Kept(X, y, sample_weight), data, data.classes[data.codes])
+
+    def _attributes(self, coef: np.ndarray) -> dict[str, Any]:
+        return {"coef_": coef, "classes_": self.classes_}
+
+    def _titles(self) -> tuple[list[Any], list[str]]:
+        labels = self.classes_.tolist()
+        return labels, [f"{label} against the rest" for label in labels]
+
+    def decision_function(self, X: object) -> np.ndarray:
+        """Return the scores by the model that is chosen."""
+        check_is_fitted(self)
+        return np.asarray(self._chosen.decision_function(X))
+
+    def _parts(self, X: object, y: object, sample_weight: ArrayLike | None, duals: Duals) -> tuple[Table, list[Any]]:
+        """Return a part for each point of a grid, or for each model of a guarantee at both ends of its range.
+
+        Without dual variables, a run from each model finds some.
+        """
+        X, y = validated(self, X, y, reset=False)
+        data = Labelled(X, y, sample_weight, self.class_weight)
+        table = table_of(self, data)
+        if hasattr(self, "proven_"):  # a certified choice keeps its winner alone
+            return self._chosen._parts(X, y, sample_weight, duals)
+        machines = self._machines(data)
+        proofs = [self._grid_parts, self._range_parts]["_paths" in vars(self)]
+        return table, [part for k, machine in enumerate(machines) for part in proofs(data, k, machine, duals)]
+
+    def _grid_parts(self, data: Labelled, k: int, machine: Machine, duals: Duals) -> list[BinaryPart]:
+        parts, many = [], self.coefs_.ndim == 4
+        for i, ratio in enumerate(self.l1_ratios_.tolist()):
+            for j, C in enumerate(self.Cs_.tolist()):
+                at = (i, j, k) if many else (i, j)
+                coef, b = self.coefs_[at], float(self.intercepts_[at])
+                if duals is not None:
+                    dual, gap = duals[k][i][j], float(self.dual_gaps_[at])
+                else:
+                    limits = Limits(self.max_iter, None, 0)
+                    dual, gap = machine.solve(C, ratio, (coef, b, None), self.tol, limits).dual, None
+                title = f"C = {C:.6g}, l1_ratio = {ratio:g}"
+                parts.append(self._part_of(data, k, machine, (C, ratio), (coef, b, dual, gap), title, float(self.objectives_[at])))
+        return parts
+
+    def _range_parts(self, data: Labelled, k: int, machine: Machine, duals: Duals) -> list[BinaryPart]:
+        """Return two parts for each model of machine k: together they prove it for all C between."""
+        path, ratio, parts = self._paths[k], float(self.l1_ratios_[0]), []
+        if duals is None:
+            raise ProofError("this path was loaded from a file without its dual variables; fit it again to write its proof")
+        for m, (each, (i, j, t)) in enumerate(zip(path.ranges, path.mixes, strict=True)):
+            coef, b = path.model(m)
+            beta = np.clip(mixed_coef(duals[k][i], duals[k][j], t), 0.0, machine.proven.loss.upper_bound())
+            for C in (each.Cs[0], each.Cs[-1]):
+                title = f"model {m} at C = {C:.17g}, an end of its range"
+                parts.append(self._part_of(data, k, machine, (C, ratio), (coef, b, beta, None), title, each.at(C).primal))
+        return parts
+
+    def _part_of(
+        self, data: Labelled, k: int, machine: Machine, at: tuple[float, float], found: tuple[Any, ...], title: str, primal: float
+    ) -> BinaryPart:
+        many = len(data.classes) > 2
+        sides: tuple[int, int | None] = (k, None) if many else (1, 0)
+        of_class = f"class {data.classes[k]} against the rest, " if many else ""
+        coef, b, dual, gap = found
+        return BinaryPart(machine.problem(*at), coef, b, dual, gap, *sides, of_class + title, primal)
 
 
-class LinearSVCPathCV(PathChoice, _Classes):
+class _PathProof(ClassProof):
+    """Proof of the model that a path has chosen; `save` is about all models."""
+
+    def __init__(self, path: LinearSVCPath) -> None:
+        super().__init__(path._chosen)
+        self.path = path
+
+    def _parts(self, what: str, kept: Kept) -> tuple[Table, list[Any]]:
+        if what != "a proof":
+            return super()._parts(what, kept)
+        own = fit_of(self.path).kept
+        duals = own.duals if own is not None and kept.duals is not None else None
+        return self.path._parts(kept.X, kept.y, kept.sample_weight, duals)
+
+
+@estimator
+class LinearSVCPathCV(LinearSVCPath):
     """The point of a path that does best in cross-validation.
 
     Parameters
@@ -335,37 +297,20 @@ class LinearSVCPathCV(PathChoice, _Classes):
     C = ...: proven best of 3 settings on these 3 folds...
     """
 
-    def __init__(
-        self,
-        Cs: Any = 20,
-        *,
-        l1_ratios: Any = 0.5,
-        screen: bool = True,
-        loss: Any = "squared_hinge",
-        delta: float | None = None,
-        fit_intercept: bool = True,
-        intercept: str = "free",
-        intercept_scaling: float = 1.0,
-        class_weight: Any = None,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        solver: Any = "auto",
-        random_state: Any = None,
-        cv: Any = 5,
-        scoring: Any = None,
-        n_jobs: int | None = None,
-        certified: bool = False,
-    ) -> None:
-        keep_parameters(self, locals())
+    guarantee: float | None = field(default=None, init=False)
+    cv: object = 5
+    n_jobs: int | None = None
+    scoring: str | Callable[..., float] | None = None
+    certified: bool = False
 
-    def _part(self, given: Given, train: Any) -> Labelled:
-        data = given.data
-        weights = None if data.weights is None else data.weights[train]
-        return Labelled(_safe_indexing(data.X, train), given.labels[train], weights, self.class_weight)
+    def _run(self, given: Given, limits: Limits) -> None:
+        choose(self, given, limits)
 
-    def _fold(self, given: Given, machines: list[Machine], train: Any, test: Any, points: Any, limits: Limits) -> Fold:
-        part = self._part(given, train)
+    def _fold(
+        self, given: Given, train: np.ndarray, test: np.ndarray, points: Sequence[tuple[float, float]], limits: Limits
+    ) -> Fold:
+        assert isinstance(given.data, Labelled)
+        part = given.data.part(train)
         rows, codes = _safe_indexing(given.data.X, test), held_out(part.classes, given.labels[test])
 
         def decide(results: list[Trained]) -> Certain:
@@ -374,7 +319,8 @@ class LinearSVCPathCV(PathChoice, _Classes):
         return Fold(len(test), contest_solver(self._machines(part), points, limits), decide)
 
 
-class LinearSVRPath(_Targets):
+@estimator
+class LinearSVRPath(RegressorMixin, _LinearPath):
     """Linear regressions for a grid of C and l1_ratio, from strong to weak penalty, each started from the last.
 
     With several targets there is one such path for each, all on the same grid.
@@ -384,13 +330,8 @@ class LinearSVRPath(_Targets):
     Cs : int or array
         Values of C, or how many to take: from where the first feature comes in (for any target), over three decades (for l1_ratio=0
         alone: from 1e-4 to 1e2).
-    l1_ratios : float or array
-    screen : bool
-        Whether features that are proved to be zero are left out. The models are the same to the tolerance.
     loss, epsilon, delta, quantile, fit_intercept, intercept, intercept_scaling, tol, max_iter, solver, random_state
         As in `LinearSVR`, with the squared error as the default loss: C then does not depend on the units of y.
-    max_time : float, optional
-        Seconds for the whole path, shared out among the points.
     guarantee : float, optional
         With a number such as 0.01, models for every C from the least to the largest of `Cs`, as in `LinearSVCPath`: `model_at(C)` has an
         objective that is proven to be at most 1 + guarantee times the optimum. One l1_ratio below 1; `tol` and `screen` are not used.
@@ -424,30 +365,44 @@ class LinearSVRPath(_Targets):
     True
     """
 
-    def __init__(
-        self,
-        Cs: Any = 20,
-        *,
-        l1_ratios: Any = 0.5,
-        screen: bool = True,
-        loss: Any = "squared_error",
-        epsilon: float = 0.0,
-        delta: float | None = None,
-        quantile: float | None = None,
-        fit_intercept: bool = True,
-        intercept: str = "free",
-        intercept_scaling: float = 1.0,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        solver: Any = "auto",
-        random_state: Any = None,
-        guarantee: float | None = None,
-    ) -> None:
-        keep_parameters(self, locals())
+    loss: Loss = "squared_error"
+    epsilon: float = 0.0
+    quantile: float | None = None
+    guarantee: float | None = None
+
+    _one = LinearSVR
+    _flat: bool = field(init=False)  # whether y was one-dimensional
+    prediction_bounds = prediction_bounds
+
+    @property
+    def proof_(self) -> TargetProof:
+        """What is proven of the exact model of the point that is chosen."""
+        check_is_fitted(self)
+        return TargetProof(self._chosen)
+
+    def _loss(self) -> Any:
+        return regression_loss(self)
+
+    def _checked(self, X: object, y: object, sample_weight: ArrayLike | None) -> Given:
+        data = Numbers(*validated(self, X, y, **NUMERIC), sample_weight)
+        self._flat = data.flat
+        return Given(Kept(X, y, sample_weight), data, data.values[:, 0] if data.flat else data.values)
+
+    def _attributes(self, coef: np.ndarray) -> dict[str, Any]:
+        return {"coef_": coef[0] if self._flat else coef, "_flat": self._flat}
+
+    def _titles(self) -> tuple[list[Any], list[str]]:
+        numbers = list(range(len(self.intercept_)))
+        return numbers, [f"target {j}" for j in numbers]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
 
-class LinearSVRPathCV(PathChoice, _Targets):
+@estimator
+class LinearSVRPathCV(LinearSVRPath):
     """The point of a path of regressions that does best in cross-validation.
 
     Parameters
@@ -479,51 +434,10 @@ class LinearSVRPathCV(PathChoice, _Targets):
     ((3, 1, 4), True, True)
     """
 
-    def __init__(
-        self,
-        Cs: Any = 20,
-        *,
-        l1_ratios: Any = 0.5,
-        screen: bool = True,
-        loss: Any = "squared_error",
-        epsilon: float = 0.0,
-        delta: float | None = None,
-        quantile: float | None = None,
-        fit_intercept: bool = True,
-        intercept: str = "free",
-        intercept_scaling: float = 1.0,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        solver: Any = "auto",
-        random_state: Any = None,
-        cv: Any = 5,
-        scoring: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        keep_parameters(self, locals())
+    guarantee: float | None = field(default=None, init=False)
+    cv: object = 5
+    n_jobs: int | None = None
+    scoring: str | Callable[..., float] | None = None
 
-    def _part(self, given: Given, train: Any) -> Numbers:
-        data = given.data
-        return Numbers(_safe_indexing(data.X, train), given.labels[train], None if data.weights is None else data.weights[train])
-
-
-# ---------------------------------------------------------------------------------------------------------------------- linear
-
-
-def linear_machines(model: Any, data: Labelled) -> list[Machine]:
-    """Return the machines of the classes: of the second of two, or of each against the rest."""
-    scale, kind = number("intercept_scaling", model.intercept_scaling), intercept_of(model)
-    sides = [data.side(j) for j in range(data.count)]
-    first = Problem(data.X, sides[0].signs, model.loss, model.delta, 1.0, 0.0, sides[0].weights, kind, intercept_scale=scale)
-    problems = [first, *(first.variant(side.signs, side.weights, l2=1.0, l1=0.0) for side in sides[1:])]
-    return [Machine(problem, problem, side.total, model.solver) for problem, side in zip(problems, sides, strict=True)]
-
-
-def target_machines(model: Any, data: Numbers, loss: Any) -> list[Machine]:
-    """Return the machines of the targets."""
-    scale, kind = number("intercept_scaling", model.intercept_scaling), intercept_of(model)
-    weights = data.weights
-    first = Problem(data.X, data.values[:, 0], loss, l2=1.0, sample_weight=weights, intercept=kind, intercept_scale=scale)
-    problems = [first, *(first.variant(data.values[:, j]) for j in range(1, data.count))]
-    return [Machine(problem, problem, data.total, model.solver) for problem in problems]
+    def _run(self, given: Given, limits: Limits) -> None:
+        choose(self, given, limits)

@@ -2,78 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from dualgap.core import kept
-from dualgap.estimators.fitting import fit_of, signed_dual, solve_tasks
+from dualgap.estimators.fitting import run_over, signed_dual, solve_tasks
 from dualgap.estimators.linear import LinearModel
-from dualgap.estimators.parameters import checked, estimator, invalid_parameters, regression_loss
+from dualgap.estimators.model import Kept, fit_of
+from dualgap.estimators.parameters import Loss, checked, estimator, invalid_parameters, regression_loss
 from dualgap.estimators.progress import with_callbacks
 from dualgap.estimators.proof import TargetProof, prediction_bounds, target_parts
-from dualgap.estimators.samples import NUMERIC, Numbers, is_store, store_targets, validated
+from dualgap.estimators.samples import NUMERIC, Duals, Numbers, Rows, is_store, store_targets, validated
 from dualgap.proof import ProofError, Table, TargetPart
 from dualgap.solvers import get_solver
 
-__all__ = ["LinearRegression", "LinearSVR"]
+if TYPE_CHECKING:
+    from dualgap.store import Store
 
-
-class LinearRegression(RegressorMixin, LinearModel):
-    """A linear regression, of one target or several. A subclass has parameters of its own, and `_loss` makes its loss of residuals."""
-
-    _flat: bool  # whether y was one-dimensional
-    _proof = TargetProof
-    prediction_bounds = prediction_bounds
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Train on samples X with targets y.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d), or a `dualgap.store.Store`, which has its own targets
-            Dask collections are for `dualgap.dask.LinearSVR`.
-        y : array of n numbers, or of shape (n, targets)
-        sample_weight : n numbers, optional
-        """
-        parameters = checked(self)
-        with invalid_parameters():
-            get_solver(self.solver)
-        data = Numbers(*self._checked(X, y), sample_weight)
-        with kept():  # to the return, so that Ctrl-C after the training loses no model
-            self._train((X, y, sample_weight), data, parameters, partial(solve_tasks, budget=parameters.budget))
-            return self
-
-    def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
-        return (X, store_targets(self, X, y)) if is_store(X) else validated(self, X, y, **NUMERIC)
-
-    def _targets(self, X: Any, y: np.ndarray) -> Numbers:
-        return Numbers(X, y, None)
-
-    def _parts(self, X: Any, y: Any, sample_weight: Any, duals: Any) -> tuple[Table, list[TargetPart]]:
-        data, parameters = Numbers(*validated(self, X, y, reset=False, **NUMERIC), sample_weight), checked(self)
-        if (n := fit_of(self).n_rows) != data.n:
-            raise ProofError(f"the model was trained on {n} rows; X has {data.n}")
-        found = duals or [signed_dual(self, j, data.weights, parameters.C) for j in range(data.count)]
-        make = self._maker(data, parameters)
-        return target_parts(self, [make(j) for j in range(data.count)], list(np.atleast_2d(self.coef_)), found, duals is not None)
-
-    def predict(self, X: object) -> np.ndarray:
-        """Return the predictions for samples: one each, or a column for each target."""
-        scores = self._scores(X)
-        return scores[:, 0] if self._flat else scores
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
+__all__ = ["LinearSVR"]
 
 
 @estimator
-class LinearSVR(LinearRegression):
+class LinearSVR(RegressorMixin, LinearModel):
     """Linear support vector regression whose fit ends on a certified duality gap.
 
     Minimises, for targets t and the weights s of the samples,
@@ -127,9 +82,58 @@ class LinearSVR(LinearRegression):
     """
 
     epsilon: float = 0.0
-    loss: Any = "epsilon_insensitive"
+    loss: Loss = "epsilon_insensitive"
     delta: float | None = None
     quantile: float | None = None
+
+    _flat: bool = field(init=False)  # whether y was one-dimensional
+    _proof = TargetProof
+    prediction_bounds = prediction_bounds
+
+    @with_callbacks
+    def fit(self, X: object, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Train on samples X with targets y.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d), or a `dualgap.store.Store`, which has its own targets
+            Dask collections are for `dualgap.dask.LinearSVR`.
+        y : array of n numbers, or of shape (n, targets)
+        sample_weight : n numbers, optional
+        """
+        parameters = checked(self)
+        with invalid_parameters():
+            get_solver(self.solver)
+        data = Numbers(*self._checked(X, y), sample_weight)
+        with kept():  # to the return, so that Ctrl-C after the training loses no model
+            self._train(
+                Kept(X, y, sample_weight), data, parameters, partial(solve_tasks, budget=parameters.budget, run=run_over(X))
+            )
+            return self
+
+    def _checked(self, X: object, y: object) -> tuple[Rows | Store, np.ndarray]:
+        return (X, store_targets(self, X, y)) if is_store(X) else validated(self, X, y, **NUMERIC)
+
+    def _targets(self, X: object, y: np.ndarray) -> Numbers:
+        return Numbers(X, y, None)
+
+    def _parts(self, X: object, y: object, sample_weight: ArrayLike | None, duals: Duals) -> tuple[Table, list[TargetPart]]:
+        data, parameters = Numbers(*validated(self, X, y, reset=False, **NUMERIC), sample_weight), checked(self)
+        if (n := fit_of(self).n_rows) != data.n:
+            raise ProofError(f"the model was trained on {n} rows; X has {data.n}")
+        found = duals or [signed_dual(self, j, data.weights, parameters.C) for j in range(data.count)]
+        make = self._maker(data, parameters)
+        return target_parts(self, [make(j) for j in range(data.count)], list(np.atleast_2d(self.coef_)), found, duals is not None)
+
+    def predict(self, X: object) -> np.ndarray:
+        """Return the predictions for samples: one each, or a column for each target."""
+        scores = self._scores(X)
+        return scores[:, 0] if self._flat else scores
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
     def _loss(self) -> Any:
         return regression_loss(self)

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dualgap.core import ResidualLoss, number
 from dualgap.estimators.kernel_svr import KernelRegression
+from dualgap.estimators.nu_machine import nu_run
 from dualgap.estimators.parameters import estimator, invalid_parameters
 from dualgap.estimators.samples import Numbers
-from dualgap.run import Trained, minimise_nu_regression
+from dualgap.run import Trained
 
 __all__ = ["NuSVR"]
 
@@ -58,7 +60,7 @@ class NuSVR(KernelRegression):
 
     nu: float = 0.5
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> Self:
         """Train on samples X with targets y.
 
         Parameters
@@ -75,21 +77,15 @@ class NuSVR(KernelRegression):
                     "fit_intercept=False: NuSVR needs an intercept, with which half of nu lies above the tube; use SVR"
                 )
         super().fit(X, y, sample_weight)
-        self._fit.kept = None  # nothing is proven of the exact model, whose ε is not known exactly
         return self
 
-    def _keep(self, X: Any, data: Numbers, results: list[Trained]) -> None:
+    def _keep(self, X: object, data: Numbers, results: list[Trained]) -> None:
         super()._keep(X, data, results)
         widths = np.array([result.problem.loss.epsilon for result in results])
         self.epsilon_ = float(widths[0]) if self._flat else widths
 
     def _run(self) -> Callable[..., Trained]:
-        nu = float(self.nu)
-
-        def run(problem: Any, *budget: Any, warm_start: Any = None, decide: Any = None, **options: Any) -> Trained:
-            return minimise_nu_regression(problem, nu, *budget, **options)
-
-        return run
+        return nu_run(float(self.nu))
 
     def _loss(self) -> Any:
         return ResidualLoss()

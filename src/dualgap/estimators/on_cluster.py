@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
@@ -28,10 +29,11 @@ from dualgap.cluster import (
     to_polars,
 )
 from dualgap.estimators import linear, linear_svr
-from dualgap.estimators.fitting import Fit, TimeShare, keep, warn_unless_converged
+from dualgap.estimators.fitting import TimeShare, keep, warn_unless_converged
+from dualgap.estimators.model import Fit
 from dualgap.estimators.parameters import Parameters, checked, coefficient_bounds
 from dualgap.estimators.progress import log_to_screen, logged
-from dualgap.estimators.samples import is_store, weights_by_class
+from dualgap.estimators.samples import ClassWeight, is_store, weights_by_class
 from dualgap.problem import is_dask
 
 __all__ = ["LinearSVC", "LinearSVR"]
@@ -40,7 +42,7 @@ SOLVERS = ("auto", "newton", "newton_cg", "cocoa")
 OWN = ("client", "partitions", "checkpoint", "patience")
 
 
-class _OnCluster:
+class _OnCluster(linear.LinearModel):
     """What LinearSVC and LinearSVR on a cluster share. Stands before the plain class among the bases.
 
     Predictions on Dask arrays and data frames are as lazy as the data; on rows in memory they are those of the plain class.
@@ -72,7 +74,7 @@ class _OnCluster:
         return sorted([*inspect.signature(cls._plain).parameters, *OWN])
 
     def __sklearn_clone__(self) -> Self:
-        parameters: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
+        parameters: dict[str, Any] = self.get_params(deep=False)
         client = parameters.pop("client")  # a connection has no copy
         return type(self)(client=client, **{name: clone(value, safe=False) for name, value in parameters.items()})
 
@@ -81,7 +83,7 @@ class _OnCluster:
         assert isinstance(state, dict)
         return {**state, "client": self.client if isinstance(self.client, str) else None}
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: object, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Train on the workers of the cluster, in rounds; `n_iter_` counts them.
 
         Parameters
@@ -94,7 +96,7 @@ class _OnCluster:
         """
         parameters = checked(self)
         self._check(X, parameters)
-        with log_to_screen(self.verbose):  # type: ignore[attr-defined]
+        with log_to_screen(self.verbose):
             results = self._run(X, y, sample_weight, parameters)
         self.status_ = warn_unless_converged(type(self).__name__, results, parameters.budget.tol)
         return self
@@ -104,22 +106,22 @@ class _OnCluster:
         check_is_fitted(self)
         if hasattr(self, "preparation_"):
             raise ValueError("this model prepares the columns of a data frame, which the plain class does not: keep it as it is")
-        parameters: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
+        parameters: dict[str, Any] = self.get_params(deep=False)
         local = self._plain(**{name: value for name, value in parameters.items() if name not in OWN})
         local.__dict__.update({name: value for name, value in self.__dict__.items() if name not in parameters})
         return local
 
     # ---------------------------------------------------------------------------------------------------------- predictions
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: object) -> Any:
         """Return labels or predictions; lazy on Dask data."""
-        dtype = self.classes_.dtype if is_classifier(self) else np.dtype(np.float64)  # type: ignore[attr-defined]
+        dtype = self.classes_.dtype if is_classifier(self) else np.dtype(np.float64)
         return self._lazily("predict", X, dtype, None)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy, or R² of a regression. On Dask data it is computed at once, block by block."""
         if not is_dask(X):
-            return float(super().score(X, y, sample_weight))  # type: ignore[misc]
+            return float(super().score(X, y, sample_weight))
         import dask
 
         found, true = self.predict(X), _as_array(y)
@@ -144,7 +146,7 @@ class _OnCluster:
         if hasattr(X, "map_partitions"):
             meta = np.empty((0,) if columns is None else (0, columns), dtype=dtype)
             return X.map_partitions(_of_frame, plain, preparation, meta=meta)
-        features = self.n_features_in_  # type: ignore[attr-defined]
+        features = self.n_features_in_
         if X.shape[1] != features:
             raise ValueError(f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {features} features as input")
         whole = X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
@@ -154,7 +156,7 @@ class _OnCluster:
 
     # -------------------------------------------------------------------------------------------------------------- fitting
 
-    def _check(self, X: Any, parameters: Parameters) -> None:
+    def _check(self, X: object, parameters: Parameters) -> None:
         name, solver = type(self).__name__, parameters.budget.solver
         if not (is_dask(X) or is_store(X)):
             raise TypeError(
@@ -166,15 +168,15 @@ class _OnCluster:
                 f"solver={solver!r} on a cluster: its solvers are 'newton', 'newton_cg' and 'cocoa'; leave solver='auto'"
             )
         if getattr(self, "multi_class", "ovr") != "ovr":
-            raise ValueError(f"multi_class={self.multi_class!r} needs all rows in memory; a cluster takes 'ovr'")  # type: ignore[attr-defined]
+            raise ValueError(f"multi_class={self.multi_class!r} needs all rows in memory; a cluster takes 'ovr'")
         if getattr(self, "probability", False):
             raise ValueError("probability=True needs the rows in memory, for fits on parts of them; a cluster takes False")
-        if self.warm_start:  # type: ignore[attr-defined]
+        if self.warm_start:
             raise ValueError(
                 "warm_start=True on a cluster: give checkpoint=FOLDER, from which a later fit of the same problem goes on"
             )
 
-    def _run(self, X: Any, y: Any, sample_weight: Any, parameters: Parameters) -> list[RoundsResult]:
+    def _run(self, X: object, y: object, sample_weight: ArrayLike | None, parameters: Parameters) -> list[RoundsResult]:
         client, preparation = current_client(self.client), None
         if has_words(X):
             task = "regression" if is_regressor(self) else "classification"
@@ -228,7 +230,7 @@ class LinearSVC(_OnCluster, linear.LinearSVC):
 
     _plain = linear.LinearSVC
 
-    def decision_function(self, X: Any) -> Any:
+    def decision_function(self, X: object) -> Any:
         """Return the scores of samples: for two classes one each, else one for each class. Lazy on Dask data."""
         models = len(self.intercept_)
         return self._lazily("decision_function", X, np.dtype(np.float64), None if models == 1 else models)
@@ -269,9 +271,10 @@ def _of_frame(part: Any, plain: Any, preparation: Any) -> np.ndarray:
     return plain(part.to_numpy() if preparation is None else preparation.transform(to_polars(part)))
 
 
-def _solve(pool: DaskPool, model: Any, parameters: Parameters) -> list[RoundsResult]:
+def _solve(pool: DaskPool, model: _OnCluster, parameters: Parameters) -> list[RoundsResult]:
     """Run one problem for each class, or one for the targets, over the same partitions, and keep the fitted attributes."""
     budget, loss = parameters.budget, model._loss()
+    assert isinstance(budget.solver, str)  # by _check
     statistics = DataStatistics(pool.call("describe", loss))
     labels = statistics.classes.tolist()
     if labels:
@@ -319,7 +322,7 @@ def _solve(pool: DaskPool, model: Any, parameters: Parameters) -> list[RoundsRes
     return results
 
 
-def _keep(model: Any, statistics: DataStatistics, results: Sequence[RoundsResult]) -> None:
+def _keep(model: _OnCluster, statistics: DataStatistics, results: Sequence[RoundsResult]) -> None:
     model.__dict__.pop("feature_names_in_", None)  # of an earlier fit
     coef, rounds = np.stack([r.coef for r in results]), max(r.rounds for r in results)
     classes = statistics.classes if len(statistics.classes) else None
@@ -336,7 +339,7 @@ def _checkpoint_of(folder: str | Path | None, number: int, problems: int) -> Che
     )
 
 
-def _factors(class_weight: Any, statistics: DataStatistics, label: Any) -> dict[Any, float]:
+def _factors(class_weight: ClassWeight, statistics: DataStatistics, label: object) -> dict[Any, float]:
     """The weight of each label: with more than two classes the rest keeps weight 1, as LIBLINEAR has it."""
     labels = statistics.classes.tolist()
     if not labels:

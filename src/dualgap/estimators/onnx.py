@@ -211,7 +211,7 @@ def _convert_one_class(scope: Any, operator: Any, container: Any) -> None:
     from onnx import TensorProto
 
     graph = _Graph(scope, operator, container)
-    scores = _kernel_scores(graph, operator.raw_operator._machine)
+    scores = _kernel_scores(graph, operator.raw_operator)
     inside = graph.node("Cast", graph.node("GreaterOrEqual", scores, graph.constant([0.0])), to=TensorProto.INT64)
     codes = graph.node("Reshape", inside, graph.constant([-1], np.int64))
     graph.node("Gather", graph.constant([-1, 1], np.int64), codes, output=operator.outputs[0].full_name, axis=0)
@@ -221,7 +221,6 @@ def _convert_one_class(scope: Any, operator: Any, container: Any) -> None:
 def _convert_kernel(scope: Any, operator: Any, container: Any) -> None:
     graph, model = _Graph(scope, operator, container), operator.raw_operator
     _refuse_calibrated(model)
-    model = getattr(model, "_machine", model)  # the SVC that a NuSVC predicts by
     K = len(model.classes_)
     pairs = _kernel_scores(graph, model)
     if K == 2:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import InvalidParameterError
 
@@ -25,9 +26,11 @@ from dualgap.core import (
     whole_number,
 )
 from dualgap.problem import as_bounds, from_C
+from dualgap.solvers import Solver
 
 __all__ = [
     "Budget",
+    "Loss",
     "Parameters",
     "budget_of",
     "checked",
@@ -37,12 +40,12 @@ __all__ = [
     "fit_seed",
     "intercept_of",
     "invalid_parameters",
-    "keep_parameters",
-    "penalties",
+    "is_bounded",
     "refusal_of_bounds",
     "regression_loss",
 ]
 
+Loss = str | tuple[Any, ...]  # a name, or a loss object, which is a NamedTuple
 T = TypeVar("T")
 
 
@@ -55,9 +58,9 @@ def estimator(cls: type[T]) -> type[T]:
     return made
 
 
-def _completed(cls: Any) -> str:
+def _completed(cls: type) -> str:
     """Return the docstring with an entry for each field, in the order: its own entries, then those of the bases."""
-    text = inspect.cleandoc(cls.__doc__)
+    text = inspect.cleandoc(cls.__doc__ or "")
     match = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n\S|\Z)", text, re.S | re.M)
     assert match is not None, f"{cls.__name__}: its docstring has no section Parameters"
     own = _entries(match[1])
@@ -93,14 +96,7 @@ def invalid_parameters() -> Iterator[None]:
         raise InvalidParameterError(str(error)) from None
 
 
-def keep_parameters(model: Any, given: dict[str, Any]) -> None:
-    """Set the parameters of a constructor, from its `locals()`."""
-    for name, value in given.items():
-        if name not in ("self", "__class__"):
-            setattr(model, name, value)
-
-
-def fit_seed(random_state: Any, default: int | None = None) -> int:
+def fit_seed(random_state: object, default: int | None = None) -> int:
     """The seed of a fit: the number given, or one drawn from the generator given (scikit-learn's convention).
 
     None is `default` where there is one: scikit-learn's kernel machines train without random numbers.
@@ -112,7 +108,7 @@ def fit_seed(random_state: Any, default: int | None = None) -> int:
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
-def finite_C(C: Any) -> float:
+def finite_C(C: object) -> float:
     """Check C; say of C=inf, the hard margin or tube, what comes to the same."""
     if isinstance(C, (float, np.floating)) and np.inf == C:
         raise ValueError(
@@ -123,17 +119,11 @@ def finite_C(C: Any) -> float:
     return number("C", C)
 
 
-def penalties(C: float, l1_ratio: float, total: float) -> tuple[float, float]:
-    """(l2, l1) of the mean-of-losses objective for scikit-learn's C, where `total` is the sum of the sample weights."""
-    strengths = from_C(C, total, l1_ratio)
-    return strengths["l2"], strengths["l1"]
-
-
 @dataclass(frozen=True)
 class Budget:
     """How a fit is to be run: solver, tolerance, limits of the whole fit, seed of every problem, threads."""
 
-    solver: Any
+    solver: str | Solver
     tol: float
     max_epochs: int
     max_seconds: float | None
@@ -156,11 +146,12 @@ class Parameters(NamedTuple):
 
     def strengths(self, total: float) -> tuple[float, float]:
         """Return (l2, l1) where the weights of the samples add up to `total`."""
-        return penalties(self.C, self.ratio, total)
+        found = from_C(self.C, total, self.ratio)
+        return found["l2"], found["l1"]
 
 
 @invalid_parameters()
-def budget_of(model: Any, solver: Any, max_epochs: int, seed: int | None = None) -> Budget:
+def budget_of(model: BaseEstimator, solver: str | Solver, max_epochs: int, seed: int | None = None) -> Budget:
     """Check what a run of an estimator may cost; draws its seed, or takes the one given where `random_state` is None."""
     return Budget(
         solver=solver,
@@ -169,12 +160,12 @@ def budget_of(model: Any, solver: Any, max_epochs: int, seed: int | None = None)
         max_seconds=None if model.max_time is None else number("max_time", model.max_time),
         seed=fit_seed(model.random_state, seed),
         n_jobs=model.n_jobs,
-        atol=number("atol", getattr(model, "atol", 0.0), "[0, inf)"),
+        atol=number("atol", model.atol, "[0, inf)"),
     )
 
 
 @invalid_parameters()
-def checked(model: Any) -> Parameters:
+def checked(model: BaseEstimator) -> Parameters:
     """Check the parameters of a linear estimator; draws its seed."""
     C, ratio = finite_C(model.C), _ratio(model)
     budget = budget_of(model, model.solver, whole_number("max_iter", model.max_iter))
@@ -185,8 +176,8 @@ def checked(model: Any) -> Parameters:
     return Parameters(C, ratio, kind, number("intercept_scaling", model.intercept_scaling), budget)
 
 
-def _ratio(model: Any) -> float:
-    penalty, ratio = getattr(model, "penalty", None), number("l1_ratio", model.l1_ratio, "[0, 1]")
+def _ratio(model: BaseEstimator) -> float:
+    penalty, ratio = model.penalty, number("l1_ratio", model.l1_ratio, "[0, 1]")
     if one_of("penalty", penalty, (None, "l1", "l2")) is None:
         return ratio
     asked = 1.0 if penalty == "l1" else 0.0
@@ -196,7 +187,7 @@ def _ratio(model: Any) -> float:
 
 
 @invalid_parameters()
-def regression_loss(model: Any) -> Any:
+def regression_loss(model: BaseEstimator) -> Any:
     """Return the loss object of an estimator; refuse one of classification."""
     takes_epsilon = isinstance(model.loss, str) and model.loss in WITH_EPSILON  # others do not use it, as kernels their `degree`
     loss = make_loss(model.loss, model.delta, model.epsilon if takes_epsilon else None, model.quantile)
@@ -208,16 +199,14 @@ def regression_loss(model: Any) -> Any:
     return loss
 
 
-def intercept_of(model: Any) -> str:
+def intercept_of(model: BaseEstimator) -> str:
     """Return the kind of intercept that an estimator asks for."""
     kind: str = one_of("intercept", model.intercept, ("free", "penalised"))
     return kind if model.fit_intercept else "none"
 
 
-def coefficient_bounds(model: Any, features: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the least and the largest value of each coefficient, None where nothing is bounded: all that was asked for holds at once."""
-    if not _is_bounded(model):
-        return None
+def coefficient_bounds(model: BaseEstimator, features: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the least and the largest value of each coefficient: all that was asked for holds at once."""
     low, high = (
         np.array(end) for end in as_bounds(model.bounds, features) or (np.full(features, -np.inf), np.full(features, np.inf))
     )
@@ -234,19 +223,20 @@ def coefficient_bounds(model: Any, features: int) -> tuple[np.ndarray, np.ndarra
     return as_bounds((low, high), features)
 
 
-def refusal_of_bounds(model: Any, reason: str) -> str | None:
-    """Return a message with the bounds that the model asks for and the reason why they cannot be kept; None if it asks for none."""
+def refusal_of_bounds(model: BaseEstimator, reason: str) -> str:
+    """Return a message with the bounds that the model asks for and the reason why they cannot be kept."""
     given = {"positive": bool(model.positive), "bounds": model.bounds is not None, "monotonic_cst": model.monotonic_cst is not None}
-    return f"{' and '.join(name for name, is_given in given.items() if is_given)}: {reason}" if any(given.values()) else None
+    return f"{' and '.join(name for name, is_given in given.items() if is_given)}: {reason}"
 
 
-def _is_bounded(model: Any) -> bool:
+def is_bounded(model: BaseEstimator) -> bool:
+    """Return whether a linear estimator asks for bounds of its coefficients."""
     if not isinstance(model.positive, (bool, np.bool_)):
         raise ValueError(f"positive={model.positive!r} must be True or False")
     return bool(model.positive) or model.bounds is not None or model.monotonic_cst is not None
 
 
-def _monotonic(model: Any, features: int) -> np.ndarray:
+def _monotonic(model: BaseEstimator, features: int) -> np.ndarray:
     """Return −1, 0 or 1 for each feature, as scikit-learn reads monotonic_cst: an array, or a dict by the names of features."""
     given = model.monotonic_cst
     if given is None:
@@ -278,6 +268,6 @@ def _monotonic(model: Any, features: int) -> np.ndarray:
     return values.astype(np.float64)
 
 
-def _name(model: Any, j: int) -> str:
+def _name(model: BaseEstimator, j: int) -> str:
     names = getattr(model, "feature_names_in_", None)
     return str(j) if names is None else repr(str(names[j]))

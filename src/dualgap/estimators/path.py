@@ -8,132 +8,102 @@ is chosen. Cross-validation chooses another one: `path_choice`.
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import field, replace
 from functools import partial
-from threading import Event
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from dualgap.answers import SOLVED_SHARE, GuaranteedPath, mixed_coef, walk, zero_features
-from dualgap.core import is_sparse, kept, number, slopes, whole_number
-from dualgap.estimators.fitting import ConvergenceWarning, Fit, Kept, warn_unless_converged, worst_status
-from dualgap.estimators.parameters import fit_seed, penalties
-from dualgap.problem import Problem
-from dualgap.proof import best_intercept, scores_of
-from dualgap.run import Trace, Trained, certify, minimise
+from dualgap.answers import SOLVED_SHARE, Fold, GuaranteedPath, mixed_coef, walk
+from dualgap.core import kept, number, whole_number
+from dualgap.estimators.fitting import ConvergenceWarning, Start, warn_unless_converged, worst_status
+from dualgap.estimators.model import Fit, Kept, Model
+from dualgap.estimators.parameters import Loss, estimator, fit_seed
+from dualgap.estimators.path_grid import Limits, Machine, Point, grid_of, trace
+from dualgap.estimators.samples import Targets
+from dualgap.run import Trained
+from dualgap.solvers import Solver
 
-__all__ = ["Given", "Limits", "Machine", "Path", "Point", "trace"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-
-class Limits:
-    """What the runs of a fit may cost: epochs for each, seconds for all of them, shared out; and their seed."""
-
-    def __init__(self, max_epochs: int, max_seconds: float | None, seed: int) -> None:
-        self.max_epochs, self.seed = max_epochs, seed
-        self.end = None if max_seconds is None else time.perf_counter() + number("max_time", max_seconds)
-
-    def share(self, parts: int) -> float | None:
-        """Return until when the next of so many parts may take."""
-        now = time.perf_counter()
-        return None if self.end is None else now + max(self.end - now, 0.0) / max(parts, 1)
-
-
-@dataclass(frozen=True)
-class Machine:
-    """The problem that certificates are for, the one that solvers work on, and the sum of the weights of the samples.
-
-    The two differ for a kernel whose matrix is held: solvers take it as a precomputed one, and certificates take their sums from it,
-    with bounds on the rounding that are those of the kernel.
-    """
-
-    proven: Problem
-    solved: Problem
-    total: float
-    solver: Any
-
-    def strengths(self, C: float, ratio: float = 0.0) -> tuple[float, float]:
-        """Return (l2, l1) for a C and a share of l1."""
-        return penalties(C, ratio, self.total)
-
-    def problem(self, C: float, ratio: float = 0.0) -> Problem:
-        """Return the problem that certificates are for."""
-        l2, l1 = self.strengths(C, ratio)
-        return self.proven.variant(l2=l2, l1=l1)
-
-    def solve(
-        self,
-        C: float,
-        ratio: float,
-        warm: Any,
-        tol: float,
-        limits: Limits,
-        until: float | None = None,
-        halt: Callable[[], bool] | None = None,
-        features: np.ndarray | None = None,
-    ) -> Trained:
-        """Solve for one C and share of l1; with `features`, a mask, over these columns alone."""
-        l2, l1 = self.strengths(C, ratio)
-        seconds = None if until is None else max(until - time.perf_counter(), 1e-9)
-        solved = self.solved.variant(l2=l2, l1=l1)
-        if features is not None:
-            columns = solved.X[:, np.flatnonzero(features)]
-            columns = columns if is_sparse(columns) else np.ascontiguousarray(columns)
-            solved = solved.replace(X=columns, d=columns.shape[1])
-        result = minimise(solved, self.solver, tol, limits.max_epochs, seconds, limits.seed, warm_start=warm, halt=halt)
-        return result if self.solved is self.proven else Trained.of(result, problem=self.proven.variant(l2=l2, l1=l1))
+__all__ = ["Given", "Path", "Values"]
 
 
 DRAWN = 40  # points of each range that the figure of a guarantee shows
 
 
+Values = Sequence[float] | np.ndarray
+
+
 class Given(NamedTuple):
     """What `fit` was given, the checked training data made of it, and their labels or targets."""
 
-    X: Any
-    y: Any
-    sample_weight: Any
-    data: Any
+    kept: Kept
+    data: Targets
     labels: np.ndarray
 
 
-@dataclass(frozen=True, kw_only=True)
-class Point(Trained):
-    """One model of a grid."""
-
-    screened: int = 0  # features that were proved to be zero before it was trained
-
-
+@estimator
 class Path(BaseEstimator):
     """Tracing, fitted attributes and figures of a path.
 
     Sets: `fit` sets `_chosen`, the fitted estimator that predicts; `_fit`, what `fit` was given with the dual variables, which is not
     pickled; for a guarantee `_paths`, a GuaranteedPath for each machine.
+
+    Parameters
+    ----------
+    Cs : int or array
+        Values of C, or how many to take.
+    loss, delta, fit_intercept, intercept, tol, max_iter, solver, random_state
+        As in the estimator of one C.
+    max_time : float, optional
+        Seconds for the whole path, shared out among the points.
     """
 
-    Cs: Any
-    tol: float
-    max_iter: int
-    max_time: float | None
-    random_state: Any
-    guarantee: float | None = None
-    screen: bool = False
-    l1_ratios: Any = 0.0
-    _chosen: Any
-    _coefs = "coefs_"  # the fitted attribute that has the coefficients of the trained models
+    Cs: int | Values = field(default=20, kw_only=False)
+    loss: Loss = "squared_hinge"
+    delta: float | None = None
+    fit_intercept: bool = True
+    intercept: str = "free"
+    tol: float = 1e-4
+    max_iter: int = 1000
+    max_time: float | None = None
+    solver: str | Solver = "auto"
+    random_state: int | np.random.RandomState | None = None
+
+    # parameters of some paths alone
+    guarantee: float | None = field(default=None, init=False)
+    screen: bool = field(default=False, init=False)
+    l1_ratios: float | Values = field(default=0.0, init=False)
+    cv: object = field(default=None, init=False)
+    n_jobs: int | None = field(default=None, init=False)
+    scoring: str | Callable[..., float] | None = field(default=None, init=False)
+    certified: bool = field(default=False, init=False)
+
+    Cs_: Any = field(init=False)  # with a guarantee and several problems a list
+    l1_ratios_: np.ndarray = field(init=False)
+    C_: float = field(init=False)
+    l1_ratio_: float = field(init=False)
+    n_iter_: int = field(init=False)
+    winners_: list[Any] = field(init=False)
+    intervals_: np.ndarray = field(init=False)
+    gaps_: np.ndarray = field(init=False)
+    _chosen: Model = field(init=False)
+    _coefs: ClassVar[str] = "coefs_"  # the fitted attribute that has the coefficients of the trained models
 
     # ----------------------------------------------------------------------------------------------------- what subclasses change
 
-    def _checked(self, X: Any, y: Any, sample_weight: Any) -> Given:
+    def _checked(self, X: object, y: object, sample_weight: ArrayLike | None) -> Given:
         """Check the data; set n_features_in_, feature_names_in_ and what tells classes or targets."""
         raise NotImplementedError
 
-    def _machines(self, data: Any) -> list[Machine]:
+    def _machines(self, data: Targets) -> list[Machine]:
         """Return the machines, one for each class, pair of classes or target."""
         raise NotImplementedError
 
@@ -145,9 +115,15 @@ class Path(BaseEstimator):
         """Return the labels that select one of several machines, and what a figure calls it."""
         raise NotImplementedError
 
+    def _fold(
+        self, given: Given, train: np.ndarray, test: np.ndarray, points: Sequence[tuple[float, float]], limits: Limits
+    ) -> Fold:
+        """Return a fold of the contest of a certified choice."""
+        raise NotImplementedError
+
     # -------------------------------------------------------------------------------------------------------------------- fitting
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> Self:
         """Train every model of the path.
 
         Parameters
@@ -189,10 +165,10 @@ class Path(BaseEstimator):
         flat = [p for grid in points for row in grid for p in row]
         self.n_iter_ = max(p.epochs for p in flat)
         self.status_ = warn_unless_converged(type(self).__name__, flat, self.tol, stacklevel)
-        self._fit = Fit(kept=Kept(*given[:3], [[[p.dual for p in row] for row in grid] for grid in points]))
+        self._fit = Fit(kept=replace(given.kept, duals=[[[p.dual for p in row] for row in grid] for grid in points]))
         return points
 
-    def _grid(self, data: Any) -> list[Machine]:
+    def _grid(self, data: Targets) -> list[Machine]:
         """Set the grid, and return the machines."""
         self.l1_ratios_ = np.atleast_1d(np.asarray(self.l1_ratios, dtype=float))
         for ratio in self.l1_ratios_:
@@ -220,7 +196,11 @@ class Path(BaseEstimator):
         """Predict by the point of ratio i and value j of C from now on."""
         self._choose(self._model(given, float(self.Cs_[j]), float(self.l1_ratios_[i]), [grid[i][j] for grid in points]))
 
-    def _choose(self, model: Any) -> None:
+    def _columns(self) -> dict[str, Any]:
+        """Return the fitted attributes that tell the columns of X; a function as kernel takes rows without columns."""
+        return {name: getattr(self, name) for name in ("n_features_in_", "feature_names_in_") if hasattr(self, name)}
+
+    def _choose(self, model: Model) -> None:
         self._chosen = model
         for name in ("coef_", "intercept_"):
             if hasattr(model, name):
@@ -250,12 +230,12 @@ class Path(BaseEstimator):
         for machine in machines:
             until = limits.share(len(machines) - len(found))
 
-            def solve(C: float, warm: Any, machine: Machine = machine, until: float | None = until) -> Trained:
+            def solve(C: float, warm: Start, machine: Machine = machine, until: float | None = until) -> Trained:
                 return machine.solve(C, ratio, warm, SOLVED_SHARE * epsilon, limits, until)
 
             found.append(walk(solve, partial(machine.strengths, ratio=ratio), low, high, epsilon))
         self._paths = [path for path, _ in found]
-        self._fit = Fit(kept=Kept(*given[:3], [[result.dual for result in results] for _, results in found]))
+        self._fit = Fit(kept=replace(given.kept, duals=[[result.dual for result in results] for _, results in found]))
         self._keep_every_C([result for _, results in found for result in results])
         if any(path.uncovered and path.uncovered[-1][1] >= high for path in self._paths):  # the walk has not come to the largest C
             self._choose(self._model(None, high, ratio, [results[-1] for _, results in found]))
@@ -324,7 +304,7 @@ class Path(BaseEstimator):
 
     # -------------------------------------------------------------------------------------------------------------------- figures
 
-    def plot_guarantee(self, ax: Any = None, label: Any = None) -> Any:
+    def plot_guarantee(self, ax: Axes | None = None, label: object = None) -> Axes:
         """Draw how far from the optimum the models are at most, over C; returns matplotlib's axes. Needs `guarantee`.
 
         With several problems, `label` says which is drawn, the first one unless told: a class, "0 or 2" for a pair, the number of a target.
@@ -353,7 +333,7 @@ class Path(BaseEstimator):
         ax.set_title(f"{title}{': ' if title else ''}{len(path.ranges)} models, one for every C")
         return ax
 
-    def plot_path(self, l1_ratio: float | None = None, ax: Any = None, label: Any = None) -> Any:
+    def plot_path(self, l1_ratio: float | None = None, ax: Axes | None = None, label: object = None) -> Axes:
         """Draw the coefficients over C for one l1_ratio (the first one unless told); returns matplotlib's axes.
 
         With several problems, `label` says which is drawn (the first one unless told): a class, or the number of a target.
@@ -375,7 +355,7 @@ class Path(BaseEstimator):
         ax.set_title(f"{of_class}l1_ratio = {self.l1_ratios_[i]:g}; relative gaps at most {float(np.max(gaps)):.0e}")
         return ax
 
-    def _drawn(self, label: Any, machines: int) -> tuple[int, str]:
+    def _drawn(self, label: object, machines: int) -> tuple[int, str]:
         """Return the number and the title of the machine that a figure shows."""
         if machines == 1:
             return 0, ""
@@ -387,78 +367,10 @@ class Path(BaseEstimator):
 
     # ---------------------------------------------------------------------------------------------------------------- predictions
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: object) -> Any:
         """Predict by the model that is chosen."""
         check_is_fitted(self)
         return self._chosen.predict(X)
-
-
-def grid_of(machine: Machine, Cs: Any, ratios: np.ndarray) -> np.ndarray:
-    """Return values of C in rising order: those given, or so many from where the first feature comes in, over three decades."""
-    if np.ndim(Cs) > 0:
-        if np.ndim(Cs) != 1 or len(Cs) == 0:
-            raise ValueError(f"Cs={Cs!r} must be a list of positive numbers, such as [0.01, 100]")
-        return np.sort([number("Cs", float(C) if isinstance(C, (int, np.integer)) else C) for C in Cs])
-    count = whole_number("Cs", Cs)
-    positive = ratios[ratios > 0]
-    if len(positive) == 0:
-        return np.geomspace(1e-4, 1e2, count)
-    # At w = 0 the first feature comes in where l1 = ratio/(C·Σs) has come down to the largest |u|.
-    base = machine.proven
-    beta = np.empty(base.n)
-    scores = base.offset.added(np.zeros(base.n))
-    slopes(base.loss, base.y * (scores + best_intercept(base, scores)), beta)
-    largest = float(np.abs(base.combine(base.c * base.y * beta)).max())
-    lowest = float(positive.min()) / (machine.total * max(largest, 1e-300))
-    return np.geomspace(lowest, 1e3 * lowest, count)
-
-
-def trace(
-    machines: Sequence[Machine], Cs: np.ndarray, ratios: np.ndarray, tol: float, limits: Limits, screen: bool
-) -> list[list[list[Point]]]:
-    """Train the models of a grid: for each machine and ratio those of every C, each started from the one before."""
-    left, stop = len(machines) * len(ratios) * len(Cs), Event()
-    found = []
-    for machine in machines:
-        grid = []
-        for ratio in ratios:
-            row: list[Point] = []
-            for C in Cs:
-                run = partial(
-                    machine.solve, float(C), float(ratio), tol=tol, limits=limits, until=limits.share(left), halt=stop.is_set
-                )
-                row.append(_point(machine.problem(float(C), float(ratio)), row[-1] if row else None, run, tol, screen))
-                left -= 1
-                if row[-1].status == "interrupted":
-                    stop.set()  # one epoch each for the points that are left
-            grid.append(row)
-        found.append(grid)
-    return found
-
-
-def _point(problem: Problem, last: Point | None, run: Callable[..., Trained], tol: float, screen: bool) -> Point:
-    """Return the next model. With `screen`, features that the last model and dual point prove to be zero are left out of the run."""
-    if last is None:
-        return Point.of(run(warm=None))
-    keep = features_left(problem, last) if screen else np.ones(problem.d, dtype=bool)
-    if keep.all() or not keep.any():
-        return Point.of(run(warm=(last.coef, last.intercept, last.dual)))
-    screened = problem.d - int(np.count_nonzero(keep))
-    result = run(warm=(last.coef[keep], last.intercept, last.dual), features=keep)
-    coef = np.zeros(problem.d)
-    coef[keep] = result.coef
-    certificate = certify(problem, coef, result.intercept, result.dual)
-    if result.converged and certificate.relative_gap > tol:  # nearly never: go on with all features
-        return Point.of(run(warm=(coef, result.intercept, result.dual)), screened=screened)
-    dual = result.dual if certificate.dual > 0.0 else np.zeros(problem.n)  # β of the bound, for a proof
-    return Point.of(result, problem=problem, coef=coef, dual=dual, certificate=certificate, screened=screened)
-
-
-def features_left(problem: Problem, last: Trained) -> np.ndarray:
-    """Return which features may be other than zero in the minimiser, by what another model and dual point prove."""
-    problem = problem.remembering()
-    b = best_intercept(problem, scores_of(problem, last.coef))
-    return ~zero_features(problem, last.coef, b, last.dual)
 
 
 def _result_at(path: GuaranteedPath, C: float, epochs: int, **proof: Any) -> Trained:
@@ -469,10 +381,7 @@ def _result_at(path: GuaranteedPath, C: float, epochs: int, **proof: Any) -> Tra
         intercept=intercept,
         certificate=path.certificate(C),
         status="converged",
-        trace=Trace(),
         epochs=epochs,
-        cpu_seconds=0.0,
-        wall_seconds=0.0,
         **proof,
     )
 

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import softmax
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from dualgap.estimators.model import Model
 from dualgap.estimators.parameters import fit_seed
 from dualgap.estimators.samples import is_store
 
@@ -41,12 +42,12 @@ FOLDS = 5
 LEAST, MOST = 1e-9, 1e9  # T·(standard deviation of the scores): where the log loss still falls beyond these, T stays there
 
 
-def wants_probability(estimator: Any) -> bool:
+def wants_probability(estimator: BaseEstimator) -> bool:
     """Return whether `probability` is True; scikit-learn's default value of it, "deprecated", is False."""
     return bool(getattr(estimator, "probability", False)) and estimator.probability != "deprecated"
 
 
-def is_calibrated(estimator: Any) -> bool:
+def is_calibrated(estimator: BaseEstimator) -> bool:
     """Return whether a classifier has probabilities; raise AttributeError with the way to them where not."""
     if wants_probability(estimator) or getattr(estimator, "loss", None) in ("log_loss", "logistic"):
         return True
@@ -56,7 +57,7 @@ def is_calibrated(estimator: Any) -> bool:
     )
 
 
-def check_probability(model: Any, X: Any) -> None:
+def check_probability(model: Model, X: object) -> None:
     """Refuse what is neither True nor False, and probability=True where it cannot be had, before training."""
     given = model.probability
     if not isinstance(given, (bool, np.bool_)) and given != "deprecated":
@@ -65,7 +66,7 @@ def check_probability(model: Any, X: Any) -> None:
         raise ValueError("probability=True needs the rows in memory, for fits on parts of them; these are in a store")
 
 
-def calibrate(model: Any, X: Any, y: np.ndarray, weights: np.ndarray | None) -> None:
+def calibrate(model: Model, X: object, y: np.ndarray, weights: np.ndarray | None) -> None:
     """Set `temperature_` if it is wanted, by FOLDS more fits. Rows of weight 0 have no part in it."""
     if not wants_probability(model) or getattr(model, "loss", None) in ("log_loss", "logistic"):
         return
@@ -91,7 +92,7 @@ def calibrate(model: Any, X: Any, y: np.ndarray, weights: np.ndarray | None) -> 
 
 # Methods of the classifiers, without a base class for them.
 @available_if(is_calibrated)
-def predict_proba(self: Any, X: Any) -> np.ndarray:
+def predict_proba(self: Any, X: object) -> np.ndarray:
     """Return probabilities of the classes; the most probable class is the label that `predict` returns.
 
     They need probability=True before `fit`, which then fits on five folds, too. See docs/estimators.md.
@@ -109,13 +110,13 @@ def predict_proba(self: Any, X: Any) -> np.ndarray:
 
 
 @available_if(is_calibrated)
-def predict_log_proba(self: Any, X: Any) -> np.ndarray:
+def predict_log_proba(self: Any, X: object) -> np.ndarray:
     """Return the logarithms of the probabilities."""
     with np.errstate(divide="ignore"):
         return np.log(self.predict_proba(X))
 
 
-def calibrated(model: Any, X: Any) -> np.ndarray:
+def calibrated(model: Model, X: object) -> np.ndarray:
     """Return the probabilities of a fitted model by its temperature."""
     if not hasattr(model, "temperature_"):
         raise NotFittedError("predict_proba is not available when fitted with probability=False; fit the model again")
@@ -123,14 +124,14 @@ def calibrated(model: Any, X: Any) -> np.ndarray:
     return agreed(softmax(model.temperature_ * _by_class(model, X), axis=1), np.searchsorted(model.classes_, labels))
 
 
-def _chosen(model: Any, X: Any, rows: np.ndarray, columns: np.ndarray) -> Any:
+def _chosen(model: Model, X: Any, rows: np.ndarray, columns: np.ndarray) -> Any:
     """Return some rows of X; of a kernel matrix, their values with the rows trained on."""
     if getattr(model, "kernel", None) == "precomputed":
         return X[np.ix_(rows, columns)]
     return _safe_indexing(X, rows)
 
 
-def _by_class(model: Any, X: Any) -> np.ndarray:
+def _by_class(model: Model, X: object) -> np.ndarray:
     """Return a score for each class; the largest is the label's, up to ties."""
     scores = model._class_scores(X) if hasattr(model, "_class_scores") else model.decision_function(X)
     return np.column_stack([np.zeros(len(scores)), scores]) if scores.ndim == 1 else scores

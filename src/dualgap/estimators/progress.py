@@ -23,11 +23,13 @@ except ImportError:  # scikit-learn before 1.9
         """Stands in where scikit-learn has no callbacks. It adds a frame as theirs does, so a warning has one stacklevel for both."""
 
         @functools.wraps(method)
-        def run(estimator: Any, *args: Any, **kwargs: Any) -> Any:
+        def run(estimator: BaseEstimator, *args: Any, **kwargs: Any) -> Any:
             return method(estimator, *args, **kwargs)
 
         return run
 
+
+from sklearn.base import BaseEstimator
 
 from dualgap.run import Progress
 
@@ -38,7 +40,7 @@ Callbacks = Sequence[Callable[[Progress], object]] | None
 LOGGER = logging.getLogger("dualgap")
 
 
-def log_to_screen(verbose: Any) -> AbstractContextManager[None]:
+def log_to_screen(verbose: int) -> AbstractContextManager[None]:
     """With verbose > 0, messages of the logger "dualgap" are shown; where nobody has set logging up, on standard output."""
     return _shown() if verbose else nullcontext()
 
@@ -59,10 +61,10 @@ def _shown() -> Iterator[None]:
             LOGGER.removeHandler(handler)
 
 
-def logged(label: str, verbose: Any) -> Callable[[Any], None]:
+def logged(label: str, verbose: int) -> Callable[[Any], None]:
     """Return a callback of the driver that logs each evaluation; of rounds on a cluster also what was sent."""
 
-    def log(progress: Any) -> None:
+    def log(progress: Progress) -> None:
         record, text = progress.record, str(progress.certificate)
         if "bytes_sent" in record:
             text += f", {record['bytes_sent'] / 1e6:.3g} MB sent, {record['local_epochs']:.0f} local epochs"
@@ -86,17 +88,18 @@ class Monitor:
     Parameters
     ----------
     estimator : the estimator that is being fitted
-    data : mapping with X, y and metadata, as scikit-learn's hooks take them
+    shown : makes the mapping with X, y and metadata that scikit-learn's hooks take
     tasks : the problems that the fit solves, each with a name; for a single one the evaluations are the subtasks
     """
 
-    def __init__(self, estimator: Any, data: dict[str, Any], tasks: Sequence[Any]) -> None:
-        self.estimator, self.data, self.tasks = estimator, data, tasks
+    def __init__(self, estimator: BaseEstimator, shown: Callable[[], dict[str, Any]], tasks: Sequence[Any]) -> None:
+        self.estimator, self.tasks = estimator, tasks
         self.context: Any = None
         if _has_hooks(estimator):
             single = len(tasks) == 1
             self.context = estimator._init_callback_context(max_subtasks=None if single else len(tasks), sequential_subtasks=single)
-            self.context.call_on_fit_task_begin(estimator=estimator, **data)
+            self.data = shown()
+            self.context.call_on_fit_task_begin(estimator=estimator, **self.data)
 
     def callbacks(self, task: int, rebuild: Callable[[Any], dict[str, Any]]) -> list[Callable[[Any], Any]]:
         """Driver callbacks of one problem. `rebuild` makes fitted attributes from a Progress, for hooks that ask for a model."""
@@ -108,7 +111,7 @@ class Monitor:
         return found
 
     def _evaluation_hooks(self, rebuild: Callable[[Any], dict[str, Any]]) -> Callable[[Any], bool]:
-        def evaluated(progress: Any) -> bool:
+        def evaluated(progress: Progress) -> bool:
             subtask = self.context.subcontext(task_name="evaluation")
             subtask.call_on_fit_task_begin(estimator=self.estimator, **self.data)
             end = {**self.data, "reconstruction_attributes": lambda: rebuild(progress)}

@@ -13,13 +13,15 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from dualgap.answers import LeaveOneOut, Pairs, Receipt, bounds_of_margins, feature_status, labels_by_class, row_status
 from dualgap.core import ROUNDOFF
-from dualgap.estimators.fitting import Kept, fit_of, refuse_uncertified
+from dualgap.estimators.fitting import refuse_uncertified
 from dualgap.estimators.forgetting import forget_rows, leave_one_out
-from dualgap.estimators.joint_fit import joint_ball_of
+from dualgap.estimators.joint_fit import JointBall, joint_ball_of
+from dualgap.estimators.model import Kept, Model, fit_of
 from dualgap.estimators.samples import Labelled, Numbers, coded, is_store
 from dualgap.problem import Problem
 from dualgap.proof import BinaryPart, JointPart, ProofError, Table, TargetPart, ball_of, bounds_of, make_proof, without_data
@@ -53,12 +55,12 @@ class Proof:
     variables; `_rows_for_bounds` checks rows; `_loss` returns the loss of the problems.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Model) -> None:
         self.model = model
 
     # -------------------------------------------------------------------------------------------------------------------- answers
 
-    def scores(self, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    def scores(self, X: object, diagonal: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Bound the scores, or predictions, that the exact model gives to new samples.
 
         Parameters
@@ -86,7 +88,7 @@ class Proof:
         """
         return self._shaped(*self._bounds(X, diagonal))
 
-    def support(self, X: Any = None, y: Any = None) -> np.ndarray:
+    def support(self, X: object = None, y: object = None) -> np.ndarray:
         """Say for each training row what is certain of its dual variable at the optimum.
 
         "out": it is 0, so the row is no support vector of the exact model. "bound": it is at one of its bounds, which it has unless the
@@ -124,7 +126,7 @@ class Proof:
             found[np.asarray(weights) == 0.0] = "out"
         return found[:, 0] if self._is_flat(found) else found
 
-    def features(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> np.ndarray:
+    def features(self, X: object = None, y: object = None, sample_weight: ArrayLike | None = None) -> np.ndarray:
         """Say for each feature whether its coefficient in the exact model is "zero" or "nonzero"; "open" where this gap does not tell.
 
         An l1 penalty (l1_ratio > 0) or a bound of 0 makes coefficients zero. With any penalty, a feature has the coefficient zero if only
@@ -159,9 +161,9 @@ class Proof:
     def save(
         self,
         path: str | os.PathLike[str],
-        X: Any = None,
-        y: Any = None,
-        sample_weight: Any = None,
+        X: object = None,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
         *,
         data: str | os.PathLike[str] | None = None,
         preparation: Sequence[str] = (),
@@ -212,7 +214,7 @@ class Proof:
         """Return whether the model gives one number a row."""
         return columns.shape[1] == 1
 
-    def _statuses(self, X: Any, y: Any, weights: Any) -> np.ndarray:
+    def _statuses(self, X: object, y: object, weights: ArrayLike | None) -> np.ndarray:
         """Return the status of training rows, a column for each problem."""
         raise NotImplementedError
 
@@ -222,7 +224,7 @@ class Proof:
 
     # --------------------------------------------------------------------------------------------------------------- training data
 
-    def _kept(self, what: str, X: Any = None, y: Any = None, sample_weight: Any = None) -> Kept:
+    def _kept(self, what: str, X: object = None, y: object = None, sample_weight: ArrayLike | None = None) -> Kept:
         """Return the training data: those given, or those of the fit."""
         check_is_fitted(self.model)
         refuse_uncertified(self.model, what)
@@ -246,17 +248,17 @@ class Proof:
         found: tuple[Table, list[Any]] = self.model._parts(kept.X, kept.y, kept.sample_weight, kept.duals)
         return found
 
-    def _bounds(self, X: Any, diagonal: Any = None, training: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    def _bounds(self, X: object, diagonal: ArrayLike | None = None, training: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Return bounds of the scores, a column for each problem."""
         balls = self.balls()
         rows, diagonal = self.model._rows_for_bounds(X, diagonal, training)
-        return balls.bounds(rows) if hasattr(balls, "bounds") else bounds_of(balls, rows, diagonal)
+        return balls.bounds(rows) if isinstance(balls, JointBall) else bounds_of(balls, rows, diagonal)
 
 
 class ClassProof(Proof):
     """Proof of a classifier, one class against the rest or jointly."""
 
-    def labels(self, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    def labels(self, X: object, diagonal: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Predict labels, and say which of them cannot change at the optimum.
 
         Parameters
@@ -282,7 +284,7 @@ class ClassProof(Proof):
         labels = self.model.predict(X)
         return labels, self._proven(np.searchsorted(self.model.classes_, labels), X, diagonal)
 
-    def leave_one_out(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> LeaveOneOut:
+    def leave_one_out(self, X: object = None, y: object = None, sample_weight: ArrayLike | None = None) -> LeaveOneOut:
         """Bound the leave-one-out error of the exact model at the C of the fit, from this one fit.
 
         Parameters
@@ -298,7 +300,7 @@ class ClassProof(Proof):
         """
         return leave_one_out(self.model, *self._parts("leave_one_out", self._kept("leave_one_out", X, y, sample_weight)))
 
-    def forget(self, rows: Any, max_relative_gap: float = 0.01) -> Receipt | list[Receipt]:
+    def forget(self, rows: ArrayLike, max_relative_gap: float = 0.01) -> Receipt | list[Receipt]:
         """Forget training rows: certify the model on the rows that stay, and return a receipt of how far retraining could take it.
 
         The certificate and the distance take time proportional to the rows forgotten and their features. Coefficients and intercept are
@@ -322,19 +324,19 @@ class ClassProof(Proof):
         """
         return forget_rows(self.model, rows, max_relative_gap, lambda: self._parts("forget", self._kept("forget")))
 
-    def _proven(self, codes: np.ndarray, X: Any, diagonal: Any) -> np.ndarray:
+    def _proven(self, codes: np.ndarray, X: object, diagonal: ArrayLike | None) -> np.ndarray:
         """Return which of the labels with these codes are proven."""
         balls = self.balls()
-        if hasattr(balls, "proven"):
+        if isinstance(balls, JointBall):
             return np.asarray(balls.proven(codes, self.model._rows_for_bounds(X, diagonal, False)[0]))
         return self._certain(codes, *self._bounds(X, diagonal))
 
     def _certain(self, codes: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         return labels_by_class(codes, low, high)[0]
 
-    def _statuses(self, X: Any, y: Any, weights: Any) -> np.ndarray:
+    def _statuses(self, X: object, y: object, weights: ArrayLike | None) -> np.ndarray:
         codes, balls = coded(np.asarray(y).ravel(), self.model.classes_, weights), self.balls()
-        if hasattr(balls, "row_status"):
+        if isinstance(balls, JointBall):
             return np.asarray(balls.row_status(codes, self.model._rows_for_bounds(X, None, True)[0]))[:, None]
         low, high = self._bounds(X, training=True)
         found = np.full(low.shape, "out", dtype="U5")
@@ -384,7 +386,7 @@ class TargetProof(Proof):
     def _is_flat(self, columns: np.ndarray) -> bool:
         return bool(self.model._flat)
 
-    def _statuses(self, X: Any, y: Any, weights: Any) -> np.ndarray:
+    def _statuses(self, X: object, y: object, weights: ArrayLike | None) -> np.ndarray:
         low, high = self._bounds(X, training=True)
         values, loss = Numbers(X, y, None, len(low)).values, self.model._loss()
         off = 4.0 * ROUNDOFF * (np.maximum(np.abs(low), np.abs(high)) + np.abs(values))  # of the differences
@@ -402,19 +404,19 @@ class TargetProof(Proof):
 
 
 # Methods of the estimators, without a base class for them: the questions that are asked most.
-def predict_proven(self: Any, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
+def predict_proven(self: Any, X: object, diagonal: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Predict labels, and say which of them cannot change at the optimum: `proof_.labels(X)`."""
     labels, proven = self.proof_.labels(X, diagonal)
     return labels, proven
 
 
-def decision_bounds(self: Any, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
+def decision_bounds(self: Any, X: object, diagonal: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Bound the scores that the exact model gives to new samples: `proof_.scores(X)`."""
     low, high = self.proof_.scores(X, diagonal)
     return low, high
 
 
-def prediction_bounds(self: Any, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
+def prediction_bounds(self: Any, X: object, diagonal: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Bound the predictions of the exact model for new samples: `proof_.scores(X)`."""
     low, high = self.proof_.scores(X, diagonal)
     return low, high
@@ -424,7 +426,7 @@ def prediction_bounds(self: Any, X: Any, diagonal: Any = None) -> tuple[np.ndarr
 
 
 def binary_part(
-    model: Any, j: int, problem: Problem, found: tuple[Any, float, Any], kept: bool, sides: Any, title: str
+    model: Model, j: int, problem: Problem, found: tuple[Any, float, Any], kept: bool, sides: Any, title: str
 ) -> BinaryPart:
     """Return the part of problem j of a classifier: the gap is that of the fit if its dual variables were kept, else the exact one."""
     coef, b, dual = found
@@ -434,7 +436,7 @@ def binary_part(
     return BinaryPart(problem, coef, b, dual, gap if kept else None, sides[0], sides[1], title, objective)
 
 
-def table_of(model: Any, data: Labelled) -> Table:
+def table_of(model: Model, data: Labelled) -> Table:
     """Return the data as a proof describes them; refuse other classes than the model's."""
     if not np.array_equal(model.classes_, data.classes):
         raise ProofError(f"y has the classes {data.classes.tolist()}, the model was trained on {model.classes_.tolist()}")
@@ -454,7 +456,7 @@ def _ball_of(part: Any) -> Any:
 
 
 def target_parts(
-    model: Any, problems: Sequence[Problem], coefs: Sequence[np.ndarray], duals: Sequence[np.ndarray], kept: bool
+    model: Model, problems: Sequence[Problem], coefs: Sequence[np.ndarray], duals: Sequence[np.ndarray], kept: bool
 ) -> tuple[Table, list[TargetPart]]:
     """Return the data as a proof describes them, and the parts of a regression. The gaps are those of the fit if its duals were kept."""
     gaps, objectives = np.atleast_1d(model.dual_gap_), np.atleast_1d(model.objective_)

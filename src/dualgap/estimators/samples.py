@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from dualgap.core import is_sparse, number
+from dualgap.core import number
 from dualgap.estimators.parameters import invalid_parameters
 from dualgap.problem import Problem, all_finite, as_features, as_vector, as_weights, is_dask
 from dualgap.run import Pairs, pairs_of
@@ -25,10 +28,14 @@ from dualgap.run import Pairs, pairs_of
 if TYPE_CHECKING:
     from dualgap.store import Store
 
+
 __all__ = [
     "NUMERIC",
+    "ClassWeight",
+    "Duals",
     "Labelled",
     "Numbers",
+    "Rows",
     "Side",
     "Targets",
     "as_csr",
@@ -51,6 +58,10 @@ __all__ = [
     "weights_by_class",
 ]
 
+Rows = np.ndarray | sparse.csr_matrix  # samples as `validated` returns them
+ClassWeight = Mapping[Any, float] | str | None
+Duals = Sequence[Any] | None  # dual variables of the problems of a fit; None where they are gone
+
 SMALL = 32_768  # values of a table: 256 kB
 
 
@@ -58,41 +69,43 @@ SMALL = 32_768  # values of a table: 256 kB
 _ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
 
 
-def validated(estimator: Any, X: Any, y: Any, *, reset: bool = True, **options: Any) -> tuple[Any, Any]:
+def validated(estimator: BaseEstimator, X: object, y: object, *, reset: bool = True, **options: Any) -> tuple[Rows, np.ndarray]:
     """Return X and y as kernels can take them, after scikit-learn's checks; n_features_in_ and feature_names_in_ are set or compared.
 
     `options` are those of scikit-learn's `check_X_y`.
 
     Plain arrays that those checks would return as they are do not go through them: on a small problem they take a fifth of a fit.
     """
-    if not (reset and _is_plain(X, y)):
-        refuse_dask(estimator, X)
-        return validate_data(estimator, X, y, reset=reset, **_ACCEPTED, **options)
-    estimator.n_features_in_ = X.shape[1]
-    vars(estimator).pop("feature_names_in_", None)
-    return X, y
+    if reset and _is_table(X) and _is_plain(y, len(X)):
+        estimator.n_features_in_ = X.shape[1]
+        vars(estimator).pop("feature_names_in_", None)
+        return X, y
+    refuse_dask(estimator, X)
+    checked: tuple[Rows, np.ndarray] = validate_data(estimator, X, y, reset=reset, **_ACCEPTED, **options)
+    return checked
 
 
-def small_as_dense(X: Any) -> Any:
+def small_as_dense(X: Rows) -> Rows:
     """Return a small sparse table as an array, so that its model has the same bits as that of an array; other X as they are.
 
     The smallest dense tables have a method of their own, see `solvers.newton`. It is faster than those for sparse rows, too.
     """
-    return X.toarray() if is_sparse(X) and X.shape[0] * X.shape[1] <= SMALL else X
+    return X.toarray() if sparse.issparse(X) and X.shape[0] * X.shape[1] <= SMALL else X
 
 
-def validated_rows(estimator: Any, X: Any, **options: Any) -> Any:
+def validated_rows(estimator: BaseEstimator, X: object, **options: Any) -> Rows:
     """Return new rows as scikit-learn checks them: names and number of the columns must be those of training.
 
     `options` are those of scikit-learn's `check_array`. Plain arrays are not looked at for NaN.
     """
-    if _is_plain_table(estimator, X):
+    if _is_plain_table(X, estimator):
         return X
     refuse_dask(estimator, X)
-    return validate_data(estimator, X, reset=False, **{**_ACCEPTED, **options})
+    checked: Rows = validate_data(estimator, X, reset=False, **{**_ACCEPTED, **options})
+    return checked
 
 
-def refuse_dask(estimator: Any, X: Any) -> None:
+def refuse_dask(estimator: BaseEstimator, X: object) -> None:
     """Raise where X is a Dask collection: it would be drawn into this process without a word."""
     if is_dask(X):
         name = type(estimator).__name__
@@ -103,37 +116,38 @@ def refuse_dask(estimator: Any, X: Any) -> None:
         )
 
 
-def linear_rows(estimator: Any, X: Any, diagonal: Any = None) -> Any:
+def linear_rows(estimator: BaseEstimator, X: object, diagonal: object = None) -> Rows:
     """Return new rows of a linear model as features, checked."""
     if diagonal is not None:
         raise ValueError("diagonal goes with kernel='precomputed' alone; the rows of a linear model say what k(x, x) is")
-    return as_features(validated_rows(estimator, X), columns=estimator.n_features_in_)
+    rows: Rows = as_features(validated_rows(estimator, X), columns=estimator.n_features_in_)
+    return rows
 
 
-def plain_rows(estimator: Any, X: Any) -> np.ndarray | None:
+def plain_rows(estimator: BaseEstimator, X: object) -> np.ndarray | None:
     """Return new rows that scikit-learn's checks would return as they are; None for others, which have to go through them."""
-    return X if _is_plain_table(estimator, X) and all_finite(X.reshape(-1)) else None
+    return X if _is_plain_table(X, estimator) and all_finite(X.reshape(-1)) else None
 
 
-def check_fitted(estimator: Any) -> None:
+def check_fitted(estimator: BaseEstimator) -> None:
     """Raise NotFittedError unless fitted. scikit-learn's check builds all tags first, so it runs only if `intercept_` is missing."""
     if "intercept_" not in vars(estimator):
         check_is_fitted(estimator)
 
 
-def _is_plain_table(estimator: Any, X: Any) -> bool:
+def _is_plain_table(X: object, estimator: BaseEstimator) -> TypeGuard[np.ndarray]:
     """Return whether X is a plain table with the columns of training, which had no names."""
     return _is_table(X) and X.shape[1] == getattr(estimator, "n_features_in_", -1) and "feature_names_in_" not in vars(estimator)
 
 
-def _is_plain(X: Any, y: Any) -> bool:
-    """Return whether X is a C-ordered array of floats that is not empty, and y an array of as many labels of a plain type."""
-    if not _is_table(X) or type(y) is not np.ndarray or y.ndim != 1 or len(X) != len(y):
+def _is_plain(y: object, n: int) -> TypeGuard[np.ndarray]:
+    """Return whether y is an array of n labels of a plain type."""
+    if type(y) is not np.ndarray or y.ndim != 1 or len(y) != n:
         return False
     return y.dtype.kind in "iub" or (y.dtype.kind == "f" and bool(np.isfinite(y).all()))
 
 
-def _is_table(X: Any) -> bool:
+def _is_table(X: object) -> TypeGuard[np.ndarray]:
     """Return whether X is a C-ordered array of floats that is not empty."""
     if type(X) is not np.ndarray or X.ndim != 2 or X.size == 0 or X.dtype not in (np.float64, np.float32):
         return False
@@ -147,7 +161,7 @@ def check_labels(y: np.ndarray) -> None:
     check_classification_targets(y)
 
 
-def is_store(X: Any) -> bool:
+def is_store(X: object) -> TypeGuard[Store]:
     """Whether X is a store. The room is not imported for the question: without it there is no store."""
     room = sys.modules.get("dualgap.store")
     return room is not None and isinstance(X, room.Store)
@@ -162,7 +176,7 @@ def problem_over(X: Any, signs: np.ndarray, *args: Any, **options: Any) -> Probl
     return StoreProblem(X, *args, y=signs, **options)
 
 
-def store_labels(estimator: Any, store: Store, y: Any) -> np.ndarray:
+def store_labels(estimator: BaseEstimator, store: Store, y: object) -> np.ndarray:
     """The labels of a store, after a look at what does not go with one."""
     _begin(estimator, store, y, "classification")
     if estimator.multi_class != "ovr":
@@ -170,13 +184,13 @@ def store_labels(estimator: Any, store: Store, y: Any) -> np.ndarray:
     return store.labels()
 
 
-def store_targets(estimator: Any, store: Store, y: Any) -> np.ndarray:
+def store_targets(estimator: BaseEstimator, store: Store, y: object) -> np.ndarray:
     """The targets of a store, after a look at what does not go with one."""
     _begin(estimator, store, y, "regression")
     return store.labels()
 
 
-def _begin(estimator: Any, store: Store, y: Any, task: str) -> None:
+def _begin(estimator: BaseEstimator, store: Store, y: object, task: str) -> None:
     if y is not None:
         raise ValueError("y beside a store: a store has its own labels; leave y out")
     if store.task != task:
@@ -193,15 +207,18 @@ class Side(NamedTuple):
     """One problem's y: labels ±1 or numbers; the signs of its dual variables; weights (None: all 1) and their sum."""
 
     y: np.ndarray
-    signs: Any
+    signs: np.ndarray | float
     weights: np.ndarray | None
     total: float
 
 
 class Targets(ABC):
-    """X with what is to be learnt of its n rows, and sample weights (None: all 1); a problem for each class or column."""
+    """X with what is to be learnt of its n rows, and sample weights (None: all 1); a problem for each class or column.
 
-    def __init__(self, X: Any, sample_weight: Any, n: int) -> None:
+    X are `Rows`, a Store, or whatever a function as kernel takes.
+    """
+
+    def __init__(self, X: Any, sample_weight: ArrayLike | None, n: int) -> None:
         self.X, self.n = X, n
         self.weights = None if sample_weight is None else as_weights(sample_weight, n)
 
@@ -227,7 +244,7 @@ class Targets(ABC):
         """Return the problem of another side over the rows of the first one."""
 
     @abstractmethod
-    def matches(self, model: Any) -> bool:
+    def matches(self, model: BaseEstimator) -> bool:
         """Return whether a fitted model is one of as many problems, for the same classes."""
 
     @abstractmethod
@@ -237,6 +254,10 @@ class Targets(ABC):
     @abstractmethod
     def attributes(self, coef: np.ndarray) -> dict[str, Any]:
         """Return the fitted attributes of a linear model from the coefficients, a row for each problem."""
+
+    @abstractmethod
+    def part(self, rows: np.ndarray) -> Targets:
+        """Return some of the rows with what is to be learnt of them, as if there were no others."""
 
     def _metadata(self) -> dict[str, Any]:
         return {} if self.weights is None else {"sample_weight": self.weights}
@@ -251,9 +272,17 @@ class Labelled(Targets):
         The labels, where they are known beforehand and y need not have them all.
     """
 
-    def __init__(self, X: Any, y: np.ndarray, sample_weight: Any, class_weight: Any, classes: np.ndarray | None = None) -> None:
+    def __init__(
+        self,
+        X: Any,
+        y: np.ndarray,
+        sample_weight: ArrayLike | None,
+        class_weight: ClassWeight,
+        classes: np.ndarray | None = None,
+    ) -> None:
         super().__init__(X, sample_weight, X.shape[0])
         self._members: dict[int, np.ndarray] = {}
+        self.class_weight = class_weight
         if classes is None:
             self.classes = np.unique(y)
             self.codes = np.searchsorted(self.classes, y)
@@ -263,7 +292,9 @@ class Labelled(Targets):
             self.classes, self.codes = classes, coded(y, classes)
         if self.weights is not None and classes is None:
             self._leave_out_classes_without_weight()
-        self.by_class = weights_by_class(class_weight, self.classes, self.codes, self.weights)
+        self.by_class = None
+        if class_weight is not None:
+            self.by_class = weights_by_class(class_weight, self.classes, self.codes, self.weights)
         if self.by_class is not None and classes is None and not self.by_class.all():
             label = self.classes.tolist()[int(np.argmin(self.by_class))]
             raise ValueError(f"class_weight is zero for class {label!r}; leave its samples out of X and y")
@@ -314,7 +345,7 @@ class Labelled(Targets):
             return first.replace(y=side.y, c=first.c)
         return first.replace(y=side.y, sample_weight=side.weights, l2=l2, l1=l1)
 
-    def matches(self, model: Any) -> bool:
+    def matches(self, model: BaseEstimator) -> bool:
         return np.array_equal(model.classes_, self.classes)
 
     def later(self, signed: np.ndarray) -> Callable[[], dict[str, Any]]:
@@ -322,6 +353,13 @@ class Labelled(Targets):
 
     def attributes(self, coef: np.ndarray) -> dict[str, Any]:
         return {"coef_": coef, "classes_": self.classes}
+
+    def part(self, rows: np.ndarray) -> Labelled:
+        return self.over(_safe_indexing(self.X, rows), rows)
+
+    def over(self, X: Any, rows: np.ndarray) -> Labelled:
+        """Return some of the rows as `part` does, with an X of their own."""
+        return Labelled(X, self.classes[self.codes[rows]], None if self.weights is None else self.weights[rows], self.class_weight)
 
     def pairs(self) -> list[tuple[int, int]]:
         """Return the pairs of classes, the positive one first."""
@@ -331,6 +369,20 @@ class Labelled(Targets):
     def all_pairs(self) -> Pairs:
         """The rows of all pairs of classes."""
         return pairs_of(self.codes, len(self.classes))
+
+    def pair_name(self, pair: tuple[int, int]) -> str:
+        """Return what the problem of two classes is called."""
+        if len(self.classes) == 2:
+            return "fit"
+        first, second = self.classes[list(pair)].tolist()
+        return f"classes {first!r} and {second!r}"
+
+    def sides(self, pair: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return the rows of two classes, +1 for those of the first and −1 for the others, and their weights (None: all 1)."""
+        positive = self.members(pair[0])
+        rows = np.flatnonzero(positive | self.members(pair[1]))
+        unweighted = self.weights is None and self.by_class is None
+        return rows, np.where(positive[rows], 1.0, -1.0), None if unweighted else self.own_weights()[rows]
 
     def own_weights(self) -> np.ndarray:
         """Weight of each sample with that of its own class."""
@@ -344,15 +396,15 @@ class Numbers(Targets):
     `flat` says that y was one-dimensional, or one column.
     """
 
-    def __init__(self, X: Any, y: Any, sample_weight: Any, n: int | None = None) -> None:
+    def __init__(self, X: Any, y: object, sample_weight: ArrayLike | None, n: int | None = None) -> None:
         super().__init__(X, sample_weight, X.shape[0] if n is None else n)
-        y = y.toarray() if is_sparse(y) else np.asarray(y)
-        if y.ndim not in (1, 2):
-            raise ValueError(f"y has shape {y.shape}; it must have one target a sample, or a column for each target")
-        if y.ndim == 2 and y.shape[1] == 1:  # scikit-learn warns of it, and predicts in one dimension
-            y = column_or_1d(y, warn=True)
-        self.flat = y.ndim == 1
-        columns = [as_vector(column, "y", self.n) for column in np.atleast_2d(y.T)]
+        values = y.toarray() if hasattr(y, "toarray") else np.asarray(y)
+        if values.ndim not in (1, 2):
+            raise ValueError(f"y has shape {values.shape}; it must have one target a sample, or a column for each target")
+        if values.ndim == 2 and values.shape[1] == 1:  # scikit-learn warns of it, and predicts in one dimension
+            values = column_or_1d(values, warn=True)
+        self.flat = values.ndim == 1
+        columns = [as_vector(column, "y", self.n) for column in np.atleast_2d(values.T)]
         self.values = np.stack(columns, axis=1)
         self.total = float(self.n if self.weights is None else self.weights.sum())
 
@@ -372,7 +424,7 @@ class Numbers(Targets):
     def moved(self, first: Problem, side: Side, l2: float, l1: float) -> Problem:
         return first.variant(side.y)
 
-    def matches(self, model: Any) -> bool:
+    def matches(self, model: BaseEstimator) -> bool:
         return len(model.intercept_) == self.count
 
     def later(self, signed: np.ndarray) -> Callable[[], dict[str, Any]]:
@@ -381,8 +433,12 @@ class Numbers(Targets):
     def attributes(self, coef: np.ndarray) -> dict[str, Any]:
         return {"coef_": coef[0] if self.flat else coef, "_flat": self.flat}
 
+    def part(self, rows: np.ndarray) -> Numbers:
+        values = self.values[rows, 0] if self.flat else self.values[rows]
+        return Numbers(_safe_indexing(self.X, rows), values, None if self.weights is None else self.weights[rows])
 
-def coded(y: np.ndarray, classes: np.ndarray, weights: Any = None) -> np.ndarray:
+
+def coded(y: np.ndarray, classes: np.ndarray, weights: ArrayLike | None = None) -> np.ndarray:
     """Return the codes of labels. A row of weight 0 may have a label that is none of the classes; its code is then 0."""
     codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     strange = classes[codes] != y
@@ -429,7 +485,7 @@ def as_csr(dense: np.ndarray) -> sparse.csr_matrix:
 
 @invalid_parameters()
 def weights_by_class(
-    class_weight: Any, classes: np.ndarray, codes: np.ndarray, sample_weight: np.ndarray | None
+    class_weight: ClassWeight, classes: np.ndarray, codes: np.ndarray, sample_weight: np.ndarray | None
 ) -> np.ndarray | None:
     """One weight a class: None, "balanced" (total weight / (number of classes · the class's weight)), or a mapping of labels."""
     if class_weight is None:

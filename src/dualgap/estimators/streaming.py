@@ -9,12 +9,12 @@ u = Σ C·s·β·y·x stands for w in the first term, and w = soft(u, l1_ratio)/
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from dualgap.core import ROUNDOFF, Bounded, fresh_seed, gamma, inner, kept, length_bound, natural_order, shuffle
-from dualgap.estimators.fitting import Fit, fit_of, keep_attributes
+from dualgap.estimators.fitting import keep_attributes
+from dualgap.estimators.model import Fit, Model, fit_of
 from dualgap.estimators.parameters import Parameters
 from dualgap.estimators.samples import Labelled, Side
 from dualgap.problem import Problem
@@ -101,7 +101,7 @@ def absorb(stream: Stream, problem: Problem, tol: float, max_epochs: int, rng: n
     return run.found.relative_gap, ended.epochs
 
 
-def partial_fit(model: Any, data: Labelled, parameters: Parameters) -> None:
+def partial_fit(model: Model, data: Labelled, parameters: Parameters) -> None:
     """Train every model of an estimator on one batch; sets coef_, intercept_, n_iter_, status_ and what the next batch needs."""
     budget = parameters.budget
     before: list[Stream] = [*fit_of(model).streams] or _streams_of(model, parameters.ratio)
@@ -134,13 +134,13 @@ def partial_fit(model: Any, data: Labelled, parameters: Parameters) -> None:
             raise KeyboardInterrupt  # ends the caller's loop over batches
 
 
-def _streams_of(model: Any, ratio: float) -> list[Stream]:
+def _streams_of(model: Model, ratio: float) -> list[Stream]:
     """The state behind fitted models: of all u with w = soft(u, l1_ratio)/(1 − l1_ratio), the one nearest to zero."""
     lift = ratio / (1.0 - ratio)
     return [Stream(w + lift * np.sign(w), float(b)) for w, b in zip(model.coef_, model.intercept_, strict=True)]
 
 
-def _batch_problem(model: Any, data: Labelled, side: Side, parameters: Parameters) -> Problem:
+def _batch_problem(model: Model, data: Labelled, side: Side, parameters: Parameters) -> Problem:
     """The batch's problem; a free intercept moves from batch to batch as a penalised one with the scale of the coordinate solvers."""
     kind, scale = ("none" if parameters.intercept == "none" else "penalised"), parameters.scale
     strengths = parameters.strengths(side.total)

@@ -30,14 +30,14 @@ __all__ = [
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-def as_features(X: Any, name: str = "X", columns: int | None = None) -> Any:
+def as_features(X: object, name: str = "X", columns: int | None = None) -> Any:
     """Return X as a C-ordered float array or a CSR matrix of floats, checked to be finite, two-dimensional and not empty."""
     matrix = as_matrix(X, name, columns)
     check_finite(matrix, name, X)
     return matrix
 
 
-def as_matrix(X: Any, name: str = "X", columns: int | None = None) -> Any:
+def as_matrix(X: object, name: str = "X", columns: int | None = None) -> Any:
     """Return X as `as_features` does, its values not looked at."""
     matrix = _as_csr(X, name) if sparse.issparse(X) else _as_array(X, name)
     rows, width = matrix.shape
@@ -188,7 +188,7 @@ def _text_column(frame: Any) -> Any:
     return "?"
 
 
-def check_finite(matrix: Any, name: str, given: Any) -> None:
+def check_finite(matrix: Any, name: str, given: object) -> None:
     """Refuse NaN and infinity, with the place; `given` is the matrix before its conversion, which may have names of columns."""
     is_sparse = sparse.issparse(matrix)
     flat = matrix.data[: matrix.indptr[-1]] if is_sparse else matrix.reshape(-1)
@@ -235,7 +235,7 @@ def all_finite(vector: np.ndarray) -> bool:
     return bool(_first_not_finite(vector) < 0)
 
 
-def as_vector(values: Any, name: str, length: int) -> np.ndarray:
+def as_vector(values: object, name: str, length: int) -> np.ndarray:
     """Return values as a finite float64 vector of the given length."""
     vector = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
     if vector.dtype.kind == "c":
@@ -256,7 +256,7 @@ def as_vector(values: Any, name: str, length: int) -> np.ndarray:
     return vector
 
 
-def as_weights(weights: Any, length: int) -> np.ndarray:
+def as_weights(weights: object, length: int) -> np.ndarray:
     """Return sample weights as a vector, checked to be finite, not negative and not all zero."""
     vector = as_vector(np.full(length, weights) if is_number(weights) else weights, "sample_weight", length)
     if vector.min() < 0:
@@ -284,7 +284,7 @@ def as_bounds(bounds: Any, length: int) -> tuple[np.ndarray, np.ndarray] | None:
     return low, high
 
 
-def _ends(values: Any, name: str, length: int, none: float) -> np.ndarray:
+def _ends(values: object, name: str, length: int, none: float) -> np.ndarray:
     """Return one end of all intervals, read-only; `none`, −∞ or ∞, stands for no bound, and so does None."""
     if values is None or is_number(values):
         values = np.full(length, none if values is None else values)
@@ -302,7 +302,7 @@ def _ends(values: Any, name: str, length: int, none: float) -> np.ndarray:
     return vector
 
 
-def as_labels(y: Any, length: int | None, name: str = "y") -> np.ndarray:
+def as_labels(y: object, length: int | None, name: str = "y") -> np.ndarray:
     """Return labels as a one-dimensional array of numbers or strings."""
     if y is None:
         raise ValueError(f"requires {name} to be passed, but the target {name} is None")
@@ -329,7 +329,7 @@ def as_labels(y: Any, length: int | None, name: str = "y") -> np.ndarray:
     return labels
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     # pandas' markers are recognised by the name of their type, because this module must not import pandas.
     return value is None or (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in ("NAType", "NaTType")
 
@@ -356,7 +356,7 @@ def encode_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return classes, np.where(labels == classes[1], 1.0, -1.0)
 
 
-def is_dask(X: Any) -> bool:
+def is_dask(X: object) -> bool:
     """Whether X is a Dask collection or a list of delayed parts; does not import Dask."""
     if isinstance(X, (list, tuple)):
         return len(X) > 0 and all(type(part).__module__.startswith("dask.") for part in X)

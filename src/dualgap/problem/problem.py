@@ -16,12 +16,14 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from dualgap.core import (
     LOSSES,
     NoOffset,
     Offset,
+    add_in_threads,
     bounded_scores_in_threads,
     make_loss,
     make_penalty,
@@ -169,48 +171,48 @@ class Problem:
 
     def __init__(
         self,
-        X: Any,
-        y: Any,
+        X: object,
+        y: object,
         loss: Any = "hinge",
         delta: float | None = None,
         l2: float = 1e-4,
         l1: float = 0.0,
-        sample_weight: Any = None,
+        sample_weight: ArrayLike | None = None,
         intercept: str = "none",
         *,
         intercept_scale: float = 1.0,
-        classes: Any = None,
+        classes: ArrayLike | None = None,
         kernel: Any = None,
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
-        kernel_memory: Any = None,
+        kernel_memory: float | str | None = None,
         epsilon: float | None = None,
         quantile: float | None = None,
         bounds: Any = None,
     ) -> None:
-        self._set_objective(make_loss(loss, delta, epsilon, quantile), l2, l1, intercept, intercept_scale)
-        given, X = X, as_matrix(X)
+        loss = make_loss(loss, delta, epsilon, quantile)
+        matrix = as_matrix(X)
         sqnorms = None
         if kernel is None:
             # Where all ‖xᵢ‖² are finite, all values are, and every solver and certificate reads ‖xᵢ‖: one pass serves both.
-            rows = storage.of_matrix(X)
-            sqnorms_in_threads(rows, sqnorms := np.empty(X.shape[0]))
+            rows = storage.of_matrix(matrix)
+            sqnorms_in_threads(rows, sqnorms := np.empty(matrix.shape[0]))
         if sqnorms is None or not all_finite(sqnorms):
-            check_finite(X, "X", given)
+            check_finite(matrix, "X", X)
             sqnorms = None  # values whose squares overflow are refused when ‖xᵢ‖ is needed
-        n, d = X.shape
-        if self.is_regression:
-            self._set_samples(X, n, d, np.empty(0), np.ones(n), sample_weight, target_offset(y, n, sample_weight))
+        n = matrix.shape[0]
+        offset: Offset | NoOffset = NONE
+        if getattr(loss, "regression", False):
+            labels, offset = (np.empty(0), np.ones(n)), target_offset(y, n, sample_weight)
         elif classes is None:
-            labels = as_labels(y, n)
-            self._set_samples(X, n, d, *encode_labels(labels), sample_weight)
+            labels = encode_labels(as_labels(y, n))
         else:
-            labels, classes = as_labels(y, n), as_labels(classes, 2, "classes")
+            y, classes = as_labels(y, n), as_labels(classes, 2, "classes")
             if classes[0] == classes[1]:
                 raise ValueError(f"classes={classes.tolist()} must be two different labels")
-            self._set_samples(X, n, d, classes, _signs(labels, classes, "y"), sample_weight)
-        self._set_bounds(bounds)
+            labels = classes, _signs(y, classes, "y")
+        self._set(matrix, labels, sample_weight, offset, loss, l2, l1, bounds, intercept, intercept_scale)
         if kernel is None:
             self.shared.rows, self.shared.sqnorms = rows, sqnorms
         else:
@@ -218,40 +220,42 @@ class Problem:
 
     # ------------------------------------------------------------------------------------------------------- construction
 
-    def _set_objective(self, loss: Any, l2: float, l1: float, intercept: str, scale: float) -> None:
-        vars(self).update(
-            loss=loss,
-            penalty=make_penalty(l2, l1),
-            l2=float(l2),
-            l1=float(l1),
-            bounds=None,
-            intercept=check_intercept(intercept, l2),
-            intercept_scale=number("intercept_scale", scale),
-        )
-
-    def _set_samples(
-        self, X: Any, n: int, d: int, classes: np.ndarray, y: np.ndarray, sample_weight: Any, offset: Any = NONE
+    def _set(
+        self,
+        X: Any,
+        labels: tuple[np.ndarray, np.ndarray],
+        sample_weight: ArrayLike | None,
+        offset: Offset | NoOffset,
+        loss: Any,
+        l2: float,
+        l1: float,
+        bounds: Any,
+        intercept: str,
+        intercept_scale: float,
     ) -> None:
-        weights = None if sample_weight is None else as_weights(sample_weight, n)
-        c = _normalised(weights, y, classes)
+        """Set all attributes, the loss and the labels, (classes, y), checked before; those of a kernel are set by `_set_kernel`."""
+        (classes, y), weights = labels, None if sample_weight is None else as_weights(sample_weight, len(labels[1]))
+        bounds = None if bounds is None else as_bounds(bounds, X.shape[1])
         vars(self).update(
             X=X,
-            n=n,
-            d=d,
+            n=len(y),
+            d=X.shape[1],
             classes=classes,
             y=y,
             sample_weight=weights,
-            c=c,
+            c=_normalised(weights, y, classes),
             offset=offset,
+            loss=loss,
+            penalty=make_penalty(l2, l1, bounds),
+            l2=float(l2),
+            l1=float(l1),
+            bounds=bounds,
+            intercept=check_intercept(intercept, l2),
+            intercept_scale=number("intercept_scale", intercept_scale),
             kernel=None,
             shared=Shared(),
             memory=None,
         )
-
-    def _set_bounds(self, bounds: Any) -> None:
-        if bounds is not None:
-            bounds = as_bounds(bounds, self.d)
-            vars(self).update(bounds=bounds, penalty=make_penalty(self.l2, self.l1, bounds))
 
     def _set_kernel(self, kernel: Any, gamma: float | str, degree: int, coef0: float, memory: int | None) -> None:
         self._check_kernel(kernel)
@@ -275,7 +279,7 @@ class Problem:
 
     # --------------------------------------------------------------------------------------------------- copies and pickles
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a {type(self).__name__} is immutable; problem.replace({name}=…) returns a copy with another {name}")
 
     def __delattr__(self, name: str) -> None:
@@ -336,7 +340,9 @@ class Problem:
         vars(made).update(fields)
         return made
 
-    def variant(self, y: Any = None, sample_weight: Any = None, *, l2: float | None = None, l1: float | None = None) -> Self:
+    def variant(
+        self, y: object = None, sample_weight: ArrayLike | None = None, *, l2: float | None = None, l1: float | None = None
+    ) -> Self:
         """Return the problem of the same rows, loss and kind of intercept with other labels, weights or penalties; X is not checked again.
 
         Problems of one class against the rest, and the points of a path, are made so. What is None stays as it is.
@@ -429,6 +435,11 @@ class Problem:
         return Samples(self.y[which], self.c[which], self.offset.some(which))
 
     @property
+    def total_weight(self) -> float:
+        """The sum of the sample weights."""
+        return float(self.n if self.sample_weight is None else self.sample_weight.sum())
+
+    @property
     def is_regression(self) -> bool:
         """Whether y holds targets, and margins are residuals."""
         return bool(getattr(self.loss, "regression", False))
@@ -502,7 +513,7 @@ class Problem:
                 self.shared.expansion = Expansion(self.kernel, self.X)
             return self.shared.expansion.scores(a)
         v = np.zeros(self.size)
-        add_rows(self.rows, a, v)
+        (add_in_threads if self.kernel is None else add_rows)(self.rows, a, v)
         return v
 
     def stored(self, coef: np.ndarray) -> np.ndarray:
@@ -522,9 +533,19 @@ class Problem:
         return out
 
     def bounded_scores(self, stored: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return xᵢ·w + oᵢ and numbers that, times 2⁻⁵³, bound the rounding of xᵢ·w; None for them where ‖xᵢ‖‖w‖ serves as well."""
+        """Return xᵢ·w + oᵢ and numbers that, times 2⁻⁵³, bound the rounding of xᵢ·w; None for them where ‖xᵢ‖‖w‖ serves as well.
+
+        A problem with a memory keeps those of the last w, which are not to be written to.
+        """
+        w = None if self.memory is None else stored.tobytes()
+        if self.memory is not None and self.memory.scores is not None and self.memory.scores[0] == w:
+            return self.memory.scores[1:]
         products, sizes = self.bounded_products(stored)
-        return self.offset.added(products), sizes
+        scores = self.offset.added(products)
+        if self.memory is not None and w is not None:
+            scores.flags.writeable = False
+            self.memory.scores = w, scores, sizes
+        return scores, sizes
 
     def bounded_products(self, stored: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the same without the offset."""
@@ -547,7 +568,7 @@ class Problem:
             value += 0.5 * self.l2 * ratio * ratio  # ratio**2 would raise where the product overflows to infinity
         return value
 
-    def objective(self, coef: Any, intercept: float = 0.0) -> float:
+    def objective(self, coef: ArrayLike, intercept: float = 0.0) -> float:
         """Return P(w, b).
 
         Examples
@@ -563,24 +584,24 @@ class Problem:
 
     # ----------------------------------------------------------------------------------------------------------- new data
 
-    def features(self, X: Any, name: str = "X") -> Any:
+    def features(self, X: object, name: str = "X") -> Any:
         """Return new samples, checked and converted as the training data were."""
         return as_features(X, name, columns=self.d)
 
-    def decision(self, X: Any, coef: np.ndarray, intercept: float = 0.0) -> np.ndarray:
+    def decision(self, X: object, coef: np.ndarray, intercept: float = 0.0) -> np.ndarray:
         """Return the scores of new samples: x·w + b, positive for the second class. With kernel="precomputed", X is K(new, training)."""
         matrix = self.features(X)
         if self.kernel is None:
             return np.asarray(matrix @ coef).reshape(-1) + intercept
         return expansion(self.kernel, matrix, self.X, coef) + intercept
 
-    def predict(self, X: Any, coef: np.ndarray, intercept: float = 0.0) -> np.ndarray:
+    def predict(self, X: object, coef: np.ndarray, intercept: float = 0.0) -> np.ndarray:
         """Return the labels of new samples; of a regression, its predictions."""
         if self.is_regression:
             return self.decision(X, coef, intercept)
         return self.classes[(self.decision(X, coef, intercept) > 0).astype(int)]
 
-    def signs(self, y: Any, length: int, name: str = "y") -> np.ndarray:
+    def signs(self, y: object, length: int, name: str = "y") -> np.ndarray:
         """Return ±1 for labels of new samples; a label that training did not have is an error."""
         return _signs(as_labels(y, length, name), self.classes, name)
 
@@ -598,7 +619,7 @@ class Problem:
         return f"{type(self).__name__}({size}, {loss}{delta}, l2={self.l2:g}{l1}, intercept={self.intercept!r}{weights})"
 
 
-def check_intercept(intercept: Any, l2: float) -> str:
+def check_intercept(intercept: str, l2: float) -> str:
     """Check the kind of intercept against its names and the penalty that it needs."""
     one_of("intercept", intercept, INTERCEPTS)
     if intercept == "penalised" and l2 == 0:
@@ -619,7 +640,7 @@ def by_turns(n: int) -> np.ndarray:
 LEAST_SCALE = 1e-290  # of targets: other numbers divided by a smaller one overflow
 
 
-def target_offset(targets: Any, n: int, sample_weight: Any = None) -> Offset:
+def target_offset(targets: object, n: int, sample_weight: ArrayLike | None = None) -> Offset:
     """Return the offset of a regression: minus its targets, checked. Targets of rows without weight do not tell its scale."""
     values = -as_vector(targets, "y", n)
     own, parts = values, None

@@ -34,8 +34,7 @@ def from_C(C: float, total_weight: float, l1_ratio: float = 0.0) -> dict[str, fl
     >>> scaling.from_C(1.0, total_weight=100)
     {'l2': 0.01, 'l1': 0.0}
     """
-    strength = 1.0 / (number("C", C) * number("total_weight", total_weight))
-    return _split(strength, l1_ratio)
+    return _split(1.0 / (number("C", C) * number("total_weight", total_weight)), l1_ratio)
 
 
 def from_alpha(alpha: float, l1_ratio: float = 0.0) -> dict[str, float]:

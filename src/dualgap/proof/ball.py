@@ -25,6 +25,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dualgap.core import L2, ROUNDOFF, SMALLEST, exact_sum, gamma, is_sparse, kernel, length_bound
 from dualgap.kernels import expansion, product_terms, squares
@@ -131,7 +132,7 @@ class Ball:
     gap: float
     references: tuple[Reference, ...] = field(default=(), repr=False)  # of a free intercept: one for each side
 
-    def bounds(self, X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    def bounds(self, X: Any, diagonal: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return a lower and an upper bound of the exact model's score x·w* + b* for each row of X.
 
         `diagonal` has k(x, x) of each row; it is needed for kernel="precomputed" alone, where X is K(new, training).
@@ -181,7 +182,7 @@ class Ball:
         return (scores - at.score) + at.level + at.side * (1.0 + 1e-12) * wide
 
 
-def bounds_of(balls: Sequence[Ball], X: Any, diagonal: Any = None) -> tuple[np.ndarray, np.ndarray]:
+def bounds_of(balls: Sequence[Ball], X: Any, diagonal: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Return the bounds of several balls over the same rows, such as one for each class against the rest: a column for each ball.
 
     The balls share their `problem`, or have problems over the same rows and kernel.
@@ -423,7 +424,7 @@ class _TrainingRows(_Rows):
 
 
 class _NewRows(_Rows):
-    def __init__(self, problem: Problem | Space, X: Any, diagonal: Any = None) -> None:
+    def __init__(self, problem: Problem | Space, X: Any, diagonal: ArrayLike | None = None) -> None:
         self.problem, self.X = problem, X
         self.known: dict[int, np.ndarray] = {}  # kernel sums by the id of their weights
         if problem.kernel is None:

@@ -65,20 +65,7 @@ SHARP = 0.05  # share of the gap that may be rounding; above it, sums are repeat
 
 def scores_of(problem: Problem, stored: np.ndarray) -> np.ndarray:
     """Return xᵢ·w + oᵢ of every row, not to be written to; a problem with a memory keeps those of the last w."""
-    return _scored(problem, stored)[0]
-
-
-def _scored(problem: Problem, stored: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the scores of w, and what bounds their rounding."""
-    memory = problem.memory
-    if memory is None:
-        return problem.bounded_scores(stored)
-    w = stored.tobytes()
-    if memory.scores is None or memory.scores[0] != w:
-        scores, sizes = problem.bounded_scores(stored)
-        scores.flags.writeable = False
-        memory.scores = w, scores, sizes
-    return memory.scores[1:]
+    return problem.bounded_scores(stored)[0]
 
 
 class Proven(NamedTuple):
@@ -103,27 +90,20 @@ def certify_pair(
 def enclose_sharply(
     problem: Problem, coef: np.ndarray, intercept: float, point: DualPoint, tol: float = 0.0, atol: float = 0.0
 ) -> tuple[Enclosed, float]:
-    """Enclose a model and a dual point as `certify_pair` does, and return the resolution of float64 beside it."""
+    """Enclose a model and a dual point as `certify_pair` does, and return the resolution of float64 beside it.
+
+    That is an estimate of the gap below which float64 models cannot be told apart: the radius without what only its proof adds, which is
+    the part of the sums, and the factor of the number of terms in a score, by which rounding errors nearly never add up.
+    """
     problem = problem.remembering()
     found = enclose(problem, coef, intercept, point)
-    upper, resolution = found.upper, _resolution(problem, found)
-    enough = max((tol if tol > 0.0 else SMALL_ENOUGH) * upper, atol)
-    if problem.kernel is not None:
-        return found, resolution
-    gap = upper - found.dual
-    if not gap <= enough and found.finite and found.radius > SHARP * gap:
-        found = enclose(problem, coef, intercept, point, precise=True)
-    return found, resolution
-
-
-def _resolution(problem: Problem, found: Enclosed) -> float:
-    """Estimate the gap below which float64 models cannot be told apart: the radius without what only its proof adds.
-
-    That is the part of the sums, and the factor of the number of terms in a score, by which rounding errors nearly never add up.
-    """
     terms = 1.0 if problem.kernel is not None else max(1.0, 0.25 * problem.longest)
     resolution = 2.0 * (found.gap.radius - 1e-13 * found.gap.value) / terms
-    return resolution if 0.0 < resolution < math.inf else 0.0
+    upper, resolution = found.upper, resolution if 0.0 < resolution < math.inf else 0.0
+    gap, enough = upper - found.dual, max((tol if tol > 0.0 else SMALL_ENOUGH) * upper, atol)
+    if problem.kernel is None and not gap <= enough and found.finite and found.radius > SHARP * gap:
+        found = enclose(problem, coef, intercept, point, precise=True)
+    return found, resolution
 
 
 def lower_bound(problem: Problem, beta: np.ndarray) -> float:
@@ -144,8 +124,10 @@ def enclose(problem: Problem, coef: np.ndarray, intercept: float, point: DualPoi
         row, cost, moved = moved_row(problem, margins, point.beta, found)
     else:
         sums = row_sums(problem.loss, problem.samples, margins, point.beta)
-    penalty = _penalty(problem, coef) if terms is None else terms.penalty
-    if not math.isfinite(penalty.value):  # a coefficient outside of its bounds
+    if terms is None and not problem.penalty.contains_point(coef):  # a coefficient outside of its bounds
+        return Enclosed(UNKNOWN, UNKNOWN)
+    penalty = penalty_value(problem.l1, problem.l2, coef) if terms is None else terms.penalty
+    if not math.isfinite(penalty.value):
         return Enclosed(UNKNOWN, UNKNOWN)
     if problem.intercept == "free" and row < 0:
         return Enclosed(sums.loss + penalty, UNKNOWN)
@@ -175,7 +157,7 @@ def margins_of(problem: Problem, coef: np.ndarray, b: float) -> Margins:
 def _margins(problem: Problem, coef: np.ndarray, b: float, precise: bool) -> Margins:
     """Return the scores of every row with their error bounds."""
     if not precise:
-        (scores, sizes), reference = _scored(problem, coef), problem.loss.reference()
+        (scores, sizes), reference = problem.bounded_scores(coef), problem.loss.reference()
         if sizes is None:
             return plain_margins(scores, problem.y, b, problem.norms, problem.longest, length_bound(coef), reference)
         return score_margins(scores, problem.y, b, sizes, ROUNDOFF * (1.0 + gamma(4.0 * problem.longest + 8.0)), reference)
@@ -188,11 +170,6 @@ def _margins(problem: Problem, coef: np.ndarray, b: float, precise: bool) -> Mar
     twice = gamma(2.0 * (problem.longest + 8)) ** 2
     absolute += twice * (abs(b) + problem.loss.reference() + problem.offset.largest()) + SMALLEST
     return exact_margins(values, problem.norms, twice * length_bound(coef), absolute)
-
-
-def _penalty(problem: Problem, coef: np.ndarray) -> Bounded:
-    """Return R(w) without the intercept's part; infinite where w is not within its bounds."""
-    return penalty_value(problem.l1, problem.l2, coef) if problem.penalty.contains_point(coef) else UNKNOWN
 
 
 def balance(problem: Problem, point: DualPoint) -> Bounded:

@@ -9,7 +9,7 @@ from dualgap.run.certifying import certify, certify_with_dual
 from dualgap.run.deciding import Deciding, decide_rows
 from dualgap.run.driver import Progress, drive, minimise, prepare_solver, schedule
 from dualgap.run.evaluation import SolverRun
-from dualgap.run.nu import NuResult, minimise_nu, minimise_nu_regression
+from dualgap.run.nu import NuResult, minimise_nu
 from dualgap.run.pairs import Pairs, minimise_pairs, pairs_of
 from dualgap.run.stepper import Best, Evaluation, Stepper
 from dualgap.run.trace import SUCCESSES, Status, Trace
@@ -34,7 +34,6 @@ __all__ = [
     "drive",
     "minimise",
     "minimise_nu",
-    "minimise_nu_regression",
     "minimise_pairs",
     "pairs_of",
     "prepare_solver",

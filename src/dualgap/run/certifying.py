@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dualgap.core import slopes
 from dualgap.problem import Problem, as_vector
@@ -34,7 +35,13 @@ SHARPEST = 1e-10  # relative gap below which rounding decides
 
 
 def certify(
-    problem: Problem, coef: Any, intercept: Any = 0.0, dual: Any = None, *, epochs: int = 200, seed: int = 0
+    problem: Problem,
+    coef: ArrayLike,
+    intercept: float | ArrayLike = 0.0,
+    dual: ArrayLike | None = None,
+    *,
+    epochs: int = 200,
+    seed: int = 0,
 ) -> Certificate:
     """Bound how far from optimal a model is, whatever trained it.
 
@@ -70,7 +77,13 @@ def certify(
 
 
 def certify_with_dual(
-    problem: Problem, coef: Any, intercept: Any = 0.0, dual: Any = None, *, epochs: int = 200, seed: int = 0
+    problem: Problem,
+    coef: ArrayLike,
+    intercept: float | ArrayLike = 0.0,
+    dual: ArrayLike | None = None,
+    *,
+    epochs: int = 200,
+    seed: int = 0,
 ) -> tuple[Certificate, np.ndarray]:
     """Certify as `certify` does, and return the dual variables of the bound as well."""
     coef = as_vector(coef, "coef", problem.size)

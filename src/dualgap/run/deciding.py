@@ -50,7 +50,7 @@ class Deciding:
         return not self.open.any()
 
 
-def decide_rows(problem: Problem, X: Any) -> Deciding:
+def decide_rows(problem: Problem, X: object) -> Deciding:
     """Return the rows that decide the end of a run on a problem with two classes, after a look at what does not go with it."""
     if problem.is_regression:
         raise ValueError("decide is for classification: it ends a run once labels are proven, and a regression has none")

@@ -74,7 +74,7 @@ class Clock:
         self._cpu, self._wall = self._now(), time.perf_counter()
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self.cpu += self._now() - self._cpu
         self.wall += time.perf_counter() - self._wall
 
@@ -289,24 +289,24 @@ def _grows_by(ratio: float) -> Callable[[int], bool]:
     return lambda epoch: epoch == 1 or math.floor(math.log(epoch, ratio)) > math.floor(math.log(epoch - 1, ratio))
 
 
-def _says_stop(answer: Any) -> bool:
+def _says_stop(answer: object) -> bool:
     # True itself, NumPy's too; a callback that returns what it made is not asking to stop.
     return isinstance(answer, (bool, np.bool_)) and bool(answer)
 
 
 def minimise(
     problem: Problem,
-    solver: Any,
+    solver: str | Solver,
     tol: float,
     max_epochs: int,
     max_seconds: float | None = None,
     seed: int | np.random.Generator | None = 0,
     *,
-    watch: Any = None,
+    watch: object = None,
     evaluate: str | Callable[[int], bool] = "auto",
-    warm_start: Any = None,
+    warm_start: object = None,
     atol: float = 0.0,
-    decide: Any = None,
+    decide: object = None,
     **options: Any,
 ) -> Trained:
     """Minimise a problem's objective; arguments as of `solve`, and `options` as of `drive`."""
@@ -316,8 +316,8 @@ def minimise(
     if evaluate != "auto":
         schedule(evaluate)
     given, problem = problem, problem.remembering()
-    watched = make_watched(problem, watch)
-    warm = _make_warm(problem, warm_start)
+    watched = [] if watch is None else make_watched(problem, watch)
+    warm = None if warm_start is None else _make_warm(problem, warm_start)
     deciding = None if decide is None else decide_rows(problem, decide)
     rng = seed if isinstance(seed, np.random.Generator) else generator(seed)
     solver, compile_seconds = prepare_solver(problem, solver)
@@ -342,21 +342,23 @@ def minimise(
         )
 
 
-def prepare_solver(problem: Problem, solver: Any) -> tuple[Solver, float]:
+def prepare_solver(problem: Problem, solver: str | Solver) -> tuple[Solver, float]:
     """Return the solver for a problem, with its kernels compiled, and the seconds that took; refuse one that does not support it."""
     found = get_solver(solver).chosen(problem)
     require(found, problem)
-    return found, _compile(problem, found)
+    if problem.kernel is not None and not problem.formed:
+        types: tuple[Any, ...] = (problem.kernel.name, type(problem.X), problem.X.dtype.str)
+    else:
+        types = (type(problem.rows), *(part.dtype.str if isinstance(part, np.ndarray) else type(part) for part in problem.rows))
+    key = (repr(found), found.plan(problem), type(problem.loss), type(problem.penalty), problem.intercept, *types)
+    return found, 0.0 if key in _compiled else _compile(problem, found, key)
 
 
-_compiled: set[Any] = set()
+_compiled: set[tuple[Any, ...]] = set()
 
 
-def _compile(problem: Problem, solver: Solver) -> float:
+def _compile(problem: Problem, solver: Solver, key: tuple[Any, ...]) -> float:
     """Run the solver on a few rows of the same types, so that no compilation falls into timed epochs. Returns the seconds it took."""
-    key = (repr(solver), solver.plan(problem), type(problem.loss), type(problem.penalty), problem.intercept, *_types(problem))
-    if key in _compiled:
-        return 0.0
     began = time.perf_counter()
     with np.errstate(all="ignore"):
         small, state = solver.warm_up(problem.remembering(), np.random.default_rng(0))
@@ -367,13 +369,6 @@ def _compile(problem: Problem, solver: Solver) -> float:
     return time.perf_counter() - began
 
 
-def _types(problem: Problem) -> tuple[Any, ...]:
-    if problem.kernel is not None and not problem.formed:
-        return (problem.kernel.name, type(problem.X), problem.X.dtype.str)
-    rows = problem.rows
-    return (type(rows), *(part.dtype.str if isinstance(part, np.ndarray) else type(part) for part in rows))
-
-
 def _check_budget(tol: float, max_epochs: int, max_seconds: float | None, atol: float) -> None:
     number("tol", tol, "[0, 1)", "a number in [0, 1): it bounds the relative gap")
     number("atol", atol, "[0, inf)", "a finite number that is not negative: it bounds the gap itself")
@@ -382,10 +377,8 @@ def _check_budget(tol: float, max_epochs: int, max_seconds: float | None, atol: 
         number("max_seconds", max_seconds, "(0, inf]", "a positive number of seconds, or None for no limit")
 
 
-def _make_warm(problem: Problem, warm: Any) -> Warm | None:
-    if warm is None:
-        return None
-    if hasattr(warm, "coef"):
+def _make_warm(problem: Problem, warm: object) -> Warm:
+    if isinstance(warm, Trained):
         warm = (warm.coef, warm.intercept, warm.dual)
     if not isinstance(warm, (tuple, list)) or len(warm) != 3:
         raise ValueError(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dualgap.problem import Problem, all_finite
 from dualgap.proof import (
@@ -31,7 +32,7 @@ __all__ = ["SolverRun", "Watched", "make_watched"]
 class Watched:
     """A held-out set, checked and converted once."""
 
-    def __init__(self, problem: Problem, name: str, X: Any, y: Any) -> None:
+    def __init__(self, problem: Problem, name: str, X: object, y: object) -> None:
         self.name, self.problem = name, problem
         self.X = problem.features(X, f"{name} X")
         self.y = problem.signs(y, self.X.shape[0], f"{name} y")
@@ -43,8 +44,6 @@ class Watched:
 
 
 def make_watched(problem: Problem, watch: Any) -> list[Watched]:
-    if watch is None:
-        return []
     sets = watch if isinstance(watch, Mapping) else {"test": watch}
     for name, pair in sets.items():
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
@@ -115,8 +114,9 @@ class SolverRun(Stepper):
         return self.solver.gap_estimate(self.problem, self.state)
 
     def evaluate(self) -> Evaluation:
-        problem, state, best = self.problem, self.state, self.best
-        self._offer_warm_start()
+        problem, state = self.problem, self.state
+        if self.first is not None:
+            self._offer_warm_start(self.first)
         own = self._own_point()
         coef, intercept = self._model(own)
         if problem.kernel is None:
@@ -136,9 +136,9 @@ class SolverRun(Stepper):
             # The hinge's slope is a coin toss at its kink, where the support vectors are: a solver's own β is better there.
             # On a store the slopes would cost another reading of all rows, and where the solver's bound will do they are not needed.
             smooth = not problem.loss.has_kink() and not problem.streaming
-            if own is None or (smooth and not self.reached(best.certificate())):
+            if own is None or (smooth and not self.reached(self.best.certificate())):
                 primal = self._certify(coef, intercept, self._margin_point(scores, margins, best_b), "margins")
-        beta = best.beta if own is None else own.beta
+        beta = self.best.beta if own is None else own.beta
         columns = {
             # As `predict` would have it: a score of exactly 0 is the first class, so a margin of 0 need not be an error.
             "train_error": float(np.abs(margins).mean()) if problem.is_regression else self._wrong(margins) / problem.n,
@@ -150,12 +150,12 @@ class SolverRun(Stepper):
         columns.update(self.decide())
         if isinstance(state, State):
             state.tol = self.relative_tolerance()
-        return Evaluation(best.certificate(primal), coef, float(intercept), float(state.passes), columns)
+        return Evaluation(self.best.certificate(primal), coef, float(intercept), float(state.passes), columns)
 
-    def _offer_warm_start(self) -> None:
+    def _offer_warm_start(self, first: Warm) -> None:
         """Make the model of a warm start a candidate, once."""
-        first, self.first = self.first, None
-        if first is not None and first.coef is not None and not self.problem.streaming:
+        self.first = None
+        if first.coef is not None and not self.problem.streaming:
             self._certify(self._copy(first.coef, "warm start", self.problem.size), first.intercept, zero_point(self.problem))
 
     def _model(self, own: DualPoint | None) -> tuple[np.ndarray, float | None]:
@@ -167,7 +167,7 @@ class SolverRun(Stepper):
             return own.coef, intercept
         return np.full(self.problem.size, np.nan), intercept
 
-    def _copy(self, given: Any, method: str, size: int) -> np.ndarray:
+    def _copy(self, given: ArrayLike, method: str, size: int) -> np.ndarray:
         """Copy what a solver hands over: the best is kept, and a solver may go on writing to its own."""
         array = np.array(given, dtype=np.float64)
         if array.shape != (size,):
@@ -179,7 +179,7 @@ class SolverRun(Stepper):
         proven = certify_pair(self.problem, coef, intercept, point, source, self.tol, self.atol)
         c = proven.certificate
         if math.isfinite(c.primal):
-            self.best.offer(coef, intercept, point.beta, c)
+            self.best = self.best.after(coef, intercept, point.beta, c)
         # A pair that is far from the best one says nothing of how near the best one may come.
         self.resolution = proven.resolution if c.gap <= 2.0 * self.best.certificate().gap else 0.0
         return c.primal

@@ -119,8 +119,8 @@ class NuRun(Stepper):
 
     at_zero = math.inf  # no step lowers D: a run cannot diverge
 
-    def __init__(self, problem: Problem, nu: float, budget: Budget, report: Callable[[str], None] = lambda text: None) -> None:
-        self.problem, self.nu, self.budget, self.report = problem, nu, budget, report
+    def __init__(self, problem: Problem, nu: float, budget: Budget) -> None:
+        self.problem, self.nu, self.budget = problem, nu, budget
         self.tol, self.atol = budget.tol, budget.atol
         self.rng = np.random.default_rng(budget.seed)
         self.here = problem
@@ -200,7 +200,6 @@ class NuRun(Stepper):
             new = self.certified(self.own_beta())
         self.found, self.resolution = new.better(self.found), new.resolution
         count = float(np.count_nonzero(new.beta))
-        self.report(f"{self.problem.n} rows, {count:.0f} support vectors: {new.certificate}")
         columns = {"support_vectors": count, "nonzeros": float(np.count_nonzero(new.coef))}
         return Evaluation(new.certificate, new.coef, new.intercept, self.passes(), columns)
 
@@ -224,7 +223,7 @@ class NuRun(Stepper):
             return None
         index, small = _sampled(problem, count, self.rng)
         nu = min(self.nu, LARGEST_PART * largest_nu(small)) if run is LabelRun else self.nu
-        inner = run(small, nu, self.budget._replace(tol=SAMPLE_TOL, atol=0.0), self.report)
+        inner = run(small, nu, self.budget._replace(tol=SAMPLE_TOL, atol=0.0))
         ended, _ = inner.solve()
         found = inner.best_found()
         if problem.kernel is None:
@@ -236,8 +235,8 @@ class NuRun(Stepper):
 class LabelRun(NuRun):
     """A ν-problem of labels, over a hinge problem whose l2 is the scale of the dual variables."""
 
-    def __init__(self, problem: Problem, nu: float, budget: Budget, report: Callable[[str], None] = lambda text: None) -> None:
-        super().__init__(problem, nu, budget, report)
+    def __init__(self, problem: Problem, nu: float, budget: Budget) -> None:
+        super().__init__(problem, nu, budget)
         self.mass = AIM * nu * dual_mass(problem)[0]  # Σ cβ
         self.classes = [np.arange(problem.n)]
         if problem.intercept == "free":
@@ -337,8 +336,8 @@ class LabelRun(NuRun):
 class TubeRun(NuRun):
     """A ν-regression. `tight`: whether the two groups have their sums, and ε > 0; else ε = 0, and all variables are one group."""
 
-    def __init__(self, problem: Problem, nu: float, budget: Budget, report: Callable[[str], None] = lambda text: None) -> None:
-        super().__init__(problem.replace(loss=ResidualLoss()), nu, budget, report)
+    def __init__(self, problem: Problem, nu: float, budget: Budget) -> None:
+        super().__init__(problem.replace(loss=ResidualLoss()), nu, budget)
         self.tight, self.turns = True, 0
 
     def first(self) -> tuple[Problem, np.ndarray, Ended | None]:

@@ -23,57 +23,45 @@ class Evaluation(NamedTuple):
     columns: dict[str, float]  # further columns of the trace
 
 
-class Best:
+class Best(NamedTuple):
     """The best model and the best dual bound so far; together they make the certificate. β = 0 bounds every objective by 0.
 
     `primal` is an upper bound of the model's objective and `dual` a lower bound of the optimum; the radii are those of the certificates
-    they came from.
+    they came from. It is replaced and never changed, so that Ctrl-C finds a model and a bound that belong to one `pair_gap`.
     """
 
-    def __init__(self, coef: Any, intercept: Any, primal: float, source: str = "solver", beta: Any = None) -> None:
-        self.model = coef, intercept, primal, 0.0
-        self.bound: tuple[float, Any, str, float] = 0.0, beta, source, 0.0  # None for β: zeros
-        self.pair_gap = math.inf  # of this model and this bound, where one certificate was of both
-        self._made: tuple[Any, ...] = (None, None, 0.0, None)  # the last certificate, after what it was made of
+    coef: Any
+    intercept: Any
+    primal: float
+    source: str = "solver"  # where the bound came from
+    beta: Any = None  # that of the bound; None: zeros
+    dual: float = 0.0
+    radius: float = 0.0
+    dual_radius: float = 0.0
+    pair_gap: float = math.inf  # of this model and this bound, where one certificate was of both
 
-    @property
-    def coef(self) -> Any:
-        return self.model[0]
-
-    @property
-    def intercept(self) -> Any:
-        return self.model[1]
-
-    @property
-    def primal(self) -> float:
-        return self.model[2]
-
-    @property
-    def beta(self) -> Any:
-        return self.bound[1]
-
-    def offer(self, coef: Any, intercept: Any, beta: Any, found: Certificate) -> None:
-        """Take a model with a lower objective, a bound that is higher, or both with their certificate where that proves more."""
-        model, bound = (coef, intercept, found.primal, found.radius), (found.dual, beta, found.source, found.radius)
-        better = model if found.primal < self.primal else self.model, bound if found.dual > self.bound[0] else self.bound
-        mixed = math.inf if better[0] is not self.model or better[1] is not self.bound else self.pair_gap
-        if found.dual >= 0.0 and found.gap < min(better[0][2] - better[1][0], mixed):
-            better, mixed = (model, bound), found.pair_gap
-        self.pair_gap = math.inf  # until both are in place
-        self.model, self.bound = better
-        self.pair_gap = mixed
+    def after(self, coef: Any, intercept: Any, beta: Any, found: Certificate) -> Best:
+        """Return the best after another certificate: its model where the objective is lower, its bound where that is higher, or both
+        where the two together prove more.
+        """
+        lower, higher = found.primal < self.primal, found.dual > self.dual
+        apart = (found.primal if lower else self.primal) - (found.dual if higher else self.dual)
+        together = found.dual >= 0.0 and found.gap < (apart if lower or higher else min(apart, self.pair_gap))
+        if together or (lower and higher):
+            pair_gap = found.pair_gap if together else math.inf
+            return Best(coef, intercept, found.primal, found.source, beta, found.dual, found.radius, found.radius, pair_gap)
+        if lower:
+            return self._replace(coef=coef, intercept=intercept, primal=found.primal, radius=found.radius, pair_gap=math.inf)
+        if higher:
+            return self._replace(beta=beta, source=found.source, dual=found.dual, dual_radius=found.radius, pair_gap=math.inf)
+        return self
 
     def certificate(self, primal: float | None = None) -> Certificate:
         """Certify the best model, or one of another objective, by the best bound."""
-        dual, _, source, radius = self.bound
+        radius = self.radius + self.dual_radius
         if primal is not None and primal != self.primal:
-            return certificate_of(primal, dual, source, self.model[3] + radius)
-        made = self._made
-        if made[0] is not self.model or made[1] is not self.bound or made[2] != self.pair_gap:
-            certificate = certificate_of(self.primal, dual, source, self.model[3] + radius, self.pair_gap)
-            self._made = made = self.model, self.bound, self.pair_gap, certificate
-        found: Certificate = made[3]
-        return found
+            return certificate_of(primal, self.dual, self.source, radius)
+        return certificate_of(self.primal, self.dual, self.source, radius, self.pair_gap)
 
 
 class Stepper:

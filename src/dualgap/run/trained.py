@@ -68,11 +68,11 @@ class Trained:
                 f"this result is of several classes jointly, for which there is no {what}; use proof_ of the estimator"
             )
 
-    def decision(self, X: Any) -> np.ndarray:
+    def decision(self, X: object) -> np.ndarray:
         """Scores of new samples, positive for the second class; predictions of a regression."""
         return np.asarray(self.problem.decision(X, self.coef, self.intercept))
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: object) -> np.ndarray:
         """Labels of new samples, as they were given in training; predictions of a regression."""
         return np.asarray(self.problem.predict(X, self.coef, self.intercept))
 

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from dualgap.core import Block, make_loss
+from dualgap.core import Block, NoOffset, make_loss
 from dualgap.core import rows as storage
-from dualgap.problem import Problem, Shared, encode_labels, target_offset
+from dualgap.problem import Problem, encode_labels, target_offset
 from dualgap.store.part_files import StoreError
 
 __all__ = ["StoreProblem"]
@@ -65,16 +65,14 @@ class StoreProblem(Problem):
         epsilon: float | None = None,
         quantile: float | None = None,
     ) -> None:
-        self._set_objective(make_loss(loss, delta, epsilon, quantile), l2, l1, intercept, intercept_scale)
-        n, d = store.shape
-        if self.is_regression:
-            self._set_samples(store, n, d, np.empty(0), np.ones(n), sample_weight, _targets(store, y))
+        loss, n, offset = make_loss(loss, delta, epsilon, quantile), store.shape[0], NoOffset()
+        if getattr(loss, "regression", False):
+            labels, offset = (np.empty(0), np.ones(n)), _targets(store, y)
         else:
             labels = _signs(store) if y is None else encode_labels(np.asarray(y))
-            self._set_samples(store, n, d, *labels, sample_weight)
-        rows = OnDisk(np.empty(0, store.manifest.dtype), _empty_rows(store))
-        vars(self).update(shared=Shared(rows), next_pass=Pass())
-        self._set_bounds(bounds)
+        self._set(store, labels, sample_weight, offset, loss, l2, l1, bounds, intercept, intercept_scale)
+        self.shared.rows = OnDisk(np.empty(0, store.manifest.dtype), _empty_rows(store))
+        vars(self)["next_pass"] = Pass()
 
     @property
     def store(self) -> Any:
