@@ -30,7 +30,7 @@ __all__ = ["LongLabelRun", "LongTubeRun", "is_long"]
 LONG = 4  # n / d from which rows are long
 COLUMN = 30.0  # κ² / (l2 · spread of the scores / ν), squared: a step leaves about the inverse of that of the error of a sum
 FIRST_GAP = 1e-3  # gap of the first step / ν · spread of the scores
-MOST_EPOCHS = 10_000  # of a step
+MOST_EPOCHS = 1_000  # of a step; the next one goes on from its model
 SOLVED_SHARE = 0.2  # gap of a later step / gap that is asked for
 
 
