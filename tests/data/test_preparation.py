@@ -262,6 +262,8 @@ def test_a_word_such_as_none_can_be_a_value():
     assert "missing filled" in made.table()[1][3]  # among numbers it is none
     told = Preparation("y", missing=["none"]).fit(table)
     assert (told.feature_names[:3], told.doubts()) == (["deck = brick", "deck = wood", "deck is missing"], [])
+    shouted = Preparation("y").fit(table.with_columns(deck=pl.col("deck").replace("none", "NA")))
+    assert shouted.doubts()[0].startswith("'NA' is taken as a category of 'deck'")
     rare = pl.DataFrame({"deck": ["none", *["wood", "brick"] * 30, "wood"], "y": [0, 1] * 31})
     assert "deck is missing" in Preparation("y").fit(rare).feature_names
 

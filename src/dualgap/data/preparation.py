@@ -487,8 +487,9 @@ class Preparation(TransformerMixin, BaseEstimator):
 
     def doubts(self) -> list[str]:
         """Return a sentence on each word such as none that is taken as a category, in whatever columns."""
-        categories = [(rule.name, {level.lower() for level in rule.levels}) for rule in self.rules_ if isinstance(rule, Category)]
-        found = {word: [repr(name) for name, levels in categories if word in levels] for word in DOUBTFUL}
+        categories = [(rule.name, rule.levels) for rule in self.rules_ if isinstance(rule, Category)]
+        words = dict.fromkeys(level for _, levels in categories for level in levels if level.lower() in DOUBTFUL)
+        found = {word: [repr(name) for name, levels in categories if word in levels] for word in words}
         return [
             f"{word!r} is taken as a category of {', '.join(names[:SHOWN])}{', …' * (len(names) > SHOWN)}, as it stands in many rows; "
             f"if it stands for nothing, say --missing {word}"
