@@ -8,6 +8,7 @@ import importlib.util
 import io
 import json
 import platform
+import re
 import shutil
 from pathlib import Path
 
@@ -96,6 +97,9 @@ def evil(tiny, made_up):
     results = made_up(table, outcome)
     results.store.add_watch(results.runs[0].key, WATCHED)
     results.store.add_command(f"dualgap compare '{EVIL}'")
+    kept = {"title": EVIL, "caption": EVIL_END, "columns": ["l2", EVIL], "rows": [["0.1", 0.9]], "near": 1}
+    (results.store.folder / "explain").mkdir()
+    (results.store.folder / "explain" / "c.json").write_text(json.dumps(kept))
     return results
 
 
@@ -173,6 +177,34 @@ def test_the_page_needs_nothing_else(evil, tmp_path):
             allowed = ("#", "data:", "https://doi.org/", "https://arxiv.org/") if tag == "a" else ("data:", "#")
             assert attrs.get(name, "#").startswith(allowed), (tag, attrs)
     assert len(page) < 5e5
+
+
+def sections(page):
+    """The titles in the page's list of contents."""
+    return re.findall(r'<a href="#\w+">([^<]+)</a>', page.split('<nav class="contents"')[1].split("</nav>")[0])
+
+
+def test_a_race_opens_with_its_picture_and_ends_with_who_was_left_out(tiny, made_up, tmp_path):
+    """Pegasos ends with the smaller gap: it comes first where the boundary is watched."""
+    results = made_up(
+        tiny(left_out=["libsvm: not here"]), lambda cell: {"dual": (0.1, 0.3, 0.2 if cell.solver.id == "sdca" else 0.3999)}
+    )
+    for run in results.runs:
+        results.store.add_watch(run.key, WATCHED)
+    page = write_report(results, tmp_path).read_text(encoding="utf-8")
+    assert sections(page) == ["Curves", "Watch it happen", "Ranking", "What was run", "The gap", "Environment", "Left out"]
+    titles = [seen["title"] for seen in json.loads(unpacked(page, "watch-data"))]
+    assert titles[0] == "plane · Pegasos"
+    assert page.index("libsvm: not here") > page.index('id="environment"')
+    assert "libsvm: not here" in (tmp_path / "report.md").read_text(encoding="utf-8").splitlines()[-1]
+
+
+def test_a_study_opens_with_its_statements(evil, tmp_path):
+    page = write_report(evil, tmp_path).read_text(encoding="utf-8")
+    assert sections(page)[:3] == ["Statements", "Figures", "Tables"]
+    assert 'value="explained"' in page
+    assert ' explained" id="claim-c"' in page
+    assert "The number of runs was given: 2. With fewer than 5, most statements cannot be told." in page
 
 
 def test_the_published_pages(tiny, tmp_path):
