@@ -52,14 +52,14 @@ def publish(folder: Path, out: Path = DOCS) -> int:
     return len(reports)
 
 
-def compact_png(figure: FigureData, pixels: int = 900) -> bytes:
+def compact_png(figure: FigureData, pixels: int = 840) -> bytes:
     """Return a figure as a small PNG, to be published: at most so many pixels across, and the few colours that a drawing needs."""
     canvas, drawn, small = draw(figure), io.BytesIO(), io.BytesIO()
     with matplotlib.rc_context(STYLE):
-        canvas.savefig(drawn, format="png", dpi=min(80.0, pixels / canvas.get_figwidth()))
+        canvas.savefig(drawn, format="png", dpi=min(70.0, pixels / canvas.get_figwidth()))
     image = Image.open(drawn).convert("RGB")
     counts: Any = image.getcolors(2**24)
-    most = sorted(counts, reverse=True)[:48]  # of a drawing: paper, grid, ink, lines, bands
+    most = sorted(counts, reverse=True)[:32]  # of a drawing: paper, grid, ink, lines, bands
     palette = Image.new("P", (1, 1))
     palette.putpalette([part for _, colour in most for part in colour])
     few = image.quantize(128) if figure.is_pictures else image.quantize(palette=palette, dither=Image.Dither.NONE)
