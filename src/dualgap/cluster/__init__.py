@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dualgap.cluster.checkpoint import Checkpoint, CheckpointError
 from dualgap.cluster.dask_workers import DaskPool
-from dualgap.cluster.frames import has_words, prepare_frame, to_polars
+from dualgap.cluster.inputs import has_words, prepare_frame, to_polars
 from dualgap.cluster.objective import DataStatistics, make_objective
 from dualgap.cluster.partition import Objective, Partition
 from dualgap.cluster.rounds import RoundsResult, run_rounds

@@ -166,7 +166,9 @@ def keep(lease: str, key: str, make: Callable[..., Partition], *args: Any) -> bo
 
 
 async def serve(trees: dict[str, Branch], message: bytes, dask_worker: Worker) -> Reply:
-    """Run by `Client.run`: answer the client."""
+    """Run by `Client.run`: answer the client; a worker that closes has lost its keeper and all partitions."""
+    if NAME not in dask_worker.plugins:
+        return NOTHING
     return await keeper_of(dask_worker).answer(trees[dask_worker.address], message)
 
 

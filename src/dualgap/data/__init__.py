@@ -9,14 +9,22 @@ from __future__ import annotations
 from dualgap.data.catalogue import CATALOGUE, Entry, describe, entry, load, names
 from dualgap.data.columns import frame_of
 from dualgap.data.csv_text import csv_text
-from dualgap.data.dataset import DataError, DataSet, MissingFile, integer_labels
+from dualgap.data.dataset import (
+    DataError,
+    DataSet,
+    MissingFile,
+    hold_out,
+    integer_labels,
+    split_indices,
+    standardise,
+    undersample,
+)
 from dualgap.data.example_table import write_example
 from dualgap.data.generators import generated
 from dualgap.data.known_files import File, data_cache, find
 from dualgap.data.libsvm import iter_libsvm, read_libsvm
 from dualgap.data.packed import check_zip, write_arrays
 from dualgap.data.preparation import Notes, Preparation
-from dualgap.data.preprocess import hold_out, split_indices, standardise, undersample
 from dualgap.data.readers import read, write_npz
 from dualgap.data.remote import fetch, is_url
 from dualgap.data.samples import (

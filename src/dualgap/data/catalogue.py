@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 
 from dualgap.data import generators
-from dualgap.data.dataset import DataError, DataSet, integer_labels
+from dualgap.data.dataset import DataError, DataSet, integer_labels, split_indices
 from dualgap.data.known_files import File, find, locate, spam_digest, spam_rows
 from dualgap.data.libsvm import read_libsvm
-from dualgap.data.preprocess import split_indices
 from dualgap.data.readers import read
 from dualgap.data.text import text_like
 

@@ -1,4 +1,4 @@
-"""Splits, scaling, balance and principal components: fitted on the training part, applied to the rest."""
+"""Splits, scaling and balance: learned from the training part, applied to the rest."""
 
 import numpy as np
 import pytest
