@@ -16,7 +16,7 @@ import presses
 from conftest import make_data
 from dualgap import LinearSVC, Problem, solve
 from dualgap.core import interrupts, kept
-from dualgap.run import driver, minimise_nu, minimise_nu_regression
+from dualgap.run import driver, minimise_nu
 from dualgap.solvers.auto import Auto
 from dualgap.solvers.newton import Newton, NewtonCG, heuristics
 
@@ -133,7 +133,7 @@ def test_a_nu_run_has_a_model_from_its_start(task, place, monkeypatch):
     solver = "auto" if "linear" in place else "working_set"
     monkeypatch.setattr(f"dualgap.run.{place}", pressed)
     if task == "regression":
-        result = minimise_nu_regression(Problem(X, X[:, 0], "epsilon_insensitive", intercept="free"), 0.3, solver, 1e-6, 100)
+        result = minimise_nu(Problem(X, X[:, 0], "epsilon_insensitive", intercept="free"), 0.3, solver, 1e-6, 100)
     else:
         free = task == "classes"
         y = Y if free else np.ones(len(X))
@@ -281,7 +281,7 @@ TWO = """
 import os, signal, threading, time
 import numpy as np
 import dualgap
-from dualgap.run import driver, minimise_nu, minimise_nu_regression
+from dualgap.run import driver, minimise_nu
 signal.signal(signal.SIGINT, signal.default_int_handler)
 original = driver.SolverRun.evaluate
 def evaluate(self):
