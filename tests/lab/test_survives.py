@@ -1,6 +1,7 @@
 """What a run of a study survives, and what it leaves behind: kills of workers and of itself, another folder, another version."""
 
 import contextlib
+import importlib
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ import pytest
 
 from dualgap.lab import Results, ResultStore, load_study, parse_study, run_study, write_report
 from dualgap.lab.workers import Killed, Scratch, run_in_workers
+from dualgap.solvers import REGISTRY, get_solver
 
 HANGS = 1800  # seconds after which even a machine with a hundred other processes must have done it
 
@@ -138,3 +140,16 @@ def test_a_report_opens_from_anywhere(moved, capsys):
     assert report(moved) == 0
     assert capsys.readouterr().out.strip() == str(moved / "report.html")
     assert json.loads((moved / "results" / "plan.json").read_text())[0]["key"] in results.rows
+
+
+def test_workers_know_the_solvers_of_other_modules(tmp_path, monkeypatch):
+    (tmp_path / "own_dca.py").write_text(
+        "from dualgap.solvers import DCA, register\n\n@register\nclass OwnDCA(DCA):\n    name = 'own_dca'\n", encoding="utf-8"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    own = importlib.import_module("own_dca").OwnDCA
+    try:
+        answers = list(run_in_workers([("task", get_solver, ("own_dca",))], 1))
+    finally:
+        del REGISTRY["own_dca"]
+    assert answers == [("task", own())]

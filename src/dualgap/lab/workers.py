@@ -2,7 +2,8 @@
 
 A worker is `python -c` with tasks on its standard input and answers on its standard output, both pickled. It ends as soon as its standard
 input does, in the middle of a run too: when the parent is killed, no worker lives on. One that is killed is replaced, and takes no other
-run with it. The scratch folder is removed by a small process beside it, should this one be killed.
+run with it. It imports the modules that have registered solvers of their own. The scratch folder is removed by a small process beside it,
+should this one be killed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+from dualgap.solvers import REGISTRY
 
 __all__ = ["Killed", "Scratch", "run_in_workers", "serve"]
 
@@ -95,7 +98,10 @@ class Worker:
         return Killed(code)
 
     def _start(self) -> None:
-        start = "from dualgap.lab.workers import serve; serve()"
+        own = sorted({cls.__module__ for cls in REGISTRY.values() if cls.__module__.split(".")[0] not in ("dualgap", "__main__")})
+        start = (
+            f"import importlib; [importlib.import_module(name) for name in {own!r}]; from dualgap.lab.workers import serve; serve()"
+        )
         path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), *sys.path]))
         environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": path}
         self.process = subprocess.Popen(
