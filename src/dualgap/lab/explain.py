@@ -103,7 +103,7 @@ def _data(study: Study, entry: Explain) -> Iterator[tuple[DataSpec, dict[str, An
 def explained(results: Results, entry: Explain) -> TableData:
     """Return the settings with how far they come from the text's numbers, the nearest first; `best` marks those that give them."""
     race, rows = results.study.race("explain"), list[tuple[Any, ...]]()
-    shown = [name for name in entry.knobs if name != entry.best_of]
+    shown = [name for name, values in entry.knobs.items() if name != entry.best_of and len(values) > 1]
     found: list[Found] = []
     of_data = {spec.id: settings for spec, settings in _data(results.study.with_(data=_one(results.study, entry)), entry)}
     points = itertools.product(of_data, itertools.product(*race.grid.values()), race.budget.at_epochs)
@@ -125,7 +125,11 @@ def explained(results: Results, entry: Explain) -> TableData:
     heads += [f"{results.label(solver)}, text {number:g}" for solver, number in entry.numbers.items()]
     told = f"{near} of {len(rows)} settings come within {entry.within:g} of each number" if rows else "No setting has run"
     title = f"How this number can come about: {', '.join(f'{number:g}' for number in dict.fromkeys(entry.numbers.values()))}"
-    caption = f"{told}: {named(entry.column)}, mean of {entry.runs} draws. {entry.means} The study uses none of these settings."
+    fixed = ", ".join(
+        f"{named(name.removeprefix('data.'))}: {values[0]}" for name, values in entry.knobs.items() if len(values) == 1
+    )
+    throughout = f" Throughout {fixed}." if fixed else ""
+    caption = f"{told}: {named(entry.column)}, mean of {entry.runs} draws.{throughout} {entry.means} The study uses none of these settings."
     best = frozenset((row, len(heads)) for row in range(min(near, MOST_ROWS)))
     columns = (*heads, "furthest", "draws apart")
     return TableData(f"explain-{entry.id}", title, caption, columns, tuple(rows[:MOST_ROWS]), best)
