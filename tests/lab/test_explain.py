@@ -1,6 +1,7 @@
 """A number that was made by a setting is explained by that setting, and by no other."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -35,6 +36,10 @@ def test_every_combination_is_tried_and_the_one_that_made_the_number_is_found(st
     assert {(cell.data.options["distance"], cell.data.standardise, cell.problem["l2"]) for cell in cells} == {
         (d, s, l2) for d in KNOBS["data.distance"] for s in KNOBS["data.standardise"] for l2 in KNOBS["l2"]
     }
+    own = replace(made, solvers=tuple(replace(spec, problem={"l2": 7.0}) for spec in made.solvers))
+    assert {cell.problem["l2"] for cell in cells_of(search(own, made.explain[0]))} == set(KNOBS["l2"]), (
+        "a knob beats a solver's own"
+    )
     every = explain_number(made, "c", tmp_path / "all", jobs=1)
     assert every.columns == ("distance", "standardise", "l2", "epochs", "SDCA, text 0", "furthest", "draws apart")
     row = every.rows[-1]

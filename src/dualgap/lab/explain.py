@@ -79,7 +79,10 @@ def search(study: Study, entry: Explain) -> Study:
         reference=False,
     )
     settled = study.with_(name=f"{study.name} {entry.id}", runs=entry.runs, seconds=0.0, data=tuple(data), races=(race,))
-    solvers = tuple(replace(spec, by_data={}, iterations=1.0) for spec in study.solvers)
+    solvers = tuple(  # a knob is turned where a solver has a setting of its own, too
+        replace(spec, by_data={}, iterations=1.0, problem={k: v for k, v in spec.problem.items() if k not in grid})
+        for spec in study.solvers
+    )
     return settled.with_(solvers=solvers, claims=(), figures=(), tables=(), corrections=(), explain=())
 
 
