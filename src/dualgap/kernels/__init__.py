@@ -9,9 +9,7 @@ from dualgap.kernels.distances import SURE_RELATIVE, distance_error, origin_of, 
 from dualgap.kernels.features import FEATURE_BLOCK, METHODS, Fourier, Nystroem
 from dualgap.kernels.function import Kernel, call_kernel, make_kernel
 from dualgap.kernels.gram_cache import BlockedGram, add_rows, as_bytes, load_block, split_order
-from dualgap.kernels.held import HeldBlocks, HeldMatrix, copy_values
-from dualgap.kernels.semidefinite import WHOLE_SPECTRUM, extreme_eigenvalues, is_semidefinite, rounding_of
-from dualgap.kernels.spectrum import SpectrumClip, SpectrumShift
+from dualgap.kernels.spectrum import WHOLE_SPECTRUM, SpectrumClip, SpectrumShift, extreme_eigenvalues, is_semidefinite, rounding_of
 from dualgap.kernels.sums import Expansion, expansion, own_expansion
 from dualgap.kernels.values import SUPPORTS, Distances, KernelBlocks, distances_of, exact_in_float32, product_terms, scratch
 
@@ -25,8 +23,6 @@ __all__ = [
     "Distances",
     "Expansion",
     "Fourier",
-    "HeldBlocks",
-    "HeldMatrix",
     "Kernel",
     "KernelBlocks",
     "Nystroem",
@@ -35,7 +31,6 @@ __all__ = [
     "add_rows",
     "as_bytes",
     "call_kernel",
-    "copy_values",
     "distance_error",
     "distances_of",
     "exact_in_float32",

@@ -1,6 +1,14 @@
-"""Kernels that are not positive semidefinite, made so: the spectrum of their matrix is clipped or shifted.
+"""The spectrum of a kernel matrix: whether it is positive semidefinite, and a matrix near to it that is.
 
-K = VΛVᵀ is the symmetric matrix of a kernel k on the training rows, and k(x) the vector of the values k(xᵢ, x) of a new row x.
+With a negative eigenvalue aᵀKa is not a squared norm: the objective has no minimum, and dual values bound nothing. `Kernel.semidefinite`
+tells the kernels whose formula rules that out; for any other the matrix itself decides.
+
+The assumption for a matrix that is given: it is positive semidefinite up to the rounding of its entries. Rounding changes each entry kᵢⱼ by
+at most u|kᵢⱼ|, u = ε/2 of its precision, and so each eigenvalue by at most u‖K‖_F (Weyl). A matrix computed in that precision is off by a
+little more: ε‖K‖_F is allowed.
+
+A spectrum is clipped or shifted. K = VΛVᵀ is the symmetric matrix of a kernel k on the training rows, and k(x) the vector of the values
+k(xᵢ, x) of a new row x.
 
 - `SpectrumClip` sets negative eigenvalues to 0. K₊ = V₊Λ₊V₊ᵀ is the semidefinite matrix nearest to K in the Frobenius norm (Higham
   1988). It is the matrix of a semidefinite kernel that is known for new rows, too:
@@ -15,13 +23,53 @@ K = VΛVᵀ is the symmetric matrix of a kernel k on the training rows, and k(x)
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dualgap.kernels.semidefinite import TOLERANCE, is_semidefinite
+__all__ = [
+    "WHOLE_SPECTRUM",
+    "Spectrum",
+    "SpectrumClip",
+    "SpectrumShift",
+    "extreme_eigenvalues",
+    "is_semidefinite",
+    "rounding_of",
+]
 
-__all__ = ["Spectrum", "SpectrumClip", "SpectrumShift"]
+TOLERANCE = 1e-10  # relative to the largest eigenvalue: above the rounding of float64, far below what changes a certificate
+WHOLE_SPECTRUM = 2000  # rows up to which all eigenvalues are computed; beyond, a Lanczos iteration finds the two extreme ones
+
+
+def is_semidefinite(low: float, high: float, rounding: float = 0.0) -> bool:
+    """Whether a matrix with these extreme eigenvalues is positive semidefinite, up to the given rounding of eigenvalues."""
+    return low >= -max(TOLERANCE * high, rounding) and high >= 0.0
+
+
+def rounding_of(matrix: np.ndarray) -> float:
+    """Return a bound on what the rounding of its entries to their precision changes an eigenvalue of a matrix by: ε‖K‖_F."""
+    if matrix.dtype.kind != "f" or matrix.dtype == np.float64:
+        return 0.0  # below TOLERANCE
+    largest = float(np.abs(matrix).max(initial=0.0))
+    squares = sum(float(np.square(row / largest, dtype=np.float64).sum()) for row in matrix) if largest else 0.0
+    return float(np.finfo(matrix.dtype).eps) * largest * float(np.sqrt(squares))
+
+
+def extreme_eigenvalues(matrix: np.ndarray | None, n: int, product: Callable[[np.ndarray], np.ndarray]) -> tuple[float, float]:
+    """Return the smallest and the largest eigenvalue of a matrix; if it is None, of the n × n one of which `product` is K·v.
+
+    From Lanczos iterations on products, the first is an upper bound of the smallest eigenvalue.
+    """
+    if matrix is not None:
+        values = np.linalg.eigvalsh(matrix.astype(np.float64, copy=False))
+        return float(values[0]), float(values[-1])
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    operator: Any = LinearOperator((n, n), matvec=lambda v: product(np.ravel(v)), dtype=np.float64)
+    start = np.random.default_rng(0).standard_normal(n)
+    values = eigsh(operator, k=2, which="BE", v0=start, tol=1e-8, return_eigenvectors=False)
+    return float(min(values)), float(max(values))
 
 
 class Spectrum:

@@ -82,8 +82,7 @@ class Shared:
     norms: np.ndarray | None = None  # upper bounds of ‖xᵢ‖
     longest: int | None = None  # how many numbers the longest row stores
     expansion: Expansion | None = None  # computes K·a without K, and remembers the last a and K·a
-    # kernel values with all rows, by their precision; those of a matrix that is held for several problems are set by who holds it
-    blocks: dict[Any, KernelBlocks] = field(default_factory=dict)
+    blocks: dict[Any, KernelBlocks] = field(default_factory=dict)  # kernel values with all rows, by their precision
     semidefinite: bool | None = None  # whether the kernel matrix is; set by dualgap.proof.require_semidefinite
     of_data: Shared | None = None  # the same for the rows of X without their kernel
 

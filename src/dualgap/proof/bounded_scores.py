@@ -28,7 +28,6 @@ from dualgap.kernels import (
     SUPPORTS,
     SURE_RELATIVE,
     Distances,
-    HeldBlocks,
     Kernel,
     KernelBlocks,
     distances_of,
@@ -75,13 +74,6 @@ class Scores(NamedTuple):
     certified: bool
 
 
-class AtHand(NamedTuple):
-    """Rows of K, by a function of their numbers, and who has computed their values."""
-
-    rows: Callable[[np.ndarray], np.ndarray]
-    blocks: KernelBlocks
-
-
 def kernel_scores(problem: Problem, a: np.ndarray) -> Scores:
     """Return K·a with its error bounds, certified, not to be written to; a problem with a memory keeps the last result."""
     return _scores_of(problem).certified(a)
@@ -109,11 +101,11 @@ def carry_scores(problem: Problem, a: np.ndarray, factor: float, known: Scores) 
         problem.memory.kernel_scores = scores
 
 
-def keep_rows(problem: Problem, rows: Callable[[np.ndarray], np.ndarray], blocks: KernelBlocks) -> None:
-    """Let later scores of a problem with a memory be computed from rows of K in float64, as `blocks` has computed them.
+def keep_rows(problem: Problem, rows: Callable[[np.ndarray], np.ndarray]) -> None:
+    """Let later scores of a problem with a memory be computed from rows of K in float64, as KernelBlocks computes them from X.
 
     rows(i) returns the kernel values of the rows i with all rows."""
-    _scores_of(problem).at_hand = AtHand(rows, blocks)
+    _scores_of(problem).at_hand = rows
 
 
 class BoundedScores:
@@ -128,7 +120,7 @@ class BoundedScores:
         zeros = np.zeros(problem.n)
         self.last = Scores(zeros, zeros, zeros, certified=False)
         self._distances: Distances | None = None
-        self.at_hand: AtHand | None = None  # what `keep_rows` was given
+        self.at_hand: Callable[[np.ndarray], np.ndarray] | None = None  # what `keep_rows` was given
 
     @property
     def blocks(self) -> KernelBlocks:
@@ -290,7 +282,7 @@ class BoundedScores:
         if rows is None and self.at_hand is not None:
             support = np.flatnonzero(a)
             weights = a[support]
-            positive, negative = np.maximum([weights, -weights], 0.0) @ self.at_hand.rows(support)
+            positive, negative = np.maximum([weights, -weights], 0.0) @ self.at_hand(support)
         else:
             positive, negative = self._scores(np.stack([np.maximum(a, 0.0), np.maximum(-a, 0.0)], axis=1), rows).T
         return positive - negative, positive + negative
@@ -303,9 +295,9 @@ class BoundedScores:
             return exact_scores(problem, a, rows)
         if self.at_hand is not None:
             if kernel.function is not None or kernel.name == "precomputed":  # Kᵀ may be off from K by rounding of the user's
-                return np.asarray(self.at_hand.rows(np.arange(problem.n)) @ a)
+                return np.asarray(self.at_hand(np.arange(problem.n)) @ a)
             support = np.flatnonzero(a)
-            return np.asarray(a[support] @ self.at_hand.rows(support))
+            return np.asarray(a[support] @ self.at_hand(support))
         if problem.formed:
             return _by_column(problem.combine, a)
         return _by_column(lambda column: expansion(kernel, problem.X, problem.X, column), a)
@@ -322,7 +314,7 @@ class BoundedScores:
         chain = count + 8 if problem.formed or self.at_hand is not None else min(count, 2048 + count / 64) + 64
         if kernel is None or kernel.function is not None or kernel.name == "precomputed":
             return 1.000001 * gamma(chain) * sizes + 1e-300
-        distances = self._distances_of(rows)
+        distances = self._distances_among_rows()
         norms, terms = distances.norms, distances.terms
         longest = float(norms[support].max(initial=0.0))
         if rows is not None:
@@ -335,12 +327,10 @@ class BoundedScores:
         _gaussian_radius(norms, longest, sizes, kernel.gamma, terms + 20, gamma(chain), mass, sure, radius)
         return radius
 
-    def _distances_of(self, rows: np.ndarray | None) -> Distances:
-        """Return what bounds the errors of values: those at hand if all rows are asked for, else those computed among the rows of X."""
-        problem, at_hand = self.problem, self.at_hand if rows is None else None
+    def _distances_among_rows(self) -> Distances:
+        """Return what bounds the errors of values."""
+        problem = self.problem
         assert problem.kernel is not None
-        if at_hand is not None and isinstance(at_hand.blocks, HeldBlocks):
-            return rounded_up(at_hand.blocks.distances, problem.d)
         if self._distances is None:
             self._distances = rounded_up(distances_of(problem.kernel, problem.X), problem.d)
         return self._distances

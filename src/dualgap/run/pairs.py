@@ -19,7 +19,7 @@ from dualgap.problem import Samples
 from dualgap.proof import SUMS, Certificate, Expansion, certificates_of, enclose_expansion, value_errors
 from dualgap.run.trace import Trace
 from dualgap.run.trained import Trained
-from dualgap.solvers import Box, SetRows, WorkingSet, minimise_whole
+from dualgap.solvers import Box, WorkingSet, minimise_whole
 
 __all__ = ["Pairs", "minimise_pairs", "pairs_of"]
 
@@ -82,7 +82,6 @@ def minimise_pairs(
         np.empty(size * size),
         np.empty((13, size)),
         np.zeros(size, dtype=np.int8),
-        np.ones(size, dtype=np.bool_),
         np.empty((4, 1)),
     )
     rows = place[pairs.rows]
@@ -134,7 +133,7 @@ class OneRow(Trace):
 def _minimise_each(loss, shared, problems, tol, most, memory, out):
     """Minimise and enclose the problems one after the other; write β, a = cβy/l2, the sums of `enclose_expansion`, epochs and intercept."""
     (K, errors, norms, offset), (rows, signs, shares, starts, l2) = shared, problems
-    square, vectors, group, there, partial = memory
+    square, vectors, group, partial = memory
     dual, coef, sums, found = out
     for k in range(l2.shape[0]):
         first, last = starts[k], starts[k + 1]
@@ -156,8 +155,7 @@ def _minimise_each(loss, shared, problems, tol, most, memory, out):
         box = Box(a, low, high, g, r, p, weight, group[:n])
         samples = Samples(signs[first:last], c, offset)
         ends = starts[k : k + 1] * 0 + n
-        every = SetRows(values, there[:n], values, part)
-        epochs, b = minimise_whole(loss, samples, every, diagonal, box, ends, tol, most)
+        epochs, b = minimise_whole(loss, samples, values, diagonal, box, ends, tol, most)
         for i in range(n):
             beta[i] = a[i] * signs[first + i] / weight[i]
         written = Expansion(dual[first:last], coef[first:last], scores, radius, partial)

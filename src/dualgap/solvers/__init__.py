@@ -20,7 +20,7 @@ from dualgap.solvers.coordinate import ASDCA, DCA, SDCA, Blocks, DualCoordinate,
 from dualgap.solvers.gradient import APG, SAGA, SGD, SVRG, DualGradient, Pegasos, Subgradient
 from dualgap.solvers.newton import SSNAL, Newton, NewtonCG, ProxNewton
 from dualgap.solvers.table import SolverRecord, SolverTable, solver_table
-from dualgap.solvers.working_set import Box, SetRows, WorkingSet, minimise_whole
+from dualgap.solvers.working_set import Box, WorkingSet, minimise_whole
 
 __all__ = [
     "APG",
@@ -43,7 +43,6 @@ __all__ = [
     "NotSupported",
     "Pegasos",
     "ProxNewton",
-    "SetRows",
     "Solver",
     "SolverRecord",
     "SolverTable",

@@ -49,7 +49,7 @@ from dualgap.solvers.working_set import WorkingSet
 __all__ = ["Auto"]
 
 # Costs are in passes of DCA over the rows, Python's part of an epoch included.
-SHARE = 0.3  # part of the cost of the next method that DCA may spend before it hands over
+SHARE = 0.4  # part of the cost of the next method that DCA may spend before it hands over
 LEAST_COST = 5.0  # from which DCA comes first, for at least as many passes: of very small problems Python's part is all that counts
 RETRY = 50.0  # passes of DCA after another method has stalled, the first time
 SWEEPS = 100.0  # passes of ProxNewton, nearly all of them sweeps of its coordinate descent

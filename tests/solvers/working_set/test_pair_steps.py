@@ -4,7 +4,7 @@ import numpy as np
 
 from dualgap.kernels.function import make_kernel
 from dualgap.solvers.working_set.dual_box import Box
-from dualgap.solvers.working_set.pair_steps import _best_in_box, all_rows, coupled_steps, pair_steps
+from dualgap.solvers.working_set.pair_steps import _best_in_box, coupled_steps, pair_steps
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 4))
@@ -28,7 +28,7 @@ def test_inner_steps_solve_the_small_problem():
             np.zeros(40),
             *without_loss(40),
         )
-        steps(all_rows(K), K.diagonal().copy(), box, 1e-12, 1e-9, 100_000, 1.0, *([np.array([40])] if tied else []))
+        steps(K, K.diagonal().copy(), box, 1e-12, 1e-9, 100_000, 1.0, *([np.array([40])] if tied else []))
         np.testing.assert_allclose(box.g, y[:40] - K @ box.a, atol=1e-10)
         assert ((box.low <= box.a) & (box.a <= box.high)).all()
         rise, fall = box.g[box.a < box.high], box.g[box.a > box.low]
@@ -44,7 +44,7 @@ def test_errors_that_float32_cannot_tell_apart_are_told_apart():
     a, low, high = np.zeros(3), np.full(3, -1.0), np.ones(3)
     e = -0.4216874 + np.array([4e-9, 0.0, -4e-9])
     box = Box(a, low, high, e, np.zeros(3), *without_loss(3))
-    assert pair_steps(all_rows(K), K.diagonal().copy(), box, 1e-12, 1e-3, 100, 1.0, np.array([3])) > 0
+    assert pair_steps(K, K.diagonal().copy(), box, 1e-12, 1e-3, 100, 1.0, np.array([3])) > 0
     assert np.ptp(e) < 1e-11
 
 
@@ -70,13 +70,13 @@ def test_two_variables_move_to_the_best_point_of_their_box():
 def test_rows_that_are_there_twice_share_their_step():
     K = np.ones((4, 4))
     box = Box(np.zeros(4), np.zeros(4), np.full(4, 10.0), np.ones(4), np.zeros(4), *without_loss(4))
-    coupled_steps(all_rows(K), K.diagonal().copy(), box, 1e-12, 1e-9, 1000, 1.0)
+    coupled_steps(K, K.diagonal().copy(), box, 1e-12, 1e-9, 1000, 1.0)
     assert abs(box.a.sum() - 1.0) < 1e-9
 
 
 def test_one_variable_alone():
     box = Box(np.zeros(1), np.zeros(1), np.full(1, 0.25), np.ones(1), np.zeros(1), *without_loss(1))
-    coupled_steps(all_rows(np.ones((1, 1))), np.ones(1), box, 1e-12, 1e-9, 100, 1.0)
+    coupled_steps(np.ones((1, 1)), np.ones(1), box, 1e-12, 1e-9, 100, 1.0)
     assert box.a[0] == 0.25
     assert box.g[0] == 0.75
 
@@ -99,7 +99,7 @@ def test_each_group_keeps_its_sum():
         np.full(40, np.nan),
         group,
     )
-    assert pair_steps(all_rows(K), K.diagonal().copy(), box, 1e-12, 1e-9, 100_000, 1.0, ends) > 0
+    assert pair_steps(K, K.diagonal().copy(), box, 1e-12, 1e-9, 100_000, 1.0, ends) > 0
     np.testing.assert_allclose(box.g, signs - K @ box.a, atol=1e-10)
     for own in (group == 0, group == 1):
         assert abs(box.a[own].sum() - a[own].sum()) < 1e-12

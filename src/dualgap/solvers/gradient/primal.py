@@ -13,6 +13,7 @@ from dualgap.core import ElasticNet, compiled, kernel, number, one_of
 from dualgap.problem import Problem
 from dualgap.solvers.base import YES, Support, Warm, no
 
+LONGEST_FIRST_STEP = 20  # in units of 1/L
 EXPONENTS = {"constant": 0.0, "1/t": 1.0, "1/sqrt(t)": 0.5}  # by name of a schedule, see `Schedule`
 
 

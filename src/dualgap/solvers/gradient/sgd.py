@@ -24,6 +24,7 @@ from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, no, register
 from dualgap.solvers.gradient.lazy_prox import Eager, Lazy, begin_stretch, settle, track
 from dualgap.solvers.gradient.primal import (
+    LONGEST_FIRST_STEP,
     OUTPUTS,
     Bias,
     check_schedule,
@@ -37,8 +38,6 @@ from dualgap.solvers.gradient.primal import (
 )
 
 __all__ = ["SGD"]
-
-LONGEST_FIRST_STEP = 20  # in units of 1/L; up to it, the first step grows with the batch: a mean gradient is smoother than a row's
 
 
 class SGDPlan(NamedTuple):
@@ -164,7 +163,7 @@ class SGD(Solver):
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> SGDState:
         batch = min(int(self.batch_size), problem.n)
         batches = -(-problem.n // batch)
-        first = min(batch, LONGEST_FIRST_STEP)
+        first = min(batch, LONGEST_FIRST_STEP)  # a mean gradient is smoother than a row's
         schedule = make_schedule(problem, self.schedule, self._rate(problem, batch), batches, stretch=first)
         weights, w, net = OUTPUTS[self.output], first_coef(problem, warm), elastic_net(problem)
         point = track(problem.rows, w, schedule, weights, net, averaged=self.output != "last")

@@ -19,6 +19,7 @@ from dualgap.core import one_of
 from dualgap.problem import Problem
 from dualgap.solvers.base import Solver, State, Support, Warm, register
 from dualgap.solvers.gradient.primal import (
+    LONGEST_FIRST_STEP,
     Bias,
     Schedule,
     check_schedule,
@@ -31,10 +32,6 @@ from dualgap.solvers.gradient.primal import (
 )
 
 __all__ = ["Subgradient"]
-
-# The first step in units of 1/L, for losses with bounded slopes. L counts every sample, but near the optimum few have a slope; later steps
-# make good a first step that was too long.
-LONGEST_FIRST_STEP = 20
 
 
 class BestIterate(NamedTuple):
@@ -107,6 +104,7 @@ class Subgradient(Solver):
 
     def start(self, problem: Problem, rng: np.random.Generator, warm: Warm | None = None) -> SubgradientState:
         w, bias = first_coef(problem, warm), make_bias(problem, warm)
+        # L counts every sample, but near the optimum few have a slope; later steps make good a first step that was too long.
         first = LONGEST_FIRST_STEP if np.isfinite(problem.loss.upper_bound()) else 1
         return SubgradientState(
             w=w,

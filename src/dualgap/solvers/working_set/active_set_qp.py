@@ -5,7 +5,7 @@
 Pair steps soon find which variables are free, then take long to find their values, which depend on each other. One Cholesky factor
 gives them at once (Scheinberg 2006, docs/references.md):
 
-    a) take the free variables and the worst violators at a bound; M is their kernel matrix with a larger diagonal, factored once
+    a) take the free variables and the worst violator at a bound; M is their kernel matrix with a larger diagonal, factored once
     b) fix variables beyond a bound at it, free fixed ones whose multiplier has the wrong sign, all in one round (Júdice and Pires 1994),
        until the sets stay the same; a fixed variable costs one column of M⁻¹ (a Schur complement), not a new factor
     c) move along d as far as the dual objective rises: rounding in float32 may make the full step too long
@@ -29,11 +29,9 @@ from dualgap.solvers.working_set.state import GAP_MARGIN, WorkingSetState, updat
 
 __all__ = ["ADDED_DIAGONAL", "BoxQP", "newton_step", "pair_step_cost", "pays_off"]
 
-MIN_FREE = 16  # free variables below which pair steps are as good
 MAX_CHANGED = 0.1  # changes of the free set in an epoch / its size, above which it is not yet known
 EXPECTED_RATIO = 30.0  # gap before / gap after that a step is expected to reach
 GOOD_RATIO = 4.0  # the ratio it must reach: after two failures in a row, the expected saving must be larger by this factor
-VIOLATORS = 8  # free variables / violators at a bound that join them, at most
 MAX_FIXED = 4  # variables of a step / those among them that may end at a bound
 PIVOT_FLOPS = 0.4  # × m³, for columns of M⁻¹: about m/10 variables end at a bound, and these flops take twice as long
 MAX_ROUNDS = 10  # of pivoting: the sets stay the same after about five, or a few variables that hardly matter alternate
@@ -58,7 +56,7 @@ def pays_off(problem: Problem, state: WorkingSetState) -> bool:
     if last is None or state.sampled < problem.n:
         return False
     free = int(np.count_nonzero(state.box.free()))
-    if free < MIN_FREE or last.changed > MAX_CHANGED * free:
+    if free == 0 or last.changed > MAX_CHANGED * free:
         return False
     ratio = min(EXPECTED_RATIO, GAP_MARGIN * state.relative_gap / state.tol) if state.tol > 0 else EXPECTED_RATIO
     epochs = math.log(max(ratio, 1.0)) / max(-math.log(last.gap_ratio), 1e-3) if 0.0 < last.gap_ratio < 1.0 else math.inf
@@ -79,7 +77,7 @@ def newton_step(problem: Problem, state: WorkingSetState) -> bool:
     free = box.free()
     slack = kkt_slack(box, by_group(box, [_middle(box, free & (box.group == group)) for group in range(groups)]))
     violators = np.flatnonzero((slack < 0.0) & ~free)
-    violators = violators[argtop(-slack[violators], 1 + int(np.count_nonzero(free)) // VIOLATORS)]
+    violators = violators[argtop(-slack[violators], 1)]
     rows = np.sort(np.concatenate([np.flatnonzero(free), violators]))
     m, fixed = len(rows), len(rows) // MAX_FIXED + groups
     memory = cache.reserve(m * (m + fixed), m)

@@ -8,15 +8,11 @@ al. 2011).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from dualgap.core import kernel, kernel_part, sequential, wide_vectors
-from dualgap.kernels import copy_values
+from dualgap.core import kernel, machine, sequential, wide_vectors
 
-__all__ = ["SetRows", "all_rows", "coupled_steps", "pair_steps", "subtract_rows"]
-CHUNK = 2048  # entries of g at a time, 16 kB: they stay in the first cache while all rows are subtracted from them
+__all__ = ["coupled_steps", "pair_steps", "subtract_rows"]
 
 
 @kernel
@@ -24,8 +20,8 @@ def subtract_rows(store, slots, change, g, first, last):
     """Step 6: g[first:last] −= Σ change[s]·store[slots[s]], four rows at once so that g is read and written less often."""
     wide_vectors()
     count = slots.shape[0]
-    for start in range(first, last, CHUNK):
-        end = min(start + CHUNK, last)
+    for start in range(first, last, FIRST_CACHE_NUMBERS):
+        end = min(start + FIRST_CACHE_NUMBERS, last)
         s = 0
         while s + 4 <= count:
             r0, r1, r2, r3 = store[slots[s]], store[slots[s + 1]], store[slots[s + 2]], store[slots[s + 3]]
@@ -40,30 +36,9 @@ def subtract_rows(store, slots, change, g, first, last):
             s += 1
 
 
-class SetRows(NamedTuple):
-    """The kernel matrix of a working set. Rows that are not there yet are copied, when a step needs them, from a matrix that is held."""
-
-    values: np.ndarray
-    there: np.ndarray  # which rows are
-    held: np.ndarray  # the matrix that is held (`HeldMatrix`), and the place of each row in it
-    places: np.ndarray
-
-
-def all_rows(K: np.ndarray) -> SetRows:
-    """Return the rows of a kernel matrix that are all there."""
-    return SetRows(K, np.ones(len(K), dtype=np.bool_), np.empty((0, 0)), np.empty(0, dtype=np.int64))
-
-
-@kernel_part
-def _row(rows, i):
-    """Return row i."""
-    row = rows.values[i]
-    if not rows.there[i]:
-        copy_values(rows.held, rows.places, rows.places[i], row)
-        rows.there[i] = True
-    return row
-
-
+FIRST_CACHE_NUMBERS = machine.FIRST_CACHE_NUMBERS  # kernels read names of their module
+INNER_RATIO = 0.1  # violation after / before the inner steps on one set
+MAX_INNER = 100  # inner steps / rows of the set
 NOISE = 1e-12  # violations of the KKT conditions below this part of a typical margin are rounding
 NO_KEY = np.int64(-(2**63))  # below every key
 INDEX_BITS = np.int64(0xFFFFFFFF)  # the bits of a key that hold the index of its variable
@@ -78,7 +53,7 @@ def _key(value, k):
 
 
 @kernel
-def pair_steps(rows, diagonal, box, tiny, ratio, most, margin, ends):
+def pair_steps(K, diagonal, box, tiny, ratio, most, margin, ends):
     """Take up to `most` pair steps, until the violation m − M is `ratio` of what it was. Return their number.
 
     `margin` is the size of a typical one. `diagonal` is that of K plus r; curvatures below `tiny` count as `tiny`. `ends` has the end of
@@ -106,7 +81,7 @@ def pair_steps(rows, diagonal, box, tiny, ratio, most, margin, ends):
             if first == NO_KEY:
                 continue
             rising = first & INDEX_BITS
-            row, top, own = _row(rows, rising), g[rising], diagonal[rising]
+            row, top, own = K[rising], g[rising], diagonal[rising]
             tops[group] = top
             second = last = NO_KEY
             for k in range(start, end):
@@ -127,13 +102,13 @@ def pair_steps(rows, diagonal, box, tiny, ratio, most, margin, ends):
             target = max(ratio * violation, NOISE * margin)
         if violation <= target or i < 0:
             return step
-        row, difference = _row(rows, i), g[i] - g[j]
+        row, difference = K[i], g[i] - g[j]
         up, down = high[i] - a[i], a[j] - low[j]
         t = min(difference / max(diagonal[i] + diagonal[j] - 2.0 * row[j], tiny), up, down)
         # A variable that reaches its bound is put there exactly: a rounding error short of it, it would be chosen again and again.
         a[i] = high[i] if t == up else a[i] + t
         a[j] = low[j] if t == down else a[j] - t
-        other = _row(rows, j)
+        other = K[j]
         for k in range(n):
             g[k] -= t * (row[k] - other[k])
         g[i] -= t * r[i]
@@ -178,7 +153,7 @@ def _best_in_box(K, g, low, high):
 
 
 @kernel
-def coupled_steps(rows, diagonal, box, tiny, ratio, most, margin):
+def coupled_steps(K, diagonal, box, tiny, ratio, most, margin):
     """Take up to `most` steps on two variables without a sum to keep, until the largest violation is `ratio` of what it was.
 
     i violates the KKT conditions most. j gives the largest second-order gain after the step of i; if i then is free, it answers the
@@ -199,7 +174,7 @@ def coupled_steps(rows, diagonal, box, tiny, ratio, most, margin):
             target = max(ratio * violation, NOISE * margin)
         if violation <= target:
             return step
-        row, own = _row(rows, i), max(diagonal[i], tiny)
+        row, own = K[i], max(diagonal[i], tiny)
         s = _clip(g[i] / own, down[i], up[i])
         answer = 1.0 / own if down[i] < s < up[i] else 0.0
         second = NO_KEY
@@ -209,7 +184,7 @@ def coupled_steps(rows, diagonal, box, tiny, ratio, most, margin):
             t = min(max(slope / curvature, down[k]), up[k])
             second = max(second, _key(t * (slope - 0.5 * curvature * t), k))
         j = second & INDEX_BITS
-        t, other = 0.0, _row(rows, j)
+        t, other = 0.0, K[j]
         if j != i:
             curvatures = own + tiny, row[j], max(diagonal[j], tiny) + tiny  # definite for rows that are there twice, too
             s, t = _best_in_box(curvatures, (g[i], g[j]), (down[i], down[j]), (up[i], up[j]))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dualgap.core import kernel, machine, share
-from dualgap.kernels import HeldBlocks, KernelBlocks, scratch
-from dualgap.solvers.working_set.pair_steps import SetRows
+from dualgap.kernels import KernelBlocks, scratch
 
 __all__ = ["RowCache"]
 
@@ -114,18 +113,6 @@ class RowCache:
         if bias:
             K += bias
         return K
-
-    def rows_of_all(self) -> SetRows:
-        """Return the kernel rows of all active rows, of which steps copy those that they need; needs a `roomy` cache of held values.
-
-        `enter_copied` must follow the steps."""
-        assert isinstance(self.blocks, HeldBlocks)
-        return SetRows(self.store, self.slot_of >= 0, self.blocks.held.values, self.blocks.places)
-
-    def enter_copied(self, rows: SetRows) -> None:
-        """Enter the rows that steps have copied."""
-        copied = np.flatnonzero(rows.there)
-        self._enter(copied, copied, self._clock)
 
     def values(self, rows: np.ndarray) -> np.ndarray:
         """Return the kernel values of some of the active rows with all of them, a copy."""

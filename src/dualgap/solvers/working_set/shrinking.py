@@ -29,8 +29,8 @@ SAMPLE_SETS = 2  # working sets in the smallest sample, at least
 SAMPLE_RATIO = 0.3  # gap now / gap after the last pass, at which a sample grows
 PASS_RATIO = 1e-2  # the same at which the shrunk rows are checked, once all rows can be active
 EXTRA = 4  # n / rows that start active beside those that violate the KKT conditions, at least
-MAX_KEPT = 0.8  # rows kept / rows there are, above which shrinking is not worth moving the cache
 MIN_ACTIVE = 16  # rows; fewer are not worth shrinking to
+MAX_KEPT = 0.8  # rows kept / rows there are, above which shrinking is not worth moving the cache
 
 
 def sample_size(n: int, set_size: int) -> int:

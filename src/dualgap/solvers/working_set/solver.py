@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dualgap.core import number, one_of, whole_number
-from dualgap.kernels import HeldBlocks, HeldMatrix, KernelBlocks, own_expansion
+from dualgap.kernels import KernelBlocks, own_expansion
 from dualgap.problem import Problem
 from dualgap.proof import BoundedScores, dual_point, keep_rows, kernel_scores
 from dualgap.solvers.base import YES, Solver, Support, Warm, no, register
@@ -24,7 +24,7 @@ from dualgap.solvers.working_set.dual_box import (
     start_box,
     worst_violators,
 )
-from dualgap.solvers.working_set.pair_steps import SetRows, all_rows, coupled_steps, pair_steps
+from dualgap.solvers.working_set.pair_steps import INNER_RATIO, MAX_INNER, coupled_steps, pair_steps
 from dualgap.solvers.working_set.row_cache import RowCache
 from dualgap.solvers.working_set.state import (
     Progress,
@@ -43,12 +43,8 @@ SET_PARTS = 8  # active rows / rows of a set, at least, if there are more than `
 # An epoch ends after …
 MAX_SETS, EPOCH_PARTS = 8, 4  # … this many sets, or sets of n/EPOCH_PARTS rows together if that is more; or once …
 EPOCH_RATIO = 0.1  # … the gap is this part of what it was when the epoch began
-INNER_RATIO = 0.1  # violation after / before the inner steps on one set
 INNER_RATIO_WHOLE = 1e-4  # the same if the set has all active rows, unless rows may be shrunk and none is yet
-# Rows / `size` up to which the whole kernel matrix is computed at once. At 1,500 to 2,000 rows of 2 features it would take 1.2 to 1.6 times
-# as long as computing the rows that are needed, at 40 and more features 0.5 to 1.0 times.
-HELD_SETS = 2
-MAX_INNER = 100  # inner steps / rows of the set
+WHOLE_SETS = 2  # rows / `size` up to which all rows are one working set: with 1, covtype, 1000 rows, C = 100 takes 3 times as long
 MIN_CURVATURE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-12}  # of an inner step, relative to the mean diagonal of K
 FLOAT64 = np.dtype(np.float64)
 FLOAT32_RANGE = 1e4  # γ‖x‖² up to which distances from float32 products keep some digits
@@ -64,8 +60,8 @@ class WorkingSet(Solver):
     ----------
     size : int
         Rows of a working set, at most an eighth of the active rows unless `size` has room for all; more, up to 2048, if more are free.
-        With at most `size` rows a problem is not shrunk. Up to twice as many, its kernel matrix is computed once. It also sets the first
-        sample, the precision and the sets of an epoch.
+        Up to twice as many rows are one working set, which is not shrunk. It also sets the first sample, the precision and the sets of an
+        epoch.
     cache_size : float
         Megabytes for kernel rows. Rows that do not fit are computed again when they are needed.
     precision : {"auto", "float32", "float64"}
@@ -117,9 +113,13 @@ class WorkingSet(Solver):
         """Start from β = 0, or from that of `warm`; with `nu` at a feasible point of the ν-problem, whose D the epochs then maximise."""
         assert problem.kernel is not None
         groups = count_groups(problem, nu)
-        blocks = self._blocks(problem)
+        blocks = problem.kernel_blocks(self._precision(problem))
         self._check_cache(problem, blocks)
-        box, scores, shrinks = start_box(problem, groups), BoundedScores(problem, blocks), self.shrinking and problem.n > self.size
+        box, scores, shrinks = (
+            start_box(problem, groups),
+            BoundedScores(problem, blocks),
+            self.shrinking and not self._is_whole(problem),
+        )
         dual_value, sampled = 0.0, problem.n
         if warm is not None and warm.dual is not None and warm.dual.any():
             point = dual_point(problem, warm.dual)
@@ -130,8 +130,7 @@ class WorkingSet(Solver):
         elif self.shrinking and blocks.cheap:
             sampled = shrinking.sample_size(problem.n, self.size)
         order = shrinking.stratified_order(problem.y, rng) if sampled < problem.n else np.empty(0, dtype=np.int64)
-        every = not shrinks or isinstance(blocks, HeldBlocks)
-        active = np.arange(problem.n) if every else shrinking.rows_to_activate(problem, box, order[:sampled], nu)
+        active = np.arange(problem.n) if not shrinks else shrinking.rows_to_activate(problem, box, order[:sampled], nu)
         state = WorkingSetState(
             blocks=blocks,
             scores=scores,
@@ -162,29 +161,16 @@ class WorkingSet(Solver):
         assert kernel is not None
         if kernel.function is not None or kernel.name == "precomputed":
             return X.dtype if kernel.name == "precomputed" else FLOAT64
-        whole = problem.n <= self.size and self._fits(problem, 1)
-        if whole or self._holds_matrix(problem):  # the matrix serves the certificate too
+        if self._is_whole(problem):  # the matrix serves the certificate too
             return FLOAT64
         if kernel.name == "rbf" and not kernel.gamma * max(float(X.max()), -float(X.min())) ** 2 < FLOAT32_RANGE:
             return FLOAT64
         margin = float32_error(problem) * float(problem.c.max()) / problem.l2
         return np.dtype(np.float32) if margin < FLOAT32_MARGIN else FLOAT64
 
-    def _blocks(self, problem: Problem) -> KernelBlocks:
-        """Return the kernel values of the rows: of a matrix that is computed once, or in blocks when they are asked for."""
-        held = self._holds_matrix(problem) and not _is_held(problem)
-        return _held(problem) if held else problem.kernel_blocks(self._precision(problem))
-
-    def _fits(self, problem: Problem, copies: int) -> bool:
-        """Return whether `cache_size` has room for the kernel matrix that many times."""
-        return copies * 8 * problem.n**2 <= 1e6 * self.cache_size
-
-    def _holds_matrix(self, problem: Problem) -> bool:
-        """Return whether the kernel matrix is computed once, and steps on active rows and certificates copy from it."""
-        kernel = problem.kernel
-        computed = kernel is not None and kernel.function is None and kernel.name != "precomputed"
-        some = self.size < problem.n <= HELD_SETS * self.size
-        return computed and some and self.precision == "auto" and self._fits(problem, 2)  # the matrix, and rows copied from it
+    def _is_whole(self, problem: Problem) -> bool:
+        """Return whether all rows are one working set, whose kernel matrix fits in the cache."""
+        return problem.n <= WHOLE_SETS * self.size and 8 * problem.n**2 <= 1e6 * self.cache_size
 
     def _check_cache(self, problem: Problem, blocks: KernelBlocks) -> None:
         row = problem.n * blocks.dtype.itemsize
@@ -234,10 +220,8 @@ class WorkingSet(Solver):
             if state.gap <= EPOCH_RATIO * gap_before:
                 break
         # A certificate needs no other values than those at hand.
-        if problem.n <= self.size and state.blocks.dtype == FLOAT64 and state.cache.roomy:
-            keep_rows(problem, state.cache.values, state.blocks)
-        elif isinstance(state.blocks, HeldBlocks):
-            keep_rows(problem, state.blocks.rows, state.blocks)
+        if self._is_whole(problem) and state.blocks.dtype == FLOAT64 and state.cache.roomy:
+            keep_rows(problem, state.cache.values)
         state.passes += max(visits, 1) / problem.n
         cost = pair_step_cost(state.steps - steps_before, len(rows), visits, len(box.a))
         changed = int(np.count_nonzero(free_before != box.free()))
@@ -254,7 +238,7 @@ class WorkingSet(Solver):
         K = cache.matrix(rows, slots, bias_weight(problem))
         # 5) inner steps
         small = box.take(rows)
-        steps = self._inner_steps(problem, all_rows(K), K.diagonal(), small, state.groups, _inner_ratio(problem, state, rows))
+        steps = self._inner_steps(problem, K, K.diagonal(), small, state.groups, _inner_ratio(problem, state, rows))
         # 6) the gradient of all active rows
         change = small.a - box.a[rows]
         state.dual_value += 0.5 * float(change @ (box.g[rows] + small.g))
@@ -263,17 +247,12 @@ class WorkingSet(Solver):
         return steps
 
     def _solve_all(self, problem: Problem, state: WorkingSetState, rows: np.ndarray) -> int:
-        """Take steps 4 to 6 on all active rows, of which steps may copy kernel rows as they need them. Return the number of inner steps."""
+        """Take steps 4 to 6 on all active rows. Return the number of inner steps."""
         box, cache, bias = state.box, state.cache, bias_weight(problem)
         a, g, ratio = box.a.copy(), box.g.copy(), _inner_ratio(problem, state, rows)
-        if isinstance(cache.blocks, HeldBlocks) and cache.roomy and bias == 0.0:
-            slots, values = rows, cache.rows_of_all()
-            steps = self._inner_steps(problem, values, cache.blocks.diagonal, box, state.groups, ratio)
-            cache.enter_copied(values)
-        else:
-            slots = cache.fetch(rows, state.at_bound())
-            K = cache.matrix(rows, slots, bias)
-            steps = self._inner_steps(problem, all_rows(K), K.diagonal(), box, state.groups, ratio)
+        slots = cache.fetch(rows, state.at_bound())
+        K = cache.matrix(rows, slots, bias)
+        steps = self._inner_steps(problem, K, K.diagonal(), box, state.groups, ratio)
         change = box.a - a
         state.dual_value += 0.5 * float(change @ (g + box.g))
         # One sum for g, not one for each step: its rounding does not grow with the number of steps.
@@ -286,8 +265,7 @@ class WorkingSet(Solver):
         """Return the active rows that step 3 of README.md selects. Sets `state.last_set`."""
         box, last = state.box, state.last_set
         n = len(box.a)
-        first = state.steps == 0 and isinstance(state.blocks, HeldBlocks)
-        if n <= state.cache.capacity and (n <= self.size or first):
+        if n <= state.cache.capacity and (n <= self.size or self._is_whole(problem)):
             return np.arange(n)
         free = box.free()
         size = self.size if n <= self.size else min(self.size, max(n // SET_PARTS, MIN_SET))
@@ -305,24 +283,22 @@ class WorkingSet(Solver):
         state.last_set = np.concatenate([worst, kept])  # the newest first
         return np.sort(state.last_set)  # kernel values are read in the order of memory
 
-    def _inner_steps(self, problem: Problem, rows: SetRows, diagonal: np.ndarray, small: Box, groups: int, ratio: float) -> int:
+    def _inner_steps(self, problem: Problem, K: np.ndarray, diagonal: np.ndarray, small: Box, groups: int, ratio: float) -> int:
         """Solve the problem of one working set until its violation is `ratio` of that before, in place. Return the number of steps."""
-        tiny = MIN_CURVATURE[rows.values.dtype] * float(diagonal.sum()) / len(diagonal)
+        tiny = MIN_CURVATURE[K.dtype] * float(diagonal.sum()) / len(diagonal)
         most, margin = MAX_INNER * len(small.a), float(problem.offset.scale)
         if groups == 0:
-            return int(coupled_steps(rows, diagonal + small.r, small, tiny, ratio, most, margin))
+            return int(coupled_steps(K, diagonal + small.r, small, tiny, ratio, most, margin))
         ends = np.array([len(small.a)]) if groups == 1 else np.searchsorted(small.group, np.arange(groups), side="right")
-        return int(pair_steps(rows, diagonal + small.r, small, tiny, ratio, most, margin, ends))
+        return int(pair_steps(K, diagonal + small.r, small, tiny, ratio, most, margin, ends))
 
     # ----------------------------------------------------------------------------------------------------------------- compile
 
     def plan(self, problem: Problem) -> str:
-        return f"{self._precision(problem).name} {_is_held(problem) or self._holds_matrix(problem)}"
+        return self._precision(problem).name
 
     def warm_up(self, problem: Problem, rng: np.random.Generator) -> tuple[Problem, WorkingSetState]:
         small = problem.head(32)
-        if _is_held(problem) or self._holds_matrix(problem):
-            small.shared.blocks[FLOAT64] = _held(small)
         state = replace(self, precision=self._precision(problem).name).start(small, rng)
         for _ in range(2):
             self.epoch(small, state, rng)
@@ -351,15 +327,3 @@ def _inner_ratio(problem: Problem, state: WorkingSetState, rows: np.ndarray) -> 
     """Return the violation after / before the inner steps on a set of these rows."""
     first = state.shrinks and len(state.active) == problem.n
     return INNER_RATIO_WHOLE if len(rows) == len(state.box.a) and not first else INNER_RATIO
-
-
-def _held(problem: Problem) -> HeldBlocks:
-    """Return the kernel values of a problem as a matrix, which is computed when a value is first asked for."""
-    assert problem.kernel is not None
-    every = np.arange(problem.n)
-    return HeldMatrix(problem.kernel, problem.X, every).part(every)
-
-
-def _is_held(problem: Problem) -> bool:
-    """Return whether kernel values are copied from a matrix that is held for several problems."""
-    return isinstance(problem.shared.blocks.get(FLOAT64), HeldBlocks)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualgap.core import ResidualLoss, is_sparse, share
+from dualgap.core import ResidualLoss, is_sparse, machine, share
 from dualgap.kernels import KernelBlocks, squares
 from dualgap.problem import Problem
 from dualgap.proof import BoundedScores
@@ -20,7 +20,6 @@ from dualgap.solvers.working_set.row_cache import RowCache
 __all__ = ["Progress", "WorkingSetState", "float32_error", "gap_estimate", "gap_rounding", "update_gap", "update_gradient"]
 
 GAP_MARGIN = 1.5  # gap estimate / gap of the active rows: a certificate that fails costs more than the steps to a smaller gap
-THREAD_ROWS = 1 << 12  # rows whose gradient is worth a thread
 
 
 SAMPLE = 1000  # rows from which the mean squared distance to the mean is estimated
@@ -171,4 +170,4 @@ def update_gradient(problem: Problem, state: WorkingSetState, rows: np.ndarray, 
         box.g[rows] -= box.r[rows] * change
     if problem.intercept == "penalised":
         box.g[:] -= bias_weight(problem) * change.sum()
-    share(lambda first, last: subtract_rows(store, slots, change, box.g, first, last), len(box.g), THREAD_ROWS)
+    share(lambda first, last: subtract_rows(store, slots, change, box.g, first, last), len(box.g), machine.THREAD_ROWS)

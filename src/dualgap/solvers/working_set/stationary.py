@@ -13,7 +13,7 @@ import numpy as np
 from dualgap.core import kernel
 from dualgap.problem import Problem
 from dualgap.solvers.working_set.dual_box import Box, max_up_min_low, start_box
-from dualgap.solvers.working_set.pair_steps import all_rows, pair_steps
+from dualgap.solvers.working_set.pair_steps import pair_steps
 
 __all__ = ["StationaryPoint", "stationary_point"]
 
@@ -42,7 +42,7 @@ def stationary_point(problem: Problem, tol: float, max_epochs: int) -> Stationar
     for _ in range(RESTARTS):
         while (violation := _violation(box, free)) > 2.0 * tol and epochs < max_epochs:
             if free:
-                taken = pair_steps(all_rows(K), K.diagonal().copy(), box, tiny, 2.0 * tol / violation, problem.n, 1.0, ends)
+                taken = pair_steps(K, K.diagonal().copy(), box, tiny, 2.0 * tol / violation, problem.n, 1.0, ends)
             else:
                 taken = single_steps(K, box, tiny, 2.0 * tol, problem.n)
             epochs += 1
