@@ -230,6 +230,18 @@ def test_classes_of_a_script_are_compiled_afresh(tmp_path):
     assert compiled_kernels(tmp_path) == 0
 
 
+@pytest.mark.parametrize(("makes", "loaded"), [("x", False), ("np.append(x, 1.0)[:2]", True)])
+def test_a_kernel_on_disk_runs_before_numba_has_loaded_its_own(tmp_path, makes, loaded):
+    """numba's runtime is started for code that makes arrays, and for no other: it takes a tenth of a second."""
+    text = f"import numpy as np\nfrom dualgap.core.jit import kernel\n@kernel\ndef mine(x):\n    return {makes}[1]\n"
+    (tmp_path / "mine.py").write_text(text)
+    code = "import sys\nimport numpy as np\nfrom mine import mine\nprint(mine(np.arange(3.0)), 'numba.np.linalg' in sys.modules)"
+    cache = tmp_path / "cache"
+    assert python(code, cache, tmp_path) == "1.0 True"
+    assert python(code, cache, tmp_path) == f"1.0 {loaded}"
+    assert compiled_kernels(cache) == 1
+
+
 def test_a_cache_folder_that_cannot_be_written_is_done_without(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")

@@ -16,6 +16,7 @@ import contextlib
 import gc
 import os
 import pickle
+import re
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -200,20 +201,39 @@ class KernelCompiler(PartCompiler):
     files: Any = None  # the kernel's own `KernelFiles`
 
     def __init__(self, *args: Any) -> None:
-        with collector_paused():  # numba loads its own implementations
-            super().__init__(*args)
+        self._args = args  # typing context, target context, library, argument types, …
+
+    def _begin(self) -> None:
+        """Let numba load all that it implements, and its runtime: a tenth of a second in a new process."""
+        super().__init__(*self._args)
 
     def compile_extra(self, function: Any) -> Any:
         """Return a compiled function."""
+        target, kinds = self._args[1], self._args[3]
 
         def rebuild(content: bytes) -> Any:
-            return CompileResult._rebuild(self.state.targetctx, *pickle.loads(content))
+            alone, reduced = pickle.loads(content)
+            if not alone:
+                self._begin()
+            return CompileResult._rebuild(target, *reduced)
 
         with collector_paused():
-            found = self.files and self.files.load(self.state.args, rebuild)
+            found = self.files and self.files.load(kinds, rebuild)
             if not found:
+                self._begin()
                 found = super().compile_extra(function)
                 lasts = not found.lifted and not found.library.has_dynamic_globals  # addresses of this process
                 if self.files:
-                    self.files.save(self.state.args, (lambda: pickle.dumps(found._reduce())) if lasts else None)
+                    self.files.save(kinds, (lambda: pickle.dumps((_is_alone(found), found._reduce()))) if lasts else None)
             return found
+
+
+# What code may call in a process in which numba has loaded nothing yet: LLVM's, Python's and C's own functions, and helpers of numba's
+# that are there from the start. Its runtime, which makes arrays, is not.
+_THERE = re.compile(r"llvm\.[\w.]+|Py\w+|[a-z][a-z0-9]*|numba_(adapt_ndarray|do_raise|runtime_build_excinfo_struct|unpickle)")
+
+
+def _is_alone(result: Any) -> bool:
+    """Return whether compiled code calls nothing but what is there from the start."""
+    called = re.findall(r'^declare [^@]*@"?([\w.$]+)"?\(', result.library.get_llvm_str(), re.MULTILINE)
+    return all(_THERE.fullmatch(name) for name in called)
