@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def write_markdown(path: Path, table: list[dict[str, Any]]) -> None:
-    """Write the table of ratios for docs/performance.md: one line a problem, the targets side by side."""
+    """Write the table of ratios: one line a problem, the targets side by side."""
     targets = list(dict.fromkeys(row["target"] for row in table))
     lines = ["| data | loss | l2 | " + " | ".join(f"{t:g}: dualgap | best peer | ratio" for t in targets) + " |"]
     lines.append("| --- " * (3 + 3 * len(targets)) + "|")
