@@ -30,10 +30,7 @@ from dualgap.store import write_store
 from reference import REFERENCE_LOSSES, Model, dual_value, primal_value
 
 SOURCE = str(Path(dualgap.__file__).parent)
-BEGUN = (
-    "core/interrupts.py",
-    "raised",
-)  # it is called when a run begins, before its solver starts: from then on no model may be lost
+BEGUN = "core/interrupts.py", "begin"  # when it has returned, Ctrl-C is held back: from then on no model may be lost
 ROUNDING = 1e-9  # of P: what a certificate of these small, well-scaled problems may be off by
 EXACT = np.longdouble
 ENDING = "core/interrupts.py"  # where a run puts the caller's handler back; in threads its distance from the end varies
@@ -195,8 +192,14 @@ class Presser:
         if not name.startswith(SOURCE):
             return None
         if not self.begun and (name[len(SOURCE) + 1 :].replace("\\", "/"), frame.f_code.co_name) == BEGUN:
-            self.begun, self.first = True, self.count
+            return self.begin
         return self.line
+
+    def begin(self, frame: Any, event: str, arg: Any) -> Any:
+        self.line(frame, event, arg)
+        if event == "return" and not self.begun:
+            self.begun, self.first = True, self.count
+        return self.begin
 
     def line(self, frame: Any, event: str, arg: Any) -> Any:
         if event == "line":

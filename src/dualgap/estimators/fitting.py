@@ -283,7 +283,11 @@ def solve_tasks(
     Ctrl-C stops the problems at work after their present epoch with the best model found; those not begun get one epoch, so that the
     fit still returns a model with a certificate for each.
     """
-    found = [None] * len(tasks) if at_once is None else at_once()
+    found: list[Trained | None] = [None] * len(tasks)
+    if at_once is not None:
+        with kept() as ctrl_c:
+            ctrl_c.begin()  # one compiled call has nothing to return before its end
+            found = at_once()
     left = [k for k, result in enumerate(found) if result is None]
     if not left:
         return cast("list[Trained]", found)
