@@ -55,7 +55,7 @@ class Notes:
     def unseen(self, name: str, count: int, example: str, becomes: str) -> None:
         """Note values of a category that training did not have."""
         rows = "1 row has" if count == 1 else f"{count:,} rows have"
-        self.lines.append(f"column {name!r}: {rows} a category that was not in the training data, such as {example!r}: {becomes}")
+        self.lines.append(f"column {name!r}: {rows} a category that was not in the training data, such as {example!r}; {becomes}")
 
     def filled(self, name: str, count: int, value: str) -> None:
         """Note missing values where training had none."""
@@ -166,7 +166,7 @@ class Category:
         new = ~absent & (column < 0)
         if new.any() and not self.other:  # levels that were pooled in training are not told apart from new ones: both are "other"
             unseen = words.filter(pl.Series(new))
-            notes.unseen(self.name, len(unseen), str(unseen[0]), "none of the known categories")
+            notes.unseen(self.name, len(unseen), str(unseen[0]), "all its 0/1 features are 0")
         if absent.any() and not self.missing:
             notes.filled(self.name, int(absent.sum()), "no category")
         if self.other:
