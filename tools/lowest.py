@@ -16,7 +16,7 @@ import tomllib
 from pathlib import Path
 
 PYPROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
-EXTRAS = ("lab", "pictures", "dask", "onnx", "test")
+EXTRAS = ("lab", "parquet", "remote", "pictures", "dask", "onnx", "test")
 
 
 def lowest(requirement: str) -> str:

@@ -230,6 +230,7 @@ def test_classes_of_a_script_are_compiled_afresh(tmp_path):
     assert compiled_kernels(tmp_path) == 0
 
 
+@pytest.mark.skipif(os.environ.get("DUALGAP_COMPILER") == "numba", reason="code of numba's own compiler always needs its runtime")
 @pytest.mark.parametrize(("makes", "loaded"), [("x", False), ("np.append(x, 1.0)[:2]", True)])
 def test_a_kernel_on_disk_runs_before_numba_has_loaded_its_own(tmp_path, makes, loaded):
     """numba's runtime is started for code that makes arrays, and for no other: it takes a tenth of a second."""
@@ -416,7 +417,7 @@ def test_a_field_of_a_methods_name_is_refused():
 def test_no_tuple_that_kernels_take_has_a_field_of_a_methods_name():
     """Tuples of plain data are not declared with `compiled`, but numba offers them the methods all the same."""
     # between processes of a cluster, or sums in Python: never in a kernel
-    on_the_wire = {"Answer", "Bounded", "Curve", "MeanRow", "Proof", "Step", "Sums", "_Bounded", "_Unfinished"}
+    on_the_wire = {"Answer", "Best", "Bounded", "Curve", "MeanRow", "Proof", "Step", "Sums", "_Bounded", "_Unfinished"}
     found = {}
     for module in modules():
         for name, item in vars(module).items():
