@@ -213,9 +213,8 @@ class MultinomialRun(JointStepper):
         )
         direction = solved.step
         if self.joint.base.intercept == "free":
-            direction[:, -1] -= direction[
-                :, -1
-            ].mean()  # a number for all classes changes no probability: the intercepts keep their mean
+            # A number for all classes changes no probability: the intercepts keep their mean.
+            direction[:, -1] -= direction[:, -1].mean()
 
         # 3) line search
         along = self._products(direction)
@@ -224,9 +223,11 @@ class MultinomialRun(JointStepper):
         )
         if t == 0.0:
             return  # no decrease that float64 can tell: the gap has come to the limit of rounding
-        V = self.V + t * direction
+        start, value, V = (self.V, self.scores), self.value, self.V + t * direction
         self._move(V, self._products(V) if self.epochs % REFRESHED == 0 else self.scores + t * along)
         self.passes += 2.0
+        if not self.value < value and not np.linalg.norm(self.gradient) < np.linalg.norm(before):
+            self._move(*start)  # no nearer: near the end values cannot tell a step that rounding has spoilt, but gradients can
 
     def gap_estimate(self) -> float | None:
         """Estimate the relative gap."""
