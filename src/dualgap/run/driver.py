@@ -143,7 +143,7 @@ def drive(
                 stop = stop or ctrl_c.pressed()
                 status = stopping_rule(stepper, trace, found.certificate.primal, stall)
                 if status in ("stalled", "diverged") and not (stop or halted or out_of_time):
-                    with clock, ctrl_c.raised():
+                    with np.errstate(all="ignore"), clock, ctrl_c.raised():
                         status = None if stepper.change_method() else status
                 if status is None and (stop or halted or out_of_time or epoch >= max_epochs):
                     status = "interrupted" if stop or halted else "max_seconds" if out_of_time else "max_epochs"

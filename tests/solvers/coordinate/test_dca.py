@@ -105,8 +105,8 @@ def test_the_certificate_takes_the_scores_that_a_full_pass_computed(monkeypatch)
     X, y = make_data(400, 6, seed=1)
     problem = dualgap.Problem(X, y, l2=1e-2)
     dualgap.solve(problem, "dca", tol=0.5)  # compiled
-    asked, scores = [], dualgap.Problem.bounded_scores
-    monkeypatch.setattr(dualgap.Problem, "bounded_scores", lambda self, w: asked.append(w.copy()) or scores(self, w))
+    asked, products = [], dualgap.Problem.bounded_products
+    monkeypatch.setattr(dualgap.Problem, "bounded_products", lambda self, w: asked.append(w.copy()) or products(self, w))
     result = dualgap.solve(problem, "dca", tol=1e-6, max_epochs=1000)
     assert result.status == "converged"
     assert sum(np.array_equal(w, result.coef) for w in asked) == 1
