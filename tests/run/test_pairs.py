@@ -5,7 +5,8 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits, make_blobs
+from sklearn.datasets import load_digits, load_iris, make_blobs
+from sklearn.preprocessing import scale
 
 import dualgap
 from dualgap.kernels import make_kernel
@@ -114,3 +115,25 @@ def test_listeners_hear_of_every_pair():
     heard = []
     dualgap.SVC(callbacks=[lambda progress: heard.append(progress.epoch)]).fit(X, y)
     assert len(heard) >= 3
+
+
+@pytest.mark.parametrize("weight", [None, "balanced"])
+def test_a_flat_minimum_of_the_intercept_is_left_at_its_middle(weight):
+    """With classes of one size and a small C all dual variables are at a bound, and a whole interval of intercepts is optimal."""
+    X, y = load_iris(return_X_y=True)
+    X = scale(X)
+    model = dualgap.SVC(C=0.01, class_weight=weight, tol=1e-8).fit(X, y)
+    kernel = make_kernel("rbf", X, "scale", 3, 0.0)
+    every = pairs_of(y, 3)
+    for k, intercept in enumerate(model.intercept_):
+        alone = dualgap.solve(problem_of(every, k, kernel, X, C=0.01), tol=1e-8)
+        assert alone.dual.min() == pytest.approx(1.0)
+        assert intercept == pytest.approx(alone.intercept, abs=1e-6)
+    assert model.score(X, y) > 0.85
+
+
+def test_a_pair_that_needs_many_steps_is_left_to_other_methods():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 4)), rng.integers(0, 3, 300)
+    assert solved(make_kernel("linear", X, "scale", 3, 0.0), X, y, C=1e3)[1] == [None] * 3
+    assert dualgap.SVC(kernel="linear", C=1e3).fit(X, y).status_ == "converged"

@@ -87,7 +87,8 @@ class Keeper(WorkerPlugin):
 
     def partition(self, key: str) -> Kept | None:
         """Return a partition, if this worker keeps it."""
-        return next((lease.partitions[key] for lease in list(self.leases.values()) if key in lease.partitions), None)
+        found = (lease.partitions.get(key) for lease in list(self.leases.values()))  # another thread may release them meanwhile
+        return next((kept for kept in found if kept is not None), None)
 
     # ------------------------------------------------------------------------------------------------------------ messages
 

@@ -235,5 +235,5 @@ _THERE = re.compile(r"llvm\.[\w.]+|Py\w+|[a-z][a-z0-9]*|numba_(adapt_ndarray|do_
 
 def _is_alone(result: Any) -> bool:
     """Return whether compiled code calls nothing but what is there from the start."""
-    called = re.findall(r'^declare [^@]*@"?([\w.$]+)"?\(', result.library.get_llvm_str(), re.MULTILINE)
-    return all(_THERE.fullmatch(name) for name in called)
+    called = re.findall(r'^declare [^@]*@(?:"([^"]+)"|([\w.$]+))\(', result.library.get_llvm_str(), re.MULTILINE)
+    return all(_THERE.fullmatch(quoted or plain) for quoted, plain in called)
