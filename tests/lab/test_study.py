@@ -119,4 +119,4 @@ def test_papers_are_those_of_the_references():
     text = (Path(__file__).parents[2] / "docs" / "references.md").read_text(encoding="utf-8")
     for solver, (_, address) in PAPERS.items():
         assert solver in LINEUP
-        assert address.replace("https://doi.org/", "doi:").replace("https://arxiv.org/abs/", "arXiv:") in text, solver
+        assert f"]({address})" in text, solver

@@ -238,9 +238,7 @@ class DaskPool:
             found = self._ask([k], "dual", (), summed=False, flat=True).parts
             if k not in found:
                 break  # it is lost, which the next call finds out
-            self._guarded(
-                lambda k=k, most=most: self.client.run(self.keeper.forget, [self.keys[k]], workers=[most], on_error="ignore")
-            )
+            self._guarded(partial(self.client.run, self.keeper.forget, [self.keys[k]], workers=[most], on_error="ignore"))
             moving[k], self.homes[k] = found[k], least
             self._load(k)
         if not moving:
