@@ -284,10 +284,6 @@ def test_checks_of_facts(world):
     assert verdict(results, "weak_duality").verdict == "holds"
     below = world(sdca=lambda run, cell: {"primal": np.full(EPOCHS, 1.0), "dual": np.full(EPOCHS, 1.2)})
     assert verdict(below, "weak_duality").verdict == "does not hold"
-    assert verdict(results, "weak_duality", of_gap=True).verdict == "holds"
-    others = {"primal": np.full(EPOCHS, 1.0), "dual": np.full(EPOCHS, 0.5)}
-    wide = world(sdca=lambda run, cell: others)  # its own bounds are far below those of the other solver
-    assert verdict(wide, "weak_duality", of_gap=True).verdict == "holds"
 
 
 def test_every_check_has_a_case():

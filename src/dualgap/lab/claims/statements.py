@@ -441,16 +441,16 @@ def has_no(results: Results, solver: str, words: Names) -> Answer:
 
 
 @statement_of_all
-def weak_duality(results: Results, of_gap: bool = False) -> Answer:
-    """No objective is below a bound on its problem; with `of_gap`, no gap is smaller than the distance from the best bound."""
+def weak_duality(results: Results) -> Answer:
+    """No objective is below a bound on its problem."""
     least, count = np.inf, 0
     for group in results.groups:
-        for gap, primal, bound in zip(group.traces("gap"), group.traces("primal"), group.bounds, strict=True):
-            room = (gap if of_gap else 0.0) + (bound - primal) * (1.0 if of_gap else -1.0)
+        for primal, bound in zip(group.traces("primal"), group.bounds, strict=True):
+            room = primal - bound
             least = min(least, float(np.min(room[np.isfinite(room)] / max(abs(bound), 1e-300), initial=np.inf)))
             count += len(primal)
     if not count:
         raise Untold("There is no finished run")
     text = f"The smallest of {count:,} differences, relative to the bound, is {shown_number(least)}."
-    asked = "no gap below the distance from the best bound" if of_gap else "no objective below a bound"
-    return Answer(bool(least >= -1e-9), text, {"smallest": least, "evaluations": count}, f"{asked} (1e-9 for rounding)")
+    asked = "no objective below a bound (1e-9 for rounding)"
+    return Answer(bool(least >= -1e-9), text, {"smallest": least, "evaluations": count}, asked)

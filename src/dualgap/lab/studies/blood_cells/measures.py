@@ -1,4 +1,4 @@
-"""What the text guesses of gradients and updates, measured at the output of a run."""
+"""What the text guesses of gradients, measured at the output of a run."""
 
 from __future__ import annotations
 
@@ -13,11 +13,6 @@ __all__ = ["MEASURES"]
 BATCH = 100  # rows of which the text takes a subgradient
 
 
-def norm(problem: Problem, data: Any, coef: np.ndarray, intercept: float) -> float:
-    """Return ‖w‖."""
-    return float(np.linalg.norm(coef))
-
-
 def gradient_noise(problem: Problem, data: Any, coef: np.ndarray, intercept: float) -> float:
     """Return the standard deviation of a batch's subgradient of the loss over the size of the whole subgradient of the loss."""
     X, y = np.asarray(problem.X, dtype=np.float64), problem.y
@@ -27,4 +22,4 @@ def gradient_noise(problem: Problem, data: Any, coef: np.ndarray, intercept: flo
     return float(np.sqrt(max(spread, 0.0) / BATCH) / np.linalg.norm(whole))
 
 
-MEASURES = {"norm_of_w": norm, "gradient_noise": gradient_noise}
+MEASURES = {"gradient_noise": gradient_noise}

@@ -22,10 +22,18 @@ def off_parabola(problem: Problem, data: Any, coef: np.ndarray, intercept: float
 
 
 def off_line(problem: Problem, data: Any, coef: np.ndarray, intercept: float) -> float:
-    """Return the share of the test rows that no line, fitted to the model's signs by least squares, has on the model's side."""
+    """Return the share of the test rows that a line, fitted to the model's signs by the hinge without a penalty, puts on the other side.
+
+    It is 0 where some line has every row on the model's side: the smallest sum of hinges, a linear programme, is then 0.
+    """
+    from scipy.optimize import linprog
+
     signs, rows = _signs(problem, data, coef, intercept), np.column_stack([data.X_test, np.ones(len(data.X_test))])
-    fitted = rows @ np.linalg.lstsq(rows, signs, rcond=None)[0]
-    return float(np.mean((fitted > 0) != (signs > 0)))
+    count, width = rows.shape
+    least = np.hstack([signs[:, None] * rows, np.eye(count)])  # y (w·x + b) + hinge ≥ 1
+    bounds = [(None, None)] * width + [(0.0, None)] * count
+    found = linprog(np.repeat([0.0, 1.0], [width, count]), -least, -np.ones(count), bounds=bounds)
+    return float(np.mean((rows @ found.x[:width] > 0) != (signs > 0)))
 
 
 MEASURES = {"error_off_parabola": off_parabola, "error_off_line": off_line}
